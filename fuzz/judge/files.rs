@@ -18,13 +18,14 @@ use lasthop_model::{
     rate::{Rate, arrivals},
     selection::{Choice, Selection},
 };
+use lasthop_page::Options;
 use lasthop_plan::{catalog::Catalog, model::Source, plan::Plan, template};
 use lasthop_protocol::{
     spec::Spec,
     url::{UrlOptions, parse},
 };
 use lasthop_record::store;
-use lasthop_report::{Extras, Format, Options};
+use lasthop_report::{Extras, Format};
 use lasthop_repro::study::{catalog, model::number};
 use lasthop_stack::guard::message;
 

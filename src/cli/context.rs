@@ -117,11 +117,11 @@ pub fn writable(path: &Path) -> Result<(), CliError> {
 /// Writes what `bytes` renders.
 pub fn deliver_bytes(
     output: &OutputOptions,
-    bytes: impl Fn(&lasthop_report::Options) -> Vec<u8>,
+    bytes: impl Fn(&lasthop_page::Options) -> Vec<u8>,
 ) -> Result<(), CliError> {
     let verbose = output.verbose;
-    let Some(path) = &output.output else { return print(&bytes(&lasthop_report::Options { verbose, ..terminal() })) };
-    let plain = lasthop_report::Options { width: WIDTH, verbose, ..lasthop_report::Options::default() };
+    let Some(path) = &output.output else { return print(&bytes(&lasthop_page::Options { verbose, ..terminal() })) };
+    let plain = lasthop_page::Options { width: WIDTH, verbose, ..lasthop_page::Options::default() };
     fs::write(path, bytes(&plain)).map_err(|error| not_written(path, &error))
 }
 
@@ -131,7 +131,7 @@ const JOB_PAGE: &str = "GITHUB_STEP_SUMMARY";
 fn add_to_job(summary: &Summary, page: Option<&Path>) -> Result<(), CliError> {
     let Some(path) = page else { return Ok(()) };
     let markdown =
-        lasthop_report::render(summary, &Extras::default(), Format::Markdown, &lasthop_report::Options::default());
+        lasthop_report::render(summary, &Extras::default(), Format::Markdown, &lasthop_page::Options::default());
     let file = fs::OpenOptions::new().append(true).create(true).open(path);
     file.and_then(|mut file| file.write_all(&[&markdown[..], b"\n"].concat()))
         .map_err(|error| not_written(path, &error))

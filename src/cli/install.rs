@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, process::ExitCode};
 
 use lasthop_classic::{TOOLS, Tool};
 use lasthop_model::program::Program;
+use lasthop_page::{Page, text};
 use lasthop_plan::model::Experiment;
-use lasthop_report::{Page, text};
 use lasthop_stack::{
     home::Home,
     locate::Locator,
@@ -57,7 +57,7 @@ fn lacks_something(findings: &[Finding]) -> bool {
 }
 
 fn page(sections: &[(String, Vec<Finding>)]) -> Vec<u8> {
-    let mut page = Page::new(&lasthop_report::Options { color: false, ..terminal() });
+    let mut page = Page::new(&lasthop_page::Options { color: false, ..terminal() });
     for (title, findings) in sections.iter().filter(|(_, findings)| !findings.is_empty()) {
         page.wrapped(&title.into(), 0, 2);
         for finding in findings {

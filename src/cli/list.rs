@@ -6,6 +6,7 @@ use lasthop_model::{
     quantity::{rate_text, written},
     record::{RunEnd, Stopped},
 };
+use lasthop_page::Page;
 use lasthop_plan::{
     catalog::Entry,
     diagnostics::suggest,
@@ -16,7 +17,7 @@ use lasthop_record::{
     Store,
     store::{self, State},
 };
-use lasthop_report::{ExperimentEntry, Page, RunEntry, RunState};
+use lasthop_report::{ExperimentEntry, RunEntry, RunState};
 use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{
@@ -95,7 +96,7 @@ fn files(experiment: &str, wanted: &[PathBuf]) -> Result<(), CliError> {
 
 fn describe(plan: &Plan) -> Vec<u8> {
     let experiment = &plan.experiment;
-    let mut page = Page::new(&lasthop_report::Options { color: false, ..terminal() });
+    let mut page = Page::new(&lasthop_page::Options { color: false, ..terminal() });
     let mut say = |line: String| {
         let text = line.trim_start();
         let indent = line.len() - text.len();

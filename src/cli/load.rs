@@ -323,7 +323,7 @@ pub fn load(arguments: &LoadArgs) -> Result<ExitCode, CliError> {
     };
     let bytes = match arguments.format {
         LoadFormat::Terminal if arguments.output.is_none() => load::render(&figures, &terminal()),
-        LoadFormat::Terminal => load::render(&figures, &lasthop_report::Options::default()),
+        LoadFormat::Terminal => load::render(&figures, &lasthop_page::Options::default()),
         LoadFormat::Json => figures.json(),
     };
     match &arguments.output {

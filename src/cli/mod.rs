@@ -39,8 +39,9 @@ use clap::{
 };
 use lasthop_analyse::checks::known::{self, Known};
 use lasthop_model::{engine::EngineKind, observation};
+use lasthop_page::text;
 use lasthop_plan::diagnostics::closest;
-use lasthop_report::{explained, text};
+use lasthop_report::explained;
 use lasthop_stack::{
     container::{
         engine::Engine,
@@ -243,7 +244,7 @@ fn explain_check(id: Option<&str>) -> Result<(), CliError> {
             CliError::usage(format!("there is no check `{id}`; {near}`lasthop explain-check` lists all"))
         })?),
     };
-    print(&lasthop_report::document_terminal(&document, &terminal()))
+    print(&lasthop_page::document_terminal(&document, &terminal()))
 }
 
 /// Prints the path to a server, hop by hop.

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use lasthop_report::text;
+use lasthop_page::text;
 
 /// A case failed or a program is missing.
 pub const FAILED: u8 = 1;
@@ -49,13 +49,8 @@ impl CliError {
 }
 
 /// Colours and width for standard output.
-pub fn terminal() -> lasthop_report::Options {
-    lasthop_report::Options {
-        color: is_styled(&io::stdout()),
-        width: width(),
-        verbose: false,
-        unicode: speaks_unicode(),
-    }
+pub fn terminal() -> lasthop_page::Options {
+    lasthop_page::Options { color: is_styled(&io::stdout()), width: width(), verbose: false, unicode: speaks_unicode() }
 }
 
 /// Whether the locale is one of UTF-8, by the first of the variables that is set.

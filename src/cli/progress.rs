@@ -10,7 +10,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lasthop_analyse::{ProgressLine, summary::Metric};
 use lasthop_model::record::Stage;
-use lasthop_report::{text, units::significant};
+use lasthop_page::{text, units::significant};
 use lasthop_run::event::Event;
 use lasthop_system::interrupt;
 

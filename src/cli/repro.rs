@@ -2,8 +2,9 @@
 
 use std::{process::ExitCode, time::Duration};
 
+use lasthop_page::text;
 use lasthop_plan::{catalog::LoadError, model::Experiment};
-use lasthop_report::{Format, text};
+use lasthop_report::Format;
 use lasthop_repro::{
     Options,
     book::{Book, write_site},
@@ -57,7 +58,7 @@ fn table() -> Result<(), CliError> {
         let state = state(&study);
         listed.push((study, state));
     }
-    print(&lasthop_report::document_terminal(&page::listing(&listed), &terminal()))
+    print(&lasthop_page::document_terminal(&page::listing(&listed), &terminal()))
 }
 
 /// Programs that are not installed, and what installs them.
@@ -77,11 +78,11 @@ fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
     let result = repeat(study, &book, arguments)?;
     let bytes = match arguments.format {
         Format::Json => text::json(&result),
-        Format::Markdown => lasthop_report::document_markdown(&page::document(&result)),
-        Format::Html => lasthop_report::document_html(&page::document(&result)),
+        Format::Markdown => lasthop_page::document_markdown(&page::document(&result)),
+        Format::Html => lasthop_page::html::document(&page::document(&result)),
         _ => {
-            let everything = lasthop_report::Options { verbose: true, ..terminal() };
-            lasthop_report::document_terminal(&page::document(&result), &everything)
+            let everything = lasthop_page::Options { verbose: true, ..terminal() };
+            lasthop_page::document_terminal(&page::document(&result), &everything)
         }
     };
     print(&bytes)?;

@@ -8,8 +8,9 @@ use crate::selftest::{
     page,
 };
 use lasthop_model::selection::{Choice, Selection};
+use lasthop_page::text;
 use lasthop_plan::plan::Plan;
-use lasthop_report::{Format, text};
+use lasthop_report::Format;
 use lasthop_stack::home::Home;
 
 use super::{
@@ -52,9 +53,9 @@ pub fn selftest(arguments: &args::SelfTest) -> Result<ExitCode, CliError> {
     let document = page::document(&result);
     print(&match arguments.format {
         Format::Json => text::json(&result),
-        Format::Markdown => lasthop_report::document_markdown(&document),
-        Format::Html => lasthop_report::document_html(&document),
-        _ => lasthop_report::document_terminal(&document, &terminal()),
+        Format::Markdown => lasthop_page::document_markdown(&document),
+        Format::Html => lasthop_page::html::document(&document),
+        _ => lasthop_page::document_terminal(&document, &terminal()),
     })?;
     Ok(match (result.interrupted, result.passed) {
         (true, _) => ExitCode::from(INTERRUPTED),

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use lasthop_load::engine::CaseError;
 use lasthop_model::record::Stage;
+use lasthop_page::units::Bytes;
 use lasthop_protocol::{
     Histogram,
     result::{ErrorClass, ErrorCount, OneWay, Proof},
     spec::{Engine, Model, Reuse, Spec},
     steady::Little,
 };
-use lasthop_report::units::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -246,7 +246,7 @@ impl Figures {
 
     /// One object, with line breaks.
     pub fn json(&self) -> Vec<u8> {
-        lasthop_report::text::json(self)
+        lasthop_page::text::json(self)
     }
 }
 

@@ -1,12 +1,11 @@
 //! The figures of a load for people.
 
-use lasthop_protocol::spec::{Engine, Reuse};
-use lasthop_report::{
+use lasthop_page::{
     Options, Page,
     document::{Text, Tone},
-    units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, column},
-    wording,
+    units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, column, percent},
 };
+use lasthop_protocol::spec::{Engine, Reuse};
 
 use super::{
     Figures,
@@ -189,7 +188,7 @@ fn own_cost(figures: &Figures) -> String {
 /// The generator's run delay, if it is worth reporting.
 fn kept_off(share: f64) -> String {
     match share >= WORTH_SAYING {
-        true => format!("; waited for a CPU {} of the time", wording::percent(share, 1)),
+        true => format!("; waited for a CPU {} of the time", percent(share, 1)),
         false => String::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! The result of a selftest for people.
 
-use lasthop_report::{
+use lasthop_page::{
     document::{Block, Depth, Document, Section, Text, Tone},
     units::Seconds,
 };

@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::{Lasthop, Ran, have};
-use lasthop_report::text::is_hidden;
+use lasthop_page::text::is_hidden;
 
 /// Retitles a terminal, clears it, turns the text around, forges a line, is a mention, a reference and a formula.
 const HOSTILE: &str = "=PWNED\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}2J\u{202e}\u{200b}\rover\nerror: forged @me #1 <b>";

@@ -2,6 +2,8 @@
 
 use lasthop_analyse::checks::known::{Known, THEMES};
 
+use lasthop_page::markdown::address_of_check;
+
 use super::document::{Block, Depth, Document, Section, Text, Tone};
 
 const HEAD: &str = "\
@@ -15,12 +17,6 @@ their evidence; the JSON has them under `checks`. `lasthop explain-check ID` pri
 Severities: a **note** is worth knowing, a **doubt** weakens the result, and **invalid** means that you must not use the
 case.
 ";
-
-/// Where the page of checks says what one means.
-#[must_use]
-pub fn address(id: &str) -> String {
-    format!("{}/blob/main/docs/checks.md#{id}", env!("CARGO_PKG_REPOSITORY"))
-}
 
 /// The page of checks, in Markdown.
 #[must_use]
@@ -60,7 +56,7 @@ pub fn of(known: &Known) -> Document {
     let blocks = sentences(known).into_iter().map(|text| Block::Paragraph(text.into())).collect();
     Document {
         title: known.id.to_owned(),
-        subtitle: Text::of(Tone::Dim, address(known.id)),
+        subtitle: Text::of(Tone::Dim, address_of_check(known.id)),
         sections: vec![Section { title: None, depth: Depth::Open, blocks }],
     }
 }

@@ -13,36 +13,30 @@ mod agreement;
 mod benchstat;
 mod content;
 mod csv;
-pub mod document;
 pub mod explained;
 pub mod export;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod forest;
 mod groups;
-mod html;
 mod json;
 mod listing;
 mod markdown;
-mod options;
 mod page;
 mod plots;
 mod terminal;
 #[cfg(test)]
 mod tests;
-pub mod text;
-pub mod units;
 pub mod wording;
 
 use lasthop_analyse::summary::Summary;
+use lasthop_page::{Options, Page, document, html, text, units};
 
 pub use self::{
     content::{answer, headline},
     json::schema,
     listing::{ExperimentEntry, RunEntry, RunState, experiments_table, runs_table},
-    options::Options,
     page::Extras,
-    terminal::Page,
 };
 
 /// The formats, by the names of the option `--format`.
@@ -85,32 +79,6 @@ impl Format {
     }
 }
 
-/// A document for a terminal.
-#[must_use]
-pub fn document_terminal(document: &document::Document, options: &Options) -> Vec<u8> {
-    let mut page = terminal::Page::new(options);
-    page.document(document);
-    page.finish()
-}
-
-/// A document in Markdown, under a heading of the second level.
-#[must_use]
-pub fn document_markdown(document: &document::Document) -> Vec<u8> {
-    markdown::page(document).replace(units::NBSP, " ").into_bytes()
-}
-
-/// A document as a page without plots.
-#[must_use]
-pub fn document_html(document: &document::Document) -> Vec<u8> {
-    html::document(document)
-}
-
-/// A page that leads to the pages of documents, given with the names of their files.
-#[must_use]
-pub fn contents_html(title: &str, pages: &[(String, document::Document)]) -> Vec<u8> {
-    html::contents(title, pages)
-}
-
 /// The report of a run. Without [`Extras`], plots and trials are missing.
 #[must_use]
 pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Options) -> Vec<u8> {
@@ -133,7 +101,7 @@ pub fn checked(summary: &Summary, options: &Options) -> Vec<u8> {
     let of_link = ["link-not-proven", "reuse-not-as-asked", "transport-not-as-asked"];
     let mut summary = Summary { comparisons: Vec::new(), ..summary.clone() };
     summary.checks.retain(|check| of_link.contains(&check.id.as_str()));
-    let mut page = terminal::Page::of(&summary, options);
+    let mut page = Page::about(&summary.folder, options);
     let parts = content::Parts::of(&summary);
     [parts.figures, parts.failures, parts.evidence].iter().flatten().for_each(|section| page.section(section));
     page.finish()

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
+    Options, Page,
     document::{Block, Cell, Column, Row, Table, Text, Tone},
-    options::Options,
-    terminal::Page,
 };
 
 const BUILT_IN: &str = "built-in";

@@ -9,7 +9,7 @@ use lasthop_stats::stopping::LEAST_BLOCKS;
 
 use super::{
     document::Tone,
-    units::{NBSP, decimals_for, grouped, ratio},
+    units::{NBSP, decimals_for, percent, ratio},
 };
 
 /// The quantity by which cases are compared.
@@ -172,12 +172,6 @@ fn percent_places(comparison: &Comparison) -> usize {
 /// they reach the margin.
 fn units(comparison: &Comparison) -> f64 {
     if (comparison.ratio - 1.0).abs() < 0.1 { 5.0 } else { 2.0 }
-}
-
-/// A share in percent: `0.02` becomes `2 %`.
-#[must_use]
-pub fn percent(share: f64, places: usize) -> String {
-    format!("{}{NBSP}%", grouped(share * 100.0, places))
 }
 
 /// `−13 %`

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_report::text::json;
+use lasthop_page::text::json;
 
 use super::{outcome::Repetition, page};
 
@@ -61,7 +61,7 @@ impl Book {
     pub fn write(&self, results: &[Repetition]) -> Result<[PathBuf; 2], BookError> {
         let mut text = format!("# {TITLE}\n\n").into_bytes();
         for result in results {
-            text.extend(lasthop_report::document_markdown(&page::document(result)));
+            text.extend(lasthop_page::document_markdown(&page::document(result)));
             text.push(b'\n');
         }
         let files = [self.0.join("book.md"), self.0.join("book.json")];
@@ -79,10 +79,10 @@ pub fn write_site(folder: &Path, results: &[Repetition]) -> Result<PathBuf, Book
     let page = |result: &Repetition| (format!("{}.html", result.study), page::document(result));
     let pages: Vec<_> = results.iter().map(page).collect();
     for (name, document) in &pages {
-        write(&folder.join(name), &lasthop_report::document_html(document))?;
+        write(&folder.join(name), &lasthop_page::html::document(document))?;
     }
     let index = folder.join("index.html");
-    write(&index, &lasthop_report::contents_html(TITLE, &pages))?;
+    write(&index, &lasthop_page::html::contents(TITLE, &pages))?;
     Ok(index)
 }
 

@@ -1,10 +1,10 @@
 //! A repetition for people: published figures, their method here, lasthop here, and why they differ.
 
-use lasthop_report::{
+use lasthop_page::{
     document::{Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
     units::{Seconds, plural},
-    wording::word,
 };
+use lasthop_report::wording::word;
 
 use super::outcome::{ClaimRow, FigureRow, Found, Part, Repetition, Value};
 use crate::study::model::Study;

@@ -10,9 +10,9 @@ use lasthop_model::{
     selection::Choice,
     service::ReadyCheck,
 };
+use lasthop_page::text;
 use lasthop_plan::model::{Experiment, Recipe, Source};
 use lasthop_protocol::spec::Spec;
-use lasthop_report::text;
 use lasthop_stack::container::containerfile::FILE;
 use serde_json::Value;
 

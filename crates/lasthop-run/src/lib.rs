@@ -10,7 +10,7 @@
 //! | observe | [`lasthop_observe`] | CPU, switches, run delay, steal per trial; the environment per run |
 //! | keep | [`lasthop_record`] | a directory; every report is made from it |
 //! | analyse | [`lasthop_analyse`] | estimates, comparisons, checks, verdicts |
-//! | report | [`lasthop_report`] | bytes |
+//! | report | `lasthop-report` | bytes |
 //!
 //! ```text
 //! run    ── round (services and drivers started afresh) ── block (every case once, random order) ── trial

@@ -15,8 +15,8 @@ use crate::{
     document::{Block, Cell, Column, Columns, Depth, Document, Section, Text, Tone},
     forest::Panel,
     groups::{groups, short_name},
-    units::{NONE, ratio},
-    wording::{bounds, percent, ratio_places},
+    units::{NONE, percent, ratio},
+    wording::{bounds, ratio_places},
 };
 
 impl Told for Beside {

@@ -24,8 +24,8 @@ use crate::{
     document::{Block, Cell, Column, Columns, Depth, Document, Section, Table, Text, Tone},
     forest::{self, Panel, Part, directed},
     groups::{Group, compared_name, groups},
-    units::{NBSP, TimeUnit, capital, column, ratio, significant},
-    wording::{self, Quantity, bounds, margin, percent, ratio_places, tone},
+    units::{NBSP, TimeUnit, capital, column, percent, ratio, significant},
+    wording::{self, Quantity, bounds, margin, ratio_places, tone},
 };
 
 /// A larger share is said as a factor.

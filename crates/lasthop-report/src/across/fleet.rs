@@ -17,8 +17,8 @@ use crate::{
     document::{Block, Cell, Column, Columns, Depth, Document, Row, Section, Table, Text, Tone},
     forest::{self, Panel, Part, directed},
     groups::{Group, compared_name, groups},
-    units::{NBSP, capital, plural, ratio},
-    wording::{Quantity, bounds, percent, ratio_places, tone},
+    units::{NBSP, capital, percent, plural, ratio},
+    wording::{Quantity, bounds, ratio_places, tone},
 };
 
 /// More machines have their rows folded.

@@ -15,6 +15,7 @@ use lasthop_analyse::{
     },
     summary::{CaseSummary, Comparison, Held, Metric, Summary, Verdict},
 };
+use lasthop_page::{document_markdown, document_terminal};
 pub use limits::held;
 use serde::Serialize;
 
@@ -22,7 +23,6 @@ use super::{
     Format, Options,
     content::{limits as of_limits, quantity, section, table_under_settings},
     document::{Block, Columns, Depth, Document, Section, Table, Text, Tone},
-    document_markdown, document_terminal,
     forest::{Panel, Part, Picture, Row, directed},
     groups::{Group, groups},
     html,

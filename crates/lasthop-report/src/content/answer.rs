@@ -27,8 +27,8 @@ use super::{
 use crate::{
     document::{Block, Depth, Section, Text, Tone},
     groups::{Compared, Group, groups},
-    units::{NBSP, capital},
-    wording::{Quantity, margin, more_time, percent},
+    units::{NBSP, capital, percent},
+    wording::{Quantity, margin, more_time},
 };
 
 /// An interval between whose ends there is more than this factor, as a logarithm, says nothing yet: 10.

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
     groups::Group,
-    units::{ByteRateUnit, Count, NONE, TimeUnit, column, ratio, significant},
-    wording::{Quantity, bounds, percent, ratio_places, tone, word},
+    units::{ByteRateUnit, Count, NONE, TimeUnit, column, percent, ratio, significant},
+    wording::{Quantity, bounds, ratio_places, tone, word},
 };
 
 /// Rates, latencies and ratios. Groups measured in bytes per second get a separate table.

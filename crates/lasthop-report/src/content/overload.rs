@@ -9,8 +9,7 @@ use super::{answer::the, parts};
 use crate::{
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
     groups::Group,
-    units::{NBSP, NONE, Seconds, capital, grouped, plural, significant},
-    wording::percent,
+    units::{NBSP, NONE, Seconds, capital, grouped, percent, plural, significant},
 };
 
 /// Shares below this are not worth a word.

@@ -12,8 +12,8 @@ use super::{
 use crate::{
     document::Text,
     groups::{Group, compared_level, compared_name, is_compared, phrase},
-    units::{Micros, NBSP, capital, significant},
-    wording::{margin, percent},
+    units::{Micros, NBSP, capital, percent, significant},
+    wording::margin,
 };
 
 /// A loss below this share is none, as a table shows it.

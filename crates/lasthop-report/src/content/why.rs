@@ -8,8 +8,7 @@ use super::{parts, run_delay};
 use crate::{
     document::{Block, Depth, Section, Text},
     groups::{Compared, Group},
-    units::{Micros, NBSP, capital, grouped, plural},
-    wording::percent,
+    units::{Micros, NBSP, capital, grouped, percent, plural},
 };
 
 /// If there are more comparisons than this, each that was decided gets one line.

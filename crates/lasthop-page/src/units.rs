@@ -268,6 +268,12 @@ pub fn grouped(value: f64, places: usize) -> String {
     format!("{sign}{}{fraction}", thousands(whole))
 }
 
+/// A share in percent: `0.02` becomes `2 %`.
+#[must_use]
+pub fn percent(share: f64, places: usize) -> String {
+    format!("{}{NBSP}%", grouped(share * 100.0, places))
+}
+
 /// Capitalises the first letter, for the start of a sentence. A URL keeps its own.
 #[must_use]
 pub fn capital(text: &str) -> String {

@@ -14,6 +14,7 @@ const DIGEST: &str = include_str!("../../../web/dist/page.sha256");
 
 /// A whole page. `body` is HTML. Only the script of lasthop may run in it, whatever text got into it, and nothing may be
 /// loaded.
+#[must_use]
 pub fn frame(title: &str, body: &str) -> Vec<u8> {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -28,6 +29,7 @@ pub fn frame(title: &str, body: &str) -> Vec<u8> {
 }
 
 /// A document as a page without plots.
+#[must_use]
 pub fn document(document: &Document) -> Vec<u8> {
     let sections: String = document.sections.iter().map(section).collect();
     let head = format!("<h1>{}</h1>\n<p class=\"sub\">{}</p>\n", escape(&document.title), inline(&document.subtitle));
@@ -36,6 +38,7 @@ pub fn document(document: &Document) -> Vec<u8> {
 
 /// A page of contents: of each document its title, which leads to its page, and its first section. `pages` are the names
 /// of files and what is in them.
+#[must_use]
 pub fn contents(title: &str, pages: &[(String, Document)]) -> Vec<u8> {
     let entry = |(file, document): &(String, Document)| {
         let first = document.sections.first().map(|section| blocks(&section.blocks)).unwrap_or_default();
@@ -51,6 +54,7 @@ pub fn contents(title: &str, pages: &[(String, Document)]) -> Vec<u8> {
 }
 
 /// A section under its heading, folded if the document says so.
+#[must_use]
 pub fn section(section: &Section) -> String {
     let blocks = blocks(&section.blocks);
     match (&section.title, section.depth) {
@@ -64,6 +68,7 @@ pub fn section(section: &Section) -> String {
     }
 }
 
+#[must_use]
 pub fn blocks(blocks: &[Block]) -> String {
     let mut html = String::new();
     // How many lists are open.
@@ -117,10 +122,12 @@ fn block(block: &Block) -> String {
 }
 
 /// Text as it was written, which the keyboard can scroll.
+#[must_use]
 pub fn log(text: &str, name: &str) -> String {
     format!("<pre tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</pre>\n", escape(name), escape(text))
 }
 
+#[must_use]
 pub fn inline(text: &Text) -> String {
     text.0.iter().map(|(tone, text)| toned(*tone, text)).collect()
 }
