@@ -20,7 +20,7 @@ use std::{
 
 use common::Lasthop;
 use lasthop_load::{
-    null::{NullServer, NullSpec, NullStopper, Script, Step},
+    null::{NullServer, NullSpec, Script, Step},
     serve::{Pattern, ServeSpec, Server, Stopper},
 };
 use lasthop_protocol::spec::Address;
@@ -51,7 +51,7 @@ impl Drop for Echo {
 /// A server that says one HTTP reply, whatever comes.
 struct Http {
     url: String,
-    stopper: NullStopper,
+    stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
 

@@ -18,6 +18,7 @@
 mod cost;
 pub mod drive;
 pub mod engine;
+mod listener;
 pub mod null;
 pub mod pacer;
 mod ports;

@@ -4,21 +4,18 @@
 //! Its replies are those of the real server, byte for byte, so that the generator has the same to check.
 
 use std::{
-    fs, io,
-    net::Shutdown,
+    io,
     os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
 use lasthop_protocol::{
     Exchange, Greeting,
-    address::AddressError,
     failure::Failure,
     spec::{Address, Spec},
     tls_request::TlsRequest,
 };
-use lasthop_system::limits;
 use rustix::{
     buffer::spare_capacity,
     event::epoll::{self, CreateFlags, Event, EventData, EventFlags},
@@ -26,11 +23,11 @@ use rustix::{
 };
 use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, Type};
 
 use crate::{
+    listener::{Listener, Stopper, is_passing, is_shortage},
     sample::Sample,
-    transport::{Handshake, Socket, Stream, TlsError, TlsStream, server_config},
+    transport::{Handshake, Socket, Stream, TlsStream, server_config},
 };
 
 /// Length of the accept queue; the kernel caps it at `net.core.somaxconn`.
@@ -151,25 +148,10 @@ pub struct NullSpec {
     pub script: Script,
 }
 
-/// The server cannot be started or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum NullError {
-    #[error(transparent)]
-    Address(#[from] AddressError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error("the null server cannot listen on {address}: {cause}")]
-    Listen { address: Address, cause: io::Error },
-    #[error("the null server cannot go on: {0}")]
-    Broken(#[from] io::Error),
-}
-
 /// A bound and listening server: one thread, one epoll instance.
 pub struct NullServer {
-    listener: socket2::Socket,
+    listener: Listener,
     epoll: OwnedFd,
-    address: Address,
-    own_path: Option<PathBuf>,
     script: Script,
     tls: Option<Arc<ServerConfig>>,
     nodelay: bool,
@@ -180,61 +162,52 @@ type Connections = Vec<Option<Conversation>>;
 
 impl NullServer {
     /// Errors: the address is taken or not usable, or TLS cannot be set up.
-    pub fn bind(spec: NullSpec) -> Result<Self, NullError> {
-        limits::lift_descriptors();
-        let name = spec.address.socket_name()?;
-        let domain = spec.address.domain();
+    pub fn bind(spec: NullSpec) -> Result<Self, String> {
         let tls = spec.tls.as_ref().map(|(certificate, key)| server_config(certificate, key)).transpose()?;
-        let refused = |cause| NullError::Listen { address: spec.address.clone(), cause };
-        let listener = socket2::Socket::new(domain, Type::STREAM.nonblocking(), None).map_err(refused)?;
-        if domain != Domain::UNIX {
-            listener.set_reuse_address(true).map_err(refused)?;
-        }
-        listener.bind(&name).map_err(refused)?;
-        listener.listen(BACKLOG).map_err(refused)?;
-        let bound = listener.local_addr().map_err(refused)?;
-        let own_path = spec.address.path().map(Path::to_owned);
-        let server = Self {
-            epoll: epoll::create(CreateFlags::CLOEXEC).map_err(io::Error::from)?,
-            address: bound.as_socket().map_or_else(|| spec.address.clone(), Address::Tcp),
-            own_path,
+        let listener = Listener::bind(&spec.address, BACKLOG).map_err(|cause| format!("the null server: {cause}"))?;
+        let prepare = || {
+            listener.socket.set_nonblocking(true)?;
+            let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+            watch(&epoll, &listener.socket)?;
+            Ok(epoll)
+        };
+        Ok(Self {
+            epoll: prepare().map_err(broken)?,
             script: spec.script,
             tls,
             nodelay: spec.nodelay && spec.address.ip().is_some(),
             listener,
-        };
-        server.watch(&server.listener)?;
-        Ok(server)
+        })
     }
 
     /// The address that is listened on, with the port that the kernel chose where 0 was asked for.
     pub fn address(&self) -> &Address {
-        &self.address
+        &self.listener.address
     }
 
     /// Lets another thread end [`NullServer::run`].
     /// Errors: no descriptor is left.
-    pub fn stopper(&self) -> io::Result<NullStopper> {
-        Ok(NullStopper(self.listener.try_clone()?))
+    pub fn stopper(&self) -> io::Result<Stopper> {
+        self.listener.stopper()
     }
 
     /// Serves until stopped.
     /// Errors: waiting or accepting fails for good.
-    pub fn run(self) -> Result<(), NullError> {
+    pub fn run(self) -> Result<(), String> {
         let mut connections = Connections::new();
         let mut buffer = vec![0; BUFFER];
         let mut events = Vec::with_capacity(EVENTS);
         loop {
             match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(NullError::Broken(error.into())),
+                Err(error) => return Err(broken(error.into())),
             }
             for Event { flags, data } in events.drain(..) {
                 let fd = data.u64() as RawFd;
-                if fd != self.listener.as_raw_fd() {
+                if fd != self.listener.socket.as_raw_fd() {
                     self.serve(&mut connections, fd, &mut buffer);
                 } else if !flags.contains(EventFlags::HUP) {
-                    self.accept(&mut connections, &mut buffer)?;
+                    self.accept(&mut connections, &mut buffer).map_err(broken)?;
                 } else {
                     // That is what shutting down a listener leads to.
                     return Ok(());
@@ -246,20 +219,18 @@ impl NullServer {
     /// Takes every connection that waits.
     fn accept(&self, connections: &mut Connections, buffer: &mut [u8]) -> io::Result<()> {
         loop {
-            let socket = match self.listener.accept_raw() {
+            let socket = match self.listener.socket.accept_raw() {
                 Ok((socket, _)) => socket,
-                Err(error) => match error.raw_os_error() {
-                    // Nobody waits any more; or out of descriptors, and clients wait until one is free.
-                    Some(libc::EAGAIN | libc::EMFILE | libc::ENFILE) => return Ok(()),
-                    Some(libc::EINTR | libc::ECONNABORTED) => continue,
-                    _ => return Err(error),
-                },
+                // Nobody waits any more.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_shortage(&error) => return Ok(()),
+                Err(error) if is_passing(&error) => continue,
+                Err(error) => return Err(error),
             };
             socket.set_nonblocking(true)?;
             if self.nodelay {
                 socket.set_tcp_nodelay(true)?;
             }
-            self.watch(&socket)?;
+            watch(&self.epoll, &socket)?;
             let fd = socket.as_raw_fd();
             let slot = fd as usize;
             if connections.len() <= slot {
@@ -280,28 +251,15 @@ impl NullServer {
             *slot = None;
         }
     }
-
-    fn watch(&self, fd: &impl AsFd) -> io::Result<()> {
-        let data = EventData::new_u64(fd.as_fd().as_raw_fd() as u64);
-        Ok(epoll::add(&self.epoll, fd, data, EventFlags::IN)?)
-    }
 }
 
-impl Drop for NullServer {
-    fn drop(&mut self) {
-        if let Some(path) = &self.own_path {
-            let _ = fs::remove_file(path);
-        }
-    }
+fn watch(epoll: &OwnedFd, fd: &impl AsFd) -> io::Result<()> {
+    let data = EventData::new_u64(fd.as_fd().as_raw_fd() as u64);
+    Ok(epoll::add(epoll, fd, data, EventFlags::IN)?)
 }
 
-/// Ends a running null server.
-pub struct NullStopper(socket2::Socket);
-
-impl NullStopper {
-    pub fn stop(&self) {
-        let _ = self.0.shutdown(Shutdown::Both);
-    }
+fn broken(cause: io::Error) -> String {
+    format!("the null server cannot go on: {cause}")
 }
 
 /// One connection and how far it is.

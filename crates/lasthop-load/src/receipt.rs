@@ -56,8 +56,7 @@ impl Receipts {
     /// Errors: the counter's URL is none of HTTP.
     pub fn new(receipt: &Receipt, server: &Address, timeouts: Timeouts) -> Result<Self, String> {
         let wrong = |why: String| format!("the counter `{}`: {why}", url::redacted(&receipt.url));
-        let (endpoint, protocol) =
-            url::parse(&receipt.url, &UrlOptions::default()).map_err(|error| wrong(error.to_string()))?;
+        let (endpoint, protocol) = url::parse(&receipt.url, &UrlOptions::default()).map_err(wrong)?;
         let Some(http) = protocol.get::<Http>() else { return Err(wrong("it must be a URL of HTTP".to_owned())) };
         // Without chunks, and whole when the server closes.
         let http = Http { version: HttpVersion::V10, ..http.clone() };

@@ -32,9 +32,8 @@ pub fn take(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Sample, Failure>
 
 /// `watch` keeps the deadlines: each part has one of its own, however its bytes drip.
 fn converse(spec: &Spec, watch: &Arc<Watch>) -> Result<Sample, Failure> {
-    let unusable = |cause: String| Failure::new(ErrorClass::Os, cause);
     let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
-    let connector = connector.map_err(|error| unusable(error.to_string()))?;
+    let connector = connector.map_err(|cause| Failure::new(ErrorClass::Os, cause))?;
     let connector = connector.asking_for_tls(spec.protocol.tls_request()).speaking(spec.protocol.application());
     let mut exchange = spec.factory().exchange();
     let mut stream = connector.open(&Calls::default(), watch)?.stream;

@@ -6,7 +6,7 @@ use lasthop_model::rate::{CONSTANT, POISSON, Rate, arrivals};
 use lasthop_protocol::{
     Protocol,
     echo::Echo,
-    spec::{Address, Endpoint, Model, Reuse, Spec, SpecError},
+    spec::{Address, Endpoint, Model, Reuse, Spec},
 };
 use minijinja::value::Value;
 
@@ -111,10 +111,8 @@ fn possible(load: &Load, model: Model, context: &Value) -> Result<(), String> {
         reuse: if text(&load.reuse).as_deref() == Some("per-request") { Reuse::PerRequest } else { Reuse::KeepAlive },
         ..Spec::new(stand_in, Protocol::from(Echo { size: 64 }))
     };
-    match spec.validate() {
-        Err(error @ (SpecError::Pipeline { .. } | SpecError::Unit { .. })) => Err(error.to_string()),
-        _ => Ok(()),
-    }
+    spec.validate_pipeline()?;
+    spec.validate_unit()
 }
 
 #[cfg(test)]

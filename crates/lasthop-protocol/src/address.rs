@@ -2,7 +2,7 @@
 //! few other files.
 
 use std::{
-    fmt,
+    fmt, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -137,16 +137,14 @@ impl fmt::Display for Transport {
     }
 }
 
-/// The word is not the name of a transport.
-#[derive(Debug, thiserror::Error)]
-#[error("unknown transport `{0}` (known: {known})", known = Transport::ALL.map(Transport::name).join(", "))]
-pub struct UnknownTransport(pub String);
-
 impl FromStr for Transport {
-    type Err = UnknownTransport;
+    type Err = String;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|t| t.name() == word).ok_or_else(|| UnknownTransport(word.to_owned()))
+        Self::ALL.into_iter().find(|t| t.name() == word).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            format!("unknown transport `{word}` (known: {known})")
+        })
     }
 }
 
@@ -312,7 +310,7 @@ impl Address {
 
     /// The kernel's form.
     /// Errors: the name of a Unix socket is empty or longer than [`UNIX_NAME_MAX`].
-    pub fn socket_name(&self) -> Result<SockAddr, AddressError> {
+    pub fn socket_name(&self) -> Result<SockAddr, String> {
         match self {
             Self::Tcp(at) | Self::Udp(at) => Ok(SockAddr::from(*at)),
             Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => unix(path),
@@ -350,27 +348,23 @@ impl fmt::Display for Address {
     }
 }
 
-/// The text is not an address.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an address: write 127.0.0.1:8080, unix:/path or unix:@name")]
-pub struct NotAnAddress(pub String);
-
 /// Reads what [`Address`] prints.
 impl FromStr for Address {
-    type Err = NotAnAddress;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("`{text}` is not an address: write 127.0.0.1:8080, unix:/path or unix:@name");
         let named = text.split_once(':').and_then(|(word, rest)| Some((Transport::of_address(word)?, rest)));
         if let Some((transport, rest)) = named {
             return match transport.address() {
-                Self::Udp(_) => rest.parse().map(Self::Udp).map_err(|_| NotAnAddress(text.to_owned())),
+                Self::Udp(_) => rest.parse().map(Self::Udp).map_err(|_| wrong()),
                 like => Ok(like.at(rest, "", 0)),
             };
         }
         match text.strip_prefix("unix:").map(|name| (name, name.strip_prefix('@'))) {
             Some((_, Some(name))) => Ok(Self::Abstract(name.to_owned())),
             Some((path, None)) => Ok(Self::Unix(path.into())),
-            None => text.parse().map(Self::Tcp).map_err(|_| NotAnAddress(text.to_owned())),
+            None => text.parse().map(Self::Tcp).map_err(|_| wrong()),
         }
     }
 }
@@ -414,40 +408,29 @@ impl Endpoint {
     }
 }
 
-/// The address cannot name a socket.
-#[derive(Debug, thiserror::Error)]
-pub enum AddressError {
-    #[error("the socket path `{path}` has {length} bytes, more than the {UNIX_NAME_MAX} that the kernel allows")]
-    PathTooLong { path: String, length: usize },
-    #[error(
-        "the abstract socket name `{name}` has {length} bytes, more than the {UNIX_NAME_MAX} that the kernel allows"
-    )]
-    NameTooLong { name: String, length: usize },
-    #[error("the name of the Unix socket is empty")]
-    Empty,
-    #[error("the address `{0}` is refused by the socket library: {1}")]
-    Invalid(String, std::io::Error),
+fn unix(path: &Path) -> Result<SockAddr, String> {
+    named("socket path", &path.display().to_string(), path.as_os_str().as_bytes().len(), || SockAddr::unix(path))
 }
 
-fn unix(path: &Path) -> Result<SockAddr, AddressError> {
-    let length = path.as_os_str().as_bytes().len();
-    if length == 0 {
-        return Err(AddressError::Empty);
-    }
-    if length > UNIX_NAME_MAX {
-        return Err(AddressError::PathTooLong { path: path.display().to_string(), length });
-    }
-    SockAddr::unix(path).map_err(|error| AddressError::Invalid(path.display().to_string(), error))
+fn abstract_unix(name: &str) -> Result<SockAddr, String> {
+    named("abstract socket name", name, name.len(), || SockAddr::unix(format!("\0{name}")))
 }
 
-fn abstract_unix(name: &str) -> Result<SockAddr, AddressError> {
-    if name.is_empty() {
-        return Err(AddressError::Empty);
+fn named(
+    what: &str,
+    name: &str,
+    bytes: usize,
+    make: impl FnOnce() -> io::Result<SockAddr>,
+) -> Result<SockAddr, String> {
+    match bytes {
+        0 => Err("the name of the Unix socket is empty".to_owned()),
+        1..=UNIX_NAME_MAX => {
+            make().map_err(|error| format!("the address `{name}` is refused by the socket library: {error}"))
+        }
+        _ => {
+            Err(format!("the {what} `{name}` has {bytes} bytes, more than the {UNIX_NAME_MAX} that the kernel allows"))
+        }
     }
-    if name.len() > UNIX_NAME_MAX {
-        return Err(AddressError::NameTooLong { name: name.to_owned(), length: name.len() });
-    }
-    SockAddr::unix(format!("\0{name}")).map_err(|error| AddressError::Invalid(name.to_owned(), error))
 }
 
 #[cfg(test)]

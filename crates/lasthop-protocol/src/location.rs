@@ -10,42 +10,17 @@ use crate::address::{Address, Endpoint, Tls, Transport};
 /// What stands for a password.
 pub const HIDDEN: &str = "***";
 
-/// The URL is not understood.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UrlError {
-    #[error("`{0}` has no scheme (for example `http://127.0.0.1:8000/` or `http+unix:/run/app.sock:/`)")]
-    NoScheme(String),
-    #[error(
-        "unknown scheme `{given}` (known: {known}; all but postgres also with +unix for a Unix socket and +tls for TLS)"
-    )]
-    UnknownScheme { given: String, known: String },
-    #[error("`{0}` is not the path of a socket: it must begin with `/`, or with `@` for an abstract name")]
-    SocketPath(String),
-    #[error("{} needs a host and a port, for example `127.0.0.1:9000`", if .0.is_empty() { "the URL".to_owned() } else { format!("`{}`", .0) })]
-    NoPort(String),
-    #[error("`{0}` is not a port")]
-    Port(String),
-    #[error("what follows the last `:` of the host is not a port; a password there needs `@HOST` after it")]
-    NoNumber,
-    #[error(
-        "an `@` stands behind the host: in a user, password or name write `@` as `%40`, `/` as `%2F` and `?` as `%3F`"
-    )]
-    Unencoded,
-    #[error("the password contains a broken percent-encoding; write `%` as `%25`")]
-    PasswordPercent,
-    #[error(
-        "no user or password belongs into a URL of this scheme; HTTP takes them as `--header 'Authorization: Basic …'`"
-    )]
-    Credentials,
-    #[error("cannot find the address of `{host}`: {cause}")]
-    Resolve { host: String, cause: String },
-    #[error("`{0}` contains a broken percent-encoding")]
-    Percent(String),
-    #[error("unknown parameter `{given}` (known: {known})")]
-    Parameter { given: String, known: &'static str },
-    /// What only the protocol knows to be wrong.
-    #[error("{0}")]
-    Protocol(String),
+/// What is said of a character that should have been encoded.
+pub const UNENCODED: &str =
+    "an `@` stands behind the host: in a user, password or name write `@` as `%40`, `/` as `%2F` and `?` as `%3F`";
+
+pub fn unknown_parameter(given: &str, known: &str) -> String {
+    format!("unknown parameter `{given}` (known: {known})")
+}
+
+pub fn no_port(text: &str) -> String {
+    let what = if text.is_empty() { "the URL".to_owned() } else { format!("`{text}`") };
+    format!("{what} needs a host and a port, for example `127.0.0.1:9000`")
 }
 
 /// What the URL itself does not say.
@@ -97,14 +72,14 @@ impl<'a> Location<'a> {
 
     /// The endpoint of a URL that says nothing else: `//host:port` or the path of a socket.
     /// Errors: there is no host, no port where there is no default one, or no path.
-    pub fn endpoint(&self, default_port: Option<u16>) -> Result<Endpoint, UrlError> {
+    pub fn endpoint(&self, default_port: Option<u16>) -> Result<Endpoint, String> {
         if self.is_socket { self.socket(self.rest) } else { self.tcp(self.authority().0, default_port) }
     }
 
     /// The path of a socket and what follows it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`, where a colon within
     /// the path is only taken for the border before a slash.
     /// Errors: the percent-encoding is broken.
-    pub fn socket_and_target(&self) -> Result<(String, &'a str), UrlError> {
+    pub fn socket_and_target(&self) -> Result<(String, &'a str), String> {
         let plain = match self.rest.strip_prefix("//") {
             Some(encoded) if !encoded.starts_with('/') => {
                 let (path, uri) = encoded.split_at(encoded.find('/').unwrap_or(encoded.len()));
@@ -120,13 +95,17 @@ impl<'a> Location<'a> {
     }
 
     /// Errors: it is not the path of a socket.
-    pub fn socket(&self, path: &str) -> Result<Endpoint, UrlError> {
+    pub fn socket(&self, path: &str) -> Result<Endpoint, String> {
         let absolute = path.strip_prefix("//").filter(|path| path.starts_with('/'));
         let path = absolute.unwrap_or(path);
         let address = match path.strip_prefix('@') {
             Some(name) if !name.is_empty() && self.transport.is_none() => Address::Abstract(name.to_owned()),
             _ if path.starts_with('/') && path.len() > 1 => self.like(Transport::Unix).at(path, "", 0),
-            _ => return Err(UrlError::SocketPath(path.to_owned())),
+            _ => {
+                return Err(format!(
+                    "`{path}` is not the path of a socket: it must begin with `/`, or with `@` for an abstract name"
+                ));
+            }
         };
         Ok(Endpoint { address, tls: self.tls("localhost") })
     }
@@ -137,13 +116,14 @@ impl<'a> Location<'a> {
     }
 
     /// Errors: there is no host, no port, or the host has no address.
-    pub fn tcp(&self, text: &str, default_port: Option<u16>) -> Result<Endpoint, UrlError> {
+    pub fn tcp(&self, text: &str, default_port: Option<u16>) -> Result<Endpoint, String> {
         if text.contains('@') {
-            return Err(UrlError::Credentials);
+            return Err("no user or password belongs into a URL of this scheme; HTTP takes them as `--header 'Authorization: Basic …'`"
+                .to_owned());
         }
         let (host, port) = split_port(text)?;
         let port = port.or(default_port).filter(|_| !host.is_empty());
-        let port = port.ok_or_else(|| UrlError::NoPort(text.to_owned()))?;
+        let port = port.ok_or_else(|| no_port(text))?;
         let at = resolve(host, port)?;
         let address = if self.transport == Some(Transport::Udp) { Address::Udp(at) } else { Address::Tcp(at) };
         Ok(Endpoint { address, tls: self.tls(host) })
@@ -159,7 +139,7 @@ impl<'a> Location<'a> {
 
 /// `host`, `host:port`, `[v6]` or `[v6]:port`; the brackets are taken off.
 /// Errors: the port is none.
-pub fn split_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
+pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
         None => text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
@@ -169,30 +149,36 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
 
 /// What is no number is not shown: it may be a password that something is missing behind.
 /// Errors: it is not a port from 1 to 65,535.
-pub fn port_number(text: &str) -> Result<u16, UrlError> {
+pub fn port_number(text: &str) -> Result<u16, String> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    let wrong = || if is_number { UrlError::Port(text.to_owned()) } else { UrlError::NoNumber };
+    let wrong = || {
+        if is_number {
+            format!("`{text}` is not a port")
+        } else {
+            "what follows the last `:` of the host is not a port; a password there needs `@HOST` after it".to_owned()
+        }
+    };
     text.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)
 }
 
 /// The first address of a host.
 /// Errors: it has none.
-pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, UrlError> {
-    let failed = |cause: String| UrlError::Resolve { host: host.to_owned(), cause };
+pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
+    let failed = |cause: String| format!("cannot find the address of `{host}`: {cause}");
     let mut found = (host, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
     found.next().ok_or_else(|| failed("it has no address".to_owned()))
 }
 
 /// The parts of `key=value&key=value`, values decoded.
 /// Errors: a percent-encoding is broken.
-pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, UrlError> {
+pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, String> {
     let parameters = parameters.split('&').filter(|parameter| !parameter.is_empty());
     parameters
         .map(|parameter| {
             let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             match key {
                 "password" => Ok((key, decode_password(value)?)),
-                _ if key.contains('@') => Err(UrlError::Unencoded),
+                _ if key.contains('@') => Err(UNENCODED.to_owned()),
                 _ => Ok((key, decode(value)?)),
             }
         })
@@ -201,21 +187,21 @@ pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, UrlError> {
 
 /// `user:password@host`, decoded; either may be absent.
 /// Errors: a percent-encoding is broken.
-pub fn credentials(text: &str) -> Result<(Option<String>, Option<String>, &str), UrlError> {
+pub fn credentials(text: &str) -> Result<(Option<String>, Option<String>, &str), String> {
     let Some((given, host)) = text.rsplit_once('@') else { return Ok((None, None, text)) };
     let (user, password) = given.split_once(':').map_or((given, None), |(user, password)| (user, Some(password)));
     let user = Some(decode(user)?).filter(|user| !user.is_empty());
     Ok((user, password.map(decode_password).transpose()?, host))
 }
 
-fn decode_password(text: &str) -> Result<String, UrlError> {
-    decode(text).map_err(|_| UrlError::PasswordPercent)
+fn decode_password(text: &str) -> Result<String, String> {
+    decode(text).map_err(|_| "the password contains a broken percent-encoding; write `%` as `%25`".to_owned())
 }
 
 /// Takes percent-encoding off.
 /// Errors: it is broken.
-pub fn decode(text: &str) -> Result<String, UrlError> {
-    let broken = || UrlError::Percent(text.to_owned());
+pub fn decode(text: &str) -> Result<String, String> {
+    let broken = || format!("`{text}` contains a broken percent-encoding");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {

@@ -130,51 +130,22 @@ impl Timeouts {
 /// meanwhile would leave so much too late.
 pub const SPIN_BEFORE_DUE_NS: u64 = 50_000;
 
-/// The specification cannot be carried out.
-#[derive(Debug, thiserror::Error)]
-pub enum SpecError {
-    #[error("{what} is {value}, must be {least} to {most}")]
-    OutOfRange { what: &'static str, value: u64, least: u64, most: u64 },
-    #[error("{threads} threads for {connections} connections: a thread needs at least one connection")]
-    IdleThreads { threads: u32, connections: u32 },
-    #[error("the blocking engine drives one connection per thread, but there are {connections} for {threads} threads")]
-    TooManyForBlocking { connections: u32, threads: u32 },
-    #[error("the open loop needs the epoll engine; the blocking one cannot send while it waits for a reply")]
-    BlockingOpenLoop,
-    #[error("the blocking engine leaves waiting to the kernel and cannot spin; use epoll")]
-    BlockingSpin,
-    #[error(
-        "a channel ({0}) is driven like a plain program does: a connection for each thread, a closed loop, no TLS, and \
-         no epoll"
-    )]
-    Channel(&'static str),
-    #[error(
-        "a protocol without replies ({0}) is driven like a plain program does: a connection for each thread, a closed loop, \
-         and no epoll"
-    )]
-    OneWay(&'static str),
-    #[error("{0} needs a socket that carries a stream of bytes, not whole messages")]
-    NoPackets(&'static str),
-    #[error("there is no TLS over sockets that carry whole messages")]
-    TlsOverPackets,
-    #[error("the rate is {0} requests per second, must be 0.001 to 100,000,000")]
-    Rate(f64),
-    #[error("{depth} requests in a pipeline: {why}")]
-    Pipeline { depth: u32, why: &'static str },
-    #[error("{requests} requests for each connection: {why}")]
-    Unit { requests: u32, why: &'static str },
-    #[error("{0}")]
-    Protocol(String),
+/// Why so many requests cannot be in a pipeline.
+pub fn pipelined(depth: u32, why: &str) -> String {
+    format!("{depth} requests in a pipeline: {why}")
 }
 
-impl SpecError {
-    /// What only the protocol knows to be wrong.
-    pub fn protocol(text: impl Into<String>) -> Self {
-        Self::Protocol(text.into())
+/// # Errors
+/// Nobody can send so many requests per second, or so few.
+pub fn possible_rate(rate: f64) -> Result<(), String> {
+    if (0.001..=1e8).contains(&rate) {
+        Ok(())
+    } else {
+        Err(format!("the rate is {rate} requests per second, must be 0.001 to 100,000,000"))
     }
 }
 
 /// Errors: the value is out of its range.
-pub fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), SpecError> {
-    if (least..=most).contains(&value) { Ok(()) } else { Err(SpecError::OutOfRange { what, value, least, most }) }
+pub fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), String> {
+    if (least..=most).contains(&value) { Ok(()) } else { Err(format!("{what} is {value}, must be {least} to {most}")) }
 }

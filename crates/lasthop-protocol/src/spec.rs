@@ -3,13 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 pub use crate::{
-    address::{Address, Channel, Endpoint, Tls, Transport, UnknownTransport},
-    options::{
-        Arrivals, Engine, LoadStage, Model, OpenLoop, Reuse, SPIN_BEFORE_DUE_NS, SocketOptions, SpecError, Timeouts,
-    },
+    address::{Address, Channel, Endpoint, Tls, Transport},
+    options::{Arrivals, Engine, LoadStage, Model, OpenLoop, Reuse, SPIN_BEFORE_DUE_NS, SocketOptions, Timeouts},
 };
 use crate::{
-    options::within,
+    options::{self, within},
     protocol::{
         exchange::Factory,
         kind::{Protocol, Usage},
@@ -79,21 +77,26 @@ impl Spec {
 
     /// Checks everything that can be known without opening a socket.
     /// Errors: the first value that cannot be carried out, with its range.
-    pub fn validate(&self) -> Result<(), SpecError> {
+    pub fn validate(&self) -> Result<(), String> {
         within("connections", self.connections.into(), 1, 65_535)?;
         within("threads", self.threads.into(), 1, 1_024)?;
         within("connect timeout in nanoseconds", self.timeouts.connect_ns, 1_000, u64::MAX / 4)?;
         within("request timeout in nanoseconds", self.timeouts.request_ns, 1_000, u64::MAX / 4)?;
         let Self { connections, threads, .. } = *self;
         if threads > connections {
-            return Err(SpecError::IdleThreads { threads, connections });
+            return Err(format!(
+                "{threads} threads for {connections} connections: a thread needs at least one connection"
+            ));
         }
         within("spin in nanoseconds", self.spin_ns.unwrap_or(0), 0, 1_000_000_000)?;
         if self.engine == Engine::Blocking && self.spins() {
-            return Err(SpecError::BlockingSpin);
+            let text = "the blocking engine leaves waiting to the kernel and cannot spin; use epoll";
+            return Err(text.to_owned());
         }
         if self.engine == Engine::Blocking && connections != threads {
-            return Err(SpecError::TooManyForBlocking { connections, threads });
+            return Err(format!(
+                "the blocking engine drives one connection per thread, but there are {connections} for {threads} threads"
+            ));
         }
         self.validate_channel()?;
         self.validate_packets()?;
@@ -103,10 +106,17 @@ impl Spec {
         self.protocol.validate(self.usage())
     }
 
-    fn validate_channel(&self) -> Result<(), SpecError> {
+    fn validate_channel(&self) -> Result<(), String> {
         let Some(channel) = self.endpoint.address.channel() else { return Ok(()) };
         let possible = self.is_plain() && self.endpoint.tls.is_none();
-        if possible { Ok(()) } else { Err(SpecError::Channel(channel.name())) }
+        if possible {
+            return Ok(());
+        }
+        Err(format!(
+            "a channel ({}) is driven like a plain program does: a connection for each thread, a closed loop, no TLS, and \
+             no epoll",
+            channel.name()
+        ))
     }
 
     /// Whether the blocking engine can drive it.
@@ -115,25 +125,33 @@ impl Spec {
         is_plain && self.engine != Engine::Epoll
     }
 
-    fn validate_packets(&self) -> Result<(), SpecError> {
+    fn validate_packets(&self) -> Result<(), String> {
         let name = self.protocol.kind().title;
         if self.protocol.receipt().is_some() && !self.is_plain() {
-            return Err(SpecError::OneWay(name));
+            return Err(format!(
+                "a protocol without replies ({name}) is driven like a plain program does: a connection for each thread, a \
+                 closed loop, and no epoll"
+            ));
         }
         match () {
             () if !self.endpoint.address.keeps_boundaries() => Ok(()),
-            () if self.endpoint.tls.is_some() => Err(SpecError::TlsOverPackets),
-            () if !self.protocol.fits_packets() => Err(SpecError::NoPackets(name)),
+            () if self.endpoint.tls.is_some() => {
+                Err("there is no TLS over sockets that carry whole messages".to_owned())
+            }
+            () if !self.protocol.fits_packets() => {
+                Err(format!("{name} needs a socket that carries a stream of bytes, not whole messages"))
+            }
             () => Ok(()),
         }
     }
 
-    fn validate_model(&self) -> Result<(), SpecError> {
+    fn validate_model(&self) -> Result<(), String> {
         let Model::Open(open) = self.model else { return Ok(()) };
         if self.engine == Engine::Blocking {
-            return Err(SpecError::BlockingOpenLoop);
+            let text = "the open loop needs the epoll engine; the blocking one cannot send while it waits for a reply";
+            return Err(text.to_owned());
         }
-        if (0.001..=1e8).contains(&open.rate) { Ok(()) } else { Err(SpecError::Rate(open.rate)) }
+        options::possible_rate(open.rate)
     }
 
     /// Whether a worker is to wait awake, beyond what an open loop does by itself.
@@ -141,10 +159,12 @@ impl Spec {
         self.spin_ns.is_some_and(|spin| spin > 0)
     }
 
-    fn validate_unit(&self) -> Result<(), SpecError> {
+    /// # Errors
+    /// A connection cannot carry so many requests.
+    pub fn validate_unit(&self) -> Result<(), String> {
         let requests = self.requests_per_connection;
         within("requests for each connection", requests.into(), 1, 10_000_000)?;
-        let refuse = |why| Err(SpecError::Unit { requests, why });
+        let refuse = |why: &str| Err(format!("{requests} requests for each connection: {why}"));
         match () {
             () if requests == 1 => Ok(()),
             () if self.reuse == Reuse::KeepAlive => {
@@ -156,10 +176,12 @@ impl Spec {
         }
     }
 
-    fn validate_pipeline(&self) -> Result<(), SpecError> {
+    /// # Errors
+    /// So many requests cannot be sent at once.
+    pub fn validate_pipeline(&self) -> Result<(), String> {
         within("depth of the pipeline", self.pipeline.into(), 1, 1024)?;
         let depth = self.pipeline;
-        let refuse = |why| Err(SpecError::Pipeline { depth, why });
+        let refuse = |why| Err(options::pipelined(depth, why));
         if depth == 1 {
             return Ok(());
         }

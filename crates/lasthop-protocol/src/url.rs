@@ -10,7 +10,7 @@
 //! | `SCHEME+tls://…`, `SCHEME+tls+unix:…` | with TLS |
 //! | `unix:/path.sock…` | HTTP over a Unix socket |
 
-pub use crate::location::{UrlError, UrlOptions};
+pub use crate::location::UrlOptions;
 use crate::{
     address::{Endpoint, Transport},
     location::{HIDDEN, Location, with_harmless},
@@ -38,11 +38,14 @@ pub fn redacted(url: &str) -> String {
 
 /// Reads a URL. Host names are looked up; the first address counts.
 /// Errors: what is wrong, and how it should look.
-pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), UrlError> {
+pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), String> {
     // What follows a colon and begins with a digit is a port: `localhost:8000` has no scheme.
     let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
     let split = url.split_once(':').filter(|(_, rest)| !is_port(rest));
-    let (scheme, rest) = split.ok_or_else(|| UrlError::NoScheme(redacted(url)))?;
+    let (scheme, rest) = split.ok_or_else(|| {
+        let shown = redacted(url);
+        format!("`{shown}` has no scheme (for example `http://127.0.0.1:8000/` or `http+unix:/run/app.sock:/`)")
+    })?;
     // HTTP is what most people mean by a bare socket.
     let scheme = if scheme == "unix" { "http+unix" } else { scheme };
     let mut words = scheme.split('+');
@@ -63,9 +66,12 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), Ur
     (kind.ok_or_else(|| unknown(scheme))?.from_url)(&location)
 }
 
-fn unknown(scheme: &str) -> UrlError {
+fn unknown(scheme: &str) -> String {
     let known: Vec<&str> = PROTOCOLS.iter().flat_map(|kind| kind.schemes).copied().collect();
-    UrlError::UnknownScheme { given: scheme.to_owned(), known: known.join(", ") }
+    format!(
+        "unknown scheme `{scheme}` (known: {}; all but postgres also with +unix for a Unix socket and +tls for TLS)",
+        known.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -84,7 +90,7 @@ mod tests {
         },
     };
 
-    fn read(url: &str) -> Result<(Endpoint, Protocol), UrlError> {
+    fn read(url: &str) -> Result<(Endpoint, Protocol), String> {
         parse(url, &UrlOptions::default())
     }
 

@@ -16,7 +16,7 @@ use lasthop_protocol::{
     Trait, contrast,
     failure::Failure,
     result::ErrorClass,
-    spec::{Address, Spec, SpecError},
+    spec::{Address, Spec},
     url::{UrlOptions, parse},
 };
 use lasthop_system::{
@@ -47,7 +47,7 @@ pub struct Asked {
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     #[error("{url}: {cause}")]
-    Spec { url: String, cause: SpecError },
+    Spec { url: String, cause: String },
     #[error(
         "{url}: {ip} is not an address of this machine; put load on other machines only with their owner's consent, and then add --remote"
     )]

@@ -58,7 +58,7 @@ fn get(spec: &Spec, path: &str, watch: &Arc<Watch>) -> Result<String, String> {
     let Some(http) = spec.protocol.get::<Http>() else {
         return Err("a link can only be asked over HTTP".to_owned());
     };
-    let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts).map_err(|error| error.to_string())?;
+    let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts)?;
     let mut stream = connector.open(&Calls::default(), watch).map_err(|failure| failure.to_string())?.stream;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", http.host);
     stream.send_all(request.as_bytes()).map_err(|failure| failure.to_string())?;

@@ -16,8 +16,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use blocking::Blocking;
 pub use error::CaseError;
 use lasthop_protocol::{
+    options::possible_rate,
     result::{ErrorClass, ErrorCount, Proof, TrialResult},
-    spec::{Address, Engine, LoadStage, Model, Spec, SpecError},
+    spec::{Address, Engine, LoadStage, Model, Spec},
     wire::{Stage, TrialPhases},
 };
 use lasthop_system::limits;
@@ -115,9 +116,8 @@ impl Case {
         if self.model == Model::Closed {
             return Err(CaseError::new(Stage::Spec, "a closed loop has no stages"));
         }
-        if let Some(wrong) = stages.iter().find(|stage| !(0.001..=1e8).contains(&stage.rate)) {
-            return Err(CaseError::new(Stage::Spec, SpecError::Rate(wrong.rate)));
-        }
+        let possible = stages.iter().try_for_each(|stage| possible_rate(stage.rate));
+        possible.map_err(|cause| CaseError::new(Stage::Spec, cause))?;
         let phases = TrialPhases { warm_up_ns: 0, measure_ns: LoadStage::total_ns(stages) };
         self.ask(&Asked { phases, stages: stages.into() }, || true)
     }

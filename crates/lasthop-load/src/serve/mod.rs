@@ -4,8 +4,8 @@
 mod packets;
 
 use std::{
-    fs, io,
-    net::{Shutdown, SocketAddr},
+    io,
+    net::SocketAddr,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicU64},
@@ -13,20 +13,23 @@ use std::{
 };
 
 use lasthop_protocol::{
-    address::AddressError,
     echo,
     failure::Failure,
     hello,
     spec::{Address, Channel},
     stream,
 };
-use lasthop_system::{clock, limits};
+use lasthop_system::clock;
 use packets::Counter;
 pub use packets::RECEIVED;
 use rustls::ServerConfig;
-use socket2::{Domain, Type};
+use socket2::Type;
 
-use crate::transport::{self, Handshake, Socket, Stream, TlsError, TlsStream, server_config};
+pub use crate::listener::Stopper;
+use crate::{
+    listener::{Listener, is_passing, is_shortage},
+    transport::{self, Handshake, Socket, Stream, TlsStream, server_config},
+};
 
 /// The text that the pattern `hello` sends.
 pub const HELLO: &[u8] = hello::TEXT.as_bytes();
@@ -76,33 +79,10 @@ impl ServeSpec {
     }
 }
 
-/// The server cannot be started or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    #[error(transparent)]
-    Address(#[from] AddressError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error("cannot listen on {address}: {cause}")]
-    Listen { address: Address, cause: io::Error },
-    #[error("cannot accept a connection: {0}")]
-    Accept(io::Error),
-    #[error(
-        "sockets of whole messages serve the patterns `echo` and `statsd`, without TLS; other sockets serve all but `statsd`"
-    )]
-    NotPackets,
-    #[error("the pattern `statsd` needs an address where it tells what it has received")]
-    NoCounter,
-    #[error("cannot tell at {address} what was received: {cause}")]
-    Counter { address: SocketAddr, cause: io::Error },
-}
-
 /// A bound and listening server.
 pub struct Server {
-    listener: socket2::Socket,
+    listener: Listener,
     shared: Arc<Shared>,
-    address: Address,
-    own_path: Option<PathBuf>,
     counter: Option<Counter>,
 }
 
@@ -120,39 +100,28 @@ struct Shared {
 
 /// Binds, listens and serves for ever.
 /// Errors: the address is taken or not usable, TLS cannot be set up, or accepting fails for good.
-pub fn run(spec: &ServeSpec) -> Result<(), ServeError> {
+pub fn run(spec: &ServeSpec) -> Result<(), String> {
     Server::bind(spec)?.run()
 }
 
 impl Server {
     /// Errors: the address is taken or not usable, or TLS cannot be set up.
-    pub fn bind(spec: &ServeSpec) -> Result<Self, ServeError> {
-        limits::lift_descriptors();
-        let address = spec.address.socket_name()?;
-        let domain = spec.address.domain();
-        let tls = spec.tls.as_ref().map(|tls| server_config(&tls.certificate, &tls.key)).transpose()?;
-        let refused = |cause| ServeError::Listen { address: spec.address.clone(), cause };
-        let kind = spec.address.kind();
+    pub fn bind(spec: &ServeSpec) -> Result<Self, String> {
         packets::validate(spec)?;
-        let listener = socket2::Socket::new(domain, kind, None).map_err(refused)?;
-        if domain != Domain::UNIX && kind == Type::STREAM {
-            listener.set_reuse_address(true).map_err(refused)?;
-        }
-        listener.bind(&address).map_err(refused)?;
-        if kind != Type::DGRAM {
-            listener.listen(i32::try_from(spec.backlog).unwrap_or(i32::MAX)).map_err(refused)?;
-        }
-        let own_path = spec.address.path().map(Path::to_owned);
-        let channel = spec.address.channel().zip(own_path.clone());
-        let bound = listener.local_addr().map_err(refused)?;
-        let address =
-            bound.as_socket().map_or_else(|| spec.address.clone(), |bound| spec.address.at("", "", bound.port()));
-        let nodelay = spec.nodelay && spec.address.ip().is_some() && kind == Type::STREAM;
+        let tls = spec.tls.as_ref().map(|tls| server_config(&tls.certificate, &tls.key)).transpose()?;
+        let listener = Listener::bind(&spec.address, i32::try_from(spec.backlog).unwrap_or(i32::MAX))?;
         let received = Arc::new(AtomicU64::new(0));
         let counter = spec.counter.map(|at| Counter::start(at, Arc::clone(&received))).transpose()?;
-        let (pattern, pause_ns, keeps_boundaries) = (spec.pattern, spec.pause_ns, spec.address.keeps_boundaries());
-        let shared = Arc::new(Shared { pattern, keeps_boundaries, pause_ns, received, tls, nodelay, channel });
-        Ok(Self { listener, shared, address, own_path, counter })
+        let shared = Shared {
+            pattern: spec.pattern,
+            keeps_boundaries: spec.address.keeps_boundaries(),
+            pause_ns: spec.pause_ns,
+            received,
+            tls,
+            nodelay: spec.nodelay && spec.address.ip().is_some() && spec.address.kind() == Type::STREAM,
+            channel: spec.address.channel().zip(spec.address.path().map(Path::to_owned)),
+        };
+        Ok(Self { listener, shared: Arc::new(shared), counter })
     }
 
     /// Where it tells what it has received, with the port that the kernel chose where 0 was asked for.
@@ -162,33 +131,32 @@ impl Server {
 
     /// The address that is listened on, with the port that the kernel chose where 0 was asked for.
     pub fn address(&self) -> &Address {
-        &self.address
+        &self.listener.address
     }
 
     /// Lets another thread end [`Server::run`].
     /// Errors: no descriptor is left.
     pub fn stopper(&self) -> io::Result<Stopper> {
-        Ok(Stopper(self.listener.try_clone()?))
+        self.listener.stopper()
     }
 
     /// Serves until stopped.
     /// Errors: accepting fails for good.
-    pub fn run(self) -> Result<(), ServeError> {
-        if self.address.kind() == Type::DGRAM {
+    pub fn run(self) -> Result<(), String> {
+        if self.address().kind() == Type::DGRAM {
             return self.run_unconnected();
         }
         loop {
-            let accepted = match self.listener.accept_raw() {
+            let accepted = match self.listener.socket.accept_raw() {
                 Ok((accepted, _)) => accepted,
                 Err(error) if is_passing(&error) => continue,
-                // Out of descriptors or memory: those who are being served may end. Clients wait in the queue.
                 Err(error) if is_shortage(&error) => {
                     clock::sleep(SHORTAGE_PAUSE_NS);
                     continue;
                 }
                 // That is what shutting down a listener leads to.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
-                Err(error) => return Err(ServeError::Accept(error)),
+                Err(error) => return Err(not_accepted(&error)),
             };
             self.take(accepted);
         }
@@ -213,29 +181,8 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(path) = &self.own_path {
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
-/// Ends a running server.
-pub struct Stopper(socket2::Socket);
-
-impl Stopper {
-    pub fn stop(&self) {
-        let _ = self.0.shutdown(Shutdown::Both);
-    }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECONNABORTED | libc::EAGAIN))
-}
-
-fn is_shortage(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+fn not_accepted(cause: &io::Error) -> String {
+    format!("cannot accept a connection: {cause}")
 }
 
 impl Shared {

@@ -16,8 +16,11 @@ use lasthop_protocol::failure::Failure;
 use lasthop_system::clock;
 use rustix::net::{RecvFlags, SendFlags};
 
-use super::{Pattern, ServeError, ServeSpec, Server, Shared, is_passing, receive};
-use crate::transport::{Socket, Stream};
+use super::{Pattern, ServeSpec, Server, Shared, not_accepted, receive};
+use crate::{
+    listener::is_passing,
+    transport::{Socket, Stream},
+};
 
 /// The counter's name on the page.
 pub const RECEIVED: &str = "received_metrics_total";
@@ -27,7 +30,7 @@ pub const BUFFER: usize = 256 * 1024;
 const QUESTION: Duration = Duration::from_secs(1);
 
 /// Errors: the pattern is none of these sockets, or belongs to them and there is no counter.
-pub fn validate(spec: &ServeSpec) -> Result<(), ServeError> {
+pub fn validate(spec: &ServeSpec) -> Result<(), String> {
     let keeps_boundaries = spec.address.keeps_boundaries();
     let possible = match spec.pattern {
         Pattern::Statsd => keeps_boundaries,
@@ -35,29 +38,37 @@ pub fn validate(spec: &ServeSpec) -> Result<(), ServeError> {
         Pattern::Hello | Pattern::Stream => !keeps_boundaries,
     };
     match () {
-        () if !possible || keeps_boundaries && spec.tls.is_some() => Err(ServeError::NotPackets),
-        () if spec.pattern == Pattern::Statsd && spec.counter.is_none() => Err(ServeError::NoCounter),
+        () if !possible || keeps_boundaries && spec.tls.is_some() => Err(
+            "sockets of whole messages serve the patterns `echo` and `statsd`, without TLS; other sockets serve all but `statsd`"
+                .to_owned(),
+        ),
+        () if spec.pattern == Pattern::Statsd && spec.counter.is_none() => {
+            Err("the pattern `statsd` needs an address where it tells what it has received".to_owned())
+        }
         () => Ok(()),
     }
 }
 
 impl Server {
     /// Serves a socket that accepts no connections, until it is stopped.
-    pub(super) fn run_unconnected(self) -> Result<(), ServeError> {
+    pub(super) fn run_unconnected(self) -> Result<(), String> {
         let mut buffer = vec![0; BUFFER];
         loop {
-            let (message, sender) = match rustix::net::recvfrom(&self.listener, &mut buffer[..], RecvFlags::empty()) {
-                Ok((count, _, sender)) => (&buffer[..count], sender),
-                Err(error) if is_passing(&error.into()) => continue,
-                Err(error) => return Err(ServeError::Accept(error.into())),
-            };
+            let (message, sender) =
+                match rustix::net::recvfrom(&self.listener.socket, &mut buffer[..], RecvFlags::empty()) {
+                    Ok((count, _, sender)) => (&buffer[..count], sender),
+                    Err(error) if is_passing(&error.into()) => continue,
+                    Err(error) => return Err(not_accepted(&error.into())),
+                };
             if message.is_empty() && self.is_stopped() {
                 return Ok(());
             }
             match (self.shared.pattern, sender) {
                 (Pattern::Statsd, _) => self.shared.count(message),
                 // A client that is gone gets no answer.
-                (_, Some(sender)) => drop(rustix::net::sendto(&self.listener, message, SendFlags::NOSIGNAL, &sender)),
+                (_, Some(sender)) => {
+                    let _ = rustix::net::sendto(&self.listener.socket, message, SendFlags::NOSIGNAL, &sender);
+                }
                 (_, None) => {}
             }
         }
@@ -65,7 +76,7 @@ impl Server {
 
     /// Whether it was shut down, which a receive shows like an empty message.
     fn is_stopped(&self) -> bool {
-        let mut poll = libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+        let mut poll = libc::pollfd { fd: self.listener.socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
         // SAFETY: one valid pollfd.
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
@@ -100,8 +111,8 @@ pub struct Counter {
 
 impl Counter {
     /// Errors: the address is taken, or the system gives no thread.
-    pub fn start(at: SocketAddr, received: Arc<AtomicU64>) -> Result<Self, ServeError> {
-        let failed = |cause| ServeError::Counter { address: at, cause };
+    pub fn start(at: SocketAddr, received: Arc<AtomicU64>) -> Result<Self, String> {
+        let failed = |cause: io::Error| format!("cannot tell at {at} what was received: {cause}");
         let listener = TcpListener::bind(at).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let asked = listener.try_clone().map_err(failed)?;

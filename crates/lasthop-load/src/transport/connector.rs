@@ -3,7 +3,6 @@
 use std::{io, os::fd::OwnedFd, sync::Arc};
 
 use lasthop_protocol::{
-    address::AddressError,
     failure::Failure,
     result::ErrorClass,
     spec::{Channel, Endpoint, SocketOptions, Timeouts},
@@ -13,16 +12,7 @@ use lasthop_system::clock;
 use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{Domain, SockAddr, Type};
 
-use super::{Calls, Handshake, Socket, Stream, TlsError, TlsStream, Watch, channel, client_config};
-
-/// The endpoint cannot be connected to as it is specified.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectorError {
-    #[error(transparent)]
-    Address(#[from] AddressError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-}
+use super::{Calls, Handshake, Socket, Stream, TlsStream, Watch, channel, client_config};
 
 /// Everything needed to open one more connection, prepared once. Shared by all threads.
 #[derive(Clone)]
@@ -47,7 +37,7 @@ pub struct Opened {
 
 impl Connector {
     /// Errors: the address is too long, or the certificate authority or the server's name cannot be used.
-    pub fn new(endpoint: &Endpoint, options: &SocketOptions, timeouts: Timeouts) -> Result<Self, ConnectorError> {
+    pub fn new(endpoint: &Endpoint, options: &SocketOptions, timeouts: Timeouts) -> Result<Self, String> {
         let tls = endpoint.tls.as_ref().map(client_config).transpose()?;
         Ok(Self {
             address: endpoint.address.socket_name()?,

@@ -10,10 +10,10 @@ mod watch;
 use std::{io, os::fd::AsRawFd as _};
 
 pub use channel::{Passed, forget_queue, name_of, offer};
-pub use connector::{Connector, ConnectorError, Opened};
+pub use connector::{Connector, Opened};
 use lasthop_protocol::failure::Failure;
 pub use socket::{Calls, Socket, Wait};
-pub use tls::{Handshake, TlsError, TlsStream, client_config, server_config};
+pub use tls::{Handshake, TlsStream, client_config, server_config};
 pub use watch::Watch;
 
 use self::{channel::Handed, socket::Ready};

@@ -1,6 +1,7 @@
 //! TLS 1.2 and 1.3 over any socket, by rustls. Certificates are always verified.
 
 use std::{
+    fmt::Display,
     fs,
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
@@ -30,50 +31,41 @@ const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// TLS cannot be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    #[error("cannot read certificates from `{path}`: {cause}")]
-    Certificates { path: PathBuf, cause: String },
-    #[error("`{0}` contains no certificate")]
-    NoCertificate(PathBuf),
-    #[error("cannot read the private key `{path}`: {cause}")]
-    Key { path: PathBuf, cause: String },
-    #[error("found no certificate authorities of the system (looked for {SYSTEM_AUTHORITIES:?}); pass an authority")]
-    NoSystemAuthorities,
-    #[error("`{0}` is not a name that a certificate can have")]
-    ServerName(String),
-    #[error("TLS configuration: {0}")]
-    Config(#[from] rustls::Error),
+fn unusable(error: rustls::Error) -> String {
+    format!("TLS configuration: {error}")
 }
 
 /// Configuration and server name for the client's side.
 /// Errors: the authority cannot be read or is not one, or the server's name is invalid.
-pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static>), TlsError> {
+pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static>), String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&authority(tls)?)? {
-        roots.add(certificate)?;
+        roots.add(certificate).map_err(unusable)?;
     }
     let mut config = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?
         .with_root_certificates(roots)
         .with_no_client_auth();
     if !tls.resumption {
         config.resumption = Resumption::disabled();
     }
     let name = ServerName::try_from(tls.server_name.clone());
-    Ok((Arc::new(config), name.map_err(|_| TlsError::ServerName(tls.server_name.clone()))?))
+    let wrong = |_| format!("`{}` is not a name that a certificate can have", tls.server_name);
+    Ok((Arc::new(config), name.map_err(wrong)?))
 }
 
 /// Configuration for the server's side from PEM files.
 /// Errors: a file cannot be read, or key and certificate do not match.
-pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, String> {
     let private = PrivateKeyDer::from_pem_file(key)
-        .map_err(|error| TlsError::Key { path: key.to_owned(), cause: error.to_string() })?;
+        .map_err(|error| format!("cannot read the private key `{}`: {error}", key.display()))?;
     let config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?
         .with_no_client_auth()
-        .with_single_cert(certificates(certificate)?, private)?;
+        .with_single_cert(certificates(certificate)?, private)
+        .map_err(unusable)?;
     Ok(Arc::new(config))
 }
 
@@ -81,21 +73,23 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-fn authority(tls: &Tls) -> Result<PathBuf, TlsError> {
+fn authority(tls: &Tls) -> Result<PathBuf, String> {
     if let Some(path) = &tls.authority {
         return Ok(path.clone());
     }
     // Some distributions link from one to the other.
-    SYSTEM_AUTHORITIES.iter().find_map(|path| fs::canonicalize(path).ok()).ok_or(TlsError::NoSystemAuthorities)
+    SYSTEM_AUTHORITIES.iter().find_map(|path| fs::canonicalize(path).ok()).ok_or_else(|| {
+        format!("found no certificate authorities of the system (looked for {SYSTEM_AUTHORITIES:?}); pass an authority")
+    })
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let unreadable = |cause| TlsError::Certificates { path: path.to_owned(), cause };
-    let text = regular::read(path, regular::SHORT).map_err(|error| unreadable(error.to_string()))?;
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let unreadable = |cause: &dyn Display| format!("cannot read certificates from `{}`: {cause}", path.display());
+    let text = regular::read(path, regular::SHORT).map_err(|error| unreadable(&error))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let found = found.map_err(|error| unreadable(error.to_string()))?;
+    let found = found.map_err(|error| unreadable(&error))?;
     if found.is_empty() {
-        return Err(TlsError::NoCertificate(path.to_owned()));
+        return Err(format!("`{}` contains no certificate", path.display()));
     }
     Ok(found)
 }

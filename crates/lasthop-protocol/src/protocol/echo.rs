@@ -13,12 +13,7 @@ use super::{
     exchange::{Done, Exchange, Factory, Progress, Run},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::{Location, UrlError},
-    options::{SpecError, within},
-};
+use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
 
 pub static KIND: ProtocolKind = ProtocolKind {
     name: "echo",
@@ -37,7 +32,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schema: kind::schema::<Echo>,
 };
 
-fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((location.endpoint(None)?, Echo { size: location.options.size }.into()))
 }
 
@@ -54,7 +49,7 @@ impl ProtocolSpec for Echo {
         &KIND
     }
 
-    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+    fn validate(&self, usage: Usage) -> Result<(), String> {
         within("size of a message", self.size.into(), HEADER as u64, SIZE_MAX.into())?;
         within("bytes of a pipeline", u64::from(self.size) * u64::from(usage.pipeline), 1, 64 << 20)
     }
@@ -76,7 +71,7 @@ impl ProtocolSpec for Echo {
         Some(self.size.into())
     }
 
-    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
         self.size = options.size.take().unwrap_or(self.size);
         Ok(())
     }

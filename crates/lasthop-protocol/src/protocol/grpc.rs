@@ -24,12 +24,7 @@ use super::{
     exchange::{Done, Exchange, Factory, Greeting, Progress, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::{Location, UrlError},
-    options::{SpecError, within},
-};
+use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
 
 /// Most bytes of field 1, and of a batch.
 const BYTES_MAX: u64 = 64 << 20;
@@ -51,7 +46,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schema: kind::schema::<Grpc>,
 };
 
-fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let location = location.secured_by("grpcs");
     let (endpoint, host, path) = if location.is_socket {
         let (socket, path) = location.socket_and_target()?;
@@ -174,25 +169,25 @@ impl ProtocolSpec for Grpc {
         &KIND
     }
 
-    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+    fn validate(&self, usage: Usage) -> Result<(), String> {
         let plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         let names = self.method.split_once('/').filter(|(service, method)| plain(service) && plain(method));
         if names.is_none_or(|(_, method)| method.contains('/')) {
             let text = format!("`{}` is no method of gRPC: write `package.Service/Method`", self.method.escape_debug());
-            return Err(SpecError::protocol(text));
+            return Err(text);
         }
         if !plain(&self.host) {
-            return Err(SpecError::protocol(format!("`{}` is no host", self.host.escape_debug())));
+            return Err(format!("`{}` is no host", self.host.escape_debug()));
         }
         within("length of the method", self.method.len() as u64, 3, 4_096)?;
         within("length of the host", self.host.len() as u64, 1, 4_096)?;
         if self.text.is_some() && self.size > 0 {
-            return Err(SpecError::protocol("`text` and `size` say what field 1 is: give one"));
+            return Err("`text` and `size` say what field 1 is: give one".to_owned());
         }
         if let GrpcExpect::Message(text) = &self.expect
             && STANDARD.decode(text).is_err()
         {
-            return Err(SpecError::protocol(format!("the message to be expected, `{text}`, is not base64")));
+            return Err(format!("the message to be expected, `{text}`, is not base64"));
         }
         let size = self.text.as_ref().map_or(u64::from(self.size), |text| text.len() as u64);
         within("bytes of field 1 in all calls at once", size * u64::from(usage.pipeline), 0, BYTES_MAX)
@@ -239,7 +234,7 @@ impl ProtocolSpec for Grpc {
         Ok(unchecked)
     }
 
-    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
         self.size = options.size.take().unwrap_or(self.size);
         self.text = options.body.take();
         if let Some(text) = options.expect.take() {

@@ -7,12 +7,7 @@ use super::{
     exchange::{Done, Exchange, Factory, Progress, excerpt},
     kind::{self, Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::{Location, UrlError},
-    options::{SpecError, within},
-};
+use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
 
 /// What lasthop's own server says: the text of the study of 2017.
 pub const TEXT: &str = "Hello there!";
@@ -29,7 +24,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schema: kind::schema::<Hello>,
 };
 
-fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((location.endpoint(None)?, Hello { expect: TEXT.to_owned() }.into()))
 }
 
@@ -46,7 +41,7 @@ impl ProtocolSpec for Hello {
         &KIND
     }
 
-    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+    fn validate(&self, usage: Usage) -> Result<(), String> {
         usage.without_pipeline("the server closes after its first word")?;
         within("length of the expected text", self.expect.len() as u64, 1, 1 << 20)
     }

@@ -20,8 +20,8 @@ use super::{
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{HIDDEN, Location, UrlError, is_secret, split_port, without_secrets},
-    options::{Reuse, SpecError},
+    location::{HIDDEN, Location, is_secret, split_port, without_secrets},
+    options::Reuse,
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -41,7 +41,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schema: kind::schema::<Http>,
 };
 
-fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let mut location = location.secured_by("https");
     // As nginx names an upstream: `http://unix:/path:/uri`.
     if let Some(socket) = location.rest.strip_prefix("//unix:").filter(|rest| rest.starts_with(['/', '@'])) {
@@ -173,19 +173,19 @@ impl ProtocolSpec for Http {
         &KIND
     }
 
-    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+    fn validate(&self, usage: Usage) -> Result<(), String> {
         if self.version == HttpVersion::V10 {
             usage.without_pipeline("HTTP/1.0 knows no pipelining")?;
         }
         let plain = |text: &str| text.bytes().all(|byte| byte > b' ' && byte != 127);
         let bad = |what, text: &str| {
-            Err(SpecError::protocol(format!(
+            Err(format!(
                 "{what} `{}` contains a line break or another character that HTTP does not allow there",
                 text.escape_debug()
-            )))
+            ))
         };
         if !self.path.starts_with('/') {
-            return Err(SpecError::protocol(format!("the request target `{}` does not begin with `/`", self.path)));
+            return Err(format!("the request target `{}` does not begin with `/`", self.path));
         }
         if !plain(&self.path) {
             return bad("the request target", &self.path);
@@ -206,7 +206,7 @@ impl ProtocolSpec for Http {
         if (200..600).contains(&status) {
             return Ok(());
         }
-        Err(SpecError::protocol(format!("the status {status} to be expected is not one of a final reply (200 to 599)")))
+        Err(format!("the status {status} to be expected is not one of a final reply (200 to 599)"))
     }
 
     fn factory(&self, usage: Usage) -> Factory {
@@ -234,7 +234,7 @@ impl ProtocolSpec for Http {
         Ok(Some(unchecked.join("; ")).filter(|text| !text.is_empty()))
     }
 
-    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
         self.method = options.method.take().unwrap_or_else(get);
         self.headers = mem::take(&mut options.headers);
         self.hidden = mem::take(&mut options.hidden);

@@ -14,8 +14,8 @@ use super::exchange::Factory;
 use crate::{
     address::Endpoint,
     failure::Failure,
-    location::{HIDDEN, Location, UrlError},
-    options::{Reuse, SpecError},
+    location::{HIDDEN, Location},
+    options::{Reuse, pipelined},
     tls_request::TlsRequest,
 };
 
@@ -30,7 +30,7 @@ pub struct ProtocolKind {
     /// First words of its URLs; `+unix` and `+tls` may follow.
     pub schemes: &'static [&'static str],
     /// Reads a URL with one of these words.
-    pub from_url: fn(&Location<'_>) -> Result<(Endpoint, Protocol), UrlError>,
+    pub from_url: fn(&Location<'_>) -> Result<(Endpoint, Protocol), String>,
     /// Its URLs for the help of `lasthop load`: a form and what it means.
     pub urls: &'static [(&'static str, &'static str)],
     /// The variable that its usual client takes a password from.
@@ -89,8 +89,8 @@ pub struct Usage {
 
 impl Usage {
     /// Errors: requests are to be sent at once, which the protocol does not allow.
-    pub fn without_pipeline(self, why: &'static str) -> Result<(), SpecError> {
-        if self.pipeline > 1 { Err(SpecError::Pipeline { depth: self.pipeline, why }) } else { Ok(()) }
+    pub fn without_pipeline(self, why: &'static str) -> Result<(), String> {
+        if self.pipeline > 1 { Err(pipelined(self.pipeline, why)) } else { Ok(()) }
     }
 }
 
@@ -139,7 +139,7 @@ pub trait ProtocolSpec: Plain {
     fn kind(&self) -> &'static ProtocolKind;
 
     /// Errors: the first parameter that cannot be carried out.
-    fn validate(&self, usage: Usage) -> Result<(), SpecError>;
+    fn validate(&self, usage: Usage) -> Result<(), String>;
 
     /// Encodes the request. The parameters are valid.
     fn factory(&self, usage: Usage) -> Factory;
@@ -161,7 +161,7 @@ pub trait ProtocolSpec: Plain {
 
     /// Takes the options that it understands.
     /// Errors: an option cannot be what it is.
-    fn apply(&mut self, _options: &mut LoadOptions) -> Result<(), SpecError> {
+    fn apply(&mut self, _options: &mut LoadOptions) -> Result<(), String> {
         Ok(())
     }
 

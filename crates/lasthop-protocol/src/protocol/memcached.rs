@@ -12,12 +12,7 @@ use super::{
     exchange::{Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::{Location, UrlError},
-    options::{SpecError, within},
-};
+use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
 
 /// Most bytes of a key, as the server has it.
 const KEY_MAX: u64 = 250;
@@ -43,11 +38,11 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schema: kind::schema::<Memcached>,
 };
 
-fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let (_, rest) = location.authority();
     if !location.is_socket && !matches!(rest, "" | "/") {
         let text = format!("nothing may follow the port, but `{rest}` does; `--command 'get KEY'` names a key");
-        return Err(UrlError::Protocol(text));
+        return Err(text);
     }
     let get = Memcached { command: Command::Get, key: "lasthop".to_owned(), value: None, expect: MemcachedExpect::Any };
     Ok((location.endpoint(Some(11211))?, get.into()))
@@ -122,20 +117,20 @@ impl ProtocolSpec for Memcached {
         &KIND
     }
 
-    fn validate(&self, _: Usage) -> Result<(), SpecError> {
+    fn validate(&self, _: Usage) -> Result<(), String> {
         within("length of the key", self.key.len() as u64, 1, KEY_MAX)?;
         if self.key.bytes().any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control()) {
             let text = format!("the key `{}` contains a blank or a control character", self.key.escape_debug());
-            return Err(SpecError::protocol(text));
+            return Err(text);
         }
         within("length of the value", self.value.as_ref().map_or(0, String::len) as u64, 0, VALUE_MAX)?;
         match (self.command, &self.value) {
-            (Command::Set, None) => Err(SpecError::protocol("`set` needs a `value` to store")),
+            (Command::Set, None) => Err("`set` needs a `value` to store".to_owned()),
             (Command::Set, _) if self.expect != MemcachedExpect::Any => {
-                Err(SpecError::protocol("`expect` belongs to `get`: the right reply to `set` is that it is stored"))
+                Err("`expect` belongs to `get`: the right reply to `set` is that it is stored".to_owned())
             }
             (Command::Get, Some(_)) if self.expect != MemcachedExpect::Any => {
-                Err(SpecError::protocol("`get` takes `value` or `expect`: what was stored is expected back"))
+                Err("`get` takes `value` or `expect`: what was stored is expected back".to_owned())
             }
             _ => Ok(()),
         }
@@ -181,13 +176,13 @@ impl ProtocolSpec for Memcached {
         Ok(Some(format!("{checked}: the first two replies differ at byte {at}")))
     }
 
-    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
         if let Some(words) = options.command.take() {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let (command, key, value) = match words[..] {
                 ["get", key] => (Command::Get, key, None),
                 ["set", key, value] => (Command::Set, key, Some(value.to_owned())),
-                _ => return Err(SpecError::protocol("the command of memcached is `get KEY` or `set KEY VALUE`")),
+                _ => return Err("the command of memcached is `get KEY` or `set KEY VALUE`".to_owned()),
             };
             *self = Self { command, key: key.to_owned(), value, expect: MemcachedExpect::Any };
         }

@@ -25,8 +25,8 @@ use super::{
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{Location, UrlError, credentials, decode, pairs},
-    options::{SpecError, within},
+    location::{Location, UNENCODED, credentials, decode, pairs, unknown_parameter},
+    options::within,
     result::ErrorClass,
     tls_request::TlsRequest,
 };
@@ -46,13 +46,13 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schema: kind::schema::<Mysql>,
 };
 
-fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let (path, parameters) = location.rest.split_once('?').unwrap_or((location.rest, ""));
     let location = Location { rest: path, ..*location };
     let (authority, name) = if location.is_socket { ("", "") } else { location.authority() };
     let (mut user, mut password, host) = credentials(authority)?;
     if name.contains('@') {
-        return Err(UrlError::Unencoded);
+        return Err(UNENCODED.to_owned());
     }
     let mut database = decode(name.trim_start_matches('/'))?;
     let mut cleartext = false;
@@ -63,12 +63,12 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
             "db" => database = value,
             "cleartext" if matches!(value.as_str(), "true" | "false") => cleartext = value == "true",
             "cleartext" => {
-                return Err(UrlError::Protocol(format!("cleartext `{value}` is neither `true` nor `false`")));
+                return Err(format!("cleartext `{value}` is neither `true` nor `false`"));
             }
-            _ => return Err(UrlError::Parameter { given: key.to_owned(), known: "user, password, db, cleartext" }),
+            _ => return Err(unknown_parameter(key, "user, password, db, cleartext")),
         }
     }
-    let missing = || UrlError::Protocol("the user is missing (write `mysql://user@…` or `?user=…`)".to_owned());
+    let missing = || "the user is missing (write `mysql://user@…` or `?user=…`)".to_owned();
     let mysql = Mysql {
         user: user.ok_or_else(missing)?,
         database,
@@ -137,14 +137,14 @@ impl ProtocolSpec for Mysql {
         &KIND
     }
 
-    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+    fn validate(&self, usage: Usage) -> Result<(), String> {
         usage.without_pipeline("MySQL reads the next statement after it has answered the last")?;
         let password = self.password.as_deref().unwrap_or_default();
         let texts = [("the user", &*self.user), ("the database", &self.database), ("the password", password)];
-        statement::without_nul(&texts, "MySQL").map_err(SpecError::protocol)?;
+        statement::without_nul(&texts, "MySQL")?;
         within("number of parameters", self.parameters.len() as u64, 0, 65_535)?;
         if !self.is_prepared() && !self.parameters.is_empty() {
-            return Err(SpecError::protocol("a simple query has no parameters (use the mode `prepared`)"));
+            return Err("a simple query has no parameters (use the mode `prepared`)".to_owned());
         }
         Ok(())
     }
@@ -166,7 +166,7 @@ impl ProtocolSpec for Mysql {
         Ok(Some(statement::only_checked(self.expect.parts(), first, second)))
     }
 
-    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
         if let Some(query) = options.query.take() {
             self.query = query;
             self.expect = MysqlExpect::default();
@@ -178,7 +178,7 @@ impl ProtocolSpec for Mysql {
         self.mode = match options.mode.take() {
             Some("prepared") => MysqlMode::Prepared,
             Some("extended") => {
-                return Err(SpecError::protocol("MySQL has no extended queries (use `--prepared`)"));
+                return Err("MySQL has no extended queries (use `--prepared`)".to_owned());
             }
             _ => MysqlMode::Simple,
         };

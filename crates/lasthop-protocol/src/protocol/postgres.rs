@@ -28,8 +28,10 @@ use super::{
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{Location, UrlError, credentials, decode, pairs, port_number, resolve, split_port},
-    options::{SpecError, within},
+    location::{
+        Location, UNENCODED, credentials, decode, no_port, pairs, port_number, resolve, split_port, unknown_parameter,
+    },
+    options::within,
     result::ErrorClass,
     tls_request::TlsRequest,
 };
@@ -52,17 +54,17 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schema: kind::schema::<Postgres>,
 };
 
-fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     if location.is_socket || location.is_secure {
         let text =
             "a PostgreSQL URL names the folder of its socket by `?host=/…`, and asks for TLS by `?sslmode=require`";
-        return Err(UrlError::Protocol(text.to_owned()));
+        return Err(text.to_owned());
     }
     let (host, rest) = location.authority();
     let (mut user, mut password, host) = credentials(host)?;
     let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     if path.contains('@') {
-        return Err(UrlError::Unencoded);
+        return Err(UNENCODED.to_owned());
     }
     let (name, port) = split_port(host)?;
     let (mut host, mut port, mut location) = (name.to_owned(), port.unwrap_or(5432), *location);
@@ -77,15 +79,15 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
             "channel_binding" => channel_binding = binding(&value)?,
             _ => {
                 let known = "host, port, user, password, sslmode, channel_binding";
-                return Err(UrlError::Parameter { given: key.to_owned(), known });
+                return Err(unknown_parameter(key, known));
             }
         }
     }
-    let user = user.ok_or_else(|| wrong("the user is missing (write `postgres://user@…` or `?user=…`)"))?;
+    let user = user.ok_or_else(|| "the user is missing (write `postgres://user@…` or `?user=…`)".to_owned())?;
     let address = if host.starts_with('/') {
         Address::Unix(PathBuf::from(&host).join(format!(".s.PGSQL.{port}")))
     } else if host.is_empty() {
-        return Err(UrlError::NoPort(host));
+        return Err(no_port(&host));
     } else {
         Address::Tcp(resolve(&host, port)?)
     };
@@ -104,27 +106,23 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
 }
 
 /// Whether TLS is used. `prefer` and `allow` are refused: they would leave open what is measured.
-fn ssl_mode(word: &str) -> Result<bool, UrlError> {
+fn ssl_mode(word: &str) -> Result<bool, String> {
     match word {
         "disable" => Ok(false),
         "require" | "verify-ca" | "verify-full" => Ok(true),
-        _ => Err(wrong(format!(
+        _ => Err(format!(
             "sslmode `{word}` is not one of `disable`, `require`, `verify-ca` and `verify-full` (all but the first verify)"
-        ))),
+        )),
     }
 }
 
-fn binding(word: &str) -> Result<ChannelBinding, UrlError> {
+fn binding(word: &str) -> Result<ChannelBinding, String> {
     match word {
         "disable" => Ok(ChannelBinding::Disable),
         "prefer" => Ok(ChannelBinding::Prefer),
         "require" => Ok(ChannelBinding::Require),
-        _ => Err(wrong(format!("channel_binding `{word}` is not one of `disable`, `prefer` and `require`"))),
+        _ => Err(format!("channel_binding `{word}` is not one of `disable`, `prefer` and `require`")),
     }
-}
-
-fn wrong(text: impl Into<String>) -> UrlError {
-    UrlError::Protocol(text.into())
 }
 
 impl ProtocolSpec for Postgres {
@@ -132,9 +130,9 @@ impl ProtocolSpec for Postgres {
         &KIND
     }
 
-    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+    fn validate(&self, usage: Usage) -> Result<(), String> {
         if self.channel_binding == ChannelBinding::Require && !usage.encrypted {
-            return Err(SpecError::protocol("the channel binding that is required needs TLS (`sslmode=require`)"));
+            return Err("the channel binding that is required needs TLS (`sslmode=require`)".to_owned());
         }
         let password = self.password.as_deref().unwrap_or_default();
         let texts = [
@@ -143,13 +141,11 @@ impl ProtocolSpec for Postgres {
             ("the password", password),
             ("the query", &self.query),
         ];
-        statement::without_nul(&texts, "PostgreSQL").map_err(SpecError::protocol)?;
+        statement::without_nul(&texts, "PostgreSQL")?;
         within("length of the query", self.query.len() as u64, 0, u64::from(MESSAGE_MAX) / 2)?;
         within("number of parameters", self.parameters.len() as u64, 0, 32_767)?;
         if self.mode == QueryMode::Simple && !self.parameters.is_empty() {
-            return Err(SpecError::protocol(
-                "a simple query has no parameters (use the mode `extended` or `prepared`)",
-            ));
+            return Err("a simple query has no parameters (use the mode `extended` or `prepared`)".to_owned());
         }
         Ok(())
     }
@@ -181,7 +177,7 @@ impl ProtocolSpec for Postgres {
         Ok(Some(statement::only_checked(self.expect.parts(), &first, &second)))
     }
 
-    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
         if let Some(query) = options.query.take() {
             self.query = query;
             self.expect = PostgresExpect::default();

@@ -15,8 +15,8 @@ use super::{
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{Location, UrlError, credentials, pairs},
-    options::{SpecError, within},
+    location::{Location, UNENCODED, credentials, pairs, unknown_parameter},
+    options::within,
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -34,7 +34,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schema: kind::schema::<Redis>,
 };
 
-fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let location = location.secured_by("rediss");
     let mut redis = Redis {
         command: vec!["PING".to_owned()],
@@ -50,7 +50,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
                 "user" => redis.username = Some(value),
                 "password" => redis.password = Some(value),
                 "db" => redis.database = database(&value)?,
-                _ => return Err(UrlError::Parameter { given: key.to_owned(), known: "user, password, db" }),
+                _ => return Err(unknown_parameter(key, "user, password, db")),
             }
         }
         return Ok((location.socket(path)?, redis.into()));
@@ -59,7 +59,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
     let (user, password, host) = credentials(host)?;
     (redis.username, redis.password) = (user, password);
     if path.contains('@') {
-        return Err(UrlError::Unencoded);
+        return Err(UNENCODED.to_owned());
     }
     let number = path.trim_start_matches('/');
     if !number.is_empty() {
@@ -68,8 +68,8 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
     Ok((location.tcp(host, Some(6379))?, redis.into()))
 }
 
-fn database(number: &str) -> Result<u32, UrlError> {
-    number.parse().map_err(|_| UrlError::Protocol(format!("`{number}` is not the number of a Redis database")))
+fn database(number: &str) -> Result<u32, String> {
+    number.parse().map_err(|_| format!("`{number}` is not the number of a Redis database"))
 }
 
 /// Redis: one command over and over.
@@ -122,7 +122,7 @@ impl ProtocolSpec for Redis {
         &KIND
     }
 
-    fn validate(&self, _: Usage) -> Result<(), SpecError> {
+    fn validate(&self, _: Usage) -> Result<(), String> {
         within("number of words of the command", self.command.len() as u64, 1, 1 << 20)
     }
 
@@ -168,7 +168,7 @@ impl ProtocolSpec for Redis {
         Ok(Some(format!("{checked}: the first two replies differ at byte {at}")))
     }
 
-    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
         if let Some(words) = options.command.take() {
             self.command = words;
             self.expect = RedisExpect::Success;

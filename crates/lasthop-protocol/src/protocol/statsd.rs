@@ -10,8 +10,8 @@ use super::{
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{Location, UrlError, pairs, without_secrets},
-    options::{Reuse, SpecError, within},
+    location::{Location, pairs, unknown_parameter, without_secrets},
+    options::{Reuse, within},
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -38,7 +38,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
 /// What the URL may say behind its `?`.
 const KNOWN: &str = "counter, counts, metrics";
 
-fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let (rest, parameters) = location.rest.split_once('?').unwrap_or((location.rest, ""));
     let mut statsd = Statsd { metrics: one(), counter: String::new(), counts: String::new() };
     for (key, value) in pairs(parameters)? {
@@ -46,10 +46,10 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
             "counter" => statsd.counter = value,
             "counts" => statsd.counts = value,
             "metrics" => {
-                let wrong = || UrlError::Protocol(format!("`{value}` is not a number of metrics"));
+                let wrong = || format!("`{value}` is not a number of metrics");
                 statsd.metrics = value.parse().map_err(|_| wrong())?;
             }
-            _ => return Err(UrlError::Parameter { given: key.to_owned(), known: KNOWN }),
+            _ => return Err(unknown_parameter(key, KNOWN)),
         }
     }
     Ok((Location { rest, ..*location }.endpoint(Some(8125))?, statsd.into()))
@@ -80,18 +80,17 @@ impl ProtocolSpec for Statsd {
         &KIND
     }
 
-    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+    fn validate(&self, usage: Usage) -> Result<(), String> {
         usage.without_pipeline("nothing comes back; pack several metrics into a datagram (`metrics`) instead")?;
         if usage.reuse == Reuse::PerRequest {
-            return Err(SpecError::protocol(
-                "StatsD needs a kept socket: without replies, closing it may lose what was sent",
-            ));
+            return Err("StatsD needs a kept socket: without replies, closing it may lose what was sent".to_owned());
         }
         if self.counter.is_empty() || self.counts.is_empty() {
-            return Err(SpecError::protocol(
+            return Err(
                 "nothing comes back over StatsD: say where the server tells how many metrics it has received, for \
-                 example `?counter=http://127.0.0.1:9102/metrics&counts=NAME`",
-            ));
+                 example `?counter=http://127.0.0.1:9102/metrics&counts=NAME`"
+                    .to_owned(),
+            );
         }
         within("number of metrics in a datagram", self.metrics.into(), 1, 1_000)
     }
@@ -159,7 +158,7 @@ mod tests {
 
     const WHERE: &str = "counter=http://127.0.0.1:9102/metrics&counts=lines_total&metrics=3";
 
-    fn read(url: &str) -> Result<(Endpoint, Protocol), UrlError> {
+    fn read(url: &str) -> Result<(Endpoint, Protocol), String> {
         url::parse(url, &url::UrlOptions::default())
     }
 

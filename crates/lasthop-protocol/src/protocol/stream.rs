@@ -10,12 +10,7 @@ use super::{
     exchange::{Done, Exchange, Factory, Progress},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::{Location, UrlError},
-    options::{SpecError, within},
-};
+use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
 
 pub static KIND: ProtocolKind = ProtocolKind {
     name: "stream",
@@ -29,7 +24,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schema: kind::schema::<Stream>,
 };
 
-fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), UrlError> {
+fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let (size, chunk) = (location.options.size.into(), location.options.chunk);
     Ok((location.endpoint(None)?, Stream { size, chunk }.into()))
 }
@@ -49,7 +44,7 @@ impl ProtocolSpec for Stream {
         &KIND
     }
 
-    fn validate(&self, usage: Usage) -> Result<(), SpecError> {
+    fn validate(&self, usage: Usage) -> Result<(), String> {
         usage.without_pipeline("transfers follow each other")?;
         within("size of a transfer", self.size, 1, SIZE_MAX)?;
         within("chunk of a transfer", self.chunk.into(), 1, CHUNK_MAX.into())
@@ -68,7 +63,7 @@ impl ProtocolSpec for Stream {
         Some(self.size)
     }
 
-    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), SpecError> {
+    fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
         self.size = options.size.take().map_or(self.size, u64::from);
         Ok(())
     }

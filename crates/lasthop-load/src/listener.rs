@@ -1,0 +1,82 @@
+//! A socket that a server listens on, and the file that it has.
+
+use std::{
+    fs, io,
+    net::Shutdown,
+    path::{Path, PathBuf},
+};
+
+use lasthop_protocol::spec::Address;
+use lasthop_system::limits;
+use socket2::{Domain, Socket, Type};
+
+/// Bound, and listening unless it takes datagrams. Its file is removed with it.
+pub struct Listener {
+    pub socket: Socket,
+    /// With the port that the kernel chose where 0 was asked for.
+    pub address: Address,
+    own_path: Option<PathBuf>,
+}
+
+impl Listener {
+    /// `backlog` is the length of the accept queue; the kernel caps it at `net.core.somaxconn`.
+    ///
+    /// # Errors
+    /// The address is taken or not usable.
+    pub fn bind(address: &Address, backlog: i32) -> Result<Self, String> {
+        limits::lift_descriptors();
+        let name = address.socket_name()?;
+        let (domain, kind) = (address.domain(), address.kind());
+        let listen = || {
+            let socket = Socket::new(domain, kind, None)?;
+            if domain != Domain::UNIX && kind == Type::STREAM {
+                socket.set_reuse_address(true)?;
+            }
+            socket.bind(&name)?;
+            if kind != Type::DGRAM {
+                socket.listen(backlog)?;
+            }
+            let bound = socket.local_addr()?;
+            Ok((socket, bound.as_socket()))
+        };
+        let (socket, bound) = listen().map_err(|cause: io::Error| format!("cannot listen on {address}: {cause}"))?;
+        let own_path = address.path().map(Path::to_owned);
+        let address = bound.map_or_else(|| address.clone(), |bound| address.at("", "", bound.port()));
+        Ok(Self { socket, address, own_path })
+    }
+
+    /// Lets another thread end the server.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn stopper(&self) -> io::Result<Stopper> {
+        Ok(Stopper(self.socket.try_clone()?))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.own_path {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Ends a running server.
+pub struct Stopper(Socket);
+
+impl Stopper {
+    pub fn stop(&self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+/// Whether the next call may succeed at once.
+pub fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECONNABORTED | libc::EAGAIN))
+}
+
+/// Out of descriptors or memory: who is being served may end, and clients wait in the queue.
+pub fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
