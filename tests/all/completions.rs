@@ -65,7 +65,7 @@ impl Drop for Typed {
 }
 
 #[test]
-fn bash_completes_experiments_factors_levels_and_runs() {
+fn bash_completes_experiments_factors_levels_runs_and_checks() {
     if !have("script") || !have("bash") {
         return;
     }
@@ -84,6 +84,7 @@ fn bash_completes_experiments_factors_levels_and_runs() {
     typed.becomes("lasthop report 2\t", &format!("report {name}"));
     typed.becomes("lasthop export las\t", "export last");
     typed.becomes("lasthop repro dr-knz-2020-po\t", "repro dr-knz-2020-postgres");
+    typed.becomes("lasthop explain-check little\t", "explain-check littles-law");
 }
 
 /// Names of levels, folders and runs may be a stranger's, and what TAB inserts is executed with the next key.
