@@ -24,11 +24,13 @@ const glyph = (label: string) => element("li", {}, element("span", { class: "gly
 function legend(id: string): HTMLElement {
   const any = (has: (group: Group) => boolean, text: string) => (data.groups.some(has) ? [element("li", {}, text)] : []);
   const waits = ({ cases }: Group) => cases.some(({ cost }) => cost.some(({ waiting }) => waiting !== null));
+  const cases = labels.map((label) => swatch(colorOf(label), label));
   const entries = {
     cost: () => [...roles.map((role) => swatch(roleColor(role), role)), ...any(waits, "pale: ready to run, but waiting for a CPU")],
     trials: () => labels.map(glyph),
-    goodput: () => [...labels.map((label) => swatch(colorOf(label), label)), element("li", {}, "dashed: every request")],
-  }[id] ?? (() => [...labels.map((label) => swatch(colorOf(label), label)), ...any(({ open }) => open, "dashed: service time")]);
+    goodput: () => [...cases, element("li", {}, "dashed: every request")],
+    unserved: () => cases,
+  }[id] ?? (() => [...cases, ...any(({ open }) => open, "dashed: service time")]);
   return element("ul", { class: "legend" }, ...entries());
 }
 
