@@ -25,7 +25,7 @@ use super::{
     verdicts::{quantity, sentence, why_none},
 };
 use crate::{
-    document::{Block, Depth, Section, Text, Tone},
+    document::{Text, Tone},
     groups::{Compared, Group, groups},
     units::{NBSP, capital, percent},
     wording::{Quantity, margin, more_time},
@@ -45,12 +45,6 @@ struct Rival<'a> {
     found: Vec<Found<'a>>,
     /// Settings in which it failed or must not be used.
     without_verdict: Vec<&'a str>,
-}
-
-/// The answer at the head of a report.
-pub fn section(summary: &Summary) -> Section {
-    let blocks = answer(summary).into_iter().map(Block::Paragraph).collect();
-    Section { title: None, depth: Depth::Open, blocks }
 }
 
 /// What the experiment asks, what to do, and when it stops mattering: at least one line.

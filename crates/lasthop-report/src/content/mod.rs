@@ -20,7 +20,7 @@ mod why;
 
 pub use answer::the;
 pub use found::ends;
-use lasthop_analyse::summary::{Overload, Summary};
+use lasthop_analyse::summary::Summary;
 use lasthop_model::quantity::rate_text;
 use lasthop_protocol::spec::Arrivals;
 pub use limits::limits;
@@ -29,7 +29,7 @@ pub use verdicts::quantity;
 
 use super::{
     document::{Block, Depth, Document, Section, Text, Tone},
-    groups::{Group, constants, groups},
+    groups::{constants, groups},
     units::{NBSP, Seconds, plural},
 };
 
@@ -56,14 +56,15 @@ impl Parts {
     #[must_use]
     pub fn of(summary: &Summary) -> Self {
         let groups = groups(summary);
-        if let Some(found) = &summary.overload {
-            return Self::of_overload(summary, &groups, found);
-        }
+        let answer = answer(summary).into_iter().map(Block::Paragraph).collect();
         Self {
             cut_off: verdicts::cut_off(summary),
-            answer: Some(answer::section(summary)),
+            answer: Some(Section { title: None, depth: Depth::Open, blocks: answer }),
             limits: limits(&summary.limits),
-            figures: figures::section(&groups),
+            figures: match &summary.overload {
+                Some(found) => overload::section(&groups, found),
+                None => figures::section(&groups),
+            },
             derived: derived::section(summary),
             cost: figures::cost_section(&groups),
             matter: matter::section(summary, &groups),
@@ -73,28 +74,6 @@ impl Parts {
             evidence: trust::evidence(summary, &groups),
             failures: failures::section(summary, &groups),
             comparisons: figures::comparison_section(summary),
-            environment: environment::section(summary),
-            detail: environment::detail(summary),
-        }
-    }
-
-    /// Where nothing is compared by its speed.
-    fn of_overload(summary: &Summary, groups: &[Group<'_>], found: &Overload) -> Self {
-        let blocks = overload::answer(groups, found).into_iter().map(Block::Paragraph).collect();
-        Self {
-            cut_off: verdicts::cut_off(summary),
-            answer: Some(Section { title: None, depth: Depth::Open, blocks }),
-            limits: limits(&summary.limits),
-            figures: overload::section(groups, found),
-            derived: None,
-            cost: None,
-            matter: None,
-            why: None,
-            paths: paths::section(groups),
-            trust: trust::section(summary, groups),
-            evidence: trust::evidence(summary, groups),
-            failures: failures::section(summary, groups),
-            comparisons: None,
             environment: environment::section(summary),
             detail: environment::detail(summary),
         }
