@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use lasthop_model::quantity;
 use lasthop_page::text;
 
 /// A case failed or a program is missing.
@@ -24,7 +25,7 @@ pub const WIDTH: usize = 80;
 
 /// `1 case`, `2 cases`
 pub fn counted(count: usize, word: &str) -> String {
-    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+    quantity::counted(count as u64, word)
 }
 
 /// Ends lasthop with an exit code other than 0.

@@ -74,6 +74,12 @@ pub fn thousands(digits: &str) -> String {
     text
 }
 
+/// `1 block`, `12 blocks`
+#[must_use]
+pub fn counted(count: u64, word: &str) -> String {
+    format!("{} {word}{}", thousands(&count.to_string()), if count == 1 { "" } else { "s" })
+}
+
 /// A rate that was asked for, with all its digits.
 pub fn rate_text(rate: f64) -> String {
     let exact = |places: &usize| (rate * 10f64.powi(*places as i32)).fract() == 0.0;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use lasthop_model::quantity::thousands;
+use lasthop_model::quantity::{counted, thousands};
 
 /// No-break space: keeps number and unit on one line.
 pub const NBSP: char = '\u{a0}';
@@ -287,8 +287,7 @@ pub fn capital(text: &str) -> String {
 /// `1 block`, `12 blocks`.
 #[must_use]
 pub fn plural(count: u64, word: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{}{NBSP}{word}{ending}", Count(count))
+    counted(count, word).replacen(' ', &NBSP.to_string(), 1)
 }
 
 #[cfg(test)]

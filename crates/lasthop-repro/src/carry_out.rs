@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use lasthop_analyse::{checks::counted, summary::Summary};
+use lasthop_analyse::summary::Summary;
 use lasthop_classic::Tool;
 use lasthop_model::{
     driver::ToolChoice,
     level::texts,
+    quantity::counted,
     record::{CasePlan, Environment, Stopped},
     selection::{Choice, Selection},
 };

@@ -3,11 +3,12 @@
 
 use indexmap::IndexMap;
 use lasthop_analyse::{
-    checks::{counted, driver::SATURATED, percent},
+    checks::{driver::SATURATED, percent},
     summary::CaseSummary,
 };
 use lasthop_model::{
     observation,
+    quantity::counted,
     record::{Environment, Placement},
 };
 

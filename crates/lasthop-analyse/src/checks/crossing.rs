@@ -1,9 +1,12 @@
 //! Whether the load itself crossed the link, by what the services and the kernel did during the trials. One request that
 //! was asked for (`transport_not_as_asked`) does not say where the others went.
 
-use lasthop_model::record::{CasePlan, CaseProof, Elsewhere};
+use lasthop_model::{
+    quantity::counted,
+    record::{CasePlan, CaseProof, Elsewhere},
+};
 
-use super::finding::{Evidence, counted, of_case};
+use super::finding::{Evidence, of_case};
 use crate::{
     summary::{Check, Severity},
     trials::{Trials, served},

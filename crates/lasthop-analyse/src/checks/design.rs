@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use lasthop_model::record::{CasePlan, GivenEndpoint, Stopped};
+use lasthop_model::{
+    quantity::counted,
+    record::{CasePlan, GivenEndpoint, Stopped},
+};
 use lasthop_stats::{
     Interval,
     stopping::{LEAST_BLOCKS, LEAST_ROUNDS},
     variance, verdict,
 };
 
-use super::finding::{Evidence, counted, of_case, of_run, percent};
+use super::finding::{Evidence, of_case, of_run, percent};
 use crate::{
     pairs::{Compared, Pairs},
     summary::{Check, Metric, Severity},

@@ -1,8 +1,11 @@
 //! Whether the driver was the bottleneck.
 
-use lasthop_model::record::{CasePlan, Placement};
+use lasthop_model::{
+    quantity::counted,
+    record::{CasePlan, Placement},
+};
 
-use super::finding::{Evidence, counted, of_case, percent};
+use super::finding::{Evidence, of_case, percent};
 use crate::{
     cases,
     summary::{Check, Comparison, Metric, Severity},

@@ -1,6 +1,8 @@
 //! Requests that got no right answer.
 
-use super::finding::{Evidence, counted, grouped, of_case, percent};
+use lasthop_model::quantity::counted;
+
+use super::finding::{Evidence, grouped, of_case, percent};
 use crate::{
     cases,
     summary::{Check, Severity},

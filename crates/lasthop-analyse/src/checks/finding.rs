@@ -37,11 +37,6 @@ pub fn of_run(id: &str, severity: Severity, evidence: String, effect: &str) -> C
     Check { id: id.to_owned(), severity, case: None, evidence, effect: effect.to_owned() }
 }
 
-/// `1 block`, `12 blocks`, with a plain space.
-pub fn counted(count: u64, word: &str) -> String {
-    format!("{} {word}{}", grouped(count), if count == 1 { "" } else { "s" })
-}
-
 /// `12,345`
 pub fn grouped(count: u64) -> String {
     thousands(&count.to_string())

@@ -1,9 +1,9 @@
 //! Patterns in the latency distribution that have a known cause.
 
-use lasthop_model::record::CasePlan;
+use lasthop_model::{quantity::counted, record::CasePlan};
 use lasthop_protocol::{Histogram, TrialResult};
 
-use super::finding::{Evidence, counted, of_case, percent};
+use super::finding::{Evidence, of_case, percent};
 use crate::{
     cases as case_figures,
     summary::{Check, Severity},

@@ -1,8 +1,11 @@
 //! Whether the live connections were what the case asks for.
 
-use lasthop_model::record::{CasePlan, CaseProof, LinkObserved};
+use lasthop_model::{
+    quantity::counted,
+    record::{CasePlan, CaseProof, LinkObserved},
+};
 
-use super::finding::{Evidence, counted, grouped, of_case, percent};
+use super::finding::{Evidence, grouped, of_case, percent};
 use crate::{
     summary::{Check, Severity},
     trials::served,

@@ -25,7 +25,7 @@ mod steady;
 mod tests;
 mod time_wait;
 
-pub use self::finding::{Evidence, counted, percent};
+pub use self::finding::{Evidence, percent};
 use super::summary::Check;
 
 type CheckFunction = fn(&Evidence) -> Vec<Check>;

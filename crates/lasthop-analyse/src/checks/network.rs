@@ -1,6 +1,8 @@
 //! Counters of the kernel's network stack. They cover all sockets in the network namespaces of driver and services.
 
-use super::finding::{Evidence, counted, grouped, of_case, percent};
+use lasthop_model::quantity::counted;
+
+use super::finding::{Evidence, grouped, of_case, percent};
 use crate::summary::{Check, Severity};
 
 /// Share of retransmitted segments that is worth a note.

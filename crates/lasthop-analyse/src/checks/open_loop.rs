@@ -1,9 +1,12 @@
 //! Whether an open loop reached its rate and kept its schedule.
 
-use lasthop_model::{quantity::rate_text, record::CasePlan};
+use lasthop_model::{
+    quantity::{counted, rate_text},
+    record::CasePlan,
+};
 use lasthop_protocol::{Histogram, TrialResult};
 
-use super::finding::{Evidence, counted, grouped, of_case, of_run, percent};
+use super::finding::{Evidence, grouped, of_case, of_run, percent};
 use crate::{
     cases, derived,
     summary::{Check, Severity},
