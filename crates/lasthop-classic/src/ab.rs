@@ -7,8 +7,8 @@ use lasthop_protocol::{
 };
 
 use super::{
-    form::{self, Misread},
-    kind::{Order, Reading, Tool, Unable},
+    form,
+    kind::{Order, Reading, Tool},
     url,
 };
 
@@ -24,9 +24,9 @@ pub static TOOL: Tool = Tool {
 /// ab stops by time but also needs a count, with 32 bytes of memory for each request: this many times what lasthop sends.
 const ROOM: u64 = 4;
 
-fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let http = url::http(NAME, order.spec)?;
-    let target = url::by_address(NAME, order.spec, http)?;
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
+    let http = url::http(order.spec)?;
+    let target = url::by_address(order.spec, http)?;
     let mut arguments = match order.flags {
         // -n after -t: -t sets a count of its own.
         [] => vec![
@@ -86,7 +86,7 @@ const FORM: &[&str] = &[
     r"100% +\d+ \(longest request\)",
 ];
 
-fn read(output: &str) -> Result<Reading, Misread> {
+fn read(output: &str) -> Result<Reading, String> {
     let caught = form::read(FORM, output)?;
     let (wrong, failed) = (caught.count_if_any("status")?, caught.count("failed")?);
     let all = caught.count("requests")?;

@@ -9,7 +9,7 @@ use super::named;
 pub fn choice(text: &str) -> Result<ToolChoice, String> {
     let words = shlex::split(text).ok_or_else(|| format!("a quote is not closed in `{text}`"))?;
     let Some((tool, flags)) = words.split_first() else { return Err("the name of a tool is missing".to_owned()) };
-    let tool = named(tool).map_err(|error| error.to_string())?;
+    let tool = named(tool)?;
     Ok(ToolChoice { flags: flags.to_vec(), ..ToolChoice::plain(tool.name) })
 }
 

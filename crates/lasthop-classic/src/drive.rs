@@ -93,13 +93,13 @@ impl Foreign {
     }
 
     fn tool(&self) -> Result<&'static Tool, Failed> {
-        named(&self.choice.tool).map_err(|error| Failed(Stage::Spec, error.to_string()))
+        named(&self.choice.tool).map_err(|cause| Failed(Stage::Spec, cause))
     }
 
     /// Checks that the tool can drive the case, and that the replies are right.
     fn prepare(&self, spec: Spec, gauge: Gauge<'_>) -> Result<(Prepared, Proof), Failed> {
         let order = Order { spec: &spec, seconds: 1, count: 1, flags: &self.choice.flags, scratch: &self.scratch };
-        self.tool()?.arguments(&order).map_err(|unable| Failed(Stage::Spec, unable.to_string()))?;
+        self.tool()?.arguments(&order).map_err(|cause| Failed(Stage::Spec, cause))?;
         let (proof, rate) = gauge(&spec).map_err(|(stage, cause)| Failed(stage, cause))?;
         Ok((Prepared { rate, spec }, proof))
     }
@@ -120,7 +120,7 @@ impl Foreign {
 
 /// One trial with a tool.
 fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<TrialResult, String> {
-    let arguments = tool.arguments(order).map_err(|unable| unable.to_string())?;
+    let arguments = tool.arguments(order)?;
     let limit = Duration::from_secs(order.seconds) + GRACE;
     let (name, repeats) = (tool.name, (tool.repeats)(order));
     let once = || {

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 
 use regex::Regex;
 
-/// The output of a tool does not have the known form.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misread {
-    #[error("its output has an unknown line: `{0}`")]
-    Line(String),
-    #[error("its output lacks `{0}`")]
-    Missing(&'static str),
-    #[error("`{0}` is not a number")]
-    Number(String),
+pub fn unknown_line(line: &str) -> String {
+    format!("its output has an unknown line: `{line}`")
+}
+
+fn lacking(name: &str) -> String {
+    format!("its output lacks `{name}`")
+}
+
+fn no_number(text: &str) -> String {
+    format!("`{text}` is not a number")
 }
 
 /// What the named groups of a form matched. The last match of a name counts.
@@ -20,15 +21,17 @@ pub enum Misread {
 pub struct Caught(HashMap<String, String>);
 
 /// Reads an output line by line. Each line must match one of `lines` as a whole. Empty lines are skipped.
-/// Errors: [`Misread::Line`] with the first line that no pattern matches.
-pub fn read(lines: &[&str], output: &str) -> Result<Caught, Misread> {
+///
+/// # Errors
+/// The first line that no pattern matches.
+pub fn read(lines: &[&str], output: &str) -> Result<Caught, String> {
     let patterns: Vec<Regex> =
         lines.iter().map(|line| Regex::new(&format!("^(?:{line})$")).expect("forms are constants")).collect();
     let mut caught = HashMap::new();
     // A carriage return is a progress line written over.
     for line in output.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()) {
         let found = patterns.iter().find_map(|pattern| Some((pattern, pattern.captures(line)?)));
-        let (pattern, groups) = found.ok_or_else(|| Misread::Line(line.chars().take(120).collect()))?;
+        let (pattern, groups) = found.ok_or_else(|| unknown_line(&line.chars().take(120).collect::<String>()))?;
         for name in pattern.capture_names().flatten() {
             if let Some(group) = groups.name(name) {
                 caught.insert(name.to_owned(), group.as_str().to_owned());
@@ -39,32 +42,32 @@ pub fn read(lines: &[&str], output: &str) -> Result<Caught, Misread> {
 }
 
 impl Caught {
-    /// Errors: [`Misread::Missing`]
-    pub fn text(&self, name: &'static str) -> Result<&str, Misread> {
-        self.0.get(name).map(String::as_str).ok_or(Misread::Missing(name))
+    /// Errors: no line has it.
+    pub fn text(&self, name: &str) -> Result<&str, String> {
+        self.0.get(name).map(String::as_str).ok_or_else(|| lacking(name))
     }
 
-    /// Errors: [`Misread::Missing`] or [`Misread::Number`]
-    pub fn number(&self, name: &'static str) -> Result<f64, Misread> {
+    /// Errors: no line has it, or it is not a number.
+    pub fn number(&self, name: &str) -> Result<f64, String> {
         let text = self.text(name)?;
-        text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| Misread::Number(text.to_owned()))
+        text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| no_number(text))
     }
 
-    /// Errors: [`Misread::Missing`] or [`Misread::Number`]
-    pub fn count(&self, name: &'static str) -> Result<u64, Misread> {
+    /// Errors: no line has it, or it is not a number.
+    pub fn count(&self, name: &str) -> Result<u64, String> {
         let text = self.text(name)?;
-        text.parse().map_err(|_| Misread::Number(text.to_owned()))
+        text.parse().map_err(|_| no_number(text))
     }
 
     /// 0 if the output has no such line, because tools leave out what did not happen.
-    /// Errors: [`Misread::Number`]
-    pub fn count_if_any(&self, name: &'static str) -> Result<u64, Misread> {
+    /// Errors: it is not a number.
+    pub fn count_if_any(&self, name: &str) -> Result<u64, String> {
         if self.0.contains_key(name) { self.count(name) } else { Ok(0) }
     }
 
     /// A duration with its unit (`303.33us`, `5.44ms`, `1.2s`, `2m`), in nanoseconds; `None` where no line has it.
-    /// Errors: [`Misread::Number`] for another unit.
-    pub fn duration(&self, name: &'static str) -> Result<Option<f64>, Misread> {
+    /// Errors: it has another unit.
+    pub fn duration(&self, name: &str) -> Result<Option<f64>, String> {
         let Some(text) = self.0.get(name) else { return Ok(None) };
         let digits = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
@@ -74,14 +77,14 @@ impl Caught {
             "s" => 1e9,
             "m" => 6e10,
             "h" => 3.6e12,
-            _ => return Err(Misread::Number(text.clone())),
+            _ => return Err(no_number(text)),
         };
-        number.parse::<f64>().map(|number| Some(number * factor)).map_err(|_| Misread::Number(text.clone()))
+        number.parse::<f64>().map(|number| Some(number * factor)).map_err(|_| no_number(text))
     }
 
     /// A number of milliseconds in nanoseconds; `None` where no line has it.
-    /// Errors: [`Misread::Number`]
-    pub fn milliseconds(&self, name: &'static str) -> Result<Option<f64>, Misread> {
+    /// Errors: it is not a number.
+    pub fn milliseconds(&self, name: &str) -> Result<Option<f64>, String> {
         if self.0.contains_key(name) { self.number(name).map(|ms| Some(ms * 1e6)) } else { Ok(None) }
     }
 }
@@ -95,9 +98,9 @@ mod tests {
     #[test]
     fn every_line_must_be_known() {
         let error = read(FORM, "Running x\nSegmentation fault\n").unwrap_err();
-        assert_eq!(error.to_string(), "its output has an unknown line: `Segmentation fault`");
+        assert_eq!(error, "its output has an unknown line: `Segmentation fault`");
         let caught = read(FORM, "Running x\n").unwrap();
-        assert_eq!(caught.number("rate").unwrap_err(), Misread::Missing("rate"));
+        assert_eq!(caught.number("rate").unwrap_err(), "its output lacks `rate`");
     }
 
     #[test]

@@ -6,12 +6,12 @@ use lasthop_protocol::{
     http::Http,
     kind::ProtocolSpec as _,
     result::{ErrorClass, Reported},
-    spec::{Address, Model, Reuse},
+    spec::{Address, Reuse},
 };
 
 use super::{
-    form::{self, Misread},
-    kind::{Order, Reading, Tool, Unable},
+    form,
+    kind::{Order, Reading, Tool, cannot, in_closed_loop},
     psql, url,
 };
 
@@ -24,10 +24,6 @@ pub static TOOL: Tool = Tool {
     ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
 };
 
-fn cannot<T>(what: &str) -> Result<T, Unable> {
-    Err(Unable::Mode { tool: NAME, what: what.to_owned() })
-}
-
 /// A request without its address.
 struct Asked<'a> {
     host: &'a str,
@@ -39,10 +35,8 @@ fn headers<'a>(all: impl Iterator<Item = (&'a str, &'a str)>) -> impl Iterator<I
     all.flat_map(|(name, value)| ["-H".to_owned(), format!("{name}: {value}")])
 }
 
-fn call<'a>(order: &Order<'_>, grpc: &'a Grpc) -> Result<Asked<'a>, Unable> {
-    if order.spec.model != Model::Closed {
-        return cannot("keep the schedule of an open loop");
-    }
+fn call<'a>(order: &Order<'_>, grpc: &'a Grpc) -> Result<Asked<'a>, String> {
+    in_closed_loop(order.spec)?;
     // It would send the next call as soon as one of them has its reply.
     if order.spec.pipeline > 1 {
         return cannot("wait for all streams of a connection");
@@ -59,10 +53,10 @@ fn get(http: &Http) -> Asked<'_> {
     Asked { host: &http.host, path: http.path.clone(), arguments }
 }
 
-fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     let Asked { host, path, mut arguments } = match order.spec.protocol.get::<Grpc>() {
         Some(grpc) => call(order, grpc)?,
-        None => get(url::http(NAME, order.spec)?),
+        None => get(url::http(order.spec)?),
     };
     if order.spec.reuse == Reuse::PerRequest {
         return cannot("open a connection for each request");
@@ -111,12 +105,12 @@ const FORM: &[&str] = &[
     r"req/s +: .*",
 ];
 
-fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
+fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     let caught = form::read(FORM, output)?;
     let protocol = caught.text("protocol")?;
     let grpc = order.spec.protocol.get::<Grpc>();
     if grpc.is_some() != protocol.starts_with("h2") {
-        return Err(Misread::Line(format!("Application protocol: {protocol}")));
+        return Err(form::unknown_line(&format!("Application protocol: {protocol}")));
     }
     let answered = caught.count("right")?;
     // What precedes a message has five bytes.
@@ -139,11 +133,9 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
             tool: "h2load".to_owned(),
             mean_ns: caught.duration("mean")?,
             deviation_ns: caught.duration("deviation")?,
-            median_ns: None,
-            p99_ns: None,
             max_ns: caught.duration("max")?,
             resolution_ns: 1e3,
-            caution: None,
+            ..Reported::default()
         },
     })
 }
@@ -174,7 +166,7 @@ mod tests {
     #[test]
     fn another_form_is_an_error() {
         let other = OUTPUT.replace("http/1.1", "h2");
-        assert!(matches!(http_order(|order| read(&other, &order)).unwrap_err(), Misread::Line(_)));
+        assert!(http_order(|order| read(&other, &order)).unwrap_err().contains("unknown line"));
     }
 
     #[test]
@@ -203,7 +195,7 @@ mod tests {
         assert_eq!((reading.requests, reading.errors.iter().map(|error| error.1).sum::<u64>()), (2_968, 0));
         let reading = read(UNKNOWN);
         assert_eq!((reading.requests, reading.errors[0].1), (0, 20));
-        assert!(matches!(grpc_order(|order| super::read(UNIX, &order)).unwrap_err(), Misread::Line(_)));
+        assert!(grpc_order(|order| super::read(UNIX, &order)).unwrap_err().contains("unknown line"));
     }
 
     #[test]
@@ -215,7 +207,7 @@ mod tests {
             let call = format!("-m1 -d {} -H 'content-type: application/grpc' -H 'te: trailers'", file.display());
             assert_eq!(own, words(&format!("{call} -t1 -c2 -D1 -B unix:/run/x.sock http://localhost/a.B/C")));
             let spec = lasthop_protocol::spec::Spec { pipeline: 16, ..order.spec.clone() };
-            let unable = arguments(&Order { spec: &spec, ..order }).unwrap_err();
+            let unable = TOOL.arguments(&Order { spec: &spec, ..order }).unwrap_err();
             assert_eq!(unable.to_string(), "h2load cannot wait for all streams of a connection");
         });
     }

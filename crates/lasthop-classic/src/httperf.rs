@@ -7,8 +7,8 @@ use lasthop_protocol::{
 };
 
 use super::{
-    form::{self, Misread},
-    kind::{Order, Reading, Tool, Unable},
+    form,
+    kind::{Order, Reading, Tool, cannot},
     url,
 };
 
@@ -21,10 +21,9 @@ pub static TOOL: Tool = Tool {
     ..Tool::new(NAME, arguments, |output, _, _| read(output))
 };
 
-fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let http = url::http(NAME, order.spec)?;
-    let address = url::tcp(NAME, order.spec)?;
-    let cannot = |what: &str| Err(Unable::Mode { tool: NAME, what: what.to_owned() });
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
+    let http = url::http(order.spec)?;
+    let address = url::tcp(order.spec)?;
     if order.spec.connections != 1 && order.flags.is_empty() {
         return cannot("hold several connections in a closed loop; use connections=1");
     }
@@ -70,7 +69,7 @@ const FORM: &[&str] = &[
     r"Errors: fd-unavail (?P<files>\d+) addrunavail (?P<ports>\d+) ftab-full \d+ other (?P<other>\d+)",
 ];
 
-fn read(output: &str) -> Result<Reading, Misread> {
+fn read(output: &str) -> Result<Reading, String> {
     let caught = form::read(FORM, output)?;
     let right = caught.count("right")?;
     let sent = caught.count("sent")?.max(1);
@@ -97,12 +96,9 @@ fn read(output: &str) -> Result<Reading, Misread> {
             tool: "httperf".to_owned(),
             // One request after the other: the inverse of the rate, which it prints as ms/req.
             mean_ns: (rate > 0.0).then(|| 1e9 / rate),
-            deviation_ns: None,
-            median_ns: None,
-            p99_ns: None,
-            max_ns: None,
             resolution_ns: 1e5,
             caution: Some("httperf prints tenths of a millisecond".to_owned()),
+            ..Reported::default()
         },
     })
 }

@@ -8,11 +8,10 @@ use lasthop_model::{
 };
 use lasthop_protocol::{
     Protocol,
+    kind::ProtocolSpec,
     result::{ErrorClass, Reported},
-    spec::Spec,
+    spec::{Model, Spec},
 };
-
-use super::form::Misread;
 
 /// A classic load generator.
 #[derive(Debug)]
@@ -25,9 +24,9 @@ pub struct Tool {
     pub(super) package: &'static str,
     /// Whether it can speak this protocol at all.
     pub speaks: fn(&Protocol) -> bool,
-    pub(super) arguments: fn(&Order<'_>) -> Result<Vec<String>, Unable>,
+    pub(super) arguments: fn(&Order<'_>) -> Result<Vec<String>, String>,
     /// Reads what it printed. The number is the nanoseconds from its start to its end, for the tool that times nothing itself.
-    pub read: fn(&str, &Order<'_>, u64) -> Result<Reading, Misread>,
+    pub read: fn(&str, &Order<'_>, u64) -> Result<Reading, String>,
     /// What it takes from its environment: its password, if it can take one there.
     pub(super) environment: fn(&Spec) -> Option<(&'static str, String)>,
     /// Whether its arguments, which every user of the machine can read, contain a password.
@@ -70,19 +69,21 @@ pub struct Reading {
     pub reported: Reported,
 }
 
-/// The tool cannot do what the case asks for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unable {
-    #[error("{tool} speaks {speaks}, but the case's protocol is {protocol}")]
-    Protocol { tool: &'static str, speaks: &'static str, protocol: &'static str },
-    #[error(
-        "{tool} cannot open a Unix socket; it can drive cases whose driver uses TCP, such as a link behind a proxy"
-    )]
-    UnixSocket { tool: &'static str },
-    #[error("{tool} cannot {what}")]
-    Mode { tool: &'static str, what: String },
-    #[error("cannot write {path}: {cause}")]
-    Script { path: String, cause: String },
+/// What a tool cannot do, as a part of a sentence that begins with its name.
+pub(super) fn cannot<T>(what: &str) -> Result<T, String> {
+    Err(format!("cannot {what}"))
+}
+
+/// What the case's protocol is told to say, if it is that of the tool.
+pub(super) fn speaking<'a, T: ProtocolSpec>(spec: &'a Spec, title: &str) -> Result<&'a T, String> {
+    let other = || format!("speaks {title}, but the case's protocol is {}", spec.protocol.kind().title);
+    spec.protocol.get().ok_or_else(other)
+}
+
+/// # Errors
+/// The load is not a closed loop.
+pub(super) fn in_closed_loop(spec: &Spec) -> Result<(), String> {
+    if spec.model == Model::Closed { Ok(()) } else { cannot("keep the schedule of an open loop") }
 }
 
 impl PartialEq for Tool {
@@ -96,8 +97,8 @@ impl Eq for Tool {}
 impl Tool {
     pub(super) const fn new(
         name: &'static str,
-        arguments: fn(&Order<'_>) -> Result<Vec<String>, Unable>,
-        read: fn(&str, &Order<'_>, u64) -> Result<Reading, Misread>,
+        arguments: fn(&Order<'_>) -> Result<Vec<String>, String>,
+        read: fn(&str, &Order<'_>, u64) -> Result<Reading, String>,
     ) -> Self {
         Self {
             name,
@@ -129,12 +130,15 @@ impl Tool {
     }
 
     /// Command-line arguments for one trial.
-    /// Errors: what the tool cannot do.
-    pub(super) fn arguments(&self, order: &Order<'_>) -> Result<Vec<String>, Unable> {
-        if order.spec.requests_per_connection > 1 {
-            let what = "close a connection after a number of requests".to_owned();
-            return Err(Unable::Mode { tool: self.name, what });
-        }
-        (self.arguments)(order)
+    ///
+    /// # Errors
+    /// What the tool cannot do.
+    pub(super) fn arguments(&self, order: &Order<'_>) -> Result<Vec<String>, String> {
+        let arguments = if order.spec.requests_per_connection > 1 {
+            cannot("close a connection after a number of requests")
+        } else {
+            (self.arguments)(order)
+        };
+        arguments.map_err(|why| format!("{} {why}", self.name))
     }
 }

@@ -23,7 +23,7 @@ use lasthop_model::{level::Levels, selection::DRIVER};
 
 pub use self::{
     choice::choice,
-    kind::{Order, Reading, SHORTEST_TRIAL, Tool, Unable},
+    kind::{Order, Reading, SHORTEST_TRIAL, Tool},
 };
 
 /// Every tool. A new one is a file and an entry here.
@@ -38,15 +38,13 @@ pub static TOOLS: [&Tool; 8] = [
     &redis_benchmark::TOOL,
 ];
 
-/// The word is not the name of a tool.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown tool `{0}` (known: {known})", known = TOOLS.map(|tool| tool.name).join(", "))]
-pub struct UnknownTool(pub String);
-
 /// The tool of that name.
 /// Errors: there is none.
-pub fn named(name: &str) -> Result<&'static Tool, UnknownTool> {
-    TOOLS.into_iter().find(|tool| tool.name == name).ok_or_else(|| UnknownTool(name.to_owned()))
+pub fn named(name: &str) -> Result<&'static Tool, String> {
+    TOOLS.into_iter().find(|tool| tool.name == name).ok_or_else(|| {
+        let known = TOOLS.map(|tool| tool.name).join(", ");
+        format!("unknown tool `{name}` (known: {known})")
+    })
 }
 
 /// The classic tool that drives a case; `None` if its own load does.

@@ -7,8 +7,8 @@ use lasthop_protocol::{
 };
 
 use super::{
-    form::{self, Misread},
-    kind::{Order, Reading, Tool, Unable},
+    form,
+    kind::{Order, Reading, Tool, cannot},
     psql,
 };
 
@@ -23,10 +23,10 @@ pub static TOOL: Tool = Tool {
     ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
 };
 
-fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let postgres = psql::postgres(NAME, order.spec)?;
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
+    let postgres = psql::postgres(order.spec)?;
     if !postgres.parameters.is_empty() {
-        return Err(Unable::Mode { tool: NAME, what: "pass parameters here".to_owned() });
+        return cannot("pass parameters here");
     }
     let script = psql::write(order, "pgbench.sql", psql::statement(postgres))?;
     let mut arguments = vec!["-n".to_owned(), "-f".to_owned(), script];
@@ -69,7 +69,7 @@ const FORM: &[&str] = &[
     r"tps = (?P<rate>[0-9.]+) \((?:without initial connection time|including reconnection times)\)",
 ];
 
-fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
+fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     let caught = form::read(FORM, output)?;
     let requests = caught.count("requests")?;
     Ok(Reading {
@@ -86,11 +86,8 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
             tool: "pgbench".to_owned(),
             mean_ns: caught.milliseconds("mean")?,
             deviation_ns: caught.milliseconds("deviation")?,
-            median_ns: None,
-            p99_ns: None,
-            max_ns: None,
             resolution_ns: 1e3,
-            caution: None,
+            ..Reported::default()
         },
     })
 }
@@ -117,7 +114,7 @@ mod tests {
     #[test]
     fn an_aborted_client_is_an_error() {
         let aborted = format!("pgbench: error: client 0 script 0 aborted in command 0\n{OUTPUT}");
-        postgres_order(|order| assert!(matches!(read(&aborted, &order), Err(Misread::Line(_)))));
+        postgres_order(|order| assert!(read(&aborted, &order).unwrap_err().contains("unknown line")));
     }
 
     #[test]

@@ -6,12 +6,12 @@ use std::fs;
 use lasthop_protocol::{
     postgres::{Postgres, QueryMode},
     result::Reported,
-    spec::{Model, Reuse, Spec},
+    spec::{Reuse, Spec},
 };
 
 use super::{
-    form::{self, Misread},
-    kind::{Order, Reading, Tool, Unable},
+    form,
+    kind::{Order, Reading, Tool, cannot, in_closed_loop, speaking},
 };
 
 const NAME: &str = "psql";
@@ -26,9 +26,8 @@ pub static TOOL: Tool = Tool {
     ..Tool::new(NAME, arguments, read)
 };
 
-fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let postgres = postgres(NAME, order.spec)?;
-    let cannot = |what: &str| Err(Unable::Mode { tool: NAME, what: what.to_owned() });
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
+    let postgres = postgres(order.spec)?;
     if order.spec.connections != 1 {
         return cannot("hold more than one connection");
     }
@@ -54,7 +53,7 @@ fn repeats(order: &Order<'_>) -> u64 {
 }
 
 /// It says nothing unless something is wrong.
-fn read(output: &str, order: &Order<'_>, elapsed_ns: u64) -> Result<Reading, Misread> {
+fn read(output: &str, order: &Order<'_>, elapsed_ns: u64) -> Result<Reading, String> {
     form::read(&[], output)?;
     let mean = elapsed_ns as f64 / order.count.max(1) as f64;
     Ok(Reading {
@@ -66,30 +65,22 @@ fn read(output: &str, order: &Order<'_>, elapsed_ns: u64) -> Result<Reading, Mis
         reported: Reported {
             tool: "psql".to_owned(),
             mean_ns: Some(mean),
-            deviation_ns: None,
-            median_ns: None,
-            p99_ns: None,
-            max_ns: None,
             resolution_ns: 1e6 / order.count.max(1) as f64,
             caution: Some(
                 "the time of the whole process, including psql's start and its reading of the script".to_owned(),
             ),
+            ..Reported::default()
         },
     })
 }
 
 /// The query of a case.
-pub fn postgres<'a>(tool: &'static str, spec: &'a Spec) -> Result<&'a Postgres, Unable> {
-    let Some(postgres) = spec.protocol.get::<Postgres>() else {
-        return Err(Unable::Protocol { tool, speaks: "PostgreSQL", protocol: spec.protocol.kind().title });
-    };
-    let cannot = |what: &str| Err(Unable::Mode { tool, what: what.to_owned() });
+pub fn postgres(spec: &Spec) -> Result<&Postgres, String> {
+    let postgres: &Postgres = speaking(spec, "PostgreSQL")?;
     if spec.pipeline > 1 {
         return cannot("pipeline here");
     }
-    if spec.model != Model::Closed {
-        return cannot("keep the schedule of an open loop");
-    }
+    in_closed_loop(spec)?;
     Ok(postgres)
 }
 
@@ -99,10 +90,10 @@ pub fn statement(postgres: &Postgres) -> String {
 }
 
 /// Writes a script or a request into the private folder and yields its path.
-pub fn write(order: &Order<'_>, name: &str, content: impl AsRef<[u8]>) -> Result<String, Unable> {
+pub fn write(order: &Order<'_>, name: &str, content: impl AsRef<[u8]>) -> Result<String, String> {
     let path = order.scratch.join(name);
     let shown = path.display().to_string();
-    fs::write(&path, content).map_err(|error| Unable::Script { path: shown.clone(), cause: error.to_string() })?;
+    fs::write(&path, content).map_err(|error| format!("cannot write {shown}: {error}"))?;
     Ok(shown)
 }
 

@@ -6,12 +6,12 @@
 use lasthop_protocol::{
     redis::Redis,
     result::{ErrorClass, Reported},
-    spec::{Address, Model, Reuse},
+    spec::{Address, Reuse},
 };
 
 use super::{
-    form::{self, Misread},
-    kind::{Order, Reading, Tool, Unable},
+    form,
+    kind::{Order, Reading, Tool, cannot, in_closed_loop, speaking},
 };
 
 const NAME: &str = "redis-benchmark";
@@ -24,16 +24,10 @@ pub static TOOL: Tool = Tool {
     ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
 };
 
-fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
-    let tool = NAME;
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     let spec = order.spec;
-    let Some(redis) = spec.protocol.get::<Redis>() else {
-        return Err(Unable::Protocol { tool, speaks: "Redis", protocol: spec.protocol.kind().title });
-    };
-    let cannot = |what: &str| Err(Unable::Mode { tool, what: what.to_owned() });
-    if spec.model != Model::Closed {
-        return cannot("keep the schedule of an open loop");
-    }
+    let redis: &Redis = speaking(spec, "Redis")?;
+    in_closed_loop(spec)?;
     let mut arguments = match &spec.endpoint.address {
         Address::Tcp(address) => {
             vec!["-h".to_owned(), address.ip().to_string(), "-p".to_owned(), address.port().to_string()]
@@ -77,7 +71,7 @@ const FORM: &[&str] = &[
     r#"".*","(?P<rate>[0-9.]+)","(?P<mean>[0-9.]+)","[0-9.]+","(?P<median>[0-9.]+)","[0-9.]+","(?P<p99>[0-9.]+)","(?P<max>[0-9.]+)""#,
 ];
 
-fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
+fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     let caught = form::read(FORM, output)?;
     Ok(Reading {
         requests: order.count,
@@ -92,13 +86,12 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
         reported: Reported {
             tool: "redis-benchmark".to_owned(),
             mean_ns: caught.milliseconds("mean")?,
-            deviation_ns: None,
             median_ns: caught.milliseconds("median")?,
             p99_ns: caught.milliseconds("p99")?,
             max_ns: caught.milliseconds("max")?,
             // Bins of 8 µs: the lowest values that occur are 0.007, 0.015, 0.023.
             resolution_ns: 8e3,
-            caution: None,
+            ..Reported::default()
         },
     })
 }

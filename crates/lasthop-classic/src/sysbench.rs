@@ -4,12 +4,12 @@
 use lasthop_protocol::{
     mysql::{Mysql, MysqlMode},
     result::{ErrorClass, Reported},
-    spec::{Address, Model, Reuse},
+    spec::{Address, Reuse},
 };
 
 use super::{
-    form::{self, Misread},
-    kind::{Order, Reading, Tool, Unable},
+    form,
+    kind::{Order, Reading, Tool, cannot, in_closed_loop, speaking},
     psql::write,
 };
 
@@ -21,18 +21,13 @@ pub static TOOL: Tool = Tool {
     ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
 };
 
-fn arguments(order: &Order<'_>) -> Result<Vec<String>, Unable> {
+fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     let spec = order.spec;
-    let Some(mysql) = spec.protocol.get::<Mysql>() else {
-        return Err(Unable::Protocol { tool: NAME, speaks: "MySQL", protocol: spec.protocol.kind().title });
-    };
-    let cannot = |what: &str| Err(Unable::Mode { tool: NAME, what: what.to_owned() });
+    let mysql: &Mysql = speaking(spec, "MySQL")?;
     if spec.endpoint.tls.is_some() {
         return cannot("use TLS without a client's certificate");
     }
-    if spec.model != Model::Closed {
-        return cannot("keep the schedule of an open loop");
-    }
+    in_closed_loop(spec)?;
     if !mysql.parameters.is_empty() || mysql.query.contains("]]") {
         return cannot("pass parameters or `]]` in a query here");
     }
@@ -97,7 +92,7 @@ const FORM: &[&str] = &[
     r"(?:events|execution time) \(avg/stddev\): +[0-9.]+/[0-9.]+",
 ];
 
-fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
+fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     let caught = form::read(FORM, output)?;
     let events = caught.count("events")?;
     let mean_ns = |sum: f64| sum / events.max(1) as f64;
@@ -113,12 +108,9 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, Misread> {
         reported: Reported {
             tool: NAME.to_owned(),
             mean_ns: caught.milliseconds("sum")?.map(mean_ns),
-            deviation_ns: None,
-            median_ns: None,
-            p99_ns: None,
             max_ns: caught.milliseconds("max")?,
             resolution_ns: mean_ns(1e4),
-            caution: None,
+            ..Reported::default()
         },
     })
 }
@@ -183,7 +175,7 @@ mod tests {
                 "{script}"
             );
         });
-        let error = postgres_order(|order| arguments(&order).unwrap_err());
+        let error = postgres_order(|order| TOOL.arguments(&order).unwrap_err());
         assert_eq!(error.to_string(), "sysbench speaks MySQL, but the case's protocol is PostgreSQL");
     }
 }

@@ -7,34 +7,29 @@ use lasthop_protocol::{
     spec::{Address, Spec},
 };
 
-use super::kind::Unable;
+use super::kind::{cannot, in_closed_loop, speaking};
 
 /// The request of a case, if the tool can make it: `GET` without a body, an answer with a status 2xx.
-pub fn http<'a>(tool: &'static str, spec: &'a Spec) -> Result<&'a Http, Unable> {
-    let Some(http) = spec.protocol.get::<Http>() else {
-        return Err(Unable::Protocol { tool, speaks: "HTTP", protocol: spec.protocol.kind().title });
-    };
-    let cannot = |what: String| Err(Unable::Mode { tool, what });
+pub fn http(spec: &Spec) -> Result<&Http, String> {
+    let http: &Http = speaking(spec, "HTTP")?;
     if spec.pipeline > 1 {
-        return cannot("pipeline here".to_owned());
+        return cannot("pipeline here");
     }
-    if spec.model != lasthop_protocol::spec::Model::Closed {
-        return cannot("keep the schedule of an open loop".to_owned());
-    }
+    in_closed_loop(spec)?;
     if http.method != "GET" || !http.body.is_empty() {
-        return cannot(format!("send {} with a body here", http.method));
+        return cannot(&format!("send {} with a body here", http.method));
     }
     if !(200..300).contains(&http.expect.status) {
-        return cannot(format!("count the status {} as a right answer", http.expect.status));
+        return cannot(&format!("count the status {} as a right answer", http.expect.status));
     }
     Ok(http)
 }
 
 /// The TCP address of a case.
-pub fn tcp(tool: &'static str, spec: &Spec) -> Result<SocketAddr, Unable> {
+pub fn tcp(spec: &Spec) -> Result<SocketAddr, String> {
     match &spec.endpoint.address {
         Address::Tcp(address) => Ok(*address),
-        _ => Err(Unable::UnixSocket { tool }),
+        _ => cannot("open a Unix socket; it can drive cases whose driver uses TCP, such as a link behind a proxy"),
     }
 }
 
@@ -44,8 +39,8 @@ pub fn scheme(spec: &Spec) -> &'static str {
 }
 
 /// The URL with the address in figures, as tools without a `--connect-to` need it.
-pub fn by_address(tool: &'static str, spec: &Spec, http: &Http) -> Result<String, Unable> {
-    Ok(format!("{}://{}{}", scheme(spec), tcp(tool, spec)?, http.path))
+pub fn by_address(spec: &Spec, http: &Http) -> Result<String, String> {
+    Ok(format!("{}://{}{}", scheme(spec), tcp(spec)?, http.path))
 }
 
 /// `-H NAME: VALUE` for each header, the host first.

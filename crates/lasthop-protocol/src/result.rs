@@ -343,7 +343,7 @@ pub struct TrialResult {
 
 /// Latencies of a trial as a foreign tool prints them, in nanoseconds. What it does not print is `None`. They cannot be
 /// merged: each is good for its own trial only.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reported {
     /// Name of the tool.

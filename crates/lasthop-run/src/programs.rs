@@ -35,7 +35,7 @@ impl Programs {
         let locator = locator.for_tools();
         let mut located_tools = BTreeMap::new();
         for choice in tools {
-            let tool = lasthop_classic::named(&choice.tool).map_err(|error| error.to_string())?;
+            let tool = lasthop_classic::named(&choice.tool)?;
             let located = locator.locate(tool.name, &tool.program()).map_err(|error| error.to_string())?;
             located_tools.insert(choice.tool.clone(), located);
         }

@@ -125,7 +125,7 @@ impl Checker {
             word => match lasthop_classic::named(word) {
                 Ok(tool) => Some(tool),
                 Err(error) => {
-                    self.error("/method/driver", error.to_string(), Some("or `program`".to_owned()));
+                    self.error("/method/driver", error, Some("or `program`".to_owned()));
                     None
                 }
             },
