@@ -88,7 +88,8 @@ const FORM: &[&str] = &[
 
 fn read(output: &str) -> Result<Reading, String> {
     let caught = form::read(FORM, output)?;
-    let (wrong, failed) = (caught.count_if_any("status")?, caught.count("failed")?);
+    let wrong = caught.count_if_any("status")?;
+    let failed = caught.count("failed")?;
     let all = caught.count("requests")?;
     let requests = all.saturating_sub(wrong.max(failed));
     let rate = caught.number("rate")?;

@@ -122,7 +122,8 @@ impl Foreign {
 fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<TrialResult, String> {
     let arguments = tool.arguments(order)?;
     let limit = Duration::from_secs(order.seconds) + GRACE;
-    let (name, repeats) = (tool.name, (tool.repeats)(order));
+    let name = tool.name;
+    let repeats = (tool.repeats)(order);
     let once = || {
         let ended = process::run(program, &arguments, (tool.environment)(order.spec), order.scratch, limit);
         ended.map_err(|error| format!("{name}: {error}"))
@@ -207,7 +208,9 @@ pub mod testing {
 
     /// A call with a message of seven bytes over two kept connections to a Unix socket.
     pub fn grpc_order<T>(test: impl FnOnce(Order<'_>) -> T) -> T {
-        let (method, host, text) = ("a.B/C".into(), "localhost".into(), Some("Hello".into()));
+        let method = "a.B/C".into();
+        let host = "localhost".into();
+        let text = Some("Hello".into());
         let protocol = Protocol::from(Grpc { method, host, size: 0, text, expect: GrpcExpect::Echo });
         order(&spec(Address::Unix("/run/x.sock".into()), protocol, 2), test)
     }

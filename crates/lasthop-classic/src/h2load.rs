@@ -72,7 +72,8 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     let scheme = url::scheme(order.spec);
     match &order.spec.endpoint.address {
         Address::Tcp(address) => {
-            let (ip, port) = (address.ip(), address.port());
+            let ip = address.ip();
+            let port = address.port();
             arguments.push(format!("--connect-to={ip}:{port}"));
             arguments.push(format!("{scheme}://{host}:{port}{path}"));
         }

@@ -116,7 +116,8 @@ mod tests {
         let own = thread::spawn(|| {
             pin();
             let meter = CostMeter::new(Calls::default());
-            let (before, begin) = (meter.read(), clock::now());
+            let before = meter.read();
+            let begin = clock::now();
             while meter.read().since(&before).run_delay_ns == Some(0) && clock::now() - begin < 10_000_000_000 {
                 black_box(clock::now());
             }

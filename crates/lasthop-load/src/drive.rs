@@ -26,7 +26,8 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), Wire
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     wire::write_line(&mut output, &hello)?;
-    let (mut cases, mut speedometer) = (BTreeMap::new(), Speedometer::default());
+    let mut cases = BTreeMap::new();
+    let mut speedometer = Speedometer::default();
     while let Some(request) = wire::read_line(&mut input)? {
         wire::write_line(&mut output, &answer(&mut cases, &mut speedometer, request))?;
     }

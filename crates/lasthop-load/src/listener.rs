@@ -26,7 +26,8 @@ impl Listener {
     pub fn bind(address: &Address, backlog: i32) -> Result<Self, String> {
         limits::lift_descriptors();
         let name = address.socket_name()?;
-        let (domain, kind) = (address.domain(), address.kind());
+        let domain = address.domain();
+        let kind = address.kind();
         let listen = || {
             let socket = Socket::new(domain, kind, None)?;
             if domain != Domain::UNIX && kind == Type::STREAM {

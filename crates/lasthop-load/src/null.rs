@@ -259,7 +259,7 @@ fn watch(epoll: &OwnedFd, fd: &impl AsFd) -> io::Result<()> {
 }
 
 fn broken(cause: io::Error) -> String {
-    format!("the null server cannot go on: {cause}")
+    format!("the null server cannot continue: {cause}")
 }
 
 /// One connection and how far it is.
@@ -293,13 +293,13 @@ impl Conversation {
             self.state = match std::mem::replace(&mut self.state, State::Gone) {
                 State::Raw(socket) => match tls {
                     None => State::Open(Stream::Plain(socket)),
-                    Some(config) => match self.say_in_plain(&socket, script, buffer)? {
-                        true => begin_tls(socket, config)?,
-                        false => {
+                    Some(config) => {
+                        if !self.say_in_plain(&socket, script, buffer)? {
                             self.state = State::Raw(socket);
                             return Ok(true);
                         }
-                    },
+                        begin_tls(socket, config)?
+                    }
                 },
                 State::Shaking(mut stream) => match stream.handshake()? {
                     Handshake::Done => State::Open(Stream::Tls(stream)),

@@ -209,7 +209,8 @@ mod tests {
         assert_eq!(ports.wanted(28_000, 1.0), 7000);
         ports.after(2000, 0.5);
         assert_eq!(ports.wanted(28_000, 1.0), 5000);
-        let (reading, end) = (Reading { range: 28_000, time_wait: 27_000, in_use: 10 }, ports.recent[0].0);
+        let reading = Reading { range: 28_000, time_wait: 27_000, in_use: 10 };
+        let end = ports.recent[0].0;
         assert_eq!(ports.left_by_account(reading, end + 1), Some(11_990));
         assert_eq!(ports.left_by_account(reading, end + REUSE_AFTER_NS), Some(13_990), "they serve again");
         assert_eq!(Ports::new("127.0.0.1:1".parse().unwrap()).left_by_account(reading, end), None);

@@ -17,7 +17,8 @@ use crate::transport::{self, Stream};
 /// Errors: the socket is not connected any more.
 pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     let options = stream.socket().options();
-    let (peer, kind) = (options.peer_addr()?, options.r#type()?);
+    let peer = options.peer_addr()?;
+    let kind = options.r#type()?;
     let (family, peer_name) = match stream {
         Stream::Passed(passed) => passed.proof()?,
         _ if peer.is_unnamed() => (Channel::Socketpair.name(), transport::name_of(stream.fd())?),

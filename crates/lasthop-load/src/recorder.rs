@@ -438,9 +438,10 @@ impl Recorder {
 
     /// The times to the first byte: those of the replies, with the ones that came in pieces exchanged.
     fn first_byte(&self, service: &Histogram) -> Option<Histogram> {
-        let first = match self.split_first.is_empty() {
-            true => service.clone(),
-            false => self.service.exchanged(&self.split_service, &self.split_first),
+        let first = if self.split_first.is_empty() {
+            service.clone()
+        } else {
+            self.service.exchanged(&self.split_service, &self.split_first)
         };
         (!first.is_empty()).then_some(first)
     }
@@ -585,12 +586,14 @@ mod tests {
     #[test]
     fn a_run_over_the_edge_counts_as_its_replies_do_one_by_one() {
         for ends in [[50, 120, 600, 1119], [120, 130, 1120, 1130]] {
-            let (mut one, mut run) = (recorder(&[]), recorder(&[]));
+            let mut one = recorder(&[]);
+            let mut run = recorder(&[]);
             for end in ends {
                 (0..3).for_each(|_| one.complete(end - 10, end - 5, end, 3, 1));
                 run.complete(end - 10, end - 5, end, 3, 3);
             }
-            let (one, run) = (one.finish(5000), run.finish(5000));
+            let one = one.finish(5000);
+            let run = run.finish(5000);
             assert_eq!(
                 (one.counts.requests, one.counts.requests_total, one.window_ns),
                 (run.counts.requests, run.counts.requests_total, run.window_ns)

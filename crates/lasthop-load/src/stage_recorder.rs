@@ -74,7 +74,8 @@ impl StageRecorder {
 
     pub fn wrong(&mut self, due: u64, now: u64, failure: &Failure, count: u64) {
         let Some(at) = self.counting(now) else { return };
-        let (class, status) = (failure.class, failure.status);
+        let class = failure.class;
+        let status = failure.status;
         let new = || Wrong { class, status, count: 0, first: failure.message.clone(), times: Histogram::new() };
         let wrong = self.wrong[at].entry((class, status)).or_insert_with(new);
         wrong.count += count;

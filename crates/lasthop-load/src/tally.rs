@@ -39,10 +39,7 @@ impl Tally {
     }
 
     pub fn to_histogram(&self) -> Histogram {
-        match self.is_empty() {
-            true => Histogram::new(),
-            false => Histogram::of_counts(self.counts.iter().copied().enumerate()),
-        }
+        if self.is_empty() { Histogram::new() } else { Histogram::of_counts(self.counts.iter().copied().enumerate()) }
     }
 
     /// The same with durations that are a part of it exchanged for others.
@@ -65,7 +62,8 @@ mod tests {
         fn a_tally_is_the_histogram_of_the_same_durations(
             durations in proptest::collection::vec(prop_oneof![0u64..5000, 0..=HOUR_NS, Just(u64::MAX)], 0..50)
         ) {
-            let (mut tally, mut histogram) = (Tally::default(), Histogram::new());
+            let mut tally = Tally::default();
+            let mut histogram = Histogram::new();
             for duration in durations {
                 tally.record(duration);
                 histogram.record(duration);

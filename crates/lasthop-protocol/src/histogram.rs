@@ -91,7 +91,8 @@ impl Histogram {
 
     /// Of counts by bin, each bin once, rising.
     pub fn of_counts(bins: impl IntoIterator<Item = (usize, u64)>) -> Self {
-        let (mut packed, mut before) = (Vec::new(), 0);
+        let mut packed = Vec::new();
+        let mut before = 0;
         for (index, count) in bins.into_iter().filter(|bin| bin.1 > 0) {
             pack(&mut packed, (index - before) as u64);
             pack(&mut packed, count);
@@ -102,7 +103,8 @@ impl Histogram {
 
     /// Counts by bin, rising.
     fn counts(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let (mut rest, mut index) = (&*self.packed, 0);
+        let mut rest = &*self.packed;
+        let mut index = 0;
         std::iter::from_fn(move || {
             index += unpack(&mut rest)? as usize;
             Some((index, unpack(&mut rest)?))
@@ -282,7 +284,8 @@ mod tests {
             recorded in proptest::collection::vec((duration(), 1_u64..1_000_000), 0..60),
             quantile in 0.0..=1.0_f64,
         ) {
-            let (mut dense, mut sparse) = (dense(), Histogram::new());
+            let mut dense = dense();
+            let mut sparse = Histogram::new();
             for &(duration, count) in &recorded {
                 dense.saturating_record_n(duration.clamp(1, HIGHEST_NS), count);
                 sparse.record_n(duration, count);

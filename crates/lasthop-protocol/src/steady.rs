@@ -29,7 +29,11 @@ impl Little {
         if spec.model != Model::Closed || spec.protocol.receipt().is_some() {
             return None;
         }
-        let (mut time, mut timed, mut answered, mut elapsed, mut errors) = (0.0, 0.0, 0.0, 0.0, 0);
+        let mut time = 0.0;
+        let mut timed = 0.0;
+        let mut answered = 0.0;
+        let mut elapsed = 0.0;
+        let mut errors = 0;
         for trial in trials {
             let times = trial.service_time.as_ref()?;
             timed += times.count() as f64;
@@ -53,7 +57,8 @@ impl Little {
     }
 
     pub fn holds(&self) -> bool {
-        let (least, most) = (self.possible.start() * (1.0 - TOLERANCE), self.possible.end() * (1.0 + TOLERANCE));
+        let least = self.possible.start() * (1.0 - TOLERANCE);
+        let most = self.possible.end() * (1.0 + TOLERANCE);
         (least..=most).contains(&self.under_way)
     }
 }

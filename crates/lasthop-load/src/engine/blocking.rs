@@ -1,7 +1,7 @@
 //! One connection with blocking calls, like a plain program: one send and one receive per request. The thread that
 //! waits for this one keeps its deadline.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use lasthop_protocol::{
     failure::Failure,
@@ -42,10 +42,9 @@ pub struct Blocking {
 
 impl Blocking {
     /// Another thread must check `watch`. Otherwise this one waits for ever for replies that never come.
-    /// Errors: a text of the request cannot be encoded.
-    pub fn new(spec: &Spec, connector: Connector, watch: Arc<Watch>) -> io::Result<Self> {
+    pub fn new(spec: &Spec, connector: Connector, watch: Arc<Watch>) -> Self {
         let calls = Calls::default();
-        Ok(Self {
+        Self {
             connector,
             connection: Connection::new(spec.factory().exchange(), spec),
             buffer: vec![0; BUFFER],
@@ -56,7 +55,7 @@ impl Blocking {
             greets: spec.protocol.greets(),
             one_way: spec.protocol.receipt().is_some(),
             watch,
-        })
+        }
     }
 
     /// Opens the connection, unless every request has its own.

@@ -501,7 +501,8 @@ impl Slot {
     /// What the server says in plain before TLS.
     fn hear(&mut self, common: &mut Common, connector: &Connector) -> Result<Option<Reply>, Failure> {
         let Phase::Asking { socket, heard, since, connect_ns } = &mut self.phase else { return Ok(None) };
-        let (since, connect_ns) = (*since, *connect_ns);
+        let since = *since;
+        let connect_ns = *connect_ns;
         if !connector.hear(socket, heard)? {
             return Ok(None);
         }
@@ -730,7 +731,8 @@ impl Slot {
     /// Counts a failure, and reopens the connection after a pause unless the time is over.
     #[cold]
     fn fail(&mut self, index: usize, failure: &Failure, common: &mut Common) {
-        let (lost, due) = (self.connection.lost(), self.connection.due());
+        let lost = self.connection.lost();
+        let due = self.connection.due();
         common.recorder.fail_due(failure, lost, due, clock::now());
         self.connection.close();
         self.phase = Phase::Closed;

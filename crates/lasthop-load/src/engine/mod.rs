@@ -193,8 +193,7 @@ fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>)
 
 /// Sends two requests like the case's, on a separate connection.
 fn probe_twice(spec: &Spec, connector: &Connector, watch: Arc<Watch>) -> Result<Proof, CaseError> {
-    let probe = Blocking::new(spec, connector.clone(), watch);
-    let mut probe = probe.map_err(|error| CaseError::new(Stage::Spec, error))?;
+    let mut probe = Blocking::new(spec, connector.clone(), watch);
     let first = probe.probe()?;
     let second = probe.probe()?;
     Ok(Proof { reused: second.reused, ..first })

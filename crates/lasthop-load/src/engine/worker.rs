@@ -54,7 +54,8 @@ impl Worker {
         let (trials, take_trials) = channel();
         let (tell_opened, opened) = channel();
         let (give_records, records) = channel();
-        let (spec, connector) = (spec.clone(), connector.clone());
+        let spec = spec.clone();
+        let connector = connector.clone();
         let watch = Arc::new(Watch::default());
         let watched = Arc::clone(&watch);
         let body = move || match Loop::new(&spec, connector, engine, connections, pacer, watched) {
@@ -138,10 +139,7 @@ impl Loop {
         watch: Arc<Watch>,
     ) -> Result<Self, Failure> {
         match engine {
-            Engine::Blocking => {
-                let blocking = Blocking::new(spec, connector, watch);
-                Ok(Self::Blocking(Box::new(blocking.map_err(|error| Failure::io("encode", &error))?)))
-            }
+            Engine::Blocking => Ok(Self::Blocking(Box::new(Blocking::new(spec, connector, watch)))),
             Engine::Epoll | Engine::Auto => {
                 let epoll = Epoll::new(spec, connector, connections, pacer, watch);
                 Ok(Self::Epoll(Box::new(epoll.map_err(|error| Failure::io("epoll", &error))?)))

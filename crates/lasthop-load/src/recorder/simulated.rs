@@ -65,7 +65,8 @@ impl Sums {
 /// the turn of another case. By the recorder's rule, and by what begins and ends in the window.
 fn simulate(workers: usize, phases: TrialPhases) -> [Said; 2] {
     let mut random = Random(workers as u64);
-    let (mut ours, mut cut_off) = (Sums::default(), Sums::default());
+    let mut ours = Sums::default();
+    let mut cut_off = Sums::default();
     for _ in 0..TRIALS {
         let mut recorder = Recorder::new(Calls::default()).lingering(CONNECTIONS);
         recorder.start(0, phases);

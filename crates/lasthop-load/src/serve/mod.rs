@@ -278,7 +278,8 @@ fn send_bytes(stream: &mut Stream, request: &[u8; stream::REQUEST], chunk: &mut 
         return Err(Failure::protocol(format!("a transfer of {left} bytes in sends of {step}")));
     }
     // The pattern repeats: a buffer that is longer by one period can be sent from any phase of it.
-    let (step, period) = (step as usize, 256);
+    let step = step as usize;
+    let period = 256;
     if chunk.len() < step + period {
         *chunk = (0..(step + period) as u64).map(stream::pattern).collect();
     }

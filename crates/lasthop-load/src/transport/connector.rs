@@ -89,7 +89,8 @@ impl Connector {
     pub fn hear(&self, socket: &Socket, heard: &mut Vec<u8>) -> Result<bool, Failure> {
         let Some(TlsRequest { request, server_first, missing, .. }) = self.tls_request else { return Ok(true) };
         loop {
-            let (had, more) = (heard.len(), missing(heard)?);
+            let had = heard.len();
+            let more = missing(heard)?;
             if more == 0 {
                 return if server_first { say(socket, request).map(|()| true) } else { Ok(true) };
             }
@@ -125,10 +126,8 @@ impl Connector {
     pub fn open(&self, calls: &Calls, watch: &Arc<Watch>) -> Result<Opened, Failure> {
         let begin = clock::now();
         watch.expect_by(begin.saturating_add(self.timeouts.connect_ns));
-        let socket = self.connect(calls, watch).map_err(|error| match watch.is_overdue() {
-            true => Failure::timeout("connect"),
-            false => Failure::connect(&error),
-        })?;
+        let failed = |error| if watch.is_overdue() { Failure::timeout("connect") } else { Failure::connect(&error) };
+        let socket = self.connect(calls, watch).map_err(failed)?;
         if let Some(channel) = self.channel {
             let name = channel.name();
             let taken = channel::take(channel, socket).map_err(|error| match error.kind() {

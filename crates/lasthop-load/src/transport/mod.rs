@@ -147,10 +147,11 @@ impl Stream {
     /// Errors: the connection broke, or the time is over.
     pub fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let sent = self.try_send_all(bytes);
-        sent.map_err(|error| match self.socket().is_overdue() {
-            true => Failure::timeout("send"),
-            false => Failure::io("send", &error),
-        })
+        sent.map_err(
+            |error| {
+                if self.socket().is_overdue() { Failure::timeout("send") } else { Failure::io("send", &error) }
+            },
+        )
     }
 
     fn try_send_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {

@@ -155,7 +155,8 @@ impl BodyCheck {
     }
 
     fn finish_bytes(&self, what: &str, body: &[u8]) -> Result<(), Failure> {
-        let (got, want) = (self.received, body.len());
+        let got = self.received;
+        let want = body.len();
         let text = match self.mismatch {
             Some(at) => {
                 format!("the {what} differs from the expected one at byte {at}: {}", self.beside(body, at))
@@ -167,13 +168,15 @@ impl BodyCheck {
     }
 
     fn finish_digest(&mut self, what: &str, digest: &Digest) -> Result<(), Failure> {
-        let (got, want) = (self.received, digest.length);
-        let text = match self.hasher(digest).digest128() == digest.digest {
-            _ if got != want => format!("the {what} has {got} bytes, expected {want}"),
-            true => return Ok(()),
-            false => format!("the {what} of {got} bytes differs from the expected one (by its digest)"),
-        };
-        Err(Failure::content(text))
+        let got = self.received;
+        let want = digest.length;
+        if got != want {
+            return Err(Failure::content(format!("the {what} has {got} bytes, expected {want}")));
+        }
+        if self.hasher(digest).digest128() == digest.digest {
+            return Ok(());
+        }
+        Err(Failure::content(format!("the {what} of {got} bytes differs from the expected one (by its digest)")))
     }
 
     /// The expected and the received text around the first wrong byte.
@@ -238,7 +241,8 @@ mod tests {
         ] {
             assert_eq!(failure(&body(want), got), shown);
         }
-        let (want, got) = ("a".repeat(200), "a".repeat(100) + &"b".repeat(100));
+        let want = "a".repeat(200);
+        let got = "a".repeat(100) + &"b".repeat(100);
         let (a, same, b) = ("a".repeat(60), "a".repeat(20), "b".repeat(40));
         let shown = format!("{differs} 100: expected \"…{a}…\", received \"…{same}{b}…\"");
         assert_eq!(failure(&body(&want), &got), shown);

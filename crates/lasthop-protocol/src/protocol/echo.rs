@@ -55,7 +55,8 @@ impl ProtocolSpec for Echo {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
-        let (echo, made) = (self.clone(), Cell::new(0));
+        let echo = self.clone();
+        let made = Cell::new(0);
         let keeps_boundaries = usage.keeps_boundaries;
         Factory::new(move || {
             let connection = made.replace(made.get() + 1);

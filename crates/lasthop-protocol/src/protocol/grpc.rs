@@ -214,9 +214,11 @@ impl ProtocolSpec for Grpc {
         if self.expect != GrpcExpect::Any {
             return Ok(None);
         }
-        let (first, second) = (message(first)?, message(second)?);
+        let first = message(first)?;
+        let second = message(second)?;
         let (at, _) = contrast(&first, &second);
-        let (length, other) = (first.len(), second.len());
+        let length = first.len();
+        let other = second.len();
         let unchecked;
         (self.expect, unchecked) = match () {
             () if first == second && first == self.message() => (GrpcExpect::Echo, None),
@@ -262,7 +264,8 @@ impl ProtocolSpec for Grpc {
     }
 
     fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
-        let (mut again, mut numbers) = (Vec::new(), Vec::new());
+        let mut again = Vec::new();
+        let mut numbers = Vec::new();
         session::write_update(self.data().len() as u32, &mut again);
         let _ = frames(&reply, |frame| {
             if frame.stream > 0 {

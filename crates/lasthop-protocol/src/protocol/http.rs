@@ -228,7 +228,8 @@ impl ProtocolSpec for Http {
     }
 
     fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
-        let (first, second) = (parts(first)?, parts(second)?);
+        let first = parts(first)?;
+        let second = parts(second)?;
         let unchecked = [self.expect.learn_headers(&first, &second), self.expect.learn_body(&first.body, &second.body)];
         let unchecked: Vec<String> = unchecked.into_iter().flatten().collect();
         Ok(Some(unchecked.join("; ")).filter(|text| !text.is_empty()))
@@ -327,7 +328,8 @@ impl HttpExpect {
             let (at, _) = contrast(first, second);
             return Some(format!("only the length of the body is checked: the first two replies differ at byte {at}"));
         } else {
-            let (one, other) = (first.len(), second.len());
+            let one = first.len();
+            let other = second.len();
             return Some(format!("the body is not checked: the first two replies have {one} and {other} bytes"));
         }
         None
@@ -699,7 +701,8 @@ fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, 
         Err(error) => return Err(Failure::protocol(format!("the reply's head cannot be parsed: {error}"))),
     }
     let unlike = expected.iter().find_map(|(name, want)| unlike(response.headers, name, want));
-    let (status, keep) = (response.code.unwrap_or(0), response.version == Some(1));
+    let status = response.code.unwrap_or(0);
+    let keep = response.version == Some(1);
     let mut head = Head { status, keep, chunked: false, length: None, unlike };
     for header in response.headers.iter() {
         read_header(&mut head, header)?;

@@ -240,7 +240,8 @@ impl Common {
             _ => format!("get {}\r\n", memcached.key).into_bytes(),
         };
         let expect = memcached.expected();
-        let (mut value, mut reply) = (Expected { what: "value", ..Expected::default() }, None);
+        let mut value = Expected { what: "value", ..Expected::default() };
+        let mut reply = None;
         match &expect {
             MemcachedExpect::Value(text) => value.body = Some(text.clone().into()),
             MemcachedExpect::Length(length) => value.length = Some(*length),

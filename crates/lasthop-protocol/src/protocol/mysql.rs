@@ -538,7 +538,8 @@ impl Replies for MysqlReplies {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        let (expect, reply) = (&self.common.spec.expect, &self.reply);
+        let expect = &self.common.spec.expect;
+        let reply = &self.reply;
         let counts = [
             (reply.columns.unwrap_or_default(), expect.columns, "columns"),
             (reply.rows, expect.rows, "rows"),

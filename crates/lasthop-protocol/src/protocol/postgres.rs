@@ -67,7 +67,9 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         return Err(UNENCODED.to_owned());
     }
     let (name, port) = split_port(host)?;
-    let (mut host, mut port, mut location) = (name.to_owned(), port.unwrap_or(5432), *location);
+    let mut host = name.to_owned();
+    let mut port = port.unwrap_or(5432);
+    let mut location = *location;
     let mut channel_binding = ChannelBinding::default();
     for (key, value) in pairs(parameters)? {
         match key {
@@ -482,7 +484,8 @@ mod tests {
 
     #[test]
     fn a_bound_conversation_convinces_both_sides_and_no_other_certificate() {
-        let (own, other) = (certificate(), certificate());
+        let own = certificate();
+        let other = certificate();
         let mut exchange = client(ChannelBinding::Require, Some(&own));
         let initial = said(&mut *exchange, &authentication(10, BOTH)).unwrap();
         let initial = String::from_utf8(initial[scram::SHA_256_PLUS.len() + 5..].to_vec()).unwrap();
@@ -542,7 +545,8 @@ mod tests {
             [rows, message(b'C', b"SELECT 1\0"), message(b'Z', b"I")].concat()
         };
         let null: &[u8] = b"\0\x01\xff\xff\xff\xff";
-        let (one, two) = (reply(&[null, b"\0\x01\0\0\0\x01a"]), reply(&[null, b"\0\x01\0\0\0\x01b"]));
+        let one = reply(&[null, b"\0\x01\0\0\0\x01a"]);
+        let two = reply(&[null, b"\0\x01\0\0\0\x01b"]);
         let (expect, unchecked) = learnt(&one, &two);
         assert_eq!(
             expect,

@@ -380,7 +380,8 @@ impl Scanner {
             return Err(Failure::protocol("RESP: a line does not end in CR LF"));
         }
         let first = !std::mem::replace(&mut self.first_seen, true);
-        let (kind, text) = (self.line[0], &self.line[1..]);
+        let kind = self.line[0];
+        let text = &self.line[1..];
         match kind {
             b'$' => {
                 let length = number(text, BULK_MAX)?;

@@ -25,7 +25,8 @@ pub static KIND: ProtocolKind = ProtocolKind {
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
-    let (size, chunk) = (location.options.size.into(), location.options.chunk);
+    let size = location.options.size.into();
+    let chunk = location.options.chunk;
     Ok((location.endpoint(None)?, Stream { size, chunk }.into()))
 }
 

@@ -79,7 +79,8 @@ enum Made {
 fn make(channel: Channel, path: &Path, control: &Socket) -> io::Result<Made> {
     let (own, theirs) = match channel {
         Channel::Socketpair => {
-            let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::STREAM);
+            let flags = SocketFlags::CLOEXEC;
+            let kind = SocketType::STREAM;
             let (own, theirs) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
             hand_over(control, &[theirs.as_fd()])?;
             return Ok(Made::Socket(Socket::waiting(own)));
@@ -110,7 +111,8 @@ pub fn take(channel: Channel, control: Socket) -> io::Result<Handed> {
         (Channel::Socketpair, Err(given)) => {
             let socket = given.into_iter().next().filter(|fd| is(fd, FileType::Socket));
             let socket = socket.ok_or(io::ErrorKind::InvalidData)?;
-            let (calls, watch) = (control.calls().clone(), control.watch());
+            let calls = control.calls().clone();
+            let watch = control.watch();
             // Before the new socket is watched, because the end of the old one ends its watch.
             drop(control);
             return Ok(Handed::Socket(match watch {
@@ -161,7 +163,8 @@ fn taken(channel: Channel, control: &Socket) -> io::Result<Vec<OwnedFd>> {
     control.calls().add(1);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
-    let (flags, mut byte) = (RecvFlags::CMSG_CLOEXEC, [0]);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let mut byte = [0];
     rustix::io::retry_on_intr(|| rustix::net::recvmsg(control, &mut [IoSliceMut::new(&mut byte)], &mut rights, flags))?;
     let rights = rights.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(given) => Some(given),
@@ -296,7 +299,8 @@ impl Passed {
         if let Medium::Pipe { .. } = *self.medium {
             return Ok(());
         }
-        let (medium, control) = (Arc::clone(&self.medium), self.control.as_fd().try_clone_to_owned()?);
+        let medium = Arc::clone(&self.medium);
+        let control = self.control.as_fd().try_clone_to_owned()?;
         let watch = move || {
             // The client says nothing here: what comes is its end, or this side's.
             let _ = through_signals(|| rustix::net::recv(&control, &mut [0_u8], RecvFlags::empty()).map(|(n, _)| n));

@@ -185,14 +185,17 @@ fn deadline(waits: bool) -> *const libc::timespec {
 }
 
 fn put(queue: &OwnedFd, message: &[u8], waits: bool) -> io::Result<()> {
-    let (fd, deadline) = (queue.as_raw_fd(), deadline(waits));
+    let fd = queue.as_raw_fd();
+    let deadline = deadline(waits);
     // SAFETY: the message is as long as it is said to be.
     again(|| unsafe { libc::mq_timedsend(fd, message.as_ptr().cast(), message.len(), 0, deadline) } as isize).map(drop)
 }
 
 fn got(queue: &OwnedFd, buffer: &mut [u8], waits: bool) -> io::Result<usize> {
-    let (fd, deadline) = (queue.as_raw_fd(), deadline(waits));
-    let (start, length) = (buffer.as_mut_ptr(), buffer.len());
+    let fd = queue.as_raw_fd();
+    let deadline = deadline(waits);
+    let start = buffer.as_mut_ptr();
+    let length = buffer.len();
     // SAFETY: the buffer is as long as it is said to be; the priority is not asked for.
     again(|| unsafe { libc::mq_timedreceive(fd, start.cast(), length, ptr::null_mut(), deadline) })
 }

@@ -102,7 +102,8 @@ mod tests {
     #[test]
     fn a_read_ends_when_its_wait_is_over() {
         let (pipe, writer) = rustix::pipe::pipe().unwrap();
-        let (reader, over) = (Reader::default(), AtomicBool::new(false));
+        let reader = Reader::default();
+        let over = AtomicBool::new(false);
         for round in 0..200 {
             over.store(false, Ordering::SeqCst);
             thread::scope(|scope| {

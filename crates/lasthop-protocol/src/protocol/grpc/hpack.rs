@@ -281,7 +281,8 @@ mod tests {
     #[test]
     fn the_replies_of_the_standard_are_read() {
         let date = "Mon, 21 Oct 2013 20:13:21 GMT";
-        let (place, private) = (("location", "https://www.example.com"), ("cache-control", "private"));
+        let place = ("location", "https://www.example.com");
+        let private = ("cache-control", "private");
         let mut decoder = Decoder::new();
         for (block, status) in [
             (

@@ -8,7 +8,8 @@ const LONGEST: usize = 30;
 /// What was coded, unless the bits are no text.
 pub fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(bytes.len() * 8 / 5);
-    let (mut code, mut length) = (0, 0);
+    let mut code = 0;
+    let mut length = 0;
     for at in 0..bytes.len() * 8 {
         code = code << 1 | u32::from(bytes[at / 8] >> (7 - at % 8) & 1);
         length += 1;

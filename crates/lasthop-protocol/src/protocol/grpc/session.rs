@@ -246,7 +246,8 @@ impl Session {
     }
 
     fn headers(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
-        let (block, ends) = (frame.body()?, frame.has(frame::END_STREAM));
+        let block = frame.body()?;
+        let ends = frame.has(frame::END_STREAM);
         if frame.has(frame::END_HEADERS) {
             return self.take_block(frame.stream, block, ends);
         }
@@ -340,7 +341,8 @@ impl Session {
         let Some((&[a, b, c, d, code @ ..], text)) = frame.content.split_first_chunk::<8>() else {
             return Err(malformed("GOAWAY"));
         };
-        let (last, code) = (u32::from_be_bytes([a, b, c, d]) & STREAM_MAX, u32::from_be_bytes(code));
+        let last = u32::from_be_bytes([a, b, c, d]) & STREAM_MAX;
+        let code = u32::from_be_bytes(code);
         self.is_leaving = true;
         let newest =
             (self.first..).step_by(2).zip(&self.calls).filter(|(_, call)| !call.is_over).map(|(id, _)| id).last();

@@ -193,7 +193,8 @@ mod tests {
 
     /// The packets of `bytes`: kept bytes and length of each.
     fn read(bytes: &[u8], piece: usize) -> Vec<(Vec<u8>, usize)> {
-        let (mut framer, mut found) = (Framer::default(), Vec::new());
+        let mut framer = Framer::default();
+        let mut found = Vec::new();
         for mut piece in bytes.chunks(piece) {
             while !piece.is_empty() {
                 let (used, whole) = framer.feed(piece, true).unwrap();
@@ -249,7 +250,8 @@ mod tests {
 
         #[test]
         fn pieces_do_not_matter(payloads in proptest::collection::vec(proptest::collection::vec(1u8..9, 0..40), 1..5), piece in 1usize..50) {
-            let (mut bytes, mut number) = (Vec::new(), 0);
+            let mut bytes = Vec::new();
+            let mut number = 0;
             for payload in &payloads {
                 number = write(payload, number, &mut bytes);
             }

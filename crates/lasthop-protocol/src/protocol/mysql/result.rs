@@ -318,7 +318,9 @@ mod tests {
     }
 
     fn expect(columns: u64, rows: u64, first: &str) -> MysqlExpect {
-        let (columns, rows, first) = (Some(columns), Some(rows), Some(first.into()));
+        let columns = Some(columns);
+        let rows = Some(rows);
+        let first = Some(first.into());
         MysqlExpect { columns, rows, first, ..MysqlExpect::default() }
     }
 
@@ -329,7 +331,8 @@ mod tests {
 
     /// Packets with these payloads.
     fn packets(payloads: &[&[u8]]) -> Vec<u8> {
-        let (mut bytes, mut number) = (Vec::new(), 1);
+        let mut bytes = Vec::new();
+        let mut number = 1;
         for payload in payloads {
             number = super::super::packet::write(payload, number, &mut bytes);
         }
