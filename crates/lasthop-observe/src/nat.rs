@@ -60,7 +60,7 @@ pub fn dnat(connection: &Connection) -> Result<Option<Dnat>, String> {
 fn listed(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments);
-    let ended = command::run_apart(command, TIMEOUT).map_err(|error| format!("{program}: {error}"))?;
+    let ended = command::run(command, TIMEOUT, command::Life::Bound).map_err(|error| format!("{program}: {error}"))?;
     match ended.status.success() {
         true => Ok(ended.output),
         false => Err(format!("{program}: {}", ended.errors.lines().next().unwrap_or("no reason was given"))),

@@ -67,7 +67,7 @@ pub fn restart(
     let before = serving(given);
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", restart]);
-    let ended = command::run_and_leave(shell, patience).map_err(|error| match error.kind() {
+    let ended = command::run(shell, patience, command::Life::LeavesChildren).map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut => format!(
             "the restart command did not end within {:.0} s and was killed; the servers may be down. It must end, and start \
              servers in the background; --budget must have room for it",
@@ -76,7 +76,7 @@ pub fn restart(
         _ => format!("the restart command: {error}"),
     })?;
     if !ended.status.success() {
-        return Err(format!("the restart command ended with {}: {}", ended.status, ended.text.trim()));
+        return Err(format!("the restart command ended with {}: {}", ended.status, ended.output.trim()));
     }
     let begun = Instant::now();
     for endpoint in given.endpoints.values() {

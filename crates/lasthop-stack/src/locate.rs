@@ -236,14 +236,16 @@ fn told(mut command: Command, path: &Path, program: &Program) -> Result<String, 
     let refused = |cause: String, output: String| LocateError::Version { path: path.to_owned(), cause, output };
     let pattern = Regex::new(&program.version_pattern).map_err(|error| refused(error.to_string(), String::new()))?;
     command.args(&program.version_arguments).env("LC_ALL", "C");
-    let ended = command::run(command, VERSION_TIMEOUT).map_err(|error| refused(error.to_string(), String::new()))?;
+    let ended = command::run(command, VERSION_TIMEOUT, command::Life::Bound)
+        .map_err(|error| refused(error.to_string(), String::new()))?;
     // An engine's message about a program that it cannot start is not a version.
-    let text = if matches!(ended.status.code(), Some(125..=127)) { "" } else { &ended.text };
+    let printed = ended.text();
+    let text = if matches!(ended.status.code(), Some(125..=127)) { "" } else { &printed };
     let version = pattern.captures(text).and_then(|groups| groups.get(1)).map(|group| group.as_str().to_owned());
     version.ok_or_else(|| {
         let arguments = program.version_arguments.join(" ");
         let cause = format!("`{arguments}` ended with {}, and its output does not match `{pattern}`", ended.status);
-        refused(cause, ended.text)
+        refused(cause, printed.clone())
     })
 }
 

@@ -301,7 +301,7 @@ fn on_path(program: &str) -> bool {
 fn ask(program: &str, arguments: &[&str]) -> Option<command::Ended> {
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
-    command::run(command, QUESTION).ok()
+    command::run(command, QUESTION, command::Life::Bound).ok()
 }
 
 fn answers(program: &str, arguments: &[&str]) -> bool {
@@ -311,7 +311,7 @@ fn answers(program: &str, arguments: &[&str]) -> bool {
 /// What a package manager answers about these packages.
 fn about(question: &[&str], wanted: &BTreeSet<String>) -> String {
     let words: Vec<&str> = question.iter().copied().chain(wanted.iter().map(String::as_str)).collect();
-    ask(words[0], &words[1..]).map(|ended| ended.text).unwrap_or_default()
+    ask(words[0], &words[1..]).map(|ended| ended.text()).unwrap_or_default()
 }
 
 fn installed(manager: &Manager, wanted: &BTreeSet<String>) -> BTreeSet<String> {

@@ -13,75 +13,66 @@ use rustix::process::{Pid, Signal};
 
 use super::interrupt;
 
+/// The most that is kept of standard output, in bytes.
+const OUTPUT: u64 = 16 << 20;
+/// The most that is kept of standard error, in bytes.
+const ERRORS: u64 = 64 << 10;
+
 /// The result of a command.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
-    /// Standard output and standard error interleaved, at most 64 KiB.
-    pub text: String,
-}
-
-/// The result of a command, with standard output and standard error apart.
-#[derive(Debug)]
-pub struct EndedApart {
-    pub status: ExitStatus,
-    /// At most 16 MiB.
+    /// Standard output, at most 16 MiB.
     pub output: String,
-    /// At most 64 KiB.
+    /// Standard error, at most 64 KiB. Empty with [`Life::LeavesChildren`]: `output` has both, at most 64 KiB of them.
     pub errors: String,
 }
 
-/// As [`run`], with standard output and standard error apart.
-/// Errors: as [`run`].
-pub fn run_apart(mut command: Command, timeout: Duration) -> io::Result<EndedApart> {
+impl Ended {
+    /// All that the command printed: standard output, then standard error.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.output, self.errors)
+    }
+}
+
+/// What a command outlives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Nothing: it dies with this thread, and what it leaves running is killed when it ends.
+    Bound,
+    /// This process: it is not interrupted either, for work that must not stop half-way.
+    ToItsEnd,
+    /// It dies with this thread, but what it leaves running when it ends goes on.
+    LeavesChildren,
+}
+
+/// Runs a command without input. It is killed with its group when the time is over or, unless it runs to its end, when
+/// the run is interrupted.
+/// Errors: it cannot be started, did not end in time (`ErrorKind::TimedOut`), or was interrupted.
+pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<Ended> {
+    if life == Life::LeavesChildren {
+        // A file without a name: a pipe would end who still writes when this process no longer reads.
+        let mut file = tempfile::tempfile()?;
+        let status = run_into(command, &file, timeout, life)?;
+        file.rewind()?;
+        let mut bytes = Vec::new();
+        file.take(ERRORS).read_to_end(&mut bytes)?;
+        return Ok(Ended { status, output: String::from_utf8_lossy(&bytes).into_owned(), errors: String::new() });
+    }
     let (output, writer) = io::pipe()?;
     let (errors, error_writer) = io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer).stderr(error_writer);
-    let output = read_aside(output, 16 << 20)?;
-    let errors = read_aside(errors, 64 << 10)?;
-    let status = wait(command, timeout, true)?;
-    Ok(EndedApart { status, output: arrived(&output), errors: arrived(&errors) })
+    let output = read_aside(output, OUTPUT)?;
+    let errors = read_aside(errors, ERRORS)?;
+    let status = wait(command, timeout, life)?;
+    Ok(Ended { status, output: arrived(&output), errors: arrived(&errors) })
 }
 
-/// Like [`run`], but the command outlives this process and is not interrupted: for work that must not stop half-way.
+/// As [`run`], with both streams in a file, which can be read after an error too.
 /// Errors: as [`run`].
-pub fn run_through(mut command: Command, timeout: Duration) -> io::Result<Ended> {
-    let (reader, writer) = io::pipe()?;
-    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let text = read_aside(reader, 64 << 10)?;
-    let status = wait(command, timeout, false)?;
-    Ok(Ended { status, text: arrived(&text) })
-}
-
-/// Like [`run_through`], with both outputs in a file, for commands that print more than fits.
-/// Errors: as [`run`].
-pub fn run_through_into(mut command: Command, file: File, timeout: Duration) -> io::Result<ExitStatus> {
-    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    wait(command, timeout, false)
-}
-
-/// Runs a command without input. It is killed with its group when the time is over or the run is interrupted, and it
-/// dies with this thread.
-/// Errors: it cannot be started, did not end in time (`ErrorKind::TimedOut`), or was interrupted.
-pub fn run(mut command: Command, timeout: Duration) -> io::Result<Ended> {
-    let (reader, writer) = io::pipe()?;
-    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let text = read_aside(reader, 64 << 10)?;
-    let status = wait(command, timeout, true)?;
-    Ok(Ended { status, text: arrived(&text) })
-}
-
-/// Like [`run`], but what the command leaves running when it ends goes on. Its output goes to a file without a name, so that who
-/// keeps writing to it is not ended by that.
-/// Errors: as [`run`].
-pub fn run_and_leave(mut command: Command, timeout: Duration) -> io::Result<Ended> {
-    let mut output = tempfile::tempfile()?;
-    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
-    let (status, _) = ended(command, timeout, true)?;
-    let mut bytes = Vec::new();
-    output.rewind()?;
-    output.take(64 << 10).read_to_end(&mut bytes)?;
-    Ok(Ended { status, text: String::from_utf8_lossy(&bytes).into_owned() })
+pub fn run_into(mut command: Command, file: &File, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?);
+    wait(command, timeout, life)
 }
 
 fn read_aside(reader: io::PipeReader, limit: u64) -> io::Result<Receiver<String>> {
@@ -99,16 +90,9 @@ fn arrived(text: &Receiver<String>) -> String {
     text.recv_timeout(Duration::from_secs(1)).unwrap_or_default()
 }
 
-/// Starts a command whose streams are set, waits for its end, and kills what remains of its group.
-fn wait(command: Command, timeout: Duration, die_with_us: bool) -> io::Result<ExitStatus> {
-    let (status, group) = ended(command, timeout, die_with_us)?;
-    // They may still hold the pipe.
-    kill(group);
-    Ok(status)
-}
-
-/// How a command ended, and its group, which is killed with it if it does not end by itself.
-fn ended(mut command: Command, timeout: Duration, die_with_us: bool) -> io::Result<(ExitStatus, Option<Pid>)> {
+/// Starts a command whose streams are set, and waits for its end. Its group is killed if it does not end by itself.
+fn wait(mut command: Command, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
+    let die_with_us = life != Life::ToItsEnd;
     command.process_group(0);
     let signal = die_with_us.then_some(Signal::KILL);
     let prepare = move || Ok(rustix::process::set_parent_process_death_signal(signal)?);
@@ -123,7 +107,11 @@ fn ended(mut command: Command, timeout: Duration, die_with_us: bool) -> io::Resu
     let mut pause = Duration::from_micros(500);
     let error = loop {
         if let Some(status) = child.try_wait()? {
-            return Ok((status, group));
+            if life != Life::LeavesChildren {
+                // They may still hold the pipe.
+                kill(group);
+            }
+            return Ok(status);
         }
         if interrupt::heard() {
             break io::Error::other("interrupted");
@@ -157,8 +145,9 @@ mod tests {
 
     #[test]
     fn both_outputs_and_the_status_are_kept() {
-        let ended = run(shell("echo out; echo err >&2; exit 4"), Duration::from_secs(20)).unwrap();
-        assert_eq!((ended.status.code(), ended.text.as_str()), (Some(4), "out\nerr\n"));
+        let ended = run(shell("echo out; echo err >&2; exit 4"), Duration::from_secs(20), Life::Bound).unwrap();
+        assert_eq!((ended.status.code(), ended.output.as_str(), ended.errors.as_str()), (Some(4), "out\n", "err\n"));
+        assert_eq!(ended.text(), "out\nerr\n");
     }
 
     #[test]
@@ -168,8 +157,8 @@ mod tests {
         let script =
             format!("echo out; (read word <{0}.go; echo word; echo $? >{0}) & echo $!; exit 4", file.display());
         assert!(Command::new("mkfifo").arg(file.with_extension("go")).status().unwrap().success());
-        let ended = run_and_leave(shell(&script), Duration::from_secs(20)).unwrap();
-        assert_eq!((ended.status.code(), ended.text.lines().next()), (Some(4), Some("out")));
+        let ended = run(shell(&script), Duration::from_secs(20), Life::LeavesChildren).unwrap();
+        assert_eq!((ended.status.code(), ended.output.lines().next()), (Some(4), Some("out")));
         std::fs::write(file.with_extension("go"), "go\n").unwrap();
         while std::fs::read_to_string(&file).unwrap_or_default() != "0\n" {
             std::thread::sleep(Duration::from_millis(1));
@@ -179,7 +168,7 @@ mod tests {
     #[test]
     fn a_command_that_hangs_is_killed_with_its_children() {
         let begin = Instant::now();
-        let error = run(shell("sleep 1000 & sleep 1000"), Duration::from_millis(50)).unwrap_err();
+        let error = run(shell("sleep 1000 & sleep 1000"), Duration::from_millis(50), Life::Bound).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(begin.elapsed() < Duration::from_secs(100));
     }

@@ -70,9 +70,9 @@ pub fn asked(namespace: Option<&Path>, words: &[&str]) -> Result<String, IpError
         // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
         unsafe { command.pre_exec(move || go_into(&file)) };
     }
-    match command::run(command, TIMEOUT) {
-        Ok(ended) if ended.status.success() => Ok(ended.text),
-        Ok(ended) => Err(failed(ended.text.trim().to_owned())),
+    match command::run(command, TIMEOUT, command::Life::Bound) {
+        Ok(ended) if ended.status.success() => Ok(ended.text()),
+        Ok(ended) => Err(failed(ended.text().trim().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(IpError::NoIp),
         Err(error) => Err(failed(error.to_string())),
     }

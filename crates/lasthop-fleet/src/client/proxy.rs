@@ -59,7 +59,7 @@ fn kubectl(place: &Where) -> Command {
 pub(super) fn namespace(place: &Where) -> String {
     let mut asked = kubectl(place);
     asked.args(["config", "view", "--minify", "--output", "jsonpath={..namespace}"]);
-    let said = command::run_apart(asked, ANSWER).ok().filter(|ended| ended.status.success());
+    let said = command::run(asked, ANSWER, command::Life::Bound).ok().filter(|ended| ended.status.success());
     let here = || std::fs::read_to_string(IN_A_POD).ok();
     let named = said.map(|ended| ended.output).filter(|name| !name.is_empty()).or_else(here);
     named.map_or_else(|| "default".to_owned(), |name| name.trim().to_owned())

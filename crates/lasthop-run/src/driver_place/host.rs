@@ -273,9 +273,9 @@ impl Host {
         let there = format!("{}/file-{}", self.fact("folder"), copied.len());
         let mut command = Command::new(&self.ssh[0]);
         command.args(&self.ssh[1..]).arg(format!("umask 077; printf %s {} >{}", quoted(&text), quoted(&there)));
-        let ended = command::run(command, TIMEOUT).map_err(|error| failed(error.to_string()))?;
+        let ended = command::run(command, TIMEOUT, command::Life::Bound).map_err(|error| failed(error.to_string()))?;
         if !ended.status.success() {
-            return Err(failed(ended.text.trim().to_owned()));
+            return Err(failed(ended.text().trim().to_owned()));
         }
         copied.insert(path.to_owned(), there.clone());
         Ok(there)

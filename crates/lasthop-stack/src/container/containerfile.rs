@@ -147,7 +147,8 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
     ]);
     command.args(engine.dialect().build).args(engine.process_limits());
     command.arg("--file").arg(folder.join(FILE)).arg(&folder).current_dir("/");
-    let ended = command::run_through_into(command, output, BUILD).map_err(|error| failed(error.to_string()))?;
+    let ended = command::run_into(command, &output, BUILD, command::Life::ToItsEnd);
+    let ended = ended.map_err(|error| failed(error.to_string()))?;
     let built = if ended.success() { Ok(()) } else { Err(failed(ended.to_string())) };
     let _ = fs::remove_file(&log);
     built

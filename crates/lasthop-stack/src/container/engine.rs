@@ -135,7 +135,8 @@ impl Engine {
         let words: Vec<String> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         let shown = format!("{} {}", self.kind.name(), words.join(" "));
         let failed = |cause: String| EngineError::Failed { command: shown.clone(), cause };
-        let ended = command::run_apart(command, timeout).map_err(|error: io::Error| failed(error.to_string()))?;
+        let ended = command::run(command, timeout, command::Life::Bound)
+            .map_err(|error: io::Error| failed(error.to_string()))?;
         if ended.status.success() {
             return Ok(ended.output);
         }
@@ -149,13 +150,13 @@ impl Engine {
             |cause| EngineError::Failed { command: format!("{} {}", self.kind.name(), arguments.join(" ")), cause };
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir("/");
-        let ended = command::run_through(command, REMOVAL).map_err(|error| match error.kind() {
+        let ended = command::run(command, REMOVAL, command::Life::ToItsEnd).map_err(|error| match error.kind() {
             io::ErrorKind::TimedOut => EngineError::Hangs(self.kind.name()),
             _ => failed(error.to_string()),
         })?;
         match ended.status.success() {
             true => Ok(()),
-            false => Err(failed(format!("{}{}", ended.status, last_lines(&ended.text)))),
+            false => Err(failed(format!("{}{}", ended.status, last_lines(&ended.text())))),
         }
     }
 

@@ -180,7 +180,7 @@ fn libraries(installed: &Installed, program: &Path, modules: &[PathBuf]) -> BTre
     let listed = |command: &Path, arguments: &[&OsStr]| {
         let mut command = Command::new(command);
         command.args(arguments);
-        command::run_apart(command, TIMEOUT).map(|ended| ended.output).unwrap_or_default()
+        command::run(command, TIMEOUT, command::Life::Bound).map(|ended| ended.output).unwrap_or_default()
     };
     let mut output = listed(Path::new("ldd"), &[program.as_os_str()]);
     // ldd starts the loader three times for each file; the loader itself lists all of them at once.
@@ -247,9 +247,9 @@ fn pack<'a>(
     command.args(["--create", "--no-recursion", "--directory=/", "--file"]).arg(archive).arg("--files-from").arg(&list);
     // Unreadable files, such as keys of the host's services, do not belong in an image.
     command.arg("--ignore-failed-read");
-    let ended = command::run(command, TIMEOUT).map_err(|error| refused(error.to_string()))?;
+    let ended = command::run(command, TIMEOUT, command::Life::Bound).map_err(|error| refused(error.to_string()))?;
     let _ = fs::remove_file(&list);
-    if ended.status.success() { Ok(()) } else { Err(refused(ended.text)) }
+    if ended.status.success() { Ok(()) } else { Err(refused(ended.text())) }
 }
 
 fn contents(folder: PathBuf) -> Vec<PathBuf> {

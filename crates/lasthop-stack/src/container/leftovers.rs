@@ -115,7 +115,7 @@ impl<'a> Remover<'a> {
             command.args(["-w", "-t", "nat", "-X", &chain]);
             command.envs(self.record.variables.iter().map(|(name, value)| (name, value)));
             // Usually there is none.
-            let _ = command::run(command, TIMEOUT);
+            let _ = command::run(command, TIMEOUT, command::Life::Bound);
         }
     }
 
@@ -187,7 +187,7 @@ impl<'a> Remover<'a> {
         if self.hangs.get() {
             return None;
         }
-        let ended = command::run_apart(command, TIMEOUT);
+        let ended = command::run(command, TIMEOUT, command::Life::Bound);
         self.hangs.set(ended.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
         let ended = ended.ok()?;
         ended.status.success().then_some(ended.output)
