@@ -68,7 +68,7 @@ pub struct Round {
     /// How many blocks it should have.
     planned: u32,
     /// By number of the stack; `None` if it did not start.
-    stacks: Vec<Option<Up>>,
+    stacks: Vec<Option<RunningStack>>,
     /// By command.
     drivers: BTreeMap<String, RunningDriver>,
     /// How many were started, including those that have ended.
@@ -87,8 +87,8 @@ struct Ready {
     spec: Box<Spec>,
 }
 
-/// A stack that is up.
-struct Up {
+/// A stack whose services are ready.
+struct RunningStack {
     stack: Stack,
     bindings: Bindings,
     /// Whether a failure has already waited for a service to end. Only the first round has time for that.
@@ -267,7 +267,7 @@ impl Round {
             let number = plan.bindings.stack;
             match started {
                 Ok(stack) => {
-                    self.stacks[number] = Some(Up { stack, bindings: plan.bindings, waited });
+                    self.stacks[number] = Some(RunningStack { stack, bindings: plan.bindings, waited });
                 }
                 Err(_) if runner.was_cut_off() => {}
                 Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
@@ -613,7 +613,7 @@ impl Leaving {
     }
 }
 
-impl Up {
+impl RunningStack {
     /// The service that ended by itself. A server whose workers cannot start may accept a connection first and end a
     /// little later, so the first failure waits for that.
     fn wait_for_end(&mut self) -> Option<(&Instance, Exit)> {

@@ -35,7 +35,7 @@ struct Start<'a> {
 }
 
 /// A service that is ready.
-struct Up {
+struct ReadyService {
     after: Duration,
     pid: i32,
     helpers: Vec<(String, i32)>,
@@ -55,16 +55,16 @@ pub(super) fn service(guard: &Guard, cpus: &[u32], ground: &Ground<'_>) -> Resul
     let signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
     start.address_is_free().map_err(at(Stage::Start))?;
     let life = start.begin(signal).map_err(at(Stage::Start))?;
-    let up = start.come_up(&life).map_err(|cause| at(Stage::Ready)(start.give_up(&life, signal, cause)))?;
+    let ready = start.wait_until_ready(&life).map_err(|cause| at(Stage::Ready)(start.give_up(&life, signal, cause)))?;
     Ok(Instance {
         name: service.name.clone(),
         recipe: service.recipe.clone(),
-        pid: up.pid,
-        helpers: up.helpers,
+        pid: ready.pid,
+        helpers: ready.helpers,
         container: start.container().cloned(),
         endpoint: service.endpoint.clone(),
         log,
-        ready_after: up.after,
+        ready_after: ready.after,
         stop: service.stop.clone(),
         life,
     })
@@ -169,7 +169,7 @@ impl<'a> Start<'a> {
     }
 
     /// Waits until it is ready, and checks that it is the one that answers.
-    fn come_up(&self, life: &Life) -> Result<Up, StartCause> {
+    fn wait_until_ready(&self, life: &Life) -> Result<ReadyService, StartCause> {
         let Self { service, .. } = self;
         let container = self.container();
         if let Some(container) = container {
@@ -182,7 +182,7 @@ impl<'a> Start<'a> {
         if container.is_none_or(|container| container.publish.is_none()) {
             no_stranger_answers(&service.endpoint.address, pid)?;
         }
-        Ok(Up { after, pid, helpers })
+        Ok(ReadyService { after, pid, helpers })
     }
 
     /// Ends a service that did not become ready. Replaces the cause by the engine's if that explains more.
