@@ -18,7 +18,7 @@ use common::Lasthop;
 use lasthop::cli::Cli;
 use lasthop::load;
 use lasthop::selftest::outcome::SelfTest;
-use lasthop_analyse::across::{beside::Beside, diff::Diff, fleet::Fleet};
+use lasthop_analyse::across::{diff::Diff, fleet::Fleet};
 use lasthop_plan::schema;
 use lasthop_report::explained;
 use lasthop_repro::{outcome::Repetition, study};
@@ -49,7 +49,6 @@ fn schemas(files: &mut Files) {
         ("load", load::schema()),
         ("result", lasthop_report::schema()),
         ("diff", schemars::schema_for!(Diff).to_value()),
-        ("runs", schemars::schema_for!(Beside).to_value()),
         ("fleet", schemars::schema_for!(Fleet).to_value()),
         ("study", study::catalog::schema().clone()),
         ("repro", schemars::schema_for!(Repetition).to_value()),

@@ -74,7 +74,7 @@ Exit codes:
   130  interrupted; the results so far are recorded and reported";
 
 const REPORT_NOTES: &str = "\
-Several runs of one experiment are put beside each other, with one column of ratios for each.
+Several runs of one experiment are reported together, as by `lasthop fleet report`: what all say, and whether they differ.
 
 Exit codes:
   0    success
@@ -203,7 +203,7 @@ pub enum Command {
     Load(Box<load::LoadArgs>),
     /// Compare endpoints that are there already: your own servers, which lasthop does not start
     Compare(Box<Compare>),
-    /// Print a recorded run in any format, or several runs beside each other
+    /// Print a recorded run in any format, or several runs together
     #[command(after_help = REPORT_NOTES)]
     Report(Report),
     /// Show what changed from one run to another: ratios with intervals, and what else differs
@@ -487,7 +487,7 @@ pub struct Check {
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// A run: its name or part of its name, its directory, or `last`. Several runs are put beside each other
+    /// A run: its name or part of its name, its directory, or `last`. Several runs are reported together
     #[arg(value_name = "RUN", default_value = "last", add = ArgValueCompleter::new(complete::runs))]
     pub runs: Vec<String>,
     #[command(flatten)]

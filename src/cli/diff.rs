@@ -8,7 +8,6 @@ use std::{
 
 use lasthop_analyse::{
     across::{
-        beside::beside,
         diff,
         fleet::{self, Member},
     },
@@ -72,18 +71,6 @@ fn tell(result: &impl Told, output: &args::OutputOptions) -> Result<(), CliError
     deliver_bytes(output, |options| across::render(result, output.format, options))
 }
 
-/// Several runs in one report.
-pub fn report(directories: &[PathBuf], output: &args::OutputOptions) -> Result<ExitCode, CliError> {
-    has_format(output)?;
-    let data = directories.iter().map(|directory| store::read(directory).map_err(CliError::failed));
-    let data = data.collect::<Result<Vec<_>, _>>()?;
-    data.iter().try_for_each(compares)?;
-    let mut beside = beside(&data).map_err(CliError::usage)?;
-    beside.limits = judged_all(&output.fail_if, &beside.summaries, beside.confidence)?;
-    tell(&beside, output)?;
-    Ok(hold(&beside.limits))
-}
-
 /// How every run stands to each limit.
 fn judged_all<'a>(
     limits: &[Limit],
@@ -115,13 +102,13 @@ fn members(directories: &[PathBuf]) -> Result<Vec<Member>, CliError> {
     })
 }
 
-/// Runs of several machines.
+/// Several runs, usually of several machines.
 pub fn fleet(arguments: &args::FleetReport) -> Result<ExitCode, CliError> {
     let wanted: Vec<&str> = arguments.runs.iter().map(String::as_str).collect();
     fleet_of(&find(&wanted)?, &arguments.by, &arguments.output)
 }
 
-/// Runs of several machines, by their directories.
+/// Several runs, by their directories.
 pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOptions) -> Result<ExitCode, CliError> {
     has_format(output)?;
     let members = members(directories)?;

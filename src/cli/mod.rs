@@ -263,6 +263,6 @@ fn report_again(arguments: &args::Report) -> Result<ExitCode, CliError> {
             deliver(&summary, output)?;
             Ok(diff::hold(&summary.limits))
         }
-        several => diff::report(several, output),
+        several => diff::fleet_of(several, &[], output),
     }
 }

@@ -114,21 +114,23 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
 }
 
 #[test]
-fn runs_stand_beside_each_other() {
+fn several_runs_of_one_machine_are_reported_together() {
     let two = &*two();
     let report = |format: &str| two.lasthop.run(["report", &two.old, &two.new, "--format", format]).ok();
     let json = report("json").json();
-    valid("runs.json", &json);
-    assert_eq!(json["runs"].as_array().unwrap().len(), 2);
+    valid("fleet.json", &json);
+    let names: Vec<&str> =
+        json["machines"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, [&*two.old, &*two.new]);
     for one in json["comparisons"].as_array().unwrap() {
-        assert_eq!(one["ratios"].as_array().unwrap().len(), 2, "{one}");
-        assert!(one["spread"].as_f64().unwrap() >= 1.0, "{one}");
+        assert_eq!(one["machines"].as_array().unwrap().len(), 2, "{one}");
         let judged = one["declared"] == true || one["metric"] == "cpu_per_request";
-        assert_eq!(one["differs"].is_boolean(), judged, "{one}");
+        assert_eq!(one["between_machines"]["differs"].is_boolean(), judged, "{one}");
     }
     let terminal = report("terminal").stdout;
-    assert!(terminal.contains(&two.old) && terminal.contains("spread"), "{terminal}");
-    assert!(report("markdown").stdout.contains("| A | B | spread |"));
+    assert!(terminal.contains(&two.old) && terminal.contains("All runs"), "{terminal}");
+    assert!(terminal.lines().all(|line| line.chars().count() <= 80), "{terminal}");
+    assert!(report("markdown").stdout.contains("### All runs"));
     assert!(report("csv").stdout.lines().count() > 2);
 }
 

@@ -1,4 +1,5 @@
-//! Runs of several machines: what they say together, and whether the answer depends on the machine or on its kind.
+//! Several runs: what they say together, and whether the answer depends on the machine or on its kind. Of one machine's
+//! runs, whether it depends on the run.
 
 use indexmap::{IndexMap, IndexSet};
 use lasthop_record::data::RunData;
@@ -27,7 +28,7 @@ pub const NAME: &str = "machine";
 /// What makes kinds unless told otherwise, besides labels, where it differs between machines.
 const USUAL: [&str; 4] = ["architecture", "cpu", "cpus", "kernel"];
 
-/// Runs of the same experiment on several machines.
+/// Runs of the same experiment, usually each of another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Fleet {
     /// `lasthop-fleet/1`
@@ -36,7 +37,7 @@ pub struct Fleet {
     pub experiment: String,
     pub title: String,
     pub question: String,
-    /// In the order in which their runs were named.
+    /// A run each, in the order in which they were named.
     pub machines: Vec<Machine>,
     /// Facts and labels that make a kind of machine; empty if all are of one kind.
     pub by: Vec<String>,
@@ -52,6 +53,9 @@ pub struct Fleet {
     /// How cases stand to the limits of `--fail-if`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Held>,
+    /// What each run counts as: `run` where all are of one machine, else `machine`.
+    #[serde(skip)]
+    pub unit: &'static str,
     /// The run that names the cases: one that has most of them.
     #[serde(skip)]
     pub main: Summary,
@@ -60,7 +64,7 @@ pub struct Fleet {
 /// A run and where it was made.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Machine {
-    /// Its label `machine`, else its host's name.
+    /// Its label `machine`, else its host's name. Where all runs are of one machine, the name of the run.
     pub name: String,
     /// Place in the list of kinds.
     pub kind: usize,
@@ -213,10 +217,12 @@ pub fn fleet(mut members: Vec<Member>, by: &[String]) -> Result<Fleet, NoFleet> 
     let by = what_makes_kinds(&members, by)?;
     let (kinds, of) = kinds(&members, &by);
     let data: Vec<&RunData> = members.iter().map(|member| &member.data).collect();
-    let machine = |(member, kind): (&Member, &usize)| Machine {
-        name: member.name(),
-        kind: *kind,
-        run: Side::of(&member.analysed.summary),
+    let is_one_machine = members.len() > 1 && members.iter().all(|member| member.name() == members[0].name());
+    let unit = if is_one_machine { "run" } else { "machine" };
+    let machine = |(member, kind): (&Member, &usize)| {
+        let run = Side::of(&member.analysed.summary);
+        let name = if is_one_machine { run.run.clone() } else { member.name() };
+        Machine { name, kind: *kind, run }
     };
     let main = members.iter().map(|member| &member.analysed.summary).max_by_key(|summary| summary.cases.len());
     let margin = members.iter().map(|member| member.analysed.summary.settings.margin).fold(0.0, f64::max);
@@ -233,6 +239,7 @@ pub fn fleet(mut members: Vec<Member>, by: &[String]) -> Result<Fleet, NoFleet> 
         limits: Vec::new(),
         by,
         kinds,
+        unit,
         main: main.unwrap_or(&first).clone(),
     })
 }

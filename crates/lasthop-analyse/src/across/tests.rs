@@ -5,7 +5,6 @@ use lasthop_protocol::spec::Transport;
 use lasthop_stats::random::Draws;
 
 use super::{
-    beside::beside,
     diff::{Diff, RatioChange, diff},
     fleet::{Fleet, Member, fleet},
     *,
@@ -120,8 +119,8 @@ fn cases_of_the_same_levels_are_the_same_under_other_names() {
     let found = diff(&old, &new).unwrap();
     assert!(found.comparisons.iter().any(|one| one.declared && one.case == "unix/pattern=echo"), "{found:?}");
     assert!(found.only_old.is_empty() && found.only_new.is_empty());
-    let all = beside(&[old, new]).unwrap();
-    assert!(all.comparisons.iter().all(|one| one.ratios.iter().all(Option::is_some)), "{:?}", all.comparisons);
+    let all = together(&[old, new]).comparisons;
+    assert!(all.iter().all(|one| one.machines.iter().all(Option::is_some)), "{all:?}");
 }
 
 #[test]
@@ -139,17 +138,16 @@ fn runs_that_are_not_alike_are_refused() {
 }
 
 #[test]
-fn runs_beside_each_other_say_whether_they_differ() {
+fn several_runs_say_whether_they_differ() {
     let runs: Vec<RunData> = (0..3).map(|seed| day(&[TCP, UNIX], seed)).collect();
-    let alike = beside(&runs).unwrap();
-    let declared = |all: &beside::Beside| all.comparisons.iter().find(|one| one.declared).unwrap().clone();
-    let one = declared(&alike);
-    assert_eq!((one.differs, one.ratios.len()), (Some(false), 3), "{one:?}");
-    assert!(one.spread.unwrap() > 1.0 && one.spread.unwrap() < 1.1, "{one:?}");
+    let declared = |runs: &[RunData]| together(runs).comparisons.into_iter().find(|one| one.declared).unwrap();
+    let differs = |one: &fleet::Together| one.between_machines.unwrap().differs;
+    let one = declared(&runs);
+    assert_eq!((differs(&one), one.machines.len()), (Some(false), 3), "{one:?}");
     let mut runs = runs;
     runs.push(day(&[TCP, Truth { rate: 20_000.0, ..UNIX }], 9));
-    let one = declared(&beside(&runs).unwrap());
-    assert_eq!((one.differs, one.ratios.len()), (Some(true), 4), "{one:?}");
+    let one = declared(&runs);
+    assert_eq!((differs(&one), one.machines.len()), (Some(true), 4), "{one:?}");
 }
 
 fn together(runs: &[RunData]) -> Fleet {
@@ -163,12 +161,11 @@ fn all_reports_of_two_runs_agree() {
     let (mut some, mut none) = (0, 0);
     for (seed, factor) in [1.0, 0.97, 0.95, 0.9, 1.1, 0.96, 0.94, 1.05].into_iter().enumerate() {
         let runs = [day(&[TCP, UNIX, TLS], 2 * seed as u64), day(&slower(factor), 2 * seed as u64 + 1)];
-        let (changes, beside, fleet) = (diff(&runs[0], &runs[1]).unwrap(), beside(&runs).unwrap(), together(&runs));
+        let changes = diff(&runs[0], &runs[1]).unwrap();
+        let fleet = together(&runs);
         for change in changes.comparisons.iter().filter(|one| one.is_judged()) {
             let is = |case: &str, metric: Metric| case == change.case && metric == change.metric;
-            let spread = beside.comparisons.iter().find(|one| is(&one.case, one.metric)).unwrap();
             let machines = fleet.comparisons.iter().find(|one| is(&one.case, one.metric)).unwrap().between_machines;
-            assert_eq!(spread.differs, Some(change.changed()), "{change:?}");
             assert_eq!(machines.unwrap().differs, Some(change.changed()), "{change:?}");
             assert!((machines.unwrap().p - change.adjusted_p.unwrap()).abs() < 1e-9, "{change:?} {machines:?}");
             *(if change.changed() { &mut some } else { &mut none }) += 1;
@@ -183,8 +180,6 @@ fn a_closed_and_an_open_loop_have_no_ratio_in_common() {
     let judged = |one: bool, metric: Metric| one && metric != Metric::CpuPerRequest;
     let changes = diff(&runs[0], &runs[1]).unwrap().comparisons;
     assert!(!changes.iter().any(|one| judged(one.is_judged(), one.metric)), "{changes:?}");
-    let spreads = beside(&runs).unwrap().comparisons;
-    assert!(!spreads.iter().any(|one| judged(one.differs.is_some(), one.metric)), "{spreads:?}");
     let fleet = together(&runs).comparisons;
     let compared = |one: &fleet::Together| one.between_machines.is_some_and(|spread| spread.differs.is_some());
     assert!(!fleet.iter().any(|one| judged(compared(one), one.metric)), "{fleet:?}");

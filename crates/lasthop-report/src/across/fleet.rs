@@ -1,4 +1,4 @@
-//! Runs of several machines: what they say together, each kind, each machine.
+//! Several runs, of as many machines or of one: what they say together, each kind, each machine or run.
 
 use std::iter;
 
@@ -11,9 +11,9 @@ use lasthop_analyse::{
     summary::{CaseSummary, Held, Verdict},
 };
 
-use super::{Told, comparison, differing_in, first, of_cases, quantity_of};
+use super::{Told, comparison, differing_in, first, quantity_of};
 use crate::{
-    content::{case_title, full_name, section, the, title},
+    content::{case_title, full_name, section, table_under_settings, the, title},
     document::{Block, Cell, Column, Columns, Depth, Document, Row, Section, Table, Text, Tone},
     forest::{self, Panel, Part, directed},
     groups::{Group, compared_name, groups},
@@ -48,8 +48,8 @@ impl Told for Fleet {
             doubts(self),
         ];
         Document {
-            title: format!("{} on {}", title(&self.main), plural(self.machines.len() as u64, "machine")),
-            subtitle: Text::of(Tone::Dim, "ratios of each case to the reference on the same machine"),
+            title: format!("{} {} {}", title(&self.main), on(self), plural(self.machines.len() as u64, self.unit)),
+            subtitle: Text::of(Tone::Dim, "ratios of each case to the reference in the same run"),
             sections: sections.into_iter().flatten().collect(),
         }
     }
@@ -58,8 +58,7 @@ impl Told for Fleet {
         let groups = groups(&self.main);
         let all = found(self, &groups);
         let of = |wanted: Quantity| {
-            let parts: Vec<Part> =
-                all.iter().filter(|one| one.quantity() == wanted).map(|one| part(self, one)).collect();
+            let parts: Vec<Part> = all.iter().filter(|one| one.quantity == wanted).map(|one| part(self, one)).collect();
             (!parts.is_empty()).then(|| Panel { title: directed(wanted, "relative to the reference"), parts })
         };
         Quantity::DECLARED.into_iter().filter_map(of).collect()
@@ -78,16 +77,25 @@ impl Told for Fleet {
     }
 }
 
+/// `on` so many machines, `in` so many runs.
+fn on(fleet: &Fleet) -> &'static str {
+    if fleet.unit == "run" { "in" } else { "on" }
+}
+
 /// A declared comparison, and its case in words.
 struct Found<'a> {
     group: &'a Group<'a>,
     case: &'a CaseSummary,
     together: &'a Together,
+    quantity: Quantity,
+    /// What tells it from another declared comparison of the same case, as of a closed and of an open loop:
+    /// `, requests/s`. Usually empty.
+    which: String,
 }
 
 impl Found<'_> {
-    fn quantity(&self) -> Quantity {
-        quantity_of(self.group, self.together.metric)
+    fn name(&self) -> String {
+        full_name(self.group, self.case) + &self.which
     }
 
     /// `1.73`, `1.59 to 1.88`
@@ -121,18 +129,27 @@ impl Found<'_> {
 fn found<'a>(fleet: &'a Fleet, groups: &'a [Group<'a>]) -> Vec<Found<'a>> {
     let cases = groups.iter().flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
     let of = |(group, case): (&'a Group<'a>, &'a CaseSummary)| {
-        let together = fleet.comparisons.iter().find(|one| one.declared && one.case == case.case)?;
-        together.machines.iter().any(Option::is_some).then_some(Found { group, case, together })
+        let declared = fleet.comparisons.iter().filter(|one| one.declared && one.case == case.case);
+        let all: Vec<&Together> = declared.filter(|one| one.machines.iter().any(Option::is_some)).collect();
+        let is_one = all.len() == 1;
+        all.into_iter().map(move |together| {
+            let quantity = quantity_of(group, together.metric);
+            let which = if is_one { String::new() } else { format!(", {}", quantity.word()) };
+            Found { group, case, together, quantity, which }
+        })
     };
-    cases.filter_map(of).collect()
+    cases.flat_map(of).collect()
 }
 
 fn answer(fleet: &Fleet, groups: &[Group<'_>]) -> Vec<Text> {
     let all = found(fleet, groups);
     if all.is_empty() {
-        return vec![Text::of(Tone::Warning, "Nothing can be said").plain(": no ratio of any machine may be used.")];
+        return vec![
+            Text::of(Tone::Warning, "Nothing can be said")
+                .plain(format!(": no ratio of any {} may be used.", fleet.unit)),
+        ];
     }
-    let lines = [Some(what_to_use(&all)), Some(by_machine(fleet, &all)), by_kind(fleet, &all)];
+    let lines = [Some(what_to_use(fleet, &all)), Some(by_machine(fleet, &all)), by_kind(fleet, &all)];
     lines.into_iter().flatten().collect()
 }
 
@@ -165,25 +182,26 @@ fn votes<'a>(all: &'a [Found<'a>]) -> Vec<Votes<'a>> {
 }
 
 /// `Use the Unix socket: faster than TCP on 5 of 5 machines.`
-fn what_to_use(all: &[Found<'_>]) -> Text {
+fn what_to_use(fleet: &Fleet, all: &[Found<'_>]) -> Text {
+    let (on, unit) = (on(fleet), fleet.unit);
     let votes = votes(all);
     let ahead = |votes: &&Votes<'_>| votes.faster as f64 / votes.all as f64 - votes.slower as f64 / votes.all as f64;
     let best = votes.iter().max_by(|one, other| ahead(one).total_cmp(&ahead(other)));
     let Some(best) = best.filter(|best| best.faster > 0) else {
         let reference = votes.first().map_or("reference", |votes| votes.reference);
         return Text::of(Tone::Strong, format!("Nothing is faster than {}", the(reference)))
-            .plain(" on any of the machines, as far as their intervals decide.");
+            .plain(format!(" {on} any of the {unit}s, as far as their intervals decide."));
     };
     let Votes { name, reference, faster, slower, all, settings } = best;
     let (name, reference) = (the(name), the(reference));
     let count = match settings {
-        1 => format!("on {faster} of {}", plural(*all as u64, "machine")),
+        1 => format!("{on} {faster} of {}", plural(*all as u64, unit)),
         _ => format!("in {faster} of {all} results of {settings} settings"),
     };
     match slower {
         0 => Text::of(Tone::Strong, format!("Use {name}"))
             .plain(format!(": faster than {reference} {count}, slower in none.")),
-        _ => Text::of(Tone::Warning, "It depends on the machine or the setting")
+        _ => Text::of(Tone::Warning, format!("It depends on the {unit} or the setting"))
             .plain(format!(": {name} is faster than {reference} {count}, and slower in {slower}.")),
     }
 }
@@ -205,11 +223,11 @@ fn interval(spread: &Spread) -> String {
     }
 }
 
-/// What machines of one kind differ by.
-fn within(spread: &Spread) -> String {
+/// What machines, or runs, of one kind differ by.
+fn within(unit: &str, spread: &Spread) -> String {
     match spread.differs() {
-        true => format!("machines of one kind by {}", typical(spread.typical.ratio)),
-        false => format!("machines of one kind by less than {}", typical(spread.typical.high)),
+        true => format!("{unit}s of one kind by {}", typical(spread.typical.ratio)),
+        false => format!("{unit}s of one kind by less than {}", typical(spread.typical.high)),
     }
 }
 
@@ -223,14 +241,15 @@ fn surest<'a>(all: &'a [Found<'a>], of: impl Fn(&Together) -> Option<Spread>) ->
 }
 
 fn by_machine(fleet: &Fleet, all: &[Found<'_>]) -> Text {
+    let unit = fleet.unit;
     let Some((one, spread)) = surest(all, |one| one.between_machines) else {
         // Also by another metric, as in an open loop.
         let declared = || fleet.comparisons.iter().filter(|one| one.declared);
         let with_results = |place: &usize| declared().any(|one| one.machines[*place].is_some());
         return match (0..fleet.machines.len()).filter(with_results).count() {
-            1 => Text::of(Tone::Warning, "One machine has results")
-                .plain(": whether the answer depends on the machine takes two."),
-            _ => Text::of(Tone::Warning, "Nothing can be said of differences between machines")
+            1 => Text::of(Tone::Warning, format!("One {unit} has results"))
+                .plain(format!(": whether the answer depends on the {unit} takes two.")),
+            _ => Text::of(Tone::Warning, format!("Nothing can be said of differences between {unit}s"))
                 .plain(": no two of them have a ratio in common."),
         };
     };
@@ -238,46 +257,48 @@ fn by_machine(fleet: &Fleet, all: &[Found<'_>]) -> Text {
         let costs = fleet.comparisons.iter().filter(|one| !one.declared).filter_map(|one| one.between_machines);
         let costs = costs.filter(|spread| spread.differs == Some(true)).count();
         if costs > 0 {
-            return Text::of(Tone::Strong, "Only CPU time differs between machines")
+            return Text::of(Tone::Strong, format!("Only CPU time differs between {unit}s"))
                 .plain(format!(", in {costs} of the cases."));
         }
         let reach = all.iter().filter_map(|one| one.together.between_machines).map(|spread| spread.typical.high);
         let reach = typical(reach.fold(1.0, f64::max));
-        return Text::of(Tone::Strong, "No difference between machines was found")
+        return Text::of(Tone::Strong, format!("No difference between {unit}s was found"))
             .plain(format!("; typical differences of up to {reach} could hide in the intervals."));
     }
     let differing = all.iter().filter_map(|one| one.together.between_machines).filter(Spread::differs).count();
     let lead = match all.len() {
-        1 => "How much depends on the machine".to_owned(),
-        settings => format!("How much depends on the machine, in {differing} of {settings} comparisons"),
+        1 => format!("How much depends on the {unit}"),
+        settings => format!("How much depends on the {unit}, in {differing} of {settings} comparisons"),
     };
     Text::of(Tone::Strong, lead).plain(format!(
-        ": {}, {}. Machines typically differ from the mean by {} ({}).",
-        full_name(one.group, one.case),
+        ": {}, {}. {}s typically differ from the mean by {} ({}).",
+        one.name(),
         one.ends(fleet),
+        capital(unit),
         typical(spread.typical.ratio),
         interval(&spread)
     ))
 }
 
 fn by_kind(fleet: &Fleet, all: &[Found<'_>]) -> Option<Text> {
+    let unit = fleet.unit;
     let by = fleet.by.join(", ");
     let Some((one, spread)) = surest(all, |one| Some(one.kinds.as_ref()?.between)) else {
         let why = format!("each has {by} of its own. Name what makes a kind (--by)");
         return (fleet.kinds.len() > 1)
-            .then(|| Text::of(Tone::Dim, format!("Kinds cannot be told from machines: {why}.")));
+            .then(|| Text::of(Tone::Dim, format!("Kinds cannot be told from {unit}s: {why}.")));
     };
     let kinds = one.together.kinds.as_ref()?;
-    let within = within(&kinds.within);
+    let within = within(unit, &kinds.within);
     Some(match spread.differs() {
-        true => Text::of(Tone::Strong, format!("Kinds of machines differ ({by})")).plain(format!(
+        true => Text::of(Tone::Strong, format!("Kinds of {unit}s differ ({by})")).plain(format!(
             ": {}, {}. Kinds typically differ by {} ({}), {within}.",
-            full_name(one.group, one.case),
+            one.name(),
             ends_of_kinds(fleet, kinds),
             typical(spread.typical.ratio),
             interval(&spread)
         )),
-        false => Text::from(format!("Kinds of machines ({by}) do not differ more than chance; {within}.")),
+        false => Text::from(format!("Kinds of {unit}s ({by}) do not differ more than chance; {within}.")),
     })
 }
 
@@ -317,18 +338,22 @@ fn together(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
     let columns = Columns::default()
         .with(
             Column::left(case_title(&fleet.main)),
-            all.iter().map(|one| Cell::new(Tone::Strong, one.group.label(one.case))),
+            all.iter().map(|one| Cell::new(Tone::Strong, one.group.label(one.case) + &one.which)),
         )
         .with(Column::left("verdicts"), all.iter().map(faster))
         .with(Column::right("mean"), pick(mean, 0))
         .with(Column::left(format!("{} interval", percent(fleet.confidence, 0))).joined(), pick(mean, 1))
-        .with(Column::left("another machine"), pick(|one| one.next, 1))
+        .with(Column::left(format!("another {}", fleet.unit)), pick(|one| one.next, 1))
         .with(Column::left("spread"), all.iter().map(differ));
-    let has = |case: &CaseSummary| all.iter().any(|one| one.case.case == case.case);
-    let text = "The mean is that of all such machines, of which these are a sample; another one has a ratio of the given \
-                range. Spread: a typical difference from the mean, where machines reliably differ; else how large it may be.";
-    let blocks = vec![Block::Table(of_cases(groups, columns, has)), Block::Paragraph(Text::of(Tone::Dim, text))];
-    section("All machines", Depth::Open, blocks)
+    let table =
+        table_under_settings(groups, columns, |group| all.iter().filter(|one| std::ptr::eq(one.group, group)).count());
+    let unit = fleet.unit;
+    let text = format!(
+        "The mean is that of all such {unit}s, of which these are a sample; another one has a ratio of the given range. \
+         Spread: a typical difference from the mean, where {unit}s reliably differ; else how large it may be."
+    );
+    let blocks = vec![Block::Table(table), Block::Paragraph(Text::of(Tone::Dim, text))];
+    section(&format!("All {unit}s"), Depth::Open, blocks)
 }
 
 /// A row for each kind, under each comparison.
@@ -339,7 +364,7 @@ fn kinds(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
     all.first()?;
     let columns = vec![
         Column::left(fleet.by.join(", ")),
-        Column::right("machines"),
+        Column::right(format!("{}s", fleet.unit)),
         Column::right("mean"),
         Column::left(format!("{} interval", percent(fleet.confidence, 0))).joined(),
     ];
@@ -350,7 +375,7 @@ fn kinds(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
     };
     let rows = all.iter().flat_map(|(one, found)| {
         let rows = fleet.kinds.iter().zip(&found.means).map(|(kind, mean)| row(one, kind, mean));
-        iter::once(Row::Group(capital(&full_name(one.group, one.case)))).chain(rows).collect::<Vec<_>>()
+        iter::once(Row::Group(capital(&one.name()))).chain(rows).collect::<Vec<_>>()
     });
     section("Kinds", Depth::Open, vec![Block::Table(Table { columns, rows: rows.collect() })])
 }
@@ -359,7 +384,7 @@ fn kinds(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
 fn machines(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
     let all = found(fleet, groups);
     let columns = vec![
-        Column::left("machine"),
+        Column::left(fleet.unit),
         Column::right("ratio"),
         Column::left(format!("{} interval", percent(fleet.confidence, 0))).joined(),
         Column::left("verdict"),
@@ -372,15 +397,15 @@ fn machines(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
             return Row::Note(Cell::new(Tone::Strong, machine.name.clone()), why);
         };
         let [value, ends] = one.shown(ratio);
-        let word = Cell::new(tone(*verdict), one.quantity().verdict(*verdict));
+        let word = Cell::new(tone(*verdict), one.quantity.verdict(*verdict));
         Row::Cells(vec![Cell::new(Tone::Strong, machine.name.clone()), value.into(), ends.into(), word, kind])
     };
     let rows = all.iter().flat_map(|one| {
         let rows = fleet.machines.iter().zip(&one.together.machines).map(|(machine, judged)| row(one, machine, judged));
-        iter::once(Row::Group(capital(&full_name(one.group, one.case)))).chain(rows).collect::<Vec<_>>()
+        iter::once(Row::Group(capital(&one.name()))).chain(rows).collect::<Vec<_>>()
     });
     let depth = if fleet.machines.len() > MANY { Depth::Folded } else { Depth::Open };
-    section("Machines", depth, vec![Block::Table(Table { columns, rows: rows.collect() })])
+    section(&format!("{}s", capital(fleet.unit)), depth, vec![Block::Table(Table { columns, rows: rows.collect() })])
 }
 
 /// A picture's rows: the machines, then all of them.
@@ -394,8 +419,10 @@ fn part(fleet: &Fleet, one: &Found<'_>) -> Part {
         .filter_map(|(machine, judged)| judged.as_ref().map(|judged| row(&machine.name, &judged.ratio, judged.verdict)))
         .collect();
     let verdict = one.together.verdict(fleet.margin);
-    rows.extend(one.together.mean.zip(verdict).map(|(mean, verdict)| row("all machines", &mean, verdict)));
-    Part { heading: capital(&full_name(one.group, one.case)), rows }
+    rows.extend(
+        one.together.mean.zip(verdict).map(|(mean, verdict)| row(&format!("all {}s", fleet.unit), &mean, verdict)),
+    );
+    Part { heading: capital(&one.name()), rows }
 }
 
 fn doubts(fleet: &Fleet) -> Option<Section> {

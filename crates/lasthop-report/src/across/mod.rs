@@ -1,6 +1,5 @@
-//! Reports of several runs: what changed from one to another, or all beside each other.
+//! Reports of several runs: what changed from one to another, or all together.
 
-mod beside;
 mod diff;
 mod fleet;
 mod limits;
@@ -116,7 +115,13 @@ fn side(side: &Side) -> String {
 
 /// What a ratio of a case by a metric is of.
 fn quantity_of(group: &Group<'_>, metric: Metric) -> Quantity {
-    if metric == Metric::CpuPerRequest { Quantity::Cpu } else { quantity(group) }
+    match (metric, quantity(group)) {
+        (Metric::CpuPerRequest, _) => Quantity::Cpu,
+        (Metric::LatencyP50 | Metric::LatencyP99, _) => Quantity::ResponseTime,
+        // Of a run in a closed loop, where the run that names the cases has an open one.
+        (Metric::Throughput, Quantity::ResponseTime) => Quantity::Requests,
+        (Metric::Throughput, rate) => rate,
+    }
 }
 
 /// A ratio in the form that sentences and pictures take.

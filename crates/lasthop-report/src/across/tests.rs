@@ -2,7 +2,6 @@
 
 use lasthop_analyse::{
     across::{
-        beside::beside,
         diff::{Diff, diff},
         fleet::{Fleet, Member, NoFleet, fleet},
     },
@@ -76,7 +75,7 @@ fn lines_fit_and_foreign_text_stays_text() {
         data.environment.as_mut().unwrap().host = host.to_owned();
     }
     let diff = diff(&old, &new).unwrap();
-    let several = beside(&[old, new]).unwrap();
+    let several = together(&[old, new], &[]).unwrap();
     for (terminal, page) in [
         (told(&diff, Format::Terminal), told(&diff, Format::Html)),
         (told(&several, Format::Terminal), told(&several, Format::Html)),
@@ -160,6 +159,26 @@ fn machines_that_contradict_each_other_are_not_averaged_away() {
 }
 
 #[test]
+fn runs_of_one_machine_are_told_as_runs() {
+    let runs = ["a", "b", "c"].map(|name| run(name, &[TCP, UNIX]));
+    let of_runs = together(&runs, &[]).unwrap();
+    let said = said(&of_runs);
+    assert_eq!(said[0], "Use the Unix socket: faster than TCP in 3 of 3 runs, slower in none.");
+    assert!(said[1].starts_with("No difference between runs was found"), "{said:?}");
+    let terminal = told(&of_runs, Format::Terminal);
+    assert!(terminal.contains("All runs") && !terminal.contains("machine"), "{terminal}");
+}
+
+#[test]
+fn a_case_has_a_row_for_each_declared_metric() {
+    let closed = ["a", "b"].map(|name| machine(name, "x", 26_000.0));
+    let open = ["c", "d"].map(|name| testing::at_rate(machine(name, "x", 26_000.0), 1_000.0));
+    let terminal = told(&together(&[closed, open].concat(), &[]).unwrap(), Format::Terminal);
+    let all = &terminal[terminal.find("All machines").unwrap()..];
+    assert!(all.contains(", requests/s") && all.contains(", median response time"), "{terminal}");
+}
+
+#[test]
 fn a_fleet_says_what_it_cannot_know() {
     let runs = [("a", "x"), ("b", "y")].map(|(name, kind)| machine(name, kind, 26_000.0));
     let of_two = said(&together(&runs, &[]).unwrap());
@@ -174,7 +193,7 @@ fn a_fleet_says_what_it_cannot_know() {
     assert!(unknown.starts_with("no record has `colour`: kinds are made of architecture, cpu"), "{unknown}");
     let twice = [runs[0].clone(), machine("a", "x", 26_000.0)];
     assert!(matches!(together(&twice, &[]), Err(NoFleet::NotAlike(_))));
-    let mut again = twice;
+    let mut again = [twice.to_vec(), vec![runs[1].clone()]].concat();
     again[1].header.run = "later".to_owned();
     let terminal = told(&together(&again, &[]).unwrap(), Format::Terminal);
     assert!(terminal.contains("a has 2 runs: each counts as a machine"), "{terminal}");
