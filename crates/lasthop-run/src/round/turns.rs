@@ -33,8 +33,8 @@ struct Turn {
     phases: Option<TrialPhases>,
 }
 
-/// A trial that the driver was asked for.
-struct Running {
+/// A trial that the driver was asked for and has yet to report.
+struct TrialRequest {
     turn: Turn,
     driver: String,
     at: Duration,
@@ -43,8 +43,8 @@ struct Running {
     asked: Result<Asked, DriverError>,
 }
 
-/// A trial that is over: what is known of it, and what the driver said or, once that was read, what it means.
-struct Over<T> {
+/// A trial that has ended: what is known of it, and the driver's reply, as it came or as it was read.
+struct TrialReply<T> {
     turn: Turn,
     driver: String,
     at: Duration,
@@ -55,9 +55,8 @@ struct Over<T> {
     said: T,
 }
 
-/// As it came from the driver.
-type Heard = Over<Result<Answer, DriverError>>;
-type Read = Over<Result<TrialResult, Unusable>>;
+type UnreadReply = TrialReply<Result<Answer, DriverError>>;
+type ReadReply = TrialReply<Result<TrialResult, Unusable>>;
 
 /// A trial has no result.
 enum Unusable {
@@ -66,17 +65,17 @@ enum Unusable {
     Replies(String),
 }
 
-impl Heard {
+impl UnreadReply {
     /// Whether the next trial may begin before this one is examined.
     fn is_sound(&self) -> bool {
         self.said.as_ref().is_ok_and(Answer::is_result)
     }
 
-    fn read(self) -> Read {
+    fn read(self) -> ReadReply {
         let Self { turn, driver, at, paused, before, after, said } = self;
         let result = said.and_then(Answer::read).map_err(Unusable::Driver);
         let said = result.and_then(|result| answered(result).map_err(Unusable::Replies));
-        Over { turn, driver, at, paused, before, after, said }
+        TrialReply { turn, driver, at, paused, before, after, said }
     }
 }
 
@@ -94,7 +93,7 @@ impl Round {
     }
 
     /// `last` is the trial that has yet to be written.
-    fn turns(&mut self, runner: &mut Runner<'_>, last: &mut Option<Heard>) -> Result<Option<Stopped>, RunError> {
+    fn turns(&mut self, runner: &mut Runner<'_>, last: &mut Option<UnreadReply>) -> Result<Option<Stopped>, RunError> {
         // A start that was cut short has planned no blocks.
         if runner.is_cut_short() {
             return Ok(Some(Stopped::Interrupted));
@@ -129,32 +128,32 @@ impl Round {
     }
 
     /// Runs a trial, and meanwhile writes the one before. One that failed is examined afterwards: that may take long.
-    fn turn(&mut self, runner: &mut Runner<'_>, last: &mut Option<Heard>, turn: Turn) -> Result<(), RunError> {
-        let Some(running) = self.begin(runner, last.as_ref(), turn)? else { return Ok(()) };
-        let (at, case) = (running.at, &runner.job.plan.cases[turn.case].case);
-        (runner.tell)(&Event::Trial { round: self.number, block: turn.block, case, elapsed: at });
-        let failed = match last.take().map(Heard::read) {
+    fn turn(&mut self, runner: &mut Runner<'_>, last: &mut Option<UnreadReply>, turn: Turn) -> Result<(), RunError> {
+        let Some(request) = self.begin(runner, last.as_ref(), turn)? else { return Ok(()) };
+        let case = &runner.job.plan.cases[turn.case].case;
+        (runner.tell)(&Event::Trial { round: self.number, block: turn.block, case, elapsed: request.at });
+        let failed = match last.take().map(UnreadReply::read) {
             Some(before) if before.said.is_ok() => self.settle(runner, before).map(|()| None)?,
             before => before,
         };
-        let heard = self.end(running);
+        let reply = self.end(request);
         if let Some(failed) = failed {
             self.settle(runner, failed)?;
         }
-        if heard.is_sound() {
-            *last = Some(heard);
+        if reply.is_sound() {
+            *last = Some(reply);
             return Ok(());
         }
-        self.settle(runner, heard.read())
+        self.settle(runner, reply.read())
     }
 
     /// Asks for a trial of a case that works.
     fn begin(
         &mut self,
         runner: &mut Runner<'_>,
-        last: Option<&Heard>,
+        last: Option<&UnreadReply>,
         turn: Turn,
-    ) -> Result<Option<Running>, RunError> {
+    ) -> Result<Option<TrialRequest>, RunError> {
         let case = &runner.job.plan.cases[turn.case];
         let Some(Ready { driver, pid, .. }) = self.ready[turn.case].clone() else { return Ok(None) };
         let Some(running) = self.drivers.get_mut(&driver).filter(|running| running.process.pid == pid) else {
@@ -167,23 +166,23 @@ impl Round {
         let before = last.map_or_else(|| Rc::new(self.observer.snapshot()), |last| Rc::clone(&last.after));
         let (at, watch) = (runner.elapsed(), Pause::watch());
         let asked = running.driver.begin(&case.case, runner.phases(turn.case));
-        Ok(Some(Running { turn, driver, at, watch, before, asked }))
+        Ok(Some(TrialRequest { turn, driver, at, watch, before, asked }))
     }
 
     /// Waits for the end of a trial.
-    fn end(&mut self, running: Running) -> Heard {
-        let Running { turn, driver, at, watch, before, asked } = running;
+    fn end(&mut self, request: TrialRequest) -> UnreadReply {
+        let TrialRequest { turn, driver, at, watch, before, asked } = request;
         let said = asked.and_then(|asked| match self.drivers.get_mut(&driver) {
             Some(running) => running.driver.end(&asked),
             None => Err(DriverError::Ended),
         });
         let after = Rc::new(self.observer.snapshot());
-        Over { turn, driver, at, paused: watch.has_seen_one(), before, after, said }
+        TrialReply { turn, driver, at, paused: watch.has_seen_one(), before, after, said }
     }
 
     /// Writes a trial, or why it has no result.
-    fn settle(&mut self, runner: &mut Runner<'_>, over: Read) -> Result<(), RunError> {
-        let Over { turn, driver, at, paused, before, after, said } = over;
+    fn settle(&mut self, runner: &mut Runner<'_>, reply: ReadReply) -> Result<(), RunError> {
+        let TrialReply { turn, driver, at, paused, before, after, said } = reply;
         let case = &runner.job.plan.cases[turn.case];
         let result = match said {
             Ok(result) => self.alive(case).map(|()| result),
