@@ -80,7 +80,7 @@ use self::{
     programs::Programs,
     resume::{Past, Unfinished},
     rotation::Rotation,
-    round::{Leaving, Round},
+    round::{Round, StoppingRound},
 };
 
 /// A run that ended in order, with or without results.
@@ -165,7 +165,7 @@ fn measure(
         rotation: Rotation::new(job.plan.cases.len(), comparisons.iter().cloned()),
         comparisons,
         pace: Pace::default(),
-        leaving: None,
+        stopping: None,
         kept: Kept::default(),
         site,
         tell,
@@ -279,7 +279,7 @@ struct Runner<'a> {
     pace: Pace,
     lengths: Lengths,
     /// The round before, while it ends.
-    leaving: Option<Leaving>,
+    stopping: Option<StoppingRound>,
     kept: Kept,
     /// Engine, image and network, if the plan has containers.
     site: Option<Result<Site, SiteError>>,
@@ -291,7 +291,7 @@ impl Runner<'_> {
     /// help.
     fn until_stopped(&mut self) -> Result<Stopped, RunError> {
         let stopped = self.rounds();
-        self.see_off()?;
+        self.wait_for_stop()?;
         let stopped = stopped?;
         let nothing = !self.data.has_measured();
         Ok(if nothing && stopped == Stopped::Budget { Stopped::Failed } else { stopped })
@@ -306,10 +306,10 @@ impl Runner<'_> {
                 None => round.blocks(self),
                 Some(_) => round.overload(self),
             };
-            self.leaving = Some(round.stop(self));
+            self.stopping = Some(round.stop(self));
             // Containers have addresses of their own, which the next round's have too.
             if self.site.is_some() || self.is_cut_short() {
-                self.see_off()?;
+                self.wait_for_stop()?;
             }
             if let Err(error) = self.guard.check() {
                 (self.tell)(&Event::GuardFailed(&error));
@@ -369,8 +369,8 @@ impl Runner<'_> {
     }
 
     /// Waits until the round before has ended.
-    fn see_off(&mut self) -> Result<(), RunError> {
-        self.leaving.take().map_or(Ok(()), |leaving| leaving.wait(self))
+    fn wait_for_stop(&mut self) -> Result<(), RunError> {
+        self.stopping.take().map_or(Ok(()), |stopping| stopping.wait(self))
     }
 
     /// Whether each comparison lacks a case that works. A run that never compares goes on without.

@@ -229,7 +229,7 @@ impl Round {
         }
         round.started = begun.elapsed();
         let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
-        runner.see_off()?;
+        runner.wait_for_stop()?;
         if runner.is_cut_short() {
             // An incomplete round does not count, so what only the first round examines is left to the next one.
             return Ok(round);
@@ -495,12 +495,12 @@ impl Round {
     }
 
     /// Begins to end drivers and services, in any state.
-    pub fn stop(self, runner: &mut Runner<'_>) -> Leaving {
+    pub fn stop(self, runner: &mut Runner<'_>) -> StoppingRound {
         let services = self.stacks.iter().flatten().map(|up| up.stack.instances.len()).sum();
         (runner.tell)(&Event::Stopping { services });
         let round = self.number;
         let (drivers, stacks) = (self.drivers, self.stacks);
-        let ending = thread::Builder::new().name("leaving".to_owned()).spawn(move || {
+        let ending = thread::Builder::new().name("stopping".to_owned()).spawn(move || {
             let _shield = interrupt::shield();
             for running in drivers.into_values() {
                 // The end of its input ends a driver.
@@ -512,7 +512,7 @@ impl Round {
             numbers.into_iter().zip(Stack::stop_all(stacks)).collect()
         });
         // Without a thread everything was dropped, which kills it.
-        Leaving { round, ending: ending.ok() }
+        StoppingRound { round, ending: ending.ok() }
     }
 
     fn roles(&self, plan: &Plan) -> Vec<Role> {
@@ -582,14 +582,14 @@ fn is_at(address: &Address, listener: &Address) -> bool {
 /// How a stack ended, with its number.
 type Ended = (usize, Result<(), StartError>);
 
-/// A round that ends. Each service has a deadline for that, after which it is killed.
-pub struct Leaving {
+/// A round whose drivers and services are being stopped. Each service has a deadline for that, after which it is killed.
+pub struct StoppingRound {
     round: u32,
     ending: Option<JoinHandle<Vec<Ended>>>,
 }
 
-impl Leaving {
-    /// Waits until it has ended.
+impl StoppingRound {
+    /// Waits until all have ended.
     ///
     /// # Errors
     /// The record cannot be written. A service that does not end becomes a failure row.
