@@ -39,7 +39,7 @@ impl FromStr for Limit {
         let (left, right) = text.split_once('>').ok_or(FORM)?;
         let (cases, word) = left.trim().rsplit_once(char::is_whitespace).ok_or(FORM)?;
         let (_, word) = WORDS.into_iter().find(|(known, _)| *known == word).ok_or(FORM)?;
-        let share = share(right.trim()).map_err(|error| error.to_string())?;
+        let share = share(right.trim())?;
         let cases = cases.trim().split('/').map(str::to_owned).collect();
         Ok(Self { text: text.trim().to_owned(), cases, word, share })
     }

@@ -32,16 +32,13 @@ pub struct Login {
     pub port: Option<u16>,
 }
 
-/// The text is not a place.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a place for the driver: write netns:new, netns:NAME, or ssh:[USER@]HOST[:PORT]")]
-pub struct NoPlace(String);
-
 impl FromStr for DriverAt {
-    type Err = NoPlace;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, NoPlace> {
-        let wrong = || NoPlace(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is not a place for the driver: write netns:new, netns:NAME, or ssh:[USER@]HOST[:PORT]")
+        };
         match text.split_once(':').ok_or_else(wrong)? {
             ("netns", "new") => Ok(Self::NewNamespace),
             ("netns", name) if is_name(name) || name.starts_with('/') => Ok(Self::Namespace(name.to_owned())),
@@ -110,9 +107,9 @@ impl fmt::Display for DriverAt {
 }
 
 impl TryFrom<String> for DriverAt {
-    type Error = NoPlace;
+    type Error = String;
 
-    fn try_from(text: String) -> Result<Self, NoPlace> {
+    fn try_from(text: String) -> Result<Self, String> {
         text.parse()
     }
 }

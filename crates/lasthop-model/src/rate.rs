@@ -20,11 +20,6 @@ pub struct Rate(f64);
 /// It is never NaN.
 impl Eq for Rate {}
 
-/// The text or number is not a rate.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a rate: write {EXPECTED}")]
-pub struct NoRate(String);
-
 impl Rate {
     /// What the driver is told. The round adds the seed.
     pub fn model(self, arrivals: Arrivals) -> Model {
@@ -33,10 +28,10 @@ impl Rate {
 }
 
 impl TryFrom<f64> for Rate {
-    type Error = NoRate;
+    type Error = String;
 
-    fn try_from(rate: f64) -> Result<Self, NoRate> {
-        if rate == 0.0 || (0.001..=1e8).contains(&rate) { Ok(Self(rate.abs())) } else { Err(NoRate(rate.to_string())) }
+    fn try_from(rate: f64) -> Result<Self, String> {
+        if rate == 0.0 || (0.001..=1e8).contains(&rate) { Ok(Self(rate.abs())) } else { Err(no_rate(rate)) }
     }
 }
 
@@ -47,13 +42,17 @@ impl From<Rate> for f64 {
 }
 
 impl FromStr for Rate {
-    type Err = NoRate;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, NoRate> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let number = if text.is_empty() { Ok(0.0) } else { text.parse::<f64>() };
-        number.ok().and_then(|rate| Self::try_from(rate).ok()).ok_or_else(|| NoRate(text.to_owned()))
+        number.ok().and_then(|rate| Self::try_from(rate).ok()).ok_or_else(|| no_rate(text))
     }
+}
+
+fn no_rate(text: impl fmt::Display) -> String {
+    format!("`{text}` is not a rate: write {EXPECTED}")
 }
 
 impl fmt::Display for Rate {

@@ -60,16 +60,12 @@ pub struct Choice {
     pub levels: Vec<String>,
 }
 
-/// The text chooses no levels.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` does not select levels: write factor=level,level, for example transport=unix,tcp")]
-pub struct NoChoice(String);
-
 impl FromStr for Choice {
-    type Err = NoChoice;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, NoChoice> {
-        let wrong = || NoChoice(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` does not select levels: write factor=level,level, for example transport=unix,tcp");
         let (factor, levels) = text.split_once('=').ok_or_else(wrong)?;
         let levels: Vec<String> = levels.split(',').map(|level| level.trim().to_owned()).collect();
         if factor.trim().is_empty() || levels.iter().any(String::is_empty) {
