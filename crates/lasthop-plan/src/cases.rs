@@ -8,7 +8,6 @@ use lasthop_model::{
     selection::{AGAIN, Selection, TRANSPORT, compared},
 };
 use lasthop_protocol::spec::Transport;
-use minijinja::value::Value;
 
 use super::{
     diagnostics::suggest,
@@ -88,7 +87,7 @@ pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Lev
         let when = experiment.factors.get(name).and_then(|factor| factor.when.as_deref());
         let mut next = Vec::with_capacity(all.len() * levels.len());
         for combination in all {
-            let context = Value::from(template::levels_context(&combination));
+            let context = template::of_levels(&combination);
             let applies =
                 when.map_or(Ok(true), |when| template::holds(&format!("factors.{name}.when"), when, &context));
             if !applies? {
@@ -109,7 +108,7 @@ pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Lev
 fn leave_out(experiment: &Experiment, all: Vec<Levels>) -> Result<(Vec<Levels>, Vec<Excluded>), TemplateError> {
     let (mut kept, mut excluded) = (Vec::new(), Vec::new());
     'next: for levels in all {
-        let context = Value::from(template::levels_context(&levels));
+        let context = template::of_levels(&levels);
         for exclude in &experiment.excludes {
             if template::holds("exclude.when", &exclude.when, &context)? {
                 excluded.push(Excluded { levels, because: exclude.because.clone() });
@@ -209,7 +208,7 @@ fn agree(compared: &str, one: &Levels, other: &Levels) -> bool {
 pub fn transport(link: &Link, levels: &Levels) -> Result<Transport, TemplateError> {
     let place = "link.transport";
     let name = match &link.transport {
-        Some(text) => template::render(place, text, &Value::from(template::levels_context(levels)))?,
+        Some(text) => template::render(place, text, &template::of_levels(levels))?,
         None => levels[TRANSPORT].to_string(),
     };
     let unknown =

@@ -6,7 +6,6 @@ use lasthop_model::{
     level::{Level, Levels},
     record::{CasePlan, Derivation, DerivedPlan},
 };
-use minijinja::value::Value;
 
 use super::{
     model::{Derive, DeriveKind, Experiment},
@@ -21,18 +20,21 @@ pub fn derive(experiment: &Experiment, cases: &[CasePlan]) -> Result<Vec<Derived
         let of = holding(name, &quantity.of, cases)?;
         let found = match &quantity.kind {
             DeriveKind::Minus(minus) => differences(&of, &holding(name, minus, cases)?, &mentioned(quantity)),
-            DeriveKind::Per(factor) => {
-                let slope = |points| Derivation::Slope { per: factor.clone(), points };
-                series(&of, factor).into_iter().map(|(levels, points)| (levels, slope(points))).collect()
-            }
+            DeriveKind::Per(factor) => series(&of, factor)
+                .into_iter()
+                .map(|(levels, points)| (levels, Derivation::Slope { per: factor.clone(), points }))
+                .collect(),
             DeriveKind::Crossover(factor) => {
                 let compared: Vec<&CasePlan> = of.into_iter().filter(|case| case.reference.is_some()).collect();
-                let crossover = |points| Derivation::Crossover { over: factor.clone(), points };
-                series(&compared, factor).into_iter().map(|(levels, points)| (levels, crossover(points))).collect()
+                series(&compared, factor)
+                    .into_iter()
+                    .map(|(levels, points)| (levels, Derivation::Crossover { over: factor.clone(), points }))
+                    .collect()
             }
         };
-        let plan = |(levels, from)| DerivedPlan { quantity: name.clone(), help: quantity.help.clone(), levels, from };
-        all.extend(found.into_iter().map(plan));
+        for (levels, from) in found {
+            all.push(DerivedPlan { quantity: name.clone(), help: quantity.help.clone(), levels, from });
+        }
     }
     Ok(all)
 }
@@ -41,7 +43,7 @@ fn holding<'a>(name: &str, expression: &str, cases: &'a [CasePlan]) -> Result<Ve
     let place = format!("derive.{name}");
     let mut kept = Vec::new();
     for case in cases {
-        let context = Value::from(template::levels_context(&case.levels));
+        let context = template::of_levels(&case.levels);
         if template::holds(&place, expression, &context)? {
             kept.push(case);
         }

@@ -9,19 +9,17 @@ use super::{files::Files, model::Experiment};
 
 /// Digests of the files of a folder, by path, without files for people, which do not affect a measurement.
 pub(super) fn of_files(files: &Files) -> Digests {
-    let part = |path: &Path| path != Path::new("README.md");
-    let digest = |(path, bytes): (&std::path::PathBuf, &Vec<u8>)| (path.display().to_string(), of_bytes(bytes));
-    files.iter().filter(|(path, _)| part(path)).map(digest).collect()
+    let deciding = files.iter().filter(|(path, _)| path.as_path() != Path::new("README.md"));
+    deciding.map(|(path, bytes)| (path.display().to_string(), of_bytes(bytes))).collect()
 }
 
 /// Every file of an experiment and of each recipe that its cases may use.
 pub fn of_experiment(experiment: &Experiment) -> Digests {
-    let of_recipe =
-        |(name, file, digest): (&String, &String, &String)| (format!("recipe {name}: {file}"), digest.clone());
-    let recipes = experiment.recipes.iter();
-    let recipes =
-        recipes.flat_map(|(name, recipe)| recipe.digests.iter().map(move |(file, digest)| (name, file, digest)));
-    experiment.digests.clone().into_iter().chain(recipes.map(of_recipe)).collect()
+    let mut all = experiment.digests.clone();
+    for (name, recipe) in &experiment.recipes {
+        all.extend(recipe.digests.iter().map(|(file, digest)| (format!("recipe {name}: {file}"), digest.clone())));
+    }
+    all
 }
 
 #[cfg(test)]

@@ -46,8 +46,8 @@ impl Document {
         places.insert(String::new(), Place { key: None, value: 0..0 });
         let tree = read_table(table.get_ref(), "", &mut places);
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        let (name, text) = (name.to_owned(), text.to_owned());
-        let document = Self { name, text, tree, lines, places, replaced: HashSet::new() };
+        let document =
+            Self { name: name.to_owned(), text: text.to_owned(), tree, lines, places, replaced: HashSet::new() };
         for error in &errors {
             found.push(document.at(error.span().unwrap_or(0..0), error.message().replace('\n', "; ")));
         }
@@ -118,7 +118,8 @@ impl Document {
     /// items would shift.
     fn replace(&mut self, pointer: &str, value: Option<Value>, gone: &mut BTreeMap<String, HashSet<String>>) {
         let Some(at) = pointer.rfind('/') else { return };
-        let (parent, key) = (&pointer[..at], unescape(&pointer[at + 1..]));
+        let parent = &pointer[..at];
+        let key = unescape(&pointer[at + 1..]);
         match (self.tree.pointer_mut(parent), value) {
             (Some(Value::Object(table)), Some(value)) => drop(table.insert(key, value)),
             (Some(Value::Object(_)), None) => drop(gone.entry(parent.to_owned()).or_default().insert(key)),
@@ -152,7 +153,8 @@ impl Document {
         let Some(meant) = meant.filter(|meant| !table.contains_key(meant)) else { return };
         let Some(value) = table.get(key).cloned() else { return };
         table.insert(meant.clone(), value);
-        let (old, new) = (join(parent, key), join(parent, &meant));
+        let old = join(parent, key);
+        let new = join(parent, &meant);
         let moved: Vec<_> = self
             .places
             .iter()
@@ -212,12 +214,13 @@ fn read_value(value: &Spanned<DeValue<'_>>, pointer: &str, places: &mut BTreeMap
         DeValue::Datetime(time) => Value::String(time.to_string()),
         DeValue::Table(table) => read_table(table, pointer, places),
         DeValue::Array(items) => {
-            let read = |(at, item): (usize, &Spanned<DeValue<'_>>)| {
+            let mut values = Vec::new();
+            for (at, item) in items.iter().enumerate() {
                 let inner = join(pointer, &at.to_string());
                 places.insert(inner.clone(), Place { key: None, value: item.span() });
-                read_value(item, &inner, places)
-            };
-            Value::Array(items.iter().enumerate().map(read).collect())
+                values.push(read_value(item, &inner, places));
+            }
+            Value::Array(values)
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
-    record::{Difference, FactorSummary, Given, GivenEndpoint, MOST_CASES},
+    record::{Difference, FactorSummary, Given, MOST_CASES},
     selection::{DRIVER, TRANSPORT},
 };
 use lasthop_protocol::spec::{Address, Endpoint, Transport};
@@ -107,15 +107,14 @@ impl Plan {
 
 fn factors(given: &Given, levels: Vec<Level>) -> IndexMap<String, FactorSummary> {
     let reference = levels.first().cloned();
+    let mut labels = IndexMap::new();
     // A transport alone has its usual words.
-    let labels = given.endpoints.iter().filter(|(name, _)| name.contains(' '));
-    let label = |name: &String, endpoint: &GivenEndpoint| {
+    for (name, endpoint) in given.endpoints.iter().filter(|(name, _)| name.contains(' ')) {
         let again = name.find(" (").map_or("", |at| &name[at..]);
-        format!("{}{again}", endpoint.url)
-    };
-    let labels = labels.map(|(name, endpoint)| (name.clone(), label(name, endpoint))).collect();
-    let (help, controls) = ("the endpoint".to_owned(), Vec::new());
-    IndexMap::from([(TRANSPORT.to_owned(), FactorSummary { help, levels, reference, controls, labels })])
+        labels.insert(name.clone(), format!("{}{again}", endpoint.url));
+    }
+    let help = "the endpoint".to_owned();
+    IndexMap::from([(TRANSPORT.to_owned(), FactorSummary { help, levels, reference, controls: Vec::new(), labels })])
 }
 
 fn experiment(given: &Given, levels: &[Level]) -> Experiment {
@@ -143,6 +142,7 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_model::record::GivenEndpoint;
     use lasthop_protocol::url::{UrlOptions, parse};
 
     use super::*;

@@ -378,8 +378,7 @@ fn open_loop(spec: &Spec) -> Option<OpenLoop> {
 
 /// Command of a foreign driver without the directories of this run.
 fn driver_name(words: &[String]) -> String {
-    let short = |word: &String| word.rsplit('/').next().unwrap_or(word).to_owned();
-    words.iter().map(short).collect::<Vec<_>>().join(" ")
+    words.iter().map(|word| word.rsplit('/').next().unwrap_or(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// The stack whose services are the same, or a new one. The second names of cases have stacks of their own.

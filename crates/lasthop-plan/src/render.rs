@@ -93,7 +93,7 @@ impl Renderer<'_> {
 
     /// How many servers a service has in this case; 0 if the case does not use it.
     pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, String> {
-        let context = Value::from(template::levels_context(self.levels));
+        let context = template::of_levels(self.levels);
         let text = template::render(&format!("services.{name}.count"), &service.count, &context)?;
         let number = text.trim().parse().ok().filter(|number| (0..=MOST_SERVERS).contains(number));
         number.ok_or_else(|| {
@@ -145,7 +145,7 @@ impl Renderer<'_> {
 
     /// How each service runs in a container, if it does.
     pub(super) fn containers(&self) -> Result<IndexMap<String, Option<RenderedContainer>>, String> {
-        let context = Value::from(template::levels_context(self.levels));
+        let context = template::of_levels(self.levels);
         let render = |(name, service): (&String, &Service)| {
             let container = service.container.as_ref().filter(|_| self.count(name, service) != Ok(0));
             let rendered = container.map(|container| container::render(name, container, &context)).transpose()?;
@@ -181,7 +181,7 @@ impl Renderer<'_> {
 
     /// Name of the recipe that a service has in this case.
     pub(super) fn recipe_name(&self, name: &str, service: &Service) -> Result<String, String> {
-        let context = Value::from(template::levels_context(self.levels));
+        let context = template::of_levels(self.levels);
         Ok(template::render(&format!("services.{name}.recipe"), &service.recipe, &context)?.trim().to_owned())
     }
 
@@ -384,13 +384,12 @@ impl Renderer<'_> {
             model: pace::of_case(load, &context)?,
             ..Spec::new(self.binding(&target)?.endpoint(), self.protocol(&protocol, &context)?)
         };
-        let (driver, proof) = (self.driver(&context)?, self.proof(&context)?);
-        Ok(RenderedCase { target, spec, protocol, driver, proof })
+        Ok(RenderedCase { target, spec, protocol, driver: self.driver(&context)?, proof: self.proof(&context)? })
     }
 
     /// Name of the service that the driver talks to in this case.
     fn target(&self) -> Result<String, String> {
-        let context = Value::from(template::levels_context(self.levels));
+        let context = template::of_levels(self.levels);
         Ok(template::render("load.target", &self.experiment.load.target, &context)?.trim().to_owned())
     }
 

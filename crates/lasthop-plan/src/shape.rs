@@ -103,8 +103,8 @@ impl<'a> Judge<'a> {
 
     fn matches(&mut self, pattern: &'a Value, value: &Value) -> bool {
         let (Some(pattern), Some(text)) = (pattern.as_str(), value.as_str()) else { return true };
-        let compile = || Regex::new(pattern).expect("patterns of our own schemas are right");
-        self.patterns.entry(pattern).or_insert_with(compile).is_match(text)
+        let known = self.patterns.entry(pattern);
+        known.or_insert_with(|| Regex::new(pattern).expect("patterns of our own schemas are right")).is_match(text)
     }
 
     /// What is wrong with the alternative that has room for a value of this type, if any has.
@@ -115,8 +115,8 @@ impl<'a> Judge<'a> {
         match all.iter().find(|one| one.get("type").is_some_and(|types| has_type(types, value))) {
             Some(meant) => self.value(meant, value, pointer, required),
             None => {
-                let (pointer, kind) = (pointer.to_owned(), Kind::Alternatives);
-                self.found.push(Violation { pointer, value, wanted, required, kind });
+                let pointer = pointer.to_owned();
+                self.found.push(Violation { pointer, value, wanted, required, kind: Kind::Alternatives });
             }
         }
     }
@@ -133,8 +133,8 @@ impl<'a> Judge<'a> {
                     self.value(known, value, &inner, required);
                 }
                 (None, Some(Value::Bool(false))) => {
-                    let (pointer, value, kind) = (pointer.to_owned(), value, Kind::Unknown(key));
-                    self.found.push(Violation { pointer, value, wanted, required: false, kind });
+                    let pointer = pointer.to_owned();
+                    self.found.push(Violation { pointer, value, wanted, required: false, kind: Kind::Unknown(key) });
                 }
                 (None, Some(others)) => self.value(others, value, &inner, false),
                 (None, None) => {}

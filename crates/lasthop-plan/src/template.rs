@@ -199,6 +199,11 @@ pub(super) fn levels_context(levels: &Levels) -> BTreeMap<String, Value> {
     levels.iter().map(|(name, level)| (name.clone(), value_of(level))).collect()
 }
 
+/// The same, for templates that see nothing else.
+pub(super) fn of_levels(levels: &Levels) -> Value {
+    Value::from(levels_context(levels))
+}
+
 /// Something with attributes that also prints as a text: `{{ gunicorn }}` and `{{ gunicorn.port }}`.
 #[derive(Clone, Debug)]
 pub(super) struct Named {

@@ -87,10 +87,8 @@ impl Estimate {
     pub fn minus(&self, other: &Self) -> Self {
         let standard_error = self.standard_error.hypot(other.standard_error);
         let share = |one: &Self| (one.standard_error / standard_error).powi(4) / one.freedom;
-        let freedom = match standard_error > 0.0 {
-            true => 1.0 / (share(self) + share(other)),
-            false => self.freedom.min(other.freedom),
-        };
+        let freedom =
+            if standard_error > 0.0 { 1.0 / (share(self) + share(other)) } else { self.freedom.min(other.freedom) };
         Self { value: self.value - other.value, standard_error, freedom }
     }
 
@@ -98,10 +96,10 @@ impl Estimate {
     /// when the value is 0 too.
     #[must_use]
     pub fn p_value(&self) -> f64 {
-        match self.standard_error > 0.0 {
-            true => student::two_sided(self.value / self.standard_error, self.freedom),
-            false => f64::from(u8::from(self.value == 0.0)),
+        if self.standard_error > 0.0 {
+            return student::two_sided(self.value / self.standard_error, self.freedom);
         }
+        f64::from(u8::from(self.value == 0.0))
     }
 }
 

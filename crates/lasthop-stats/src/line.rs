@@ -58,7 +58,8 @@ impl Moments {
     /// Least squares: (slope, intercept); `None` when all x are the same.
     fn fit(&self, times: &[u32]) -> Option<(f64, f64)> {
         let n = weighted(times, &self.n);
-        let (x, y) = (weighted(times, &self.x) / n, weighted(times, &self.y) / n);
+        let x = weighted(times, &self.x) / n;
+        let y = weighted(times, &self.y) / n;
         let spread = weighted(times, &self.xx) / n - x * x;
         let slope = (weighted(times, &self.xy) / n - x * y) / spread;
         let intercept = self.centre.1 + y - slope * (self.centre.0 + x);

@@ -28,7 +28,8 @@ pub fn components(values: &Grouped<f64>) -> Option<Components> {
     if values.rounds() < 2 {
         return None;
     }
-    let (rounds, blocks) = (values.rounds() as f64, values.blocks() as f64);
+    let rounds = values.rounds() as f64;
+    let blocks = values.blocks() as f64;
     let grand = values.values().sum::<f64>() / blocks;
     let (mut between, mut within, mut squares) = (0.0, 0.0, 0.0);
     for round in values.units() {
@@ -38,8 +39,10 @@ pub fn components(values: &Grouped<f64>) -> Option<Components> {
         within += round.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
         squares += size * size;
     }
-    let (above, below) = (rounds - 1.0, blocks - rounds);
-    let (between, within) = (between / above, within / below);
+    let above = rounds - 1.0;
+    let below = blocks - rounds;
+    between /= above;
+    within /= below;
     let typical_size = (blocks - squares / blocks) / above;
     (below > 0.0 && within > 0.0).then(|| Components {
         between: ((between - within) / typical_size).max(0.0),

@@ -26,8 +26,7 @@ pub enum Better {
 /// Equivalence by inclusion of the interval is the two one-sided tests procedure (Schuirmann 1987), here at 2.5 % each.
 #[must_use]
 pub fn verdict(ratio: &Interval, margin: f64, better: Better) -> Verdict {
-    let (least, most) = (1.0 / (1.0 + margin), 1.0 + margin);
-    if least <= ratio.low && ratio.high <= most {
+    if 1.0 / (1.0 + margin) <= ratio.low && ratio.high <= 1.0 + margin {
         return Verdict::Equivalent;
     }
     match (ratio.low > 1.0, ratio.high < 1.0, better) {
@@ -41,8 +40,8 @@ pub fn verdict(ratio: &Interval, margin: f64, better: Better) -> Verdict {
 /// any interval's end from 1. A share: 0.01 is 1 %. `None` without a comparison.
 #[must_use]
 pub fn resolution(same: &[Interval]) -> Option<f64> {
-    let distance = |ratio: &Interval| ratio.high.ln().abs().max(ratio.low.ln().abs());
-    same.iter().map(distance).reduce(f64::max).map(f64::exp_m1)
+    let distances = same.iter().map(|ratio| ratio.high.ln().abs().max(ratio.low.ln().abs()));
+    distances.reduce(f64::max).map(f64::exp_m1)
 }
 
 #[cfg(test)]

@@ -82,8 +82,8 @@ impl Checker<'_> {
         self.template_tree(&join(&at("ready"), "command"), scope);
         let own = self.listen(&at("bind"), &service.bind);
         let listen = ADDRESSES.map(|(transport, address)| {
-            let (arguments, config) = (vec![address.to_owned()], address.to_owned());
-            (transport, Listen { arguments, config, ..Listen::default() })
+            let arguments = vec![address.to_owned()];
+            (transport, Listen { arguments, config: address.to_owned(), ..Listen::default() })
         });
         Recipe {
             name: name.to_owned(),

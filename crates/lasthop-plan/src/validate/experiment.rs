@@ -14,7 +14,6 @@ use lasthop_model::{
     selection::{PATH, TRANSPORT},
 };
 use lasthop_protocol::{PROTOCOLS, spec::Transport};
-use minijinja::value::Value;
 
 use super::{
     checker::{Checker, read},
@@ -540,8 +539,7 @@ impl Checker<'_> {
         if pace::needs_addresses(load, file.services.keys()) {
             return;
         }
-        let context = |levels| Value::from(template::levels_context(levels));
-        let error = combinations.iter().find_map(|levels| pace::of_case(load, &context(levels)).err());
+        let error = combinations.iter().find_map(|levels| pace::of_case(load, &template::of_levels(levels)).err());
         if let Some(PaceError::File(diagnostic)) = error {
             self.found.push(*diagnostic);
         }
@@ -605,7 +603,7 @@ impl Checker<'_> {
     fn check_targets(&mut self, file: &ExperimentFile, combinations: &[Levels]) {
         let mut targets = BTreeSet::new();
         for levels in combinations {
-            let context = Value::from(template::levels_context(levels));
+            let context = template::of_levels(levels);
             let target = match template::render("load.target", &file.load.target, &context) {
                 Ok(target) => target.trim().to_owned(),
                 Err(error) => return self.error("/load/target", error.message),
@@ -639,7 +637,7 @@ impl Checker<'_> {
         let pointer = join(&join("/services", name), if has_command(name) { "command" } else { "recipe" });
         let mut wanted: BTreeMap<String, BTreeSet<Transport>> = BTreeMap::new();
         for levels in combinations {
-            let context = Value::from(template::levels_context(levels));
+            let context = template::of_levels(levels);
             match template::render(&pointer, &made, &context) {
                 Ok(recipe) => {
                     let link = || cases::transport(&experiment.link, levels);
@@ -720,7 +718,7 @@ impl Checker<'_> {
     fn check_protocols(&mut self, combinations: &[Levels], experiment: &Experiment) {
         let mut names = BTreeSet::new();
         for levels in combinations {
-            let context = Value::from(template::levels_context(levels));
+            let context = template::of_levels(levels);
             match template::render("load.protocol", &experiment.load.protocol, &context) {
                 Ok(name) => drop(names.insert(name.trim().to_owned())),
                 Err(error) => return self.error("/load/protocol", error.message),

@@ -135,9 +135,10 @@ impl Checker<'_> {
         }
         let folders = file.folders.iter().map(PathBuf::from).collect();
         Program {
-            kind: match file.lasthop {
-                true => ProgramKind::Lasthop,
-                false => ProgramKind::Named { names: file.names.clone(), folders },
+            kind: if file.lasthop {
+                ProgramKind::Lasthop
+            } else {
+                ProgramKind::Named { names: file.names.clone(), folders }
             },
             version_arguments: version.map(|version| version.arguments.clone()).unwrap_or_default(),
             version_pattern: pattern,
