@@ -86,8 +86,7 @@ fn reports_speak_of_time(lasthop: &Lasthop) {
     for format in ["terminal", "markdown"] {
         let text = report(lasthop, format);
         assert!(text.contains("open loop at 2,000 requests/s, Poisson arrivals"), "{text}");
-        assert!(text.contains("median response time") || text.contains("invalid"), "{text}");
-        assert!(text.contains("from when a request was due"), "{text}");
+        assert!(text.contains("refer to the response time, from when a request was due"), "{text}");
         assert!(!text.contains("more requests/s") && !text.contains("fewer requests/s"), "{text}");
     }
     let csv = lasthop.run(["report", "last", "--format", "csv"]).ok().stdout;
@@ -146,7 +145,7 @@ fn a_rate_is_a_factor_like_any_other_and_survives_a_pause() {
         [("unix/rate=500", 500.0), ("unix/rate=2000", 2000.0), ("tcp/rate=500", 500.0), ("tcp/rate=2000", 2000.0)];
     assert_eq!(rates(&first), expected.map(|(case, rate)| (case.to_owned(), rate)));
     let text = report(&lasthop, "terminal");
-    assert!(text.contains("500 requests/s: ") && text.contains("2,000 requests/s: "), "{text}");
+    assert!(text.contains("500 requests/s") && text.contains("2,000 requests/s"), "{text}");
     lasthop.run(["run", "./mine", "--rate=100"]).fails(2, "this experiment sets its rate by the factor `rate`");
     let second = lasthop.run(["resume", "last", "--budget=6s", "-q", "--format=json"]).ok().json();
     assert_eq!(rates(&second), rates(&first));
