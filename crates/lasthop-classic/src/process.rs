@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, Read},
-    os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc,
@@ -41,9 +40,7 @@ pub fn run(
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).env("LC_ALL", "C").envs(environment);
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let die_with_us = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
-    // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
-    unsafe { command.pre_exec(die_with_us) };
+    lasthop_system::command::dies_with_us(&mut command);
     let (sender, output) = mpsc::channel();
     thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();

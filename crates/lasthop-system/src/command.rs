@@ -90,19 +90,24 @@ fn arrived(text: &Receiver<String>) -> String {
     text.recv_timeout(Duration::from_secs(1)).unwrap_or_default()
 }
 
-/// Starts a command whose streams are set, and waits for its end. Its group is killed if it does not end by itself.
-fn wait(mut command: Command, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
-    let die_with_us = life != Life::ToItsEnd;
-    command.process_group(0);
-    let signal = die_with_us.then_some(Signal::KILL);
-    let prepare = move || Ok(rustix::process::set_parent_process_death_signal(signal)?);
+/// The kernel kills what `command` starts when the thread that starts it ends.
+pub fn dies_with_us(command: &mut Command) {
+    let prepare = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
     // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// Starts a command whose streams are set, and waits for its end. Its group is killed if it does not end by itself.
+fn wait(mut command: Command, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
+    command.process_group(0);
+    if life != Life::ToItsEnd {
+        dies_with_us(&mut command);
+    }
     let mut child = command.spawn()?;
     let group = Pid::from_raw(child.id() as i32);
     // The command holds the writing end too; ours must go for the reader to see the end.
     drop(command);
-    let _shield = (!die_with_us).then(interrupt::shield);
+    let _shield = (life == Life::ToItsEnd).then(interrupt::shield);
     let deadline = Instant::now() + timeout;
     let mut pause = Duration::from_micros(500);
     let error = loop {
