@@ -68,7 +68,7 @@ pub enum FleetError {
     #[error("no node is ready{}", .0.as_ref().map(|selector| format!(" and has the labels `{selector}`")).unwrap_or_default())]
     NoNodes(Option<String>),
     #[error("cannot run kubectl, through which lasthop reaches the cluster: {0}")]
-    Kubectl(std::io::Error),
+    Kubectl(#[from] std::io::Error),
 }
 
 /// What happens meanwhile.
@@ -129,12 +129,12 @@ pub fn run(
     interrupts: &dyn Fn() -> usize,
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, FleetError> {
-    let interrupted = || interrupts() > 0;
-    let cluster = Cluster::reach(place, &interrupted)?;
+    let is_interrupted = || interrupts() > 0;
+    let cluster = Cluster::reach(place, &is_interrupted)?;
     let members = cluster.choose(nodes, fleet, runs)?;
     tell(&Event::Chosen { namespace: cluster.namespace(), nodes: members.len() });
     let mut going = Going { cluster, fleet, layouts, members, numbers: 0, answered: Instant::now() };
-    going.until_done(nodes.per_node, &interrupted, tell);
+    going.until_done(nodes.per_node, tell);
     tell(&Event::Removing);
     Ok(going.end(interrupts))
 }
@@ -161,13 +161,13 @@ struct Going<'a> {
 }
 
 impl Going<'_> {
-    fn until_done(&mut self, per_node: u32, interrupted: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Event<'_>)) {
+    fn until_done(&mut self, per_node: u32, tell: &mut dyn FnMut(&Event<'_>)) {
         let every = LOOK.max(LOOK_PER_NODE * self.members.len() as u32);
         let mut looked = None::<Instant>;
-        while !interrupted() && self.members.iter().any(Member::goes_on) {
-            self.begin_jobs(tell, interrupted);
+        while !self.cluster.is_given_up() && self.members.iter().any(Member::goes_on) {
+            self.begin_jobs(tell);
             if looked.is_none_or(|looked| looked.elapsed() >= every) {
-                self.look(interrupted, tell);
+                self.look(tell);
                 looked = Some(Instant::now());
             }
             self.listen(per_node, tell);
@@ -176,9 +176,9 @@ impl Going<'_> {
     }
 
     /// Makes the Job of every node that has none.
-    fn begin_jobs(&mut self, tell: &mut dyn FnMut(&Event<'_>), interrupted: &dyn Fn() -> bool) {
+    fn begin_jobs(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
         for member in self.members.iter_mut().filter(|member| member.goes_on() && member.job.is_none()) {
-            if interrupted() {
+            if self.cluster.is_given_up() {
                 return;
             }
             let fleet = Fleet { cpus: member.cpus, ..self.fleet.clone() };
@@ -190,7 +190,7 @@ impl Going<'_> {
     }
 
     /// What the cluster says of the Pods and nodes.
-    fn look(&mut self, interrupted: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Event<'_>)) {
+    fn look(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
         let pods = match self.cluster.pods(Some(&self.fleet.id)) {
             Ok(pods) => pods,
             Err(why) if self.answered.elapsed() > SILENCE => {
@@ -208,7 +208,7 @@ impl Going<'_> {
             member.look_beside(&pods, self.fleet.wait, tell);
         }
         for member in self.members.iter_mut().filter(|member| member.goes_on()) {
-            if interrupted() {
+            if self.cluster.is_given_up() {
                 return;
             }
             let pod = pods.iter().find(|pod| member.owns(pod));

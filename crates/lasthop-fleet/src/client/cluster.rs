@@ -63,6 +63,11 @@ impl<'a> Cluster<'a> {
         Ok(Self { namespace, proxy: Proxy::start(place)?, is_given_up })
     }
 
+    /// Whether nobody waits for its answers any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        (self.is_given_up)()
+    }
+
     /// The same, with another reason to stop waiting.
     pub(super) fn until(self, is_given_up: &dyn Fn() -> bool) -> Cluster<'_> {
         Cluster { namespace: self.namespace, proxy: self.proxy, is_given_up }

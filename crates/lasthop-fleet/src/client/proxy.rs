@@ -12,7 +12,6 @@ use std::{
 };
 
 use lasthop_system::command;
-use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::Deserialize;
 use tempfile::TempDir;
 
@@ -68,21 +67,19 @@ pub(super) fn namespace(place: &Where) -> String {
 impl Proxy {
     /// Errors: there is no kubectl, or it refuses the kubeconfig.
     pub(super) fn start(place: &Where) -> Result<Self, FleetError> {
-        let folder = tempfile::Builder::new().prefix("kubectl-").tempdir().map_err(FleetError::Kubectl)?;
+        let folder = tempfile::Builder::new().prefix("kubectl-").tempdir()?;
         let (socket, said) = (folder.path().join("socket"), folder.path().join("said"));
-        let mut command = kubectl(place);
-        command.arg("proxy").arg(format!("--unix-socket={}", socket.display()));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&said).map_err(FleetError::Kubectl)?);
+        let mut kubectl = kubectl(place);
+        kubectl.arg("proxy").arg(format!("--unix-socket={}", socket.display()));
+        kubectl.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&said)?);
         // A Ctrl-C in the terminal is not for it: what is in the cluster has to be removed through it.
-        command.process_group(0);
-        let prepare = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
-        // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
-        unsafe { command.pre_exec(prepare) };
-        let child = command.spawn().map_err(FleetError::Kubectl)?;
+        kubectl.process_group(0);
+        command::dies_with_us(&mut kubectl);
+        let child = kubectl.spawn()?;
         let mut proxy = Self { socket, child, _folder: folder };
         let deadline = Instant::now() + ANSWER;
         while UnixStream::connect(&proxy.socket).is_err() {
-            if proxy.child.try_wait().map_err(FleetError::Kubectl)?.is_some() || Instant::now() > deadline {
+            if proxy.child.try_wait()?.is_some() || Instant::now() > deadline {
                 let said = std::fs::read_to_string(said).unwrap_or_default();
                 return Err(FleetError::Config(said.trim().trim_start_matches("error: ").to_owned()));
             }
