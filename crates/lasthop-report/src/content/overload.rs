@@ -109,8 +109,7 @@ fn beyond(one: &One<'_>, point: &OverloadPoint) -> Text {
     let p99 = point.p99_ms.map(|p99| format!(", p99 {}", times(p99))).unwrap_or_default();
     let mut parts = vec![format!("{} right answers/s{p99}", span(point.goodput, |value| significant(value, 3)))];
     for (name, wrong) in point.wrong.iter().filter(|(_, wrong)| wrong.share.most >= WORTH_A_WORD) {
-        let after = Span { least: wrong.after_ms, median: wrong.after_ms, most: wrong.after_ms };
-        parts.push(format!("{} end with {} after {}", shares(wrong.share), wrong_title(name), times(after)));
+        parts.push(format!("{} end with {} after {}", shares(wrong.share), wrong_title(name), time(wrong.after_ms)));
     }
     for (share, what) in [(point.not_sent, "not sent"), (point.unanswered, "waiting")] {
         if share.most >= WORTH_A_WORD {
@@ -159,7 +158,7 @@ fn doubts(overload: &Overload) -> Vec<Text> {
     }
     let lags = overload.cases.iter().flat_map(|case| &case.points).filter_map(|point| point.lag_p99_ms);
     if let Some(lag) = lags.max_by(|one, other| one.most.total_cmp(&other.most)).filter(|lag| lag.most >= LATE_MS) {
-        let late = times(Span { least: lag.most, ..lag });
+        let late = time(lag.most);
         said.push(format!("the driver sent 1{NBSP}% of its requests {late} or more late: it needs a CPU too"));
     }
     said.iter().map(|text| Text::of(Tone::Warning, "Doubt").plain(format!(": {text}."))).collect()
@@ -300,9 +299,18 @@ fn shares(share: Span) -> String {
 }
 
 fn times(time: Span) -> String {
-    let unit = |value: f64| if value >= 1_000.0 { (1_000.0, "s") } else { (1.0, "ms") };
     let (divisor, name) = unit(time.most);
     format!("{}{NBSP}{name}", span(time, |value| significant(value / divisor, 2)))
+}
+
+fn time(milliseconds: f64) -> String {
+    let (divisor, name) = unit(milliseconds);
+    format!("{}{NBSP}{name}", significant(milliseconds / divisor, 2))
+}
+
+/// Milliseconds in the unit in which a time is written, and its name.
+fn unit(milliseconds: f64) -> (f64, &'static str) {
+    if milliseconds >= 1_000.0 { (1_000.0, "s") } else { (1.0, "ms") }
 }
 
 /// The result in one line.
