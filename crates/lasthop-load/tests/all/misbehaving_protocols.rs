@@ -212,7 +212,8 @@ fn lengths_that_are_claimed_are_not_reserved() {
     errors_of(&protocol, &lines.wrong(b"*1000000000\r\n$5\r\nHello\r\n", Then::Hang), ErrorClass::Timeout);
     let (protocol, lines) = postgres();
     errors_of(&protocol, &lines.wrong(b"D\x3f\xff\xff\xff\0\x01\0\0\0\x01", Then::Hang), ErrorClass::Timeout);
-    let grown = resident() - before;
+    // Other tests of this process may have given back more.
+    let grown = resident().saturating_sub(before);
     assert!(grown < 64 * 1024, "{grown} KiB more at the peak");
 }
 
