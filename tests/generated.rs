@@ -57,14 +57,20 @@ fn schemas(files: &mut Files) {
     for (name, schema) in schemas {
         let mut named = Map::from_iter([("$id".to_owned(), schema::id(name).into())]);
         named.extend(schema.as_object().unwrap().clone());
-        files.insert(format!("schema/{name}.json"), format!("{:#}\n", Value::from(named)).into_bytes());
+        files.insert(
+            format!("schema/{name}.json"),
+            format!("{:#}\n", Value::from(named)).into_bytes(),
+        );
     }
 }
 
 fn read(folder: &Path, name: &str, files: &mut Files) {
     for entry in fs::read_dir(folder).into_iter().flatten() {
         let entry = entry.unwrap();
-        files.insert(format!("{name}/{}", entry.file_name().display()), fs::read(entry.path()).unwrap());
+        files.insert(
+            format!("{name}/{}", entry.file_name().display()),
+            fs::read(entry.path()).unwrap(),
+        );
     }
 }
 
@@ -91,11 +97,20 @@ fn man_pages_completions_and_schemas_are_those_of_the_code() {
     if env::var_os("LASTHOP_GENERATE").is_some() {
         write(&fresh, &docs);
     }
-    FOLDERS.iter().for_each(|folder| read(&docs.join(folder), folder, &mut kept));
-    let stale: Vec<&String> =
-        fresh.keys().chain(kept.keys()).filter(|name| fresh.get(*name) != kept.get(*name)).collect();
+    FOLDERS
+        .iter()
+        .for_each(|folder| read(&docs.join(folder), folder, &mut kept));
+    let stale: Vec<&String> = fresh
+        .keys()
+        .chain(kept.keys())
+        .filter(|name| fresh.get(*name) != kept.get(*name))
+        .collect();
     assert!(stale.is_empty(), "stale: {stale:?}; run script/generate");
-    assert!(fresh.contains_key("man/lasthop.1") && fresh.contains_key("schema/result.json"), "{:?}", fresh.keys());
+    assert!(
+        fresh.contains_key("man/lasthop.1") && fresh.contains_key("schema/result.json"),
+        "{:?}",
+        fresh.keys()
+    );
 }
 
 #[test]
@@ -104,7 +119,10 @@ fn the_page_of_checks_is_that_of_the_code() {
     if env::var_os("LASTHOP_GENERATE").is_some() {
         fs::write(&page, explained::page()).unwrap();
     }
-    assert!(fs::read_to_string(page).unwrap() == explained::page(), "docs/checks.md is stale; run script/generate");
+    assert!(
+        fs::read_to_string(page).unwrap() == explained::page(),
+        "docs/checks.md is stale; run script/generate"
+    );
 }
 
 #[test]
@@ -114,7 +132,11 @@ fn the_page_of_performance_shows_the_newest_measurements() {
     let fresh = page::page(&kept, &root.join("benches/record")).unwrap();
     let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join("performance.md");
     fs::write(&other, &fresh).unwrap();
-    assert!(kept == fresh, "docs/performance.md is stale; copy {} over it", other.display());
+    assert!(
+        kept == fresh,
+        "docs/performance.md is stale; copy {} over it",
+        other.display()
+    );
 }
 
 /// Between these lines, README says what each report in `docs/answers` found.
@@ -155,11 +177,19 @@ fn figures(name: &str, report: &str) -> String {
     let reference = &all.iter().find(|(_, row)| row[3] == "reference").unwrap().1[0];
     let compared = |row: &[String]| row[3] != "reference" && !row[2].is_empty();
     let first = &all.iter().find(|(_, row)| compared(row)).unwrap().1[0];
-    let mut rows: Vec<_> = all.iter().filter(|(_, row)| row[0] == *first && compared(row)).collect();
+    let mut rows: Vec<_> = all
+        .iter()
+        .filter(|(_, row)| row[0] == *first && compared(row))
+        .collect();
     if rows.len() == 1 {
         rows = all.iter().filter(|(_, row)| compared(row)).collect();
     }
-    let ratio = |row: &[String]| row[1].trim_start_matches(|c: char| !c.is_ascii_digit()).parse::<f64>().unwrap();
+    let ratio = |row: &[String]| {
+        row[1]
+            .trim_start_matches(|c: char| !c.is_ascii_digit())
+            .parse::<f64>()
+            .unwrap()
+    };
     rows.sort_by(|one, other| ratio(&other.1).total_cmp(&ratio(&one.1)));
     if rows.len() > 2 {
         rows.drain(1..rows.len() - 1);
@@ -183,26 +213,47 @@ fn own_answer(name: &str, report: &str) -> String {
     let quoted: Vec<&str> = report.lines().filter_map(|line| line.strip_prefix("> ")).collect();
     assert!((1..=7).contains(&quoted.len()), "{name}: {quoted:?}");
     let own: Vec<&str> = quoted.into_iter().take_while(|line| !line.contains("**")).collect();
-    if own.is_empty() { String::new() } else { format!("| [{name}](docs/answers/{name}.md) | {} |\n", own.join(" ")) }
+    if own.is_empty() {
+        String::new()
+    } else {
+        format!("| [{name}](docs/answers/{name}.md) | {} |\n", own.join(" "))
+    }
 }
 
 #[test]
 fn the_answers_of_the_readme_are_those_of_the_reports() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files = fs::read_dir(root.join("docs/answers")).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    let files = fs::read_dir(root.join("docs/answers"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
     files.sort();
     let reports: Vec<(String, String)> = files
         .iter()
-        .map(|file| (file.file_stem().unwrap().display().to_string(), fs::read_to_string(file).unwrap()))
+        .map(|file| {
+            (
+                file.file_stem().unwrap().display().to_string(),
+                fs::read_to_string(file).unwrap(),
+            )
+        })
         .collect();
-    let all = |of: fn(&str, &str) -> String| reports.iter().map(|(name, report)| of(name, report)).collect::<String>();
+    let all = |of: fn(&str, &str) -> String| {
+        reports
+            .iter()
+            .map(|(name, report)| of(name, report))
+            .collect::<String>()
+    };
     let kept = fs::read_to_string(root.join("README.md")).unwrap();
     let (before, rest) = kept.split_once(ANSWERS[0]).unwrap();
     let (_, after) = rest.split_once(ANSWERS[1]).unwrap();
     let (figures, own) = (all(figures), all(own_answer));
     let more = "Some experiments ask more than which transport to choose:\n\n| experiment | answer |\n|---|---|\n";
-    let fresh = format!("{before}{}{FIGURES}{figures}\n{more}{own}{}{after}", ANSWERS[0], ANSWERS[1]);
+    let fresh = format!(
+        "{before}{}{FIGURES}{figures}\n{more}{own}{}{after}",
+        ANSWERS[0], ANSWERS[1]
+    );
     if env::var_os("LASTHOP_GENERATE").is_some() {
         fs::write(root.join("README.md"), &fresh).unwrap();
     } else {
@@ -225,7 +276,9 @@ fn documents() -> Vec<PathBuf> {
 
 /// The name that a heading has in a link.
 fn anchor(heading: &str) -> String {
-    let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    let kept = heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
@@ -236,11 +289,17 @@ fn links_of_documents_lead_somewhere() {
     for file in documents() {
         let text = fs::read_to_string(&file).unwrap();
         for found in link.captures_iter(&text).filter(|found| !found[1].starts_with("http")) {
-            let target = if found[1].is_empty() { file.clone() } else { file.parent().unwrap().join(&found[1]) };
+            let target = if found[1].is_empty() {
+                file.clone()
+            } else {
+                file.parent().unwrap().join(&found[1])
+            };
             let leads = match found.get(2) {
                 None => target.exists(),
                 Some(name) => fs::read_to_string(&target).is_ok_and(|text| {
-                    let headings = text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+                    let headings = text
+                        .lines()
+                        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
                     headings.map(anchor).any(|heading| heading == name.as_str())
                 }),
             };
@@ -274,7 +333,10 @@ fn documents_are_wrapped_at_120() {
 fn gaps(schema: &Value, place: &str, found: &mut Vec<String>) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
         for inner in ["items", "additionalProperties"] {
-            schema.get(inner).into_iter().for_each(|schema| gaps(schema, &format!("{place}.*"), found));
+            schema
+                .get(inner)
+                .into_iter()
+                .for_each(|schema| gaps(schema, &format!("{place}.*"), found));
         }
         return;
     };
@@ -283,7 +345,11 @@ fn gaps(schema: &Value, place: &str, found: &mut Vec<String>) {
     }
     for (name, property) in properties {
         let place = format!("{place}.{name}");
-        if property.get("description").and_then(Value::as_str).is_none_or(str::is_empty) {
+        if property
+            .get("description")
+            .and_then(Value::as_str)
+            .is_none_or(str::is_empty)
+        {
             found.push(format!("{place} has no description"));
         }
         gaps(property, &place, found);
@@ -332,10 +398,16 @@ fn every_promise_names_tests_that_there_are() {
         while lines.by_ref().any(|line| line.ends_with("| held by |")) {
             for row in lines.by_ref().skip(1).take_while(|line| line.starts_with('|')) {
                 let held_by = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap();
-                let named: Vec<&str> = name.captures_iter(held_by).map(|found| found.extract::<1>().1[0]).collect();
+                let named: Vec<&str> = name
+                    .captures_iter(held_by)
+                    .map(|found| found.extract::<1>().1[0])
+                    .collect();
                 assert!(!named.is_empty(), "{page}: nothing holds {row}");
                 let missing: Vec<&&str> = named.iter().filter(|name| !tests.contains(**name)).collect();
-                assert!(missing.is_empty(), "{page} names {missing:?}, and there is no such test");
+                assert!(
+                    missing.is_empty(),
+                    "{page} names {missing:?}, and there is no such test"
+                );
                 rows += 1;
             }
         }

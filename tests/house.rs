@@ -33,7 +33,10 @@ struct Paths {
 
 impl Paths {
     fn of(module: &[String], text: &str) -> Vec<Vec<String>> {
-        let mut paths = Self { module: module.to_vec(), found: Vec::new() };
+        let mut paths = Self {
+            module: module.to_vec(),
+            found: Vec::new(),
+        };
         paths.visit_file(&syn::parse_file(text).unwrap());
         paths.found
     }
@@ -43,7 +46,11 @@ impl Paths {
         let absolute = match path[0].as_str() {
             "crate" => path[1..].to_vec(),
             "self" => [&self.module, &path[1..]].concat(),
-            "super" => [&self.module[..self.module.len() - above.min(self.module.len())], &path[above..]].concat(),
+            "super" => [
+                &self.module[..self.module.len() - above.min(self.module.len())],
+                &path[above..],
+            ]
+            .concat(),
             _ => [&self.module, path].concat(),
         };
         self.found.push(absolute);
@@ -110,8 +117,13 @@ impl Visit<'_> for Paths {
 /// The folder of the sources of each crate.
 fn crates() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
-    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.map(|name| format!("crates/{name}/src")).chain(["src".to_owned()]).collect()
+    let names = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .map(|name| format!("crates/{name}/src"))
+        .chain(["src".to_owned()])
+        .collect()
 }
 
 /// Every file of production code below a folder, by its module path.
@@ -126,7 +138,11 @@ fn files(folder: &Path, module: &[String], found: &mut BTreeMap<Vec<String>, Str
         let tests = ["tests", "testing", "fixtures"].contains(&stem.as_str());
         if path.extension().is_some_and(|extension| extension == "rs") && !tests {
             let own = ["mod", "lib", "main"].contains(&stem.as_str());
-            let module = if own { module.to_vec() } else { [module, &[stem]].concat() };
+            let module = if own {
+                module.to_vec()
+            } else {
+                [module, &[stem]].concat()
+            };
             found.insert(module, fs::read_to_string(&path).unwrap());
         }
     }
@@ -141,7 +157,10 @@ fn graph_of_files(folder: &str) -> Graph {
         for path in Paths::of(module, text) {
             // The longest module that the path begins with is the file that it leads to.
             let file = (1..=path.len()).rev().find(|length| all.contains_key(&path[..*length]));
-            uses.extend(file.map(|length| path[..length].join("::")).filter(|file| *file != module.join("::")));
+            uses.extend(
+                file.map(|length| path[..length].join("::"))
+                    .filter(|file| *file != module.join("::")),
+            );
         }
     }
     graph
@@ -149,7 +168,11 @@ fn graph_of_files(folder: &str) -> Graph {
 
 /// What a module is in, directly below a folder: itself, or a folder in that one.
 fn child(parent: &str, module: &str) -> Option<String> {
-    let below = if parent.is_empty() { module } else { module.strip_prefix(parent)?.strip_prefix("::")? };
+    let below = if parent.is_empty() {
+        module
+    } else {
+        module.strip_prefix(parent)?.strip_prefix("::")?
+    };
     let name = below.split("::").next().filter(|name| !name.is_empty())?;
     Some(module[..module.len() - below.len() + name.len()].to_owned())
 }
@@ -159,7 +182,10 @@ fn graph_below(parent: &str, files: &Graph) -> Graph {
     let mut graph = Graph::new();
     for (file, uses) in files {
         let Some(from) = child(parent, file) else { continue };
-        let others = uses.iter().filter_map(|used| child(parent, used)).filter(|to| *to != from);
+        let others = uses
+            .iter()
+            .filter_map(|used| child(parent, used))
+            .filter(|to| *to != from);
         graph.entry(from.clone()).or_default().extend(others);
     }
     graph
@@ -167,7 +193,9 @@ fn graph_below(parent: &str, files: &Graph) -> Graph {
 
 /// Folders that hold others or files, the whole crate first.
 fn folders(files: &Graph) -> BTreeSet<String> {
-    let inner = files.keys().flat_map(|file| file.match_indices("::").map(|(end, _)| file[..end].to_owned()));
+    let inner = files
+        .keys()
+        .flat_map(|file| file.match_indices("::").map(|(end, _)| file[..end].to_owned()));
     inner.chain([String::new()]).collect()
 }
 
@@ -197,8 +225,10 @@ fn reachable<'a>(graph: &'a Graph, from: &'a str) -> BTreeSet<&'a str> {
 
 /// Names that can reach each other, more than one together.
 fn circles(graph: &Graph) -> BTreeSet<BTreeSet<String>> {
-    let reached: BTreeMap<&str, BTreeSet<&str>> =
-        graph.keys().map(|name| (name.as_str(), reachable(graph, name))).collect();
+    let reached: BTreeMap<&str, BTreeSet<&str>> = graph
+        .keys()
+        .map(|name| (name.as_str(), reachable(graph, name)))
+        .collect();
     let mut circles = BTreeSet::new();
     for (name, far) in &reached {
         let circle: BTreeSet<String> = far
@@ -295,7 +325,10 @@ fn words_of_the_data() -> BTreeSet<String> {
             _ => None,
         }));
     }
-    for study in study::catalog::names().iter().map(|name| study::catalog::load(name).unwrap()) {
+    for study in study::catalog::names()
+        .iter()
+        .map(|name| study::catalog::load(name).unwrap())
+    {
         let claimed = study.claims.into_iter().map(|claim| claim.quantity);
         words.extend(study.figures.into_iter().map(|figure| figure.quantity).chain(claimed));
     }
@@ -304,7 +337,11 @@ fn words_of_the_data() -> BTreeSet<String> {
         .into_iter()
         .chain(COMMON.split_whitespace())
         .chain(Base::ALL.iter().map(|base| base.name()));
-    for word in known.chain(PROTOCOLS.iter().flat_map(|kind| kind.schemes.iter().copied().chain([kind.name]))) {
+    for word in known.chain(
+        PROTOCOLS
+            .iter()
+            .flat_map(|kind| kind.schemes.iter().copied().chain([kind.name])),
+    ) {
         words.remove(word);
     }
     words
@@ -333,8 +370,13 @@ fn no_word_of_the_data_is_in_rust() {
 fn a_circle_is_seen() {
     let uses = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     let graph = Graph::from(
-        [("a", uses(&["b"])), ("b", uses(&["c", "d"])), ("c", uses(&["a"])), ("d", uses(&[]))]
-            .map(|(name, uses)| (name.to_owned(), uses)),
+        [
+            ("a", uses(&["b"])),
+            ("b", uses(&["c", "d"])),
+            ("c", uses(&["a"])),
+            ("d", uses(&[])),
+        ]
+        .map(|(name, uses)| (name.to_owned(), uses)),
     );
     assert_eq!(circles(&graph), BTreeSet::from([uses(&["a", "b", "c"])]));
     let deep = [
@@ -345,7 +387,11 @@ fn a_circle_is_seen() {
         ("s::d", uses(&["s::c", "s"])),
     ];
     let files = Graph::from(deep.map(|(name, uses)| (name.to_owned(), uses)));
-    assert_eq!(circles_of_folders(&files), [uses(&["s::a", "s::b"])], "of c and d, neither is a folder");
+    assert_eq!(
+        circles_of_folders(&files),
+        [uses(&["s::a", "s::b"])],
+        "of c and d, neither is a folder"
+    );
     let module = ["run".to_owned(), "round".to_owned()];
     let text = "use super::job::{Job, nanoseconds}; fn f() { crate::text::line(1) } #[cfg(test)] mod tests { use crate::cli; }";
     let found: Vec<String> = Paths::of(&module, text).iter().map(|path| path.join("::")).collect();

@@ -63,7 +63,9 @@ struct Worker {
 impl Worker {
     fn start(guard: &Guard) -> Self {
         let python = ["/usr/bin/env", "python3", "-c", WORKER];
-        let mut child = guard.spawn(Spawn::new(python).stdin(Input::Pipe).stdout(Output::Pipe)).unwrap();
+        let mut child = guard
+            .spawn(Spawn::new(python).stdin(Input::Pipe).stdout(Output::Pipe))
+            .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut worker = Self { child, lines };
         worker.work("self", 1);
@@ -80,11 +82,19 @@ impl Worker {
 
 fn launch() -> (Guard, Sandbox) {
     let sandbox = Sandbox::create().unwrap();
-    (Guard::launch_from(Path::new(env!("CARGO_BIN_EXE_lasthop")), &sandbox).unwrap(), sandbox)
+    (
+        Guard::launch_from(Path::new(env!("CARGO_BIN_EXE_lasthop")), &sandbox).unwrap(),
+        sandbox,
+    )
 }
 
 fn role(stack: usize, name: &str, worker: &Worker) -> Role {
-    Role { stack, name: name.into(), pid: worker.child.pid, container: InContainer::No }
+    Role {
+        stack,
+        name: name.into(),
+        pid: worker.child.pid,
+        container: InContainer::No,
+    }
 }
 
 fn observed(observer: &mut Observer, stack: usize, work: impl FnOnce()) -> Observations {
@@ -98,14 +108,21 @@ fn observed(observer: &mut Observer, stack: usize, work: impl FnOnce()) -> Obser
 /// in ticks.
 fn assert_ms(usage: RoleUsage, wanted: u64, below: u64, above: u64) {
     let ms = usage.cpu_ns / 1_000_000;
-    assert!((wanted - below..=wanted + above).contains(&ms), "{ms} ms instead of {wanted}");
+    assert!(
+        (wanted - below..=wanted + above).contains(&ms),
+        "{ms} ms instead of {wanted}"
+    );
 }
 
 #[test]
 fn each_kind_of_work_is_counted_once_and_for_its_role() {
     let (guard, _sandbox) = launch();
     let (mut busy, other, third) = (Worker::start(&guard), Worker::start(&guard), Worker::start(&guard));
-    let mut observer = Observer::new(vec![role(0, "busy", &busy), role(0, "idle", &other), role(1, "busy", &third)]);
+    let mut observer = Observer::new(vec![
+        role(0, "busy", &busy),
+        role(0, "idle", &other),
+        role(1, "busy", &third),
+    ]);
 
     let seen = observed(&mut observer, 0, || busy.work("self", 100));
     assert_ms(seen.roles["busy"], 100, 0, 15);
@@ -142,7 +159,11 @@ fn work_of_lasthop_itself_is_not_foreign() {
     assert!(seen.roles.is_empty());
     // Other tests and builders run on this machine: only what is certain is asserted.
     let all = seen.machine.busy_ns;
-    assert!(seen.machine.foreign_ns <= all.saturating_sub(290_000_000), "{seen:?} in {:?}", begin.elapsed());
+    assert!(
+        seen.machine.foreign_ns <= all.saturating_sub(290_000_000),
+        "{seen:?} in {:?}",
+        begin.elapsed()
+    );
 }
 
 /// Burns in its second thread; the first sleeps.
@@ -165,10 +186,18 @@ fn run_delay_of_first_thread(child: &GuardedChild) -> u64 {
 fn processes_that_share_a_cpu_have_a_run_delay() {
     let (guard, _sandbox) = launch();
     let cpu = cpus::allowed()[0] as usize;
-    let loops = guard.spawn(Spawn::new(["/bin/sh", "-c", "while :; do :; done"]).cpus([cpu])).unwrap();
-    let spins = guard.spawn(Spawn::new(["/usr/bin/env", "python3", "-c", SPINNER]).cpus([cpu])).unwrap();
+    let loops = guard
+        .spawn(Spawn::new(["/bin/sh", "-c", "while :; do :; done"]).cpus([cpu]))
+        .unwrap();
+    let spins = guard
+        .spawn(Spawn::new(["/usr/bin/env", "python3", "-c", SPINNER]).cpus([cpu]))
+        .unwrap();
     let sleeper = Worker::start(&guard);
-    let of = |name: &str, child: &GuardedChild| Role { name: name.into(), pid: child.pid, ..Role::default() };
+    let of = |name: &str, child: &GuardedChild| Role {
+        name: name.into(),
+        pid: child.pid,
+        ..Role::default()
+    };
     let roles = vec![of("loops", &loops), of("spins", &spins), of("sleeper", &sleeper.child)];
     let mut observer = Observer::new(roles);
 
@@ -185,15 +214,19 @@ fn processes_that_share_a_cpu_have_a_run_delay() {
         let run_delay = |name: &str| seen[name].run_delay_ns.expect("this kernel counts it");
         waited |= run_delay("loops") > 0 && run_delay("spins") > 0 && first == 0;
         slept |= run_delay("sleeper") == 0;
-        assert!(begin.elapsed().as_secs() < 120, "{seen:?}, of which the first thread of spins {first}");
+        assert!(
+            begin.elapsed().as_secs() < 120,
+            "{seen:?}, of which the first thread of spins {first}"
+        );
     }
 }
 
 #[test]
 fn a_snapshot_has_every_one_of_twenty_processes() {
     let (guard, _sandbox) = launch();
-    let children: Vec<GuardedChild> =
-        (0..20).map(|_| guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap()).collect();
+    let children: Vec<GuardedChild> = (0..20)
+        .map(|_| guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap())
+        .collect();
     let role = |child: &GuardedChild| Role {
         stack: 0,
         name: child.pid.to_string(),
@@ -203,7 +236,15 @@ fn a_snapshot_has_every_one_of_twenty_processes() {
     let roles = children.iter().map(role).collect();
     let mut observer = Observer::new(roles);
     let (before, after) = (observer.snapshot(), observer.snapshot());
-    assert_eq!(observer.between(&before, &after, 0).roles.values().map(|usage| usage.processes).sum::<u32>(), 20);
+    assert_eq!(
+        observer
+            .between(&before, &after, 0)
+            .roles
+            .values()
+            .map(|usage| usage.processes)
+            .sum::<u32>(),
+        20
+    );
     // Said, not judged: the machine may be slow.
     let begin = Instant::now();
     observer.snapshot();

@@ -23,7 +23,16 @@ const LINES: usize = 6_000;
 /// A short run whose trials have as many different latencies as others have.
 fn short_run(lasthop: &Lasthop) {
     lasthop
-        .run(["run", "sockets", "--trial=20ms", "--rounds=2", "--blocks=2", "--no-headroom", "--budget=300s", "-q"])
+        .run([
+            "run",
+            "sockets",
+            "--trial=20ms",
+            "--rounds=2",
+            "--blocks=2",
+            "--no-headroom",
+            "--budget=300s",
+            "-q",
+        ])
         .ok();
 }
 
@@ -60,14 +69,20 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
 /// one has whatever its other tests hold.
 fn most_memory(command: &Command) -> i64 {
     let mut measured = Command::new("python3");
-    measured.args(["-c", MEASURE]).arg(command.get_program()).args(command.get_args());
+    measured
+        .args(["-c", MEASURE])
+        .arg(command.get_program())
+        .args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => measured.env(name, value),
             None => measured.env_remove(name),
         };
     }
-    let output = measured.current_dir(command.get_current_dir().unwrap()).output().unwrap();
+    let output = measured
+        .current_dir(command.get_current_dir().unwrap())
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
@@ -89,12 +104,24 @@ const MOST_OF_A_FLEET: i64 = 200 << 10;
 const MACHINES: usize = 200;
 
 #[test]
-#[expect(clippy::print_stdout, reason = "time is told, and not asserted: this executable is not optimised")]
+#[expect(
+    clippy::print_stdout,
+    reason = "time is told, and not asserted: this executable is not optimised"
+)]
 fn a_fleet_is_reported_in_little_memory() {
     let lasthop = Lasthop::new();
     // As many trials as a run of half a minute has.
     lasthop
-        .run(["run", "sockets", "--trial=20ms", "--rounds=4", "--blocks=2", "--no-headroom", "--budget=300s", "-q"])
+        .run([
+            "run",
+            "sockets",
+            "--trial=20ms",
+            "--rounds=4",
+            "--blocks=2",
+            "--no-headroom",
+            "--budget=300s",
+            "-q",
+        ])
         .ok();
     let run = lasthop.runs().pop().unwrap();
     let folder = lasthop.home().join("machines");
@@ -113,10 +140,17 @@ fn a_fleet_is_reported_in_little_memory() {
     let runs = (0..MACHINES).map(|number| folder.join(format!("machine-{number}")).into_os_string());
     let arguments: Vec<OsString> = ["fleet", "report"].map(Into::into).into_iter().chain(runs).collect();
     let page = lasthop.home().join("fleet.html");
-    let to_page = ["--format", "html", "--output"].map(Into::into).into_iter().chain([page.clone().into_os_string()]);
+    let to_page = ["--format", "html", "--output"]
+        .map(Into::into)
+        .into_iter()
+        .chain([page.clone().into_os_string()]);
     let begun = Instant::now();
     let most = most_memory(lasthop.command(&arguments).args(to_page.collect::<Vec<OsString>>()));
-    println!("{MACHINES} machines: {:.1} s, {} MB", begun.elapsed().as_secs_f64(), most >> 10);
+    println!(
+        "{MACHINES} machines: {:.1} s, {} MB",
+        begun.elapsed().as_secs_f64(),
+        most >> 10
+    );
     assert!(most <= MOST_OF_A_FLEET, "{most} kB");
     let told = fs::read_to_string(page).unwrap();
     assert!(
@@ -134,10 +168,28 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn a_record_is_its_owners_alone() {
     let lasthop = Lasthop::new();
-    lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--blocks=2", "-q"]).ok();
+    lasthop
+        .run([
+            "run",
+            "sockets",
+            "--only",
+            "pattern=echo",
+            "--trial=20ms",
+            "--rounds=1",
+            "--blocks=2",
+            "-q",
+        ])
+        .ok();
     let run = lasthop.runs().pop().unwrap();
     assert_eq!(mode(&run), 0o700);
-    for name in ["run.json", "environment.json", "trials.jsonl", "end.json", "lock", "seal"] {
+    for name in [
+        "run.json",
+        "environment.json",
+        "trials.jsonl",
+        "end.json",
+        "lock",
+        "seal",
+    ] {
         assert_eq!(mode(&run.join(name)), 0o600, "{name}");
     }
     assert_eq!(mode(&lasthop.home().join("key")), 0o600);
@@ -146,13 +198,24 @@ fn a_record_is_its_owners_alone() {
 #[test]
 fn a_run_that_goes_on_is_not_called_cut_off() {
     let lasthop = Lasthop::new();
-    let mut child = lasthop.start(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--budget=600s", "-q"]);
+    let mut child = lasthop.start([
+        "run",
+        "sockets",
+        "--only",
+        "pattern=echo",
+        "--trial=20ms",
+        "--budget=600s",
+        "-q",
+    ]);
     lasthop.wait_for_lines(5);
     let report = lasthop.run(["report", "last"]).ok().stdout;
     let json = lasthop.run(["report", "last", "--format=json"]).ok().json();
     signal(&child, libc::SIGINT);
     child.wait().unwrap();
-    assert!(report.contains("is still running") && !report.contains("cut off"), "{report}");
+    assert!(
+        report.contains("is still running") && !report.contains("cut off"),
+        "{report}"
+    );
     assert_eq!(json["running"], true);
     let report = lasthop.run(["report", "last"]).ok().stdout;
     assert!(report.contains("interrupted"), "{report}");
@@ -161,7 +224,18 @@ fn a_run_that_goes_on_is_not_called_cut_off() {
 #[test]
 fn a_list_of_runs_reads_no_trials() {
     let lasthop = Lasthop::new();
-    lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--blocks=2", "-q"]).ok();
+    lasthop
+        .run([
+            "run",
+            "sockets",
+            "--only",
+            "pattern=echo",
+            "--trial=20ms",
+            "--rounds=1",
+            "--blocks=2",
+            "-q",
+        ])
+        .ok();
     let listed = lasthop.run(["runs"]).ok().stdout;
     assert!(listed.contains("  complete\n    unix "), "{listed}");
     fs::write(lasthop.runs().pop().unwrap().join("trials.jsonl"), "no trial\n").unwrap();
@@ -172,24 +246,55 @@ fn a_list_of_runs_reads_no_trials() {
 #[test]
 fn a_line_without_end_is_named() {
     let lasthop = Lasthop::new();
-    lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--blocks=2", "-q"]).ok();
+    lasthop
+        .run([
+            "run",
+            "sockets",
+            "--only",
+            "pattern=echo",
+            "--trial=20ms",
+            "--rounds=1",
+            "--blocks=2",
+            "-q",
+        ])
+        .ok();
     let path = lasthop.runs().pop().unwrap().join("trials.jsonl");
     let lines = fs::read_to_string(&path).unwrap().lines().count();
-    File::options().append(true).open(&path).unwrap().set_len(10 << 30).unwrap();
-    lasthop.run(["report", "last"]).fails(1, &format!("line {} is longer than", lines + 1));
+    File::options()
+        .append(true)
+        .open(&path)
+        .unwrap()
+        .set_len(10 << 30)
+        .unwrap();
+    lasthop
+        .run(["report", "last"])
+        .fails(1, &format!("line {} is longer than", lines + 1));
 }
 
 #[test]
 fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
     let lasthop = Lasthop::new();
-    lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--blocks=2", "-q"]).ok();
+    lasthop
+        .run([
+            "run",
+            "sockets",
+            "--only",
+            "pattern=echo",
+            "--trial=20ms",
+            "--rounds=1",
+            "--blocks=2",
+            "-q",
+        ])
+        .ok();
     let run = lasthop.runs().pop().unwrap();
     for name in ["trials.jsonl", "end.json", "environment.json"] {
         let (path, aside) = (run.join(name), run.join("aside"));
         fs::rename(&path, &aside).unwrap();
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         let said = format!("{}: it is not a regular file", path.display());
-        lasthop.run(["report", run.file_name().unwrap().to_str().unwrap()]).fails(1, &said);
+        lasthop
+            .run(["report", run.file_name().unwrap().to_str().unwrap()])
+            .fails(1, &said);
         let listed = lasthop.run(["runs"]).ok().stdout;
         assert_eq!(listed.contains("not a regular file"), name == "end.json", "{listed}");
         fs::remove_file(&path).unwrap();
@@ -201,7 +306,18 @@ fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
 #[test]
 fn a_record_of_more_cases_than_a_run_has_is_refused() {
     let lasthop = Lasthop::new();
-    lasthop.run(["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--blocks=2", "-q"]).ok();
+    lasthop
+        .run([
+            "run",
+            "sockets",
+            "--only",
+            "pattern=echo",
+            "--trial=20ms",
+            "--rounds=1",
+            "--blocks=2",
+            "-q",
+        ])
+        .ok();
     let path = lasthop.runs().pop().unwrap().join("run.json");
     let header: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     let grow = |cases: usize| {

@@ -41,7 +41,11 @@ fn lives(pid: i32) -> bool {
 }
 
 fn read_pids(reader: impl Read, count: usize) -> Vec<i32> {
-    BufReader::new(reader).lines().take(count).map(|line| line.unwrap().trim().parse().unwrap()).collect()
+    BufReader::new(reader)
+        .lines()
+        .take(count)
+        .map(|line| line.unwrap().trim().parse().unwrap())
+        .collect()
 }
 
 #[test]
@@ -66,9 +70,14 @@ fn a_child_reads_writes_and_its_end_is_reported() {
 #[test]
 fn a_child_has_its_own_group_its_cpus_and_the_guard_as_parent() {
     let (guard, _sandbox) = launch();
-    let mut child = guard.spawn(Spawn::new(["/bin/cat"]).stdin(Input::Pipe).cpus([0])).unwrap();
+    let mut child = guard
+        .spawn(Spawn::new(["/bin/cat"]).stdin(Input::Pipe).cpus([0]))
+        .unwrap();
     let stat = Stat::of(child.pid).unwrap();
-    assert_eq!((stat.parent, stat.group, stat.session), (guard.pid(), child.pid, guard.pid()));
+    assert_eq!(
+        (stat.parent, stat.group, stat.session),
+        (guard.pid(), child.pid, guard.pid())
+    );
     let status = fs::read_to_string(format!("/proc/{}/status", child.pid)).unwrap();
     assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
     drop(child.stdin.take());
@@ -78,10 +87,19 @@ fn a_child_has_its_own_group_its_cpus_and_the_guard_as_parent() {
 #[test]
 fn a_program_that_is_missing_is_refused_with_its_name() {
     let (guard, _sandbox) = launch();
-    let error = guard.spawn(Spawn::new(["/nowhere/server", "-x"])).unwrap_err().to_string();
-    assert_eq!(error, "cannot start `/nowhere/server`: No such file or directory (os error 2)");
+    let error = guard
+        .spawn(Spawn::new(["/nowhere/server", "-x"]))
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "cannot start `/nowhere/server`: No such file or directory (os error 2)"
+    );
     assert!(guard.spawn(Spawn::new(["/bin/true"]).directory("/nowhere")).is_err());
-    assert_eq!(guard.spawn(Spawn::new(["/bin/true"])).unwrap().wait(LONG).unwrap(), Some(Exit::Code(0)));
+    assert_eq!(
+        guard.spawn(Spawn::new(["/bin/true"])).unwrap().wait(LONG).unwrap(),
+        Some(Exit::Code(0))
+    );
 }
 
 #[test]
@@ -121,7 +139,9 @@ fn stop_kills_what_does_not_obey_with_all_its_descendants() {
 #[test]
 fn the_group_of_a_process_that_ends_by_itself_ends_too() {
     let (guard, _sandbox) = launch();
-    let mut child = guard.spawn(shell("sleep 1000 & echo $!; exit 0").stdout(Output::Pipe)).unwrap();
+    let mut child = guard
+        .spawn(shell("sleep 1000 & echo $!; exit 0").stdout(Output::Pipe))
+        .unwrap();
     let pids = read_pids(child.stdout.take().unwrap(), 1);
     assert_eq!(child.wait(LONG).unwrap(), Some(Exit::Code(0)));
     eventually("the rest of the group is gone", || !lives(pids[0]));
@@ -134,16 +154,34 @@ fn shared_memory_of_its_own_ends_with_a_killed_child() {
     let script =
         format!("ipcmk -M 64 >/dev/null; touch /dev/shm/{name}; ipcs -m | grep -c 0x; ls -A /dev/shm; exec sleep 1000");
     let mut child = guard.spawn(shell(&script).stdout(Output::Pipe).own_memory()).unwrap();
-    let seen: Vec<_> = BufReader::new(child.stdout.take().unwrap()).lines().take(2).map(Result::unwrap).collect();
+    let seen: Vec<_> = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .take(2)
+        .map(Result::unwrap)
+        .collect();
     assert_eq!(seen, ["1", &name], "only its own");
     let owner = child.pid.to_string();
-    let there = || fs::read_to_string("/proc/sysvipc/shm").unwrap().lines().any(|line| line.contains(&owner));
+    let there = || {
+        fs::read_to_string("/proc/sysvipc/shm")
+            .unwrap()
+            .lines()
+            .any(|line| line.contains(&owner))
+    };
     assert!(!Path::new("/dev/shm").join(&name).exists() && !there());
     child.stop(libc::SIGKILL, LONG).unwrap();
-    let common =
-        guard.spawn(shell("ls /dev/shm/lasthop-test-*; ipcs -m | grep -c $PPID").stdout(Output::Pipe).own_memory());
+    let common = guard.spawn(
+        shell("ls /dev/shm/lasthop-test-*; ipcs -m | grep -c $PPID")
+            .stdout(Output::Pipe)
+            .own_memory(),
+    );
     let mut said = String::new();
-    common.unwrap().stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    common
+        .unwrap()
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
     assert_eq!(said, "0\n", "another has its own");
 }
 
@@ -154,7 +192,9 @@ fn a_dropped_child_is_killed_and_a_dropped_guard_ends_all_and_removes_the_sandbo
     let pid = dropped.pid;
     drop(dropped);
     eventually("the dropped child is gone", || !lives(pid));
-    let mut daemon = guard.spawn(shell("setsid sh -c 'sleep 1000 & echo $!' ").stdout(Output::Pipe)).unwrap();
+    let mut daemon = guard
+        .spawn(shell("setsid sh -c 'sleep 1000 & echo $!' ").stdout(Output::Pipe))
+        .unwrap();
     let pids = read_pids(daemon.stdout.take().unwrap(), 1);
     let path = sandbox.path().to_owned();
     let warden = guard.pid();
@@ -166,7 +206,9 @@ fn a_dropped_child_is_killed_and_a_dropped_guard_ends_all_and_removes_the_sandbo
 #[test]
 fn a_signal_to_the_guard_ends_all_and_lasthop_is_told() {
     let (guard, sandbox) = launch();
-    let child = guard.spawn(Spawn::new(["/bin/sleep", "1000"]).stop_signal(libc::SIGTERM)).unwrap();
+    let child = guard
+        .spawn(Spawn::new(["/bin/sleep", "1000"]).stop_signal(libc::SIGTERM))
+        .unwrap();
     kill(guard.pid(), libc::SIGTERM);
     let error = child.wait(LONG);
     assert!(error.is_err() || error.unwrap().is_some());
@@ -185,7 +227,9 @@ fn when_the_guard_is_killed_lasthop_kills_what_is_left() {
     kill(guard.pid(), libc::SIGKILL);
     let error = child.stop(libc::SIGTERM, LONG).unwrap_err().to_string();
     assert!(error.starts_with("lasthop's guard process has died"), "{error}");
-    eventually("all are gone", || !lives(pids[0]) && !lives(pids[1]) && !lives(child.pid));
+    eventually("all are gone", || {
+        !lives(pids[0]) && !lives(pids[1]) && !lives(child.pid)
+    });
 }
 
 fn kill(pid: i32, signal: i32) {
@@ -201,7 +245,9 @@ fn victim() {
     let Ok(script) = std::env::var(VICTIM) else { return };
     let sandbox = Sandbox::create_in(Path::new(&std::env::var("LASTHOP_TEST_PARENT").unwrap())).unwrap();
     let guard = Guard::launch_from(Path::new(LASTHOP), &sandbox).unwrap();
-    let child = guard.spawn(shell(&script).stdout(Output::Inherit).stop_signal(libc::SIGTERM)).unwrap();
+    let child = guard
+        .spawn(shell(&script).stdout(Output::Inherit).stop_signal(libc::SIGTERM))
+        .unwrap();
     writeln!(std::io::stderr(), "guard {}", guard.pid()).unwrap();
     child.wait(Duration::from_secs(1000)).unwrap();
 }
@@ -230,12 +276,20 @@ fn start_victim(script: &str) -> Victim {
         assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the victim ended early");
         guard = line.strip_prefix("guard ").map_or(0, |pid| pid.trim().parse().unwrap());
     }
-    Victim { process, guard, lines, parent }
+    Victim {
+        process,
+        guard,
+        lines,
+        parent,
+    }
 }
 
 impl Victim {
     fn sandboxes(&self) -> Vec<PathBuf> {
-        fs::read_dir(self.parent.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+        fs::read_dir(self.parent.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect()
     }
 
     fn marked(&self) -> Vec<i32> {
@@ -268,7 +322,11 @@ fn sigkill_of_lasthop_and_guard_leaves_what_the_next_sweep_takes_away() {
     let mut victim = start_victim("env -i /bin/sleep 1000 & setsid sleep 1000 & wait");
     eventually("all run", || descendants(victim.guard).len() >= 3);
     let family = descendants(victim.guard);
-    assert_eq!(sweep_in(victim.parent.path()), Sweep::default(), "a living run was swept");
+    assert_eq!(
+        sweep_in(victim.parent.path()),
+        Sweep::default(),
+        "a living run was swept"
+    );
     // The guard is stopped first, so that it cannot do its work between the two blows.
     kill(victim.guard, libc::SIGSTOP);
     victim.process.kill().unwrap();
@@ -287,12 +345,18 @@ fn sigkill_of_lasthop_and_guard_leaves_what_the_next_sweep_takes_away() {
 /// Restless: starts and stops processes until it is killed.
 #[test]
 fn restless_victim() {
-    let Ok(parent) = std::env::var("LASTHOP_TEST_RESTLESS") else { return };
+    let Ok(parent) = std::env::var("LASTHOP_TEST_RESTLESS") else {
+        return;
+    };
     loop {
         let sandbox = Sandbox::create_in(Path::new(&parent)).unwrap();
         let guard = Guard::launch_from(Path::new(LASTHOP), &sandbox).unwrap();
         let children: Vec<_> = (0..3)
-            .map(|_| guard.spawn(shell("setsid sh -c 'sleep 1000 & wait' & sleep 1000 & wait")).unwrap())
+            .map(|_| {
+                guard
+                    .spawn(shell("setsid sh -c 'sleep 1000 & wait' & sleep 1000 & wait"))
+                    .unwrap()
+            })
             .collect();
         children[0].stop(libc::SIGTERM, Duration::from_millis(2)).unwrap();
     }
@@ -310,7 +374,9 @@ fn sigkill_at_any_moment_leaves_nothing() {
         all().into_iter().filter(has_mark).filter(|pid| lives(*pid)).count()
     };
     let visible = || {
-        let names = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = fs::read_dir(parent.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
         names.filter(|name| !name.to_string_lossy().starts_with('.')).count()
     };
     for round in 0..20 {
@@ -348,7 +414,10 @@ fn the_workers_of_nginx_end_with_a_killed_lasthop() {
     fs::write(&configuration, text).unwrap();
     for killed_too in [false, true] {
         let _ = fs::remove_file(directory.path().join("socket"));
-        let mut victim = start_victim(&format!("exec /usr/sbin/nginx -p {root} -c {}", configuration.display()));
+        let mut victim = start_victim(&format!(
+            "exec /usr/sbin/nginx -p {root} -c {}",
+            configuration.display()
+        ));
         eventually("master and both workers run", || descendants(victim.guard).len() >= 3);
         let family = descendants(victim.guard);
         if killed_too {
@@ -359,7 +428,9 @@ fn the_workers_of_nginx_end_with_a_killed_lasthop() {
         if killed_too {
             kill(victim.guard, libc::SIGKILL);
             eventually("the guard is gone", || !lives(victim.guard));
-            eventually("the sandbox is swept", || !sweep_in(victim.parent.path()).swept.is_empty());
+            eventually("the sandbox is swept", || {
+                !sweep_in(victim.parent.path()).swept.is_empty()
+            });
         }
         eventually("the guard is gone", || !lives(victim.guard));
         assert!(family.iter().all(|pid| !lives(*pid)), "{family:?}");

@@ -13,7 +13,11 @@ const CLOCKS: &str = "/sys/kernel/debug/sched/debug";
 
 /// Where the time that is stolen from the virtual machine is read.
 pub fn source() -> &'static str {
-    if stolen_by_clocks().is_some() { "to the nanosecond, by the scheduler's clocks" } else { "in ticks of 10 ms" }
+    if stolen_by_clocks().is_some() {
+        "to the nanosecond, by the scheduler's clocks"
+    } else {
+        "in ticks of 10 ms"
+    }
 }
 
 impl Watch {
@@ -36,7 +40,9 @@ fn stolen_by_clocks() -> Option<f64> {
     let text = fs::read_to_string(CLOCKS).ok()?;
     // Milliseconds: `  .clock   : 36440027.463124`.
     let sum = |name: &str| -> f64 {
-        let values = text.lines().filter_map(|line| line.trim().split_once(':').filter(|(key, _)| key.trim() == name));
+        let values = text
+            .lines()
+            .filter_map(|line| line.trim().split_once(':').filter(|(key, _)| key.trim() == name));
         values.filter_map(|(_, value)| value.trim().parse::<f64>().ok()).sum()
     };
     Some((sum(".clock") - sum(".clock_task")) * 1e3)

@@ -5,7 +5,11 @@
 //! process, start-up included, for every tool alike. Prints Markdown; `--save` keeps the figures as data and renders
 //! docs/performance.md, which explains them.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers, whose output is its purpose")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for developers, whose output is its purpose"
+)]
 
 mod disturbance;
 mod paced;
@@ -83,7 +87,10 @@ fn settings() -> Result<Settings, String> {
     }
     // A table is saved whole.
     if settings.save && settings.only.iter().any(|only| !SPECIAL.contains(&only.as_str())) {
-        return Err(format!("--save keeps whole tables: leave out --only, or choose among {}", SPECIAL.join(", ")));
+        return Err(format!(
+            "--save keeps whole tables: leave out --only, or choose among {}",
+            SPECIAL.join(", ")
+        ));
     }
     Ok(settings)
 }
@@ -100,7 +107,10 @@ fn main() -> ExitCode {
 
 fn run(settings: &Settings) -> Result<(), String> {
     let wanted = |name: &str| settings.is_wanted(name);
-    let chosen: Vec<Scenario> = scenarios().into_iter().filter(|scenario| wanted(&scenario.name)).collect();
+    let chosen: Vec<Scenario> = scenarios()
+        .into_iter()
+        .filter(|scenario| wanted(&scenario.name))
+        .collect();
     let servers = Servers::start(settings, &chosen)?;
     let mut saved = Record::new(settings)?;
     let mut draws = Draws::new(settings.seed);
@@ -118,7 +128,10 @@ fn run(settings: &Settings) -> Result<(), String> {
         saved.add(&uring::beside_the_floor(settings, &servers, &mut draws)?)?;
     }
     if wanted("open") {
-        println!("Time stolen from the virtual machine is read {}.\n", disturbance::source());
+        println!(
+            "Time stolen from the virtual machine is read {}.\n",
+            disturbance::source()
+        );
         let (lags, peers) = paced::open_loop(settings, &servers, &mut draws)?;
         saved.add(&lags)?;
         saved.add(&peers)?;

@@ -36,7 +36,10 @@ enum Way {
 /// does: with ten a server that pauses for ten requests makes the next one late.
 const WAYS: [(&str, Way); 4] = [
     ("10 connections, awake before due", Way::Lasthop(&["-c", "10"])),
-    ("10 connections, asleep (`--spin 1us`)", Way::Lasthop(&["-c", "10", "--spin", "1us"])),
+    (
+        "10 connections, asleep (`--spin 1us`)",
+        Way::Lasthop(&["-c", "10", "--spin", "1us"]),
+    ),
     ("1,000 connections, awake before due", Way::Lasthop(&["-c", "1000"])),
     ("the floor, 10 connections, always awake", Way::Floor("connections=10")),
 ];
@@ -78,12 +81,25 @@ impl Schedule<'_> {
         let of = |value: &Value| value.as_f64().unwrap_or(f64::INFINITY);
         let own = of(&figures["driver_run_delay_seconds"]) * 1e6;
         let lag = &figures["lag_ns"];
-        Ok(Lag { p50: of(&lag["p50"]) / 1e3, p99: of(&lag["p99"]) / 1e3, disturbed: own + elsewhere })
+        Ok(Lag {
+            p50: of(&lag["p50"]) / 1e3,
+            p99: of(&lag["p99"]) / 1e3,
+            disturbed: own + elsewhere,
+        })
     }
 
     fn lasthop(&self, options: &[&str]) -> Result<Value, String> {
         let (rate, duration) = (self.rate.to_string(), format!("{RUN_SECONDS}s"));
-        let common = ["--duration", &duration, "--warm-up", "50ms", "--rate", &rate, "--arrivals", self.arrivals];
+        let common = [
+            "--duration",
+            &duration,
+            "--warm-up",
+            "50ms",
+            "--rate",
+            &rate,
+            "--arrivals",
+            self.arrivals,
+        ];
         Ok(special::load(self.settings, &self.url, &[&common, options].concat())?.0)
     }
 
@@ -130,7 +146,14 @@ pub fn open_loop(
                 _ => format!("tcp:127.0.0.1:{}", servers.port(Server::Http)),
             };
             let watch = Watch::over(servers.pid(Server::Http));
-            let schedule = Schedule { settings, url: url.clone(), address, watch, rate, arrivals };
+            let schedule = Schedule {
+                settings,
+                url: url.clone(),
+                address,
+                watch,
+                rate,
+                arrivals,
+            };
             for ((way, _), measured) in WAYS.iter().zip(schedule.measure(draws)?) {
                 lags.push(row((transport, arrivals, rate, way), &measured));
             }
@@ -142,7 +165,11 @@ pub fn open_loop(
 
 /// Lag at the median and in the tail, of all runs and of those that nothing disturbed.
 fn row((transport, arrivals, rate, way): (&str, &str, f64, &str), lags: &[Lag]) -> page::Lag {
-    let quiet: Vec<f64> = lags.iter().filter(|lag| lag.is_undisturbed()).map(|lag| lag.p99).collect();
+    let quiet: Vec<f64> = lags
+        .iter()
+        .filter(|lag| lag.is_undisturbed())
+        .map(|lag| lag.p99)
+        .collect();
     page::Lag {
         transport: transport.to_owned(),
         arrivals: arrivals.to_owned(),
@@ -226,17 +253,33 @@ fn wrk2(_: &Settings, _: &Servers, url: &str, _: bool, rate: f64) -> Found {
 
 fn oha(_: &Settings, servers: &Servers, url: &str, unix: bool, rate: f64) -> Found {
     let mut command = Command::new(find("oha").unwrap_or_default());
-    command.args(["--no-tui", "--output-format", "json", "-z", "2s", "-c", "10", "--latency-correction"]);
+    command.args([
+        "--no-tui",
+        "--output-format",
+        "json",
+        "-z",
+        "2s",
+        "-c",
+        "10",
+        "--latency-correction",
+    ]);
     command.args(["-q", &rate.to_string()]).env("TOKIO_WORKER_THREADS", "1");
     match unix {
-        true => command.arg("--unix-socket").arg(servers.socket(Server::Http)).arg("http://localhost/"),
+        true => command
+            .arg("--unix-socket")
+            .arg(servers.socket(Server::Http))
+            .arg("http://localhost/"),
         false => command.arg(url),
     };
     let ran = tool::run(&mut command, 1)?;
     ran.ended?;
     let figures: Value = serde_json::from_str(&ran.output).map_err(|error| error.to_string())?;
     let of = |key: &str| figures["latencyPercentiles"][key].as_f64().unwrap_or(f64::INFINITY) * 1e6;
-    Ok((of("p50"), of("p99"), figures["summary"]["requestsPerSec"].as_f64().unwrap_or(0.0)))
+    Ok((
+        of("p50"),
+        of("p99"),
+        figures["summary"]["requestsPerSec"].as_f64().unwrap_or(0.0),
+    ))
 }
 
 fn vegeta(_: &Settings, servers: &Servers, url: &str, unix: bool, rate: f64) -> Found {
@@ -246,9 +289,23 @@ fn vegeta(_: &Settings, servers: &Servers, url: &str, unix: bool, rate: f64) -> 
     std::fs::write(&targets, format!("GET {target}\n")).map_err(|error| error.to_string())?;
     let program = find("vegeta").unwrap_or_default();
     let mut command = Command::new(&program);
-    command.args(["attack", "-duration", "2s", "-workers", "10", "-max-workers", "10", "-connections", "10"]);
-    command.arg(format!("-rate={rate}")).arg(format!("-targets={}", targets.display()));
-    command.arg(format!("-output={}", results.display())).env("GOMAXPROCS", "1");
+    command.args([
+        "attack",
+        "-duration",
+        "2s",
+        "-workers",
+        "10",
+        "-max-workers",
+        "10",
+        "-connections",
+        "10",
+    ]);
+    command
+        .arg(format!("-rate={rate}"))
+        .arg(format!("-targets={}", targets.display()));
+    command
+        .arg(format!("-output={}", results.display()))
+        .env("GOMAXPROCS", "1");
     if unix {
         command.arg(format!("-unix-socket={}", servers.socket(Server::Http).display()));
     }

@@ -32,7 +32,15 @@ pub struct Cost {
 
 impl Row for Cost {
     const NAME: &str = "cost";
-    const HEAD: &[&str] = &["scenario", "lasthop", "against", "theirs", "ratio (95 % interval)", "target", ""];
+    const HEAD: &[&str] = &[
+        "scenario",
+        "lasthop",
+        "against",
+        "theirs",
+        "ratio (95 % interval)",
+        "target",
+        "",
+    ];
 
     fn cells(&self) -> Vec<String> {
         let mark = match (self.ratio >= self.target, self.high >= self.target) {
@@ -70,8 +78,14 @@ pub struct Agreement {
 
 impl Row for Agreement {
     const NAME: &str = "agreement";
-    const HEAD: &[&str] =
-        &["scenario", "against", "throughput, ratio", "median, ratio", "in flight: lasthop", "theirs"];
+    const HEAD: &[&str] = &[
+        "scenario",
+        "against",
+        "throughput, ratio",
+        "median, ratio",
+        "in flight: lasthop",
+        "theirs",
+    ];
 
     fn cells(&self) -> Vec<String> {
         let median = match (self.median, self.median_low, self.median_high) {
@@ -124,9 +138,10 @@ impl Row for Lag {
 
     fn cells(&self) -> Vec<String> {
         let (p99, mark) = match (self.undisturbed_p99, self.undisturbed_p99_most) {
-            (Some(p99), Some(most)) => {
-                (format!("{p99:.1} µs ({most:.1} µs)"), if p99 <= LAG_TARGET { "reached" } else { "**missed**" })
-            }
+            (Some(p99), Some(most)) => (
+                format!("{p99:.1} µs ({most:.1} µs)"),
+                if p99 <= LAG_TARGET { "reached" } else { "**missed**" },
+            ),
             _ => ("–".to_owned(), "unknown"),
         };
         vec![
@@ -186,9 +201,18 @@ impl Row for RoundTrip {
     const HEAD: &[&str] = &["median of 64 B, tcp", "lasthop", "sockperf", "ratio"];
 
     fn cells(&self) -> Vec<String> {
-        let Self { place, lasthop, sockperf } = self;
+        let Self {
+            place,
+            lasthop,
+            sockperf,
+        } = self;
         let ratio = format!("{:.2}", lasthop / sockperf);
-        vec![place.clone(), format!("{lasthop:.1} µs"), format!("{sockperf:.1} µs"), ratio]
+        vec![
+            place.clone(),
+            format!("{lasthop:.1} µs"),
+            format!("{sockperf:.1} µs"),
+            ratio,
+        ]
     }
 }
 
@@ -207,7 +231,13 @@ const HELD_TARGET: f64 = 4096.0;
 
 impl Row for Held {
     const NAME: &str = "held";
-    const HEAD: &[&str] = &["connections to nginx", "errors", "resident memory for each", "target", ""];
+    const HEAD: &[&str] = &[
+        "connections to nginx",
+        "errors",
+        "resident memory for each",
+        "target",
+        "",
+    ];
 
     fn cells(&self) -> Vec<String> {
         let reached = self.errors == 0 && self.bytes <= HELD_TARGET;
@@ -237,7 +267,13 @@ pub struct Ring {
 
 impl Row for Ring {
     const NAME: &str = "uring";
-    const HEAD: &[&str] = &["scenario", "floor", "over io_uring", "ratio (95 % interval)", "throughput, ratio"];
+    const HEAD: &[&str] = &[
+        "scenario",
+        "floor",
+        "over io_uring",
+        "ratio (95 % interval)",
+        "throughput, ratio",
+    ];
 
     fn cells(&self) -> Vec<String> {
         vec![
@@ -276,12 +312,19 @@ pub fn page(old: &str, record: &Path) -> Result<String, String> {
 /// What stands between `<!-- NAME -->` and the next `<!-- end -->` is made anew.
 fn with<R: Row>(page: &str, record: &Path) -> Result<String, String> {
     let (begin, end) = (format!("<!-- {} -->\n", R::NAME), "<!-- end -->\n");
-    let (before, rest) = page.split_once(&begin).ok_or_else(|| format!("the page has no line {}", begin.trim_end()))?;
-    let (_, after) = rest.split_once(end).ok_or_else(|| format!("{} has no end", begin.trim_end()))?;
+    let (before, rest) = page
+        .split_once(&begin)
+        .ok_or_else(|| format!("the page has no line {}", begin.trim_end()))?;
+    let (_, after) = rest
+        .split_once(end)
+        .ok_or_else(|| format!("{} has no end", begin.trim_end()))?;
     let folder = newest(record, R::NAME)?;
     let date = folder.file_name().unwrap_or_default().to_string_lossy();
     let rows = read::<R>(&folder.join(R::NAME).with_extension("csv"))?;
-    Ok(format!("{before}{begin}Measured on {date}.\n\n{}{end}{after}", table(&rows)))
+    Ok(format!(
+        "{before}{begin}Measured on {date}.\n\n{}{end}{after}",
+        table(&rows)
+    ))
 }
 
 /// The newest folder that has this table.
@@ -289,7 +332,10 @@ fn newest(record: &Path, name: &str) -> Result<PathBuf, String> {
     let entries = fs::read_dir(record).map_err(|error| format!("{}: {error}", record.display()))?;
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     folders.retain(|folder| folder.join(name).with_extension("csv").is_file());
-    folders.into_iter().max().ok_or_else(|| format!("{} has no {name}.csv", record.display()))
+    folders
+        .into_iter()
+        .max()
+        .ok_or_else(|| format!("{} has no {name}.csv", record.display()))
 }
 
 fn read<R: Row>(file: &Path) -> Result<Vec<R>, String> {

@@ -74,14 +74,23 @@ fn machine() -> String {
     ];
     let versions = programs.into_iter().filter_map(|(program, option)| {
         let text = printed(program, &[option]);
-        text.lines().find(|line| !line.trim().is_empty()).map(|line| format!("{}\n", line.trim()))
+        text.lines()
+            .find(|line| !line.trim().is_empty())
+            .map(|line| format!("{}\n", line.trim()))
     });
     let commit = printed("git", &["rev-parse", "--short", "HEAD"]);
-    format!("{}\nlasthop {}\n{}", table::environment(), commit.trim(), versions.collect::<String>())
+    format!(
+        "{}\nlasthop {}\n{}",
+        table::environment(),
+        commit.trim(),
+        versions.collect::<String>()
+    )
 }
 
 /// What a program says on either output; nothing if there is no such program.
 fn printed(program: &str, arguments: &[&str]) -> String {
-    let Ok(output) = Command::new(program).args(arguments).output() else { return String::new() };
+    let Ok(output) = Command::new(program).args(arguments).output() else {
+        return String::new();
+    };
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }

@@ -24,29 +24,44 @@ impl Drop for Own {
 }
 
 pub fn beside_sockperf(settings: &Settings, servers: &Servers) -> Result<Vec<RoundTrip>, String> {
-    let Some(program) = find("sockperf") else { return Ok(Vec::new()) };
+    let Some(program) = find("sockperf") else {
+        return Ok(Vec::new());
+    };
     let mut rows = Vec::new();
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = free.map_err(|error| error.to_string())?.port().to_string();
     let address = ["-i", "127.0.0.1", "-p", port.as_str(), "--tcp"];
     let mut server = Command::new(&program);
-    server.arg("server").args(address).stdout(Stdio::null()).stderr(Stdio::null());
+    server
+        .arg("server")
+        .args(address)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let _server = Own(crate::server::launch(&mut server).map_err(|error| format!("sockperf: {error}"))?);
-    crate::server::wait_for(&mut [], || std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok())
-        .map_err(|error| format!("sockperf: {error}"))?;
+    crate::server::wait_for(&mut [], || {
+        std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()
+    })
+    .map_err(|error| format!("sockperf: {error}"))?;
     let url = special::echo_url(servers);
     for (cpu, place) in [(1, "two cores"), (0, "same core")] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..settings.rounds {
             ours.push(special::median_us(settings, &url, cpu)?);
             let mut client = Command::new(&program);
-            client.arg("ping-pong").args(address).args(["-m", "64", "-t", "1", "--full-rtt"]);
+            client
+                .arg("ping-pong")
+                .args(address)
+                .args(["-m", "64", "-t", "1", "--full-rtt"]);
             let ran = tool::run(&mut client, cpu)?;
             let median = number_after(&ran.output, "percentile 50.000 =");
             theirs.push(median.ok_or_else(|| format!("sockperf: cannot read\n{}", ran.output))?);
         }
         let [lasthop, sockperf] = [ours, theirs].map(|values| table::median(&values).unwrap_or(f64::NAN));
-        rows.push(RoundTrip { place: place.to_owned(), lasthop, sockperf });
+        rows.push(RoundTrip {
+            place: place.to_owned(),
+            lasthop,
+            sockperf,
+        });
     }
     Ok(rows)
 }

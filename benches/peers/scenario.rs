@@ -38,10 +38,19 @@ pub fn scenarios() -> Vec<Scenario> {
         for unix in [true, false] {
             let place = if same_core { "same core" } else { "two cores" };
             let name = format!("echo 64 B, {}, 1 connection, {place}", transport(unix));
-            all.push(Scenario { same_core, ..scenario(name, Server::Echo, unix, 1, 1, &[(Tool::Floor, 1.0 / 1.03)]) });
+            all.push(Scenario {
+                same_core,
+                ..scenario(name, Server::Echo, unix, 1, 1, &[(Tool::Floor, 1.0 / 1.03)])
+            });
         }
-        let name = format!("echo 64 B, pipe, 1 connection, {}", if same_core { "same core" } else { "two cores" });
-        all.push(Scenario { same_core, ..scenario(name, Server::Pipe, true, 1, 1, &[(Tool::Floor, 1.0 / 1.03)]) });
+        let name = format!(
+            "echo 64 B, pipe, 1 connection, {}",
+            if same_core { "same core" } else { "two cores" }
+        );
+        all.push(Scenario {
+            same_core,
+            ..scenario(name, Server::Pipe, true, 1, 1, &[(Tool::Floor, 1.0 / 1.03)])
+        });
     }
     for unix in [true, false] {
         for connections in [1, 10, 100] {
@@ -53,7 +62,10 @@ pub fn scenarios() -> Vec<Scenario> {
             };
             if connections == 1 {
                 let name = format!("{name}, same core");
-                all.push(Scenario { same_core: true, ..scenario(name, Server::Http, unix, 1, 1, targets) });
+                all.push(Scenario {
+                    same_core: true,
+                    ..scenario(name, Server::Http, unix, 1, 1, targets)
+                });
             }
             all.push(scenario(name, Server::Http, unix, connections, 1, targets));
         }
@@ -76,13 +88,24 @@ pub fn scenarios() -> Vec<Scenario> {
     all.push(scenario(name, Server::Statsd, true, 1, 1, &[(Tool::Floor, 0.9)]));
     for unix in [true, false] {
         for (connections, pipeline) in [(1, 1), (50, 1), (1, 16), (50, 16)] {
-            let depth = if pipeline > 1 { format!(", pipeline {pipeline}") } else { String::new() };
+            let depth = if pipeline > 1 {
+                format!(", pipeline {pipeline}")
+            } else {
+                String::new()
+            };
             let name = format!("Redis GET, {}, {}{depth}", transport(unix), count(connections));
-            let least = if unix && connections == 50 && pipeline == 1 { 2.0 } else { 1.3 };
+            let least = if unix && connections == 50 && pipeline == 1 {
+                2.0
+            } else {
+                1.3
+            };
             let targets = [(Tool::Floor, 0.95), (Tool::RedisBenchmark, least)];
             if (connections, pipeline) == (1, 1) {
                 let name = format!("{name}, same core");
-                all.push(Scenario { same_core: true, ..scenario(name, Server::Redis, unix, 1, 1, &targets) });
+                all.push(Scenario {
+                    same_core: true,
+                    ..scenario(name, Server::Redis, unix, 1, 1, &targets)
+                });
             }
             all.push(scenario(name, Server::Redis, unix, connections, pipeline, &targets));
         }
@@ -92,13 +115,27 @@ pub fn scenarios() -> Vec<Scenario> {
             let name = format!("memcached get, {}, {}", transport(unix), count(connections));
             // memcaslap knows no path.
             let targets = [(Tool::Floor, 0.95), (Tool::Memcaslap, 1.0)];
-            all.push(scenario(name, Server::Memcached, unix, connections, 1, &targets[..2 - usize::from(unix)]));
+            all.push(scenario(
+                name,
+                Server::Memcached,
+                unix,
+                connections,
+                1,
+                &targets[..2 - usize::from(unix)],
+            ));
         }
     }
     for unix in [true, false] {
         for connections in [1, 10] {
             let name = format!("gRPC 64 B, {}, {}", transport(unix), count(connections));
-            all.push(scenario(name, Server::Grpc, unix, connections, 1, &[(Tool::H2load, 1.0), (Tool::Ghz, 1.0)]));
+            all.push(scenario(
+                name,
+                Server::Grpc,
+                unix,
+                connections,
+                1,
+                &[(Tool::H2load, 1.0), (Tool::Ghz, 1.0)],
+            ));
         }
     }
     all
@@ -112,7 +149,10 @@ pub fn ring_scenarios() -> Vec<Scenario> {
             for connections in [1, 10, 100] {
                 let name = format!("{what}, {}, {}", transport(unix), count(connections));
                 let tools = vec![Tool::Floor, Tool::Uring];
-                all.push(Scenario { tools, ..scenario(name, server, unix, connections, 1, &[]) });
+                all.push(Scenario {
+                    tools,
+                    ..scenario(name, server, unix, connections, 1, &[])
+                });
             }
         }
     }
@@ -127,8 +167,19 @@ fn scenario(
     pipeline: u32,
     targets: &[(Tool, f64)],
 ) -> Scenario {
-    let tools = std::iter::once(Tool::Lasthop).chain(targets.iter().map(|(tool, _)| *tool)).collect();
-    Scenario { name, server, unix, connections, pipeline, same_core: false, tools, targets: targets.to_vec() }
+    let tools = std::iter::once(Tool::Lasthop)
+        .chain(targets.iter().map(|(tool, _)| *tool))
+        .collect();
+    Scenario {
+        name,
+        server,
+        unix,
+        connections,
+        pipeline,
+        same_core: false,
+        tools,
+        targets: targets.to_vec(),
+    }
 }
 
 fn transport(unix: bool) -> &'static str {
@@ -136,5 +187,9 @@ fn transport(unix: bool) -> &'static str {
 }
 
 fn count(connections: u32) -> String {
-    if connections == 1 { "1 connection".to_owned() } else { format!("{connections} connections") }
+    if connections == 1 {
+        "1 connection".to_owned()
+    } else {
+        format!("{connections} connections")
+    }
 }

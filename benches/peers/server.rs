@@ -36,7 +36,11 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // MariaDB takes no notice of SIGINT; PostgreSQL does not wait for clients after it.
-        let signal = if self.server == Server::Mariadb { libc::SIGTERM } else { libc::SIGINT };
+        let signal = if self.server == Server::Mariadb {
+            libc::SIGTERM
+        } else {
+            libc::SIGINT
+        };
         for child in &mut self.children {
             // SAFETY: a signal to a child that has not been waited for, so its number is its own.
             unsafe { libc::kill(child.id().cast_signed(), signal) };
@@ -75,7 +79,10 @@ impl Servers {
     }
 
     fn of(&self, server: Server) -> &Running {
-        self.0.iter().find(|running| running.server == server).expect("it was started")
+        self.0
+            .iter()
+            .find(|running| running.server == server)
+            .expect("it was started")
     }
 
     pub fn socket(&self, server: Server) -> PathBuf {
@@ -99,7 +106,11 @@ impl Servers {
 
 /// PostgreSQL names its socket itself.
 fn socket(server: Server, folder: &Path, port: u16) -> PathBuf {
-    if server == Server::Postgres { folder.join(format!(".s.PGSQL.{port}")) } else { folder.join("socket") }
+    if server == Server::Postgres {
+        folder.join(format!(".s.PGSQL.{port}"))
+    } else {
+        folder.join("socket")
+    }
 }
 
 fn start(settings: &Settings, server: Server) -> io::Result<Running> {
@@ -120,14 +131,27 @@ fn start(settings: &Settings, server: Server) -> io::Result<Running> {
                 echo(settings, &["--tcp".as_ref(), tcp.as_ref()]),
             ]
         }
-        Server::Pipe => vec![echo(settings, &["--unix".as_ref(), socket.as_os_str(), "--channel=pipe".as_ref()])],
+        Server::Pipe => vec![echo(
+            settings,
+            &["--unix".as_ref(), socket.as_os_str(), "--channel=pipe".as_ref()],
+        )],
         Server::Memcached => vec![
             memcached(&["-s".as_ref(), socket.as_os_str()]),
-            memcached(&["-l".as_ref(), "127.0.0.1".as_ref(), "-p".as_ref(), port.to_string().as_ref()]),
+            memcached(&[
+                "-l".as_ref(),
+                "127.0.0.1".as_ref(),
+                "-p".as_ref(),
+                port.to_string().as_ref(),
+            ]),
         ],
         Server::Grpc => grpc(path, &socket, port)?,
     };
-    let mut running = Running { server, children: Vec::new(), port, folder };
+    let mut running = Running {
+        server,
+        children: Vec::new(),
+        port,
+        folder,
+    };
     for mut command in commands {
         running.children.push(launch(&mut command)?);
     }
@@ -155,7 +179,11 @@ pub fn launch(command: &mut Command) -> io::Result<Child> {
             crate::tool::pin(0)
         })
     };
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
 }
 
 pub fn wait_for(children: &mut [Child], ready: impl Fn() -> bool) -> io::Result<()> {
@@ -188,13 +216,25 @@ fn nginx(folder: &Path, port: u16) -> io::Result<Command> {
     );
     fs::write(folder.join("nginx.conf"), text)?;
     let mut command = Command::new("/usr/sbin/nginx");
-    command.arg("-e").arg(folder.join("log")).arg("-c").arg(folder.join("nginx.conf"));
+    command
+        .arg("-e")
+        .arg(folder.join("log"))
+        .arg("-c")
+        .arg(folder.join("nginx.conf"));
     Ok(command)
 }
 
 fn redis(folder: &Path, port: u16) -> Command {
     let mut command = Command::new("redis-server");
-    command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--unixsocket"]);
+    command.args([
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        &port.to_string(),
+        "--save",
+        "",
+        "--unixsocket",
+    ]);
     command.arg(folder.join("socket")).arg("--dir").arg(folder);
     command
 }
@@ -212,7 +252,11 @@ fn store(mut server: impl io::Read + io::Write) -> io::Result<()> {
     write!(server, "set key 0 0 100\r\n{:100}\r\n", "")?;
     let mut reply = [0; 8];
     server.read_exact(&mut reply)?;
-    if reply == *b"STORED\r\n" { Ok(()) } else { Err(io::Error::other("the value was not stored")) }
+    if reply == *b"STORED\r\n" {
+        Ok(())
+    } else {
+        Err(io::Error::other("the value was not stored"))
+    }
 }
 
 /// The server of the recipe, compiled with the packages of the system.
@@ -221,13 +265,20 @@ fn grpc(folder: &Path, socket: &Path, port: u16) -> io::Result<Vec<Command>> {
     let mut build = Command::new("go");
     build.args(["build", "-trimpath", "-o"]).arg(&program);
     build.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/services/grpc-go/server.go"));
-    finished(build.envs([("GO111MODULE", "off"), ("GOPATH", "/usr/share/gocode"), ("CGO_ENABLED", "0")]))?;
+    finished(build.envs([
+        ("GO111MODULE", "off"),
+        ("GOPATH", "/usr/share/gocode"),
+        ("CGO_ENABLED", "0"),
+    ]))?;
     let server = |network: &str, address: &OsStr| {
         let mut command = Command::new(&program);
         command.arg(network).arg(address);
         command
     };
-    Ok(vec![server("unix", socket.as_os_str()), server("tcp", format!("127.0.0.1:{port}").as_ref())])
+    Ok(vec![
+        server("unix", socket.as_os_str()),
+        server("tcp", format!("127.0.0.1:{port}").as_ref()),
+    ])
 }
 
 fn echo(settings: &Settings, address: &[&OsStr]) -> Command {
@@ -238,7 +289,14 @@ fn echo(settings: &Settings, address: &[&OsStr]) -> Command {
 
 fn statsd(settings: &Settings, socket: &Path, port: u16) -> Command {
     let mut command = Command::new(&settings.lasthop);
-    command.args(["serve", "--pattern", "statsd", "--counter", &format!("127.0.0.1:{port}"), "--unixgram"]);
+    command.args([
+        "serve",
+        "--pattern",
+        "statsd",
+        "--counter",
+        &format!("127.0.0.1:{port}"),
+        "--unixgram",
+    ]);
     command.arg(socket);
     command
 }
@@ -267,7 +325,11 @@ fn unprivileged(folder: &Path, data: &Path) -> io::Result<impl Fn(PathBuf) -> Co
 fn finished(command: &mut Command) -> io::Result<()> {
     let output = command.output()?;
     let complaint = || io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned());
-    if output.status.success() { Ok(()) } else { Err(complaint()) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(complaint())
+    }
 }
 
 /// An account for anybody without a password, as the others have none. Each connection of a client has its thread.
@@ -282,11 +344,19 @@ fn mariadb(folder: &Path, port: u16) -> io::Result<Command> {
         "CREATE DATABASE bench;\nCREATE USER bench;\nGRANT ALL ON bench.* TO bench;\n",
     )?;
     let mut command = as_user("/usr/sbin/mariadbd".into());
-    command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", "--innodb-use-native-aio=OFF"]);
+    command.args([
+        "--no-defaults",
+        "--bind-address=127.0.0.1",
+        "--skip-name-resolve",
+        "--innodb-use-native-aio=OFF",
+    ]);
     command.arg(format!("--port={port}"));
-    for (option, name) in
-        [("datadir", "data"), ("socket", "socket"), ("init-file", "accounts.sql"), ("pid-file", "pid")]
-    {
+    for (option, name) in [
+        ("datadir", "data"),
+        ("socket", "socket"),
+        ("init-file", "accounts.sql"),
+        ("pid-file", "pid"),
+    ] {
         command.arg(format!("--{option}={}", folder.join(name).display()));
     }
     Ok(command)
@@ -301,6 +371,15 @@ fn postgres(folder: &Path, port: u16) -> io::Result<Command> {
     finished(init.arg(&data))?;
     let mut command = as_user(bin.join("postgres"));
     command.arg("-D").arg(&data).arg("-k").arg(folder);
-    command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-c", "fsync=off", "-c", "max_connections=40"]);
+    command.args([
+        "-h",
+        "127.0.0.1",
+        "-p",
+        &port.to_string(),
+        "-c",
+        "fsync=off",
+        "-c",
+        "max_connections=40",
+    ]);
     Ok(command)
 }

@@ -22,11 +22,25 @@ pub fn load(settings: &Settings, url: &str, options: &[&str]) -> Result<(Value, 
 /// The median service time of an echo of 64 B over one connection, by a client on this CPU.
 pub fn median_us(settings: &Settings, url: &str, cpu: usize) -> Result<f64, String> {
     let mut command = Command::new(&settings.lasthop);
-    command.args(["load", url, "--size", "64", "-d", "1s", "--warm-up", "50ms", "--format", "json"]);
+    command.args([
+        "load",
+        url,
+        "--size",
+        "64",
+        "-d",
+        "1s",
+        "--warm-up",
+        "50ms",
+        "--format",
+        "json",
+    ]);
     let ran = tool::run(&mut command, cpu)?;
     ran.ended?;
     let figures: Value = serde_json::from_str(&ran.output).map_err(|error| error.to_string())?;
-    figures["latency_ns"]["p50"].as_f64().map(|ns| ns / 1e3).ok_or_else(|| "no median".to_owned())
+    figures["latency_ns"]["p50"]
+        .as_f64()
+        .map(|ns| ns / 1e3)
+        .ok_or_else(|| "no median".to_owned())
 }
 
 pub fn echo_url(servers: &Servers) -> String {
@@ -48,9 +62,16 @@ pub fn held(settings: &Settings, servers: &Servers) -> Result<Vec<Held>, String>
         let many = HELD.to_string();
         let (_, few) = load(settings, &url, &["-c", "2", "-d", "1s"])?;
         let (figures, ran) = load(settings, &url, &["-c", many.as_str(), "-d", "2s"])?;
-        let errors = figures["errors"].as_object().map_or(0, |map| map.values().filter_map(Value::as_u64).sum());
+        let errors = figures["errors"]
+            .as_object()
+            .map_or(0, |map| map.values().filter_map(Value::as_u64).sum());
         let bytes = (ran.resident - few.resident) as f64 * 1024.0 / f64::from(HELD - 2);
-        rows.push(Held { transport: transport.to_owned(), connections: HELD, errors, bytes });
+        rows.push(Held {
+            transport: transport.to_owned(),
+            connections: HELD,
+            errors,
+            bytes,
+        });
     }
     Ok(rows)
 }

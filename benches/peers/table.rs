@@ -16,11 +16,16 @@ pub fn environment() -> String {
     let cpu = read("/proc/cpuinfo")
         .lines()
         .find_map(|line| {
-            line.strip_prefix("model name").map(|rest| rest.trim_start_matches(['\t', ' ', ':']).to_owned())
+            line.strip_prefix("model name")
+                .map(|rest| rest.trim_start_matches(['\t', ' ', ':']).to_owned())
         })
         .unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!("{cpu}, {cpus} CPUs, Linux {}; load average {}", read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"))
+    format!(
+        "{cpu}, {cpus} CPUs, Linux {}; load average {}",
+        read("/proc/sys/kernel/osrelease"),
+        read("/proc/loadavg")
+    )
 }
 
 type Rounds = [Vec<(Tool, Measured)>];
@@ -50,7 +55,11 @@ pub type Series = Vec<Vec<(Tool, Measured)>>;
 
 /// Requests per CPU second; for round trips of one connection their rate, which is the inverse of their mean time.
 fn compared(scenario: &Scenario, measured: &Measured) -> f64 {
-    if scenario.server == Server::Echo { measured.throughput } else { measured.per_cpu_second }
+    if scenario.server == Server::Echo {
+        measured.throughput
+    } else {
+        measured.per_cpu_second
+    }
 }
 
 /// Throughput and median of lasthop against each peer: both measure the same server, so they should agree where the
@@ -75,7 +84,12 @@ pub fn agreement(scenario: &Scenario, rounds: &Rounds) -> Vec<Agreement> {
         })
     };
     // The floor keeps no time of a reply.
-    scenario.targets.iter().filter(|(peer, _)| *peer != Tool::Floor).filter_map(agreement).collect()
+    scenario
+        .targets
+        .iter()
+        .filter(|(peer, _)| *peer != Tool::Floor)
+        .filter_map(agreement)
+        .collect()
 }
 
 /// Little's law: mean latency × throughput is the number of requests that are on their way, which a closed loop keeps at
@@ -91,7 +105,10 @@ fn in_flight(scenario: &Scenario, rounds: &Rounds, tool: Tool) -> Option<f64> {
 }
 
 fn of(round: &[(Tool, Measured)], tool: Tool) -> Option<Measured> {
-    round.iter().find(|(own, _)| *own == tool).map(|(_, measured)| *measured)
+    round
+        .iter()
+        .find(|(own, _)| *own == tool)
+        .map(|(_, measured)| *measured)
 }
 
 /// The first tool by the second, within each round.
@@ -109,7 +126,10 @@ pub fn ratio(
 }
 
 pub fn geometric_mean(rounds: &Rounds, tool: Tool, quantity: impl Fn(&Measured) -> f64) -> f64 {
-    let logs: Vec<f64> = rounds.iter().filter_map(|round| Some(quantity(&of(round, tool)?).ln())).collect();
+    let logs: Vec<f64> = rounds
+        .iter()
+        .filter_map(|round| Some(quantity(&of(round, tool)?).ln()))
+        .collect();
     (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }
 

@@ -80,13 +80,23 @@ impl Tool {
         scenario: &Scenario,
         rate: f64,
     ) -> Result<Measured, String> {
-        let target = Target { settings, servers, scenario, rate };
+        let target = Target {
+            settings,
+            servers,
+            scenario,
+            rate,
+        };
         let ran = run(&mut target.command(self), client_cpu(scenario))?;
         ran.ended?;
         let report = target.report(self, &ran.output, ran.seconds);
         let (requests, throughput, median_us, mean_us) =
             report.ok_or_else(|| format!("{} on {}: cannot read\n{}", self.name(), scenario.name, ran.output))?;
-        Ok(Measured { per_cpu_second: requests / ran.cpu_seconds, throughput, median_us, mean_us })
+        Ok(Measured {
+            per_cpu_second: requests / ran.cpu_seconds,
+            throughput,
+            median_us,
+            mean_us,
+        })
     }
 }
 
@@ -163,7 +173,10 @@ impl Target<'_> {
             (Server::Grpc, false) => format!("grpc://127.0.0.1:{port}{CALL}"),
             (Server::Statsd, _) => {
                 let counter = format!("http://127.0.0.1:{port}/metrics");
-                format!("statsd+unixgram:{socket}?counter={counter}&counts={}", lasthop_load::serve::RECEIVED)
+                format!(
+                    "statsd+unixgram:{socket}?counter={counter}&counts={}",
+                    lasthop_load::serve::RECEIVED
+                )
             }
             (Server::Mariadb, true) => format!("mysql+unix:{socket}?user=bench&db=bench"),
             (Server::Mariadb, false) => format!("mysql://bench@127.0.0.1:{port}/bench"),
@@ -193,8 +206,15 @@ impl Target<'_> {
             (_, false) => format!("tcp:127.0.0.1:{}", self.port()),
         };
         let mut command = Command::new(&self.settings.floor);
-        command.args([protocol, &address, &format!("connections={}", self.scenario.connections)]);
-        command.args([format!("seconds={}", self.settings.seconds), format!("pipeline={}", self.scenario.pipeline)]);
+        command.args([
+            protocol,
+            &address,
+            &format!("connections={}", self.scenario.connections),
+        ]);
+        command.args([
+            format!("seconds={}", self.settings.seconds),
+            format!("pipeline={}", self.scenario.pipeline),
+        ]);
         command.arg(format!("engine={engine}"));
         if self.scenario.server == Server::Mariadb {
             command.args(["user=bench", "database=bench"]);
@@ -204,23 +224,42 @@ impl Target<'_> {
 
     fn wrk(&self) -> Command {
         let mut command = Command::new("wrk");
-        command.args(["-t1", "--latency", "-d", &self.seconds(), "-c", &self.scenario.connections.to_string()]);
+        command.args([
+            "-t1",
+            "--latency",
+            "-d",
+            &self.seconds(),
+            "-c",
+            &self.scenario.connections.to_string(),
+        ]);
         command.arg(self.url());
         command
     }
 
     fn h2load(&self) -> Command {
         let mut command = Command::new("h2load");
-        command.args(["-t1", "-m1", "-D", &self.seconds(), "-c", &self.scenario.connections.to_string()]);
+        command.args([
+            "-t1",
+            "-m1",
+            "-D",
+            &self.seconds(),
+            "-c",
+            &self.scenario.connections.to_string(),
+        ]);
         let path = if self.scenario.server == Server::Grpc {
-            command.args(["-H", "content-type: application/grpc", "-H", "te: trailers", "-d"]).arg(self.message());
+            command
+                .args(["-H", "content-type: application/grpc", "-H", "te: trailers", "-d"])
+                .arg(self.message());
             CALL
         } else {
             command.arg("--h1");
             "/"
         };
         if self.scenario.unix {
-            command.arg("-B").arg(format!("unix:{}", self.socket())).arg(format!("http://localhost{path}"));
+            command
+                .arg("-B")
+                .arg(format!("unix:{}", self.socket()))
+                .arg(format!("http://localhost{path}"));
         } else {
             command.arg(format!("http://127.0.0.1:{}{path}", self.port()));
         }
@@ -240,9 +279,27 @@ impl Target<'_> {
         std::fs::write(&file, PROTO).expect("the folder is ours");
         let mut command = Command::new(find("ghz").unwrap_or_default());
         let connections = self.scenario.connections.to_string();
-        command.args(["--insecure", "--cpus=1", "-O", "json", "-z", &format!("{}s", self.settings.seconds)]);
-        command.args(["-c", &connections, "--connections", &connections, "--call", CALL.trim_start_matches('/')]);
-        command.arg("--proto").arg(file).arg("-d").arg(format!("{{\"value\":\"{}YQ==\"}}", "YWFh".repeat(21)));
+        command.args([
+            "--insecure",
+            "--cpus=1",
+            "-O",
+            "json",
+            "-z",
+            &format!("{}s", self.settings.seconds),
+        ]);
+        command.args([
+            "-c",
+            &connections,
+            "--connections",
+            &connections,
+            "--call",
+            CALL.trim_start_matches('/'),
+        ]);
+        command
+            .arg("--proto")
+            .arg(file)
+            .arg("-d")
+            .arg(format!("{{\"value\":\"{}YQ==\"}}", "YWFh".repeat(21)));
         command.arg(match self.scenario.unix {
             true => format!("unix:{}", self.socket()),
             false => format!("127.0.0.1:{}", self.port()),
@@ -255,14 +312,27 @@ impl Target<'_> {
         let file = self.servers.folder(Server::Memcached).join("memcaslap");
         std::fs::write(&file, "key\n16 16 1\nvalue\n100 100 1\ncmd\n1 1.0\n").expect("the folder is ours");
         let mut command = Command::new("memcaslap");
-        command.args(["-T", "1", "-t", &format!("{}s", self.settings.seconds), "-F"]).arg(file);
-        command.args(["-s", &format!("127.0.0.1:{}", self.port()), "-c", &self.scenario.connections.to_string()]);
+        command
+            .args(["-T", "1", "-t", &format!("{}s", self.settings.seconds), "-F"])
+            .arg(file);
+        command.args([
+            "-s",
+            &format!("127.0.0.1:{}", self.port()),
+            "-c",
+            &self.scenario.connections.to_string(),
+        ]);
         command
     }
 
     fn oha(&self) -> Command {
         let mut command = Command::new(find("oha").unwrap_or_default());
-        command.args(["--no-tui", "--output-format", "json", "-z", &format!("{}s", self.settings.seconds)]);
+        command.args([
+            "--no-tui",
+            "--output-format",
+            "json",
+            "-z",
+            &format!("{}s", self.settings.seconds),
+        ]);
         command.args(["-c", &self.scenario.connections.to_string()]);
         if self.scenario.unix {
             command.arg("--unix-socket").arg(self.socket()).arg("http://localhost/");
@@ -282,8 +352,25 @@ impl Target<'_> {
             false => "127.0.0.1".to_owned(),
         };
         let mut command = Command::new("/usr/lib/postgresql/15/bin/pgbench");
-        command.args(["-n", "-M", "simple", "-j1", "-h", &host, "-p", &self.port().to_string(), "-U", "postgres"]);
-        command.args(["-T", &self.seconds(), "-c", &self.scenario.connections.to_string(), "-f"]);
+        command.args([
+            "-n",
+            "-M",
+            "simple",
+            "-j1",
+            "-h",
+            &host,
+            "-p",
+            &self.port().to_string(),
+            "-U",
+            "postgres",
+        ]);
+        command.args([
+            "-T",
+            &self.seconds(),
+            "-c",
+            &self.scenario.connections.to_string(),
+            "-f",
+        ]);
         command.arg(script).arg("postgres");
         command
     }
@@ -296,11 +383,19 @@ impl Target<'_> {
     /// One thread for each connection: it has no other way.
     fn mysqlslap(&self) -> Command {
         let mut command = Command::new("mysqlslap");
-        command.args(["--no-defaults", "--user=bench", "--create-schema=bench", "--no-drop", "--query=select 1"]);
+        command.args([
+            "--no-defaults",
+            "--user=bench",
+            "--create-schema=bench",
+            "--no-drop",
+            "--query=select 1",
+        ]);
         if self.scenario.unix {
             command.arg(format!("--socket={}", self.socket()));
         } else {
-            command.args(["--protocol=tcp", "--host=127.0.0.1"]).arg(format!("--port={}", self.port()));
+            command
+                .args(["--protocol=tcp", "--host=127.0.0.1"])
+                .arg(format!("--port={}", self.port()));
         }
         command.arg(format!("--concurrency={}", self.scenario.connections));
         command.arg(format!("--number-of-queries={}", self.count()));
@@ -332,7 +427,12 @@ impl Target<'_> {
             Tool::Lasthop => {
                 let figures: Value = serde_json::from_str(output).ok()?;
                 let of = |key: &str| figures["latency_ns"][key].as_f64().map(|ns| ns / 1e3);
-                Some((figures["requests_total"].as_f64()?, figures["throughput"].as_f64()?, of("p50"), of("mean")))
+                Some((
+                    figures["requests_total"].as_f64()?,
+                    figures["throughput"].as_f64()?,
+                    of("p50"),
+                    of("mean"),
+                ))
             }
             Tool::Floor | Tool::Uring => {
                 let figures: Value = serde_json::from_str(output).ok()?;
@@ -358,7 +458,9 @@ impl Target<'_> {
             Tool::Oha => {
                 let figures: Value = serde_json::from_str(output).ok()?;
                 let rate = figures["summary"]["requestsPerSec"].as_f64()?;
-                let median = figures["latencyPercentiles"]["p50"].as_f64().map(|seconds| seconds * 1e6);
+                let median = figures["latencyPercentiles"]["p50"]
+                    .as_f64()
+                    .map(|seconds| seconds * 1e6);
                 let mean = figures["summary"]["average"].as_f64().map(|seconds| seconds * 1e6);
                 Some((rate * figures["summary"]["total"].as_f64()?, rate, median, mean))
             }
@@ -370,7 +472,12 @@ impl Target<'_> {
             Tool::Mysqlslap => {
                 let clients = number_after(output, "Number of clients running queries:")?;
                 let requests = clients * number_after(output, "Average number of queries per client:")?;
-                Some((requests, requests / number_after(output, "to run all queries:")?, None, None))
+                Some((
+                    requests,
+                    requests / number_after(output, "to run all queries:")?,
+                    None,
+                    None,
+                ))
             }
             Tool::Memcaslap => {
                 let rate = number_after(output, "TPS:")?;
@@ -382,11 +489,18 @@ impl Target<'_> {
                 let latencies = figures["latencyDistribution"].as_array()?;
                 let median = latencies.iter().find(|entry| entry["percentage"] == 50)?["latency"].as_f64();
                 let mean = figures["average"].as_f64();
-                Some((right, figures["rps"].as_f64()?, median.map(|ns| ns / 1e3), mean.map(|ns| ns / 1e3)))
+                Some((
+                    right,
+                    figures["rps"].as_f64()?,
+                    median.map(|ns| ns / 1e3),
+                    mean.map(|ns| ns / 1e3),
+                ))
             }
             Tool::RedisBenchmark => {
                 // The line of the result is rewritten in place.
-                let last = output.rsplit(['\r', '\n']).find(|line| line.contains("requests per second"))?;
+                let last = output
+                    .rsplit(['\r', '\n'])
+                    .find(|line| line.contains("requests per second"))?;
                 let rate = number_before(last, " requests per second")?;
                 // Mean, least, median: below their names.
                 let summary: Vec<f64> = output
@@ -404,13 +518,19 @@ impl Target<'_> {
 
 pub fn number_after(text: &str, mark: &str) -> Option<f64> {
     let rest = text.split_once(mark)?.1.trim_start();
-    let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
     rest[..digits].parse().ok()
 }
 
 pub fn number_before(text: &str, mark: &str) -> Option<f64> {
     let head = text.split_once(mark)?.0;
-    head[head.rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |at| at + 1)..].parse().ok()
+    head[head
+        .rfind(|c: char| !c.is_ascii_digit() && c != '.')
+        .map_or(0, |at| at + 1)..]
+        .parse()
+        .ok()
 }
 
 /// wrk's times have their unit attached.
@@ -421,7 +541,10 @@ pub fn time_after(text: &str, mark: &str) -> Option<f64> {
 /// Microseconds of a word such as `61.3us`.
 fn time_of(word: &str) -> Option<f64> {
     let number = number_after(word, "")?;
-    let scale = [("us", 1.0), ("ms", 1e3), ("s", 1e6)].into_iter().find(|(unit, _)| word.ends_with(unit))?.1;
+    let scale = [("us", 1.0), ("ms", 1e3), ("s", 1e6)]
+        .into_iter()
+        .find(|(unit, _)| word.ends_with(unit))?
+        .1;
     Some(number * scale)
 }
 
@@ -430,7 +553,11 @@ pub fn find(name: &str) -> Option<PathBuf> {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo/bin"));
     // Where `script/setup --bench` puts what Debian does not have.
     let own = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin"));
-    env::split_paths(&path).chain(home).chain([own]).map(|folder| folder.join(name)).find(|file| file.is_file())
+    env::split_paths(&path)
+        .chain(home)
+        .chain([own])
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
 }
 
 /// What a client printed and consumed.
@@ -449,12 +576,16 @@ pub fn run(command: &mut Command, cpu: usize) -> Result<Ran, String> {
     let described = format!("{command:?}");
     // SAFETY: between fork and exec only system calls are made.
     unsafe { command.pre_exec(move || pin(cpu)) };
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let begin = Instant::now();
     let mut child = command.spawn().map_err(|error| format!("{described}: {error}"))?;
     let mut output = String::new();
     let mut pipe = child.stdout.take().expect("asked for");
-    pipe.read_to_string(&mut output).map_err(|error| format!("{described}: {error}"))?;
+    pipe.read_to_string(&mut output)
+        .map_err(|error| format!("{described}: {error}"))?;
     let mut errors = String::new();
     let _ = child.stderr.take().expect("asked for").read_to_string(&mut errors);
     let (status, usage) = wait(child.id().cast_signed()).map_err(|error| format!("{described}: {error}"))?;
@@ -476,7 +607,11 @@ fn wait(pid: libc::pid_t) -> io::Result<(i32, libc::rusage)> {
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are valid for the call to fill; the child has not been waited for.
     let waited = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
-    if waited == pid { Ok((status, usage)) } else { Err(io::Error::last_os_error()) }
+    if waited == pid {
+        Ok((status, usage))
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Lets the calling thread run on this CPU alone.
@@ -487,5 +622,9 @@ pub fn pin(cpu: usize) -> io::Result<()> {
         libc::CPU_SET(cpu, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
     };
-    if pinned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if pinned == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

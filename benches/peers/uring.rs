@@ -18,7 +18,9 @@ pub fn beside_the_floor(settings: &Settings, servers: &Servers, draws: &mut Draw
         let pair = (Tool::Uring, Tool::Floor);
         let cost = ratio(&rounds, pair, |measured| Some(measured.per_cpu_second));
         let throughput = ratio(&rounds, pair, |measured| Some(measured.throughput));
-        let (Some(cost), Some(throughput)) = (cost, throughput) else { continue };
+        let (Some(cost), Some(throughput)) = (cost, throughput) else {
+            continue;
+        };
         let mean = |tool| geometric_mean(&rounds, tool, |measured| measured.per_cpu_second);
         rows.push(Ring {
             floor: mean(Tool::Floor),

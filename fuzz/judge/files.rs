@@ -153,8 +153,15 @@ pub fn record(data: &[u8]) {
         Ok(data) => {
             let summary = lasthop_analyse::summarise(&data);
             let (plots, trials) = (lasthop_analyse::plots::plots(&data), lasthop_analyse::rows::rows(&data));
-            let extras = Extras { plots, trials, ..Extras::default() };
-            let everything = Options { verbose: true, ..Options::default() };
+            let extras = Extras {
+                plots,
+                trials,
+                ..Extras::default()
+            };
+            let everything = Options {
+                verbose: true,
+                ..Options::default()
+            };
             for format in Format::ALL {
                 assert!(!lasthop_report::render(&summary, &extras, format, &everything).is_empty());
             }
@@ -165,7 +172,9 @@ pub fn record(data: &[u8]) {
 
 /// What a classic tool printed; the first byte says which one.
 pub fn tools(data: &[u8]) {
-    let Some((&choice, output)) = data.split_first() else { return };
+    let Some((&choice, output)) = data.split_first() else {
+        return;
+    };
     let Some(output) = text(output) else { return };
     let tool = TOOLS[usize::from(choice) % TOOLS.len()];
     let url = match tool.name {
@@ -175,7 +184,13 @@ pub fn tools(data: &[u8]) {
     };
     let (endpoint, protocol) = parse(url, &UrlOptions::default()).expect("it is right");
     let spec = Spec::new(endpoint, protocol);
-    let order = Order { spec: &spec, seconds: 1, count: 3, flags: &[], scratch: Path::new("/nonexistent") };
+    let order = Order {
+        spec: &spec,
+        seconds: 1,
+        count: 3,
+        flags: &[],
+        scratch: Path::new("/nonexistent"),
+    };
     match (tool.read)(output, &order, 1_000_000_000) {
         Ok(reading) => assert!(reading.rate >= 0.0 && reading.rate.is_finite(), "{}", reading.rate),
         Err(misread) => assert!(!misread.to_string().is_empty()),

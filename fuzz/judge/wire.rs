@@ -44,8 +44,18 @@ type Outcome = Result<(u64, bool, Option<ErrorClass>), ErrorClass>;
 
 fn factory(protocol: Protocol) -> Factory {
     // Encrypted, which some options need; no socket is opened.
-    let tls = Some(Tls { authority: None, server_name: "localhost".into(), resumption: false });
-    let spec = Spec::new(Endpoint { address: Address::Unix("/s".into()), tls }, protocol);
+    let tls = Some(Tls {
+        authority: None,
+        server_name: "localhost".into(),
+        resumption: false,
+    });
+    let spec = Spec::new(
+        Endpoint {
+            address: Address::Unix("/s".into()),
+            tls,
+        },
+        protocol,
+    );
     spec.validate().expect("the specifications of the targets are right");
     spec.factory()
 }
@@ -81,15 +91,25 @@ fn split(data: &[u8]) -> Option<(usize, &[u8], &[u8])> {
 
 /// The outcome of the second reply is the same in one piece and in several, after the first one and alone.
 fn one_outcome(protocol: &Protocol, data: &[u8]) {
-    let Some((size, first, second)) = split(data) else { return };
+    let Some((size, first, second)) = split(data) else {
+        return;
+    };
     let fresh = |size| outcome(&mut *factory(protocol.clone()).exchange(), second, size);
     let whole = fresh(usize::MAX);
     assert_eq!(fresh(size), whole, "in pieces of {size}");
     let warm = factory(protocol.clone());
     let _ = outcome(&mut *warm.exchange(), first, usize::MAX);
     let mut exchange = warm.exchange();
-    assert_eq!(outcome(&mut *exchange, second, usize::MAX), whole, "after another reply");
-    assert_eq!(outcome(&mut *exchange, second, size), whole, "again, in pieces of {size}");
+    assert_eq!(
+        outcome(&mut *exchange, second, usize::MAX),
+        whole,
+        "after another reply"
+    );
+    assert_eq!(
+        outcome(&mut *exchange, second, size),
+        whole,
+        "again, in pieces of {size}"
+    );
     learnt(protocol, first, second);
 }
 
@@ -101,7 +121,11 @@ fn learnt(protocol: &Protocol, first: &[u8], second: &[u8]) {
     assert_eq!(unchecked, None, "a reply does not differ from itself");
     assert!(right(&protocol, first).is_some(), "what was learnt is right");
     if let Some(second) = right(&protocol, second) {
-        assert_eq!(protocol.traits(second), protocol.traits(first), "another reply is right");
+        assert_eq!(
+            protocol.traits(second),
+            protocol.traits(first),
+            "another reply is right"
+        );
     }
 }
 
@@ -121,16 +145,26 @@ fn right<'a>(protocol: &Protocol, bytes: &'a [u8]) -> Option<&'a [u8]> {
 }
 
 pub fn http(data: &[u8]) {
-    let Some((&choice, data)) = data.split_first() else { return };
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
     let expect = HttpExpect {
         status: 200,
         body: (choice & 1 > 0).then(|| "Hello".into()),
-        contains: if choice & 2 > 0 { vec!["ell".to_owned(), "o".to_owned()] } else { vec![] },
+        contains: if choice & 2 > 0 {
+            vec!["ell".to_owned(), "o".to_owned()]
+        } else {
+            vec![]
+        },
         length: (choice & 4 > 0).then_some(5),
         ..HttpExpect::default()
     };
     let method = if choice & 8 > 0 { "HEAD" } else { "GET" };
-    let version = if choice & 16 > 0 { HttpVersion::V10 } else { HttpVersion::V11 };
+    let version = if choice & 16 > 0 {
+        HttpVersion::V10
+    } else {
+        HttpVersion::V11
+    };
     let http = Http {
         method: method.to_owned(),
         path: "/".to_owned(),
@@ -145,7 +179,9 @@ pub fn http(data: &[u8]) {
 }
 
 pub fn redis(data: &[u8]) {
-    let Some((&choice, data)) = data.split_first() else { return };
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
     let expect = match choice % 6 {
         0 => RedisExpect::Success,
         1 => RedisExpect::Simple("PONG".to_owned()),
@@ -156,26 +192,48 @@ pub fn redis(data: &[u8]) {
     };
     let command = vec!["GET".to_owned(), "k".to_owned()];
     let password = (choice & 64 > 0).then(|| "secret".to_owned());
-    let redis = Redis { command, expect, username: None, password, database: 0 };
+    let redis = Redis {
+        command,
+        expect,
+        username: None,
+        password,
+        database: 0,
+    };
     let protocol = Protocol::from(redis);
     greet(&protocol, data);
     one_outcome(&protocol, data);
 }
 
 pub fn memcached(data: &[u8]) {
-    let Some((&choice, data)) = data.split_first() else { return };
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
     let expect = match choice % 4 {
         0 => MemcachedExpect::Any,
         1 => MemcachedExpect::Miss,
         2 => MemcachedExpect::Value("Hello".to_owned()),
         _ => MemcachedExpect::Length(5),
     };
-    let get = Memcached { command: Command::Get, key: "k".to_owned(), value: None, expect };
+    let get = Memcached {
+        command: Command::Get,
+        key: "k".to_owned(),
+        value: None,
+        expect,
+    };
     let value = Some("Hello".to_owned());
     let memcached = match choice >> 4 & 3 {
         0 | 1 => get,
-        2 => Memcached { value, expect: MemcachedExpect::Any, ..get },
-        _ => Memcached { command: Command::Set, value, expect: MemcachedExpect::Any, ..get },
+        2 => Memcached {
+            value,
+            expect: MemcachedExpect::Any,
+            ..get
+        },
+        _ => Memcached {
+            command: Command::Set,
+            value,
+            expect: MemcachedExpect::Any,
+            ..get
+        },
     };
     let protocol = Protocol::from(memcached);
     if protocol.greets() {
@@ -194,7 +252,9 @@ pub fn counter(data: &[u8]) {
 }
 
 pub fn postgres(data: &[u8]) {
-    let Some((&choice, data)) = data.split_first() else { return };
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
     let expect = PostgresExpect {
         rows: (choice & 1 > 0).then_some(1),
         first: (choice & 2 > 0).then(|| "1".to_owned()),
@@ -220,7 +280,9 @@ pub fn postgres(data: &[u8]) {
 
 /// The greeting begins with the bytes of a handshake, unless the data says otherwise: few bytes are one by chance.
 pub fn mysql(data: &[u8]) {
-    let Some((&choice, data)) = data.split_first() else { return };
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
     let expect = MysqlExpect {
         columns: (choice & 1 > 0).then_some(1),
         rows: (choice & 1 > 0).then_some(1),
@@ -234,7 +296,11 @@ pub fn mysql(data: &[u8]) {
         password: (choice & 8 > 0).then(|| "secret".to_owned()),
         cleartext: false,
         query: "select 1".to_owned(),
-        mode: if choice & 16 > 0 { MysqlMode::Prepared } else { MysqlMode::Simple },
+        mode: if choice & 16 > 0 {
+            MysqlMode::Prepared
+        } else {
+            MysqlMode::Simple
+        },
         parameters: vec![],
         expect,
     };
@@ -249,7 +315,9 @@ pub fn mysql(data: &[u8]) {
 
 /// What follows a reply belongs to the connection: whether that is kept depends on what has come already.
 pub fn grpc(data: &[u8]) {
-    let Some((&choice, data)) = data.split_first() else { return };
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
     let expect = match choice % 4 {
         0 => GrpcExpect::Any,
         1 => GrpcExpect::Echo,
@@ -257,9 +325,17 @@ pub fn grpc(data: &[u8]) {
         _ => GrpcExpect::Message("CgVIZWxsbw==".to_owned()),
     };
     let (method, host) = ("a.B/C".to_owned(), "localhost".to_owned());
-    let grpc = Grpc { method, host, size: 0, text: Some("Hello".to_owned()), expect };
+    let grpc = Grpc {
+        method,
+        host,
+        size: 0,
+        text: Some("Hello".to_owned()),
+        expect,
+    };
     let protocol = Protocol::from(grpc);
-    let Some((size, first, second)) = split(data) else { return };
+    let Some((size, first, second)) = split(data) else {
+        return;
+    };
     let factory = factory(protocol.clone());
     let judged = |reply: &[u8], size: usize| {
         outcome(&mut *factory.exchange(), reply, size).map(|(payload, _, class)| (payload, class))
@@ -271,7 +347,9 @@ pub fn grpc(data: &[u8]) {
     // Several replies of a connection, whose table they share.
     let (mut exchange, mut output) = (factory.exchange(), Vec::new());
     exchange.reset();
-    let _ = exchange.greet(&[], &mut output).and_then(|_| exchange.greet(first, &mut output));
+    let _ = exchange
+        .greet(&[], &mut output)
+        .and_then(|_| exchange.greet(first, &mut output));
     for piece in second.chunks(size) {
         exchange.begin();
         if exchange.receive(piece).is_err() {
@@ -318,7 +396,9 @@ fn changed(right: impl Iterator<Item = u8>, data: &[u8]) -> Vec<u8> {
 }
 
 pub fn echo(data: &[u8]) {
-    let Some((&[size, piece, cut], changes)) = data.split_first_chunk::<3>() else { return };
+    let Some((&[size, piece, cut], changes)) = data.split_first_chunk::<3>() else {
+        return;
+    };
     let size = u32::from(size).max(8);
     // The first exchanges of factories number their messages alike; `outcome` begins the first of them.
     let first = || factory(Protocol::from(Echo { size })).exchange();
@@ -332,11 +412,17 @@ pub fn echo(data: &[u8]) {
     let whole = outcome(&mut *first(), &wanted, usize::MAX);
     assert_eq!(outcome(&mut *first(), &wanted, usize::from(piece) + 1), whole);
     let intact = wanted.len() == size as usize && changes.iter().take(wanted.len()).all(|change| *change == 0);
-    assert_eq!(whole == Ok((u64::from(size), true, None)), intact, "only the message itself is right");
+    assert_eq!(
+        whole == Ok((u64::from(size), true, None)),
+        intact,
+        "only the message itself is right"
+    );
 }
 
 pub fn stream(data: &[u8]) {
-    let Some((&[low, high, piece], changes)) = data.split_first_chunk::<3>() else { return };
+    let Some((&[low, high, piece], changes)) = data.split_first_chunk::<3>() else {
+        return;
+    };
     let size = u64::from(u16::from_le_bytes([low, high])).max(1);
     let protocol = Protocol::from(Stream { size, chunk: 4096 });
     let reply = changed((0..size).map(pattern), changes);
@@ -348,8 +434,12 @@ pub fn stream(data: &[u8]) {
 }
 
 pub fn hello(data: &[u8]) {
-    let Some((&piece, reply)) = data.split_first() else { return };
-    let protocol = Protocol::from(Hello { expect: "Hello there!".to_owned() });
+    let Some((&piece, reply)) = data.split_first() else {
+        return;
+    };
+    let protocol = Protocol::from(Hello {
+        expect: "Hello there!".to_owned(),
+    });
     let exchange = || factory(protocol.clone()).exchange();
     let whole = outcome(&mut *exchange(), reply, usize::MAX);
     assert_eq!(outcome(&mut *exchange(), reply, usize::from(piece) + 1), whole);
@@ -358,13 +448,28 @@ pub fn hello(data: &[u8]) {
 
 /// Any text is a URL or an error. Only texts that name no host to look up: addresses and sockets.
 pub fn url(data: &[u8]) {
-    let Some((&choice, rest)) = data.split_first() else { return };
+    let Some((&choice, rest)) = data.split_first() else {
+        return;
+    };
     let Ok(rest) = std::str::from_utf8(rest) else { return };
-    if rest.match_indices("host=").any(|(at, _)| !rest[at + 5..].starts_with('/')) {
+    if rest
+        .match_indices("host=")
+        .any(|(at, _)| !rest[at + 5..].starts_with('/'))
+    {
         return;
     }
-    let schemes =
-        ["http", "https", "redis", "rediss", "postgres", "postgresql", "echo", "hello", "stream", "stream+tls"];
+    let schemes = [
+        "http",
+        "https",
+        "redis",
+        "rediss",
+        "postgres",
+        "postgresql",
+        "echo",
+        "hello",
+        "stream",
+        "stream+tls",
+    ];
     let slash = if rest.starts_with(['/', '?']) { "" } else { "/" };
     let text = match usize::from(choice) {
         at if at < schemes.len() => format!("{}://127.0.0.1{slash}{rest}", schemes[at]),
@@ -376,14 +481,19 @@ pub fn url(data: &[u8]) {
         return;
     }
     if let Ok((endpoint, _)) = parse(&text, &UrlOptions::default()) {
-        assert!(matches!(endpoint.address, Address::Unix(_) | Address::Abstract(_) | Address::Tcp(_)));
+        assert!(matches!(
+            endpoint.address,
+            Address::Unix(_) | Address::Abstract(_) | Address::Tcp(_)
+        ));
     }
 }
 
 /// Any text is a histogram whose figures can be had, or an error; one that was read is written as it was read.
 pub fn histogram(data: &[u8]) {
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, data);
-    let Ok(read) = serde_json::from_value::<Histogram>(text.into()) else { return };
+    let Ok(read) = serde_json::from_value::<Histogram>(text.into()) else {
+        return;
+    };
     let again: Histogram =
         serde_json::from_str(&serde_json::to_string(&read).expect("it can be written")).expect("it is one");
     assert!(again.bins().eq(read.bins()));

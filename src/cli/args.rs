@@ -695,8 +695,14 @@ impl<T: Args> Args for Passed<T> {
 impl<T: Args> FromArgMatches for Passed<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let options = T::augment_args(clap::Command::new("lasthop"));
-        let words = options.get_arguments().flat_map(|option| typed(option, matches)).collect();
-        Ok(Self { options: T::from_arg_matches(matches)?, words })
+        let words = options
+            .get_arguments()
+            .flat_map(|option| typed(option, matches))
+            .collect();
+        Ok(Self {
+            options: T::from_arg_matches(matches)?,
+            words,
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -715,7 +721,9 @@ fn typed(option: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
         return vec![format!("--{name}")];
     }
     let values = matches.get_raw(id).into_iter().flatten();
-    values.map(|value| format!("--{name}={}", value.to_string_lossy())).collect()
+    values
+        .map(|value| format!("--{name}={}", value.to_string_lossy()))
+        .collect()
 }
 
 #[derive(Debug, Args)]
@@ -909,8 +917,12 @@ pub struct Compare {
 
 /// `ROLE=PID`
 fn role(text: &str) -> Result<(String, i32), String> {
-    let pid = text.split_once('=').and_then(|(role, pid)| Some((role, pid.parse().ok().filter(|pid| *pid > 1)?)));
-    let (role, pid) = pid.filter(|(role, _)| !role.is_empty()).ok_or("expected ROLE=PID, for example app=4711")?;
+    let pid = text
+        .split_once('=')
+        .and_then(|(role, pid)| Some((role, pid.parse().ok().filter(|pid| *pid > 1)?)));
+    let (role, pid) = pid
+        .filter(|(role, _)| !role.is_empty())
+        .ok_or("expected ROLE=PID, for example app=4711")?;
     Ok((role.to_owned(), pid))
 }
 
@@ -973,8 +985,16 @@ fn images() -> impl TypedValueParser<Value = Images> {
             "auto",
             "From the experiment's Containerfile, or from this machine's packages if its base image cannot be pulled",
         ),
-        (Images::Containerfile, "containerfile", "Only from the experiment's Containerfile"),
-        (Images::Packages, "packages", "From this machine's Debian packages, without a registry"),
+        (
+            Images::Containerfile,
+            "containerfile",
+            "Only from the experiment's Containerfile",
+        ),
+        (
+            Images::Packages,
+            "packages",
+            "From this machine's Debian packages, without a registry",
+        ),
     ])
 }
 
@@ -986,8 +1006,13 @@ fn named<T: Copy + Send + Sync + 'static, const N: usize>(
         let value = PossibleValue::new(name);
         if help.is_empty() { value } else { value.help(help) }
     });
-    PossibleValuesParser::new(shown)
-        .map(move |word| values.iter().find(|(_, name, _)| *name == word).expect("the parser takes no other word").0)
+    PossibleValuesParser::new(shown).map(move |word| {
+        values
+            .iter()
+            .find(|(_, name, _)| *name == word)
+            .expect("the parser takes no other word")
+            .0
+    })
 }
 
 #[cfg(test)]
@@ -1000,7 +1025,10 @@ mod tests {
     fn command_lines(text: &str) -> Vec<String> {
         let of_lasthop = regex::Regex::new(r"^(?:\$ )?(lasthop .*)$").unwrap();
         let blocks = text.split("```").skip(1).step_by(2);
-        blocks.flat_map(str::lines).filter_map(|line| Some(of_lasthop.captures(line)?[1].to_owned())).collect()
+        blocks
+            .flat_map(str::lines)
+            .filter_map(|line| Some(of_lasthop.captures(line)?[1].to_owned()))
+            .collect()
     }
 
     fn documents(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
@@ -1029,13 +1057,18 @@ mod tests {
             }
             for line in command_lines(&text) {
                 let words = shlex::split(&line).unwrap_or_else(|| panic!("{}: {line}", path.display()));
-                let words = words.into_iter().take_while(|word| !["|", ">"].contains(&word.as_str()));
+                let words = words
+                    .into_iter()
+                    .take_while(|word| !["|", ">"].contains(&word.as_str()));
                 let parsed = Cli::try_parse_from(words);
                 assert!(parsed.is_ok(), "{}: {line}\n{}", path.display(), parsed.unwrap_err());
                 lines += 1;
             }
         }
-        assert!(lines >= 30 && timed >= 10, "only {lines} command lines and {timed} times were found");
+        assert!(
+            lines >= 30 && timed >= 10,
+            "only {lines} command lines and {timed} times were found"
+        );
     }
 
     #[test]
@@ -1045,7 +1078,10 @@ mod tests {
         let example = regex::Regex::new(r"\b([0-9.]+(?:h|m|min|s|ms|us|ns))\b").unwrap();
         let mut examples = 0;
         for argument in command.get_subcommands().flat_map(clap::Command::get_arguments) {
-            let Some("TIME") = argument.get_value_names().and_then(|names| names.first()).map(|name| name.as_str())
+            let Some("TIME") = argument
+                .get_value_names()
+                .and_then(|names| names.first())
+                .map(|name| name.as_str())
             else {
                 continue;
             };

@@ -30,10 +30,21 @@ const TRIAL: Duration = Duration::from_millis(500);
 pub fn check(arguments: &args::Check) -> Result<ExitCode, CliError> {
     let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
     let plan = Plan::new(experiment, &selection(&arguments.select)).map_err(CliError::usage)?;
-    talk(&format!("{}: no error in its files; {}", plan.experiment.name, counted(plan.cases.len(), "case")));
+    talk(&format!(
+        "{}: no error in its files; {}",
+        plan.experiment.name,
+        counted(plan.cases.len(), "case")
+    ));
     for difference in &plan.differences {
-        let Difference { case, reference, place, diff } = difference;
-        talk(&format!("warning: {case} differs from {reference} in {place}, not only in the link:\n{diff}"));
+        let Difference {
+            case,
+            reference,
+            place,
+            diff,
+        } = difference;
+        talk(&format!(
+            "warning: {case} differs from {reference} in {place}, not only in the link:\n{diff}"
+        ));
     }
     if arguments.no_run {
         return Ok(ExitCode::SUCCESS);
@@ -45,12 +56,18 @@ pub fn check(arguments: &args::Check) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     if answered < plan.cases.len() || !summary.failures.is_empty() {
-        talk(&format!("{answered} of {} answer rightly", counted(plan.cases.len(), "case")));
+        talk(&format!(
+            "{answered} of {} answer rightly",
+            counted(plan.cases.len(), "case")
+        ));
         return Ok(ExitCode::from(FAILED));
     }
     // Its logs are of no use, and nobody would look for a record here.
     let _ = fs::remove_dir_all(&summary.folder);
-    talk(&format!("every case answers; next: lasthop run {}", arguments.experiment));
+    talk(&format!(
+        "every case answers; next: lasthop run {}",
+        arguments.experiment
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

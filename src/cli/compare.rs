@@ -28,8 +28,13 @@ use super::{
 };
 
 pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
-    if !matches!(arguments.overrides.placement, PlacementChoice::Auto | PlacementChoice::Free) {
-        return Err(CliError::usage("--placement cannot be used: lasthop does not start these servers"));
+    if !matches!(
+        arguments.overrides.placement,
+        PlacementChoice::Auto | PlacementChoice::Free
+    ) {
+        return Err(CliError::usage(
+            "--placement cannot be used: lasthop does not start these servers",
+        ));
     }
     given::check_number(arguments.urls.len()).map_err(CliError::usage)?;
     ready(&arguments.output)?;
@@ -51,7 +56,10 @@ pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
         other => CliError::usage(other),
     })?;
     let plan = Plan::of_given(given).map_err(CliError::usage)?;
-    let overrides = Overrides { placement: PlacementChoice::Free, ..arguments.overrides.clone() };
+    let overrides = Overrides {
+        placement: PlacementChoice::Free,
+        ..arguments.overrides.clone()
+    };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
     let home = home()?;
     let locator = Locator::new(&home, NAME, Default::default());
@@ -61,19 +69,24 @@ pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
 
 /// The command line for the record, without passwords, headers, body and the command that restarts the servers.
 fn command(arguments: &args::Compare) -> Vec<String> {
-    let whole = [("--body", arguments.requests.body()), ("--restart", arguments.restart.as_deref())];
+    let whole = [
+        ("--body", arguments.requests.body()),
+        ("--restart", arguments.restart.as_deref()),
+    ];
     let is = |word: &str, option: &str, value: &str| word == value || word == format!("{option}={value}");
-    let hide =
-        |word: String| match whole.iter().find(|(option, value)| value.is_some_and(|value| is(&word, option, value))) {
-            Some((option, _)) if word.starts_with(option) => format!("{option}={HIDDEN}"),
-            Some(_) => HIDDEN.to_owned(),
-            None if arguments.urls.contains(&word) => redacted(&word),
-            None => arguments
-                .requests
-                .header_values()
-                .filter(|value| !value.is_empty())
-                .fold(word, |word, value| word.replace(value, HIDDEN)),
-        };
+    let hide = |word: String| match whole
+        .iter()
+        .find(|(option, value)| value.is_some_and(|value| is(&word, option, value)))
+    {
+        Some((option, _)) if word.starts_with(option) => format!("{option}={HIDDEN}"),
+        Some(_) => HIDDEN.to_owned(),
+        None if arguments.urls.contains(&word) => redacted(&word),
+        None => arguments
+            .requests
+            .header_values()
+            .filter(|value| !value.is_empty())
+            .fold(word, |word, value| word.replace(value, HIDDEN)),
+    };
     command_line().into_iter().map(hide).collect()
 }
 
@@ -95,20 +108,33 @@ pub fn origin() -> Origin {
 /// Errors: what `compare` refuses, by the address that is loaded: the URL beside it may be another's.
 pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
     let mut given = given.clone();
-    let endpoints =
-        given.endpoints.values().map(|endpoint| (endpoint.spec.endpoint.address.to_string(), &endpoint.spec));
+    let endpoints = given
+        .endpoints
+        .values()
+        .map(|endpoint| (endpoint.spec.endpoint.address.to_string(), &endpoint.spec));
     compare::permit(endpoints, remote).map_err(CliError::usage)?;
     for endpoint in given.endpoints.values_mut().filter(|endpoint| endpoint.secret) {
-        let kept = endpoint.spec.protocol.password().is_some_and(|password| password.take().is_some());
+        let kept = endpoint
+            .spec
+            .protocol
+            .password()
+            .is_some_and(|password| password.take().is_some());
         fill_password(&mut endpoint.spec.protocol)?;
-        let filled = endpoint.spec.protocol.password().is_some_and(|password| password.is_some());
+        let filled = endpoint
+            .spec
+            .protocol
+            .password()
+            .is_some_and(|password| password.is_some());
         if !(kept && filled) {
             let variable = endpoint.spec.protocol.kind().password_variable;
             let advice = variable.map_or_else(
                 || "start a new comparison".to_owned(),
                 |variable| format!("put it in {variable}, or start a new comparison"),
             );
-            return Err(CliError::usage(format!("{}: the record does not keep its secrets; {advice}", endpoint.url)));
+            return Err(CliError::usage(format!(
+                "{}: the record does not keep its secrets; {advice}",
+                endpoint.url
+            )));
         }
     }
     Plan::of_given(given).map_err(CliError::usage)

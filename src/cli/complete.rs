@@ -30,7 +30,10 @@ const SHELLS: Shells<'_> = Shells(&[&Bash, &Elvish, &Fish, &Powershell, &Zsh]);
 
 /// Answers a shell that asks for completions, and exits; does nothing otherwise.
 pub fn answer() {
-    CompleteEnv::with_factory(Cli::command).var(VARIABLE).shells(SHELLS).complete();
+    CompleteEnv::with_factory(Cli::command)
+        .var(VARIABLE)
+        .shells(SHELLS)
+        .complete();
 }
 
 /// The script that lets a shell ask.
@@ -76,7 +79,9 @@ impl EnvCompleter for Bash {
     ) -> Result<(), Error> {
         let [line, word] = [0, 1].map(|at| sent.get(at).map(|text| text.to_string_lossy()).unwrap_or_default());
         // Within an open quote there is nothing to complete.
-        let Some(mut words) = shlex::split(&line) else { return Ok(()) };
+        let Some(mut words) = shlex::split(&line) else {
+            return Ok(());
+        };
         if line.is_empty() || line.ends_with(char::is_whitespace) {
             words.push(String::new());
         }
@@ -96,13 +101,18 @@ impl EnvCompleter for Bash {
 /// As a word of a shell: names of folders and levels come from anywhere. The user's own `~/` is left to the shell.
 fn quoted(word: &str) -> String {
     let (home, rest) = word.split_at(if word.starts_with("~/") { 2 } else { 0 });
-    let quoted = || shlex::try_quote(rest).map(|rest| format!("{home}{rest}")).unwrap_or_default();
+    let quoted = || {
+        shlex::try_quote(rest)
+            .map(|rest| format!("{home}{rest}"))
+            .unwrap_or_default()
+    };
     if is_plain(rest) { word.to_owned() } else { quoted() }
 }
 
 /// Whether no shell sees anything but letters in it.
 fn is_plain(word: &str) -> bool {
-    word.chars().all(|letter| letter.is_alphanumeric() || "-_./,=:@%+".contains(letter))
+    word.chars()
+        .all(|letter| letter.is_alphanumeric() || "-_./,=:@%+".contains(letter))
 }
 
 /// The command line as far as it is typed.
@@ -116,7 +126,9 @@ fn experiment() -> Option<Experiment> {
     let catalog = catalog().ok()?;
     let names = catalog.names();
     let words = words();
-    let named = words.iter().find(|word| names.contains(word) || Path::new(word).join("experiment.toml").is_file());
+    let named = words
+        .iter()
+        .find(|word| names.contains(word) || Path::new(word).join("experiment.toml").is_file());
     catalog.load(named.map_or("sockets", String::as_str)).ok()
 }
 
@@ -143,9 +155,15 @@ pub fn experiments(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Names of runs, the newest first, and `last`.
 pub fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
-    let runs = home().ok().and_then(|home| Store::new(home.path()).list().ok()).unwrap_or_default();
+    let runs = home()
+        .ok()
+        .and_then(|home| Store::new(home.path()).list().ok())
+        .unwrap_or_default();
     let now = date::now();
-    let names = runs.iter().rev().filter_map(|run| Some(run.file_name()?.to_str()?.to_owned()));
+    let names = runs
+        .iter()
+        .rev()
+        .filter_map(|run| Some(run.file_name()?.to_str()?.to_owned()));
     let names = names.filter(|name| !run_name::is_of_the_future(name, now));
     beginning(current, std::iter::once("last".to_owned()).chain(names))
 }
@@ -177,11 +195,15 @@ pub fn levels(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// `FACTOR=`, then one level after the other.
 fn choices(current: &OsStr, offered: impl Fn(Factor) -> Vec<Level>) -> Vec<CompletionCandidate> {
-    let (Some(typed), Some(mut experiment)) = (current.to_str(), experiment()) else { return Vec::new() };
+    let (Some(typed), Some(mut experiment)) = (current.to_str(), experiment()) else {
+        return Vec::new();
+    };
     let Some((name, chosen)) = typed.split_once('=') else {
         return beginning(current, experiment.factors.into_keys().map(|name| format!("{name}=")));
     };
-    let Some(factor) = experiment.factors.shift_remove(name) else { return Vec::new() };
+    let Some(factor) = experiment.factors.shift_remove(name) else {
+        return Vec::new();
+    };
     let (before, _) = typed.split_at(typed.rfind([',', '=']).map_or(0, |at| at + 1));
     let levels = offered(factor).into_iter().map(|level| level.to_string());
     let more = levels.filter(|level| !chosen.split(',').any(|taken| taken == level.as_str()));

@@ -32,15 +32,24 @@ pub fn summarise(directory: &Path) -> Result<Summary, CliError> {
     let data = store::read(directory).map_err(CliError::failed)?;
     let running = running && data.end.is_none();
     // A record by its path needs no data folder.
-    let word =
-        home().map_or_else(|_| store::word_for_folder(directory), |home| Store::new(home.path()).word_for(directory));
-    Ok(Summary { running, folder: directory.to_owned(), word, ..lasthop_analyse::summarise(&data) })
+    let word = home().map_or_else(
+        |_| store::word_for_folder(directory),
+        |home| Store::new(home.path()).word_for(directory),
+    );
+    Ok(Summary {
+        running,
+        folder: directory.to_owned(),
+        word,
+        ..lasthop_analyse::summarise(&data)
+    })
 }
 
 /// The command line for the record, which other people may read: passwords are removed from URLs.
 pub fn command_line() -> Vec<String> {
     let kept = |word: String| if word.contains("://") { redacted(&word) } else { word };
-    std::env::args_os().map(|word| kept(word.to_string_lossy().into_owned())).collect()
+    std::env::args_os()
+        .map(|word| kept(word.to_string_lossy().into_owned()))
+        .collect()
 }
 
 pub fn home() -> Result<Home, CliError> {
@@ -62,7 +71,9 @@ pub fn locator(home: &Home, experiment: &Experiment, programs: &Programs) -> Loc
 /// The path of a folder as it would be typed.
 fn from_here(folder: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
-    folder.strip_prefix(here).map_or_else(|_| folder.to_owned(), |below| Path::new(".").join(below))
+    folder
+        .strip_prefix(here)
+        .map_or_else(|_| folder.to_owned(), |below| Path::new(".").join(below))
 }
 
 /// Of classic tools.
@@ -77,17 +88,27 @@ fn given(programs: &Programs) -> BTreeMap<String, PathBuf> {
 /// Renders a result and writes it to the file asked for, or to standard output; and for people to the page of a job of GitHub
 /// Actions.
 pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError> {
-    add_to_job(summary, std::env::var_os(JOB_PAGE).filter(|path| !path.is_empty()).as_deref().map(Path::new))?;
+    add_to_job(
+        summary,
+        std::env::var_os(JOB_PAGE)
+            .filter(|path| !path.is_empty())
+            .as_deref()
+            .map(Path::new),
+    )?;
     has_format(summary.overload.is_some(), output)?;
     let extras = extras(summary, output.format, output.verbose)?;
-    deliver_bytes(output, |options| lasthop_report::render(summary, &extras, output.format, options))
+    deliver_bytes(output, |options| {
+        lasthop_report::render(summary, &extras, output.format, options)
+    })
 }
 
 /// Errors: a run with overload does not have the format.
 pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError> {
     if overload && (output.format.is_of_trials() || output.format == Format::Svg) {
         let others = "use html for plots, csv, or json, which has every figure";
-        return Err(CliError::usage(format!("a run with overload has no such format: {others}")));
+        return Err(CliError::usage(format!(
+            "a run with overload has no such format: {others}"
+        )));
     }
     Ok(())
 }
@@ -105,7 +126,11 @@ pub fn writable(path: &Path) -> Result<(), CliError> {
     if there.as_ref().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return Ok(());
     }
-    fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| not_written(path, &error))?;
+    fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|error| not_written(path, &error))?;
     match there {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             fs::remove_file(path).map_err(|error| not_written(path, &error))
@@ -120,8 +145,14 @@ pub fn deliver_bytes(
     bytes: impl Fn(&lasthop_page::Options) -> Vec<u8>,
 ) -> Result<(), CliError> {
     let verbose = output.verbose;
-    let Some(path) = &output.output else { return print(&bytes(&lasthop_page::Options { verbose, ..terminal() })) };
-    let plain = lasthop_page::Options { width: WIDTH, verbose, ..lasthop_page::Options::default() };
+    let Some(path) = &output.output else {
+        return print(&bytes(&lasthop_page::Options { verbose, ..terminal() }));
+    };
+    let plain = lasthop_page::Options {
+        width: WIDTH,
+        verbose,
+        ..lasthop_page::Options::default()
+    };
     fs::write(path, bytes(&plain)).map_err(|error| not_written(path, &error))
 }
 
@@ -130,8 +161,12 @@ const JOB_PAGE: &str = "GITHUB_STEP_SUMMARY";
 
 fn add_to_job(summary: &Summary, page: Option<&Path>) -> Result<(), CliError> {
     let Some(path) = page else { return Ok(()) };
-    let markdown =
-        lasthop_report::render(summary, &Extras::default(), Format::Markdown, &lasthop_page::Options::default());
+    let markdown = lasthop_report::render(
+        summary,
+        &Extras::default(),
+        Format::Markdown,
+        &lasthop_page::Options::default(),
+    );
     let file = fs::OpenOptions::new().append(true).create(true).open(path);
     file.and_then(|mut file| file.write_all(&[&markdown[..], b"\n"].concat()))
         .map_err(|error| not_written(path, &error))
@@ -146,14 +181,24 @@ fn not_written(path: &Path, error: &std::io::Error) -> CliError {
 fn extras(summary: &Summary, format: Format, verbose: bool) -> Result<Extras, CliError> {
     let data = || store::read(&summary.folder).map_err(CliError::failed);
     match format {
-        Format::Trials | Format::Benchstat => Ok(Extras { trials: rows(&data()?), ..Extras::default() }),
+        Format::Trials | Format::Benchstat => Ok(Extras {
+            trials: rows(&data()?),
+            ..Extras::default()
+        }),
         Format::Html => {
             let data = data()?;
             let files = export::export(&summary.folder, &data, summary, None).unwrap_or_default();
             let configuration = files.into_iter().map(|file| (file.name, file.text)).collect();
-            Ok(Extras { plots: plots(&data), configuration, ..Extras::default() })
+            Ok(Extras {
+                plots: plots(&data),
+                configuration,
+                ..Extras::default()
+            })
         }
-        Format::Terminal if verbose => Ok(Extras { plots: plots(&data()?), ..Extras::default() }),
+        Format::Terminal if verbose => Ok(Extras {
+            plots: plots(&data()?),
+            ..Extras::default()
+        }),
         _ => Ok(Extras::default()),
     }
 }

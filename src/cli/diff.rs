@@ -62,7 +62,9 @@ fn compares(data: &RunData) -> Result<(), CliError> {
 /// Errors: only a single run has its format, or its file cannot be written.
 pub fn has_format(output: &args::OutputOptions) -> Result<(), CliError> {
     if output.format.is_of_trials() {
-        return Err(CliError::usage("this format has the trials of one run: report each run by itself"));
+        return Err(CliError::usage(
+            "this format has the trials of one run: report each run by itself",
+        ));
     }
     ready(output)
 }
@@ -79,7 +81,13 @@ fn judged_all<'a>(
 ) -> Result<Vec<Held>, CliError> {
     let of = |run: &Summary| {
         let held = judged(limits, &limit::of_run(run), confidence)?;
-        Ok(held.into_iter().map(|held| Held { text: format!("{}: {}", run.run, held.text), ..held }).collect())
+        Ok(held
+            .into_iter()
+            .map(|held| Held {
+                text: format!("{}: {}", run.run, held.text),
+                ..held
+            })
+            .collect())
     };
     let all: Vec<Vec<Held>> = runs.into_iter().map(of).collect::<Result<_, CliError>>()?;
     Ok(all.concat())
@@ -97,7 +105,9 @@ fn members(directories: &[PathBuf]) -> Result<Vec<Member>, CliError> {
     thread::scope(|scope| {
         let read = |share: &[PathBuf]| share.iter().map(member).collect::<Result<Vec<_>, CliError>>();
         let workers: Vec<_> = shares.map(|share| scope.spawn(move || read(share))).collect();
-        let found = workers.into_iter().map(|worker| worker.join().expect("no worker panics"));
+        let found = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("no worker panics"));
         Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     })
 }
@@ -112,7 +122,11 @@ pub fn fleet(arguments: &args::FleetReport) -> Result<ExitCode, CliError> {
 pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOptions) -> Result<ExitCode, CliError> {
     has_format(output)?;
     let members = members(directories)?;
-    let limits = judged_all(&output.fail_if, members.iter().map(Member::summary), lasthop_stats::CONFIDENCE)?;
+    let limits = judged_all(
+        &output.fail_if,
+        members.iter().map(Member::summary),
+        lasthop_stats::CONFIDENCE,
+    )?;
     let mut fleet = fleet::fleet(members, by).map_err(CliError::usage)?;
     fleet.limits = limits;
     tell(&fleet, output)?;
@@ -122,7 +136,10 @@ pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOpt
 /// With how its cases stand to each limit.
 pub fn with_limits(limits: &[Limit], summary: Summary) -> Result<Summary, CliError> {
     let held = judged(limits, &limit::of_run(&summary), summary.settings.confidence)?;
-    Ok(Summary { limits: held, ..summary })
+    Ok(Summary {
+        limits: held,
+        ..summary
+    })
 }
 
 /// Each limit names something.
@@ -131,12 +148,19 @@ pub fn checked(limits: &[Limit], subjects: &[Subject]) -> Result<(), CliError> {
 }
 
 fn judged(limits: &[Limit], subjects: &[Subject], confidence: f64) -> Result<Vec<Held>, CliError> {
-    Ok(across::held(&limit::judge(limits, subjects).map_err(CliError::usage)?, confidence))
+    Ok(across::held(
+        &limit::judge(limits, subjects).map_err(CliError::usage)?,
+        confidence,
+    ))
 }
 
 /// Says how each case stands to each limit, and fails if one is beyond it.
 pub fn hold(held: &[Held]) -> ExitCode {
     held.iter().for_each(|held| talk(&held.text));
     let beyond = held.iter().any(|held| held.standing == Standing::Beyond);
-    if beyond { ExitCode::from(LIMIT) } else { ExitCode::SUCCESS }
+    if beyond {
+        ExitCode::from(LIMIT)
+    } else {
+        ExitCode::SUCCESS
+    }
 }

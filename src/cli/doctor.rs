@@ -47,16 +47,24 @@ pub struct Finding {
 }
 
 fn finding(id: &str, severity: Severity, text: impl Into<String>, remedy: Option<&str>) -> Finding {
-    Finding { id: id.to_owned(), severity, text: text.into(), remedy: remedy.map(str::to_owned) }
+    Finding {
+        id: id.to_owned(),
+        severity,
+        text: text.into(),
+        remedy: remedy.map(str::to_owned),
+    }
 }
 
 /// Whether an experiment would find the program of a recipe.
 pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
     let id = format!("program-{recipe}");
     match locator.locate(recipe, program) {
-        Ok(located) => {
-            finding(&id, Severity::Good, format!("{} {} ({})", recipe, located.version, located.path.display()), None)
-        }
+        Ok(located) => finding(
+            &id,
+            Severity::Good,
+            format!("{} {} ({})", recipe, located.version, located.path.display()),
+            None,
+        ),
         Err(error @ LocateError::NotFound { .. }) => {
             let remedy = install_command(&program.packages);
             finding(&id, Severity::Missing, error.brief(), remedy.as_deref())
@@ -72,14 +80,20 @@ pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
 /// Whether a classic tool is installed. No experiment needs one to run.
 pub fn tool(tool: &Tool, locator: &Locator) -> Finding {
     let found = program(tool.name, &tool.program(), locator);
-    let severity = if found.severity == Severity::Missing { Severity::Note } else { found.severity };
+    let severity = if found.severity == Severity::Missing {
+        Severity::Note
+    } else {
+        found.severity
+    };
     Finding { severity, ..found }
 }
 
 /// How to install packages of the system by hand. Python and Ruby packages belong in lasthop's own environments.
 fn install_command(packages: &Packages) -> Option<String> {
     let manager = setup::manager();
-    let named = manager.map(|manager| (manager, packages.of(manager.name))).filter(|(_, names)| !names.is_empty());
+    let named = manager
+        .map(|manager| (manager, packages.of(manager.name)))
+        .filter(|(_, names)| !names.is_empty());
     let command = named.map(|(manager, names)| format!("{} {}", manager.by_hand, names.join(" ")));
     command.or_else(|| unnamed(packages, manager))
 }
@@ -87,7 +101,9 @@ fn install_command(packages: &Packages) -> Option<String> {
 /// Where programs are looked for.
 pub fn folders() -> Finding {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<String> = std::env::split_paths(&path).map(|folder| folder.display().to_string()).collect();
+    let folders: Vec<String> = std::env::split_paths(&path)
+        .map(|folder| folder.display().to_string())
+        .collect();
     let text = format!(
         "programs are looked for in what `lasthop setup` installed, then in {}, then where their recipes say",
         folders.join(", ")
@@ -98,7 +114,12 @@ pub fn folders() -> Finding {
 /// Whether runs can be recorded.
 pub fn home(home: &Home) -> Finding {
     match home.writable("") {
-        Ok(path) => finding("home", Severity::Good, format!("the data folder is {}", path.display()), None),
+        Ok(path) => finding(
+            "home",
+            Severity::Good,
+            format!("the data folder is {}", path.display()),
+            None,
+        ),
         Err(error) => finding("home", Severity::Missing, error.to_string(), None),
     }
 }
@@ -123,7 +144,10 @@ fn engine(kind: EngineKind) -> Finding {
         }
         Err(EngineError::Missing(_)) => {
             let remedy = install_command(&dialect::of(kind).packages());
-            let text = format!("{} is not installed; only experiments with containers need an engine", kind.name());
+            let text = format!(
+                "{} is not installed; only experiments with containers need an engine",
+                kind.name()
+            );
             finding(&id, Severity::Note, text, remedy.as_deref())
         }
         Err(EngineError::Unusable(reasons)) => {
@@ -139,14 +163,24 @@ fn unusable(id: &str, kind: EngineKind, reason: &str) -> Finding {
     let (why, remedy) = reason.rsplit_once('\n').unwrap_or((reason, ""));
     let why: Vec<&str> = why.split_whitespace().collect();
     let remedy = Some(remedy.trim()).filter(|remedy| !remedy.is_empty());
-    finding(id, Severity::Note, format!("{} does not work: {}", kind.name(), why.join(" ")), remedy)
+    finding(
+        id,
+        Severity::Note,
+        format!("{} does not work: {}", kind.name(), why.join(" ")),
+        remedy,
+    )
 }
 
 /// What the rights of this user allow.
 pub fn privileges(facts: &Facts) -> Vec<Finding> {
     let root = rustix::process::geteuid().is_root();
     let user = match (root, account::unprivileged()) {
-        (false, _) => finding("user", Severity::Good, "lasthop runs as an ordinary user, which is enough", None),
+        (false, _) => finding(
+            "user",
+            Severity::Good,
+            "lasthop runs as an ordinary user, which is enough",
+            None,
+        ),
         (true, Ok(account)) => {
             let user = account.user;
             let text = format!(
@@ -156,7 +190,9 @@ pub fn privileges(facts: &Facts) -> Vec<Finding> {
         }
         (true, Err(error)) => finding("user", Severity::Missing, error.to_string(), None),
     };
-    let paranoid = facts.sysctl("kernel.perf_event_paranoid").and_then(|level| level.parse::<i32>().ok());
+    let paranoid = facts
+        .sysctl("kernel.perf_event_paranoid")
+        .and_then(|level| level.parse::<i32>().ok());
     let perf = match paranoid {
         Some(level) if level > 1 && !root => Some(finding(
             "perf",
@@ -171,8 +207,21 @@ pub fn privileges(facts: &Facts) -> Vec<Finding> {
 
 /// What makes measurements on this machine noisy or special.
 pub fn noise(facts: &Facts) -> Vec<Finding> {
-    let checks =
-        [cpus, smt, frequency, turbo, battery, load, steal, quota, virtual_machine, swap, backlog, conntrack, ipv6];
+    let checks = [
+        cpus,
+        smt,
+        frequency,
+        turbo,
+        battery,
+        load,
+        steal,
+        quota,
+        virtual_machine,
+        swap,
+        backlog,
+        conntrack,
+        ipv6,
+    ];
     checks.iter().filter_map(|check| check(facts)).collect()
 }
 
@@ -197,7 +246,12 @@ fn cpus(facts: &Facts) -> Option<Finding> {
 fn smt(facts: &Facts) -> Option<Finding> {
     (facts.text("/sys/devices/system/cpu/smt/active")? == "1").then(|| {
         let text = "two hardware threads share a core (SMT), and which processes share one changes from run to run";
-        finding("smt", Severity::Note, text, Some("echo off > /sys/devices/system/cpu/smt/control"))
+        finding(
+            "smt",
+            Severity::Note,
+            text,
+            Some("echo off > /sys/devices/system/cpu/smt/control"),
+        )
     })
 }
 
@@ -205,12 +259,19 @@ fn frequency(facts: &Facts) -> Option<Finding> {
     let governor = governor(facts)?;
     (governor != "performance").then(|| {
         let text = format!("the CPU frequency governor is `{governor}`, so a CPU that often waits runs slower");
-        finding("governor", Severity::Warning, text, Some("cpupower frequency-set --governor performance"))
+        finding(
+            "governor",
+            Severity::Warning,
+            text,
+            Some("cpupower frequency-set --governor performance"),
+        )
     })
 }
 
 fn turbo(facts: &Facts) -> Option<Finding> {
-    let intel = facts.text("/sys/devices/system/cpu/intel_pstate/no_turbo").map(|off| off == "0");
+    let intel = facts
+        .text("/sys/devices/system/cpu/intel_pstate/no_turbo")
+        .map(|off| off == "0");
     let other = facts.text("/sys/devices/system/cpu/cpufreq/boost").map(|on| on == "1");
     intel.or(other)?.then(|| {
         let text = "turbo is on, so the frequency depends on the temperature and on how many cores are busy";
@@ -221,9 +282,19 @@ fn turbo(facts: &Facts) -> Option<Finding> {
 fn battery(facts: &Facts) -> Option<Finding> {
     let supply = |name: &String, file: &str| facts.text(&format!("/sys/class/power_supply/{name}/{file}"));
     let supplies = facts.names("/sys/class/power_supply");
-    let mains: Vec<_> = supplies.iter().filter(|name| supply(name, "type").as_deref() == Some("Mains")).collect();
+    let mains: Vec<_> = supplies
+        .iter()
+        .filter(|name| supply(name, "type").as_deref() == Some("Mains"))
+        .collect();
     let on_battery = !mains.is_empty() && mains.iter().all(|name| supply(name, "online").as_deref() == Some("0"));
-    on_battery.then(|| finding("battery", Severity::Warning, "the machine runs on battery", Some("plug it in")))
+    on_battery.then(|| {
+        finding(
+            "battery",
+            Severity::Warning,
+            "the machine runs on battery",
+            Some("plug it in"),
+        )
+    })
 }
 
 fn load(facts: &Facts) -> Option<Finding> {
@@ -237,7 +308,10 @@ fn load(facts: &Facts) -> Option<Finding> {
 fn steal(facts: &Facts) -> Option<Finding> {
     let share = machine::steal_share(&facts.text("/proc/stat")?)?;
     (share > 0.005).then(|| {
-        let text = format!("the hypervisor gave {:.1} % of the CPU time since boot to others (steal)", share * 100.0);
+        let text = format!(
+            "the hypervisor gave {:.1} % of the CPU time since boot to others (steal)",
+            share * 100.0
+        );
         finding("steal", Severity::Warning, text, None)
     })
 }
@@ -246,10 +320,14 @@ fn steal(facts: &Facts) -> Option<Finding> {
 fn quota(facts: &Facts) -> Option<Finding> {
     let own = facts.text("/proc/self/cgroup").unwrap_or_default();
     let group = |controller: &str| {
-        let line = own
-            .lines()
-            .find(|line| line.split(':').nth(1).is_some_and(|names| names.split(',').any(|n| n == controller)));
-        line.and_then(|line| line.splitn(3, ':').nth(2)).unwrap_or("/").to_owned()
+        let line = own.lines().find(|line| {
+            line.split(':')
+                .nth(1)
+                .is_some_and(|names| names.split(',').any(|n| n == controller))
+        });
+        line.and_then(|line| line.splitn(3, ':').nth(2))
+            .unwrap_or("/")
+            .to_owned()
     };
     let unified = facts.text(&format!("/sys/fs/cgroup{}/cpu.max", group("")));
     let limit = unified.filter(|limit| !limit.starts_with("max")).and_then(|limit| {
@@ -265,7 +343,12 @@ fn quota(facts: &Facts) -> Option<Finding> {
     let text = format!(
         "a control group limits lasthop to {cpus:.2} CPUs, and beyond that everything stops until the next period"
     );
-    Some(finding("quota", Severity::Warning, text, Some("raise the limit (docker: --cpus, systemd: CPUQuota=)")))
+    Some(finding(
+        "quota",
+        Severity::Warning,
+        text,
+        Some("raise the limit (docker: --cpus, systemd: CPUQuota=)"),
+    ))
 }
 
 fn virtual_machine(facts: &Facts) -> Option<Finding> {
@@ -280,7 +363,12 @@ fn swap(facts: &Facts) -> Option<Finding> {
     let used = facts.memory("SwapTotal")?.saturating_sub(facts.memory("SwapFree")?);
     (used > 64 << 20).then(|| {
         let text = format!("{} MiB of memory are swapped out", used >> 20);
-        finding("swap", Severity::Warning, text, Some("free memory, then: swapoff -a && swapon -a"))
+        finding(
+            "swap",
+            Severity::Warning,
+            text,
+            Some("free memory, then: swapoff -a && swapon -a"),
+        )
     })
 }
 
@@ -288,7 +376,12 @@ fn backlog(facts: &Facts) -> Option<Finding> {
     let limit: u32 = facts.sysctl("net.core.somaxconn")?.parse().ok()?;
     (limit < 511).then(|| {
         let text = format!("net.core.somaxconn is {limit}, so accept queues are shorter than servers ask for");
-        finding("somaxconn", Severity::Warning, text, Some("sysctl net.core.somaxconn=4096"))
+        finding(
+            "somaxconn",
+            Severity::Warning,
+            text,
+            Some("sysctl net.core.somaxconn=4096"),
+        )
     })
 }
 
@@ -304,9 +397,17 @@ fn conntrack(facts: &Facts) -> Option<Finding> {
 
 fn ipv6(facts: &Facts) -> Option<Finding> {
     let addresses = facts.text("/proc/net/if_inet6").unwrap_or_default();
-    let has_loopback = addresses.lines().any(|line| line.starts_with("00000000000000000000000000000001 "));
-    (!has_loopback)
-        .then(|| finding("ipv6", Severity::Note, "there is no IPv6 loopback, so the transport `tcp6` cannot run", None))
+    let has_loopback = addresses
+        .lines()
+        .any(|line| line.starts_with("00000000000000000000000000000001 "));
+    (!has_loopback).then(|| {
+        finding(
+            "ipv6",
+            Severity::Note,
+            "there is no IPv6 loopback, so the transport `tcp6` cannot run",
+            None,
+        )
+    })
 }
 
 #[cfg(test)]
@@ -317,12 +418,22 @@ mod tests {
 
     fn noise_of(files: &[(&str, &str)]) -> Vec<Finding> {
         let quiet = [
-            ("/proc/stat", "cpu 100 0 100 800 0 0 0 0\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n"),
+            (
+                "/proc/stat",
+                "cpu 100 0 100 800 0 0 0 0\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n",
+            ),
             ("/proc/loadavg", "0.10 0 0 1/1 1"),
-            ("/proc/net/if_inet6", "00000000000000000000000000000001 01 80 10 80       lo"),
+            (
+                "/proc/net/if_inet6",
+                "00000000000000000000000000000001 01 80 10 80       lo",
+            ),
         ];
         let known = |path: &str| files.iter().any(|(given, _)| *given == path);
-        let all: Vec<_> = quiet.into_iter().filter(|(path, _)| !known(path)).chain(files.iter().copied()).collect();
+        let all: Vec<_> = quiet
+            .into_iter()
+            .filter(|(path, _)| !known(path))
+            .chain(files.iter().copied())
+            .collect();
         let root = tempfile::tempdir().unwrap();
         for (path, text) in all {
             let path = root.path().join(path.trim_start_matches('/'));
@@ -342,12 +453,33 @@ mod tests {
         let cases: [(&str, &[(&str, &str)]); 14] = [
             ("cpus", &[("/proc/stat", "cpu 1 0 1 8 0 0 0 0\ncpu0 1\ncpu1 1\n")]),
             ("smt", &[("/sys/devices/system/cpu/smt/active", "1\n")]),
-            ("governor", &[("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n")]),
+            (
+                "governor",
+                &[("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n")],
+            ),
             ("turbo", &[("/sys/devices/system/cpu/intel_pstate/no_turbo", "0\n")]),
-            ("battery", &[("/sys/class/power_supply/AC/type", "Mains"), ("/sys/class/power_supply/AC/online", "0")]),
+            (
+                "battery",
+                &[
+                    ("/sys/class/power_supply/AC/type", "Mains"),
+                    ("/sys/class/power_supply/AC/online", "0"),
+                ],
+            ),
             ("load", &[("/proc/loadavg", "1.20 0 0 1/1 1")]),
-            ("steal", &[("/proc/stat", "cpu 100 0 100 700 0 0 0 100\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n")]),
-            ("quota", &[("/proc/self/cgroup", "0::/box\n"), ("/sys/fs/cgroup/box/cpu.max", "25000 100000\n")]),
+            (
+                "steal",
+                &[(
+                    "/proc/stat",
+                    "cpu 100 0 100 700 0 0 0 100\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n",
+                )],
+            ),
+            (
+                "quota",
+                &[
+                    ("/proc/self/cgroup", "0::/box\n"),
+                    ("/sys/fs/cgroup/box/cpu.max", "25000 100000\n"),
+                ],
+            ),
             (
                 "quota",
                 &[
@@ -357,14 +489,21 @@ mod tests {
                 ],
             ),
             ("virtualization", &[("/.dockerenv", "")]),
-            ("swap", &[("/proc/meminfo", "SwapTotal: 1000000 kB\nSwapFree: 1000 kB\n")]),
+            (
+                "swap",
+                &[("/proc/meminfo", "SwapTotal: 1000000 kB\nSwapFree: 1000 kB\n")],
+            ),
             ("somaxconn", &[("/proc/sys/net/core/somaxconn", "128")]),
             ("conntrack", &[("/proc/sys/net/netfilter/nf_conntrack_count", "7")]),
             ("ipv6", &[("/proc/net/if_inet6", "")]),
         ];
         for (id, files) in cases {
             let found = noise_of(files);
-            assert_eq!(found.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>(), [id], "{found:?}");
+            assert_eq!(
+                found.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>(),
+                [id],
+                "{found:?}"
+            );
         }
     }
 
@@ -387,7 +526,11 @@ mod tests {
     #[test]
     fn this_machine_can_be_asked() {
         let user = privileges(&Facts::here()).remove(0);
-        let servers_run_as = if account::current().is_root { "servers run as `nobody`" } else { "an ordinary user" };
+        let servers_run_as = if account::current().is_root {
+            "servers run as `nobody`"
+        } else {
+            "an ordinary user"
+        };
         assert!(user.text.contains(servers_run_as), "{}", user.text);
         for finding in noise(&Facts::here()) {
             assert!(!finding.text.is_empty());

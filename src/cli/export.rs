@@ -25,7 +25,9 @@ pub fn export(arguments: &args::Export) -> Result<(), CliError> {
         None => print(shown(&exported).as_bytes()),
         Some(folder) => {
             let written = export::write(folder, &exported, arguments.force).map_err(CliError::failed)?;
-            written.iter().for_each(|path| talk(&format!("wrote {}", path.display())));
+            written
+                .iter()
+                .for_each(|path| talk(&format!("wrote {}", path.display())));
             Ok(())
         }
     }
@@ -37,7 +39,10 @@ fn find(wanted: &str) -> Result<PathBuf, CliError> {
     let runs = Store::new(home()?.path());
     let is_name = catalog()?.names().iter().any(|name| name == wanted);
     let is_folder = !is_name && Path::new(wanted).join("experiment.toml").is_file();
-    let folder = is_folder.then(|| fs::canonicalize(wanted)).transpose().map_err(CliError::usage)?;
+    let folder = is_folder
+        .then(|| fs::canonicalize(wanted))
+        .transpose()
+        .map_err(CliError::usage)?;
     let is_wanted = |header: &RunHeader| match (&folder, &header.origin) {
         (Some(folder), Some(origin)) => Path::new(&origin.experiment) == folder,
         (Some(_), None) => false,

@@ -74,18 +74,35 @@ fn planned(
     pods: &args::FleetPods,
     run: &Passed<FleetRunOptions>,
 ) -> Result<(Fleet, Option<Layouts>), CliError> {
-    let FleetRunOptions { select, overrides, open } = &run.options;
+    let FleetRunOptions {
+        select,
+        overrides,
+        open,
+    } = &run.options;
     let catalog = catalog()?;
     let loaded = catalog.load(experiment).map_err(CliError::usage)?;
     let brought = (loaded.source != Source::BuiltIn).then(|| Path::new(EXPERIMENT).join(&loaded.name));
-    let wanted = Selection { rate: open.rate, arrivals: open.arrivals.map(Into::into), ..selection(select) };
+    let wanted = Selection {
+        rate: open.rate,
+        arrivals: open.arrivals.map(Into::into),
+        ..selection(select)
+    };
     let plan = Plan::new(loaded, &wanted).map_err(CliError::usage)?;
     // How many CPUs there are is the Pod's business.
-    let overrides = Overrides { placement: PlacementChoice::Free, aa: select.aa, ..overrides.clone() };
+    let overrides = Overrides {
+        placement: PlacementChoice::Free,
+        aa: select.aa,
+        ..overrides.clone()
+    };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
     let needs_root = |recipe: &Recipe| recipe.run_as == Some(RunAs::Own);
     let root = settings.driver_at.is_some() || plan.experiment.recipes.values().any(needs_root);
-    let layouts = pods.pods.as_ref().map(|chosen| Layouts::new(plan, chosen)).transpose().map_err(CliError::usage)?;
+    let layouts = pods
+        .pods
+        .as_ref()
+        .map(|chosen| Layouts::new(plan, chosen))
+        .transpose()
+        .map_err(CliError::usage)?;
     // Layouts are rendered here; a Pod that runs the experiment itself has only what is built into its lasthop.
     let mut files = Files::default();
     let words = match (&layouts, brought) {
@@ -115,7 +132,11 @@ fn planned(
 
 fn export(arguments: &args::FleetExport) -> Result<(), CliError> {
     let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
-    if let Some(apart) = layouts.iter().flat_map(|layouts| &layouts.chosen).find(|layout| layout.is_apart()) {
+    if let Some(apart) = layouts
+        .iter()
+        .flat_map(|layouts| &layouts.chosen)
+        .find(|layout| layout.is_apart())
+    {
         return Err(CliError::usage(format!(
             "the layout {} needs addresses that only `lasthop fleet run` learns: use --pods=tcp,unix",
             apart.name()
@@ -134,7 +155,12 @@ fn export(arguments: &args::FleetExport) -> Result<(), CliError> {
         [] => vec![None],
         named => named.iter().map(Some).collect(),
     };
-    let jobs: Vec<_> = nodes.into_iter().enumerate().map(job).collect::<Result<_, _>>().map_err(CliError::usage)?;
+    let jobs: Vec<_> = nodes
+        .into_iter()
+        .enumerate()
+        .map(job)
+        .collect::<Result<_, _>>()
+        .map_err(CliError::usage)?;
     print(yaml::documents(&jobs).as_bytes())
 }
 
@@ -157,7 +183,9 @@ fn collected(shown: &str, log: impl Read, runs: &Path) -> Result<(), CliError> {
     let mut log = log.chain(&b"\n"[..]);
     let mut piece = vec![0; PIECE];
     'log: loop {
-        let read = log.read(&mut piece).map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
+        let read = log
+            .read(&mut piece)
+            .map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
         if read == 0 {
             break;
         }
@@ -190,7 +218,9 @@ fn name(folder: &Path) -> String {
 fn work(arguments: &args::FleetWorker) -> Result<ExitCode, CliError> {
     watch_signals()?;
     let runs = home()?.writable("runs").map_err(CliError::failed)?;
-    worker::serve(&arguments.arguments, &runs, arguments.linger).map(ExitCode::from).map_err(CliError::failed)
+    worker::serve(&arguments.arguments, &runs, arguments.linger)
+        .map(ExitCode::from)
+        .map_err(CliError::failed)
 }
 
 /// Compares the layouts of a Pod, once their servers answer.
@@ -204,29 +234,46 @@ fn drive(arguments: &args::FleetDrive) -> Result<ExitCode, CliError> {
             .map_err(|failure| CliError::failed(format!("the layout {name} does not answer: {}", failure.message)))?;
     }
     let plan = Plan::of_given(given).map_err(CliError::usage)?;
-    let overrides = Overrides { placement: PlacementChoice::Free, ..arguments.run.overrides.clone() };
+    let overrides = Overrides {
+        placement: PlacementChoice::Free,
+        ..arguments.run.overrides.clone()
+    };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
     let home = home()?;
     let locator = Locator::new(&home, NAME, Default::default());
     let labels = arguments.labels.iter().cloned().collect();
-    let job = Job { labels, ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin()) };
+    let job = Job {
+        labels,
+        ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin())
+    };
     carry_out(&job, None, &arguments.talk, &arguments.output)
 }
 
 fn place(cluster: &args::FleetCluster) -> Where {
-    Where { context: cluster.context.clone(), namespace: cluster.namespace.clone() }
+    Where {
+        context: cluster.context.clone(),
+        namespace: cluster.namespace.clone(),
+    }
 }
 
 fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
     ready(&arguments.output)?;
     let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
-    let fleet = Fleet { wait: arguments.wait, keep: KEEP, ..fleet };
+    let fleet = Fleet {
+        wait: arguments.wait,
+        keep: KEEP,
+        ..fleet
+    };
     let usual = || vec![(INSTANCE_TYPE.to_owned(), None)];
     let nodes = Nodes {
         selector: arguments.nodes.clone(),
         names: arguments.node.clone(),
         per_node: arguments.per_node,
-        labels: if arguments.labels.is_empty() { usual() } else { arguments.labels.clone() },
+        labels: if arguments.labels.is_empty() {
+            usual()
+        } else {
+            arguments.labels.clone()
+        },
         exact_cpus: arguments.pods.cpus.is_some(),
     };
     let runs = home()?.writable("runs").map_err(CliError::failed)?;
@@ -234,7 +281,11 @@ fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
     watch_signals_until(3)?;
     // The log of each node is a connection.
     lift_descriptors();
-    let mut teller = Teller { id: &fleet.id, quiet: arguments.quiet, nodes: 0 };
+    let mut teller = Teller {
+        id: &fleet.id,
+        quiet: arguments.quiet,
+        nodes: 0,
+    };
     let place = place(&arguments.cluster);
     let tell = &mut |event: &Event<'_>| teller.tell(event);
     let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, &interrupt::times, tell);
@@ -243,7 +294,11 @@ fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
 
 /// Reports what came back, and what did not.
 fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
-    let folders: Vec<PathBuf> = outcome.received.iter().map(|received| received.folder.clone()).collect();
+    let folders: Vec<PathBuf> = outcome
+        .received
+        .iter()
+        .map(|received| received.folder.clone())
+        .collect();
     let reported = match &folders[..] {
         [] => ExitCode::SUCCESS,
         [one] => deliver(&summarise(one)?, &arguments.output).map(|()| ExitCode::SUCCESS)?,
@@ -252,12 +307,21 @@ fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Result<ExitCode, C
     for failure in &outcome.failures {
         let part = failure.part.as_ref();
         let part = part.map(|part| format!("; what came of its record is {}", name(part)));
-        talk(&format!("{} failed: {}{}", failure.node, failure.why, part.unwrap_or_default()));
+        talk(&format!(
+            "{} failed: {}{}",
+            failure.node,
+            failure.why,
+            part.unwrap_or_default()
+        ));
     }
     tell_left(&outcome.left);
     Ok(match () {
         () if outcome.interrupted => {
-            let removed = if outcome.left.is_empty() { "; what was in the cluster has been removed" } else { "" };
+            let removed = if outcome.left.is_empty() {
+                "; what was in the cluster has been removed"
+            } else {
+                ""
+            };
             talk(&format!("interrupted{removed}"));
             ExitCode::from(INTERRUPTED)
         }
@@ -276,14 +340,25 @@ fn tell_left(left: &[String]) {
 fn clean(arguments: &args::FleetClean) -> Result<ExitCode, CliError> {
     let removed = client::clean(&place(&arguments.cluster), arguments.id.as_deref()).map_err(CliError::failed)?;
     match &removed.jobs[..] {
-        [] => talk(&format!("no fleet run left anything in the namespace {}", removed.namespace)),
+        [] => talk(&format!(
+            "no fleet run left anything in the namespace {}",
+            removed.namespace
+        )),
         jobs => {
             let counted = counted(jobs.len(), "Job");
-            talk(&format!("removed {counted} in the namespace {}: {}", removed.namespace, jobs.join(", ")));
+            talk(&format!(
+                "removed {counted} in the namespace {}: {}",
+                removed.namespace,
+                jobs.join(", ")
+            ));
         }
     }
     tell_left(&removed.left);
-    Ok(if removed.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(if removed.left.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    })
 }
 
 /// Says what happens, by node.
@@ -302,14 +377,20 @@ impl Teller<'_> {
             Event::Chosen { namespace, nodes } => {
                 self.nodes = *nodes;
                 let nodes = counted(*nodes, "node");
-                talk(&format!("fleet run {} on {nodes}, in the namespace {namespace}", self.id));
+                talk(&format!(
+                    "fleet run {} on {nodes}, in the namespace {namespace}",
+                    self.id
+                ));
             }
             Event::Phase { node, phase: line } | Event::Says { node, line } if self.nodes <= FEW => {
                 talk(&format!("{node}: {line}"));
             }
             Event::Phase { .. } | Event::Says { .. } | Event::Failed { .. } => {}
             Event::Received { node, folder, done, of } => {
-                talk(&format!("{node}: {} is here, complete and verified ({done} of {of})", name(folder)));
+                talk(&format!(
+                    "{node}: {} is here, complete and verified ({done} of {of})",
+                    name(folder)
+                ));
             }
             Event::Removing => talk("removing what the run made in the cluster"),
         }

@@ -6,7 +6,10 @@ use rustix::event::{PollFd, PollFlags};
 
 /// Ends this process when an input closes. Another thread may read that input meanwhile.
 /// Errors: the input cannot be watched.
-#[expect(clippy::exit, reason = "a trial in progress cannot be asked to end, and nobody waits for its result")]
+#[expect(
+    clippy::exit,
+    reason = "a trial in progress cannot be asked to end, and nobody waits for its result"
+)]
 pub fn watch(input: BorrowedFd<'_>) -> io::Result<()> {
     let input = input.try_clone_to_owned()?;
     let wait = move || {
@@ -20,5 +23,8 @@ pub fn watch(input: BorrowedFd<'_>) -> io::Result<()> {
             }
         }
     };
-    std::thread::Builder::new().name("hang-up".to_owned()).spawn(wait).map(drop)
+    std::thread::Builder::new()
+        .name("hang-up".to_owned())
+        .spawn(wait)
+        .map(drop)
 }

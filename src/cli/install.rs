@@ -29,14 +29,20 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     let mut sections = Vec::new();
     for experiment in experiments(arguments.experiment.as_deref())? {
         let locator = locator(&home, &experiment, &arguments.programs);
-        let programs = experiment.recipes.iter().map(|(name, recipe)| doctor::program(name, &recipe.program, &locator));
+        let programs = experiment
+            .recipes
+            .iter()
+            .map(|(name, recipe)| doctor::program(name, &recipe.program, &locator));
         sections.push((format!("Experiment {}", experiment.name), programs.collect::<Vec<_>>()));
     }
     let mut missing = arguments.experiment.is_some() && sections.iter().any(|(_, found)| lacks_something(found));
     if arguments.experiment.is_none() {
         let locator = locator_of_tools(&home, &arguments.programs);
         let found = TOOLS.iter().map(|tool| doctor::tool(tool, &locator));
-        sections.push(("Classic tools (for --driver, --cross-check and repro)".to_owned(), found.collect()));
+        sections.push((
+            "Classic tools (for --driver, --cross-check and repro)".to_owned(),
+            found.collect(),
+        ));
     }
     let mut machine = vec![doctor::home(&home), doctor::folders()];
     machine.extend(doctor::privileges(&facts));
@@ -49,7 +55,11 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     }
     sections.push(("Noise".to_owned(), noise));
     print(&page(&sections))?;
-    Ok(if missing { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    Ok(if missing {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn lacks_something(findings: &[Finding]) -> bool {
@@ -57,7 +67,10 @@ fn lacks_something(findings: &[Finding]) -> bool {
 }
 
 fn page(sections: &[(String, Vec<Finding>)]) -> Vec<u8> {
-    let mut page = Page::new(&lasthop_page::Options { color: false, ..terminal() });
+    let mut page = Page::new(&lasthop_page::Options {
+        color: false,
+        ..terminal()
+    });
     for (title, findings) in sections.iter().filter(|(_, findings)| !findings.is_empty()) {
         page.wrapped(&title.into(), 0, 2);
         for finding in findings {
@@ -82,7 +95,11 @@ fn experiments(name: Option<&str>) -> Result<Vec<Experiment>, CliError> {
     let catalog = catalog()?;
     match name {
         Some(name) => Ok(vec![catalog.load(name).map_err(CliError::usage)?]),
-        None => Ok(catalog.list().into_iter().filter_map(|entry| entry.experiment.ok()).collect()),
+        None => Ok(catalog
+            .list()
+            .into_iter()
+            .filter_map(|entry| entry.experiment.ok())
+            .collect()),
     }
 }
 
@@ -111,7 +128,11 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     let home = home()?;
     let mut work = Work::default();
     let only_tools = arguments.tools && !arguments.all && arguments.experiment.is_none();
-    let wanted = if only_tools { Vec::new() } else { experiments(arguments.experiment.as_deref())? };
+    let wanted = if only_tools {
+        Vec::new()
+    } else {
+        experiments(arguments.experiment.as_deref())?
+    };
     for experiment in wanted {
         let locator = locator(&home, &experiment, &args::Programs::default());
         work.left.extend(by_hand(&experiment, &locator));
@@ -131,9 +152,14 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
             true
         }
     });
-    left.iter().for_each(|what| talk(&format!("cannot be installed by lasthop: {what}")));
+    left.iter()
+        .for_each(|what| talk(&format!("cannot be installed by lasthop: {what}")));
     // If you asked for everything, the rest is still worth having.
-    let done = if left.is_empty() || arguments.experiment.is_none() { ExitCode::SUCCESS } else { FAILED.into() };
+    let done = if left.is_empty() || arguments.experiment.is_none() {
+        ExitCode::SUCCESS
+    } else {
+        FAILED.into()
+    };
     if steps.is_empty() {
         if left.is_empty() {
             talk("nothing to install");
@@ -156,13 +182,22 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
 /// How to get what is missing and in no package.
 fn by_hand(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     let of_no_package = |program: &Program| program.obtain.is_some() || program.packages.is_empty();
-    let recipes = experiment.recipes.iter().filter(|(_, recipe)| of_no_package(&recipe.program));
-    recipes.filter_map(|(name, recipe)| Some(locator.locate(name, &recipe.program).err()?.brief())).collect()
+    let recipes = experiment
+        .recipes
+        .iter()
+        .filter(|(_, recipe)| of_no_package(&recipe.program));
+    recipes
+        .filter_map(|(name, recipe)| Some(locator.locate(name, &recipe.program).err()?.brief()))
+        .collect()
 }
 
 fn tool_need(tool: &Tool, locator: &Locator) -> Need {
     let program = tool.program();
-    Need { of: tool.name.to_owned(), located: locator.locate(tool.name, &program).is_ok(), packages: program.packages }
+    Need {
+        of: tool.name.to_owned(),
+        located: locator.locate(tool.name, &program).is_ok(),
+        packages: program.packages,
+    }
 }
 
 fn needs(experiment: &Experiment, locator: &Locator) -> Vec<Need> {
@@ -180,13 +215,22 @@ fn needs(experiment: &Experiment, locator: &Locator) -> Vec<Need> {
 }
 
 fn commands(steps: &[SetupStep]) -> String {
-    steps.iter().map(|step| format!("# {}\n{}\n", text::line(&step.why), text::line(&step.shown()))).collect()
+    steps
+        .iter()
+        .map(|step| format!("# {}\n{}\n", text::line(&step.why), text::line(&step.shown())))
+        .collect()
 }
 
 /// Asks for consent. Anything but a yes is an error, so that `lasthop setup X && lasthop run X` stops here.
 fn confirm() -> Result<(), CliError> {
     if !can_ask() {
-        return Err(CliError::failed("nothing was installed, because there is no terminal to ask on; add --yes"));
+        return Err(CliError::failed(
+            "nothing was installed, because there is no terminal to ask on; add --yes",
+        ));
     }
-    if agreed("Run these commands? [y/N] ") { Ok(()) } else { Err(CliError::failed("nothing was installed")) }
+    if agreed("Run these commands? [y/N] ") {
+        Ok(())
+    } else {
+        Err(CliError::failed("nothing was installed"))
+    }
 }

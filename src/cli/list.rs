@@ -55,14 +55,24 @@ fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
 
 /// The recipes of the default cases whose program cannot be found.
 pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
-    let Ok(plan) = Plan::new(experiment.clone(), &Default::default()) else { return Vec::new() };
-    let mut recipes: Vec<&str> =
-        plan.stacks.iter().flat_map(|stack| stack.services.values()).map(|service| &service.recipe[..]).collect();
+    let Ok(plan) = Plan::new(experiment.clone(), &Default::default()) else {
+        return Vec::new();
+    };
+    let mut recipes: Vec<&str> = plan
+        .stacks
+        .iter()
+        .flat_map(|stack| stack.services.values())
+        .map(|service| &service.recipe[..])
+        .collect();
     recipes.sort_unstable();
     recipes.dedup();
     recipes
         .into_iter()
-        .filter(|recipe| locator.locate(recipe, &plan.experiment.recipes[*recipe].program).is_err())
+        .filter(|recipe| {
+            locator
+                .locate(recipe, &plan.experiment.recipes[*recipe].program)
+                .is_err()
+        })
         .map(str::to_owned)
         .collect()
 }
@@ -96,7 +106,10 @@ fn files(experiment: &str, wanted: &[PathBuf]) -> Result<(), CliError> {
 
 fn describe(plan: &Plan) -> Vec<u8> {
     let experiment = &plan.experiment;
-    let mut page = Page::new(&lasthop_page::Options { color: false, ..terminal() });
+    let mut page = Page::new(&lasthop_page::Options {
+        color: false,
+        ..terminal()
+    });
     let mut say = |line: String| {
         let text = line.trim_start();
         let indent = line.len() - text.len();
@@ -105,7 +118,10 @@ fn describe(plan: &Plan) -> Vec<u8> {
     say(format!("{}: {}", experiment.name, experiment.title));
     say(format!("  {}", experiment.question));
     say(String::new());
-    say(format!("Link under test: {} → {}", experiment.link.from, experiment.link.to));
+    say(format!(
+        "Link under test: {} → {}",
+        experiment.link.from, experiment.link.to
+    ));
     say(String::new());
     say("Services, in start order".to_owned());
     for (name, recipe) in &plan.summary().services {
@@ -118,11 +134,20 @@ fn describe(plan: &Plan) -> Vec<u8> {
         say(format!("      {}", factor.help));
     }
     say(String::new());
-    say(format!("Cases: {}, on {} stacks of services", plan.cases.len(), plan.stacks.len()));
+    say(format!(
+        "Cases: {}, on {} stacks of services",
+        plan.cases.len(),
+        plan.stacks.len()
+    ));
     for case in &plan.cases {
-        let against =
-            case.reference.as_ref().map_or("reference".to_owned(), |reference| format!("against {reference}"));
-        let at = case.load.rate.map_or(String::new(), |rate| format!(", at {} requests/s", rate_text(rate)));
+        let against = case
+            .reference
+            .as_ref()
+            .map_or("reference".to_owned(), |reference| format!("against {reference}"));
+        let at = case
+            .load
+            .rate
+            .map_or(String::new(), |rate| format!(", at {} requests/s", rate_text(rate)));
         say(format!("  {:<40} {against}{at}", case.case));
     }
     let defaults = &experiment.defaults;
@@ -130,7 +155,9 @@ fn describe(plan: &Plan) -> Vec<u8> {
     say(format!(
         "Trials of {}, {}until every interval is within ±{} % or {} have passed",
         written(defaults.trial),
-        defaults.blocks.map_or(String::new(), |blocks| format!("{blocks} blocks per round, ")),
+        defaults
+            .blocks
+            .map_or(String::new(), |blocks| format!("{blocks} blocks per round, ")),
         (defaults.precision * 1e4).round() / 1e2,
         written(defaults.budget)
     ));
@@ -138,11 +165,22 @@ fn describe(plan: &Plan) -> Vec<u8> {
 }
 
 fn levels(name: &str, factor: &Factor, plan: &Plan) -> String {
-    let chosen = plan.factors.get(name).map(|chosen| &chosen.levels[..]).unwrap_or_default();
+    let chosen = plan
+        .factors
+        .get(name)
+        .map(|chosen| &chosen.levels[..])
+        .unwrap_or_default();
     let level = |level| format!("{level}{}", if chosen.contains(level) { "*" } else { "" });
     let mut levels: Vec<String> = factor.levels.iter().map(level).collect();
-    levels.extend(chosen.iter().filter(|level| !factor.levels.contains(level)).map(|level| format!("{level}*")));
-    let range = factor.range.map_or(String::new(), |[low, high]| format!("; any from {low} to {high} with --set"));
+    levels.extend(
+        chosen
+            .iter()
+            .filter(|level| !factor.levels.contains(level))
+            .map(|level| format!("{level}*")),
+    );
+    let range = factor.range.map_or(String::new(), |[low, high]| {
+        format!("; any from {low} to {high} with --set")
+    });
     format!("{}{range}", levels.join(" "))
 }
 
@@ -153,7 +191,10 @@ pub fn runs() -> Result<(), CliError> {
         talk("no run is recorded yet; start one with `lasthop run`");
         return Ok(());
     }
-    let entries: Vec<RunEntry> = directories.iter().map(|directory| run_entry(&store, directory)).collect();
+    let entries: Vec<RunEntry> = directories
+        .iter()
+        .map(|directory| run_entry(&store, directory))
+        .collect();
     print(&lasthop_report::runs_table(&entries, &terminal()))
 }
 
@@ -161,10 +202,21 @@ fn run_entry(store: &Store, directory: &Path) -> RunEntry {
     let run = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match store::header(directory) {
         Ok(header) => {
-            let when = header.started.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string();
+            let when = header
+                .started
+                .to_zoned(jiff::tz::TimeZone::system())
+                .strftime("%Y-%m-%d %H:%M")
+                .to_string();
             let headline = store::headline(directory).unwrap_or_default();
             let is_own = store.made_here(directory).is_ok();
-            RunEntry { run, experiment: header.experiment.name, when, state: outcome(directory), is_own, headline }
+            RunEntry {
+                run,
+                experiment: header.experiment.name,
+                when,
+                state: outcome(directory),
+                is_own,
+                headline,
+            }
         }
         Err(error) => RunEntry {
             run,
@@ -182,8 +234,14 @@ fn outcome(directory: &Path) -> RunState {
         Err(error) => RunState::Unreadable(error.to_string()),
         Ok(None) if store::state(directory) == State::Running => RunState::Running,
         Ok(None) => RunState::CutOff,
-        Ok(Some(RunEnd { stopped: Stopped::Interrupted, .. })) => RunState::Interrupted,
-        Ok(Some(RunEnd { stopped: Stopped::Failed, .. })) => RunState::Failed,
+        Ok(Some(RunEnd {
+            stopped: Stopped::Interrupted,
+            ..
+        })) => RunState::Interrupted,
+        Ok(Some(RunEnd {
+            stopped: Stopped::Failed,
+            ..
+        })) => RunState::Failed,
         Ok(Some(_)) => RunState::Complete,
     }
 }

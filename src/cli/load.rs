@@ -56,7 +56,11 @@ fn notes() -> String {
 pub fn urls() -> String {
     let mut text = "URLs:\n".to_owned();
     for (form, meaning) in PROTOCOLS.iter().flat_map(|kind| kind.urls) {
-        let gap = if form.len() > FORM { format!("\n{:FORM$}    ", "") } else { "  ".to_owned() };
+        let gap = if form.len() > FORM {
+            format!("\n{:FORM$}    ", "")
+        } else {
+            "  ".to_owned()
+        };
         let meaning = meaning.replace('\n', &format!("\n{:FORM$}    ", ""));
         text.push_str(&format!("  {form:FORM$}{gap}{meaning}\n"));
     }
@@ -269,7 +273,10 @@ struct Headers {
 fn headers(text: &str) -> Result<Headers, String> {
     let Some(name) = text.strip_prefix('@') else {
         let one = header(text).ok_or_else(|| "expected `Name: value`".to_owned())?;
-        return Ok(Headers { headers: vec![one], are_hidden: false });
+        return Ok(Headers {
+            headers: vec![one],
+            are_hidden: false,
+        });
     };
     let text = file_or_input(name).map_err(|error| format!("cannot read the headers: {error}"))?;
     let mut all = Vec::new();
@@ -277,16 +284,25 @@ fn headers(text: &str) -> Result<Headers, String> {
         // What a line holds may be a secret.
         all.push(header(line).ok_or_else(|| format!("line {number} of the file: expected `Name: value`"))?);
     }
-    Ok(Headers { headers: all, are_hidden: true })
+    Ok(Headers {
+        headers: all,
+        are_hidden: true,
+    })
 }
 
 /// A file's text; that of `-` is standard input.
 fn file_or_input(name: &str) -> io::Result<String> {
-    if name == "-" { io::read_to_string(io::stdin()) } else { fs::read_to_string(name) }
+    if name == "-" {
+        io::read_to_string(io::stdin())
+    } else {
+        fs::read_to_string(name)
+    }
 }
 
 fn body(text: &str) -> Result<String, String> {
-    let Some(name) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    let Some(name) = text.strip_prefix('@') else {
+        return Ok(text.to_owned());
+    };
     file_or_input(name).map_err(|error| format!("cannot read the body: {error}"))
 }
 
@@ -313,7 +329,10 @@ pub fn load(arguments: &LoadArgs) -> Result<ExitCode, CliError> {
             let early = CaseError::new(error.stage, "interrupted before the load began; nothing was measured");
             let error = if interrupted() { early } else { error };
             match arguments.format {
-                LoadFormat::Json => Figures { cut_short: interrupted(), ..Figures::failed(&job, &error) },
+                LoadFormat::Json => Figures {
+                    cut_short: interrupted(),
+                    ..Figures::failed(&job, &error)
+                },
                 LoadFormat::Terminal if interrupted() => {
                     return Err(CliError::interrupted(format!("{}: {error}", job.url)));
                 }
@@ -356,17 +375,25 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(length.as_millis() as u64), target);
         let style = ProgressStyle::with_template("{bar:16} {wide_msg}").expect("the template is a constant");
         bar.set_style(style.progress_chars("━╸ "));
-        Self { bar, length, began: None }
+        Self {
+            bar,
+            length,
+            began: None,
+        }
     }
 
     fn show(&mut self, stage: Stage) {
         if stage != Stage::Trial {
-            return self.bar.set_message("waiting for the first replies; press Ctrl-C to stop");
+            return self
+                .bar
+                .set_message("waiting for the first replies; press Ctrl-C to stop");
         }
         let elapsed = self.began.get_or_insert_with(Instant::now).elapsed().min(self.length);
         self.bar.set_position(elapsed.as_millis() as u64);
         let (elapsed, length) = (elapsed.as_secs_f64(), self.length.as_secs_f64());
-        self.bar.set_message(format!("{elapsed:.1} of {length:.1} s; press Ctrl-C to stop and see the figures so far"));
+        self.bar.set_message(format!(
+            "{elapsed:.1} of {length:.1} s; press Ctrl-C to stop and see the figures so far"
+        ));
     }
 
     fn end(&self) {
@@ -400,11 +427,19 @@ fn advice(class: ErrorClass, cause: &str) -> Option<&'static str> {
 
 fn job(arguments: &LoadArgs) -> Result<Job, CliError> {
     let requests = &arguments.requests;
-    let phases =
-        TrialPhases { warm_up_ns: nanoseconds(arguments.warm_up), measure_ns: nanoseconds(arguments.duration) };
+    let phases = TrialPhases {
+        warm_up_ns: nanoseconds(arguments.warm_up),
+        measure_ns: nanoseconds(arguments.duration),
+    };
     let spec = requests.spec(&arguments.url, arguments.seed)?;
     let url = url::redacted(&arguments.url);
-    Ok(Job { url, spec, phases, learn: requests.learns(), headroom: arguments.headroom })
+    Ok(Job {
+        url,
+        spec,
+        phases,
+        learn: requests.learns(),
+        headroom: arguments.headroom,
+    })
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -441,7 +476,9 @@ impl RequestArgs {
                 ReuseArg::KeepAlive => Reuse::KeepAlive,
                 ReuseArg::PerRequest => Reuse::PerRequest,
             },
-            model: self.rate.map_or(Model::Closed, |rate| Model::Open(OpenLoop { rate, arrivals, seed })),
+            model: self
+                .rate
+                .map_or(Model::Closed, |rate| Model::Open(OpenLoop { rate, arrivals, seed })),
             engine: match self.engine {
                 EngineArg::Auto => Engine::Auto,
                 EngineArg::Blocking => Engine::Blocking,
@@ -451,7 +488,10 @@ impl RequestArgs {
             threads: self.threads,
             pipeline: self.pipeline,
             requests_per_connection: self.requests_per_connection,
-            timeouts: Timeouts { connect_ns: nanoseconds(connect), request_ns: nanoseconds(self.timeout) },
+            timeouts: Timeouts {
+                connect_ns: nanoseconds(connect),
+                request_ns: nanoseconds(self.timeout),
+            },
             spin_ns: self.spin.map(nanoseconds),
         })
     }
@@ -471,8 +511,14 @@ impl RequestArgs {
         let mut options = self.protocol_options();
         protocol.apply(&mut options).map_err(CliError::usage)?;
         let pointless = self.own.no_reference && protocol.kind().own;
-        if let Some(option) = options.left().or_else(|| pointless.then(|| "--no-reference".to_owned())) {
-            return Err(CliError::usage(format!("{option} cannot be used with {}", url::redacted(text))));
+        if let Some(option) = options
+            .left()
+            .or_else(|| pointless.then(|| "--no-reference".to_owned()))
+        {
+            return Err(CliError::usage(format!(
+                "{option} cannot be used with {}",
+                url::redacted(text)
+            )));
         }
         fill_password(&mut protocol)?;
         Ok((endpoint, protocol))
@@ -480,7 +526,11 @@ impl RequestArgs {
 
     /// Values of headers, which may be secret.
     pub fn header_values(&self) -> impl Iterator<Item = &str> {
-        self.http.headers.iter().flat_map(|given| &given.headers).map(|(_, value)| value.as_str())
+        self.http
+            .headers
+            .iter()
+            .flat_map(|given| &given.headers)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The body of the request.
@@ -491,7 +541,9 @@ impl RequestArgs {
 
 /// Takes a password that is not there from the variable of the protocol's usual client.
 pub fn fill_password(protocol: &mut Protocol) -> Result<(), CliError> {
-    let Some(variable) = protocol.kind().password_variable else { return Ok(()) };
+    let Some(variable) = protocol.kind().password_variable else {
+        return Ok(());
+    };
     protocol.password().map_or(Ok(()), |given| password(given, variable))
 }
 
@@ -500,7 +552,9 @@ fn password(given: &mut Option<String>, variable: &str) -> Result<(), CliError> 
     let Some(value) = std::env::var_os(variable).filter(|value| given.is_none() && !value.is_empty()) else {
         return Ok(());
     };
-    let text = value.into_string().map_err(|_| CliError::usage(format!("{variable} is not UTF-8")))?;
+    let text = value
+        .into_string()
+        .map_err(|_| CliError::usage(format!("{variable} is not UTF-8")))?;
     *given = Some(text);
     Ok(())
 }
@@ -509,8 +563,16 @@ impl RequestArgs {
     /// The options that only some protocols understand.
     fn protocol_options(&self) -> LoadOptions {
         let (http, database, own) = (&self.http, &self.database, &self.own);
-        let hidden = http.headers.iter().filter(|given| given.are_hidden).flat_map(|given| &given.headers);
-        let modes = [("simple", database.simple), ("extended", database.extended), ("prepared", database.prepared)];
+        let hidden = http
+            .headers
+            .iter()
+            .filter(|given| given.are_hidden)
+            .flat_map(|given| &given.headers);
+        let modes = [
+            ("simple", database.simple),
+            ("extended", database.extended),
+            ("prepared", database.prepared),
+        ];
         LoadOptions {
             method: http.method.clone(),
             headers: http.headers.iter().flat_map(|given| given.headers.clone()).collect(),

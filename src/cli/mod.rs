@@ -90,7 +90,14 @@ fn enough_stack() -> Result<(), String> {
         return Ok(());
     }
     let maximum = maximum.map(|maximum| maximum.max(STACK_LEAST));
-    setrlimit(Resource::Stack, Rlimit { current: Some(STACK_LEAST), maximum }).map_err(|error| {
+    setrlimit(
+        Resource::Stack,
+        Rlimit {
+            current: Some(STACK_LEAST),
+            maximum,
+        },
+    )
+    .map_err(|error| {
         let kib = STACK_LEAST >> 10;
         format!("the stack limit is below {kib} KiB and cannot be raised ({error}); set it with `ulimit -s {kib}`")
     })
@@ -102,17 +109,27 @@ fn advised(mut error: clap::Error) -> clap::Error {
     if matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(word)) if word == "--http2") {
         error.remove(ContextKind::SuggestedArg);
         error.remove(ContextKind::Usage);
-        error.insert(ContextKind::Suggested, tips(Some("lasthop does not speak HTTP/2, only HTTP/1.1".to_owned())));
+        error.insert(
+            ContextKind::Suggested,
+            tips(Some("lasthop does not speak HTTP/2, only HTTP/1.1".to_owned())),
+        );
         return error;
     }
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
     let experiments = catalog().map(|catalog| catalog.names()).unwrap_or_default();
     let cli = Cli::command();
-    let commands = cli.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+    let commands = cli
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .map(clap::Command::get_name);
     let version = (word == "version").then(|| "--version".to_owned());
     let command = version.or_else(|| closest(word, commands).map(str::to_owned));
     let experiment = closest(word, experiments.iter().map(String::as_str)).map(|name| format!("run {name}"));
-    let tip = command.or(experiment).map(|meant| format!("did you mean `lasthop {meant}`?"));
+    let tip = command
+        .or(experiment)
+        .map(|meant| format!("did you mean `lasthop {meant}`?"));
     error.remove(ContextKind::SuggestedSubcommand);
     error.insert(ContextKind::Suggested, tips(tip));
     error
@@ -121,7 +138,13 @@ fn advised(mut error: clap::Error) -> clap::Error {
 /// Help and version exit with 0, a wrong command line with [`USAGE`].
 fn shown_by_clap(error: &clap::Error) -> u8 {
     let text = error.render();
-    let shown = |styled| if styled { text.ansi().to_string() } else { text.to_string() };
+    let shown = |styled| {
+        if styled {
+            text.ansi().to_string()
+        } else {
+            text.to_string()
+        }
+    };
     if error.use_stderr() {
         let _ = io::stderr().write_all(text::screen(&shown(is_styled(&io::stderr()))).as_bytes());
         return USAGE;
@@ -133,9 +156,14 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     let done = |()| ExitCode::SUCCESS;
     let Some(command) = cli.command else {
         if cli.run.0.output.verbose && std::env::args_os().len() == 2 {
-            return Err(CliError::usage("`lasthop -V` prints the version, and `lasthop run -v` a longer report"));
+            return Err(CliError::usage(
+                "`lasthop -V` prints the version, and `lasthop run -v` a longer report",
+            ));
         }
-        return run::run(&Run { experiment: "sockets".to_owned(), options: cli.run.0 });
+        return run::run(&Run {
+            experiment: "sockets".to_owned(),
+            options: cli.run.0,
+        });
     };
     match command {
         Command::Run(arguments) => run::run(&arguments),
@@ -165,7 +193,10 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Completions { shell } => print(&complete::script(shell).map_err(CliError::failed)?).map(done),
         Command::Drive(arguments) => drive(&arguments).map(done),
         Command::Hold => namespace::hold().map(done).map_err(CliError::failed),
-        Command::Enter(arguments) => Err(CliError::failed(namespace::enter(&arguments.namespace, &arguments.command))),
+        Command::Enter(arguments) => Err(CliError::failed(namespace::enter(
+            &arguments.namespace,
+            &arguments.command,
+        ))),
         Command::Guard(_) => guard::serve().map(done).map_err(CliError::failed),
         Command::Null => load::null().map(done),
         Command::Serve(arguments) => serve::serve(arguments).map(done),
@@ -191,18 +222,31 @@ fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
 
 fn new(arguments: &args::New) -> Result<(), CliError> {
     let args::New { name, from } = arguments;
-    let folder = catalog()?.create(name, from.as_deref(), Path::new(".")).map_err(CliError::usage)?;
+    let folder = catalog()?
+        .create(name, from.as_deref(), Path::new("."))
+        .map_err(CliError::usage)?;
     talk(&format!("created {}; next: lasthop check ./{name}", folder.display()));
     Ok(())
 }
 
 /// `, 2 containers, 1 network`
 fn shown(removed: &Removed) -> String {
-    let Removed { containers, networks, volumes, left } = removed;
+    let Removed {
+        containers,
+        networks,
+        volumes,
+        left,
+    } = removed;
     let all = [(containers, "container"), (networks, "network"), (volumes, "volume")];
     let gone = all.iter().filter(|(count, _)| **count > 0);
-    let gone: String = gone.map(|(count, name)| format!(", {}", counted(**count, name))).collect();
-    let left = if left.is_empty() { String::new() } else { format!("; not removed: {}", left.join(", ")) };
+    let gone: String = gone
+        .map(|(count, name)| format!(", {}", counted(**count, name)))
+        .collect();
+    let left = if left.is_empty() {
+        String::new()
+    } else {
+        format!("; not removed: {}", left.join(", "))
+    };
     gone + &left
 }
 
@@ -228,7 +272,11 @@ fn clean() -> Result<(), CliError> {
         let Ok(engine) = Engine::find(Some(kind)) else { continue };
         let removed = leftovers::remove_orphans(&engine);
         if !removed.is_empty() {
-            talk(&format!("{}: removed what runs without a sandbox left behind{}", kind.name(), shown(&removed)));
+            talk(&format!(
+                "{}: removed what runs without a sandbox left behind{}",
+                kind.name(),
+                shown(&removed)
+            ));
         }
     }
     Ok(())
@@ -241,7 +289,9 @@ fn explain_check(id: Option<&str>) -> Result<(), CliError> {
         Some(id) => explained::of(Known::of(id).ok_or_else(|| {
             let near = closest(id, known::all().map(|known| known.id));
             let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-            CliError::usage(format!("there is no check `{id}`; {near}`lasthop explain-check` lists all"))
+            CliError::usage(format!(
+                "there is no check `{id}`; {near}`lasthop explain-check` lists all"
+            ))
         })?),
     };
     print(&lasthop_page::document_terminal(&document, &terminal()))

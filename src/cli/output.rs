@@ -37,27 +37,44 @@ pub struct CliError {
 
 impl CliError {
     pub fn failed(cause: impl ToString) -> Self {
-        Self { code: FAILED, text: cause.to_string() }
+        Self {
+            code: FAILED,
+            text: cause.to_string(),
+        }
     }
 
     pub fn usage(cause: impl ToString) -> Self {
-        Self { code: USAGE, text: cause.to_string() }
+        Self {
+            code: USAGE,
+            text: cause.to_string(),
+        }
     }
 
     pub fn interrupted(cause: impl ToString) -> Self {
-        Self { code: INTERRUPTED, text: cause.to_string() }
+        Self {
+            code: INTERRUPTED,
+            text: cause.to_string(),
+        }
     }
 }
 
 /// Colours and width for standard output.
 pub fn terminal() -> lasthop_page::Options {
-    lasthop_page::Options { color: is_styled(&io::stdout()), width: width(), verbose: false, unicode: speaks_unicode() }
+    lasthop_page::Options {
+        color: is_styled(&io::stdout()),
+        width: width(),
+        verbose: false,
+        unicode: speaks_unicode(),
+    }
 }
 
 /// Whether the locale is one of UTF-8, by the first of the variables that is set.
 fn speaks_unicode() -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(set)
+        .unwrap_or_default();
     let locale = locale.to_string_lossy().to_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
@@ -72,7 +89,9 @@ pub fn width() -> usize {
     if !io::stdout().is_terminal() {
         return WIDTH;
     }
-    rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| usize::from(size.ws_col)).clamp(60, 100)
+    rustix::termios::tcgetwinsize(io::stdout())
+        .map_or(WIDTH, |size| usize::from(size.ws_col))
+        .clamp(60, 100)
 }
 
 /// Whether lasthop began with a closed standard output. Rust opens `/dev/null` in its place, where a result would vanish
@@ -97,7 +116,11 @@ pub fn print(bytes: &[u8]) -> Result<(), CliError> {
 /// Writes a message to standard error, with control characters removed. If that is closed, there is nobody to tell.
 pub fn talk(text: &str) {
     let text = text::talk(text);
-    let _ = writeln!(io::stderr(), "{}", if speaks_unicode() { text } else { text::ascii(&text) });
+    let _ = writeln!(
+        io::stderr(),
+        "{}",
+        if speaks_unicode() { text } else { text::ascii(&text) }
+    );
 }
 
 /// Whether there is a user to ask.

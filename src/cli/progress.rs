@@ -66,12 +66,18 @@ struct Awaited {
 
 impl Progress {
     pub fn new(talk: Talk) -> Self {
-        let target = if talk == Talk::Line { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target = if talk == Talk::Line {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let bar = ProgressBar::with_draw_target(Some(1), target);
         let style = ProgressStyle::with_template("{bar:16} {wide_msg}").expect("the template is a constant");
         bar.set_style(style.progress_chars("━╸ "));
-        let awaited =
-            Arc::new(Awaited { bar: bar.clone(), what: Mutex::new("programs to report their versions".to_owned()) });
+        let awaited = Arc::new(Awaited {
+            bar: bar.clone(),
+            what: Mutex::new("programs to report their versions".to_owned()),
+        });
         Awaited::watch(Arc::downgrade(&awaited));
         Self {
             talk,
@@ -90,41 +96,56 @@ impl Progress {
             Event::Began { run, cases, budget, .. } => {
                 self.budget = *budget;
                 self.bar.set_length(milliseconds(*budget));
-                self.say(&format!("{run}: {}, at most {}", counted(*cases, "case"), seconds(*budget)));
+                self.say(&format!(
+                    "{run}: {}, at most {}",
+                    counted(*cases, "case"),
+                    seconds(*budget)
+                ));
             }
             Event::Resumed { run, resumption } => {
                 let [used, budget] = [resumption.at_ns, resumption.budget_ns].map(Duration::from_nanos);
                 self.budget = budget;
                 self.bar.set_length(milliseconds(budget));
                 let pause = seconds(Duration::from_nanos(resumption.pause_ns));
-                self.say(&format!("{run}: resumed after {pause}, {} of {} used", seconds(used), seconds(budget)));
+                self.say(&format!(
+                    "{run}: resumed after {pause}, {} of {} used",
+                    seconds(used),
+                    seconds(budget)
+                ));
             }
-            Event::Containing => self.awaited.set("the container engine to create image and network".to_owned()),
+            Event::Containing => self
+                .awaited
+                .set("the container engine to create image and network".to_owned()),
             Event::Starting { services, .. } => {
                 let what = format!("starting {}", members(*services));
                 self.awaited.set(format!("{} to finish starting", members(*services)));
-                self.bar.set_message(line(&what, self.elapsed, self.budget, &self.so_far));
+                self.bar
+                    .set_message(line(&what, self.elapsed, self.budget, &self.so_far));
             }
             Event::Restarting { patience } => {
                 self.awaited.set("the restart command to end".to_owned());
-                self.bar.set_message(line("restarting the servers", self.elapsed, self.budget, &self.so_far));
+                self.bar
+                    .set_message(line("restarting the servers", self.elapsed, self.budget, &self.so_far));
                 if !std::mem::replace(&mut self.restarts, true) {
                     self.say(&format!("restarting the servers, for at most {}", seconds(*patience)));
                 }
             }
             Event::Stopping { services } => self.awaited.set(format!("{} to stop", members(*services))),
-            Event::Clearing { guard } => self
-                .awaited
-                .set(format!("lasthop's guard (process {guard}) to end what still runs and remove the sandbox")),
+            Event::Clearing { guard } => self.awaited.set(format!(
+                "lasthop's guard (process {guard}) to end what still runs and remove the sandbox"
+            )),
             Event::GuardFailed(error) => self.bar.suspend(|| talk(&format!("warning: {error}"))),
             Event::Trial { case, elapsed, .. } => {
                 self.awaited.set(format!("the trial of {case} to end"));
                 self.elapsed = *elapsed;
                 self.bar.set_position(milliseconds(*elapsed));
-                self.bar.set_message(line(&format!("measuring {case}"), *elapsed, self.budget, &self.so_far));
+                self.bar
+                    .set_message(line(&format!("measuring {case}"), *elapsed, self.budget, &self.so_far));
             }
             Event::Paused { case } => self.bar.suspend(|| {
-                talk(&format!("discarded a trial of {case}: lasthop was suspended during it, or the machine slept"));
+                talk(&format!(
+                    "discarded a trial of {case}: lasthop was suspended during it, or the machine slept"
+                ));
             }),
             Event::Instead { because } => self.bar.suspend(|| {
                 talk(&format!(
@@ -132,9 +153,18 @@ impl Progress {
                 ));
             }),
             Event::CaseFailed(failure) => self.warn(&failure.case, &failure.stage, &failure.cause),
-            Event::Progress { round, elapsed, comparisons } => {
+            Event::Progress {
+                round,
+                elapsed,
+                comparisons,
+            } => {
                 self.so_far = known(comparisons);
-                self.say(&format!("round {} done after {}: {}", round + 1, seconds(*elapsed), self.so_far));
+                self.say(&format!(
+                    "round {} done after {}: {}",
+                    round + 1,
+                    seconds(*elapsed),
+                    self.so_far
+                ));
             }
             Event::Ended { elapsed, .. } => {
                 self.bar.finish_and_clear();
@@ -148,7 +178,8 @@ impl Progress {
     fn warn(&mut self, case: &str, stage: &Stage, cause: &str) {
         if !self.shown.iter().any(|shown| shown == cause) {
             self.shown.push(cause.to_owned());
-            self.bar.suspend(|| talk(&format!("warning: {case} failed ({stage}): {cause}")));
+            self.bar
+                .suspend(|| talk(&format!("warning: {case} failed ({stage}): {cause}")));
         }
     }
 
@@ -173,14 +204,22 @@ impl Awaited {
         // If there is no thread, the interrupt still works; only the messages are missing.
         let _ = thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
             interrupt::wait();
-            say(&run, "interrupted: stopping the servers; press Ctrl-C again to stop at once");
+            say(
+                &run,
+                "interrupted: stopping the servers; press Ctrl-C again to stop at once",
+            );
             let (mut named, mut times) = (String::new(), 0);
             loop {
                 thread::sleep(AWAITED);
-                let Some(what) = run.upgrade().map(|run| run.lock().clone()) else { return };
+                let Some(what) = run.upgrade().map(|run| run.lock().clone()) else {
+                    return;
+                };
                 times = if named == what { times + 1 } else { 0 };
                 if times % AGAIN == 0 {
-                    say(&run, &format!("{} for {what}", if times == 0 { "waiting" } else { "still waiting" }));
+                    say(
+                        &run,
+                        &format!("{} for {what}", if times == 0 { "waiting" } else { "still waiting" }),
+                    );
                 }
                 named = what;
             }
@@ -196,7 +235,11 @@ fn say(run: &Weak<Awaited>, text: &str) {
 
 /// What starts or stops in a round.
 fn members(services: usize) -> String {
-    if services == 0 { "connections".to_owned() } else { counted(services, "service") }
+    if services == 0 {
+        "connections".to_owned()
+    } else {
+        counted(services, "service")
+    }
 }
 
 fn line(now: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String {
@@ -209,8 +252,12 @@ fn line(now: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String 
 fn known(comparisons: &[ProgressLine]) -> String {
     let width = |line: &ProgressLine| line.ratio.map_or(0.0, |ratio| ratio.log_half_width());
     let with_ratio = comparisons.iter().filter(|line| line.ratio.is_some());
-    let awaited = with_ratio
-        .max_by(|one, other| one.decided.cmp(&other.decided).reverse().then(width(one).total_cmp(&width(other))));
+    let awaited = with_ratio.max_by(|one, other| {
+        one.decided
+            .cmp(&other.decided)
+            .reverse()
+            .then(width(one).total_cmp(&width(other)))
+    });
     let Some((line, ratio)) = awaited.and_then(|line| Some((line, line.ratio?))) else {
         return "nothing to compare yet".to_owned();
     };
@@ -221,7 +268,11 @@ fn known(comparisons: &[ProgressLine]) -> String {
     };
     let (case, setting) = line.case.split_once('/').unwrap_or((&line.case, ""));
     let reference = line.reference.split('/').next().unwrap_or_default();
-    let setting = if setting.is_empty() { String::new() } else { format!(" ({setting})") };
+    let setting = if setting.is_empty() {
+        String::new()
+    } else {
+        format!(" ({setting})")
+    };
     if ratio.log_half_width() > TOO_WIDE {
         return format!("{decided}; it is too early to say anything about {case}{setting}");
     }
@@ -271,21 +322,46 @@ mod tests {
         let unix = comparison("unix/pattern=echo", "tcp/pattern=echo", [1.2, 1.63, 2.2], true);
         let tls = comparison("tls/pattern=echo", "tcp/pattern=echo", [0.98, 1.004, 1.03], false);
         let lines = [unix.clone(), tls.clone()];
-        assert_eq!(known(&lines), "1 of 2 comparisons decided; tls is about 1.00 × tcp (pattern=echo), ±3 %");
+        assert_eq!(
+            known(&lines),
+            "1 of 2 comparisons decided; tls is about 1.00 × tcp (pattern=echo), ±3 %"
+        );
         let lines = [unix.clone(), ProgressLine { decided: true, ..tls }];
-        assert_eq!(known(&lines), "2 of 2 comparisons decided; unix is about 1.6 × tcp (pattern=echo), ±31 %");
-        let slower = ProgressLine { metric: Metric::LatencyP50, ..comparison("unix", "tcp", [0.7, 0.8, 0.9], true) };
-        assert_eq!(known(&[slower]), "decided; unix takes about 0.80 × the time of tcp, ±13 %");
+        assert_eq!(
+            known(&lines),
+            "2 of 2 comparisons decided; unix is about 1.6 × tcp (pattern=echo), ±31 %"
+        );
+        let slower = ProgressLine {
+            metric: Metric::LatencyP50,
+            ..comparison("unix", "tcp", [0.7, 0.8, 0.9], true)
+        };
+        assert_eq!(
+            known(&[slower]),
+            "decided; unix takes about 0.80 × the time of tcp, ±13 %"
+        );
         let wild = comparison("unix/pattern=echo", "tcp/pattern=echo", [0.1, 1.5, 22.5], false);
-        assert_eq!(known(&[wild]), "not decided yet; it is too early to say anything about unix (pattern=echo)");
+        assert_eq!(
+            known(&[wild]),
+            "not decided yet; it is too early to say anything about unix (pattern=echo)"
+        );
         assert_eq!(known(&[]), "nothing to compare yet");
         assert_eq!(known(&[ProgressLine { ratio: None, ..unix }]), "nothing to compare yet");
     }
 
     #[test]
     fn a_line_says_time_and_what_is_known() {
-        let line = |so_far| line("measuring unix", Duration::from_secs(3), Duration::from_secs(25), so_far);
+        let line = |so_far| {
+            line(
+                "measuring unix",
+                Duration::from_secs(3),
+                Duration::from_secs(25),
+                so_far,
+            )
+        };
         assert_eq!(line(""), "3/25 s  measuring unix");
-        assert_eq!(line("decided; unix is about 1.9 × tcp, ±5 %"), "3/25 s  decided; unix is about 1.9 × tcp, ±5 %");
+        assert_eq!(
+            line("decided; unix is about 1.9 × tcp, ±5 %"),
+            "3/25 s  decided; unix is about 1.9 × tcp, ±5 %"
+        );
     }
 }

@@ -30,7 +30,9 @@ const BUDGET: Duration = Duration::from_secs(120);
 
 pub fn repro(arguments: &args::Repro) -> Result<ExitCode, CliError> {
     if arguments.format.is_of_runs() {
-        return Err(CliError::usage("a study has no such format; use terminal, markdown, html or json"));
+        return Err(CliError::usage(
+            "a study has no such format; use terminal, markdown, html or json",
+        ));
     }
     if let Some(name) = &arguments.study {
         let study = studies::load(name).map_err(CliError::usage)?;
@@ -66,11 +68,17 @@ fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String
     let locator = locator(home, experiment, &args::Programs::default());
     let missing = list::missing(experiment, &locator);
     if !missing.is_empty() {
-        return Some(format!("needs {} (lasthop setup {})", missing.join(", "), experiment.name));
+        return Some(format!(
+            "needs {} (lasthop setup {})",
+            missing.join(", "),
+            experiment.name
+        ));
     }
     let tool = study.method.tool?;
     let found = locator.locate(tool.name, &tool.program());
-    found.is_err().then(|| format!("needs {} (lasthop setup --tools)", tool.name))
+    found
+        .is_err()
+        .then(|| format!("needs {} (lasthop setup --tools)", tool.name))
 }
 
 fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
@@ -81,12 +89,19 @@ fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
         Format::Markdown => lasthop_page::document_markdown(&page::document(&result)),
         Format::Html => lasthop_page::html::document(&page::document(&result)),
         _ => {
-            let everything = lasthop_page::Options { verbose: true, ..terminal() };
+            let everything = lasthop_page::Options {
+                verbose: true,
+                ..terminal()
+            };
             lasthop_page::document_terminal(&page::document(&result), &everything)
         }
     };
     print(&bytes)?;
-    Ok(if interrupt::heard() { ExitCode::from(INTERRUPTED) } else { code_of_one(&result) })
+    Ok(if interrupt::heard() {
+        ExitCode::from(INTERRUPTED)
+    } else {
+        code_of_one(&result)
+    })
 }
 
 fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
@@ -94,7 +109,9 @@ fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
     let mut results = Vec::new();
     for name in studies::names() {
         let study = studies::load(&name).map_err(CliError::failed)?;
-        let finished = book.finished(&name).filter(|found| !arguments.again && !is_missing(found));
+        let finished = book
+            .finished(&name)
+            .filter(|found| !arguments.again && !is_missing(found));
         let result = match finished {
             Some(result) => {
                 talk(&format!("{name}: already finished (--again repeats it)"));
@@ -117,7 +134,11 @@ fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
     }
     let written: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(written.as_bytes())?;
-    Ok(if interrupt::heard() { ExitCode::from(INTERRUPTED) } else { code(&results) })
+    Ok(if interrupt::heard() {
+        ExitCode::from(INTERRUPTED)
+    } else {
+        code(&results)
+    })
 }
 
 fn book(arguments: &args::Repro) -> Result<Book, CliError> {
@@ -155,7 +176,11 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
 /// Fails if programs are missing and nothing could be repeated. In a book, that is reported and is not a failure.
 fn code_of_one(result: &Repetition) -> ExitCode {
     let nothing = result.parts.iter().all(|part| part.skipped.is_some());
-    if nothing && is_missing(result) { ExitCode::from(FAILED) } else { code(std::slice::from_ref(result)) }
+    if nothing && is_missing(result) {
+        ExitCode::from(FAILED)
+    } else {
+        code(std::slice::from_ref(result))
+    }
 }
 
 fn is_missing(result: &Repetition) -> bool {
@@ -164,6 +189,13 @@ fn is_missing(result: &Repetition) -> bool {
 
 /// Fails if a part failed. A skipped part is not a failure.
 fn code(results: &[Repetition]) -> ExitCode {
-    let failed = results.iter().flat_map(|result| &result.parts).any(|part| !part.failures.is_empty());
-    if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+    let failed = results
+        .iter()
+        .flat_map(|result| &result.parts)
+        .any(|part| !part.failures.is_empty());
+    if failed {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
+    }
 }

@@ -18,10 +18,16 @@ use super::{
 /// Asks for consent to execute what a record names.
 fn confirm(consent: &Consent) -> Result<(), CliError> {
     if !can_ask() {
-        return Err(CliError::usage(format!("{consent}\nCheck these, then run the command again with --trust-record")));
+        return Err(CliError::usage(format!(
+            "{consent}\nCheck these, then run the command again with --trust-record"
+        )));
     }
     talk(&consent.to_string());
-    if agreed("Execute these? [y/N] ") { Ok(()) } else { Err(CliError::usage("nothing was executed")) }
+    if agreed("Execute these? [y/N] ") {
+        Ok(())
+    } else {
+        Err(CliError::usage("nothing was executed"))
+    }
 }
 
 pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
@@ -40,7 +46,10 @@ pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
     };
     unfinished.same_plan(&plan).map_err(CliError::usage)?;
     let settings = unfinished.settings(arguments.budget).map_err(CliError::usage)?;
-    if let Some(consent) = unfinished.to_confirm(&settings, &plan.experiment).filter(|_| !arguments.trust_record) {
+    if let Some(consent) = unfinished
+        .to_confirm(&settings, &plan.experiment)
+        .filter(|_| !arguments.trust_record)
+    {
         confirm(&consent)?;
     }
     let locator = Locator::new(&home, &plan.experiment.name, origin.programs.clone());

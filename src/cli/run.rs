@@ -48,7 +48,10 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
     let locator = locator(&home, &plan.experiment, &options.programs);
     let origin = origin(&plan, wanted, options)?;
     let labels = options.labels.iter().cloned().collect();
-    let job = Job { labels, ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin) };
+    let job = Job {
+        labels,
+        ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin)
+    };
     carry_out(&job, None, &options.talk, &options.output)
 }
 
@@ -72,12 +75,22 @@ pub fn carry_out(
 pub fn sweep() {
     let guard::Sweep { swept, left } = guard::sweep();
     for swept in swept {
-        talk(&format!("removed {}, left behind by a killed run", swept.sandbox.display()));
+        talk(&format!(
+            "removed {}, left behind by a killed run",
+            swept.sandbox.display()
+        ));
     }
     if !left.is_empty() {
         const SHOWN: usize = 3;
-        let paths: Vec<String> = left.iter().take(SHOWN).map(|one| one.path.display().to_string()).collect();
-        let more = left.len().checked_sub(SHOWN + 1).map_or_else(String::new, |more| format!(" and {} more", more + 1));
+        let paths: Vec<String> = left
+            .iter()
+            .take(SHOWN)
+            .map(|one| one.path.display().to_string())
+            .collect();
+        let more = left
+            .len()
+            .checked_sub(SHOWN + 1)
+            .map_or_else(String::new, |more| format!(" and {} more", more + 1));
         talk(&format!(
             "not removed, because it may not be lasthop's: {}{more} (`lasthop clean` explains)",
             paths.join(", ")
@@ -117,14 +130,26 @@ fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Result<ExitCode,
 /// A path for the record: absolute, because the run may be resumed from another directory, and UTF-8.
 pub fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     let whole = std::path::absolute(path).map_err(CliError::usage)?;
-    let no_text =
-        || CliError::usage(format!("the path {} is not UTF-8, so the record cannot hold it", whole.display()));
-    if whole.to_str().is_some() { Ok(whole) } else { Err(no_text()) }
+    let no_text = || {
+        CliError::usage(format!(
+            "the path {} is not UTF-8, so the record cannot hold it",
+            whole.display()
+        ))
+    };
+    if whole.to_str().is_some() {
+        Ok(whole)
+    } else {
+        Err(no_text())
+    }
 }
 
 /// What another lasthop needs to resume the run. Paths are absolute, because it may start in another directory.
 fn origin(plan: &Plan, selection: Selection, options: &args::RunOptions) -> Result<Origin, CliError> {
-    let programs = options.programs.programs.iter().map(|(recipe, path)| Ok((recipe.clone(), absolute(path)?)));
+    let programs = options
+        .programs
+        .programs
+        .iter()
+        .map(|(recipe, path)| Ok((recipe.clone(), absolute(path)?)));
     let remote = options.drivers.remote();
     Ok(Origin {
         experiment: match &plan.experiment.source {
@@ -135,14 +160,22 @@ fn origin(plan: &Plan, selection: Selection, options: &args::RunOptions) -> Resu
         programs: programs.collect::<Result<_, CliError>>()?,
         engine: options.programs.engine,
         images: options.programs.images,
-        remote: Remote { config: remote.config.as_deref().map(absolute).transpose()?, ..remote },
+        remote: Remote {
+            config: remote.config.as_deref().map(absolute).transpose()?,
+            ..remote
+        },
         files: digest::of_experiment(&plan.experiment),
         executables: Digests::new(),
     })
 }
 
 pub fn selection(select: &args::Select) -> Selection {
-    Selection { only: select.only.clone(), set: select.set.clone(), aa: select.aa, ..Selection::default() }
+    Selection {
+        only: select.only.clone(),
+        set: select.set.clone(),
+        aa: select.aa,
+        ..Selection::default()
+    }
 }
 
 /// Levels of the factor `driver`; none if only lasthop drives.

@@ -30,20 +30,34 @@ const SHORTEST: Duration = Duration::from_secs(1);
 
 pub fn selftest(arguments: &args::SelfTest) -> Result<ExitCode, CliError> {
     if arguments.format.is_of_runs() {
-        return Err(CliError::usage("a selftest has no such format; use terminal, markdown, html or json"));
+        return Err(CliError::usage(
+            "a selftest has no such format; use terminal, markdown, html or json",
+        ));
     }
     let (question, runs) = match arguments.repeat {
         Some(runs) => (Question::Again, runs),
         None => (Question::Itself { plant: arguments.plant }, arguments.runs),
     };
-    let with_noise = arguments.noise.iter().filter(|_| !arguments.no_noise).map(|share| Some(*share));
+    let with_noise = arguments
+        .noise
+        .iter()
+        .filter(|_| !arguments.no_noise)
+        .map(|share| Some(*share));
     let noise: Vec<Option<f64>> = iter::once(None).chain(with_noise).collect();
     let budget = arguments.budget.unwrap_or(BUDGET) / (runs * noise.len() as u32);
     if budget < SHORTEST {
-        return Err(CliError::usage("each run would have less than 1 s: allow a longer --budget or fewer runs"));
+        return Err(CliError::usage(
+            "each run would have less than 1 s: allow a longer --budget or fewer runs",
+        ));
     }
     let choices = (arguments.only.clone(), arguments.set.clone());
-    let wanted = Wanted { question, runs, budget, noise, over: arguments.over.unwrap_or_default() };
+    let wanted = Wanted {
+        question,
+        runs,
+        budget,
+        noise,
+        over: arguments.over.unwrap_or_default(),
+    };
     let mut done = |number: u32, part: &Part, answers: &[Answer]| {
         if !arguments.quiet {
             talk(&line(number, runs, part, answers));
@@ -79,12 +93,25 @@ pub fn in_short(experiment: Option<&str>) -> Result<Finding, CliError> {
     let failure = result.parts.iter().flat_map(|part| &part.failures).next();
     let text = page::resolution(&result).map(|found| format!("{experiment} compared with itself. {found}"));
     let (severity, text) = match (text, failure) {
-        (_, Some(failure)) => (Severity::Warning, format!("{experiment} cannot be compared with itself: {failure}")),
+        (_, Some(failure)) => (
+            Severity::Warning,
+            format!("{experiment} cannot be compared with itself: {failure}"),
+        ),
         (Some(text), None) => (Severity::Note, text),
-        (None, None) => (Severity::Warning, format!("{experiment} compared with itself gave no interval")),
+        (None, None) => (
+            Severity::Warning,
+            format!("{experiment} compared with itself gave no interval"),
+        ),
     };
-    let remedy = Some(format!("`lasthop selftest {experiment}` takes two minutes and knows more"));
-    Ok(Finding { id: "resolution".to_owned(), severity, text, remedy })
+    let remedy = Some(format!(
+        "`lasthop selftest {experiment}` takes two minutes and knows more"
+    ));
+    Ok(Finding {
+        id: "resolution".to_owned(),
+        severity,
+        text,
+        remedy,
+    })
 }
 
 /// What is asked, how often and for how long.
@@ -104,11 +131,26 @@ fn measure(
 ) -> Result<SelfTest, CliError> {
     let experiment = catalog()?.load(experiment).map_err(CliError::usage)?;
     let aa = wanted.question != Question::Again;
-    let plan = Plan::new(experiment, &Selection { only, set, aa, ..Selection::default() }).map_err(CliError::usage)?;
+    let plan = Plan::new(
+        experiment,
+        &Selection {
+            only,
+            set,
+            aa,
+            ..Selection::default()
+        },
+    )
+    .map_err(CliError::usage)?;
     sweep();
     watch_signals()?;
     let home = home()?;
-    let Wanted { question, runs, budget, noise, over } = wanted;
+    let Wanted {
+        question,
+        runs,
+        budget,
+        noise,
+        over,
+    } = wanted;
     let options = Options {
         plan: &plan,
         question,
@@ -126,14 +168,24 @@ fn measure(
 
 /// `run 3 of 10, beside noise of 20 %: tcp-again 0.993 (0.951 to 1.037)`
 fn line(number: u32, runs: u32, part: &Part, answers: &[Answer]) -> String {
-    let shown =
-        |answer: &Answer| format!("{} {:.3} ({:.3} to {:.3})", answer.case, answer.ratio, answer.low, answer.high);
-    let noise = part.noise.map(|share| format!(", beside noise of {:.0} %", share * 100.0)).unwrap_or_default();
+    let shown = |answer: &Answer| {
+        format!(
+            "{} {:.3} ({:.3} to {:.3})",
+            answer.case, answer.ratio, answer.low, answer.high
+        )
+    };
+    let noise = part
+        .noise
+        .map(|share| format!(", beside noise of {:.0} %", share * 100.0))
+        .unwrap_or_default();
     let answers: Vec<String> = answers.iter().map(shown).collect();
     format!("run {} of {runs}{noise}: {}", number + 1, answers.join(", "))
 }
 
 /// The process of the noise.
 pub fn make_noise(arguments: &args::NoiseArgs) {
-    noise::make(arguments.share.clamp(0.001, 1.0), Duration::from_secs(arguments.seconds));
+    noise::make(
+        arguments.share.clamp(0.001, 1.0),
+        Duration::from_secs(arguments.seconds),
+    );
 }

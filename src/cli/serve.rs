@@ -93,12 +93,17 @@ pub fn serve(arguments: ServeArgs) -> Result<(), CliError> {
         arguments.abstract_name.map(Address::Abstract),
         arguments.tcp.map(Address::Tcp),
         arguments.unixgram.map(|path| Address::Packets(Packets::Unixgram, path)),
-        arguments.seqpacket.map(|path| Address::Packets(Packets::Seqpacket, path)),
+        arguments
+            .seqpacket
+            .map(|path| Address::Packets(Packets::Seqpacket, path)),
         arguments.udp.map(Address::Udp),
     ];
     let address = given.into_iter().flatten().next();
     let address = address.ok_or_else(|| CliError::usage("an address such as --unix, --tcp or --udp is required"))?;
-    let tls = arguments.certificate.zip(arguments.key).map(|(certificate, key)| ServeTls { certificate, key });
+    let tls = arguments
+        .certificate
+        .zip(arguments.key)
+        .map(|(certificate, key)| ServeTls { certificate, key });
     let spec = ServeSpec {
         pattern: arguments.pattern.into(),
         address,

@@ -58,7 +58,11 @@ pub fn address(text: &str) -> Result<Address, String> {
     if bare.starts_with('/') {
         return Ok(Address::Unix(bare.into()));
     }
-    let host = bare.split('/').next().unwrap_or_default().replace("localhost", "127.0.0.1");
+    let host = bare
+        .split('/')
+        .next()
+        .unwrap_or_default()
+        .replace("localhost", "127.0.0.1");
     let with_port = || format!("127.0.0.1:{host}").parse();
     bare.parse().or_else(|_| host.parse()).or_else(|_| with_port()).map_err(|_| {
         format!(
@@ -77,7 +81,12 @@ mod tests {
         for text in ["127.0.0.1:8080", "8080", "localhost:8080", "http://127.0.0.1:8080/x"] {
             assert_eq!(address(text).unwrap(), local, "{text}");
         }
-        for text in ["unix:/run/s", "http+unix:/run/s:/x", "http://unix:/run/s:/", "http+unix://%2Frun%2Fs/"] {
+        for text in [
+            "unix:/run/s",
+            "http+unix:/run/s:/x",
+            "http://unix:/run/s:/",
+            "http+unix://%2Frun%2Fs/",
+        ] {
             assert_eq!(address(text).unwrap(), Address::Unix("/run/s".into()), "{text}");
         }
         assert_eq!(address("unix:@s").unwrap(), Address::Abstract("s".into()));

@@ -136,8 +136,20 @@ pub struct OneWayFigures {
 
 impl From<&OneWay> for OneWayFigures {
     fn from(sending: &OneWay) -> Self {
-        let OneWay { sent_total, received_total, dropped_total, waited, .. } = *sending;
-        Self { sent: sent_total, received: received_total, lost: sending.lost(), dropped: dropped_total, waited }
+        let OneWay {
+            sent_total,
+            received_total,
+            dropped_total,
+            waited,
+            ..
+        } = *sending;
+        Self {
+            sent: sent_total,
+            received: received_total,
+            lost: sending.lost(),
+            dropped: dropped_total,
+            waited,
+        }
     }
 }
 
@@ -178,7 +190,9 @@ impl Figures {
         // Without requests there is no cost per request.
         let requests = result.requests.max(1) as f64;
         let (errors, first_errors) = errors(&result.errors);
-        let unsteady = Little::of([result], spec).filter(|little| !little.holds()).map(unsteady);
+        let unsteady = Little::of([result], spec)
+            .filter(|little| !little.holds())
+            .map(unsteady);
         Self {
             seconds: result.elapsed_ns as f64 / 1e9,
             requests: result.requests,
@@ -215,7 +229,10 @@ impl Figures {
         Self {
             errors: name.iter().map(|name| (name.clone(), 1)).collect(),
             first_errors: name.into_iter().map(|name| (name, error.cause.clone())).collect(),
-            failure: Some(FailureFigures { stage: Stage::from(error.stage).to_string(), cause: error.cause.clone() }),
+            failure: Some(FailureFigures {
+                stage: Stage::from(error.stage).to_string(),
+                cause: error.cause.clone(),
+            }),
             ..Self::without_load(job, &job.spec)
         }
     }
@@ -266,7 +283,10 @@ fn errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Errors {
     let name = |class: &ErrorClass| lasthop_analyse::name_of(*class);
     (
         found.iter().map(|(class, error)| (name(class), error.count)).collect(),
-        found.iter().map(|(class, error)| (name(class), error.first.clone())).collect(),
+        found
+            .iter()
+            .map(|(class, error)| (name(class), error.first.clone()))
+            .collect(),
     )
 }
 
@@ -284,18 +304,30 @@ fn percentiles(histogram: Option<&Histogram>) -> Option<Percentiles> {
 }
 
 fn offered(outcome: &Outcome) -> Option<OfferedFigures> {
-    let Model::Open(_) = outcome.spec.model else { return None };
+    let Model::Open(_) = outcome.spec.model else {
+        return None;
+    };
     let offered = outcome.result.offered?;
     let reached = offered.is_reached();
-    Some(OfferedFigures { rate: offered.rate, scheduled: offered.scheduled, sent: offered.sent, reached })
+    Some(OfferedFigures {
+        rate: offered.rate,
+        scheduled: offered.scheduled,
+        sent: offered.sent,
+        reached,
+    })
 }
 
 fn phases(outcome: &Outcome) -> BTreeMap<String, Percentiles> {
     let phases = &outcome.result.phases;
-    [("connect", &phases.connect), ("tls", &phases.tls), ("auth", &phases.auth), ("first_byte", &phases.first_byte)]
-        .into_iter()
-        .filter_map(|(name, histogram)| Some((name.to_owned(), percentiles(histogram.as_ref())?)))
-        .collect()
+    [
+        ("connect", &phases.connect),
+        ("tls", &phases.tls),
+        ("auth", &phases.auth),
+        ("first_byte", &phases.first_byte),
+    ]
+    .into_iter()
+    .filter_map(|(name, histogram)| Some((name.to_owned(), percentiles(histogram.as_ref())?)))
+    .collect()
 }
 
 fn proof(proof: &Proof) -> ProofFigures {
@@ -315,11 +347,15 @@ fn proof(proof: &Proof) -> ProofFigures {
 fn headroom(headroom: &Headroom, throughput: f64) -> Option<HeadroomFigures> {
     match headroom {
         Headroom::NotAsked => None,
-        Headroom::Unknown(why) => {
-            Some(HeadroomFigures { null_throughput: None, times: None, unknown: Some(why.clone()) })
-        }
-        Headroom::Reached(rate) => {
-            Some(HeadroomFigures { null_throughput: Some(*rate), times: Some(rate / throughput), unknown: None })
-        }
+        Headroom::Unknown(why) => Some(HeadroomFigures {
+            null_throughput: None,
+            times: None,
+            unknown: Some(why.clone()),
+        }),
+        Headroom::Reached(rate) => Some(HeadroomFigures {
+            null_throughput: Some(*rate),
+            times: Some(rate / throughput),
+            unknown: None,
+        }),
     }
 }

@@ -21,7 +21,10 @@ pub use self::{
 use lasthop_stack::{guard::Guard, null, sandbox::Sandbox};
 
 /// Lengths of a calibration's phases.
-const CALIBRATION: TrialPhases = TrialPhases { warm_up_ns: 30_000_000, measure_ns: 170_000_000 };
+const CALIBRATION: TrialPhases = TrialPhases {
+    warm_up_ns: 30_000_000,
+    measure_ns: 170_000_000,
+};
 
 /// The load to generate.
 #[derive(Clone, Debug)]
@@ -85,14 +88,24 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcom
         true => calibrate(&spec, || go_on(Stage::Trial)).map_or_else(Headroom::Unknown, Headroom::Reached),
         false => Headroom::NotAsked,
     };
-    Ok(Outcome { spec, proof, result, cut_short, headroom, unchecked })
+    Ok(Outcome {
+        spec,
+        proof,
+        result,
+        cut_short,
+        headroom,
+        unchecked,
+    })
 }
 
 /// Requests per second of the same load, as a closed loop, against a null server on the same transport.
 fn calibrate(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<f64, String> {
     let sandbox = Sandbox::create().map_err(|error| error.to_string())?;
     let guard = Guard::launch(&sandbox).map_err(|error| error.to_string())?;
-    let closed = Spec { model: Model::Closed, ..spec.clone() };
+    let closed = Spec {
+        model: Model::Closed,
+        ..spec.clone()
+    };
     let server = null::start(&guard, &sandbox, &closed, &[], &mut go_on)?;
     let mut case = Case::watched_prepare(&server.spec, &mut go_on).map_err(|error| error.to_string())?;
     let result = case.trial(CALIBRATION).map_err(|error| error.to_string())?;

@@ -20,7 +20,11 @@ const NAME: usize = 12;
 
 /// Text for a terminal, in colour only if asked.
 pub fn render(figures: &Figures, options: &Options) -> Vec<u8> {
-    let mut lines = vec![Text::of(Tone::Strong, &figures.url), format!("  {}", how(figures)).into(), Text::default()];
+    let mut lines = vec![
+        Text::of(Tone::Strong, &figures.url),
+        format!("  {}", how(figures)).into(),
+        Text::default(),
+    ];
     lines.extend(rate(figures));
     lines.push(Text::default());
     lines.extend(latencies(figures));
@@ -33,13 +37,20 @@ pub fn render(figures: &Figures, options: &Options) -> Vec<u8> {
 }
 
 fn count_of(count: u64, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{} {many}", Count(count)) }
+    if count == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{} {many}", Count(count))
+    }
 }
 
 fn how(figures: &Figures) -> String {
     let reuse = match figures.reuse {
         Reuse::PerRequest if figures.requests_per_connection > 1 => {
-            format!("{} requests per connection", Count(figures.requests_per_connection.into()))
+            format!(
+                "{} requests per connection",
+                Count(figures.requests_per_connection.into())
+            )
         }
         Reuse::PerRequest => "a connection per request".to_owned(),
         Reuse::KeepAlive if figures.proof.as_ref().is_some_and(|proof| !proof.reused) => {
@@ -71,8 +82,11 @@ fn how(figures: &Figures) -> String {
 fn rate(figures: &Figures) -> Vec<Text> {
     let errors: u64 = figures.errors.values().sum();
     let wrong = if errors > 0 { Tone::Bad } else { Tone::Plain };
-    let (one, many) =
-        if figures.one_way.is_some() { ("received", "received") } else { ("right answer", "right answers") };
+    let (one, many) = if figures.one_way.is_some() {
+        ("received", "received")
+    } else {
+        ("right answer", "right answers")
+    };
     let answers = count_of(figures.requests, one, many);
     let mut lines = vec![
         Text::from("  ")
@@ -107,7 +121,11 @@ fn rate(figures: &Figures) -> Vec<Text> {
 fn sending(sending: &OneWayFigures) -> Text {
     let lost = match sending.dropped.filter(|dropped| *dropped > 0) {
         Some(dropped) if dropped >= sending.lost => format!("{} lost, all dropped by the kernel", Count(sending.lost)),
-        Some(dropped) => format!("{} lost, of which the kernel dropped {}", Count(sending.lost), Count(dropped)),
+        Some(dropped) => format!(
+            "{} lost, of which the kernel dropped {}",
+            Count(sending.lost),
+            Count(dropped)
+        ),
         None => format!("{} lost", Count(sending.lost)),
     };
     let tone = if sending.lost > 0 { Tone::Bad } else { Tone::Plain };
@@ -134,7 +152,9 @@ fn latencies(figures: &Figures) -> Vec<Text> {
     let cells = |row: &Percentiles| [row.p50, row.p90, row.p99, row.p999, row.max].map(|ns| ns as f64 / 1e3);
     let smallest: Vec<f64> = rows.iter().take(1).flat_map(|(_, row)| cells(row)).collect();
     let unit = TimeUnit::of_column(&smallest);
-    let head = ["p50", "p90", "p99", "p99.9", "max"].map(|name| format!("{name:>10}")).concat();
+    let head = ["p50", "p90", "p99", "p99.9", "max"]
+        .map(|name| format!("{name:>10}"))
+        .concat();
     let mut lines = vec![Text::from(format!("  {:NAME$}{head}", unit.name()))];
     for (name, row) in rows {
         let values: Vec<Option<f64>> = cells(&row).iter().map(|us| Some(us / unit.micros())).collect();
@@ -148,17 +168,25 @@ fn facts(figures: &Figures) -> Vec<Text> {
     let mut facts = vec![("proven", proven(figures)), ("checked", figures.checked.clone())];
     facts.extend(figures.unchecked.iter().map(|text| ("doubt", text.clone())));
     if figures.bytes_per_second > 0.0 {
-        facts.push(("received", format!("{}/s of payload", Bytes(figures.bytes_per_second as u64))));
+        facts.push((
+            "received",
+            format!("{}/s of payload", Bytes(figures.bytes_per_second as u64)),
+        ));
     }
     facts.push(("generator", own_cost(figures)));
     if let Some(text) = headroom(figures) {
         facts.push(("headroom", text));
     }
-    facts.into_iter().map(|(name, text)| format!("  {name:NAME$}  {text}").into()).collect()
+    facts
+        .into_iter()
+        .map(|(name, text)| format!("  {name:NAME$}  {text}").into())
+        .collect()
 }
 
 fn proven(figures: &Figures) -> String {
-    let Some(proof) = &figures.proof else { return "nothing: there was no connection".to_owned() };
+    let Some(proof) = &figures.proof else {
+        return "nothing: there was no connection".to_owned();
+    };
     let family = match proof.family.as_str() {
         "unix" => "Unix socket",
         "inet" => "TCP over IPv4",
@@ -170,7 +198,11 @@ fn proven(figures: &Figures) -> String {
         (Some(version), None) => format!(", {version}"),
         _ => String::new(),
     };
-    let reuse = if proof.reused { "connections are reused" } else { "each request has its own connection" };
+    let reuse = if proof.reused {
+        "connections are reused"
+    } else {
+        "each request has its own connection"
+    };
     format!("{family} to {}{tls}; {reuse}", proof.peer)
 }
 
@@ -181,7 +213,9 @@ fn own_cost(figures: &Figures) -> String {
         Micros(figures.driver_cpu_ns_per_request / 1e3),
         figures.system_calls_per_request,
         100.0 * figures.driver_cpu_seconds / time,
-        figures.driver_run_delay_seconds.map_or_else(String::new, |delay| kept_off(delay / time)),
+        figures
+            .driver_run_delay_seconds
+            .map_or_else(String::new, |delay| kept_off(delay / time)),
     )
 }
 
@@ -214,7 +248,9 @@ fn errors(figures: &Figures) -> Vec<Text> {
         let name = format!("  {:NAME$}", "error");
         Text::of(Tone::Bad, name).plain(format!("  {} × {class}; the first: {first}", Count(*count)))
     };
-    std::iter::once(Text::default()).chain(figures.errors.iter().map(row)).collect()
+    std::iter::once(Text::default())
+        .chain(figures.errors.iter().map(row))
+        .collect()
 }
 
 #[cfg(test)]
@@ -224,6 +260,9 @@ mod tests {
     #[test]
     fn a_run_delay_shows_from_a_thousandth_on() {
         assert_eq!(kept_off(0.0009), "");
-        assert_eq!(kept_off(0.0124).replace(NBSP, " "), "; waited for a CPU 1.2 % of the time");
+        assert_eq!(
+            kept_off(0.0124).replace(NBSP, " "),
+            "; waited for a CPU 1.2 % of the time"
+        );
     }
 }

@@ -33,7 +33,10 @@ mod tests {
     fn the_interval_is_that_of_tables() {
         // Newcombe, Statistics in Medicine 17 (1998), table I: 81 of 263 and 0 of 20.
         let (low, high) = wilson(81, 263);
-        assert!((low - 0.2553).abs() < 5e-5 && (high - 0.3662).abs() < 5e-5, "{low} {high}");
+        assert!(
+            (low - 0.2553).abs() < 5e-5 && (high - 0.3662).abs() < 5e-5,
+            "{low} {high}"
+        );
         let (low, high) = wilson(0, 20);
         assert!(low == 0.0 && (high - 0.1611).abs() < 5e-5, "{low} {high}");
         assert_eq!(wilson(0, 0), (0.0, 1.0));

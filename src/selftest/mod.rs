@@ -71,7 +71,9 @@ pub fn run(
             if interrupt::heard() {
                 break;
             }
-            let Some(answers) = ask(options, part, tell)? else { break };
+            let Some(answers) = ask(options, part, tell)? else {
+                break;
+            };
             done(number, part, &answers);
             part.runs += 1;
             part.answers.extend(answers);
@@ -87,7 +89,11 @@ pub fn run(
 /// False if there was an interrupt.
 fn wait_until(begin: Instant) -> bool {
     let left = begin.saturating_duration_since(Instant::now());
-    if left.is_zero() { !interrupt::heard() } else { interrupt::pause(left) }
+    if left.is_zero() {
+        !interrupt::heard()
+    } else {
+        interrupt::pause(left)
+    }
 }
 
 /// One run. `None` if it was interrupted.
@@ -99,11 +105,22 @@ fn ask(
     let most = options.budget * 3 + Duration::from_secs(60);
     let noise = part.noise.map(|share| Noise::start(share, most)).transpose()?;
     let aa = matches!(options.question, Question::Itself { .. });
-    let overrides = Overrides { budget: Some(options.budget), precision: Some(1e-6), aa, ..Overrides::default() };
+    let overrides = Overrides {
+        budget: Some(options.budget),
+        precision: Some(1e-6),
+        aa,
+        ..Overrides::default()
+    };
     let settings = options.plan.settings(overrides).map_err(|error| error.to_string())?;
     let job = lasthop_run::Job {
         whole_round: true,
-        ..lasthop_run::Job::new(options.plan, settings, options.locator, options.into, options.command.clone())
+        ..lasthop_run::Job::new(
+            options.plan,
+            settings,
+            options.locator,
+            options.into,
+            options.command.clone(),
+        )
     };
     let outcome = match lasthop_run::carry_out(&job, None, tell) {
         Err(_) if interrupt::heard() => return Ok(None),
@@ -119,7 +136,12 @@ fn ask(
     }
     let mut data = store::read(&outcome.record).map_err(|error| error.to_string())?;
     let summary = lasthop_analyse::summarise(&data);
-    part.failures.extend(summary.failures.iter().map(|failure| format!("{}: {}", failure.case, failure.cause)));
+    part.failures.extend(
+        summary
+            .failures
+            .iter()
+            .map(|failure| format!("{}: {}", failure.case, failure.cause)),
+    );
     let planted = match options.question {
         Question::Itself { plant } => {
             self::plant(&mut data, plant);
@@ -153,9 +175,26 @@ fn answers(summary: &Summary, planted: Option<&Summary>) -> Vec<Answer> {
     let one = |name: &str| {
         let found = declared(summary, name)?;
         let planted = planted.and_then(|planted| declared(planted, name));
-        let planted = planted.map(|Comparison { ratio, low, high, verdict, .. }| Planted { ratio, low, high, verdict });
+        let planted = planted.map(
+            |Comparison {
+                 ratio,
+                 low,
+                 high,
+                 verdict,
+                 ..
+             }| Planted {
+                ratio,
+                low,
+                high,
+                verdict,
+            },
+        );
         let of_it = |check: &&Check| check.case.as_ref().is_none_or(|case| *case == found.case);
-        let disturbed = summary.checks.iter().filter(|check| is_of_another_ratio(check)).filter(of_it);
+        let disturbed = summary
+            .checks
+            .iter()
+            .filter(|check| is_of_another_ratio(check))
+            .filter(of_it);
         Some(Answer {
             run: summary.run.clone(),
             disturbed_by: disturbed.map(|check| check.id.clone()).collect(),

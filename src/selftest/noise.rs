@@ -34,9 +34,18 @@ impl Noise {
         let text = |error: &dyn std::error::Error| format!("noise: {error}");
         let sandbox = Sandbox::create().map_err(|error| text(&error))?;
         let guard = Guard::launch(&sandbox).map_err(|error| text(&error))?;
-        let command = [own_executable()?, "noise".to_owned(), share.to_string(), most.as_secs().to_string()];
+        let command = [
+            own_executable()?,
+            "noise".to_owned(),
+            share.to_string(),
+            most.as_secs().to_string(),
+        ];
         let process = guard.spawn(Spawn::new(command)).map_err(|error| text(&error))?;
-        Ok(Self { process, _guard: guard, _sandbox: sandbox })
+        Ok(Self {
+            process,
+            _guard: guard,
+            _sandbox: sandbox,
+        })
     }
 }
 
@@ -51,7 +60,9 @@ pub fn make(share: f64, most: Duration) {
     // By this name it counts as foreign.
     let _ = fs::write("/proc/self/comm", procfs::NOISE);
     let end = Instant::now() + most;
-    let threads = cpus::allowed().into_iter().map(|cpu| thread::spawn(move || bursts(u64::from(cpu), share, end)));
+    let threads = cpus::allowed()
+        .into_iter()
+        .map(|cpu| thread::spawn(move || bursts(u64::from(cpu), share, end)));
     for thread in threads.collect::<Vec<_>>() {
         let _ = thread.join();
     }

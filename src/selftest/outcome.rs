@@ -135,14 +135,21 @@ impl Share {
 
 impl Answer {
     fn interval(&self) -> Interval {
-        Interval { estimate: self.ratio, low: self.low, high: self.high }
+        Interval {
+            estimate: self.ratio,
+            low: self.low,
+            high: self.high,
+        }
     }
 }
 
 impl Part {
     #[must_use]
     pub fn new(noise: Option<f64>) -> Self {
-        Self { noise, ..Self::default() }
+        Self {
+            noise,
+            ..Self::default()
+        }
     }
 
     /// Whether so few intervals that hold the truth, or whose run warns of its own ratio, are no wonder if each does with
@@ -157,7 +164,10 @@ impl Part {
         let all = &self.answers;
         let truth = |answer: &Answer| match question {
             Question::Itself { .. } => Some(1.0),
-            Question::Again => truths.iter().find(|pooled| pooled.case == answer.case).map(|pooled| pooled.ratio),
+            Question::Again => truths
+                .iter()
+                .find(|pooled| pooled.case == answer.case)
+                .map(|pooled| pooled.ratio),
         };
         let holds = |answer: &Answer| truth(answer).is_some_and(|truth| answer.interval().contains(truth));
         self.held = Share::of(all, holds);
@@ -173,20 +183,33 @@ impl Part {
                 self.found = Some(Share::of(all, found));
             }
         }
-        let Some(half) = median(all.iter().map(|answer| answer.interval().log_half_width())) else { return };
+        let Some(half) = median(all.iter().map(|answer| answer.interval().log_half_width())) else {
+            return;
+        };
         self.half_width = Some(half.exp_m1());
         let rounds = median(all.iter().map(|answer| f64::from(answer.rounds))).unwrap_or(1.0);
-        self.resolution = WIDTHS.iter().filter_map(|width| resolution(half, rounds, budget, *width)).collect();
+        self.resolution = WIDTHS
+            .iter()
+            .filter_map(|width| resolution(half, rounds, budget, *width))
+            .collect();
     }
 }
 
 impl SelfTest {
     #[must_use]
     pub fn new(experiment: &str, question: Question, budget_seconds: f64, mut parts: Vec<Part>) -> Self {
-        let truths = if question == Question::Again { parts.first().map(pool).unwrap_or_default() } else { vec![] };
+        let truths = if question == Question::Again {
+            parts.first().map(pool).unwrap_or_default()
+        } else {
+            vec![]
+        };
         for part in &mut parts {
             part.conclude(question, budget_seconds, &truths);
-            part.pooled = if question == Question::Again { pool(part) } else { vec![] };
+            part.pooled = if question == Question::Again {
+                pool(part)
+            } else {
+                vec![]
+            };
         }
         Self {
             schema: SCHEMA.to_owned(),
@@ -208,7 +231,10 @@ fn pool(part: &Part) -> Vec<Pooled> {
     cases.dedup();
     let one = |case: &String| {
         let ratios = part.answers.iter().filter(|answer| answer.case == *case);
-        Some(Pooled { case: case.clone(), ratio: mean::of(ratios.map(|answer| answer.ratio.ln()))?.exp() })
+        Some(Pooled {
+            case: case.clone(),
+            ratio: mean::of(ratios.map(|answer| answer.ratio.ln()))?.exp(),
+        })
     };
     cases.into_iter().filter_map(one).collect()
 }
@@ -218,9 +244,16 @@ fn pool(part: &Part) -> Vec<Pooled> {
 fn resolution(half: f64, rounds: f64, budget: f64, width: f64) -> Option<Resolution> {
     let freedom = (rounds - 1.0).max(1.0);
     let standard_error = half / student::critical(NOMINAL, freedom);
-    let wanted = Estimate { value: width.ln_1p(), standard_error, freedom };
+    let wanted = Estimate {
+        value: width.ln_1p(),
+        standard_error,
+        freedom,
+    };
     let more = stopping::more_data(&wanted, 0.0, NOMINAL)?;
-    (half > width.ln_1p()).then_some(Resolution { half_width: width, seconds: budget * (1.0 + more) })
+    (half > width.ln_1p()).then_some(Resolution {
+        half_width: width,
+        seconds: budget * (1.0 + more),
+    })
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -236,13 +269,39 @@ mod tests {
     fn answer(ratio: f64, half: f64, verdict: Verdict) -> Answer {
         let (run, case) = (String::new(), "a".to_owned());
         let (low, high) = (ratio - half, ratio + half);
-        let planted =
-            Planted { ratio, low, high, verdict: if half < 0.05 { Verdict::Slower } else { Verdict::Undecided } };
-        Answer { run, case, ratio, low, high, verdict, planted: Some(planted), rounds: 5, disturbed_by: Vec::new() }
+        let planted = Planted {
+            ratio,
+            low,
+            high,
+            verdict: if half < 0.05 {
+                Verdict::Slower
+            } else {
+                Verdict::Undecided
+            },
+        };
+        Answer {
+            run,
+            case,
+            ratio,
+            low,
+            high,
+            verdict,
+            planted: Some(planted),
+            rounds: 5,
+            disturbed_by: Vec::new(),
+        }
     }
 
     fn selftest(question: Question, answers: Vec<Answer>) -> SelfTest {
-        SelfTest::new("x", question, 10.0, vec![Part { answers, ..Part::default() }])
+        SelfTest::new(
+            "x",
+            question,
+            10.0,
+            vec![Part {
+                answers,
+                ..Part::default()
+            }],
+        )
     }
 
     #[test]
@@ -254,7 +313,10 @@ mod tests {
         ];
         let part = selftest(Question::Itself { plant: 0.05 }, answers).parts.remove(0);
         assert_eq!((part.held.count, part.held.of), (2, 3));
-        assert_eq!((part.called_different.unwrap().count, part.found.unwrap().count), (1, 1));
+        assert_eq!(
+            (part.called_different.unwrap().count, part.found.unwrap().count),
+            (1, 1)
+        );
         assert!(part.held.low < 2.0 / 3.0 && part.held.high > 2.0 / 3.0);
         assert!(part.pooled.is_empty());
     }
@@ -271,15 +333,31 @@ mod tests {
     fn an_interval_that_misses_is_excused_by_a_run_that_warns() {
         let quiet: Vec<Answer> = (0..12).map(|_| answer(1.0, 0.1, Verdict::Undecided)).collect();
         let off = |warns| {
-            let disturbed_by = if warns { vec!["foreign-load".to_owned()] } else { Vec::new() };
-            (0..12).map(move |_| Answer { disturbed_by: disturbed_by.clone(), ..answer(1.3, 0.1, Verdict::Faster) })
+            let disturbed_by = if warns {
+                vec!["foreign-load".to_owned()]
+            } else {
+                Vec::new()
+            };
+            (0..12).map(move |_| Answer {
+                disturbed_by: disturbed_by.clone(),
+                ..answer(1.3, 0.1, Verdict::Faster)
+            })
         };
         let repeated = |off: Vec<Answer>| {
-            let parts = [quiet.clone(), off].map(|answers| Part { answers, ..Part::default() });
+            let parts = [quiet.clone(), off].map(|answers| Part {
+                answers,
+                ..Part::default()
+            });
             SelfTest::new("x", Question::Again, 10.0, parts.into())
         };
         let warned = repeated(off(true).collect());
-        assert_eq!((warned.parts[1].held.count, warned.parts[1].warned.map(|warned| warned.count)), (0, Some(12)));
+        assert_eq!(
+            (
+                warned.parts[1].held.count,
+                warned.parts[1].warned.map(|warned| warned.count)
+            ),
+            (0, Some(12))
+        );
         assert!(warned.passed && !repeated(off(false).collect()).passed);
     }
 
@@ -293,7 +371,10 @@ mod tests {
             selftest(question, answers).passed
         };
         assert!(of(3) && !of(5));
-        assert!(selftest(question, vec![]).passed, "nothing was measured, so nothing is wrong");
+        assert!(
+            selftest(question, vec![]).passed,
+            "nothing was measured, so nothing is wrong"
+        );
     }
 
     #[test]

@@ -12,9 +12,16 @@ pub fn document(result: &SelfTest) -> Document {
     let mut sections: Vec<Section> = result.parts.iter().map(|part| section(result, part)).collect();
     let mut blocks = vec![Block::Paragraph(conclusion(result))];
     if result.interrupted {
-        blocks.push(Block::Paragraph(Text::of(Tone::Warning, "Interrupted: these are the runs that ended before.")));
+        blocks.push(Block::Paragraph(Text::of(
+            Tone::Warning,
+            "Interrupted: these are the runs that ended before.",
+        )));
     }
-    sections.push(Section { title: None, depth: Depth::Open, blocks });
+    sections.push(Section {
+        title: None,
+        depth: Depth::Open,
+        blocks,
+    });
     let of = match result.question {
         Question::Itself { .. } => "each reference case against itself",
         Question::Again => "the same question again and again",
@@ -23,7 +30,11 @@ pub fn document(result: &SelfTest) -> Document {
         title: format!("Selftest of {}", result.experiment),
         subtitle: Text::of(
             Tone::Dim,
-            format!("{of} · runs of {} · {} in all", Seconds(result.budget_seconds), Seconds(result.seconds)),
+            format!(
+                "{of} · runs of {} · {} in all",
+                Seconds(result.budget_seconds),
+                Seconds(result.seconds)
+            ),
         ),
         sections,
     }
@@ -36,8 +47,16 @@ fn section(result: &SelfTest, part: &Part) -> Section {
     };
     let runs = if part.runs == 1 { "run" } else { "runs" };
     let mut blocks: Vec<Block> = sentences(result, part).into_iter().map(Block::Item).collect();
-    blocks.extend(part.failures.iter().map(|failure| Block::Item(Text::of(Tone::Bad, failure))));
-    Section { title: Some(format!("{beside}: {} {runs}", part.runs)), depth: Depth::Open, blocks }
+    blocks.extend(
+        part.failures
+            .iter()
+            .map(|failure| Block::Item(Text::of(Tone::Bad, failure))),
+    );
+    Section {
+        title: Some(format!("{beside}: {} {runs}", part.runs)),
+        depth: Depth::Open,
+        blocks,
+    }
 }
 
 fn sentences(result: &SelfTest, part: &Part) -> Vec<Text> {
@@ -50,7 +69,10 @@ fn sentences(result: &SelfTest, part: &Part) -> Vec<Text> {
         Question::Again => "the pooled answer".to_owned(),
     };
     let tone = if part.is_sound() { Tone::Good } else { Tone::Bad };
-    let mut all = vec![Text::of(tone, format!("{} hold {truth}; 95 % should.", counted(part.held, "intervals")))];
+    let mut all = vec![Text::of(
+        tone,
+        format!("{} hold {truth}; 95 % should.", counted(part.held, "intervals")),
+    )];
     if let Some(warned) = part.warned.filter(|warned| warned.of > 0) {
         let text = "others come from runs that warn: what disturbed them may have changed the ratio.";
         all.push(format!("{} of {} {text}", warned.count, warned.of).into());
@@ -58,13 +80,29 @@ fn sentences(result: &SelfTest, part: &Part) -> Vec<Text> {
     if let (Question::Itself { plant }, Some(different), Some(found)) =
         (result.question, part.called_different, part.found)
     {
-        all.push(format!("{} called a case different from itself.", counted(different, "verdicts")).into());
-        all.push(format!("{} found a planted cost of {}.", counted(found, "verdicts"), percent(plant)).into());
+        all.push(
+            format!(
+                "{} called a case different from itself.",
+                counted(different, "verdicts")
+            )
+            .into(),
+        );
+        all.push(
+            format!(
+                "{} found a planted cost of {}.",
+                counted(found, "verdicts"),
+                percent(plant)
+            )
+            .into(),
+        );
     }
     for pooled in &part.pooled {
         all.push(format!("{}: pooled ratio {:.3}.", pooled.case, pooled.ratio).into());
     }
-    all.extend(part.half_width.map(|half| widths(result.budget_seconds, half, &part.resolution)));
+    all.extend(
+        part.half_width
+            .map(|half| widths(result.budget_seconds, half, &part.resolution)),
+    );
     all
 }
 
@@ -86,8 +124,17 @@ fn widths(budget: f64, half: f64, resolution: &[Resolution]) -> Text {
         format!("± {} {takes} {}", percent(found.half_width), Seconds(found.seconds))
     };
     let others: Vec<String> = resolution.iter().enumerate().map(one).collect();
-    let others = if others.is_empty() { String::new() } else { format!(" {}.", others.join(", ")) };
-    format!("The median interval of {} is ± {}.{others}", Seconds(budget), percent(half)).into()
+    let others = if others.is_empty() {
+        String::new()
+    } else {
+        format!(" {}.", others.join(", "))
+    };
+    format!(
+        "The median interval of {} is ± {}.{others}",
+        Seconds(budget),
+        percent(half)
+    )
+    .into()
 }
 
 fn conclusion(result: &SelfTest) -> Text {
@@ -96,11 +143,19 @@ fn conclusion(result: &SelfTest) -> Text {
         _ if result.parts.iter().all(|part| part.held.of == 0) => {
             Text::of(Tone::Warning, "Nothing was measured, so nothing is known.")
         }
-        (true, _) if result.parts.iter().any(|part| part.warned.is_some_and(|warned| warned.count > 0)) => {
+        (true, _)
+            if result
+                .parts
+                .iter()
+                .any(|part| part.warned.is_some_and(|warned| warned.count > 0)) =>
+        {
             let text = "The intervals hold as often as they should, within what chance allows, or their runs warn.";
             Text::of(Tone::Good, text)
         }
-        (true, _) => Text::of(Tone::Good, "The intervals hold as often as they should, within what chance allows."),
+        (true, _) => Text::of(
+            Tone::Good,
+            "The intervals hold as often as they should, within what chance allows.",
+        ),
         (_, true) => Text::of(Tone::Bad, "A case failed."),
         _ => Text::of(
             Tone::Bad,
@@ -111,12 +166,22 @@ fn conclusion(result: &SelfTest) -> Text {
 
 /// `19 of 20 intervals (76 to 99 %)`
 fn counted(share: Share, what: &str) -> String {
-    format!("{} of {} {what} ({:.0} to {:.0} %)", share.count, share.of, share.low * 100.0, share.high * 100.0)
+    format!(
+        "{} of {} {what} ({:.0} to {:.0} %)",
+        share.count,
+        share.of,
+        share.low * 100.0,
+        share.high * 100.0
+    )
 }
 
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if (percent - percent.round()).abs() < 0.05 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+    if (percent - percent.round()).abs() < 0.05 {
+        format!("{percent:.0} %")
+    } else {
+        format!("{percent:.1} %")
+    }
 }
 
 #[cfg(test)]
@@ -125,8 +190,17 @@ mod tests {
 
     #[test]
     fn a_repeated_question_tells_which_others_were_warned_of() {
-        let share = |count, of| Share { count, of, low: 0.0, high: 1.0 };
-        let part = Part { held: share(4, 12), warned: Some(share(8, 8)), ..Part::new(Some(0.2)) };
+        let share = |count, of| Share {
+            count,
+            of,
+            low: 0.0,
+            high: 1.0,
+        };
+        let part = Part {
+            held: share(4, 12),
+            warned: Some(share(8, 8)),
+            ..Part::new(Some(0.2))
+        };
         let result = SelfTest::new("x", Question::Again, 30.0, vec![]);
         let said = format!("{:?}", sentences(&result, &part));
         assert!(

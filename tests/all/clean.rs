@@ -16,8 +16,16 @@ use common::{Lasthop, Ran, signal};
 use tempfile::TempDir;
 
 /// Two cases in trials of 10 ms.
-const RUN: [&str; 8] =
-    ["run", "sockets", "--only", "pattern=echo", "--only", "transport=unix,tcp", "--trial=10ms", "-q"];
+const RUN: [&str; 8] = [
+    "run",
+    "sockets",
+    "--only",
+    "pattern=echo",
+    "--only",
+    "transport=unix,tcp",
+    "--trial=10ms",
+    "-q",
+];
 
 /// The three places where sandboxes may be, beside /tmp.
 struct Places(TempDir);
@@ -54,7 +62,11 @@ fn leave_a_sandbox(lasthop: &Lasthop, place: &Path) -> PathBuf {
     };
     lasthop.wait_for_run(lasthop.runs().len() + 1);
     let is_sandbox = |path: &PathBuf| path.join("guard.json").exists();
-    let made = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path()).find(is_sandbox).unwrap();
+    let made = fs::read_dir(place)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(is_sandbox)
+        .unwrap();
     let guard: serde_json::Value = serde_json::from_slice(&fs::read(made.join("guard.json")).unwrap()).unwrap();
     let guard = guard["pid"].as_i64().unwrap() as i32;
     // SAFETY: the guard is the child of a child of this test, and stopped before its parent is killed: it lives.
@@ -72,17 +84,32 @@ fn folder(path: PathBuf, mode: u32) -> PathBuf {
 }
 
 fn file(path: &Path, content: &[u8], mode: u32) {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).unwrap();
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+        .unwrap();
     file.write_all(content).unwrap();
 }
 
 fn copy(from: &Path, to: PathBuf) -> PathBuf {
-    assert!(Command::new("cp").arg("-a").args([from, &to]).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .arg("-a")
+            .args([from, &to])
+            .status()
+            .unwrap()
+            .success()
+    );
     to
 }
 
 fn make_old(path: &Path) {
-    File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
+    File::open(path)
+        .unwrap()
+        .set_modified(SystemTime::now() - Duration::from_secs(3600))
+        .unwrap();
 }
 
 /// What lasthop writes into the tag of a sandbox.
@@ -125,14 +152,26 @@ fn fill(place: &Path, record: &Path, sandbox: &Path) -> Vec<(PathBuf, &'static s
     symlink(at("tag"), linked.join("sandbox.tag")).unwrap();
     named.push((linked, TAG));
     let longer = imitate(at("lasthop-longer"));
-    OpenOptions::new().append(true).open(longer.join("sandbox.tag")).unwrap().write_all(b"mine").unwrap();
+    OpenOptions::new()
+        .append(true)
+        .open(longer.join("sandbox.tag"))
+        .unwrap()
+        .write_all(b"mine")
+        .unwrap();
     named.push((longer, TAG));
     let without = imitate(at("lasthop-nolock"));
     fs::remove_file(without.join("lock")).unwrap();
     named.push((without, LOCK));
     let waiting = imitate(at("lasthop-fifofi"));
     fs::remove_file(waiting.join("lock")).unwrap();
-    assert!(Command::new("mkfifo").args(["-m", "600"]).arg(waiting.join("lock")).status().unwrap().success());
+    assert!(
+        Command::new("mkfifo")
+            .args(["-m", "600"])
+            .arg(waiting.join("lock"))
+            .status()
+            .unwrap()
+            .success()
+    );
     named.push((waiting, LOCK));
     let notes = folder(at(".lasthop-my-notes"), 0o755);
     make_old(&notes);
@@ -172,7 +211,11 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, (u64, u32, Vec<u8>)> {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let metadata = path.symlink_metadata().unwrap();
-        let content = if metadata.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+        let content = if metadata.is_file() {
+            fs::read(&path).unwrap()
+        } else {
+            Vec::new()
+        };
         if metadata.is_dir() {
             all.extend(contents(&path));
         }
@@ -203,22 +246,43 @@ fn nothing_of_the_users_is_removed_by_any_command() {
         let line = format!("not removed: {} may be yours, because {why}\n", path.display());
         assert!(said.contains(&line), "{line} is not in:\n{said}");
     }
-    assert_eq!(said.matches(&places.0.path().display().to_string()).count(), named.len(), "{said}");
+    assert_eq!(
+        said.matches(&places.0.path().display().to_string()).count(),
+        named.len(),
+        "{said}"
+    );
     assert_eq!(contents(places.0.path()), before);
 
     let record = record.to_str().unwrap();
     let short = RUN.iter().chain(&["--budget=1s"]).copied().collect::<Vec<_>>();
-    let repro = ["repro", "myhro-2017-sockets", "-q", "--program", "python-sockets=/nowhere"];
+    let repro = [
+        "repro",
+        "myhro-2017-sockets",
+        "-q",
+        "--program",
+        "python-sockets=/nowhere",
+    ];
     for command in [&short[..], &["resume", record, "--budget", "1s", "-q"], &repro] {
         let ran = places.run(&lasthop, command);
         let of_repro = command[0] == "repro";
         assert!(of_repro || ran.code == Some(0), "{command:?}: {}", ran.stderr);
-        assert!(ran.stderr.contains("not removed, because it may not be lasthop's: "), "{command:?}: {}", ran.stderr);
-        assert!(ran.stderr.contains(" more (`lasthop clean` explains)\n"), "{command:?}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("not removed, because it may not be lasthop's: "),
+            "{command:?}: {}",
+            ran.stderr
+        );
+        assert!(
+            ran.stderr.contains(" more (`lasthop clean` explains)\n"),
+            "{command:?}: {}",
+            ran.stderr
+        );
         assert_eq!(contents(places.0.path()), before, "{command:?}");
     }
     let said = lasthop.run(["clean"]).ok().stderr;
-    assert!(said.contains(&format!("removed {} and ended ", sandbox.display())), "{said}");
+    assert!(
+        said.contains(&format!("removed {} and ended ", sandbox.display())),
+        "{said}"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -242,8 +306,14 @@ fn what_killed_runs_left_is_removed_in_every_place() {
         }
         make_old(&folder(place.join(".lasthop-defghi"), 0o700));
         let said = places.run(&lasthop, &["clean"]).ok().stderr;
-        assert!(said.contains(&format!("removed {} and ended ", sandbox.display())), "{name}: {said}");
-        let left: Vec<PathBuf> = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(
+            said.contains(&format!("removed {} and ended ", sandbox.display())),
+            "{name}: {said}"
+        );
+        let left: Vec<PathBuf> = fs::read_dir(&place)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         assert_eq!(left, [living], "{name}: {said}");
     }
     lasthop.assert_nothing_left();
@@ -274,14 +344,26 @@ fn containers_are_removed_only_where_it_is_known_that_their_sandbox_is_gone() {
     let here = TempDir::new().unwrap();
     // Nobody can look into a link to itself; for others than root a closed folder is the same.
     symlink(here.path().join("unseen"), here.path().join("unseen")).unwrap();
-    file(&here.path().join("docker"), DOCKER.replace("HERE", here.path().to_str().unwrap()).as_bytes(), 0o755);
+    file(
+        &here.path().join("docker"),
+        DOCKER.replace("HERE", here.path().to_str().unwrap()).as_bytes(),
+        0o755,
+    );
     let path = format!("{}:/usr/bin:/bin", here.path().display());
-    let said = Ran::from(lasthop.command(["clean"]).env("PATH", path).output().unwrap()).ok().stderr;
-    assert!(said.contains("docker: removed what runs without a sandbox left behind, 1 container\n"), "{said}");
+    let said = Ran::from(lasthop.command(["clean"]).env("PATH", path).output().unwrap())
+        .ok()
+        .stderr;
+    assert!(
+        said.contains("docker: removed what runs without a sandbox left behind, 1 container\n"),
+        "{said}"
+    );
     let asked = fs::read_to_string(here.path().join("asked")).unwrap();
     let removed: Vec<&str> = asked.lines().filter(|line| line.starts_with("rm ")).collect();
     assert_eq!(removed, ["rm --force --volumes gone"], "{asked}");
     let user = rustix::process::geteuid().as_raw();
     let whose = format!("ps --all --quiet --filter label=lasthop.owner={user}@");
-    assert!(asked.lines().any(|line| line.starts_with(&whose)), "only what is this user's is looked at:\n{asked}");
+    assert!(
+        asked.lines().any(|line| line.starts_with(&whose)),
+        "only what is this user's is looked at:\n{asked}"
+    );
 }

@@ -19,8 +19,9 @@ use common::{Lasthop, have, one_line};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const SHORT: [&str; 12] =
-    ["--rounds", "2", "--blocks", "2", "--budget", "60s", "--trial", "20ms", "--format", "json", "--seed", "7"];
+const SHORT: [&str; 12] = [
+    "--rounds", "2", "--blocks", "2", "--budget", "60s", "--trial", "20ms", "--format", "json", "--seed", "7",
+];
 
 fn folder() -> TempDir {
     tempfile::Builder::new().prefix("lhc").tempdir_in("/tmp").unwrap()
@@ -40,8 +41,18 @@ impl Nginx {
         let path = folder.path().display().to_string();
         let mut certificate = Command::new("openssl");
         certificate.args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost".split(' '));
-        certificate.args(["-addext", "basicConstraints=critical,CA:FALSE", "-addext", "subjectAltName=IP:127.0.0.1"]);
-        certificate.args(["-keyout", &format!("{path}/key"), "-out", &format!("{path}/certificate")]);
+        certificate.args([
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+        ]);
+        certificate.args([
+            "-keyout",
+            &format!("{path}/key"),
+            "-out",
+            &format!("{path}/certificate"),
+        ]);
         assert!(certificate.output().unwrap().status.success());
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|name| format!("{name}_temp_path {path}/{name};"))
@@ -59,10 +70,19 @@ impl Nginx {
         );
         fs::write(folder.path().join("conf"), text).unwrap();
         let mut command = Command::new("/usr/sbin/nginx");
-        command.arg("-e").arg(folder.path().join("log")).arg("-c").arg(folder.path().join("conf"));
+        command
+            .arg("-e")
+            .arg(folder.path().join("log"))
+            .arg("-c")
+            .arg(folder.path().join("conf"));
         let socket = folder.path().join("s");
         let server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
-        Self { folder, port, tls, server }
+        Self {
+            folder,
+            port,
+            tls,
+            server,
+        }
     }
 
     fn tcp(&self, uri: &str) -> String {
@@ -88,7 +108,11 @@ impl Drop for Nginx {
 }
 
 fn has(summary: &Value, id: &str) -> bool {
-    summary["checks"].as_array().unwrap().iter().any(|check| check["id"] == id)
+    summary["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|check| check["id"] == id)
 }
 
 /// Compares two endpoints of one server, of whose program this must be the name.
@@ -99,11 +123,22 @@ fn compared(urls: [&str; 2], program: &str, options: &[&str]) -> Value {
     let summary = ran.ok().json();
     assert_eq!(summary["cases"].as_array().unwrap().len(), 2);
     for case in summary["cases"].as_array().unwrap() {
-        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
-        assert!(case["metrics"]["cpu_per_request"]["roles"][program].as_f64().unwrap() > 0.0, "{case}");
+        assert!(
+            case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
+        assert!(
+            case["metrics"]["cpu_per_request"]["roles"][program].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
     }
     assert_eq!(summary["comparisons"][0]["reference"], summary["cases"][0]["case"]);
-    for wrong in ["transport-not-as-asked", "reuse-not-as-asked", "server-unknown", "config-differs"] {
+    for wrong in [
+        "transport-not-as-asked",
+        "reuse-not-as-asked",
+        "server-unknown",
+        "config-differs",
+    ] {
         assert!(!has(&summary, wrong), "{}", summary["checks"]);
     }
     assert!(has(&summary, "not-restarted"), "{}", summary["checks"]);
@@ -118,18 +153,36 @@ fn nginx_is_compared_by_socket_and_port_and_the_record_reported_again() {
     }
     let nginx = Nginx::start();
     let summary = compared([&nginx.tcp("/"), &nginx.unix("/")], "nginx", &[]);
-    assert_eq!((&summary["cases"][0]["case"], &summary["cases"][1]["case"]), (&"tcp".into(), &"unix".into()));
+    assert_eq!(
+        (&summary["cases"][0]["case"], &summary["cases"][1]["case"]),
+        (&"tcp".into(), &"unix".into())
+    );
     let lasthop = Lasthop::new();
     let with = |word: &'static str| SHORT.iter().copied().filter(move |option| *option != word);
     let arguments = ["compare", &nginx.tcp("/"), &nginx.unix("/")].map(str::to_owned);
-    let plain = arguments.iter().map(String::as_str).chain(with("json").filter(|option| *option != "--format"));
+    let plain = arguments
+        .iter()
+        .map(String::as_str)
+        .chain(with("json").filter(|option| *option != "--format"));
     let said = lasthop.run(plain).ok().stdout;
-    assert!(said.contains(&format!("compare: {} and {}", nginx.tcp("/"), nginx.unix("/"))), "{said}");
-    assert!(said.contains("Unix socket") && said.contains("TCP") && said.contains("driver → nginx"), "{said}");
+    assert!(
+        said.contains(&format!("compare: {} and {}", nginx.tcp("/"), nginx.unix("/"))),
+        "{said}"
+    );
+    assert!(
+        said.contains("Unix socket") && said.contains("TCP") && said.contains("driver → nginx"),
+        "{said}"
+    );
     assert_eq!(lasthop.run(["report", "last"]).ok().stdout, said);
     let verbose = one_line(&lasthop.run(["report", "last", "--verbose"]).ok().stdout);
     assert!(verbose.contains("were not restarted between rounds"), "{verbose}");
-    assert!(lasthop.run(["report", "last", "--format", "html"]).ok().stdout.contains("</html>"));
+    assert!(
+        lasthop
+            .run(["report", "last", "--format", "html"])
+            .ok()
+            .stdout
+            .contains("</html>")
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -166,7 +219,10 @@ fn every_form_of_a_socket_is_the_same_endpoint() {
         format!("http://unix:{path}:/"),
         format!("unix:{path}"),
     ] {
-        let figures = lasthop.run(["load", &url, "-d", "50ms", "--warm-up", "5ms", "--format", "json"]).ok().json();
+        let figures = lasthop
+            .run(["load", &url, "-d", "50ms", "--warm-up", "5ms", "--format", "json"])
+            .ok()
+            .json();
         assert_eq!(figures["proof"]["family"], "unix", "{url}");
     }
 }
@@ -191,16 +247,26 @@ fn what_cannot_be_compared_is_said_before_anything_is_measured() {
         ran.stderr
     );
     let ran = compare(&nginx.tcp("/other"), &nginx.unix("/other")).fails(2, "do not answer alike");
-    assert!(ran.stderr.contains(r#"body, from byte 0 on: "Hello\n" at"#), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains(r#"body, from byte 0 on: "Hello\n" at"#),
+        "{}",
+        ran.stderr
+    );
     let moved = [&nginx.tcp("/moved"), &nginx.unix("/moved"), "--expect-status", "302"];
-    let ran = lasthop.run(["compare"].iter().chain(&moved)).fails(2, "do not answer alike");
+    let ran = lasthop
+        .run(["compare"].iter().chain(&moved))
+        .fails(2, "do not answer alike");
     assert!(ran.stderr.contains("location: /b at"), "{}", ran.stderr);
     compare(&nginx.tcp("/"), "http://192.0.2.1/").fails(2, "is not an address of this machine");
     compare(&nginx.tcp("/"), "http+unix:app.sock").fails(2, "is not the path of a socket");
     lasthop.run(["compare", &nginx.tcp("/")]).fails(2, "2 values required");
     let mine = nginx.tcp("/");
-    lasthop.run(["compare", &mine, &mine, "--pid", "app=999999999"]).fails(2, "does not exist");
-    lasthop.run(["compare", &mine, &mine, "--placement", "same"]).fails(2, "--placement cannot be used");
+    lasthop
+        .run(["compare", &mine, &mine, "--pid", "app=999999999"])
+        .fails(2, "does not exist");
+    lasthop
+        .run(["compare", &mine, &mine, "--placement", "same"])
+        .fails(2, "--placement cannot be used");
     assert!(lasthop.runs().is_empty(), "nothing was recorded");
 }
 
@@ -214,8 +280,16 @@ fn replies_that_differ_are_compared_on_demand_and_doubted() {
     let (tcp, unix) = (nginx.tcp("/way"), nginx.unix("/way"));
     let ran = lasthop.run(["compare", &tcp, &unix, "--differing"].iter().chain(&SHORT));
     let summary = ran.ok().json();
-    let doubt = summary["checks"].as_array().unwrap().iter().find(|check| check["id"] == "config-differs").unwrap();
-    assert!(doubt["evidence"].as_str().unwrap().contains("length of the body"), "{doubt}");
+    let doubt = summary["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|check| check["id"] == "config-differs")
+        .unwrap();
+    assert!(
+        doubt["evidence"].as_str().unwrap().contains("length of the body"),
+        "{doubt}"
+    );
 }
 
 #[test]
@@ -228,18 +302,33 @@ fn a_check_that_is_weak_is_said() {
     let said = "only the length of the body is checked: the first two replies differ at byte";
     let (tcp, unix) = (nginx.tcp("/random"), nginx.unix("/random"));
     let summary = lasthop.run(["compare", &tcp, &unix].iter().chain(&SHORT)).ok().json();
-    let doubts: Vec<_> = summary["checks"].as_array().unwrap().iter().filter(|one| one["id"] == "weak-check").collect();
+    let doubts: Vec<_> = summary["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["id"] == "weak-check")
+        .collect();
     assert_eq!(doubts.len(), 2, "one for each endpoint");
-    assert!(doubts[0]["evidence"].as_str().unwrap().starts_with(said), "{}", doubts[0]);
+    assert!(
+        doubts[0]["evidence"].as_str().unwrap().starts_with(said),
+        "{}",
+        doubts[0]
+    );
     let short = ["-d", "50ms", "--warm-up", "5ms"];
     let ran = lasthop.run(["load", &tcp].iter().chain(&short)).ok();
     assert!(ran.stdout.contains(said), "{}", ran.stdout);
-    let figures = lasthop.run(["load", &tcp, "--format", "json"].iter().chain(&short)).ok().json();
+    let figures = lasthop
+        .run(["load", &tcp, "--format", "json"].iter().chain(&short))
+        .ok()
+        .json();
     assert!(figures["unchecked"].as_str().unwrap().starts_with(said), "{figures}");
     let whole = ["compare", &nginx.tcp("/"), &nginx.unix("/")];
     let summary = lasthop.run(whole.iter().chain(&SHORT)).ok().json();
     assert!(!has(&summary, "weak-check"), "{}", summary["checks"]);
-    let summary = lasthop.run(whole.iter().chain(&SHORT).chain(&["--no-reference"])).ok().json();
+    let summary = lasthop
+        .run(whole.iter().chain(&SHORT).chain(&["--no-reference"]))
+        .ok()
+        .json();
     assert!(has(&summary, "weak-check"), "{}", summary["checks"]);
 }
 
@@ -252,10 +341,26 @@ fn a_comparison_at_a_rate_of_several_of_one_transport() {
     let lasthop = Lasthop::new();
     let urls = [one.tcp("/"), other.tcp("/"), one.unix("/")];
     let arguments = ["compare", &urls[0], &urls[1], &urls[2], "-R", "500", "-c", "2"];
-    let arguments = arguments.iter().copied().chain(SHORT).map(|word| if word == "20ms" { "50ms" } else { word });
+    let arguments = arguments
+        .iter()
+        .copied()
+        .chain(SHORT)
+        .map(|word| if word == "20ms" { "50ms" } else { word });
     let summary = lasthop.run(arguments).ok().json();
-    let names: Vec<&str> = summary["cases"].as_array().unwrap().iter().map(|c| c["case"].as_str().unwrap()).collect();
-    assert_eq!(names, [&format!("tcp 127.0.0.1:{}", one.port), &format!("tcp 127.0.0.1:{}", other.port), "unix"]);
+    let names: Vec<&str> = summary["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["case"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            &format!("tcp 127.0.0.1:{}", one.port),
+            &format!("tcp 127.0.0.1:{}", other.port),
+            "unix"
+        ]
+    );
     assert_eq!(summary["cases"][0]["load"]["rate"], 500.0);
 }
 
@@ -268,36 +373,91 @@ fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
     let (folder, port) = (folder(), free_port());
     let socket = folder.path().join("s");
     let mut command = Command::new("redis-server");
-    command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--requirepass", "s3cret"]);
+    command.args([
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        &port.to_string(),
+        "--save",
+        "",
+        "--requirepass",
+        "s3cret",
+    ]);
     command.arg("--unixsocket").arg(&socket).arg("--dir").arg(folder.path());
     let _server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
-    let (tcp, unix) = (format!("redis://127.0.0.1:{port}"), format!("redis+unix:{}", socket.display()));
+    let (tcp, unix) = (
+        format!("redis://127.0.0.1:{port}"),
+        format!("redis+unix:{}", socket.display()),
+    );
     let lasthop = Lasthop::new();
     let with_password = |arguments: &[&str]| {
-        let output = lasthop.command(arguments).env("REDISCLI_AUTH", "s3cret").output().unwrap();
+        let output = lasthop
+            .command(arguments)
+            .env("REDISCLI_AUTH", "s3cret")
+            .output()
+            .unwrap();
         common::Ran::from(output)
     };
     lasthop.run(["compare", &tcp, &unix]).fails(1, "NOAUTH");
     let mark = folder.path().join("restarted").display().to_string();
     let restart = format!(": t0ken; echo again >> {mark}");
-    let arguments = ["compare", &tcp, &unix, "--restart", &restart, "--blocks", "2", "--budget", "6s"];
-    let summary = with_password(&[&arguments[..], &["--trial", "20ms", "--format", "json"]].concat()).ok().json();
-    assert!(has(&summary, "not-restarted"), "the command restarts nothing: {}", summary["checks"]);
+    let arguments = [
+        "compare",
+        &tcp,
+        &unix,
+        "--restart",
+        &restart,
+        "--blocks",
+        "2",
+        "--budget",
+        "6s",
+    ];
+    let summary = with_password(&[&arguments[..], &["--trial", "20ms", "--format", "json"]].concat())
+        .ok()
+        .json();
+    assert!(
+        has(&summary, "not-restarted"),
+        "the command restarts nothing: {}",
+        summary["checks"]
+    );
     let rounds = summary["rounds"].as_u64().unwrap();
     let restarts = fs::read_to_string(&mark).unwrap().lines().count() as u64;
-    assert!(rounds > 1 && restarts + 1 >= rounds, "{restarts} restarts for {rounds} rounds");
+    assert!(
+        rounds > 1 && restarts + 1 >= rounds,
+        "{restarts} restarts for {rounds} rounds"
+    );
     let record = lasthop.runs().pop().unwrap();
     for file in ["run.json", "trials.jsonl"] {
-        assert!(!fs::read_to_string(record.join(file)).unwrap().contains("s3cret"), "{file}");
+        assert!(
+            !fs::read_to_string(record.join(file)).unwrap().contains("s3cret"),
+            "{file}"
+        );
     }
     for format in ["terminal", "markdown", "json", "csv", "html"] {
         let report = lasthop.run(["report", "last", "--format", format]).ok().stdout;
-        assert!(!report.contains("t0ken"), "the command that restarts is in a report: {format}");
+        assert!(
+            !report.contains("t0ken"),
+            "the command that restarts is in a report: {format}"
+        );
     }
-    lasthop.run(["resume", "last", "--budget", "2s"]).fails(2, "put it in REDISCLI_AUTH");
-    let again = with_password(&["resume", "last", "--budget", "4s", "--format", "json"]).ok().json();
+    lasthop
+        .run(["resume", "last", "--budget", "2s"])
+        .fails(2, "put it in REDISCLI_AUTH");
+    let again = with_password(&["resume", "last", "--budget", "4s", "--format", "json"])
+        .ok()
+        .json();
     assert!(again["rounds"].as_u64().unwrap() > rounds, "{again}");
-    let failing = ["compare", &tcp, &unix, "--restart", "echo broken; exit 3", "--blocks", "2", "--rounds", "2"];
+    let failing = [
+        "compare",
+        &tcp,
+        &unix,
+        "--restart",
+        "echo broken; exit 3",
+        "--blocks",
+        "2",
+        "--rounds",
+        "2",
+    ];
     let ran = with_password(&failing).fails(1, "");
     assert!(ran.stdout.contains("broken"), "{}", ran.stdout);
     lasthop.assert_nothing_left();
@@ -319,7 +479,12 @@ impl Restarted {
         );
         fs::write(folder.path().join("restart.sh"), script).unwrap();
         let new = Self { folder, port };
-        let status = Command::new("sh").arg("-c").arg(new.command()).stdout(Stdio::null()).status().unwrap();
+        let status = Command::new("sh")
+            .arg("-c")
+            .arg(new.command())
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
         assert!(status.success());
         while UnixStream::connect(new.folder.path().join("s")).is_err() {
             thread::sleep(Duration::from_millis(5));
@@ -332,11 +497,18 @@ impl Restarted {
     }
 
     fn pid(&self) -> i32 {
-        fs::read_to_string(self.folder.path().join("pid")).unwrap().trim().parse().unwrap()
+        fs::read_to_string(self.folder.path().join("pid"))
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap()
     }
 
     fn urls(&self) -> [String; 2] {
-        [format!("redis://127.0.0.1:{}", self.port), format!("redis+unix:{}/s", self.folder.path().display())]
+        [
+            format!("redis://127.0.0.1:{}", self.port),
+            format!("redis+unix:{}/s", self.folder.path().display()),
+        ]
     }
 }
 
@@ -358,22 +530,57 @@ fn servers_that_the_restart_command_starts_live_on_and_keep_their_role() {
     let (lasthop, server) = (Lasthop::new(), Restarted::start());
     let ([tcp, unix], first) = (server.urls(), server.pid());
     let (restart, role) = (server.command(), format!("app={first}"));
-    let arguments = ["compare", &tcp, &unix, "--restart", &restart, "--pid", &role, "--blocks", "2", "--rounds", "3"];
-    let arguments = arguments.iter().copied().chain(["--budget", "60s", "--trial", "20ms", "--format", "json"]);
+    let arguments = [
+        "compare",
+        &tcp,
+        &unix,
+        "--restart",
+        &restart,
+        "--pid",
+        &role,
+        "--blocks",
+        "2",
+        "--rounds",
+        "3",
+    ];
+    let arguments = arguments
+        .iter()
+        .copied()
+        .chain(["--budget", "60s", "--trial", "20ms", "--format", "json"]);
     let summary = lasthop.run(arguments).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
-    assert!(!has(&summary, "not-restarted") && !has(&summary, "server-unknown"), "{}", summary["checks"]);
+    assert!(
+        !has(&summary, "not-restarted") && !has(&summary, "server-unknown"),
+        "{}",
+        summary["checks"]
+    );
     for case in summary["cases"].as_array().unwrap() {
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
         assert_eq!(roles.keys().collect::<Vec<_>>(), ["app"]);
     }
     assert_ne!(server.pid(), first);
-    assert!(TcpStream::connect(("127.0.0.1", server.port)).is_ok(), "it is left running");
-    let hanging =
-        ["compare", &tcp, &unix, "--restart", "sleep 1000", "--blocks", "1", "--budget", "5s", "--no-headroom"];
+    assert!(
+        TcpStream::connect(("127.0.0.1", server.port)).is_ok(),
+        "it is left running"
+    );
+    let hanging = [
+        "compare",
+        &tcp,
+        &unix,
+        "--restart",
+        "sleep 1000",
+        "--blocks",
+        "1",
+        "--budget",
+        "5s",
+        "--no-headroom",
+    ];
     let said = lasthop.run(hanging).stderr;
     assert!(said.contains("restarting the servers, for at most 5 s"), "{said}");
-    assert!(said.contains("the restart command did not end within 5 s and was killed"), "{said}");
+    assert!(
+        said.contains("the restart command did not end within 5 s and was killed"),
+        "{said}"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -391,7 +598,11 @@ fn what_may_be_secret_is_not_passed_on() {
     let (tcp, unix, headers) = (nginx.tcp(uri), nginx.unix(uri), format!("@{}", headers.display()));
     let asked = ["compare", &tcp, &unix, "-X", "POST", "-H", &headers, "--body", "b0dy"];
     let ran = lasthop.run(asked.iter().chain(&SHORT)).ok();
-    assert!(ran.stdout.contains("page=2&X-Amz-Signature=***&x=***"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("page=2&X-Amz-Signature=***&x=***"),
+        "{}",
+        ran.stdout
+    );
     let record = lasthop.runs().pop().unwrap();
     for file in ["run.json", "trials.jsonl"] {
         let text = fs::read_to_string(record.join(file)).unwrap();
@@ -399,7 +610,10 @@ fn what_may_be_secret_is_not_passed_on() {
     }
     for format in ["terminal", "markdown", "json", "csv", "html"] {
         let report = lasthop.run(["report", "last", "--format", format]).ok().stdout;
-        assert!(!report.contains("b0dy") && !report.contains("x=hidden"), "{format}: {report}");
+        assert!(
+            !report.contains("b0dy") && !report.contains("x=hidden"),
+            "{format}: {report}"
+        );
     }
 }
 
@@ -423,7 +637,10 @@ fn memcached_is_compared() {
     let mut by_socket = Command::new("memcached");
     own(by_socket.arg("-s").arg(&socket));
     let _other = Server::start(&mut by_socket, || UnixStream::connect(&socket).is_ok());
-    let (tcp, unix) = (format!("memcached://127.0.0.1:{port}"), format!("memcached+unix:{}", socket.display()));
+    let (tcp, unix) = (
+        format!("memcached://127.0.0.1:{port}"),
+        format!("memcached+unix:{}", socket.display()),
+    );
     compared([&tcp, &unix], "memcached", &[]);
 }
 
@@ -434,7 +651,11 @@ fn postgresql_of_another_user_is_compared() {
     }
     let postgres = Postgres::start();
     let tcp = format!("postgres://postgres@127.0.0.1:{}/postgres", postgres.port);
-    compared([&tcp, &postgres.by_socket()], "postgres", &["--query", "select 42", "--prepared"]);
+    compared(
+        [&tcp, &postgres.by_socket()],
+        "postgres",
+        &["--query", "select 42", "--prepared"],
+    );
 }
 
 /// Node with one worker that needs 20 ms for each request, at a port and on a socket.
@@ -453,11 +674,17 @@ fn a_queue_longer_than_a_trial_is_measured_or_not_at_all() {
     let mut command = Command::new("node");
     command.args(["-e", ONE_WORKER, &port.to_string()]).arg(&socket);
     let _server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
-    let urls = [format!("http://127.0.0.1:{port}/"), format!("http+unix:{}:/", socket.display())];
+    let urls = [
+        format!("http://127.0.0.1:{port}/"),
+        format!("http+unix:{}:/", socket.display()),
+    ];
     let lasthop = Lasthop::new();
     let compare = |budget: &str| {
         let options = ["-c", "10", "--format", "json", "--no-headroom", "--budget", budget];
-        lasthop.run(["compare", &urls[0], &urls[1]].iter().chain(&options)).ok().json()
+        lasthop
+            .run(["compare", &urls[0], &urls[1]].iter().chain(&options))
+            .ok()
+            .json()
     };
     let summary = compare("12s");
     for case in summary["cases"].as_array().unwrap() {
@@ -475,6 +702,10 @@ fn a_queue_longer_than_a_trial_is_measured_or_not_at_all() {
     }
     let summary = compare("3s");
     assert!(has(&summary, "short-trials"), "{}", summary["checks"]);
-    assert!(summary["checks"].to_string().contains("--budget"), "{}", summary["checks"]);
+    assert!(
+        summary["checks"].to_string().contains("--budget"),
+        "{}",
+        summary["checks"]
+    );
     lasthop.assert_nothing_left();
 }

@@ -22,18 +22,38 @@ impl Typed {
         let bin = lasthop.home().join("bin");
         fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lasthop"), bin.join("lasthop")).unwrap();
-        fs::write(lasthop.home().join("completions"), lasthop.run(["completions", "bash"]).ok().stdout).unwrap();
-        let path =
-            std::env::join_paths([bin].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())));
+        fs::write(
+            lasthop.home().join("completions"),
+            lasthop.run(["completions", "bash"]).ok().stdout,
+        )
+        .unwrap();
+        let path = std::env::join_paths(
+            [bin]
+                .into_iter()
+                .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+        );
         let mut command = Command::new("script");
-        command.args(["-qec", "bash --norc --noprofile -i", "/dev/null"]).env("PATH", path.unwrap());
-        command.env("LASTHOP_HOME", lasthop.home()).env("TERM", "dumb").env("INPUTRC", "/dev/null");
+        command
+            .args(["-qec", "bash --norc --noprofile -i", "/dev/null"])
+            .env("PATH", path.unwrap());
+        command
+            .env("LASTHOP_HOME", lasthop.home())
+            .env("TERM", "dumb")
+            .env("INPUTRC", "/dev/null");
         command.env_remove("LASTHOP_COMPLETE").current_dir(lasthop.home());
-        let mut bash = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut bash = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let keys = bash.stdin.take().unwrap();
         let screen = BufReader::new(Box::new(bash.stdout.take().unwrap()) as Box<dyn Read>);
         let mut typed = Self { bash, keys, screen };
-        typed.enters("source completions; lasthop() { echo \"asked: $*.\"; }; echo rea''dy", "ready");
+        typed.enters(
+            "source completions; lasthop() { echo \"asked: $*.\"; }; echo rea''dy",
+            "ready",
+        );
         typed
     }
 
@@ -43,7 +63,10 @@ impl Typed {
         let mut screen = String::new();
         loop {
             let mut read = String::new();
-            assert!(self.screen.read_line(&mut read).unwrap() > 0, "bash has ended: {screen}");
+            assert!(
+                self.screen.read_line(&mut read).unwrap() > 0,
+                "bash has ended: {screen}"
+            );
             if let Some(rest) = read.trim_end().strip_prefix(until) {
                 return rest.to_owned();
             }
@@ -70,7 +93,19 @@ fn bash_completes_experiments_factors_levels_runs_and_checks() {
         return;
     }
     let lasthop = Lasthop::new();
-    let run = ["run", "sockets", "--only", "pattern=echo", "--budget", "2s", "--rounds", "1", "--blocks", "2", "-q"];
+    let run = [
+        "run",
+        "sockets",
+        "--only",
+        "pattern=echo",
+        "--budget",
+        "2s",
+        "--rounds",
+        "1",
+        "--blocks",
+        "2",
+        "-q",
+    ];
     lasthop.run(run).ok();
     let name = lasthop.runs()[0].file_name().unwrap().to_str().unwrap().to_owned();
     lasthop.run(["new", "my-stack"]).ok();
@@ -78,9 +113,18 @@ fn bash_completes_experiments_factors_levels_runs_and_checks() {
     typed.becomes("lasthop show nginx-gunicorn-c\t", "show nginx-gunicorn-containers");
     typed.becomes("lasthop run ./my\t", "run ./my-stack/");
     typed.becomes("lasthop run --only transp\tun\t", "run --only transport=unix");
-    typed.becomes("lasthop run pgpool --set aut\ttr\t--bud\t9s", "run pgpool --set auth=trust --budget 9s");
-    typed.becomes("lasthop run sockets --only=transport=unix,tl\t", "run sockets --only=transport=unix,tls");
-    typed.becomes("lasthop run ./my-stack --set connections=4,\t", "run ./my-stack --set connections=4,1");
+    typed.becomes(
+        "lasthop run pgpool --set aut\ttr\t--bud\t9s",
+        "run pgpool --set auth=trust --budget 9s",
+    );
+    typed.becomes(
+        "lasthop run sockets --only=transport=unix,tl\t",
+        "run sockets --only=transport=unix,tls",
+    );
+    typed.becomes(
+        "lasthop run ./my-stack --set connections=4,\t",
+        "run ./my-stack --set connections=4,1",
+    );
     typed.becomes("lasthop report 2\t", &format!("report {name}"));
     typed.becomes("lasthop export las\t", "export last");
     typed.becomes("lasthop repro dr-knz-2020-po\t", "repro dr-knz-2020-postgres");
@@ -100,7 +144,11 @@ fn bash_quotes_what_it_completes() {
     let factor =
         "[factors.word]\nhelp = \"x\"\nlevels = [\"plain\", \"$(touch PWNED)\", \"it's; touch PWNED\"]\n\n[services";
     let used = "[load.http]\nheaders = { X-Word = \"{{ word }}\" }";
-    fs::write(&definition, text.replacen("[services", factor, 1).replacen("[load.http]", used, 1)).unwrap();
+    fs::write(
+        &definition,
+        text.replacen("[services", factor, 1).replacen("[load.http]", used, 1),
+    )
+    .unwrap();
     fs::create_dir_all(lasthop.home().join("runs")).unwrap();
     for name in ["9$(touch${IFS}PWNED)", "8`touch PWNED`", "7;touch PWNED", "6 6"] {
         let run = lasthop.home().join("runs").join(name);
@@ -109,12 +157,21 @@ fn bash_quotes_what_it_completes() {
     }
     fs::create_dir(lasthop.home().join("odd $(touch PWNED)")).unwrap();
     let mut typed = Typed::new(&lasthop);
-    typed.becomes("lasthop run ./mine --only word=$\t", "run ./mine --only word=$(touch PWNED)");
-    typed.becomes("lasthop run ./mine --only word=i\t", "run ./mine --only word=it's; touch PWNED");
+    typed.becomes(
+        "lasthop run ./mine --only word=$\t",
+        "run ./mine --only word=$(touch PWNED)",
+    );
+    typed.becomes(
+        "lasthop run ./mine --only word=i\t",
+        "run ./mine --only word=it's; touch PWNED",
+    );
     typed.becomes("lasthop run ./mine --only word=p\t", "run ./mine --only word=plain");
     typed.becomes("lasthop run ./odd\t", "run ./odd $(touch PWNED)/");
     for name in ["9", "8", "7", "6"] {
         typed.becomes(&format!("lasthop report {name}\t"), &format!("report {name}"));
     }
-    assert!(!lasthop.home().join("PWNED").exists(), "what was completed was executed");
+    assert!(
+        !lasthop.home().join("PWNED").exists(),
+        "what was completed was executed"
+    );
 }

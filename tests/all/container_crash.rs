@@ -22,7 +22,9 @@ const EXPERIMENT: &str = "containers";
 
 /// Trials of the newest record that yielded a number, of a case.
 fn trials(world: &World, case: &str) -> usize {
-    let Some(run) = world.lasthop.runs().pop() else { return 0 };
+    let Some(run) = world.lasthop.runs().pop() else {
+        return 0;
+    };
     let text = fs::read_to_string(run.join("trials.jsonl")).unwrap_or_default();
     // The last line may still be on its way.
     let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -42,7 +44,10 @@ fn wait_for_trial(world: &World, known: usize, case: &str) {
 /// Kills a program of the supervisor, inside its container.
 fn kill_inside(world: &World, program: &str) {
     let names = world.ask(&["ps", "--format", "{{.Names}}"]);
-    let name = names.split_whitespace().find(|name| name.ends_with("-supervisor")).expect("the container runs");
+    let name = names
+        .split_whitespace()
+        .find(|name| name.ends_with("-supervisor"))
+        .expect("the container runs");
     let script = format!("kill -9 $(supervisorctl -c supervisord.conf pid {program})");
     world.ask(&["exec", name, "sh", "-c", &script]);
 }
@@ -64,7 +69,9 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         "--only",
         "path=combined-unix,no-container-tcp",
     ];
-    let how = ["--rounds", "1", "--blocks", "30", "--trial", "50ms", "--budget", "60s", "--format", "json"];
+    let how = [
+        "--rounds", "1", "--blocks", "30", "--trial", "50ms", "--budget", "60s", "--format", "json",
+    ];
     for (program, other) in [("gunicorn", "nginx"), ("nginx", "gunicorn")] {
         let known = world.lasthop.runs().len();
         let mut command = world.lasthop(&[&which[..], &how].concat());
@@ -77,10 +84,23 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         assert_eq!(ran.code, Some(1), "{counts:?} {ran:?}");
         let failures = summary["failures"].as_array().unwrap();
         assert_eq!(failures.len(), 1, "{failures:?}");
-        assert_eq!((&failures[0]["case"], &failures[0]["stage"]), (&"combined-unix".into(), &"trial".into()));
+        assert_eq!(
+            (&failures[0]["case"], &failures[0]["stage"]),
+            (&"combined-unix".into(), &"trial".into())
+        );
         let cause = failures[0]["cause"].as_str().unwrap();
-        assert!(cause.contains(program) && cause.contains("SIGKILL") && !cause.contains(other), "{cause}");
-        let case = |name: &str| summary["cases"].as_array().unwrap().iter().find(|case| case["case"] == name).unwrap();
+        assert!(
+            cause.contains(program) && cause.contains("SIGKILL") && !cause.contains(other),
+            "{cause}"
+        );
+        let case = |name: &str| {
+            summary["cases"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|case| case["case"] == name)
+                .unwrap()
+        };
         assert_eq!(case("combined-unix")["failed_trials"], 1);
         assert_eq!(case("no-container-tcp")["failed_trials"], 0);
         assert!(counts[0] < counts[1], "what is broken is measured no more: {counts:?}");
@@ -105,16 +125,33 @@ fn the_container_of_a_preparation_that_hangs_is_gone_while_the_run_goes_on() {
     };
     let experiment = built_in("experiments/redis-published-port/experiment.toml");
     let chosen = "recipe = \"{{ 'redis' if path == 'no-container-tcp' else 'hanging' }}\"";
-    fs::write(own.join("experiment.toml"), experiment.replace("recipe = \"redis\"", chosen)).unwrap();
+    fs::write(
+        own.join("experiment.toml"),
+        experiment.replace("recipe = \"redis\"", chosen),
+    )
+    .unwrap();
     for file in ["redis.conf.j2", "set.sh.j2"] {
         fs::write(recipe.join(file), built_in(&format!("services/redis/{file}"))).unwrap();
     }
     // There is no shell in the image, but a server does not end either; there it is in a network of its own.
     let hang = "[start]\nprepare = [[\"{{ program }}\", \"--bind\", \"127.0.0.1\"]]\nprepare_timeout = \"3s\"\n";
-    fs::write(recipe.join("recipe.toml"), built_in("services/redis/recipe.toml").replace("[start]\n", hang)).unwrap();
-    let which = ["run", "redis-published-port", "--engine", "podman", "--images", "packages"];
+    fs::write(
+        recipe.join("recipe.toml"),
+        built_in("services/redis/recipe.toml").replace("[start]\n", hang),
+    )
+    .unwrap();
+    let which = [
+        "run",
+        "redis-published-port",
+        "--engine",
+        "podman",
+        "--images",
+        "packages",
+    ];
     let cases = ["--only", "path=host-network,no-container-tcp", "--set", "connections=1"];
-    let how = ["--rounds", "1", "--blocks", "10", "--trial", "50ms", "--budget", "60s", "--format", "json"];
+    let how = [
+        "--rounds", "1", "--blocks", "10", "--trial", "50ms", "--budget", "60s", "--format", "json",
+    ];
     let mut command = world.lasthop(&[&which[..], &cases, &how].concat());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for_trial(&world, 0, "no-container-tcp");
@@ -123,7 +160,11 @@ fn the_container_of_a_preparation_that_hangs_is_gone_while_the_run_goes_on() {
     assert_eq!(left.trim(), "", "the run went on beside it");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failure = &ran.json()["failures"][0];
-    assert_eq!((&failure["case"], &failure["stage"]), (&"host-network".into(), &"prepare".into()), "{failure}");
+    assert_eq!(
+        (&failure["case"], &failure["stage"]),
+        (&"host-network".into(), &"prepare".into()),
+        "{failure}"
+    );
     let cause = failure["cause"].as_str().unwrap();
     assert!(
         cause.contains(" --bind 127.0.0.1` did not end within 3s (start.prepare_timeout of its recipe)"),

@@ -34,7 +34,12 @@ fn changed(lasthop: &Lasthop, change: impl Fn(String) -> String) -> PathBuf {
 
 /// As [`changed`], with a recipe of its own.
 fn with_recipe(lasthop: &Lasthop, recipe: &str, text: &str) {
-    let folder = lasthop.home().join("experiments").join(EXPERIMENT).join("services").join(recipe);
+    let folder = lasthop
+        .home()
+        .join("experiments")
+        .join(EXPERIMENT)
+        .join("services")
+        .join(recipe);
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("recipe.toml"), text).unwrap();
 }
@@ -44,7 +49,16 @@ fn short<'a>(engine: &'a str, paths: &'a str) -> Vec<&'a str> {
 }
 
 fn short_of<'a>(experiment: &'a str, engine: &'a str, paths: &'a str) -> Vec<&'a str> {
-    let mut arguments = vec!["run", experiment, "--engine", engine, "--only", paths, "--set", "connections=1"];
+    let mut arguments = vec![
+        "run",
+        experiment,
+        "--engine",
+        engine,
+        "--only",
+        paths,
+        "--set",
+        "connections=1",
+    ];
     arguments.extend(BRIEF);
     arguments
 }
@@ -57,7 +71,9 @@ fn failures(ran: &Ran) -> BTreeMap<String, String> {
         format!("{}: {}\n{}", part("stage"), part("cause"), part("log"))
     };
     let failures = summary["failures"].as_array().unwrap().iter();
-    failures.map(|failure| (failure["case"].as_str().unwrap().to_owned(), text(failure))).collect()
+    failures
+        .map(|failure| (failure["case"].as_str().unwrap().to_owned(), text(failure)))
+        .collect()
 }
 
 #[track_caller]
@@ -97,20 +113,37 @@ fn a_taken_port(engine: &'static str, reason: &str) {
     let world = World::new(engine);
     changed(&world.lasthop, |text| {
         let squatter = "[services.squatter]\nrecipe = \"squatter\"\nlisten = \"unix\"\nsettings = { port = \"{{ redis.port }}\" }\n";
-        text.replace("[services.redis]\n", &format!("{squatter}\n[services.redis]\nneeds = [\"squatter\"]\n"))
+        text.replace(
+            "[services.redis]\n",
+            &format!("{squatter}\n[services.redis]\nneeds = [\"squatter\"]\n"),
+        )
     });
     with_recipe(&world.lasthop, "squatter", SQUATTER);
     let ran = world.run(&short(engine, "path=published-port"));
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = failures(&ran);
     let text = &failures["published-port"];
-    says(text, &["127.0.0.1:", "where its port was to be published, was taken meanwhile", reason]);
+    says(
+        text,
+        &[
+            "127.0.0.1:",
+            "where its port was to be published, was taken meanwhile",
+            reason,
+        ],
+    );
 
     // One that also listens would be measured in the place of the container's server.
-    with_recipe(&world.lasthop, "squatter", &SQUATTER.replace("own = ", "held.listen()\nown = "));
+    with_recipe(
+        &world.lasthop,
+        "squatter",
+        &SQUATTER.replace("own = ", "held.listen()\nown = "),
+    );
     let ran = world.run(&short(engine, "path=published-port"));
     let text = &self::failures(&ran)["published-port"];
-    says(text, &["is already answered by process ", "(`python3`); refusing to measure it"]);
+    says(
+        text,
+        &["is already answered by process ", "(`python3`); refusing to measure it"],
+    );
     world.lasthop.assert_nothing_left();
 }
 
@@ -134,10 +167,18 @@ fn an_end_at_once(engine: &'static str) {
     with_recipe(
         &world.lasthop,
         "redis",
-        &recipe.replace("redis.conf\", \"{{ listen }}\"", "redis.conf\", \"--no-such-thing\", \"1\""),
+        &recipe.replace(
+            "redis.conf\", \"{{ listen }}\"",
+            "redis.conf\", \"--no-such-thing\", \"1\"",
+        ),
     );
     for file in ["redis.conf.j2", "set.sh.j2"] {
-        let own = world.lasthop.home().join("experiments").join(EXPERIMENT).join("services/redis");
+        let own = world
+            .lasthop
+            .home()
+            .join("experiments")
+            .join(EXPERIMENT)
+            .join("services/redis");
         fs::copy(built_in("services/redis").join(file), own.join(file)).unwrap();
     }
     let ran = world.run(&short(engine, "path=published-port,shared-volume,no-container-tcp"));
@@ -146,7 +187,11 @@ fn an_end_at_once(engine: &'static str) {
     for path in ["published-port", "shared-volume"] {
         says(
             &failures[path],
-            &["its container ended with status 1 before it was ready", "no-such-thing", "Bad directive"],
+            &[
+                "its container ended with status 1 before it was ready",
+                "no-such-thing",
+                "Bad directive",
+            ],
         );
     }
     says(&failures["no-container-tcp"], &["Bad directive"]);
@@ -172,12 +217,24 @@ fn an_image_that_cannot_be_stored_says_what_the_engine_said_and_leaves_nothing()
     let world = World::new("podman");
     let graph = world.root().join("graph");
     fs::create_dir_all(&graph).unwrap();
-    let mount = world.inside("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&graph).status().unwrap();
+    let mount = world
+        .inside("mount")
+        .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
+        .arg(&graph)
+        .status()
+        .unwrap();
     assert!(mount.success());
     let ran = world.run(&short("podman", "path=bridge,no-container-tcp"));
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = failures(&ran);
-    says(&failures["bridge"], &["locate: ", "cannot build the image localhost/lasthop:", "no space left on device"]);
+    says(
+        &failures["bridge"],
+        &[
+            "locate: ",
+            "cannot build the image localhost/lasthop:",
+            "no space left on device",
+        ],
+    );
     assert!(!failures.contains_key("no-container-tcp"), "{failures:?}");
     world.lasthop.assert_nothing_left();
 }
@@ -197,9 +254,17 @@ fn as_nobody(world: &World, arguments: &[&str]) -> Ran {
     }
     let user = NOBODY.to_string();
     let mut command = world.inside("setpriv");
-    command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(&program).args(arguments);
-    command.env("LASTHOP_HOME", place.path().join("home")).env("LASTHOP_SANDBOX", place.path().join("sandboxes"));
-    command.env("HOME", place.path().join("home")).env_remove("XDG_RUNTIME_DIR").env_remove("XDG_DATA_HOME");
+    command
+        .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
+        .arg(&program)
+        .args(arguments);
+    command
+        .env("LASTHOP_HOME", place.path().join("home"))
+        .env("LASTHOP_SANDBOX", place.path().join("sandboxes"));
+    command
+        .env("HOME", place.path().join("home"))
+        .env_remove("XDG_RUNTIME_DIR")
+        .env_remove("XDG_DATA_HOME");
     let ran = Ran::from(command.stdin(std::process::Stdio::null()).output().unwrap());
     let left = fs::read_dir(place.path().join("sandboxes")).unwrap().count();
     assert_eq!(left, 0, "a sandbox is left");
@@ -217,7 +282,10 @@ fn docker_whose_socket_may_not_be_opened_says_which_group_to_join() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = failures(&ran);
     says(&failures["bridge"], &["permission denied", "join the group `docker`"]);
-    assert!(!failures.contains_key("no-container-tcp"), "what needs no engine is measured: {failures:?}");
+    assert!(
+        !failures.contains_key("no-container-tcp"),
+        "what needs no engine is measured: {failures:?}"
+    );
 }
 
 /// The sandbox of a run on a file system of the test's own.
@@ -241,7 +309,10 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     let volume = short("podman", "path=shared-folder,bridge");
 
     // Too long for the 107 bytes of a socket's address.
-    let deep = world.lasthop.sandboxes().join("a-folder-with-a-name-that-is-too-long-for-a-socket".repeat(2));
+    let deep = world
+        .lasthop
+        .sandboxes()
+        .join("a-folder-with-a-name-that-is-too-long-for-a-socket".repeat(2));
     fs::create_dir(&deep).unwrap();
     let ran = in_folder(&world, &deep, &volume);
     let long = failures(&ran);
@@ -252,10 +323,21 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     // A file system that cannot be written.
     let read_only = world.root().join("read-only");
     fs::create_dir(&read_only).unwrap();
-    let mount = world.inside("mount").args(["-t", "tmpfs", "-o", "ro", "tmpfs"]).arg(&read_only).status().unwrap();
+    let mount = world
+        .inside("mount")
+        .args(["-t", "tmpfs", "-o", "ro", "tmpfs"])
+        .arg(&read_only)
+        .status()
+        .unwrap();
     assert!(mount.success());
     let ran = in_folder(&world, &read_only, &volume).fails(1, "Read-only file system");
-    says(&ran.stderr, &["cannot create a private directory in", "set LASTHOP_SANDBOX to a writable directory"]);
+    says(
+        &ran.stderr,
+        &[
+            "cannot create a private directory in",
+            "set LASTHOP_SANDBOX to a writable directory",
+        ],
+    );
 
     // One that has no sockets: FAT, as on a memory stick.
     let fat = world.root().join("fat");
@@ -263,19 +345,40 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     let image = world.root().join("fat.image");
     fs::File::create(&image).unwrap().set_len(256 << 20).unwrap();
     assert!(Command::new("mkfs.vfat").arg(&image).output().unwrap().status.success());
-    assert!(world.inside("fusefat").args(["-o", "rw+"]).args([&image, &fat]).output().unwrap().status.success());
+    assert!(
+        world
+            .inside("fusefat")
+            .args(["-o", "rw+"])
+            .args([&image, &fat])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     let paths = "path=shared-folder,no-container-unix,no-container-tcp";
     let ran = in_folder(&world, &fat, &short("podman", paths));
     for (path, unable) in failures(&ran) {
         // Nor does it know accounts, and Redis does not run as root.
-        says(&unable, &["to the account that a server runs as", "set LASTHOP_SANDBOX"]);
-        assert!(["shared-folder", "no-container-unix", "no-container-tcp"].contains(&&path[..]), "{path}");
+        says(
+            &unable,
+            &["to the account that a server runs as", "set LASTHOP_SANDBOX"],
+        );
+        assert!(
+            ["shared-folder", "no-container-unix", "no-container-tcp"].contains(&&path[..]),
+            "{path}"
+        );
     }
     let ran = in_folder(&world, &fat, &short_of("nginx-gunicorn-containers", "podman", paths));
     let unable = failures(&ran);
-    says(&unable["shared-folder"], &["cannot hold a Unix socket", "fuse", "LASTHOP_SANDBOX"]);
+    says(
+        &unable["shared-folder"],
+        &["cannot hold a Unix socket", "fuse", "LASTHOP_SANDBOX"],
+    );
     for path in ["no-container-unix", "no-container-tcp"] {
-        says(&unable[path], &["to the account that a server runs as", "set LASTHOP_SANDBOX"]);
+        says(
+            &unable[path],
+            &["to the account that a server runs as", "set LASTHOP_SANDBOX"],
+        );
     }
     assert!(world.inside("umount").arg(&fat).status().unwrap().success());
     world.lasthop.assert_nothing_left();

@@ -22,11 +22,17 @@ const EXPERIMENT: &str = "redis-published-port";
 fn with_containerfile(world: &World, containerfile: Option<&str>) -> PathBuf {
     let folder = world.lasthop.home().join("experiments").join(EXPERIMENT);
     fs::create_dir_all(&folder).unwrap();
-    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(EXPERIMENT);
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("experiments")
+        .join(EXPERIMENT);
     let text = fs::read_to_string(built_in.join("experiment.toml")).unwrap();
     // A base image in which something can be run.
     let packages = "[services.redis]\npackages = { apt = [\"dash\", \"coreutils\"] }\n";
-    fs::write(folder.join("experiment.toml"), text.replace("[services.redis]\n", packages)).unwrap();
+    fs::write(
+        folder.join("experiment.toml"),
+        text.replace("[services.redis]\n", packages),
+    )
+    .unwrap();
     let file = folder.join("Containerfile");
     match containerfile {
         Some(text) => fs::write(file, text).unwrap(),
@@ -37,41 +43,73 @@ fn with_containerfile(world: &World, containerfile: Option<&str>) -> PathBuf {
 
 fn run(world: &World, paths: &str, more: &[&str]) -> Ran {
     let only = format!("path={paths}");
-    let base = ["run", EXPERIMENT, "--engine", world.engine, "--only", &only, "--set", "connections=1"];
-    let short = ["--budget", "2s", "--trial", "20ms", "--blocks", "2", "--rounds", "1", "--format", "json"];
+    let base = [
+        "run",
+        EXPERIMENT,
+        "--engine",
+        world.engine,
+        "--only",
+        &only,
+        "--set",
+        "connections=1",
+    ];
+    let short = [
+        "--budget", "2s", "--trial", "20ms", "--blocks", "2", "--rounds", "1", "--format", "json",
+    ];
     world.run(&[&base[..], &short, more].concat())
 }
 
 fn programs(ran: &Ran) -> BTreeMap<String, Value> {
     let summary = ran.json();
     let programs = summary["environment"]["programs"].as_object().unwrap();
-    programs.iter().map(|(name, program)| (name.clone(), program.clone())).collect()
+    programs
+        .iter()
+        .map(|(name, program)| (name.clone(), program.clone()))
+        .collect()
 }
 
 fn lasthops_images(world: &World) -> Vec<String> {
     let text = world.ask(&["images", "--format", "{{.Repository}}:{{.Tag}}"]);
-    let mut names: Vec<String> =
-        text.lines().filter(|name| name.starts_with("localhost/lasthop:")).map(str::to_owned).collect();
+    let mut names: Vec<String> = text
+        .lines()
+        .filter(|name| name.starts_with("localhost/lasthop:"))
+        .map(str::to_owned)
+        .collect();
     names.sort();
     names
 }
 
 /// Falls back to packages; what that leaves is the base image of the next.
 fn without_a_registry(world: &World) -> String {
-    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(EXPERIMENT).join("Containerfile");
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("experiments")
+        .join(EXPERIMENT)
+        .join("Containerfile");
     with_containerfile(world, Some(&fs::read_to_string(built_in).unwrap()));
     let ran = run(world, "bridge,shared-volume", &[]).ok();
     let said =
         "images: the base image debian:bookworm-slim of the Containerfile is not on this machine and cannot be pulled";
     assert!(ran.stderr.contains(said), "{}", ran.stderr);
-    assert!(ran.stderr.contains("building the image from this machine's packages instead"), "{}", ran.stderr);
+    assert!(
+        ran.stderr
+            .contains("building the image from this machine's packages instead"),
+        "{}",
+        ran.stderr
+    );
     let image = programs(&ran)["image"].clone();
-    assert!(image["version"].as_str().unwrap().ends_with("packages of this machine"), "{image}");
+    assert!(
+        image["version"].as_str().unwrap().ends_with("packages of this machine"),
+        "{image}"
+    );
     let asked = run(world, "bridge", &["--images", "packages"]).ok();
     assert!(!asked.stderr.contains("images:"), "{}", asked.stderr);
     let refused =
         run(world, "bridge,no-container-tcp", &["--images", "containerfile"]).fails(1, "debian:bookworm-slim");
-    assert_eq!(refused.json()["failures"].as_array().unwrap().len(), 1, "what needs no image is measured");
+    assert_eq!(
+        refused.json()["failures"].as_array().unwrap().len(),
+        1,
+        "what needs no image is measured"
+    );
     image["path"].as_str().unwrap().to_owned()
 }
 
@@ -108,7 +146,12 @@ fn a_local_base(world: &World, base: &str) {
 fn from_scratch(world: &World, base: &str) {
     let folder = with_containerfile(world, Some("FROM scratch\nADD root.tar /\n"));
     let container = world.ask(&["create", "--network=none", base, "true"]).trim().to_owned();
-    world.ask(&["export", "--output", folder.join("root.tar").to_str().unwrap(), &container]);
+    world.ask(&[
+        "export",
+        "--output",
+        folder.join("root.tar").to_str().unwrap(),
+        &container,
+    ]);
     world.ask(&["rm", &container]);
     let ran = run(world, "shared-folder", &["--images", "containerfile"]).ok();
     let program = programs(&ran)["redis, in the image"].clone();
@@ -132,14 +175,20 @@ fn a_failing_build(world: &World, base: &str) {
     ] {
         assert!(text.contains(part), "`{part}` is not in {text}");
     }
-    assert_eq!((failures[0]["case"].as_str(), failures.as_array().unwrap().len()), (Some("bridge"), 1), "{failures}");
+    assert_eq!(
+        (failures[0]["case"].as_str(), failures.as_array().unwrap().len()),
+        (Some("bridge"), 1),
+        "{failures}"
+    );
     assert_eq!(world.inventory(), before);
 }
 
 fn a_program_that_is_not_there(world: &World, base: &str) {
     with_containerfile(
         world,
-        Some(&format!("FROM {base}\nRUN rm -f /usr/bin/redis-server /usr/bin/redis-check-rdb\n")),
+        Some(&format!(
+            "FROM {base}\nRUN rm -f /usr/bin/redis-server /usr/bin/redis-check-rdb\n"
+        )),
     );
     let ran = run(world, "bridge", &[]);
     let text = ran.json()["failures"][0]["cause"].as_str().unwrap().to_owned();
@@ -149,9 +198,23 @@ fn a_program_that_is_not_there(world: &World, base: &str) {
         "{text}"
     );
     with_containerfile(world, None);
-    fs::remove_file(world.lasthop.home().join("experiments").join(EXPERIMENT).join("Containerfile")).unwrap_err();
+    fs::remove_file(
+        world
+            .lasthop
+            .home()
+            .join("experiments")
+            .join(EXPERIMENT)
+            .join("Containerfile"),
+    )
+    .unwrap_err();
     let none = run(world, "bridge", &["--images", "containerfile"]);
-    assert!(none.json()["failures"][0]["cause"].as_str().unwrap().contains("no file `Containerfile`"), "{none:?}");
+    assert!(
+        none.json()["failures"][0]["cause"]
+            .as_str()
+            .unwrap()
+            .contains("no file `Containerfile`"),
+        "{none:?}"
+    );
 }
 
 fn every_way(engine: &'static str) {
@@ -190,10 +253,14 @@ fn built_in_containerfiles_install_what_recipes_name() {
     ] {
         let folder = root.join("experiments").join(experiment);
         let containerfile = fs::read_to_string(folder.join("Containerfile")).unwrap();
-        let files = recipes.iter().map(|recipe| root.join("services").join(recipe).join("recipe.toml"));
+        let files = recipes
+            .iter()
+            .map(|recipe| root.join("services").join(recipe).join("recipe.toml"));
         for file in files.chain([folder.join("experiment.toml")]) {
             let text = fs::read_to_string(file).unwrap();
-            let quoted = text.split('"').filter(|word| word.contains("==") && !word.contains(' '));
+            let quoted = text
+                .split('"')
+                .filter(|word| word.contains("==") && !word.contains(' '));
             for pinned in quoted {
                 assert!(containerfile.contains(pinned), "{experiment}: {pinned}");
             }

@@ -47,13 +47,31 @@ fn a_user_without_rights_has_containers_too() {
     assert_eq!(failures.len(), 1, "{failures:?}\n{}", ran.stderr);
     assert_eq!(failures[0]["case"], "bridge");
     let cause = failures[0]["cause"].as_str().unwrap();
-    assert!(cause.contains("rootless podman gives containers addresses that this machine cannot reach"), "{cause}");
-    goes_over(&summary, "published-port", &["rootlessport (userland proxy, pid ", "redis-server"]);
-    goes_over(&summary, "host-network", &["loopback", "redis-server", "in a container on the host's network"]);
-    goes_over(&summary, "shared-volume", &["Unix socket", "redis-server", "in a container"]);
+    assert!(
+        cause.contains("rootless podman gives containers addresses that this machine cannot reach"),
+        "{cause}"
+    );
+    goes_over(
+        &summary,
+        "published-port",
+        &["rootlessport (userland proxy, pid ", "redis-server"],
+    );
+    goes_over(
+        &summary,
+        "host-network",
+        &["loopback", "redis-server", "in a container on the host's network"],
+    );
+    goes_over(
+        &summary,
+        "shared-volume",
+        &["Unix socket", "redis-server", "in a container"],
+    );
     let program = summary["environment"]["programs"]["podman"].to_string();
     assert!(program.contains("rootless"), "{program}");
-    for (what, list) in [("containers", ["ps", "--all", "--quiet"]), ("volumes", ["volume", "ls", "--quiet"])] {
+    for (what, list) in [
+        ("containers", ["ps", "--all", "--quiet"]),
+        ("volumes", ["volume", "ls", "--quiet"]),
+    ] {
         assert_eq!(user.ask(&list), "", "{what} are left");
     }
     assert_eq!(user.ask(&["network", "ls", "--format", "{{.Name}}"]).trim(), "podman");
@@ -67,7 +85,13 @@ fn a_user_whom_podman_refuses_learns_why() {
     }
     let world = World::new("podman");
     let user = Rootless::new(&world, false);
-    let ran = user.run(&[&REDIS[..], &["--only", "path=published-port,no-container-tcp", "--format", "json"]].concat());
+    let ran = user.run(
+        &[
+            &REDIS[..],
+            &["--only", "path=published-port,no-container-tcp", "--format", "json"],
+        ]
+        .concat(),
+    );
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let summary = ran.json();
     let failures = summary["failures"].as_array().unwrap();

@@ -21,11 +21,15 @@ fn ready() -> bool {
 
 /// Trials of the newest record that yielded a number, of a case.
 fn trials(world: &World, case: &str) -> Vec<Value> {
-    let Some(run) = world.lasthop.runs().pop() else { return Vec::new() };
+    let Some(run) = world.lasthop.runs().pop() else {
+        return Vec::new();
+    };
     let text = fs::read_to_string(run.join("trials.jsonl")).unwrap_or_default();
     // The last line may still be on its way.
     let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    rows.filter_map(|mut row| row.get_mut("trial").map(Value::take)).filter(|trial| trial["case"] == case).collect()
+    rows.filter_map(|mut row| row.get_mut("trial").map(Value::take))
+        .filter(|trial| trial["case"] == case)
+        .collect()
 }
 
 /// Checks `time-wait` of a case with this level of `tw_reuse`.
@@ -40,18 +44,25 @@ fn trap<'a>(summary: &'a Value, level: &str) -> Vec<&'a str> {
 /// The recorded trials of a level of `tw_reuse`.
 fn observed(world: &World, level: &str) -> Vec<Value> {
     let trials = trials(world, &format!("bridge/tw_reuse={level}"));
-    trials.into_iter().map(|mut trial| trial["observations"].take()).collect()
+    trials
+        .into_iter()
+        .map(|mut trial| trial["observations"].take())
+        .collect()
 }
 
 /// What trials found held, as the record has it: how many ports, and whether they serve again.
 fn held(observed: &[Value]) -> Vec<(u64, bool)> {
     let held = observed.iter().filter_map(|trial| trial.get("held_ports"));
-    held.map(|held| (held["held"].as_u64().unwrap(), held["reused"].as_bool().unwrap())).collect()
+    held.map(|held| (held["held"].as_u64().unwrap(), held["reused"].as_bool().unwrap()))
+        .collect()
 }
 
 /// Connections that took a port in `TIME_WAIT` again, as the kernel counted them.
 fn reused(observed: &[Value]) -> u64 {
-    observed.iter().map(|trial| trial["network"]["ports_reused"].as_u64().unwrap()).sum()
+    observed
+        .iter()
+        .map(|trial| trial["network"]["ports_reused"].as_u64().unwrap())
+        .sum()
 }
 
 /// nginx in its container, a connection per request to the application in another: no port of lasthop's own namespace is
@@ -66,11 +77,28 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
     let folder = own_copy(world.lasthop.home());
     let text = fs::read_to_string(folder.join("experiment.toml")).unwrap();
     let (before, nginx) = text.split_once("[services.nginx.container]").unwrap();
-    let few = nginx.replacen("sysctls = {", "sysctls = { \"net.ipv4.ip_local_port_range\" = \"32768 36863\",", 1);
+    let few = nginx.replacen(
+        "sysctls = {",
+        "sysctls = { \"net.ipv4.ip_local_port_range\" = \"32768 36863\",",
+        1,
+    );
     assert_ne!(few, nginx);
-    fs::write(folder.join("experiment.toml"), format!("{before}[services.nginx.container]{few}")).unwrap();
+    fs::write(
+        folder.join("experiment.toml"),
+        format!("{before}[services.nginx.container]{few}"),
+    )
+    .unwrap();
 
-    let which = ["run", EXPERIMENT, "--engine", "podman", "--only", "path=bridge", "--set", "tw_reuse=on,off"];
+    let which = [
+        "run",
+        EXPERIMENT,
+        "--engine",
+        "podman",
+        "--only",
+        "path=bridge",
+        "--set",
+        "tw_reuse=on,off",
+    ];
     let how = [
         "--set",
         "connections=4",
@@ -85,22 +113,36 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
         "--budget",
         "60s",
     ];
-    let summary = world.run(&[&which[..], &how, &["--format", "json"]].concat()).ok().json();
+    let summary = world
+        .run(&[&which[..], &how, &["--format", "json"]].concat())
+        .ok()
+        .json();
     assert_eq!(summary["failures"], serde_json::json!([]));
 
     let off = observed(&world, "off");
     let seen = trap(&summary, "off");
     assert_eq!(seen.len(), 1, "{:?} {}", held(&off), summary["checks"]);
     let text = seen[0];
-    assert!(text.contains("of 4,096 local ports of the network namespace of nginx towards 10."), "{text}");
-    assert!(held(&off).iter().all(|(_, serves_again)| !serves_again), "{:?}", held(&off));
+    assert!(
+        text.contains("of 4,096 local ports of the network namespace of nginx towards 10."),
+        "{text}"
+    );
+    assert!(
+        held(&off).iter().all(|(_, serves_again)| !serves_again),
+        "{:?}",
+        held(&off)
+    );
     assert!(held(&off).iter().any(|(held, _)| *held >= 2_048), "{:?}", held(&off));
     assert_eq!(reused(&off), 0);
 
     // Silent because the control works, and not because little was held.
     let on = observed(&world, "on");
     assert_eq!(trap(&summary, "on"), Vec::<&str>::new(), "{}", summary["checks"]);
-    assert!(held(&on).iter().all(|(_, serves_again)| *serves_again), "{:?}", held(&on));
+    assert!(
+        held(&on).iter().all(|(_, serves_again)| *serves_again),
+        "{:?}",
+        held(&on)
+    );
     assert!(reused(&on) > 0, "{on:?}");
 
     let report = world.run(&["report", "last", "--verbose"]).ok().stdout;
@@ -115,8 +157,16 @@ fn a_limit_of_one_cpu_holds_and_is_named() {
         return;
     }
     let world = World::new("podman");
-    let which =
-        ["run", EXPERIMENT, "--engine", "podman", "--only", "path=bridge,combined-unix", "--set", "cpu_limit=1"];
+    let which = [
+        "run",
+        EXPERIMENT,
+        "--engine",
+        "podman",
+        "--only",
+        "path=bridge,combined-unix",
+        "--set",
+        "cpu_limit=1",
+    ];
     let how = ["--rounds", "1", "--blocks", "2", "--trial", "300ms", "--budget", "10s"];
     let report = world.run(&[&which[..], &how].concat()).ok().stdout;
     assert!(report.contains("CPU limit 1"), "{report}");
@@ -129,7 +179,11 @@ fn a_limit_of_one_cpu_holds_and_is_named() {
             .sum::<u64>()
     };
     // A cgroup without a limit counts no periods.
-    assert!(periods("nginx") > 0 && periods("gunicorn") > 0, "{:?}", trials(&world, "bridge").last());
+    assert!(
+        periods("nginx") > 0 && periods("gunicorn") > 0,
+        "{:?}",
+        trials(&world, "bridge").last()
+    );
     world.lasthop.assert_nothing_left();
 }
 
@@ -139,14 +193,37 @@ fn abs_of_the_study_drives_containers() {
         return;
     }
     let world = World::new("podman");
-    let which = ["run", EXPERIMENT, "--engine", "podman", "--only", "path=bridge,shared-volume,combined-unix"];
-    let how = ["--driver", "ab -n 1000 -c 1 -l", "--set", "client=per-request", "--rounds", "1", "--blocks", "1"];
-    let summary = world.run(&[&which[..], &how, &["--budget", "30s", "--format", "json"]].concat()).ok().json();
+    let which = [
+        "run",
+        EXPERIMENT,
+        "--engine",
+        "podman",
+        "--only",
+        "path=bridge,shared-volume,combined-unix",
+    ];
+    let how = [
+        "--driver",
+        "ab -n 1000 -c 1 -l",
+        "--set",
+        "client=per-request",
+        "--rounds",
+        "1",
+        "--blocks",
+        "1",
+    ];
+    let summary = world
+        .run(&[&which[..], &how, &["--budget", "30s", "--format", "json"]].concat())
+        .ok()
+        .json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     let cases = summary["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 3);
     for case in cases {
-        assert_eq!((&case["load"]["driver"], &case["requests"]), (&"ab".into(), &1_000.into()), "{case}");
+        assert_eq!(
+            (&case["load"]["driver"], &case["requests"]),
+            (&"ab".into(), &1_000.into()),
+            "{case}"
+        );
         assert_eq!(case["errors"], serde_json::json!({}), "{case}");
     }
     world.lasthop.assert_nothing_left();
@@ -154,10 +231,18 @@ fn abs_of_the_study_drives_containers() {
 
 /// The experiment in a home of its own, to be changed there.
 fn own_copy(home: &Path) -> PathBuf {
-    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(EXPERIMENT);
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("experiments")
+        .join(EXPERIMENT);
     let folder = home.join("experiments").join(EXPERIMENT);
     fs::create_dir_all(folder.join("app")).unwrap();
-    let names = ["Containerfile", "experiment.toml", "nginx.conf.j2", "haproxy.cfg.j2", "app/application.py"];
+    let names = [
+        "Containerfile",
+        "experiment.toml",
+        "nginx.conf.j2",
+        "haproxy.cfg.j2",
+        "app/application.py",
+    ];
     for name in names {
         fs::copy(built_in.join(name), folder.join(name)).unwrap();
     }
@@ -169,17 +254,32 @@ fn with_recipe(home: &Path, change: impl Fn(String) -> String) {
     let folder = own_copy(home).join("services/gunicorn");
     fs::create_dir_all(&folder).unwrap();
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/gunicorn/recipe.toml");
-    fs::write(folder.join("recipe.toml"), change(fs::read_to_string(built_in).unwrap())).unwrap();
+    fs::write(
+        folder.join("recipe.toml"),
+        change(fs::read_to_string(built_in).unwrap()),
+    )
+    .unwrap();
 }
 
 /// Found when the file is read, not when supervisord has started it as root.
 #[test]
 fn a_supervised_service_cannot_run_as_another_user() {
     let lasthop = common::Lasthop::new();
-    with_recipe(lasthop.home(), |recipe| recipe.replace("[start]\n", "[start]\nrun_as = \"unprivileged\"\n"));
+    with_recipe(lasthop.home(), |recipe| {
+        recipe.replace("[start]\n", "[start]\nrun_as = \"unprivileged\"\n")
+    });
     let ran = lasthop.run(["show", EXPERIMENT]);
-    let ran = ran.fails(2, "service gunicorn: recipe gunicorn runs as an unprivileged user (`run_as`)");
-    assert!(ran.stderr.contains("network = \"service:supervisor\""), "{}", ran.stderr);
-    lasthop.run(["run", EXPERIMENT, "--only", "path=combined-unix"]).fails(2, "inside `supervisor`");
+    let ran = ran.fails(
+        2,
+        "service gunicorn: recipe gunicorn runs as an unprivileged user (`run_as`)",
+    );
+    assert!(
+        ran.stderr.contains("network = \"service:supervisor\""),
+        "{}",
+        ran.stderr
+    );
+    lasthop
+        .run(["run", EXPERIMENT, "--only", "path=combined-unix"])
+        .fails(2, "inside `supervisor`");
     assert!(lasthop.runs().is_empty(), "nothing was run");
 }

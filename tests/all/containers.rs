@@ -32,7 +32,10 @@ fn ready(engine: &str) -> bool {
 /// Microseconds per request that a role waited for a CPU, which is counted of every process, in containers too.
 fn run_delay(case: &Value, role: &str) -> f64 {
     let delay = &case["metrics"]["run_delay"][role];
-    assert!((0.0..=1.0).contains(&delay["share"].as_f64().unwrap_or(-1.0)), "{role}: {case}");
+    assert!(
+        (0.0..=1.0).contains(&delay["share"].as_f64().unwrap_or(-1.0)),
+        "{role}: {case}"
+    );
     delay["us_per_request"].as_f64().unwrap()
 }
 
@@ -43,7 +46,11 @@ fn exports(world: &World, summary: &Value) {
         let case = case["case"].as_str().unwrap();
         let text = world.run(&["export", "last", "--case", case]).ok().stdout;
         let over = [sandboxes.as_str(), "/lasthop-", "10.8", "172.", "192.168."];
-        assert_eq!(over.iter().find(|private| text.contains(**private)), None, "{case}: {text}");
+        assert_eq!(
+            over.iter().find(|private| text.contains(**private)),
+            None,
+            "{case}: {text}"
+        );
         let condition = match case.split('/').next().unwrap() {
             "bridge" | "published-host" => "stands for the address at which nginx reaches its container",
             "combined-tcp" => "run in one container",
@@ -60,7 +67,16 @@ fn every_path(engine: &'static str, published: &[&str]) {
         return;
     }
     let world = World::new(engine);
-    let which = ["run", EXPERIMENT, "--engine", engine, "--format", "json", "--set", "connections=2"];
+    let which = [
+        "run",
+        EXPERIMENT,
+        "--engine",
+        engine,
+        "--format",
+        "json",
+        "--set",
+        "connections=2",
+    ];
     let arguments = [&which[..], &SHORT].concat();
     // The first run makes the image, and the chains that an engine keeps for good.
     let summary = world.run(&arguments).ok().json();
@@ -77,20 +93,43 @@ fn every_path(engine: &'static str, published: &[&str]) {
         let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
         assert_eq!(case["proof"]["link"]["family"], wanted, "{case}");
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
-        assert!(roles["gunicorn"].as_f64().unwrap() > 0.0, "CPU time in the container is counted: {case}");
+        assert!(
+            roles["gunicorn"].as_f64().unwrap() > 0.0,
+            "CPU time in the container is counted: {case}"
+        );
         assert!(run_delay(case, "gunicorn") >= 0.0);
     }
     goes_over(&summary, "published-port", published);
     goes_over(&summary, "published-host", &["DNAT", "bridge", "veth", "gunicorn"]);
     goes_over(&summary, "bridge", &["bridge", "veth", "gunicorn"]);
     assert!(!path_of(&summary, "bridge").to_string().contains("DNAT"));
-    goes_over(&summary, "host-network", &["loopback", "gunicorn", "in a container on the host's network"]);
-    goes_over(&summary, "shared-volume", &["Unix socket on the volume lasthop-", "-run", "gunicorn", "in a container"]);
-    assert!(!path_of(&summary, "no-container-tcp").to_string().contains("in a container"));
+    goes_over(
+        &summary,
+        "host-network",
+        &["loopback", "gunicorn", "in a container on the host's network"],
+    );
+    goes_over(
+        &summary,
+        "shared-volume",
+        &[
+            "Unix socket on the volume lasthop-",
+            "-run",
+            "gunicorn",
+            "in a container",
+        ],
+    );
+    assert!(
+        !path_of(&summary, "no-container-tcp")
+            .to_string()
+            .contains("in a container")
+    );
     let programs = summary["environment"]["programs"].as_object().unwrap();
     assert!(programs.contains_key(engine), "{programs:?}");
     let fired = summary["checks"].to_string();
-    assert!(!fired.contains("config-differs") && !fired.contains("transport-not-as-asked"), "{fired}");
+    assert!(
+        !fired.contains("config-differs") && !fired.contains("transport-not-as-asked"),
+        "{fired}"
+    );
 }
 
 /// What this machine does not allow, such as podman's own limit of open files, lasthop has to see by itself.
@@ -100,10 +139,25 @@ fn podman_as_it_is_found_runs_every_layout() {
         return;
     }
     let world = World::as_found();
-    let arguments = ["run", "containers", "--engine", "podman", "--format", "json", "--no-headroom"];
+    let arguments = [
+        "run",
+        "containers",
+        "--engine",
+        "podman",
+        "--format",
+        "json",
+        "--no-headroom",
+    ];
     let summary = world.run(&[&arguments[..], &SHORT].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
-    assert!(summary["cases"].as_array().unwrap().iter().all(|case| case["metrics"].is_object()), "{summary:#}");
+    assert!(
+        summary["cases"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|case| case["metrics"].is_object()),
+        "{summary:#}"
+    );
     assert_eq!(world.ask(&["ps", "--all", "--quiet"]), "");
     world.lasthop.assert_nothing_left();
 }
@@ -134,18 +188,42 @@ fn every_layout(engine: &'static str, published: &[&str]) {
         let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
         assert_eq!(case["proof"]["link"]["family"], wanted, "{case}");
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
-        assert!(roles["gunicorn"].as_f64().unwrap() > 0.0 && roles["nginx"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(
+            roles["gunicorn"].as_f64().unwrap() > 0.0 && roles["nginx"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
         assert!(run_delay(case, "gunicorn") >= 0.0 && run_delay(case, "nginx") >= 0.0);
     }
-    assert!(!summary["checks"].to_string().contains("config-differs"), "{}", summary["checks"]);
+    assert!(
+        !summary["checks"].to_string().contains("config-differs"),
+        "{}",
+        summary["checks"]
+    );
     goes_over(&summary, "bridge", &["veth", "bridge", "veth", "gunicorn"]);
     assert!(!path_of(&summary, "bridge").to_string().contains("DNAT"));
     goes_over(&summary, "published-host", published);
     for within in ["shared-namespace", "combined-tcp"] {
-        goes_over(&summary, within, &["loopback of the shared network namespace", "gunicorn"]);
+        goes_over(
+            &summary,
+            within,
+            &["loopback of the shared network namespace", "gunicorn"],
+        );
     }
-    goes_over(&summary, "host-network", &["loopback", "gunicorn", "in a container on the host's network"]);
-    goes_over(&summary, "shared-volume", &["Unix socket on the volume lasthop-", "-app", "gunicorn", "in a container"]);
+    goes_over(
+        &summary,
+        "host-network",
+        &["loopback", "gunicorn", "in a container on the host's network"],
+    );
+    goes_over(
+        &summary,
+        "shared-volume",
+        &[
+            "Unix socket on the volume lasthop-",
+            "-app",
+            "gunicorn",
+            "in a container",
+        ],
+    );
     let before = world.inventory();
     limited(&world, engine);
     balanced(&world, engine);
@@ -157,7 +235,16 @@ fn every_layout(engine: &'static str, published: &[&str]) {
 /// alone waits for the driver, too, and on a busy machine uses up nothing.
 fn limited(world: &World, engine: &str) {
     let only = "path=bridge,combined-unix,combined-unix-doubled";
-    let arguments = ["run", "containers", "--engine", engine, "--format", "json", "--only", only];
+    let arguments = [
+        "run",
+        "containers",
+        "--engine",
+        engine,
+        "--format",
+        "json",
+        "--only",
+        only,
+    ];
     let levels = ["--set", "cpu_limit=0.25", "--set", "connections=8"];
     let how = ["--rounds", "1", "--trial", "300ms", "--blocks", "2", "--budget", "120s"];
     let summary = world.run(&[&arguments[..], &levels, &how].concat()).ok().json();
@@ -168,11 +255,17 @@ fn limited(world: &World, engine: &str) {
         case["throttled"][role]["times"].as_u64().unwrap_or(0)
     };
     // Whichever of the two needs more for a request is stopped first, and then the other has enough.
-    assert!(throttled("bridge", "gunicorn") + throttled("bridge", "nginx") > 0, "{}", summary["cases"]);
+    assert!(
+        throttled("bridge", "gunicorn") + throttled("bridge", "nginx") > 0,
+        "{}",
+        summary["cases"]
+    );
     assert!(throttled("combined-unix", "supervisor") > 0, "{}", summary["cases"]);
     let checks = summary["checks"].as_array().unwrap().iter();
-    let differ: Vec<&str> =
-        checks.filter(|check| check["id"] == "config-differs").filter_map(|check| check["case"].as_str()).collect();
+    let differ: Vec<&str> = checks
+        .filter(|check| check["id"] == "config-differs")
+        .filter_map(|check| check["case"].as_str())
+        .collect();
     assert_eq!(differ.len(), 1, "{differ:?}");
     assert!(differ[0].starts_with("combined-unix-doubled"), "{differ:?}");
 }
@@ -182,7 +275,16 @@ fn balanced(world: &World, engine: &str) {
     if !have("haproxy") {
         return;
     }
-    let arguments = ["run", "containers", "--engine", engine, "--format", "json", "--set", "front=none,haproxy"];
+    let arguments = [
+        "run",
+        "containers",
+        "--engine",
+        engine,
+        "--format",
+        "json",
+        "--set",
+        "front=none,haproxy",
+    ];
     let only = ["--only", "path=bridge,host-network,shared-volume,no-container-unix"];
     let summary = world.run(&[&arguments[..], &only, &SHORT].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
@@ -193,20 +295,34 @@ fn balanced(world: &World, engine: &str) {
         assert_eq!(case["proof"]["link"]["family"], wanted, "{case}");
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
         let front = roles.get("haproxy").and_then(Value::as_f64);
-        assert_eq!(front.is_some_and(|cpu| cpu > 0.0), case["levels"]["front"] == "haproxy", "{case}");
+        assert_eq!(
+            front.is_some_and(|cpu| cpu > 0.0),
+            case["levels"]["front"] == "haproxy",
+            "{case}"
+        );
         assert!(roles["nginx"].as_f64().unwrap() > 0.0, "{case}");
     }
-    assert!(!summary["checks"].to_string().contains("config-differs"), "{}", summary["checks"]);
+    assert!(
+        !summary["checks"].to_string().contains("config-differs"),
+        "{}",
+        summary["checks"]
+    );
 }
 
 #[test]
 fn every_layout_of_two_containers_works_with_podman() {
-    every_layout("podman", &["veth", "bridge", "DNAT", "NETAVARK", "bridge", "veth", "gunicorn"]);
+    every_layout(
+        "podman",
+        &["veth", "bridge", "DNAT", "NETAVARK", "bridge", "veth", "gunicorn"],
+    );
 }
 
 #[test]
 fn every_layout_of_two_containers_works_with_docker() {
-    every_layout("docker", &["veth", "bridge", "docker-proxy", "bridge", "veth", "gunicorn"]);
+    every_layout(
+        "docker",
+        &["veth", "bridge", "docker-proxy", "bridge", "veth", "gunicorn"],
+    );
 }
 
 /// What somebody else has in the engine: a container that runs, on a network and with a volume of its own, its port
@@ -229,17 +345,56 @@ impl<'a> Bystander<'a> {
         let images = world.ask(&["images", "--quiet"]);
         let image = images.split_whitespace().next().expect("a run has made an image");
         let volume = format!("--volume={BYSTANDER}:/kept");
-        let who = ["run", "--detach", "--pull=never", "--name", BYSTANDER, "--network", BYSTANDER, &volume];
-        let what = ["--publish=127.0.0.1::8000", "--stop-signal=KILL", "--entrypoint=python3", image, "-c"];
+        let who = [
+            "run",
+            "--detach",
+            "--pull=never",
+            "--name",
+            BYSTANDER,
+            "--network",
+            BYSTANDER,
+            &volume,
+        ];
+        let what = [
+            "--publish=127.0.0.1::8000",
+            "--stop-signal=KILL",
+            "--entrypoint=python3",
+            image,
+            "-c",
+        ];
         world.ask(&[&who[..], &what, &["import signal; signal.pause()"]].concat());
         let folder = world.ask(&["volume", "inspect", "--format", "{{.Mountpoint}}", BYSTANDER]);
         let kept = Path::new(folder.trim()).join("kept");
         fs::write(&kept, VOLUME_TEXT).unwrap();
         // A rule and a pair of links that no engine knows of.
         let tool = |words: &[&str]| assert!(world.inside(words[0]).args(&words[1..]).status().unwrap().success());
-        tool(&["iptables", "-t", "nat", "-A", "OUTPUT", "-d", "192.0.2.1", "-j", "RETURN"]);
-        tool(&["ip", "link", "add", "bystander0", "type", "veth", "peer", "name", "bystander1"]);
-        let mut made = Self { world, alive: String::new(), kept };
+        tool(&[
+            "iptables",
+            "-t",
+            "nat",
+            "-A",
+            "OUTPUT",
+            "-d",
+            "192.0.2.1",
+            "-j",
+            "RETURN",
+        ]);
+        tool(&[
+            "ip",
+            "link",
+            "add",
+            "bystander0",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "bystander1",
+        ]);
+        let mut made = Self {
+            world,
+            alive: String::new(),
+            kept,
+        };
         made.alive = made.life();
         made
     }
@@ -259,7 +414,11 @@ impl<'a> Bystander<'a> {
 
 impl Drop for Bystander<'_> {
     fn drop(&mut self) {
-        let _ = self.world.inside(self.world.engine).args(["rm", "--force", BYSTANDER]).output();
+        let _ = self
+            .world
+            .inside(self.world.engine)
+            .args(["rm", "--force", BYSTANDER])
+            .output();
     }
 }
 
@@ -274,7 +433,11 @@ const SOME_PATHS: [&str; 4] = [
 /// Some time after its start, or not before a trial.
 fn kill_a_run(world: &World, lasthop: &Lasthop, arguments: &[&str], n: usize) {
     let known = lasthop.runs().len();
-    let mut child = world.lasthop_of(lasthop, arguments).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = world
+        .lasthop_of(lasthop, arguments)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     if n % 5 == 4 {
         lasthop.wait_for_run(known + 1);
         lasthop.wait_for_lines(3);
@@ -293,7 +456,17 @@ fn sigkill(engine: &'static str) {
     }
     let world = World::new(engine);
     let arguments = |only: &'static str| {
-        let which = ["run", "containers", "--engine", engine, "--images", "packages", "--quiet", "--only", only];
+        let which = [
+            "run",
+            "containers",
+            "--engine",
+            engine,
+            "--images",
+            "packages",
+            "--quiet",
+            "--only",
+            only,
+        ];
         [&which[..], &["--budget", "60s", "--trial", "30ms", "--blocks", "2"]].concat()
     };
     let kills = moments(6, 20) as usize;
@@ -302,7 +475,15 @@ fn sigkill(engine: &'static str) {
     world.run(&[&first[..], &["--rounds", "1"]].concat()).ok();
     let bystander = Bystander::new(&world);
     let before = world.inventory();
-    for kind in ["containers", "networks", "volumes", "links", "rules", "mounts", "cgroups"] {
+    for kind in [
+        "containers",
+        "networks",
+        "volumes",
+        "links",
+        "rules",
+        "mounts",
+        "cgroups",
+    ] {
         assert!(!before[kind].is_empty(), "there are {kind} that could be hurt");
     }
     thread::scope(|scope| {
@@ -351,12 +532,23 @@ fn a_volume_goes_with_a_run_that_was_killed() {
         return;
     }
     let world = World::new("podman");
-    let run = ["run", EXPERIMENT, "--engine", "podman", "--quiet", "--only", "path=shared-volume,no-container-unix"];
+    let run = [
+        "run",
+        EXPERIMENT,
+        "--engine",
+        "podman",
+        "--quiet",
+        "--only",
+        "path=shared-volume,no-container-unix",
+    ];
     let mut child = world.lasthop(&run).stdout(std::process::Stdio::null()).spawn().unwrap();
     let volumes = || world.ask(&["volume", "ls", "--quiet"]);
     let deadline = Instant::now() + Duration::from_secs(60);
     while volumes().is_empty() {
-        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "it made no volume");
+        assert!(
+            Instant::now() < deadline && child.try_wait().unwrap().is_none(),
+            "it made no volume"
+        );
     }
     let name = volumes().trim().to_owned();
     let labels = world.ask(&["volume", "inspect", "--format", "{{json .Labels}}", &name]);
@@ -379,7 +571,12 @@ fn a_volume_goes_with_a_run_that_was_killed() {
 fn stranger(world: &World, name: &str, options: &[&str]) -> String {
     let images = world.ask(&["images", "--quiet"]);
     let image = images.split_whitespace().next().expect("a run has made an image");
-    let words = [&["create", "--pull=never", "--network=none", "--name", name], options, &[image, "true"]].concat();
+    let words = [
+        &["create", "--pull=never", "--network=none", "--name", name],
+        options,
+        &[image, "true"],
+    ]
+    .concat();
     world.ask(&words).trim().to_owned()
 }
 
@@ -390,17 +587,46 @@ fn clean_removes_what_lost_its_sandbox_and_nothing_else() {
     }
     let world = World::new("podman");
     let only = ["--only", "path=host-network,no-container-tcp"];
-    let run = ["run", EXPERIMENT, "--engine", "podman", "--quiet", "--set", "connections=2"];
+    let run = [
+        "run",
+        EXPERIMENT,
+        "--engine",
+        "podman",
+        "--quiet",
+        "--set",
+        "connections=2",
+    ];
     world.run(&[&run[..], &SHORT, &only].concat()).ok();
     let kept = stranger(&world, "kept", &[]);
     let owner = format!("--label=lasthop.owner={}", owner_seeing(&world.files()));
-    stranger(&world, "lost", &["--label=lasthop.run=lasthop-x", "--label=lasthop.sandbox=/nowhere/lasthop-x", &owner]);
+    stranger(
+        &world,
+        "lost",
+        &[
+            "--label=lasthop.run=lasthop-x",
+            "--label=lasthop.sandbox=/nowhere/lasthop-x",
+            &owner,
+        ],
+    );
     let volume = |name: &str, labels: &[&str]| {
         world.ask(&[&["volume", "create"], labels, &[name]].concat());
     };
     volume("kept", &[]);
-    volume("lost", &["--label=lasthop.run=lasthop-y", "--label=lasthop.sandbox=/nowhere/lasthop-y", &owner]);
-    volume("of-somebody-else", &["--label=lasthop.run=lasthop-z", "--label=lasthop.sandbox=/nowhere/lasthop-z"]);
+    volume(
+        "lost",
+        &[
+            "--label=lasthop.run=lasthop-y",
+            "--label=lasthop.sandbox=/nowhere/lasthop-y",
+            &owner,
+        ],
+    );
+    volume(
+        "of-somebody-else",
+        &[
+            "--label=lasthop.run=lasthop-z",
+            "--label=lasthop.sandbox=/nowhere/lasthop-z",
+        ],
+    );
     let talk = world.run(&["clean"]).ok().stderr;
     assert!(talk.contains("1 container") && talk.contains("1 volume"), "{talk}");
     assert_eq!(world.ask(&["volume", "ls", "--quiet"]).trim(), "kept\nof-somebody-else");
@@ -410,7 +636,9 @@ fn clean_removes_what_lost_its_sandbox_and_nothing_else() {
 fn failures(summary: &Value) -> BTreeMap<String, String> {
     let text = |failure: &Value| format!("{} {} {}", failure["stage"], failure["cause"], failure["log"]);
     let failures = summary["failures"].as_array().unwrap().iter();
-    failures.map(|failure| (failure["case"].as_str().unwrap().to_owned(), text(failure))).collect()
+    failures
+        .map(|failure| (failure["case"].as_str().unwrap().to_owned(), text(failure)))
+        .collect()
 }
 
 #[test]
@@ -422,12 +650,25 @@ fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
     let only = "path=bridge,no-container-tcp";
     let run = |engine: &[&str], path: &str| {
         let mut command = lasthop.command(["run", EXPERIMENT, "--only", only]);
-        command.args(SHORT).args(engine).args(["--format", "json"]).env("PATH", path);
-        let ran = Ran::from(command.env("DOCKER_HOST", "unix:///nowhere/docker.sock").output().unwrap());
+        command
+            .args(SHORT)
+            .args(engine)
+            .args(["--format", "json"])
+            .env("PATH", path);
+        let ran = Ran::from(
+            command
+                .env("DOCKER_HOST", "unix:///nowhere/docker.sock")
+                .output()
+                .unwrap(),
+        );
         assert_eq!(ran.code, Some(1), "{ran:?}");
         let summary = ran.json();
         assert!(
-            summary["cases"].as_array().unwrap().iter().any(|case| case["requests"].as_u64() > Some(0)),
+            summary["cases"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|case| case["requests"].as_u64() > Some(0)),
             "{summary}"
         );
         failures(&summary)["bridge"].clone()
@@ -445,7 +686,10 @@ fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
     );
     if have("docker") {
         let unusable = run(&["--engine", "docker"], &std::env::var("PATH").unwrap());
-        assert!(unusable.contains("start the daemon") && unusable.contains("DOCKER_HOST"), "{unusable}");
+        assert!(
+            unusable.contains("start the daemon") && unusable.contains("DOCKER_HOST"),
+            "{unusable}"
+        );
     }
     lasthop.assert_nothing_left();
 }

@@ -55,7 +55,15 @@ impl Two {
         let run = |more: &[&str]| {
             let all = ["run", "sockets"].into_iter().chain(SHORT).chain(more.iter().copied());
             lasthop.run(all).ok();
-            lasthop.runs().pop().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+            lasthop
+                .runs()
+                .pop()
+                .unwrap()
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
         };
         let (old, new) = (run(&[]), run(&["--precision", "1%"]));
         lasthop.assert_nothing_left();
@@ -73,8 +81,11 @@ fn schema(name: &str) -> Value {
 }
 
 fn valid(name: &str, value: &Value) {
-    let errors: Vec<String> =
-        validator_for(&schema(name)).unwrap().iter_errors(value).map(|error| error.to_string()).collect();
+    let errors: Vec<String> = validator_for(&schema(name))
+        .unwrap()
+        .iter_errors(value)
+        .map(|error| error.to_string())
+        .collect();
     assert!(errors.is_empty(), "{errors:?}");
 }
 
@@ -83,24 +94,47 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
     let two = &*two();
     let json = two.diff(&["--format", "json"]).ok().json();
     valid("diff.json", &json);
-    assert_eq!((json["old"]["run"].as_str(), json["new"]["run"].as_str()), (Some(&*two.old), Some(&*two.new)));
-    let declared = &json["comparisons"].as_array().unwrap().iter().find(|one| one["declared"] == true).unwrap();
+    assert_eq!(
+        (json["old"]["run"].as_str(), json["new"]["run"].as_str()),
+        (Some(&*two.old), Some(&*two.new))
+    );
+    let declared = &json["comparisons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["declared"] == true)
+        .unwrap();
     let ratio = |of: &str| declared[of]["ratio"].as_f64().unwrap();
-    assert!((ratio("change") - ratio("new") / ratio("old")).abs() < 1e-9, "{declared}");
-    assert!(declared["change"]["low"].as_f64().unwrap() < ratio("change"), "{declared}");
+    assert!(
+        (ratio("change") - ratio("new") / ratio("old")).abs() < 1e-9,
+        "{declared}"
+    );
+    assert!(
+        declared["change"]["low"].as_f64().unwrap() < ratio("change"),
+        "{declared}"
+    );
     let changed = |case: &str, metric: &str| {
         let cases = json["cases"].as_array().unwrap();
-        cases.iter().any(|one| one["case"] == case && one["metric"] == metric && one["change"]["ratio"].is_f64())
+        cases
+            .iter()
+            .any(|one| one["case"] == case && one["metric"] == metric && one["change"]["ratio"].is_f64())
     };
     for metric in ["throughput", "latency_p50", "latency_p99", "cpu_per_request"] {
         assert!(changed("unix", metric) && changed("tcp", metric), "{metric}");
     }
-    let differs: Vec<&str> =
-        json["differences"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    let differs: Vec<&str> = json["differences"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
     assert_eq!(differs, ["precision"]);
 
     let terminal = two.diff(&[]).ok().stdout;
-    assert!(terminal.contains("new/old") && terminal.contains("precision: 2 % → 1 %"), "{terminal}");
+    assert!(
+        terminal.contains("new/old") && terminal.contains("precision: 2 % → 1 %"),
+        "{terminal}"
+    );
     assert!(terminal.lines().all(|line| line.chars().count() <= 80), "{terminal}");
     assert_eq!(terminal, two.diff(&["--format", "text"]).ok().stdout);
     let markdown = two.diff(&["--format", "markdown"]).ok().stdout;
@@ -109,7 +143,12 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
     let lines: Vec<&str> = csv.lines().collect();
     let count = |name: &str| json[name].as_array().unwrap().len();
     assert_eq!(lines.len(), 1 + count("comparisons") + count("cases"), "{csv}");
-    assert!(lines.iter().all(|line| line.split(',').count() == lines[0].split(',').count()), "{csv}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.split(',').count() == lines[0].split(',').count()),
+        "{csv}"
+    );
     assert!(two.diff(&["--format", "svg"]).ok().stdout.starts_with("<svg"));
 }
 
@@ -119,8 +158,12 @@ fn several_runs_of_one_machine_are_reported_together() {
     let report = |format: &str| two.lasthop.run(["report", &two.old, &two.new, "--format", format]).ok();
     let json = report("json").json();
     valid("fleet.json", &json);
-    let names: Vec<&str> =
-        json["machines"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = json["machines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, [&*two.old, &*two.new]);
     for one in json["comparisons"].as_array().unwrap() {
         assert_eq!(one["machines"].as_array().unwrap().len(), 2, "{one}");
@@ -128,7 +171,10 @@ fn several_runs_of_one_machine_are_reported_together() {
         assert_eq!(one["between_machines"]["differs"].is_boolean(), judged, "{one}");
     }
     let terminal = report("terminal").stdout;
-    assert!(terminal.contains(&two.old) && terminal.contains("All runs"), "{terminal}");
+    assert!(
+        terminal.contains(&two.old) && terminal.contains("All runs"),
+        "{terminal}"
+    );
     assert!(terminal.lines().all(|line| line.chars().count() <= 80), "{terminal}");
     assert!(report("markdown").stdout.contains("### All runs"));
     assert!(report("csv").stdout.lines().count() > 2);
@@ -139,7 +185,11 @@ fn a_limit_decides_by_the_interval() {
     let two = &*two();
     // Whether a short run on a busy machine decides it is not this test's business.
     let ran = two.diff(&["--fail-if", "unix slower > 99%"]).ok();
-    assert!(ran.stderr.contains("unix slower > 99%: ") && ran.stderr.contains("unix: requests/s"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("unix slower > 99%: ") && ran.stderr.contains("unix: requests/s"),
+        "{}",
+        ran.stderr
+    );
     let (steady, slow) = (steady(two, "steady", 100), steady(two, "slow", 90));
     let (steady, slow) = (steady.to_str().unwrap(), slow.to_str().unwrap());
     let diff = |limits: &[&str]| {
@@ -148,13 +198,26 @@ fn a_limit_decides_by_the_interval() {
     };
     let failed =
         diff(&["unix slower > 5%", "any faster > 5%"]).fails(3, "unix slower > 5%: exceeded by unix: requests/s (");
-    assert!(failed.stderr.contains("any faster > 5%: kept by unix"), "{}", failed.stderr);
+    assert!(
+        failed.stderr.contains("any faster > 5%: kept by unix"),
+        "{}",
+        failed.stderr
+    );
     let said = one_line(&failed.stdout);
-    assert!(said.contains("The Unix socket lost to TCP and went from 1.000 to 0.900 times the requests/s"), "{said}");
+    assert!(
+        said.contains("The Unix socket lost to TCP and went from 1.000 to 0.900 times the requests/s"),
+        "{said}"
+    );
     diff(&["unix slower > 15%"]).ok();
-    two.lasthop.run(["report", slow, "--fail-if", "unix slower > 5%"]).fails(3, "exceeded by unix");
-    two.lasthop.run(["report", steady, "--fail-if", "unix slower > 5%"]).ok();
-    two.lasthop.run(["report", steady, slow, "--fail-if", "unix slower > 5%"]).fails(3, "exceeded by unix");
+    two.lasthop
+        .run(["report", slow, "--fail-if", "unix slower > 5%"])
+        .fails(3, "exceeded by unix");
+    two.lasthop
+        .run(["report", steady, "--fail-if", "unix slower > 5%"])
+        .ok();
+    two.lasthop
+        .run(["report", steady, slow, "--fail-if", "unix slower > 5%"])
+        .fails(3, "exceeded by unix");
 }
 
 /// A copy of the new run in which every trial answered 100 requests, and those by Unix socket so many.
@@ -172,7 +235,10 @@ fn steady(two: &Two, name: &str, by_socket: u64) -> PathBuf {
 
 /// A copy of the new run with another header and other trials.
 fn edited(two: &Two, name: &str, header: impl Fn(&mut Value), trial: impl Fn(&mut Value)) -> PathBuf {
-    let (from, to) = (two.lasthop.home().join("runs").join(&two.new), two.lasthop.home().join(name));
+    let (from, to) = (
+        two.lasthop.home().join("runs").join(&two.new),
+        two.lasthop.home().join(name),
+    );
     fs::create_dir_all(&to).unwrap();
     for file in ["environment.json", "end.json"] {
         fs::copy(from.join(file), to.join(file)).unwrap();
@@ -187,23 +253,42 @@ fn edited(two: &Two, name: &str, header: impl Fn(&mut Value), trial: impl Fn(&mu
         record.get_mut("trial").into_iter().for_each(&trial);
         record.to_string() + "\n"
     };
-    fs::write(to.join("trials.jsonl"), read("trials.jsonl").lines().map(line).collect::<String>()).unwrap();
+    fs::write(
+        to.join("trials.jsonl"),
+        read("trials.jsonl").lines().map(line).collect::<String>(),
+    )
+    .unwrap();
     to
 }
 
 #[test]
 fn what_cannot_be_compared_is_said() {
     let two = &*two();
-    two.diff(&["--fail-if", "unix slower 5%"]).fails(2, "write CASES slower > SHARE");
+    two.diff(&["--fail-if", "unix slower 5%"])
+        .fails(2, "write CASES slower > SHARE");
     two.diff(&["--fail-if", "unix slower > 5"]).fails(2, "percent sign");
-    two.diff(&["--fail-if", "tls slower > 5%"]).fails(2, "names no case that is compared");
+    two.diff(&["--fail-if", "tls slower > 5%"])
+        .fails(2, "names no case that is compared");
     two.lasthop.run(["diff", &two.old, &two.old]).fails(2, "is named twice");
-    two.lasthop.run(["diff", "nothing", &two.old]).fails(2, "no run `nothing`");
-    two.lasthop.run(["run", "sockets", "--fail-if", "carrier slower > 5%"]).fails(2, "names no case");
-    let other = edited(two, "elsewhere", |header| header["experiment"]["name"] = "another".into(), |_| {});
+    two.lasthop
+        .run(["diff", "nothing", &two.old])
+        .fails(2, "no run `nothing`");
+    two.lasthop
+        .run(["run", "sockets", "--fail-if", "carrier slower > 5%"])
+        .fails(2, "names no case");
+    let other = edited(
+        two,
+        "elsewhere",
+        |header| header["experiment"]["name"] = "another".into(),
+        |_| {},
+    );
     let other = other.to_str().unwrap();
-    two.lasthop.run(["diff", &two.old, other]).fails(2, "compare runs of the same experiment");
-    two.lasthop.run(["report", &two.old, other]).fails(2, "compare runs of the same experiment");
+    two.lasthop
+        .run(["diff", &two.old, other])
+        .fails(2, "compare runs of the same experiment");
+    two.lasthop
+        .run(["report", &two.old, other])
+        .fails(2, "compare runs of the same experiment");
 }
 
 /// Without what a record of version 1 did not hold.
@@ -216,18 +301,27 @@ fn a_run_of_an_older_lasthop_is_compared_too() {
             assert!(object.remove(*key).is_some(), "{key} is not in the record: {object:?}");
         }
     };
-    let old =
-        edited(two, "older", |header| header["record"] = 1.into(), |trial| without(&mut trial["result"], &["speed"]));
+    let old = edited(
+        two,
+        "older",
+        |header| header["record"] = 1.into(),
+        |trial| without(&mut trial["result"], &["speed"]),
+    );
     let old = old.to_str().unwrap();
     let json = two.lasthop.run(["diff", old, &two.new, "--format", "json"]).ok().json();
     valid("diff.json", &json);
     for one in json["comparisons"].as_array().unwrap() {
-        assert!((one["change"]["ratio"].as_f64().unwrap() - 1.0).abs() < 1e-9, "the same trials: {one}");
+        assert!(
+            (one["change"]["ratio"].as_f64().unwrap() - 1.0).abs() < 1e-9,
+            "the same trials: {one}"
+        );
         assert_ne!(one["verdict"], "slower", "{one}");
     }
     assert_eq!(json["differences"], Value::Array(vec![]));
     let newer = edited(two, "newer", |header| header["record"] = 1_000.into(), |_| {});
-    two.lasthop.run(["diff", old, newer.to_str().unwrap()]).fails(1, "newer lasthop");
+    two.lasthop
+        .run(["diff", old, newer.to_str().unwrap()])
+        .fails(1, "newer lasthop");
 }
 
 /// What was asked for is not compared: the response time is.
@@ -235,16 +329,38 @@ fn a_run_of_an_older_lasthop_is_compared_too() {
 fn runs_at_a_rate_are_compared_by_response_time() {
     let lasthop = Lasthop::new();
     let run = || {
-        let given = ["run", "sockets", "--rate", "300", "--only", "transport=unix,tcp", "--set", "pattern=echo"];
-        let short = ["--rounds", "2", "--blocks", "2", "--trial", "50ms", "--budget", "60s", "-q"];
+        let given = [
+            "run",
+            "sockets",
+            "--rate",
+            "300",
+            "--only",
+            "transport=unix,tcp",
+            "--set",
+            "pattern=echo",
+        ];
+        let short = [
+            "--rounds", "2", "--blocks", "2", "--trial", "50ms", "--budget", "60s", "-q",
+        ];
         lasthop.run(given.iter().chain(&short)).ok();
-        lasthop.runs().pop().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+        lasthop
+            .runs()
+            .pop()
+            .unwrap()
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
     };
     let (old, new) = (run(), run());
     let json = lasthop.run(["diff", &old, &new, "--format", "json"]).ok().json();
     valid("diff.json", &json);
     let comparisons = json["comparisons"].as_array().unwrap();
-    assert!(comparisons.iter().all(|one| one["metric"] != "throughput"), "{comparisons:?}");
+    assert!(
+        comparisons.iter().all(|one| one["metric"] != "throughput"),
+        "{comparisons:?}"
+    );
     let declared = comparisons.iter().find(|one| one["metric"] == "latency_p50").unwrap();
     assert_eq!(declared["declared"], true, "{declared}");
     let terminal = lasthop.run(["diff", &old, &new]).ok().stdout;
@@ -268,6 +384,8 @@ fn the_page_of_a_diff_works() {
     let path = |name: &str| two.lasthop.home().join(name).to_str().unwrap().to_owned();
     let (diff, runs) = (path("diff.html"), path("runs.html"));
     two.diff(&["--format", "html", "--output", &diff]).ok();
-    two.lasthop.run(["report", &two.old, &two.new, "--format", "html", "--output", &runs]).ok();
+    two.lasthop
+        .run(["report", &two.old, &two.new, "--format", "html", "--output", &runs])
+        .ok();
     node(&["test.mjs", "forest", &diff, &runs]);
 }

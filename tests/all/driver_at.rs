@@ -15,10 +15,25 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A short run of lasthop's own server.
-const SHORT: [&str; 9] = ["run", "sockets", "--only", "pattern=echo", "--rounds", "1", "--blocks", "2", "--trial=20ms"];
+const SHORT: [&str; 9] = [
+    "run",
+    "sockets",
+    "--only",
+    "pattern=echo",
+    "--rounds",
+    "1",
+    "--blocks",
+    "2",
+    "--trial=20ms",
+];
 
 fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    SHORT.iter().copied().chain(["--quiet", "--format=json"]).chain(more.iter().copied()).collect()
+    SHORT
+        .iter()
+        .copied()
+        .chain(["--quiet", "--format=json"])
+        .chain(more.iter().copied())
+        .collect()
 }
 
 fn have_namespaces() -> bool {
@@ -34,19 +49,31 @@ fn ip(words: &[&str]) -> Output {
 #[track_caller]
 fn ip_ok(words: &[&str]) {
     let output = ip(words);
-    assert!(output.status.success(), "ip {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "ip {words:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Links that lasthop made for runs of this home. Sandboxes of other tests have other names.
 fn links(names: &[String]) -> Vec<String> {
     let text = String::from_utf8(ip(&["-o", "link", "show"]).stdout).unwrap();
-    names.iter().filter(|name| text.contains(name.as_str())).cloned().collect()
+    names
+        .iter()
+        .filter(|name| text.contains(name.as_str()))
+        .cloned()
+        .collect()
 }
 
 /// Name of the link of each sandbox that is there now.
 fn link_names(lasthop: &Lasthop) -> Vec<String> {
-    let names = fs::read_dir(lasthop.sandboxes()).unwrap().map(|entry| entry.unwrap().file_name());
-    names.filter_map(|name| Some(format!("lh-{}", name.to_str()?.strip_prefix("lasthop-")?))).collect()
+    let names = fs::read_dir(lasthop.sandboxes())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    names
+        .filter_map(|name| Some(format!("lh-{}", name.to_str()?.strip_prefix("lasthop-")?)))
+        .collect()
 }
 
 #[track_caller]
@@ -60,22 +87,36 @@ fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
 
 fn trials(lasthop: &Lasthop) -> String {
     let run = lasthop.runs().pop();
-    run.and_then(|run| fs::read_to_string(run.join("trials.jsonl")).ok()).unwrap_or_default()
+    run.and_then(|run| fs::read_to_string(run.join("trials.jsonl")).ok())
+        .unwrap_or_default()
 }
 
 /// Addresses that the driver was told, by case.
 fn addresses(lasthop: &Lasthop) -> Vec<(String, String)> {
     let text = trials(lasthop);
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let round = lines.into_iter().find_map(|line| line.get("round").cloned()).expect("a round came up");
+    let round = lines
+        .into_iter()
+        .find_map(|line| line.get("round").cloned())
+        .expect("a round came up");
     let address = |(case, proof): (&String, &Value)| (case.clone(), proof["spec"]["endpoint"]["address"].to_string());
     round["cases"].as_object().unwrap().iter().map(address).collect()
 }
 
 #[track_caller]
 fn all_measured(summary: &Value, cases: usize) {
-    assert_eq!(summary["failures"].as_array().unwrap().len(), 0, "{}", summary["failures"]);
-    let measured = summary["cases"].as_array().unwrap().iter().filter(|case| !case["metrics"].is_null()).count();
+    assert_eq!(
+        summary["failures"].as_array().unwrap().len(),
+        0,
+        "{}",
+        summary["failures"]
+    );
+    let measured = summary["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|case| !case["metrics"].is_null())
+        .count();
     assert_eq!(measured, cases, "{}", summary["cases"]);
 }
 
@@ -90,7 +131,11 @@ fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
         return;
     }
     let lasthop = Lasthop::new();
-    let child = lasthop.command(short(&["--driver-at", "netns:new"])).stdout(Stdio::piped()).spawn().unwrap();
+    let child = lasthop
+        .command(short(&["--driver-at", "netns:new"]))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut names = Vec::new();
     wait_until("the link", || {
         names = link_names(&lasthop);
@@ -99,16 +144,26 @@ fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
     let summary = Ran::from(child.wait_with_output().unwrap()).ok().json();
     all_measured(&summary, 3);
     let driver = &summary["environment"]["driver"];
-    assert!(driver["place"].as_str().unwrap().contains("that lasthop created"), "{driver}");
+    assert!(
+        driver["place"].as_str().unwrap().contains("that lasthop created"),
+        "{driver}"
+    );
     for (case, address) in addresses(&lasthop) {
-        assert!(case.starts_with("unix") || address.contains("\"198.1"), "{case}: {address}");
+        assert!(
+            case.starts_with("unix") || address.contains("\"198.1"),
+            "{case}: {address}"
+        );
         assert_eq!(case.starts_with("unix"), address.contains("unix"), "{case}: {address}");
     }
     // Segments of both ends are counted: the driver's are in its own namespace.
     let tcp = trials(&lasthop);
-    let tcp = tcp.lines().find(|line| line.starts_with("{\"trial\"") && line.contains("\"case\":\"tcp"));
+    let tcp = tcp
+        .lines()
+        .find(|line| line.starts_with("{\"trial\"") && line.contains("\"case\":\"tcp"));
     let tcp: Value = serde_json::from_str(tcp.expect("a trial over TCP")).unwrap();
-    let sent = tcp["trial"]["observations"]["network"]["tcp_segments_sent"].as_u64().unwrap();
+    let sent = tcp["trial"]["observations"]["network"]["tcp_segments_sent"]
+        .as_u64()
+        .unwrap();
     let requests = tcp["trial"]["result"]["requests"].as_u64().unwrap();
     assert!(sent >= requests * 2, "{sent} segments of {requests} requests");
     let report = lasthop.run(["report", "last", "--format", "markdown"]).ok().stdout;
@@ -126,7 +181,10 @@ fn an_abstract_socket_is_not_reached_from_another_namespace_and_says_so() {
     let ran = lasthop.run(short(&["--set", "transport=abstract,tcp", "--driver-at", "netns:new"]));
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let failures = ran.json()["failures"].to_string();
-    assert!(failures.contains("abstract socket names belong to a network namespace"), "{failures}");
+    assert!(
+        failures.contains("abstract socket names belong to a network namespace"),
+        "{failures}"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -146,10 +204,16 @@ fn killed_with_its_guard_a_run_leaves_no_namespace() {
             "--driver-at=netns:new",
             "--budget=60s",
         ]);
-        wait_until("a trial", || lasthop.runs().len() > before && trials(&lasthop).contains("{\"trial\""));
+        wait_until("a trial", || {
+            lasthop.runs().len() > before && trials(&lasthop).contains("{\"trial\"")
+        });
         let names = link_names(&lasthop);
         assert_eq!(links(&names).len(), 1, "{names:?}");
-        let guards: Vec<String> = lasthop.processes().into_iter().filter(|line| line.contains(" guard")).collect();
+        let guards: Vec<String> = lasthop
+            .processes()
+            .into_iter()
+            .filter(|line| line.contains(" guard"))
+            .collect();
         kill(&child);
         if with_guard {
             let pid: i32 = guards[0].split(' ').next().unwrap().parse().unwrap();
@@ -160,8 +224,12 @@ fn killed_with_its_guard_a_run_leaves_no_namespace() {
         if with_guard {
             lasthop.run(["clean"]).ok();
         }
-        wait_until("the end of everything", || lasthop.processes().is_empty() && links(&names).is_empty());
-        wait_until("the end of the sandbox", || fs::read_dir(lasthop.sandboxes()).unwrap().next().is_none());
+        wait_until("the end of everything", || {
+            lasthop.processes().is_empty() && links(&names).is_empty()
+        });
+        wait_until("the end of the sandbox", || {
+            fs::read_dir(lasthop.sandboxes()).unwrap().next().is_none()
+        });
     }
     lasthop.assert_nothing_left();
 }
@@ -172,17 +240,36 @@ fn a_run_with_a_namespace_of_its_own_goes_on_in_another_one() {
         return;
     }
     let lasthop = Lasthop::new();
-    let run =
-        ["run", "sockets", "--only=pattern=echo", "--only=transport=unix,tcp", "--trial=20ms", "--blocks=5", "-q"];
-    let mut child = lasthop.start(run.iter().chain(&["--driver-at=netns:new", "--rounds=2", "--budget=60s"]));
+    let run = [
+        "run",
+        "sockets",
+        "--only=pattern=echo",
+        "--only=transport=unix,tcp",
+        "--trial=20ms",
+        "--blocks=5",
+        "-q",
+    ];
+    let mut child = lasthop.start(
+        run.iter()
+            .chain(&["--driver-at=netns:new", "--rounds=2", "--budget=60s"]),
+    );
     lasthop.wait_for_lines(3);
     common::signal(&child, libc::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     lasthop.wait_until_gone();
     let summary = lasthop.run(["resume", "last", "--quiet", "--format=json"]).ok().json();
     all_measured(&summary, 2);
-    assert_eq!((&summary["stopped"], summary["resumed"].as_array().unwrap().len()), (&"rounds".into(), 1));
-    assert!(summary["environment"]["driver"]["place"].as_str().unwrap().contains("that lasthop created"), "{summary}");
+    assert_eq!(
+        (&summary["stopped"], summary["resumed"].as_array().unwrap().len()),
+        (&"rounds".into(), 1)
+    );
+    assert!(
+        summary["environment"]["driver"]["place"]
+            .as_str()
+            .unwrap()
+            .contains("that lasthop created"),
+        "{summary}"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -211,7 +298,9 @@ fn a_namespace_that_is_there_is_used_and_stays() {
     }
     let named = Named::new();
     let (name, link) = (named.0.as_str(), format!("lt{}", std::process::id()));
-    ip_ok(&["link", "add", &link, "type", "veth", "peer", "name", "inside", "netns", name]);
+    ip_ok(&[
+        "link", "add", &link, "type", "veth", "peer", "name", "inside", "netns", name,
+    ]);
     ip_ok(&["address", "add", "198.19.255.253/30", "dev", &link]);
     ip_ok(&["link", "set", &link, "up"]);
     ip_ok(&["-n", name, "address", "add", "198.19.255.254/30", "dev", "inside"]);
@@ -223,7 +312,10 @@ fn a_namespace_that_is_there_is_used_and_stays() {
     let driver = &summary["environment"]["driver"];
     assert_eq!(driver["place"], format!("in the network namespace {name}"));
     assert_eq!(driver["reaches"], "198.19.255.253");
-    assert!(ip(&["-n", name, "link", "show", "inside"]).status.success(), "it was there before");
+    assert!(
+        ip(&["-n", name, "link", "show", "inside"]).status.success(),
+        "it was there before"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -241,7 +333,9 @@ fn a_namespace_that_is_missing_or_reaches_nothing_is_named() {
     ran.fails(1, "cannot reach any address of this machine");
     let ran = lasthop.run(short(&["--driver-at", "netns:/proc/self/ns/net"]));
     ran.fails(1, "is lasthop's own network namespace");
-    lasthop.run(short(&["--driver-at", "elsewhere"])).fails(2, "netns:new, netns:NAME, or ssh:");
+    lasthop
+        .run(short(&["--driver-at", "elsewhere"]))
+        .fails(2, "netns:new, netns:NAME, or ssh:");
     assert!(lasthop.runs().is_empty(), "nothing was run");
     lasthop.assert_nothing_left();
 }
@@ -252,15 +346,27 @@ fn behind_a_proxy_the_link_stays_where_it_was() {
         return;
     }
     let lasthop = Lasthop::new();
-    let words =
-        ["run", "nginx-gunicorn", "--rounds=1", "--blocks=1", "--trial=30ms", "--format=json", "--driver-at=netns:new"];
+    let words = [
+        "run",
+        "nginx-gunicorn",
+        "--rounds=1",
+        "--blocks=1",
+        "--trial=30ms",
+        "--format=json",
+        "--driver-at=netns:new",
+    ];
     let summary = lasthop.run(words).ok().json();
     assert_eq!(summary["failures"].as_array().unwrap().len(), 0);
     for case in summary["cases"].as_array().unwrap() {
         let family = case["proof"]["link"]["family"].as_str().unwrap();
         assert_eq!(family == "unix", case["transport"] == "unix", "{case}");
     }
-    assert!(addresses(&lasthop).iter().all(|(_, address)| address.contains("\"198.1")), "nginx listens for the driver");
+    assert!(
+        addresses(&lasthop)
+            .iter()
+            .all(|(_, address)| address.contains("\"198.1")),
+        "nginx listens for the driver"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -278,12 +384,22 @@ fn have_ssh() -> bool {
 fn sshd_program() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-    folders.map(|folder| folder.join("sshd")).find(|path| path.is_file()).unwrap()
+    folders
+        .map(|folder| folder.join("sshd"))
+        .find(|path| path.is_file())
+        .unwrap()
 }
 
 fn keygen(path: &Path) {
     let mut command = Command::new("ssh-keygen");
-    assert!(command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path).status().unwrap().success());
+    assert!(
+        command
+            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+            .arg(path)
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 impl Sshd {
@@ -295,7 +411,11 @@ impl Sshd {
         }
         fs::copy(at("user.pub"), at("authorized")).unwrap();
         fs::create_dir(at("tmp")).unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nSetEnv TMPDIR={}\n",
@@ -355,14 +475,18 @@ impl Sshd {
 
     /// What a driver left on the other host.
     fn left(&self) -> Vec<PathBuf> {
-        fs::read_dir(self.path("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
+        fs::read_dir(self.path("tmp"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect()
     }
 
     /// Processes whose program lies in the other host's folder for temporary files, by number.
     fn drivers(&self) -> Vec<i32> {
         let folder = self.path("tmp");
-        let processes =
-            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let processes = fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let is_there = |pid: &i32| {
             fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.to_string_lossy().starts_with(&folder))
         };
@@ -373,7 +497,10 @@ impl Sshd {
     fn sessions(&self) -> Vec<i32> {
         let own = self.process.id() as i32;
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
-        children.split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect()
+        children
+            .split_ascii_whitespace()
+            .map(|pid| pid.parse().unwrap())
+            .collect()
     }
 
     #[track_caller]
@@ -409,7 +536,10 @@ fn over_ssh_the_driver_measures_every_transport_and_leaves_nothing() {
     let summary = lasthop.run(sshd.words(sshd.good(), &[])).ok().json();
     all_measured(&summary, 3);
     let place = summary["environment"]["driver"]["place"].as_str().unwrap();
-    assert!(place.contains("which is this machine") && place.contains("over ssh"), "{place}");
+    assert!(
+        place.contains("which is this machine") && place.contains("over ssh"),
+        "{place}"
+    );
     assert_eq!(summary["environment"]["driver"]["reaches"], "loopback");
     sshd.assert_nothing_left();
     lasthop.assert_nothing_left();
@@ -426,8 +556,14 @@ fn what_ssh_refuses_is_said_with_its_remedy() {
     let run = |options| lasthop.run(sshd.words(options, &[]));
     run(sshd.options("stranger", "known")).fails(1, "refuses the login");
     run(sshd.options("user", "nobody")).fails(1, "the host key of 127.0.0.1 is unknown or has changed");
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let text = run(vec![format!("--driver-at=ssh:127.0.0.1:{closed}")]).fails(1, "ssh to 127.0.0.1 failed").stderr;
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let text = run(vec![format!("--driver-at=ssh:127.0.0.1:{closed}")])
+        .fails(1, "ssh to 127.0.0.1 failed")
+        .stderr;
     assert!(text.contains("refused"), "{text}");
     let mut without = lasthop.command(sshd.words(sshd.good(), &[]));
     let ran = Ran::from(without.env("PATH", "/nonexistent").output().unwrap());
@@ -452,8 +588,13 @@ fn another_version_or_protocol_is_refused() {
         sshd.words(options, &["--only=transport=tcp"])
     };
     let old = lasthop.run(script("old", "echo lasthop 0.0.1"));
-    old.fails(1, &format!("has lasthop 0.0.1, but this is lasthop {}", env!("CARGO_PKG_VERSION")));
-    lasthop.run(script("broken", "echo cannot execute >&2; exit 126")).fails(1, "lasthop does not run on 127.0.0.1");
+    old.fails(
+        1,
+        &format!("has lasthop 0.0.1, but this is lasthop {}", env!("CARGO_PKG_VERSION")),
+    );
+    lasthop
+        .run(script("broken", "echo cannot execute >&2; exit 126"))
+        .fails(1, "lasthop does not run on 127.0.0.1");
     let other = format!(
         "[ \"$1\" = --version ] && exec echo lasthop {}\necho '{{\"hello\":{{\"protocol\":9,\"driver\":\"x\",\"version\":\"0\"}}}}'; cat >/dev/null",
         env!("CARGO_PKG_VERSION")
@@ -470,9 +611,21 @@ fn another_version_or_protocol_is_refused() {
 
 /// A run over ssh that goes on until it is disturbed.
 fn long_run(lasthop: &Lasthop, sshd: &Sshd) -> Child {
-    let words = ["run", "sockets", "--only=pattern=echo", "--trial=20ms", "--budget=60s", "--quiet"];
+    let words = [
+        "run",
+        "sockets",
+        "--only=pattern=echo",
+        "--trial=20ms",
+        "--budget=60s",
+        "--quiet",
+    ];
     let words = words.into_iter().map(str::to_owned).chain(sshd.good());
-    let child = lasthop.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = lasthop
+        .command(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     wait_until("a trial", || trials(lasthop).contains("{\"trial\""));
     child
 }
@@ -495,7 +648,10 @@ fn a_driver_that_dies_there_is_a_failure_and_the_next_round_has_another() {
     send(child.id() as i32, libc::SIGINT);
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
     let failures = failures(&lasthop);
-    assert!(failures.contains("the driver ended unexpectedly on 127.0.0.1: it was killed there"), "{failures}");
+    assert!(
+        failures.contains("the driver ended unexpectedly on 127.0.0.1: it was killed there"),
+        "{failures}"
+    );
     sshd.assert_nothing_left();
     lasthop.assert_nothing_left();
 }
@@ -513,7 +669,10 @@ fn a_connection_that_is_lost_ends_the_run_and_what_is_there() {
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let failures = failures(&lasthop);
-    assert!(failures.contains("the ssh connection to 127.0.0.1 was lost"), "{failures}");
+    assert!(
+        failures.contains("the ssh connection to 127.0.0.1 was lost"),
+        "{failures}"
+    );
     sshd.assert_nothing_left();
     lasthop.assert_nothing_left();
 }
@@ -530,7 +689,9 @@ fn killed_a_run_over_ssh_leaves_nothing_there() {
     child.wait().unwrap();
     sshd.assert_nothing_left();
     wait_until("the end of everything here", || lasthop.processes().is_empty());
-    wait_until("the end of the sandbox", || fs::read_dir(lasthop.sandboxes()).unwrap().next().is_none());
+    wait_until("the end of the sandbox", || {
+        fs::read_dir(lasthop.sandboxes()).unwrap().next().is_none()
+    });
 }
 
 /// Whom the driver talks to depends on the case: whoever that is listens where the driver is.
@@ -541,12 +702,26 @@ fn a_load_balancer_in_front_is_reached_from_another_namespace() {
     }
     let lasthop = Lasthop::new();
     let cases = ["--only", "path=no-container-tcp", "--set", "front=none,haproxy"];
-    let short = ["--rounds=1", "--blocks=2", "--trial=20ms", "--quiet", "--format=json", "--driver-at", "netns:new"];
-    let summary = lasthop.run([&["run", "containers"], &cases[..], &short].concat()).ok().json();
+    let short = [
+        "--rounds=1",
+        "--blocks=2",
+        "--trial=20ms",
+        "--quiet",
+        "--format=json",
+        "--driver-at",
+        "netns:new",
+    ];
+    let summary = lasthop
+        .run([&["run", "containers"], &cases[..], &short].concat())
+        .ok()
+        .json();
     all_measured(&summary, 2);
     let told = addresses(&lasthop);
     assert_eq!(told.len(), 2);
-    assert!(told.iter().all(|(_, address)| !address.contains("127.0.0.1")), "{told:?}");
+    assert!(
+        told.iter().all(|(_, address)| !address.contains("127.0.0.1")),
+        "{told:?}"
+    );
     assert_ne!(told[0].1, told[1].1, "{told:?}");
     lasthop.assert_nothing_left();
 }

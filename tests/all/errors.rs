@@ -17,7 +17,9 @@ use common::{Lasthop, Ran, have, have_python, one_line};
 #[test]
 fn an_unknown_experiment_gets_a_suggestion() {
     let lasthop = Lasthop::new();
-    lasthop.run(["run", "nginx-gunicron"]).fails(2, "did you mean `nginx-gunicorn`?");
+    lasthop
+        .run(["run", "nginx-gunicron"])
+        .fails(2, "did you mean `nginx-gunicorn`?");
     lasthop.run(["show", "socket"]).fails(2, "did you mean `sockets`?");
 }
 
@@ -27,7 +29,9 @@ fn unknown_factors_and_levels_get_suggestions() {
     lasthop.run(["run", "--set", "transprot=unix"]).fails(2, "transport");
     lasthop.run(["run", "--only", "transport=unx"]).fails(2, "unix");
     let both = ["run", "--only", "transport=unix,pattern=echo"];
-    lasthop.run(both).fails(2, "a further factor needs the option once more");
+    lasthop
+        .run(both)
+        .fails(2, "a further factor needs the option once more");
     lasthop.run(["run", "--set", "transport"]).fails(2, "factor=level");
     lasthop.run(["run", "--budget", "60"]).fails(2, "60");
     lasthop.run(["run", "--precision", "2"]).fails(2, "2%");
@@ -39,7 +43,9 @@ fn a_typo_in_an_experiment_file_is_shown_in_its_place_with_all_others() {
     lasthop.run(["new", "mine"]).ok();
     let path = lasthop.home().join("mine/experiment.toml");
     let text = fs::read_to_string(&path).unwrap();
-    let broken = text.replace("question =", "qestion =").replace("[load]", "[load]\nconections = 1");
+    let broken = text
+        .replace("question =", "qestion =")
+        .replace("[load]", "[load]\nconections = 1");
     assert_ne!(text, broken);
     fs::write(&path, broken).unwrap();
     let ran = lasthop.run(["run", "./mine"]).fails(2, "did you mean `question`?");
@@ -52,7 +58,9 @@ fn a_typo_in_an_experiment_file_is_shown_in_its_place_with_all_others() {
 fn an_experiment_of_ones_own_runs_as_it_is() {
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine"]).ok();
-    let ran = lasthop.run(["run", "./mine", "--budget", "2s", "--trial", "10ms", "--blocks", "2", "--format", "json"]);
+    let ran = lasthop.run([
+        "run", "./mine", "--budget", "2s", "--trial", "10ms", "--blocks", "2", "--format", "json",
+    ]);
     let summary = ran.ok().json();
     assert_eq!(summary["experiment"], "mine");
     assert_eq!(summary["failures"].as_array().unwrap().len(), 0);
@@ -65,7 +73,9 @@ fn a_missing_program_says_how_to_install_it() {
     let lasthop = Lasthop::new();
     let empty = tempfile::TempDir::new().unwrap();
     let missing = empty.path().join("nginx").display().to_string();
-    let ran = lasthop.run(["run", "nginx-gunicorn", "--program", &format!("nginx={missing}")]).fails(1, &missing);
+    let ran = lasthop
+        .run(["run", "nginx-gunicorn", "--program", &format!("nginx={missing}")])
+        .fails(1, &missing);
     assert!(ran.stderr.contains("nginx"), "{}", ran.stderr);
     // Not on PATH: the recipe also knows where distributions put it, so this test gives it a recipe that does not.
     lasthop.run(["new", "mine"]).ok();
@@ -76,18 +86,32 @@ fn a_missing_program_says_how_to_install_it() {
         .filter(|line| !line.starts_with("folders"))
         .fold(String::new(), |text, line| text + line + "\n");
     fs::write(recipe.join("recipe.toml"), text).unwrap();
-    fs::write(recipe.join("nginx.conf.j2"), include_str!("../../services/nginx/nginx.conf.j2")).unwrap();
+    fs::write(
+        recipe.join("nginx.conf.j2"),
+        include_str!("../../services/nginx/nginx.conf.j2"),
+    )
+    .unwrap();
     let stack = lasthop.home().join("stack");
     fs::create_dir_all(stack.join("services")).unwrap();
     for name in ["experiment.toml", "nginx.conf.j2"] {
-        fs::copy(format!("{}/experiments/nginx-gunicorn/{name}", env!("CARGO_MANIFEST_DIR")), stack.join(name))
-            .unwrap();
+        fs::copy(
+            format!("{}/experiments/nginx-gunicorn/{name}", env!("CARGO_MANIFEST_DIR")),
+            stack.join(name),
+        )
+        .unwrap();
     }
     fs::create_dir(stack.join("app")).unwrap();
-    fs::write(stack.join("app/application.py"), include_str!("../../experiments/nginx-gunicorn/app/application.py"))
-        .unwrap();
+    fs::write(
+        stack.join("app/application.py"),
+        include_str!("../../experiments/nginx-gunicorn/app/application.py"),
+    )
+    .unwrap();
     fs::rename(&recipe, stack.join("services/nginx")).unwrap();
-    let ran = lasthop.command(["run", "./stack"]).env("PATH", empty.path()).output().unwrap();
+    let ran = lasthop
+        .command(["run", "./stack"])
+        .env("PATH", empty.path())
+        .output()
+        .unwrap();
     let ran = common::Ran::from(ran).fails(1, "lasthop setup ./stack");
     assert!(ran.stderr.contains("nginx"), "{}", ran.stderr);
     lasthop.assert_nothing_left();
@@ -108,17 +132,27 @@ fn stubs(lasthop: &Lasthop, programs: &[(&str, &str)]) -> PathBuf {
 fn the_doctor_fails_only_for_what_it_was_asked_about() {
     let lasthop = Lasthop::new();
     let broken = "echo 'Cannot connect to the Docker daemon.' >&2; exit 1";
-    let path = stubs(&lasthop, &[("podman", "echo '4.3.1 false netavark'"), ("docker", broken)]);
+    let path = stubs(
+        &lasthop,
+        &[("podman", "echo '4.3.1 false netavark'"), ("docker", broken)],
+    );
     let doctor = |arguments: &[&str]| Ran::from(lasthop.command(arguments).env("PATH", &path).output().unwrap());
     let all = doctor(&["doctor"]).ok().stdout;
     assert!(all.contains("MISSING `thin` was not found"), "{all}");
     assert!(all.contains("ok      podman 4.3.1"), "{all}");
-    assert!(all.contains("note    docker does not work: ") && all.contains("→ start the daemon"), "{all}");
+    assert!(
+        all.contains("note    docker does not work: ") && all.contains("→ start the daemon"),
+        "{all}"
+    );
     assert!(!all.contains("no container engine") && !all.contains("\\n"), "{all}");
     let ran = doctor(&["doctor", "nginx-thin"]);
     assert!(ran.code == Some(1) && ran.stdout.contains("MISSING"), "{ran:?}");
     doctor(&["doctor", "sockets", "--program", "python-sockets=/usr/bin/python3"]).ok();
-    assert_eq!(all.matches(path.to_str().unwrap()).count(), 1, "where it looked is said once: {all}");
+    assert_eq!(
+        all.matches(path.to_str().unwrap()).count(),
+        1,
+        "where it looked is said once: {all}"
+    );
 }
 
 #[test]
@@ -128,7 +162,9 @@ fn doctor_and_setup_agree_on_what_is_missing() {
     let recipe = lasthop.home().join("mine/services/python-app/recipe.toml");
     let text = fs::read_to_string(&recipe).unwrap();
     let with = |from: &str, to: &str, packages: &str| {
-        let other = text.replace(from, to).replace("packages = { apt = [\"python3\"] }", packages);
+        let other = text
+            .replace(from, to)
+            .replace("packages = { apt = [\"python3\"] }", packages);
         assert!(!other.contains("apt") && other.contains(to), "{other}");
         fs::write(&recipe, other).unwrap();
     };
@@ -145,9 +181,16 @@ fn doctor_and_setup_agree_on_what_is_missing() {
         assert!(said.contains(by_hand) && !said.contains("nothing to install"), "{said}");
     }
     // A program that is there, and lacks a module.
-    with("\"--version\"", "\"-c\", \"import nonesuch\"", "packages = { python = [\"nonesuch==1.0\"] }");
+    with(
+        "\"--version\"",
+        "\"-c\", \"import nonesuch\"",
+        "packages = { python = [\"nonesuch==1.0\"] }",
+    );
     let doctor = said(&["doctor", "./mine"], 1);
-    assert!(doctor.contains("ModuleNotFoundError: No module named 'nonesuch' → lasthop setup ./mine"), "{doctor}");
+    assert!(
+        doctor.contains("ModuleNotFoundError: No module named 'nonesuch' → lasthop setup ./mine"),
+        "{doctor}"
+    );
     assert!(!doctor.contains("Traceback"), "{doctor}");
     assert!(said(&["setup", "./mine", "--dry-run"], 0).contains("nonesuch==1.0"));
 }
@@ -165,17 +208,30 @@ fn a_format_and_a_file_are_refused_before_anything_starts() {
         lasthop.run(command).fails(1, "cannot write /nonexistent/report");
     }
     for format in ["svg", "csv", "trials", "benchstat"] {
-        lasthop.run(["repro", "myhro-2017-sockets", "--format", format]).fails(2, "a study has no such format");
-        lasthop.run(["selftest", "--format", format]).fails(2, "a selftest has no such format");
+        lasthop
+            .run(["repro", "myhro-2017-sockets", "--format", format])
+            .fails(2, "a study has no such format");
+        lasthop
+            .run(["selftest", "--format", format])
+            .fails(2, "a selftest has no such format");
     }
-    lasthop.run(["diff", "one", "other", "--format", "trials"]).fails(2, "has the trials of one run");
-    assert!(!lasthop.home().join("runs").exists() && !lasthop.home().join("repro").exists(), "nothing was begun");
+    lasthop
+        .run(["diff", "one", "other", "--format", "trials"])
+        .fails(2, "has the trials of one run");
+    assert!(
+        !lasthop.home().join("runs").exists() && !lasthop.home().join("repro").exists(),
+        "nothing was begun"
+    );
     // What is tried is not left, and what is there stays.
     let kept = lasthop.home().join("kept");
     fs::write(&kept, "mine").unwrap();
     for file in ["new", "kept"] {
-        lasthop.run(["run", "sockets", "--only", "transport=none", "-o", file]).fails(2, "none");
-        lasthop.run(["load", "http://127.0.0.1:1/", "-o", file]).fails(1, "refused");
+        lasthop
+            .run(["run", "sockets", "--only", "transport=none", "-o", file])
+            .fails(2, "none");
+        lasthop
+            .run(["load", "http://127.0.0.1:1/", "-o", file])
+            .fails(1, "refused");
     }
     assert!(!lasthop.home().join("new").exists() && fs::read_to_string(&kept).unwrap() == "mine");
 }
@@ -183,14 +239,31 @@ fn a_format_and_a_file_are_refused_before_anything_starts() {
 #[test]
 fn a_record_by_its_path_needs_no_home_and_ascii_is_all_that_c_has() {
     let lasthop = Lasthop::new();
-    let run = ["run", "sockets", "--only", "transport=unix,tcp", "--set", "pattern=echo", "--budget", "3s", "-q"];
-    lasthop.run(run.into_iter().chain(["--trial", "10ms", "--blocks", "2"])).ok();
+    let run = [
+        "run",
+        "sockets",
+        "--only",
+        "transport=unix,tcp",
+        "--set",
+        "pattern=echo",
+        "--budget",
+        "3s",
+        "-q",
+    ];
+    lasthop
+        .run(run.into_iter().chain(["--trial", "10ms", "--blocks", "2"]))
+        .ok();
     let record = lasthop.runs().remove(0);
     let mut report = Command::new(env!("CARGO_BIN_EXE_lasthop"));
     report.env_clear().args(["report", "--verbose"]).arg(&record);
     let shown = Ran::from(report.env("LC_ALL", "C").output().unwrap()).ok().stdout;
     assert!(shown.is_ascii() && shown.contains("driver -> server"), "{shown}");
-    assert!(Ran::from(report.env("LC_ALL", "C.UTF-8").output().unwrap()).ok().stdout.contains("driver → server"));
+    assert!(
+        Ran::from(report.env("LC_ALL", "C.UTF-8").output().unwrap())
+            .ok()
+            .stdout
+            .contains("driver → server")
+    );
 }
 
 /// An experiment with a real server in front of nothing, its configuration rendered for each transport.
@@ -228,28 +301,62 @@ fn a_server_that_may_not_enter_says_so_and_soon() {
     let run = ["run", "./mine", "--budget=60s", "--trial=20ms", "--blocks=1000"];
     let ran = lasthop.run(run);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let shown = ran.stdout.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
+    let shown = ran
+        .stdout
+        .split_whitespace()
+        .filter(|word| *word != "│")
+        .collect::<Vec<_>>()
+        .join(" ");
     assert!(shown.contains("failed (13: Permission denied)"), "{}", ran.stdout);
-    let account = if rustix::process::geteuid().is_root() { "nobody".to_owned() } else { whoami() };
-    assert!(shown.contains(&format!("hint: the server runs as `{account}`, who was not allowed to")), "{}", ran.stdout);
-    assert!(shown.contains("No answer: Unix socket, the reference, failed at verify"), "{}", ran.stdout);
+    let account = if rustix::process::geteuid().is_root() {
+        "nobody".to_owned()
+    } else {
+        whoami()
+    };
+    assert!(
+        shown.contains(&format!("hint: the server runs as `{account}`, who was not allowed to")),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        shown.contains("No answer: Unix socket, the reference, failed at verify"),
+        "{}",
+        ran.stdout
+    );
     let log = lasthop.runs()[0].join("services/1/0/server/log");
-    assert!(ran.stdout.replace(['\n', ' '], "").contains(&format!("wholelog:{}", log.display())), "{}", ran.stdout);
+    assert!(
+        ran.stdout
+            .replace(['\n', ' '], "")
+            .contains(&format!("wholelog:{}", log.display())),
+        "{}",
+        ran.stdout
+    );
     assert!(fs::read_to_string(log).unwrap().contains("Permission denied"));
     let report = lasthop.run(["report", "last", "--format=json"]).ok().json();
-    assert_eq!((&report["stopped"], &report["rounds"]), (&"failed".into(), &2.into()), "{report}");
+    assert_eq!(
+        (&report["stopped"], &report["rounds"]),
+        (&"failed".into(), &2.into()),
+        "{report}"
+    );
     assert_eq!(report["blocks"], 2, "one in each round");
     assert_eq!(report["failures"][1]["log_file"], "services/1/0/server/log");
     // Perhaps the folder is open now; it is not.
     let resumed = lasthop.run(["resume", "last", "--format=json"]);
     assert_eq!(resumed.code, Some(1), "{resumed:?}");
     let report = resumed.json();
-    assert_eq!((&report["stopped"], &report["rounds"]), (&"failed".into(), &4.into()), "{report}");
+    assert_eq!(
+        (&report["stopped"], &report["rounds"]),
+        (&"failed".into(), &4.into()),
+        "{report}"
+    );
     lasthop.assert_nothing_left();
 }
 
 fn whoami() -> String {
-    String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap().trim().to_owned()
+    String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout)
+        .unwrap()
+        .trim()
+        .to_owned()
 }
 
 #[test]
@@ -258,15 +365,34 @@ fn a_configuration_that_is_refused_is_explained_by_the_log() {
         return;
     }
     for (recipe, file, configuration, said) in [
-        ("haproxy", "haproxy.cfg", "defaults\n    mode htpp\n", "unknown proxy mode 'htpp'"),
-        ("nginx", "nginx.conf", "events {}\nhttpp {}\n", "unknown directive \"httpp\""),
+        (
+            "haproxy",
+            "haproxy.cfg",
+            "defaults\n    mode htpp\n",
+            "unknown proxy mode 'htpp'",
+        ),
+        (
+            "nginx",
+            "nginx.conf",
+            "events {}\nhttpp {}\n",
+            "unknown directive \"httpp\"",
+        ),
     ] {
         let lasthop = Lasthop::new();
         with_server(&lasthop, recipe, file, configuration);
         let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        let shown = ran.stdout.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
-        assert!(shown.contains(said) && shown.contains("failed at prepare"), "{}", ran.stdout);
+        let shown = ran
+            .stdout
+            .split_whitespace()
+            .filter(|word| *word != "│")
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(
+            shown.contains(said) && shown.contains("failed at prepare"),
+            "{}",
+            ran.stdout
+        );
         lasthop.assert_nothing_left();
     }
 }
@@ -281,7 +407,11 @@ fn a_socket_path_of_a_server_that_is_too_long_gets_a_hint() {
     with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", &proxy));
     let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
     let shown = one_line(&ran.stdout);
-    assert!(shown.contains("hint: the path of a Unix socket may have 107 bytes"), "{}", ran.stdout);
+    assert!(
+        shown.contains("hint: the path of a Unix socket may have 107 bytes"),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -290,7 +420,12 @@ fn a_wrong_body_is_shown_beside_the_right_one() {
         return;
     }
     let lasthop = Lasthop::new();
-    with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", "return 200 \"Hell\x1bo!\";"));
+    with_server(
+        &lasthop,
+        "nginx",
+        "nginx.conf",
+        &NGINX.replace("ANSWER", "return 200 \"Hell\x1bo!\";"),
+    );
     let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
     let shown = one_line(&ran.stdout);
     let beside = "differs from the expected one at byte 4: expected \"Hello!\", received \"Hell\\x1bo!\"";
@@ -304,7 +439,11 @@ fn a_read_only_data_folder_is_named() {
     let file = lasthop.home().join("file");
     fs::write(&file, "").unwrap();
     let home = file.join("data");
-    let output = lasthop.command(["run", "sockets", "--budget", "1s"]).env("LASTHOP_HOME", &home).output().unwrap();
+    let output = lasthop
+        .command(["run", "sockets", "--budget", "1s"])
+        .env("LASTHOP_HOME", &home)
+        .output()
+        .unwrap();
     common::Ran::from(output).fails(1, "LASTHOP_HOME");
     lasthop.assert_nothing_left();
 }
@@ -312,7 +451,9 @@ fn a_read_only_data_folder_is_named() {
 #[test]
 fn a_socket_path_that_is_too_long_is_measured() {
     let lasthop = Lasthop::new();
-    let deep = lasthop.sandboxes().join("a-directory-with-a-name-that-is-much-too-long".repeat(2));
+    let deep = lasthop
+        .sandboxes()
+        .join("a-directory-with-a-name-that-is-much-too-long".repeat(2));
     fs::create_dir_all(&deep).unwrap();
     fs::set_permissions(&deep, fs::Permissions::from_mode(0o700)).unwrap();
     let output = lasthop
@@ -335,12 +476,22 @@ fn a_server_that_dies_at_start_shows_its_log() {
     let stack = lasthop.home().join("stack");
     fs::create_dir_all(stack.join("app")).unwrap();
     for name in ["experiment.toml", "nginx.conf.j2"] {
-        fs::copy(format!("{}/experiments/nginx-gunicorn/{name}", env!("CARGO_MANIFEST_DIR")), stack.join(name))
-            .unwrap();
+        fs::copy(
+            format!("{}/experiments/nginx-gunicorn/{name}", env!("CARGO_MANIFEST_DIR")),
+            stack.join(name),
+        )
+        .unwrap();
     }
     fs::write(stack.join("app/application.py"), "raise RuntimeError('no such luck')\n").unwrap();
     let gunicorn = user_gunicorn();
-    let ran = lasthop.run(["run", "./stack", "--budget", "3s", "--program", &format!("gunicorn={gunicorn}")]);
+    let ran = lasthop.run([
+        "run",
+        "./stack",
+        "--budget",
+        "3s",
+        "--program",
+        &format!("gunicorn={gunicorn}"),
+    ]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stdout.contains("no such luck"), "{}", ran.stdout);
     assert!(ran.stdout.contains("gunicorn"), "{}", ran.stdout);
@@ -366,12 +517,26 @@ fn a_port_in_use_is_refused_before_a_stranger_is_measured() {
 fn reports_of_unknown_runs_are_refused() {
     let lasthop = Lasthop::new();
     lasthop.run(["report"]).fails(2, "no run is recorded yet");
-    lasthop.run(["run", "--budget", "1s", "--trial", "10ms", "--only", "transport=tcp", "--set", "pattern=echo"]).ok();
+    lasthop
+        .run([
+            "run",
+            "--budget",
+            "1s",
+            "--trial",
+            "10ms",
+            "--only",
+            "transport=tcp",
+            "--set",
+            "pattern=echo",
+        ])
+        .ok();
     lasthop.run(["report", "nonesuch"]).fails(2, "no run `nonesuch`");
     let run = lasthop.runs().pop().unwrap();
     fs::write(run.join("run.json"), "{").unwrap();
     let name = run.file_name().unwrap().to_str().unwrap();
-    lasthop.run(["report", name]).fails(1, "run.json:1: not a lasthop record");
+    lasthop
+        .run(["report", name])
+        .fails(1, "run.json:1: not a lasthop record");
     lasthop.run(["report", "last"]).fails(2, "is proven to be yours");
     let runs = lasthop.run(["runs"]).ok();
     assert!(runs.stdout.contains("unreadable"), "{}", runs.stdout);
@@ -389,10 +554,17 @@ fn times_in_files_and_options_are_of_one_kind() {
         lasthop.run(["show", "./mine"])
     };
     let shown = with("budget = \"1h 30m\"\ntrial = \"1500us\"").ok().stdout;
-    assert!(shown.contains("Trials of 1500us") && shown.contains("90m have passed"), "{shown}");
+    assert!(
+        shown.contains("Trials of 1500us") && shown.contains("90m have passed"),
+        "{shown}"
+    );
     with("budget = \"-5s\"").fails(2, "`-5s` is out of range: it must be more than zero");
     let ran = with("precision = \"150%\"\ntrial = \"60\"").fails(2, "`150%` is more than 100%");
-    assert!(ran.stderr.contains("`60` has no unit: write 60s, 60m"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("`60` has no unit: write 60s, 60m"),
+        "{}",
+        ran.stderr
+    );
     assert!(ran.stderr.contains("mine/experiment.toml:"), "{}", ran.stderr);
 }
 
@@ -416,16 +588,28 @@ fn what_is_no_name_of_a_package_reaches_no_package_manager() {
         let with = text.replace("app = \"app\"", &format!("app = \"app\"\npackages = {{ {packages} }}"));
         assert_ne!(text, with);
         fs::write(&path, with).unwrap();
-        Ran::from(lasthop.command(["setup", "./mine", "--dry-run"]).env("PATH", &search).output().unwrap())
+        Ran::from(
+            lasthop
+                .command(["setup", "./mine", "--dry-run"])
+                .env("PATH", &search)
+                .output()
+                .unwrap(),
+        )
     };
     for (packages, expected) in [
-        (r#"apt = ["-oDPkg::Pre-Invoke::=touch /tmp/x"]"#, "expected the name of a Debian package"),
+        (
+            r#"apt = ["-oDPkg::Pre-Invoke::=touch /tmp/x"]"#,
+            "expected the name of a Debian package",
+        ),
         (r#"apt = ["nginx", "./evil.deb"]"#, "found the text `./evil.deb`"),
         (r#"apt = ["nginx-"]"#, "expected the name of a Debian package"),
         (r#"apt = ["x", "nginx/sid"]"#, "expected the name of a Debian package"),
         (r#"apt = ["Nginx"]"#, "expected the name of a Debian package"),
         (r#"python = ["-r==x"]"#, "expected a requirement with its version"),
-        (r#"python = ["--index-url=http://x==1"]"#, "expected a requirement with its version"),
+        (
+            r#"python = ["--index-url=http://x==1"]"#,
+            "expected a requirement with its version",
+        ),
         (r#"python = ["flask==1;x"]"#, "expected a requirement with its version"),
         (r#"gems = ["--source:x"]"#, "expected a gem with its version"),
         (r#"gems = ["-i:1"]"#, "expected a gem with its version"),
@@ -440,7 +624,10 @@ fn what_is_no_name_of_a_package_reaches_no_package_manager() {
     let shown = set_up(packages).ok().stdout;
     assert!(shown.contains("--no-install-recommends -- libstdc++6"), "{shown}");
     let asked = fs::read_to_string(&asked).unwrap();
-    assert!(asked.contains("apt-cache policy -- ") && asked.contains(" -- libstdc++6"), "{asked}");
+    assert!(
+        asked.contains("apt-cache policy -- ") && asked.contains(" -- libstdc++6"),
+        "{asked}"
+    );
 }
 
 #[test]
@@ -449,25 +636,41 @@ fn setup_without_consent_fails_and_installs_nothing() {
     lasthop.run(["new", "mine"]).ok();
     let path = lasthop.home().join("mine/experiment.toml");
     let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replace("app = \"app\"", "app = \"app\"\npackages = { gems = [\"thin:2.0.1\"] }")).unwrap();
+    fs::write(
+        &path,
+        text.replace("app = \"app\"", "app = \"app\"\npackages = { gems = [\"thin:2.0.1\"] }"),
+    )
+    .unwrap();
     let stubs = lasthop.home().join("bin");
     let installed = lasthop.home().join("installed");
     fs::create_dir(&stubs).unwrap();
-    fs::write(stubs.join("gem"), format!("#!/bin/sh\ntouch '{}'\n", installed.display())).unwrap();
+    fs::write(
+        stubs.join("gem"),
+        format!("#!/bin/sh\ntouch '{}'\n", installed.display()),
+    )
+    .unwrap();
     fs::set_permissions(stubs.join("gem"), fs::Permissions::from_mode(0o755)).unwrap();
     let search = format!("{}:{}", stubs.display(), std::env::var("PATH").unwrap());
 
     let mut alone = lasthop.command(["setup", "./mine"]);
     let ran = Ran::from(alone.env("PATH", &search).stdin(Stdio::null()).output().unwrap());
     assert!(ran.stdout.contains("gem install"), "{}", ran.stdout);
-    ran.fails(1, "error: nothing was installed, because there is no terminal to ask on; add --yes");
+    ran.fails(
+        1,
+        "error: nothing was installed, because there is no terminal to ask on; add --yes",
+    );
 
     // `script` runs it on a terminal, where it asks; an empty answer means no.
     for answer in ["n\n", "\n"] {
         let setup = format!("{} setup ./mine", env!("CARGO_BIN_EXE_lasthop"));
         let mut script = Command::new("script");
-        script.args(["--quiet", "--return", "--command", &setup, "/dev/null"]).current_dir(lasthop.home());
-        script.env("LASTHOP_HOME", lasthop.home()).env("PATH", &search).env("NO_COLOR", "1");
+        script
+            .args(["--quiet", "--return", "--command", &setup, "/dev/null"])
+            .current_dir(lasthop.home());
+        script
+            .env("LASTHOP_HOME", lasthop.home())
+            .env("PATH", &search)
+            .env("NO_COLOR", "1");
         script.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = script.spawn().unwrap();
         child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
@@ -484,15 +687,26 @@ fn setup_without_consent_fails_and_installs_nothing() {
 fn paths_that_are_no_text_are_taken_or_refused_with_a_reason() {
     let lasthop = Lasthop::new();
     let odd = |folder: &Path| folder.join(OsStr::from_bytes(b"n\xfc"));
-    let short =
-        ["--only", "pattern=echo", "--only", "transport=unix", "--rounds=1", "--blocks=2", "--trial=10ms", "-q"];
+    let short = [
+        "--only",
+        "pattern=echo",
+        "--only",
+        "transport=unix",
+        "--rounds=1",
+        "--blocks=2",
+        "--trial=10ms",
+        "-q",
+    ];
     let run = |home: &Path, more: &[&OsStr]| {
         let command = &mut lasthop.command(["run", "sockets"].iter().chain(&short));
         Ran::from(command.args(more).env("LASTHOP_HOME", home).output().unwrap())
     };
     let report = odd(lasthop.home());
     run(lasthop.home(), &["-o".as_ref(), report.as_ref()]).ok();
-    assert!(fs::read_to_string(&report).unwrap().contains("echo"), "the report is where it was wanted");
+    assert!(
+        fs::read_to_string(&report).unwrap().contains("echo"),
+        "the report is where it was wanted"
+    );
     lasthop.run(["resume", "last"]).fails(2, "is finished");
 
     run(&odd(lasthop.home()), &[]).fails(1, "is not UTF-8, so records cannot hold it; set LASTHOP_HOME");
@@ -510,10 +724,21 @@ fn paths_that_are_no_text_are_taken_or_refused_with_a_reason() {
         &["setup"],
         &["run", "--program"],
         &["run", "--only"],
-        &["serve", "--pattern=echo", "--certificate=x", "--tcp=127.0.0.1:0", "--key"],
+        &[
+            "serve",
+            "--pattern=echo",
+            "--certificate=x",
+            "--tcp=127.0.0.1:0",
+            "--key",
+        ],
     ] {
         let ran = Ran::from(lasthop.command(arguments).arg(odd(lasthop.home())).output().unwrap());
-        assert!(matches!(ran.code, Some(0..=2)), "{arguments:?}: {:?}\n{}", ran.code, ran.stderr);
+        assert!(
+            matches!(ran.code, Some(0..=2)),
+            "{arguments:?}: {:?}\n{}",
+            ran.code,
+            ran.stderr
+        );
         assert!(!ran.stderr.contains("panicked"), "{arguments:?}: {}", ran.stderr);
     }
     lasthop.assert_nothing_left();
@@ -535,7 +760,11 @@ fn an_experiment_without_end_or_measure_is_refused() {
     show("path = \"/\"", &format!("path = \"/{turns}\"")).fails(2, "it takes more than");
     let settings: String = (0..100_000).map(|number| format!("s{number} = 1\n")).collect();
     let ran = show("[load]", &format!("[services.app.settings]\n{settings}\n[load]")).fails(2, "has no setting `s0`");
-    assert!(ran.stderr.contains("and 99950 more") && ran.stderr.len() < 100_000, "{} bytes", ran.stderr.len());
+    assert!(
+        ran.stderr.contains("and 99950 more") && ran.stderr.len() < 100_000,
+        "{} bytes",
+        ran.stderr.len()
+    );
 }
 
 #[test]
@@ -551,11 +780,21 @@ fn wrong_words_get_the_right_ones() {
         ("--verbose", "`lasthop -V` prints the version"),
     ] {
         let ran = lasthop.run([typed]).fails(2, meant);
-        assert!(!ran.stderr.contains("'null'") && !ran.stderr.contains("lasthop null"), "{}", ran.stderr);
+        assert!(
+            !ran.stderr.contains("'null'") && !ran.stderr.contains("lasthop null"),
+            "{}",
+            ran.stderr
+        );
     }
-    lasthop.run(["--budget", "-5s"]).fails(2, "`-5s` is out of range: it must be more than zero");
-    lasthop.run(["run", "--precision", "150%"]).fails(2, "`150%` is more than 100%");
-    lasthop.run(["load", "http://127.0.0.1:1/", "--http2"]).fails(2, "lasthop does not speak HTTP/2");
+    lasthop
+        .run(["--budget", "-5s"])
+        .fails(2, "`-5s` is out of range: it must be more than zero");
+    lasthop
+        .run(["run", "--precision", "150%"])
+        .fails(2, "`150%` is more than 100%");
+    lasthop
+        .run(["load", "http://127.0.0.1:1/", "--http2"])
+        .fails(2, "lasthop does not speak HTTP/2");
     let ran = lasthop.run(["load", "http://127.0.0.1:1/", "--body", "@nonesuch"]);
     ran.fails(2, "cannot read the body: No such file");
 }
@@ -564,11 +803,21 @@ fn wrong_words_get_the_right_ones() {
 fn a_check_is_explained_by_its_id() {
     let lasthop = Lasthop::new();
     let said = lasthop.run(["explain-check", "driver-kept-off"]).ok().stdout;
-    assert!(said.contains("High percentiles are too high") && said.contains("`pidstat`"), "{said}");
+    assert!(
+        said.contains("High percentiles are too high") && said.contains("`pidstat`"),
+        "{said}"
+    );
     let all = lasthop.run(["explain-check"]).ok().stdout;
-    assert!(all.contains("  driver-kept-off: ") && all.contains("  coarse-clock: "), "{all}");
-    lasthop.run(["explain-check", "driver-kept"]).fails(2, "there is no check `driver-kept`; did you mean");
-    let ran = lasthop.run(["explain-check", "nonsense"]).fails(2, "`lasthop explain-check` lists all");
+    assert!(
+        all.contains("  driver-kept-off: ") && all.contains("  coarse-clock: "),
+        "{all}"
+    );
+    lasthop
+        .run(["explain-check", "driver-kept"])
+        .fails(2, "there is no check `driver-kept`; did you mean");
+    let ran = lasthop
+        .run(["explain-check", "nonsense"])
+        .fails(2, "`lasthop explain-check` lists all");
     assert!(!ran.stderr.contains("did you mean"), "{}", ran.stderr);
 }
 

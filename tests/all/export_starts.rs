@@ -16,7 +16,17 @@ use lasthop_plan::{catalog::Catalog, model::Experiment};
 const NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=+dac_read_search \
                       --ambient-caps=+dac_read_search";
 /// A record is all that an export needs.
-const SETTINGS: [&str; 9] = ["--rounds", "1", "--blocks", "1", "--trial", "20ms", "--budget", "60s", "--no-headroom"];
+const SETTINGS: [&str; 9] = [
+    "--rounds",
+    "1",
+    "--blocks",
+    "1",
+    "--trial",
+    "20ms",
+    "--budget",
+    "60s",
+    "--no-headroom",
+];
 
 /// One level of each factor, and of the transports those without TLS.
 fn selection(experiment: &Experiment) -> (Vec<String>, Vec<String>) {
@@ -40,13 +50,25 @@ fn selection(experiment: &Experiment) -> (Vec<String>, Vec<String>) {
 fn servers(experiment: &Experiment, out: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for service in experiment.services.keys() {
-        let numbered =
-            |name: &String| name.strip_prefix(service).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
-        let folders = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
-        let mut names: Vec<String> =
-            folders.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).filter(numbered).collect();
+        let numbered = |name: &String| {
+            name.strip_prefix(service)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        let folders = fs::read_dir(out)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.is_dir());
+        let mut names: Vec<String> = folders
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .filter(numbered)
+            .collect();
         names.sort();
-        found.extend(names.into_iter().filter(|name| !found.contains(name)).collect::<Vec<_>>());
+        found.extend(
+            names
+                .into_iter()
+                .filter(|name| !found.contains(name))
+                .collect::<Vec<_>>(),
+        );
     }
     found
 }
@@ -111,8 +133,14 @@ fn client(experiment: &Experiment, out: &Path) -> String {
     let target = &experiment.load.target;
     let Ok(name) = fs::read_to_string(out.join(format!("{target}.dsn"))) else {
         // A proxy that is exported as a whole has the first port that the application has left.
-        let tcp = fs::read_to_string(out.join("README.md")).unwrap().contains("share the loopback interface");
-        let port = if out.join(target).join("command.sh").exists() { 8000 + u16::from(tcp) } else { 80 };
+        let tcp = fs::read_to_string(out.join("README.md"))
+            .unwrap()
+            .contains("share the loopback interface");
+        let port = if out.join(target).join("command.sh").exists() {
+            8000 + u16::from(tcp)
+        } else {
+            80
+        };
         let path = match experiment.name.as_str() {
             "file-transfer" => "file/1024",
             "nginx-grpc" => "lasthop.Echo/Call",
@@ -123,30 +151,48 @@ fn client(experiment: &Experiment, out: &Path) -> String {
     let name = name.trim();
     let password = |file: &str, before: &str| {
         let text = fs::read_to_string(out.join(file)).unwrap_or_default();
-        text.split_once(before).map(|(_, rest)| rest.split_whitespace().next().unwrap_or_default().to_owned())
+        text.split_once(before)
+            .map(|(_, rest)| rest.split_whitespace().next().unwrap_or_default().to_owned())
     };
     match experiment.load.protocol.as_str() {
         "http" => format!("{load} {name}"),
         "postgres" => {
-            let in_files = [("pgpool/pool_passwd", ":TEXT"), ("pgbouncer/userlist.txt", "\"lasthop\" ")];
-            let password = in_files.iter().find_map(|(file, before)| password(file, before)).unwrap_or_default();
+            let in_files = [
+                ("pgpool/pool_passwd", ":TEXT"),
+                ("pgbouncer/userlist.txt", "\"lasthop\" "),
+            ];
+            let password = in_files
+                .iter()
+                .find_map(|(file, before)| password(file, before))
+                .unwrap_or_default();
             let password = password.trim_matches('"');
             format!("env PGPASSWORD={password} psql \"{name}\" -c 'SELECT 1'")
         }
         "mysql" => {
-            let place = name.strip_prefix("mysql://lasthop@").unwrap().trim_end_matches("/lasthop");
+            let place = name
+                .strip_prefix("mysql://lasthop@")
+                .unwrap()
+                .trim_end_matches("/lasthop");
             let place = match place.strip_prefix('(').and_then(|path| path.strip_suffix(')')) {
                 Some(path) => format!("--socket={path}"),
-                None => place.rsplit_once(':').map(|(host, port)| format!("--host={host} --port={port}")).unwrap(),
+                None => place
+                    .rsplit_once(':')
+                    .map(|(host, port)| format!("--host={host} --port={port}"))
+                    .unwrap(),
             };
             format!("mariadb --no-defaults --user=lasthop {place} --execute='SELECT 1' lasthop")
         }
         "redis" => {
             let password = password("redis/redis.conf", "lasthop on >").unwrap();
-            let at = name.strip_prefix("unix://").map_or_else(|| format!("-u {name}"), |path| format!("-s {path}"));
+            let at = name
+                .strip_prefix("unix://")
+                .map_or_else(|| format!("-u {name}"), |path| format!("-s {path}"));
             format!("env REDISCLI_AUTH={password} redis-cli -e --user lasthop {at} PING")
         }
-        "grpc" => format!("{load} {}/lasthop.Echo/Call", with_scheme("grpc", &name.replacen(".sock", ".sock:", 1))),
+        "grpc" => format!(
+            "{load} {}/lasthop.Echo/Call",
+            with_scheme("grpc", &name.replacen(".sock", ".sock:", 1))
+        ),
         "statsd" => format!("{load} '{name}'"),
         "memcached" => format!("{load} {} --command 'set key value'", with_scheme("memcached", name)),
         _ => format!("{load} {}", with_scheme("hello", name)),
@@ -176,7 +222,10 @@ fn programs(record: &Path) -> Vec<String> {
 /// Starts an export and asks the application; says what went wrong.
 fn answers(experiment: &Experiment, out: &Path, record: &Path) -> Result<(), String> {
     let mut script = "set -eu; mount -t tmpfs none /srv; mount -t tmpfs none /run; mount -t tmpfs none /dev/shm; ip link set lo up\n".to_owned();
-    script += &servers(experiment, out).iter().map(|name| start(out, record, name)).collect::<String>();
+    script += &servers(experiment, out)
+        .iter()
+        .map(|name| start(out, record, name))
+        .collect::<String>();
     script += &format!(
         "tries=0; until {} >/run/answer 2>&1; do\n tries=$((tries + 1)); [ $tries -lt 200 ] || {{ cat /run/answer; exit 1; }}\n \
          sleep 0.1\ndone\n",
@@ -184,19 +233,42 @@ fn answers(experiment: &Experiment, out: &Path, record: &Path) -> Result<(), Str
     );
     let usual = std::env::var("PATH").unwrap();
     // Beside a program there may be another Go than the one whose cache is warm.
-    let go = std::env::split_paths(&usual).find(|folder| folder.join("go").is_file()).unwrap_or_default();
+    let go = std::env::split_paths(&usual)
+        .find(|folder| folder.join("go").is_file())
+        .unwrap_or_default();
     let path = format!("{}:{}:{usual}", go.display(), programs(record).join(":"));
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &script]);
+    command.args([
+        "--mount",
+        "--net",
+        "--ipc",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "sh",
+        "-c",
+        &script,
+    ]);
     let output = command.env("PATH", path).env("GOCACHE", go_cache()).output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(()) } else { Err(format!("{said}\n{script}")) }
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{said}\n{script}"))
+    }
 }
 
 #[expect(clippy::print_stderr, reason = "a skip is said")]
 fn starts(lasthop: &Lasthop, name: &str, experiment: &Experiment) {
     let (only, transports) = selection(experiment);
-    let words = ["run".to_owned(), name.to_owned(), "-q".to_owned()].into_iter().chain(only);
+    let words = ["run".to_owned(), name.to_owned(), "-q".to_owned()]
+        .into_iter()
+        .chain(only);
     let ran = lasthop.run(words.chain(SETTINGS.map(str::to_owned)));
     if ran.stderr.contains("no package manager has it") {
         eprintln!("SKIPPED: {name}: {}", ran.stderr);
@@ -210,7 +282,9 @@ fn starts(lasthop: &Lasthop, name: &str, experiment: &Experiment) {
     let record = lasthop.runs().pop().unwrap();
     for case in transports {
         let out = lasthop.home().join(format!("{}-{case}", experiment.name));
-        lasthop.run(["export", name, "--case", &case, "--into", out.to_str().unwrap()]).ok();
+        lasthop
+            .run(["export", name, "--case", &case, "--into", out.to_str().unwrap()])
+            .ok();
         answers(experiment, &out, &record).unwrap_or_else(|said| panic!("{name}, {case}: {said}"));
     }
 }
@@ -248,7 +322,10 @@ fn what_is_exported_starts_and_answers() {
     let folder = lasthop.home().join("my-stack");
     let catalog = Catalog::new(None);
     let own = folder.to_str().unwrap().to_owned();
-    for name in std::iter::once(own).chain(catalog.names()).filter(|name| name != "fronts") {
+    for name in std::iter::once(own)
+        .chain(catalog.names())
+        .filter(|name| name != "fronts")
+    {
         let experiment = catalog.load(&name).unwrap();
         if experiment.services.values().all(|service| service.container.is_none()) {
             starts(&lasthop, &name, &experiment);

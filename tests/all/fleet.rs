@@ -11,8 +11,21 @@ use serde_json::Value;
 /// A short run that calls this machine by another name.
 fn run_on(lasthop: &Lasthop, name: &str, more: &[&str]) -> String {
     let machine = format!("machine={name}");
-    let all = ["run", "sockets", "--only", "transport=unix,tcp", "--set", "pattern=echo", "--budget", "4s", "--trial"];
-    let all = all.iter().copied().chain(["10ms", "--blocks", "2", "--quiet", "--label", &machine]);
+    let all = [
+        "run",
+        "sockets",
+        "--only",
+        "transport=unix,tcp",
+        "--set",
+        "pattern=echo",
+        "--budget",
+        "4s",
+        "--trial",
+    ];
+    let all = all
+        .iter()
+        .copied()
+        .chain(["10ms", "--blocks", "2", "--quiet", "--label", &machine]);
     lasthop.run(all.chain(more.iter().copied())).ok();
     lasthop.runs().pop().unwrap().to_str().unwrap().to_owned()
 }
@@ -20,29 +33,54 @@ fn run_on(lasthop: &Lasthop, name: &str, more: &[&str]) -> String {
 #[test]
 fn machines_are_reported_together() {
     let lasthop = Lasthop::new();
-    let runs: Vec<String> = [("one", "instance=small"), ("two", "instance=small"), ("three", "instance=large")]
-        .map(|(name, kind)| run_on(&lasthop, name, &["--label", kind]))
-        .to_vec();
+    let runs: Vec<String> = [
+        ("one", "instance=small"),
+        ("two", "instance=small"),
+        ("three", "instance=large"),
+    ]
+    .map(|(name, kind)| run_on(&lasthop, name, &["--label", kind]))
+    .to_vec();
     lasthop.assert_nothing_left();
     let report = |more: &[&str]| {
-        lasthop.run(["fleet", "report"].into_iter().chain(runs.iter().map(String::as_str)).chain(more.iter().copied()))
+        lasthop.run(
+            ["fleet", "report"]
+                .into_iter()
+                .chain(runs.iter().map(String::as_str))
+                .chain(more.iter().copied()),
+        )
     };
     let json = report(&["--format", "json"]).ok().json();
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema/fleet.json");
     let schema: Value = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
-    let errors: Vec<String> =
-        validator_for(&schema).unwrap().iter_errors(&json).map(|error| error.to_string()).collect();
+    let errors: Vec<String> = validator_for(&schema)
+        .unwrap()
+        .iter_errors(&json)
+        .map(|error| error.to_string())
+        .collect();
     assert!(errors.is_empty(), "{errors:?}");
-    assert_eq!((&json["by"], json["kinds"].as_array().unwrap().len()), (&serde_json::json!(["instance"]), 2));
+    assert_eq!(
+        (&json["by"], json["kinds"].as_array().unwrap().len()),
+        (&serde_json::json!(["instance"]), 2)
+    );
     assert_eq!(json["machines"][2]["name"], "three");
-    let declared = json["comparisons"].as_array().unwrap().iter().find(|one| one["declared"] == true).unwrap();
+    let declared = json["comparisons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["declared"] == true)
+        .unwrap();
     let mean = |end: &str| declared["mean"][end].as_f64().unwrap();
-    let ratios: Vec<f64> = (0..3).map(|at| declared["machines"][at]["ratio"].as_f64().unwrap()).collect();
+    let ratios: Vec<f64> = (0..3)
+        .map(|at| declared["machines"][at]["ratio"].as_f64().unwrap())
+        .collect();
     assert!(ratios.iter().all(|ratio| *ratio > 0.0) && mean("low") < mean("ratio") && mean("ratio") < mean("high"));
     assert_eq!(declared["kinds"]["means"].as_array().unwrap().len(), 2, "{declared}");
 
     let terminal = report(&[]).ok().stdout;
-    assert!(terminal.contains("All machines") && terminal.contains("three"), "{terminal}");
+    assert!(
+        terminal.contains("All machines") && terminal.contains("three"),
+        "{terminal}"
+    );
     assert!(terminal.lines().all(|line| line.chars().count() <= 80), "{terminal}");
     assert!(report(&["--format", "markdown"]).ok().stdout.contains("### Kinds"));
     assert!(report(&["--format", "html"]).ok().stdout.contains("class=\"forest\""));
@@ -51,14 +89,28 @@ fn machines_are_reported_together() {
     report(&["--fail-if", "tls slower > 5%"]).fails(2, "names no case");
     report(&[&runs[0]]).fails(2, "is named twice");
     lasthop.run(["fleet", "report", "nothing"]).fails(2, "no run `nothing`");
-    lasthop.run(["run", "sockets", "--label", "small"]).fails(2, "expected NAME=VALUE");
+    lasthop
+        .run(["run", "sockets", "--label", "small"])
+        .fails(2, "expected NAME=VALUE");
 }
 
 /// A run as in a Pod, and its log.
 fn log_of_a_run(pod: &Lasthop) -> String {
-    let run = ["run", "sockets", "--only", "transport=unix,tcp", "--set", "pattern=echo", "--budget", "4s", "--trial"];
+    let run = [
+        "run",
+        "sockets",
+        "--only",
+        "transport=unix,tcp",
+        "--set",
+        "pattern=echo",
+        "--budget",
+        "4s",
+        "--trial",
+    ];
     let worker = ["fleet", "worker", "--"].into_iter().chain(run);
-    pod.run(worker.chain(["10ms", "--blocks", "2", "--no-progress", "--label", "machine=n1"])).ok().stdout
+    pod.run(worker.chain(["10ms", "--blocks", "2", "--no-progress", "--label", "machine=n1"]))
+        .ok()
+        .stdout
 }
 
 #[test]
@@ -71,14 +123,33 @@ fn a_record_comes_back_through_a_log() {
         fs::write(&saved, text).unwrap();
         here.run(["fleet", "collect", saved.to_str().unwrap()])
     };
-    let half: String = log.lines().take(log.lines().count() / 2).map(|line| format!("{line}\n")).collect();
+    let half: String = log
+        .lines()
+        .take(log.lines().count() / 2)
+        .map(|line| format!("{line}\n"))
+        .collect();
     collect(&half).fails(1, "ends before the record does");
     fs::remove_dir_all(&here.runs()[0]).unwrap();
-    assert!(collect(&format!("some other line\n{log}")).ok().stderr.contains("complete and verified"));
+    assert!(
+        collect(&format!("some other line\n{log}"))
+            .ok()
+            .stderr
+            .contains("complete and verified")
+    );
     let (there, run) = (pod.runs().remove(0), here.runs().remove(0));
     assert_eq!(there.file_name(), run.file_name());
-    for file in ["run.json", "trials.jsonl", "environment.json", "end.json", "headline.txt"] {
-        assert_eq!(fs::read(there.join(file)).unwrap(), fs::read(run.join(file)).unwrap(), "{file}");
+    for file in [
+        "run.json",
+        "trials.jsonl",
+        "environment.json",
+        "end.json",
+        "headline.txt",
+    ] {
+        assert_eq!(
+            fs::read(there.join(file)).unwrap(),
+            fs::read(run.join(file)).unwrap(),
+            "{file}"
+        );
     }
     let name = run.file_name().unwrap().to_str().unwrap();
     assert!(here.run(["report", name]).ok().stdout.contains("Unix socket"));
@@ -99,7 +170,14 @@ fn no_log_stops_its_reader() {
     let begin = r#"{"lasthop":0,"begin":{"run":"20261122T140000-x-1"}}"#;
     let beyond = r#"{"lasthop":1,"piece":{"file":"hole","at":8796093022208,"data":"AAAA//8="}}"#;
     // What is no text is no line of the record.
-    let log = [&b"\xff\xfe\n"[..], begin.as_bytes(), b"\n\xff\n", beyond.as_bytes(), b"\n"].concat();
+    let log = [
+        &b"\xff\xfe\n"[..],
+        begin.as_bytes(),
+        b"\n\xff\n",
+        beyond.as_bytes(),
+        b"\n",
+    ]
+    .concat();
     collect(&log).fails(1, "line 1 of the record is not one that lasthop writes");
 }
 
@@ -107,15 +185,40 @@ fn no_log_stops_its_reader() {
 fn an_export_says_all_that_a_run_would_ask_for() {
     let lasthop = Lasthop::new();
     let export = |more: &[&str]| lasthop.run(["fleet", "export"].into_iter().chain(more.iter().copied()));
-    let job = export(&["sockets", "--node", "n1", "--budget", "30s", "--only", "transport=unix,tcp"]).ok().stdout;
-    for line in ["kind: \"Job\"", "backoffLimit: 0", "restartPolicy: \"Never\"", "automountServiceAccountToken: false"]
-    {
+    let job = export(&[
+        "sockets",
+        "--node",
+        "n1",
+        "--budget",
+        "30s",
+        "--only",
+        "transport=unix,tcp",
+    ])
+    .ok()
+    .stdout;
+    for line in [
+        "kind: \"Job\"",
+        "backoffLimit: 0",
+        "restartPolicy: \"Never\"",
+        "automountServiceAccountToken: false",
+    ] {
         assert!(job.contains(line), "{line}: {job}");
     }
-    assert!(job.contains("\"run\",\"sockets\",\"--only=transport=unix,tcp\",\"--budget=30s\""), "{job}");
-    let pod = export(&["nginx-gunicorn", "--pods=tcp,unix", "--image", "i"]).ok().stdout;
-    assert!(pod.contains("name: \"unix-nginx\"") && pod.contains("restartPolicy: \"Always\""), "{pod}");
-    assert!(pod.contains("unix:/run/lasthop/unix/gunicorn/socket"), "the link is rendered: {pod}");
+    assert!(
+        job.contains("\"run\",\"sockets\",\"--only=transport=unix,tcp\",\"--budget=30s\""),
+        "{job}"
+    );
+    let pod = export(&["nginx-gunicorn", "--pods=tcp,unix", "--image", "i"])
+        .ok()
+        .stdout;
+    assert!(
+        pod.contains("name: \"unix-nginx\"") && pod.contains("restartPolicy: \"Always\""),
+        "{pod}"
+    );
+    assert!(
+        pod.contains("unix:/run/lasthop/unix/gunicorn/socket"),
+        "the link is rendered: {pod}"
+    );
     export(&["nginx-gunicorn", "--pods"]).fails(2, "only `lasthop fleet run` learns");
     export(&["sockets", "--pods=tcp,unix"]).fails(2, "is lasthop itself");
     export(&["nginx-gunicorn", "--pods=tcp,unix", "--only", "transport=tcp"]).fails(2, "no case whose link is unix");
@@ -125,10 +228,18 @@ fn an_export_says_all_that_a_run_would_ask_for() {
     export(&["./mine"]).fails(2, "mine");
     lasthop.run(["new", "mine", "--from", "nginx-gunicorn"]).ok();
     let own = export(&["./mine"]).ok().stdout;
-    for part in ["\"run\",\"/etc/lasthop/experiment/mine\"", "experiment/mine/experiment.toml", "Hello there!"] {
+    for part in [
+        "\"run\",\"/etc/lasthop/experiment/mine\"",
+        "experiment/mine/experiment.toml",
+        "Hello there!",
+    ] {
         assert!(own.contains(part), "{part}: {own}");
     }
-    fs::write(lasthop.home().join("mine/id_rsa"), "-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap();
+    fs::write(
+        lasthop.home().join("mine/id_rsa"),
+        "-----BEGIN OPENSSH PRIVATE KEY-----\n",
+    )
+    .unwrap();
     let refused = export(&["./mine"]).fails(2, "id_rsa looks private, because it holds a private key");
     assert_eq!(refused.stdout, "");
     fs::remove_file(lasthop.home().join("mine/id_rsa")).unwrap();
@@ -140,8 +251,15 @@ fn an_export_says_all_that_a_run_would_ask_for() {
 #[test]
 fn without_kubectl_or_its_configuration_it_is_said() {
     let lasthop = Lasthop::new();
-    let nowhere = lasthop.command(["fleet", "clean"]).env("PATH", lasthop.home()).output().unwrap();
+    let nowhere = lasthop
+        .command(["fleet", "clean"])
+        .env("PATH", lasthop.home())
+        .output()
+        .unwrap();
     assert_eq!(nowhere.status.code(), Some(1));
     let said = String::from_utf8(nowhere.stderr).unwrap();
-    assert!(said.contains("cannot run kubectl, through which lasthop reaches the cluster"), "{said}");
+    assert!(
+        said.contains("cannot run kubectl, through which lasthop reaches the cluster"),
+        "{said}"
+    );
 }

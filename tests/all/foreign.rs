@@ -28,10 +28,15 @@ impl Echoes {
     fn start() -> Self {
         let folder = tempfile::Builder::new().prefix("lhf").tempdir_in("/tmp").unwrap();
         let start = |name: &str| {
-            let spec =
-                ServeSpec { backlog: 64, ..ServeSpec::new(Pattern::Echo, Address::Unix(folder.path().join(name))) };
+            let spec = ServeSpec {
+                backlog: 64,
+                ..ServeSpec::new(Pattern::Echo, Address::Unix(folder.path().join(name)))
+            };
             let server = Server::bind(&spec).unwrap();
-            (server.stopper().unwrap(), Some(std::thread::spawn(move || server.run().unwrap())))
+            (
+                server.stopper().unwrap(),
+                Some(std::thread::spawn(move || server.run().unwrap())),
+            )
         };
         let servers = ["a", "b", "c"].map(start).into();
         Self { folder, servers }
@@ -58,7 +63,16 @@ impl Drop for Echoes {
 /// A comparison that was interrupted: its record.
 fn interrupted(lasthop: &Lasthop, echoes: &Echoes) -> PathBuf {
     let (a, b) = (echoes.url("a"), echoes.url("b"));
-    let mut child = lasthop.start(["compare", &a, &b, "--restart", "true", "--trial=20ms", "--budget=60s", "-q"]);
+    let mut child = lasthop.start([
+        "compare",
+        &a,
+        &b,
+        "--restart",
+        "true",
+        "--trial=20ms",
+        "--budget=60s",
+        "-q",
+    ]);
     lasthop.wait_for_lines(3);
     signal(&child, libc::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -93,7 +107,9 @@ fn altered(record: &Path, file: &str, alter: impl Fn(&mut Value)) {
 /// What a stranger would have executed.
 fn armed(record: &Path, mark: &Path) {
     let command = format!("touch {}", mark.display());
-    altered(record, "run.json", |header| header["given"]["restart"] = command.clone().into());
+    altered(record, "run.json", |header| {
+        header["given"]["restart"] = command.clone().into()
+    });
 }
 
 /// A home with a record of its own, and a place for what strangers bring.
@@ -109,11 +125,17 @@ impl World {
         let (lasthop, echoes) = (Lasthop::new(), Echoes::start());
         let own = interrupted(&lasthop, &echoes);
         let mark = lasthop.home().join("executed");
-        Self { lasthop, echoes, own, mark }
+        Self {
+            lasthop,
+            echoes,
+            own,
+            mark,
+        }
     }
 
     fn resume(&self, run: &str, more: &[&str]) -> Ran {
-        self.lasthop.run(["resume", run, "--budget=2s", "-q"].iter().chain(more))
+        self.lasthop
+            .run(["resume", run, "--budget=2s", "-q"].iter().chain(more))
     }
 
     /// What the record of this user becomes when somebody arms it under this name in the store.
@@ -166,7 +188,10 @@ fn no_foreign_record_is_executed_unasked() {
     let stored = world.stored("20261122T000000-sockets-7");
     is_asked(name(&stored), not_as_now);
     fs::remove_file(stored.join("seal")).unwrap();
-    is_asked(name(&stored), "it has no seal: it was copied into your store, or made by an older lasthop");
+    is_asked(
+        name(&stored),
+        "it has no seal: it was copied into your store, or made by an older lasthop",
+    );
     for garbage in ["", "\n", "zz\n", &format!("{}\n", "0".repeat(64)), &"00\n".repeat(1000)] {
         fs::write(stored.join("seal"), garbage).unwrap();
         is_asked(name(&stored), not_as_now);
@@ -208,7 +233,9 @@ fn no_foreign_record_is_executed_unasked() {
     is_asked(name(own), not_as_now);
     fs::write(own.join("run.json"), &header).unwrap();
     let foreign = |because: &str| drop(world.resume(name(own), &[]).fails(2, because));
-    altered(own, "environment.json", |environment| environment["kernel"] = "2.4".into());
+    altered(own, "environment.json", |environment| {
+        environment["kernel"] = "2.4".into()
+    });
     foreign("its environment.json was not written here as it is now");
     fs::write(own.join("environment.json"), &environment).unwrap();
     let key = lasthop.home().join("key");
@@ -262,7 +289,13 @@ fn the_question_shows_what_is_done_and_not_what_a_record_says() {
     };
     let elsewhere = json!({ "unix": world.echoes.path("c") });
     let shown = told(&|endpoint| endpoint["spec"]["endpoint"]["address"] = elsewhere.clone());
-    assert!(shown.contains(&format!("load on unix:{}, which the record calls", world.echoes.path("c"))), "{shown}");
+    assert!(
+        shown.contains(&format!(
+            "load on unix:{}, which the record calls",
+            world.echoes.path("c")
+        )),
+        "{shown}"
+    );
     let http = |endpoint: &mut Value| {
         endpoint["spec"]["protocol"] = json!({ "http": {
             "path": "/containers/create?name=evil", "method": "POST", "host": "docker", "body": "{\"Privileged\":true}",
@@ -271,7 +304,14 @@ fn the_question_shows_what_is_done_and_not_what_a_record_says() {
         endpoint["spec"]["connections"] = 77.into();
     };
     let shown = told(&http);
-    for part in ["/containers/create?name=evil", "\"POST\"", "docker", "Privileged", "X-Evil", "connections 77"] {
+    for part in [
+        "/containers/create?name=evil",
+        "\"POST\"",
+        "docker",
+        "Privileged",
+        "X-Evil",
+        "connections 77",
+    ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let postgres = |endpoint: &mut Value| {
@@ -288,8 +328,13 @@ fn the_question_shows_what_is_done_and_not_what_a_record_says() {
     }
     // Another machine is asked for apart, as `compare` does, also where the record is trusted.
     told(&|endpoint| endpoint["spec"]["endpoint"] = json!({ "address": { "tcp": "192.0.2.1:80" } }));
-    world.resume(name(&stored), &["--trust-record"]).fails(2, "192.0.2.1 is not an address of this machine");
-    let shown = world.resume(name(&stored), &["--remote"]).fails(2, "may be somebody else's").stderr;
+    world
+        .resume(name(&stored), &["--trust-record"])
+        .fails(2, "192.0.2.1 is not an address of this machine");
+    let shown = world
+        .resume(name(&stored), &["--remote"])
+        .fails(2, "may be somebody else's")
+        .stderr;
     assert!(shown.contains("load on 192.0.2.1:80"), "{shown}");
     assert!(!world.mark.exists());
 }
@@ -316,7 +361,9 @@ fn a_name_that_is_none_goes_nowhere() {
     for bad in hostile {
         let begin = json!({ "lasthop": 0, "begin": { "run": bad } });
         fs::write(lasthop.home().join("log"), format!("{begin}\n")).unwrap();
-        lasthop.run(["fleet", "collect", "log"]).fails(1, "cannot be the name of a run");
+        lasthop
+            .run(["fleet", "collect", "log"])
+            .fails(1, "cannot be the name of a run");
         if bad != "20991231T235959-sockets-n1-7" {
             copy(own, &evil);
             altered(&evil, "run.json", |header| header["run"] = bad.into());
@@ -335,21 +382,42 @@ fn a_name_that_is_none_goes_nowhere() {
     // Beyond tomorrow there is no run: this name is listed before all others, and `diff` compares with the own one.
     let places = ["20991231T235959-sockets-n1-7", name(own)].map(|run| listed.find(run).unwrap());
     assert!(places[0] < places[1], "{listed}");
-    altered(&lasthop.home().join("runs/20991231T235959-sockets-n1-7"), "run.json", |header| header["run"] = "x".into());
-    let compared = lasthop.run(["diff", "20991231T235959-sockets-n1-7", "--format", "json"]).ok().json();
+    altered(
+        &lasthop.home().join("runs/20991231T235959-sockets-n1-7"),
+        "run.json",
+        |header| header["run"] = "x".into(),
+    );
+    let compared = lasthop
+        .run(["diff", "20991231T235959-sockets-n1-7", "--format", "json"])
+        .ok()
+        .json();
     assert_eq!(compared["new"]["run"], name(own), "{compared}");
-    assert_eq!(lasthop.run(["report", "last", "--format", "json"]).ok().json()["run"], name(own));
+    assert_eq!(
+        lasthop.run(["report", "last", "--format", "json"]).ok().json()["run"],
+        name(own)
+    );
     // A record elsewhere is named by its folder: the store may have another one of its name.
     let elsewhere = lasthop.home().join("it's mine");
     copy(own, &elsewhere);
     let text = lasthop.run(["report", "./it's mine"]).ok().stdout;
-    assert!(text.contains("lasthop report \"/") && text.contains("it's mine\" "), "{text}");
+    assert!(
+        text.contains("lasthop report \"/") && text.contains("it's mine\" "),
+        "{text}"
+    );
 }
 
 /// The record of a run whose services left files.
 fn with_files(lasthop: &Lasthop) -> PathBuf {
     lasthop.run(["new", "mine"]).ok();
-    lasthop.run(["run", "./mine", "--rounds=1", "--blocks=4", "--trial=20ms", "--budget=30s", "-q"]);
+    lasthop.run([
+        "run",
+        "./mine",
+        "--rounds=1",
+        "--blocks=4",
+        "--trial=20ms",
+        "--budget=30s",
+        "-q",
+    ]);
     let run = lasthop.runs().pop().unwrap();
     let folder = lasthop.home().join("given");
     copy(&run, &folder);
@@ -368,7 +436,11 @@ fn no_link_or_pipe_of_a_record_is_followed_or_waited_for() {
     let case = lasthop.run(["report", "./given", "--format", "json"]).ok().json()["cases"][0]["case"].clone();
     let case = case.as_str().unwrap().to_owned();
     let service = record.join("services/0/0");
-    let service = fs::read_dir(service).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    let service = fs::read_dir(service)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.is_dir())
+        .unwrap();
     altered(&service, "place.json", |place| {
         place["files"] = json!(["evil.conf", "folder/secret"]);
         place["export"] = json!({});
@@ -376,7 +448,10 @@ fn no_link_or_pipe_of_a_record_is_followed_or_waited_for() {
     let outputs = || {
         let page = lasthop.run(["report", "./given", "--format", "html"]).ok().stdout;
         let exported = lasthop.run(["export", "./given", "--case", &case]);
-        (exported.stderr.clone(), [page, exported.stdout, exported.stderr].concat())
+        (
+            exported.stderr.clone(),
+            [page, exported.stdout, exported.stderr].concat(),
+        )
     };
     let evil = service.join("evil.conf");
     fs::write(&evil, "harmless").unwrap();
@@ -388,7 +463,13 @@ fn no_link_or_pipe_of_a_record_is_followed_or_waited_for() {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     };
-    for target in [secret.to_str().unwrap(), "/dev/zero", "../../../../run.json", "/proc/self/environ", "evil"] {
+    for target in [
+        secret.to_str().unwrap(),
+        "/dev/zero",
+        "../../../../run.json",
+        "/proc/self/environ",
+        "evil",
+    ] {
         fs::remove_file(&evil).unwrap();
         symlink(target, &evil).unwrap();
         let (error, all) = outputs();
@@ -403,16 +484,32 @@ fn no_link_or_pipe_of_a_record_is_followed_or_waited_for() {
     assert!(outputs().0.contains("it is not a regular file"));
     fs::remove_file(&evil).unwrap();
     fs::write(&evil, "a").unwrap();
-    fs::File::options().write(true).open(&evil).unwrap().set_len(8 << 40).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&evil)
+        .unwrap()
+        .set_len(8 << 40)
+        .unwrap();
     assert!(outputs().0.contains("it is longer than 1 MiB"));
     fs::write(&evil, "harmless").unwrap();
     fs::remove_dir_all(service.join("folder")).unwrap();
     symlink(lasthop.home(), service.join("folder")).unwrap();
     let (error, all) = outputs();
-    assert!(error.contains("a part of its path is a link") && !all.contains("SECRET"), "{error}");
+    assert!(
+        error.contains("a part of its path is a link") && !all.contains("SECRET"),
+        "{error}"
+    );
 
     // The files of the record itself.
-    for file in ["run.json", "environment.json", "trials.jsonl", "end.json", "headline.txt", "seal", "lock"] {
+    for file in [
+        "run.json",
+        "environment.json",
+        "trials.jsonl",
+        "end.json",
+        "headline.txt",
+        "seal",
+        "lock",
+    ] {
         let path = record.join(file);
         let kept = fs::read(&path).unwrap();
         for kind in ["link", "pipe"] {
@@ -439,15 +536,21 @@ fn what_cannot_be_written_or_shown_is_said() {
     let mut shell = lasthop.command(["report", "last"]);
     shell = {
         let mut closed = std::process::Command::new("/bin/sh");
-        closed.args(["-c", "exec \"$0\" report last >&-"]).arg(shell.get_program());
-        closed.envs(shell.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(lasthop.home());
+        closed
+            .args(["-c", "exec \"$0\" report last >&-"])
+            .arg(shell.get_program());
+        closed
+            .envs(shell.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .current_dir(lasthop.home());
         closed
     };
     Ran::from(shell.output().unwrap()).fails(1, "cannot write the result: standard output is closed");
 
     // A round that no run reaches would begin again at 0.
     fs::create_dir_all(own.join("services/4294967295")).unwrap();
-    world.resume(name(own), &[]).fails(2, "has a round number 4294967295, which no run reaches");
+    world
+        .resume(name(own), &[])
+        .fails(2, "has a round number 4294967295, which no run reaches");
     fs::remove_dir(own.join("services/4294967295")).unwrap();
 
     // A command of a stranger is quoted where it is shown to be copied.
@@ -455,10 +558,21 @@ fn what_cannot_be_written_or_shown_is_said() {
     altered(&stored, "run.json", |header| {
         header["command"] = json!(["lasthop", "compare", "a; touch x", "$(y)\nerror: z"]);
     });
-    altered(&stored, "environment.json", |environment| environment["kernel"] = "2.4".into());
-    let refused = world.resume(name(&stored), &["--trust-record"]).fails(2, "Start a new run instead").stderr;
-    assert!(refused.contains("Start a new run instead: `lasthop compare 'a; touch x' "), "{refused}");
-    assert!(!refused.lines().skip(1).any(|line| line.starts_with("error:")), "{refused}");
+    altered(&stored, "environment.json", |environment| {
+        environment["kernel"] = "2.4".into()
+    });
+    let refused = world
+        .resume(name(&stored), &["--trust-record"])
+        .fails(2, "Start a new run instead")
+        .stderr;
+    assert!(
+        refused.contains("Start a new run instead: `lasthop compare 'a; touch x' "),
+        "{refused}"
+    );
+    assert!(
+        !refused.lines().skip(1).any(|line| line.starts_with("error:")),
+        "{refused}"
+    );
 }
 
 /// Adds a text to the names of cases, wherever a record has them.
@@ -470,7 +584,10 @@ fn rename_cases(value: &mut Value, evil: &str) {
                 match field {
                     Value::String(name) if key == "case" || key == "reference" => name.push_str(evil),
                     Value::Object(by_case) if key == "cases" || key == "endpoints" || key == "headroom" => {
-                        *by_case = by_case.iter().map(|(name, one)| (format!("{name}{evil}"), one.clone())).collect();
+                        *by_case = by_case
+                            .iter()
+                            .map(|(name, one)| (format!("{name}{evil}"), one.clone()))
+                            .collect();
                     }
                     field => rename_cases(field, evil),
                 }
@@ -501,7 +618,14 @@ fn no_text_of_a_foreign_record_reaches_the_terminal_raw() {
             header["differences"] = json!([]);
         });
         altered(folder, "environment.json", |environment| {
-            for text in ["host", "cpu_model", "kernel", "architecture", "distribution", "virtualization"] {
+            for text in [
+                "host",
+                "cpu_model",
+                "kernel",
+                "architecture",
+                "distribution",
+                "virtualization",
+            ] {
                 environment[text] = format!("{evil}{}", name(folder)).into();
             }
             environment["sysctl"] = json!({ evil: format!("{evil}{}", name(folder)) });
@@ -515,7 +639,11 @@ fn no_text_of_a_foreign_record_reaches_the_terminal_raw() {
             rename_cases(&mut line, evil);
             format!("{line}\n")
         };
-        fs::write(folder.join("trials.jsonl"), trials.lines().map(rename).collect::<String>()).unwrap();
+        fs::write(
+            folder.join("trials.jsonl"),
+            trials.lines().map(rename).collect::<String>(),
+        )
+        .unwrap();
     }
     let limit = ["--fail-if", "unix slower > 1%"];
     let commands: [&[&str]; 7] = [

@@ -10,14 +10,26 @@ use std::{
 
 use common::{Lasthop, have};
 
-const RUN: [&str; 10] =
-    ["run", "sockets", "--only", "pattern=echo", "--budget", "3s", "--blocks", "4", "--no-headroom", "--quiet"];
+const RUN: [&str; 10] = [
+    "run",
+    "sockets",
+    "--only",
+    "pattern=echo",
+    "--budget",
+    "3s",
+    "--blocks",
+    "4",
+    "--no-headroom",
+    "--quiet",
+];
 
 /// The blocks of the page in a language, without prompts.
 fn blocks(language: &str) -> Vec<String> {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/formats.md")).unwrap();
     let blocks = page.split("```").skip(1).step_by(2);
-    blocks.filter_map(|block| Some(block.strip_prefix(language)?.trim_start().to_owned())).collect()
+    blocks
+        .filter_map(|block| Some(block.strip_prefix(language)?.trim_start().to_owned()))
+        .collect()
 }
 
 /// Where `script/setup` puts what only readers of reports need.
@@ -30,9 +42,18 @@ fn execute(lasthop: &Lasthop, program: &str, arguments: &[&str]) -> Output {
     if fs::create_dir(&bin).is_ok() {
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lasthop"), bin.join("lasthop")).unwrap();
     }
-    let path = format!("{}:{}:{}", bin.display(), tools().display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}:{}",
+        bin.display(),
+        tools().display(),
+        std::env::var("PATH").unwrap()
+    );
     let mut command = Command::new(program);
-    command.args(arguments).env("PATH", path).env("LASTHOP_HOME", lasthop.home()).current_dir(lasthop.home());
+    command
+        .args(arguments)
+        .env("PATH", path)
+        .env("LASTHOP_HOME", lasthop.home())
+        .current_dir(lasthop.home());
     command.env_remove("GITHUB_STEP_SUMMARY");
     command.output().unwrap()
 }
@@ -45,14 +66,24 @@ fn the_lines_of_the_page_run() {
     let lasthop = Lasthop::new();
     lasthop.run(RUN).ok();
     let consoles = blocks("console");
-    let lines = consoles.iter().flat_map(|text| text.lines()).filter_map(|line| line.strip_prefix("$ "));
+    let lines = consoles
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter_map(|line| line.strip_prefix("$ "));
     let mut with_jq = 0;
     for line in lines.filter(|line| line.contains("| jq ")) {
         let output = execute(&lasthop, "bash", &["-o", "pipefail", "-c", line]);
         let printed = String::from_utf8(output.stdout).unwrap();
         let judges = line.contains("jq -e");
-        assert!(judges || output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-        assert!(!judges || ["true\n", "false\n"].contains(&&printed[..]), "{line}: {printed}");
+        assert!(
+            judges || output.status.success(),
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(
+            !judges || ["true\n", "false\n"].contains(&&printed[..]),
+            "{line}: {printed}"
+        );
         if line.contains("@tsv") {
             assert!(
                 printed.lines().count() == 2 && printed.contains("unix/") | printed.contains("unix\t"),
@@ -75,14 +106,24 @@ fn the_lines_of_the_page_run() {
         assert!(described.contains("unix") && described.contains("50%"), "{described}");
     }
     if have(tools().join("benchstat").to_str().unwrap()) {
-        let lines = consoles.iter().flat_map(|text| text.lines()).filter_map(|line| line.strip_prefix("$ "));
+        let lines = consoles
+            .iter()
+            .flat_map(|text| text.lines())
+            .filter_map(|line| line.strip_prefix("$ "));
         for line in lines.filter(|line| line.contains("benchstat") && !line.starts_with("go install")) {
             let output = execute(&lasthop, "bash", &["-o", "pipefail", "-c", line]);
             let printed = String::from_utf8(output.stdout).unwrap();
-            assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "{line}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             let compares = line.starts_with("benchstat");
             assert!(
-                !compares || ["req/s", "tcp", "unix", "vs base"].iter().all(|word| printed.contains(word)),
+                !compares
+                    || ["req/s", "tcp", "unix", "vs base"]
+                        .iter()
+                        .all(|word| printed.contains(word)),
                 "{printed}"
             );
         }
@@ -99,10 +140,14 @@ fn trials_and_lines_of_benchmarks_are_as_many_as_recorded() {
     let rows = lasthop.run(["report", "last", "--format", "trials"]).ok().stdout;
     assert_eq!(rows.lines().count() as u64, trials + 1, "and a header");
     let benchmarks = lasthop.run(["report", "last", "--format", "benchstat"]).ok().stdout;
-    let of_unix = benchmarks.lines().filter(|line| line.starts_with("BenchmarkSockets/transport=unix/"));
+    let of_unix = benchmarks
+        .lines()
+        .filter(|line| line.starts_with("BenchmarkSockets/transport=unix/"));
     let unix = cases.iter().find(|case| case["transport"] == "unix").unwrap();
     assert_eq!(of_unix.count() as u64, unix["trials"].as_u64().unwrap());
-    lasthop.run(["selftest", "--format", "benchstat"]).fails(2, "a selftest has no such format");
+    lasthop
+        .run(["selftest", "--format", "benchstat"])
+        .fails(2, "a selftest has no such format");
 }
 
 #[test]
@@ -111,18 +156,31 @@ fn a_job_gets_every_report_on_its_page() {
     let page = lasthop.home().join("page.md");
     fs::write(&page, "before\n").unwrap();
     let job = |arguments: &[&str]| {
-        let output = lasthop.command(arguments).env("GITHUB_STEP_SUMMARY", &page).output().unwrap();
+        let output = lasthop
+            .command(arguments)
+            .env("GITHUB_STEP_SUMMARY", &page)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         fs::read_to_string(&page).unwrap()
     };
     let first = job(&RUN);
     assert!(first.starts_with("before\n## sockets: "), "{first}");
-    for part in ["| transport |", "<details><summary>Environment</summary>", "lasthop run sockets", "--seed "] {
+    for part in [
+        "| transport |",
+        "<details><summary>Environment</summary>",
+        "lasthop run sockets",
+        "--seed ",
+    ] {
         assert!(first.contains(part), "{part} is missing: {first}");
     }
     let second = job(&["report", "last", "--format", "json"]);
     assert_eq!(second.matches("\n## sockets: ").count(), 2);
-    let output = lasthop.command(["report", "last"]).env("GITHUB_STEP_SUMMARY", "/nowhere/page").output().unwrap();
+    let output = lasthop
+        .command(["report", "last"])
+        .env("GITHUB_STEP_SUMMARY", "/nowhere/page")
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write /nowhere/page"));
 }

@@ -36,9 +36,24 @@ fn sigkill_at_any_moment_leaves_nothing() {
     let (kills, readable) = (moments(6, 20), AtomicU64::new(0));
     two_at_a_time(kills, |lasthop, number| {
         let before = lasthop.runs().len();
-        let mut child = lasthop.start(["run", "nginx-gunicorn", "--budget", "60s", "--trial", "20ms", "--blocks", "2"]);
+        let mut child = lasthop.start([
+            "run",
+            "nginx-gunicorn",
+            "--budget",
+            "60s",
+            "--trial",
+            "20ms",
+            "--blocks",
+            "2",
+        ]);
         // Its folder alone is no record yet.
-        let has_begun = || lasthop.runs().into_iter().nth(before).is_some_and(|run| run.join("run.json").exists());
+        let has_begun = || {
+            lasthop
+                .runs()
+                .into_iter()
+                .nth(before)
+                .is_some_and(|run| run.join("run.json").exists())
+        };
         if number % 2 == 0 {
             // A busy machine is still starting the servers at most of the moments.
             lasthop.wait_for_run(before + 1);
@@ -65,7 +80,10 @@ fn sigkill_at_any_moment_leaves_nothing() {
         }
     });
     let readable = readable.into_inner();
-    assert!(readable >= kills / 2, "only {readable} of {kills} runs had begun their record");
+    assert!(
+        readable >= kills / 2,
+        "only {readable} of {kills} runs had begun their record"
+    );
 }
 
 /// The guard of the only run of this lasthop, if it has got so far.
@@ -125,10 +143,18 @@ fn an_ordinary_users_killed_postgres_leaves_no_shared_memory() {
     }
     for moment in [300, 900, 2_000] {
         let before = lasthop.runs().len();
-        let run =
-            lasthop.command(["run", "postgres", "--budget=60s", "--trial=20ms", "--blocks=2", "--only=work=query"]);
+        let run = lasthop.command([
+            "run",
+            "postgres",
+            "--budget=60s",
+            "--trial=20ms",
+            "--blocks=2",
+            "--only=work=query",
+        ]);
         let mut command = Command::new(&program);
-        command.args(run.get_args()).envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+            .args(run.get_args())
+            .envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let mut child = command
             .uid(DAEMON)
             .gid(DAEMON)
@@ -146,8 +172,19 @@ fn an_ordinary_users_killed_postgres_leaves_no_shared_memory() {
         }
         child.wait().unwrap();
         let mut clean = Command::new(&program);
-        clean.arg("clean").envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        assert!(clean.uid(DAEMON).gid(DAEMON).current_dir("/").stdout(Stdio::null()).status().unwrap().success());
+        clean
+            .arg("clean")
+            .envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        assert!(
+            clean
+                .uid(DAEMON)
+                .gid(DAEMON)
+                .current_dir("/")
+                .stdout(Stdio::null())
+                .status()
+                .unwrap()
+                .success()
+        );
         lasthop.wait_until_gone();
     }
 }

@@ -34,10 +34,16 @@ struct Echo {
 impl Echo {
     fn start(path: &Path) -> Self {
         let address = Address::Unix(path.to_owned());
-        let spec = ServeSpec { backlog: 64, ..ServeSpec::new(Pattern::Echo, address) };
+        let spec = ServeSpec {
+            backlog: 64,
+            ..ServeSpec::new(Pattern::Echo, address)
+        };
         let server = Server::bind(&spec).unwrap();
         let stopper = server.stopper().unwrap();
-        Self { stopper, thread: Some(std::thread::spawn(move || server.run().unwrap())) }
+        Self {
+            stopper,
+            thread: Some(std::thread::spawn(move || server.run().unwrap())),
+        }
     }
 }
 
@@ -61,17 +67,30 @@ impl Http {
         let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".len();
         let script = Script {
             greeting: Vec::new(),
-            request: Step { bytes: request, answer: reply.as_bytes().to_vec() },
+            request: Step {
+                bytes: request,
+                answer: reply.as_bytes().to_vec(),
+            },
             echoes: false,
             closes: false,
             plain: Vec::new(),
             numbers: vec![],
         };
         let address = Address::Unix(path.to_owned());
-        let server = NullServer::bind(NullSpec { address, tls: None, nodelay: true, script }).unwrap();
+        let server = NullServer::bind(NullSpec {
+            address,
+            tls: None,
+            nodelay: true,
+            script,
+        })
+        .unwrap();
         let stopper = server.stopper().unwrap();
         let thread = Some(std::thread::spawn(move || server.run().unwrap()));
-        Self { url: format!("http+unix:{}:/", path.display()), stopper, thread }
+        Self {
+            url: format!("http+unix:{}:/", path.display()),
+            stopper,
+            thread,
+        }
     }
 }
 
@@ -90,12 +109,32 @@ fn the_figures_have_the_keys_of_the_design() {
     let socket = lasthop.sandboxes().join("s");
     let _server = Echo::start(&socket);
     let url = format!("echo+unix:{}", socket.display());
-    let ran =
-        lasthop.run(["load", &url, "--size", "512", "-d", "100ms", "-c", "3", "--headroom", "--format", "json"]).ok();
+    let ran = lasthop
+        .run([
+            "load",
+            &url,
+            "--size",
+            "512",
+            "-d",
+            "100ms",
+            "-c",
+            "3",
+            "--headroom",
+            "--format",
+            "json",
+        ])
+        .ok();
     let figures = ran.json();
     // An echo has a null server, too; its own one may be as quick.
-    assert!(figures["headroom"]["times"].as_f64().unwrap() > 0.0, "{}", figures["headroom"]);
-    assert_eq!((figures["schema"].as_str(), figures["url"].as_str()), (Some("lasthop-load/1"), Some(url.as_str())));
+    assert!(
+        figures["headroom"]["times"].as_f64().unwrap() > 0.0,
+        "{}",
+        figures["headroom"]
+    );
+    assert_eq!(
+        (figures["schema"].as_str(), figures["url"].as_str()),
+        (Some("lasthop-load/1"), Some(url.as_str()))
+    );
     assert_eq!(figures["errors"], serde_json::json!({}));
     assert!(figures["seconds"].as_f64().unwrap() >= 0.1);
     let requests = figures["requests"].as_f64().unwrap();
@@ -107,8 +146,14 @@ fn the_figures_have_the_keys_of_the_design() {
     assert!(figures["driver_cpu_seconds"].as_f64().unwrap() > 0.0);
     assert!(figures["driver_run_delay_seconds"].as_f64().unwrap() >= 0.0);
     assert!(figures["system_calls_per_request"].as_f64().unwrap() >= 2.0);
-    assert_eq!((figures["engine"].as_str(), figures["connections"].as_u64()), (Some("epoll"), Some(3)));
-    assert_eq!((figures["proof"]["family"].as_str(), &figures["proof"]["reused"]), (Some("unix"), &true.into()));
+    assert_eq!(
+        (figures["engine"].as_str(), figures["connections"].as_u64()),
+        (Some("epoll"), Some(3))
+    );
+    assert_eq!(
+        (figures["proof"]["family"].as_str(), &figures["proof"]["reused"]),
+        (Some("unix"), &true.into())
+    );
     assert_eq!(figures["checked"], "all 512\u{a0}B of each message");
 }
 
@@ -116,7 +161,9 @@ fn the_figures_have_the_keys_of_the_design() {
 fn the_terminal_says_what_was_proven_and_checked() {
     let lasthop = Lasthop::new();
     let server = Http::start(&lasthop.sandboxes().join("s"), OK);
-    let ran = lasthop.run(["load", &server.url, "-d", "50ms", "--warm-up", "1ms", "--headroom"]).ok();
+    let ran = lasthop
+        .run(["load", &server.url, "-d", "50ms", "--warm-up", "1ms", "--headroom"])
+        .ok();
     for text in [
         "requests/s",
         "0 errors",
@@ -138,12 +185,26 @@ fn a_rate_that_is_reached_is_shown_and_one_that_is_not_is_a_failure() {
     let lasthop = Lasthop::new();
     let server = Http::start(&lasthop.sandboxes().join("s"), OK);
     let open = |rate: &str| {
-        let options = ["-d", "200ms", "--warm-up", "1ms", "--arrivals", "poisson", "--format", "json", "--rate", rate];
+        let options = [
+            "-d",
+            "200ms",
+            "--warm-up",
+            "1ms",
+            "--arrivals",
+            "poisson",
+            "--format",
+            "json",
+            "--rate",
+            rate,
+        ];
         lasthop.run(["load", server.url.as_str()].iter().chain(&options))
     };
     let figures = open("20").ok().json();
     assert_eq!(figures["offered"]["reached"], true);
-    assert!(figures["lag_ns"]["p99"].is_u64() && figures["response_ns"]["p99"].is_u64(), "{figures}");
+    assert!(
+        figures["lag_ns"]["p99"].is_u64() && figures["response_ns"]["p99"].is_u64(),
+        "{figures}"
+    );
     let ran = open("90000000");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert_eq!(ran.json()["offered"]["reached"], false);
@@ -152,19 +213,32 @@ fn a_rate_that_is_reached_is_shown_and_one_that_is_not_is_a_failure() {
 #[test]
 fn a_wrong_answer_is_an_error_and_a_server_that_is_not_there_too() {
     let lasthop = Lasthop::new();
-    let server = Http::start(&lasthop.sandboxes().join("s"), "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
+    let server = Http::start(
+        &lasthop.sandboxes().join("s"),
+        "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+    );
     lasthop.run(["load", &server.url]).fails(1, "500");
     let right = Http::start(&lasthop.sandboxes().join("r"), OK);
-    lasthop.run(["load", &right.url, "--expect", "other", "-d", "50ms"]).fails(1, "body");
-    lasthop.run(["load", "http+unix:/nonexistent/socket:/"]).fails(1, "No such file");
-    lasthop.run(["load", "http+unix:/nonexistent/socket:/"]).fails(1, "nothing listens there: start the server");
+    lasthop
+        .run(["load", &right.url, "--expect", "other", "-d", "50ms"])
+        .fails(1, "body");
+    lasthop
+        .run(["load", "http+unix:/nonexistent/socket:/"])
+        .fails(1, "No such file");
+    lasthop
+        .run(["load", "http+unix:/nonexistent/socket:/"])
+        .fails(1, "nothing listens there: start the server");
 }
 
 /// Waits until the generator's thread has worked for 5 ms: connections stand and the warm-up is over.
 fn wait_for_load(pid: i32) {
     let worked = |task: std::fs::DirEntry| {
         let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
-        let cpu_ns = read("schedstat").split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0_u64);
+        let cpu_ns = read("schedstat")
+            .split_whitespace()
+            .next()
+            .and_then(|ns| ns.parse().ok())
+            .unwrap_or(0_u64);
         read("comm").trim() == "lasthop-load" && cpu_ns > 5_000_000
     };
     let begin = Instant::now();
@@ -182,8 +256,15 @@ fn ctrl_c_shows_what_was_measured_so_far() {
     let _server = Echo::start(&socket);
     let url = format!("echo+unix:{}", socket.display());
     for options in [["-c", "1"], ["-c", "3"], ["--rate", "500"]] {
-        let command = ["load", &url, "-d", "1h", "--warm-up", "1ms", "--format", "json"].into_iter().chain(options);
-        let child = lasthop.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let command = ["load", &url, "-d", "1h", "--warm-up", "1ms", "--format", "json"]
+            .into_iter()
+            .chain(options);
+        let child = lasthop
+            .command(command)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let pid = child.id().cast_signed();
         wait_for_load(pid);
         // SAFETY: a signal to a child that has not been waited for.
@@ -191,9 +272,16 @@ fn ctrl_c_shows_what_was_measured_so_far() {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{options:?}: {output:?}");
         let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!((&figures["cut_short"], &figures["errors"]), (&true.into(), &serde_json::json!({})), "{figures}");
+        assert_eq!(
+            (&figures["cut_short"], &figures["errors"]),
+            (&true.into(), &serde_json::json!({})),
+            "{figures}"
+        );
         let seconds = figures["seconds"].as_f64().unwrap();
-        assert!(figures["requests"].as_u64().unwrap() > 0 && seconds < 3000.0, "{figures}");
+        assert!(
+            figures["requests"].as_u64().unwrap() > 0 && seconds < 3000.0,
+            "{figures}"
+        );
     }
 }
 
@@ -241,7 +329,12 @@ fn output_within_a_minute(mut child: Child) -> Output {
 
 fn spawn_load(lasthop: &Lasthop, arguments: &[&str]) -> Child {
     let command = ["load"].iter().chain(arguments);
-    lasthop.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    lasthop
+        .command(command)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 #[test]
@@ -269,7 +362,17 @@ fn ctrl_c_ends_the_wait_for_a_server_that_says_nothing() {
         (http("c", 4), "1", true),
         (http("d", 4), "3", true),
     ] {
-        let arguments = ["-c", connections, "-d", "1h", "--timeout", "1h", "--warm-up", "1ms", &url];
+        let arguments = [
+            "-c",
+            connections,
+            "-d",
+            "1h",
+            "--timeout",
+            "1h",
+            "--warm-up",
+            "1ms",
+            &url,
+        ];
         let json = spawn_load(&lasthop, &[&arguments[..], &["--format", "json"]].concat());
         silent.recv_timeout(Duration::from_secs(60)).unwrap();
         common::signal(&json, libc::SIGINT);
@@ -289,7 +392,10 @@ fn ctrl_c_before_the_load_says_that_nothing_was_measured() {
     let (tell, silent) = channel();
     let socket = lasthop.sandboxes().join("s");
     serve(&socket, answering(0, tell));
-    let child = spawn_load(&lasthop, &["--timeout", "1h", &format!("http+unix:{}:/", socket.display())]);
+    let child = spawn_load(
+        &lasthop,
+        &["--timeout", "1h", &format!("http+unix:{}:/", socket.display())],
+    );
     silent.recv_timeout(Duration::from_secs(60)).unwrap();
     common::signal(&child, libc::SIGINT);
     let ran = common::Ran::from(output_within_a_minute(child));
@@ -301,14 +407,21 @@ fn ctrl_c_before_the_load_says_that_nothing_was_measured() {
 fn a_greeting_without_end_and_interim_replies_without_end_are_refused() {
     let lasthop = Lasthop::new();
     let repeat = |name: &str, bytes: &'static [u8]| {
-        serve(&lasthop.sandboxes().join(name), move |mut peer| while peer.write_all(bytes).is_ok() {});
+        serve(
+            &lasthop.sandboxes().join(name),
+            move |mut peer| while peer.write_all(bytes).is_ok() {},
+        );
     };
     repeat(".s.PGSQL.1", b"N\0\0\0\x0cMhello\0\0");
     repeat("s", b"HTTP/1.1 100 Continue\r\n\r\n");
     let postgres = format!("postgres:///d?host={}&port=1&user=u", lasthop.sandboxes().display());
-    lasthop.run(["load", "--timeout", "300ms", &postgres]).fails(1, "authentication: timed out");
+    lasthop
+        .run(["load", "--timeout", "300ms", &postgres])
+        .fails(1, "authentication: timed out");
     let http = format!("http+unix:{}:/", lasthop.sandboxes().join("s").display());
-    lasthop.run(["load", &http]).fails(1, "does not end within 64 KiB, interim replies (1xx) included");
+    lasthop
+        .run(["load", &http])
+        .fails(1, "does not end within 64 KiB, interim replies (1xx) included");
 }
 
 #[test]
@@ -319,13 +432,26 @@ fn json_says_why_nothing_was_right() {
         assert_eq!(ran.code, Some(1), "{ran:?}");
         ran.json()
     };
-    let server = Http::start(&lasthop.sandboxes().join("s"), "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
+    let server = Http::start(
+        &lasthop.sandboxes().join("s"),
+        "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+    );
     let wrong = figures(&server.url);
-    assert_eq!((&wrong["errors"], &wrong["requests"]), (&serde_json::json!({"wrong-status": 1}), &0.into()), "{wrong}");
+    assert_eq!(
+        (&wrong["errors"], &wrong["requests"]),
+        (&serde_json::json!({"wrong-status": 1}), &0.into()),
+        "{wrong}"
+    );
     assert_eq!(wrong["failure"]["stage"], "verify");
     let nobody = figures("http+unix:/nonexistent/socket:/");
     assert_eq!(nobody["errors"], serde_json::json!({"refused": 1}));
-    assert!(nobody["first_errors"]["refused"].as_str().unwrap().contains("No such file"), "{nobody}");
+    assert!(
+        nobody["first_errors"]["refused"]
+            .as_str()
+            .unwrap()
+            .contains("No such file"),
+        "{nobody}"
+    );
     assert!(nobody["proof"].is_null());
 }
 
@@ -349,19 +475,30 @@ fn headers_come_from_a_file_where_nobody_else_sees_them() {
     let lasthop = Lasthop::new();
     let socket = lasthop.sandboxes().join("s");
     serve(&socket, authorised);
-    let (url, file) = (format!("http+unix:{}:/", socket.display()), lasthop.home().join("headers"));
+    let (url, file) = (
+        format!("http+unix:{}:/", socket.display()),
+        lasthop.home().join("headers"),
+    );
     let load = ["load", &url, "-d", "20ms", "--warm-up", "1ms"];
     lasthop.run(load).fails(1, "401");
     fs::write(&file, "Authorization: Bearer s3cret\n\nX-Two: 2\n").unwrap();
-    lasthop.run(load.iter().chain(&["-H", &format!("@{}", file.display())])).ok();
+    lasthop
+        .run(load.iter().chain(&["-H", &format!("@{}", file.display())]))
+        .ok();
     let input = fs::File::open(&file).unwrap();
-    let piped = lasthop.command(load.iter().chain(&["-H", "@-"])).stdin(input).output().unwrap();
+    let piped = lasthop
+        .command(load.iter().chain(&["-H", "@-"]))
+        .stdin(input)
+        .output()
+        .unwrap();
     common::Ran::from(piped).ok();
     fs::write(&file, "X-Two: 2\ns3cret\n").unwrap();
     let wrong = lasthop.run(load.iter().chain(&["-H", &format!("@{}", file.display())]));
     assert!(!wrong.stderr.contains("s3cret"), "{}", wrong.stderr);
     wrong.fails(2, "line 2 of the file: expected `Name: value`");
-    lasthop.run(load.iter().chain(&["-H", "@/nonexistent"])).fails(2, "cannot read the headers: No such file");
+    lasthop
+        .run(load.iter().chain(&["-H", "@/nonexistent"]))
+        .fails(2, "cannot read the headers: No such file");
 }
 
 #[test]
@@ -370,8 +507,14 @@ fn wrong_use_says_what_is_right() {
     for (arguments, text) in [
         (["load", "127.0.0.1:80", "-c", "1"], "has no scheme"),
         (["load", "ftp://127.0.0.1", "-c", "1"], "unknown scheme"),
-        (["load", "echo+unix:/s", "--query", "select 1"], "--query cannot be used with echo+unix:/s"),
-        (["load", "echo+unix:/s", "-c", "0"], "connections is 0, must be 1 to 65535"),
+        (
+            ["load", "echo+unix:/s", "--query", "select 1"],
+            "--query cannot be used with echo+unix:/s",
+        ),
+        (
+            ["load", "echo+unix:/s", "-c", "0"],
+            "connections is 0, must be 1 to 65535",
+        ),
         (["load", "echo+unix:/s", "-t", "2"], "2 threads for 1 connections"),
         (["load", "echo+unix:/s", "--rate", "0"], "the rate is 0"),
         (["load", "http+unix:/s", "-H", "no colon"], "expected `Name: value`"),
@@ -392,8 +535,14 @@ fn a_server_without_tls_brings_no_advice_on_certificates() {
         }
     });
     let url = format!("postgres://me@127.0.0.1:{port}/db?sslmode=require");
-    let ran = Lasthop::new().run(["load", &url]).fails(1, "the server does not offer TLS on this socket");
-    assert!(ran.stderr.contains("turn TLS on in the server") && !ran.stderr.contains("--authority"), "{}", ran.stderr);
+    let ran = Lasthop::new()
+        .run(["load", &url])
+        .fails(1, "the server does not offer TLS on this socket");
+    assert!(
+        ran.stderr.contains("turn TLS on in the server") && !ran.stderr.contains("--authority"),
+        "{}",
+        ran.stderr
+    );
 }
 
 /// Where the limit cannot be raised, that is said.
@@ -402,7 +551,10 @@ fn a_stack_limit_that_is_too_low_is_raised_or_told() {
     let lasthop = Lasthop::new();
     let program = lasthop.command(["list"]).get_program().to_owned();
     let mut limited = std::process::Command::new("sh");
-    limited.args(["-c", "ulimit -s 128 && exec \"$@\"", "sh"]).arg(program).arg("list");
+    limited
+        .args(["-c", "ulimit -s 128 && exec \"$@\"", "sh"])
+        .arg(program)
+        .arg("list");
     limited.env("LASTHOP_HOME", lasthop.home());
     let output = limited.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -427,12 +579,30 @@ fn a_server_that_closes_connections_is_not_said_to_keep_them() {
             let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
         }
     });
-    let ran = lasthop.run(["load", &format!("http://{address}/"), "-d", "100ms", "--warm-up", "10ms"]).ok();
+    let ran = lasthop
+        .run([
+            "load",
+            &format!("http://{address}/"),
+            "-d",
+            "100ms",
+            "--warm-up",
+            "10ms",
+        ])
+        .ok();
     stop.store(true, Ordering::Relaxed);
     TcpStream::connect(address).unwrap();
     server.join().unwrap();
-    assert!(ran.stdout.contains("1 connection, closed by the server after each reply, 1 thread"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("each request has its own connection"), "{}", ran.stdout);
+    assert!(
+        ran.stdout
+            .contains("1 connection, closed by the server after each reply, 1 thread"),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        ran.stdout.contains("each request has its own connection"),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -447,7 +617,17 @@ fn a_body_comes_from_a_file() {
     });
     let file = lasthop.home().join("body");
     fs::write(&file, "name=value").unwrap();
-    lasthop.run(["load", &format!("http://{address}/"), "-X", "POST", "--body", &format!("@{}", file.display())]);
+    lasthop.run([
+        "load",
+        &format!("http://{address}/"),
+        "-X",
+        "POST",
+        "--body",
+        &format!("@{}", file.display()),
+    ]);
     let request = server.join().unwrap();
-    assert!(request.contains("Content-Length: 10") && request.ends_with("\r\n\r\nname=value"), "{request}");
+    assert!(
+        request.contains("Content-Length: 10") && request.ends_with("\r\n\r\nname=value"),
+        "{request}"
+    );
 }

@@ -67,7 +67,11 @@ pub struct Postgres {
 impl Postgres {
     pub fn start() -> Self {
         let folder = tempfile::Builder::new().prefix("lhp").tempdir_in("/tmp").unwrap();
-        let mut postgres = Self { folder, port: free_port(), server: None };
+        let mut postgres = Self {
+            folder,
+            port: free_port(),
+            server: None,
+        };
         let data = postgres.folder.path().join("data");
         fs::create_dir(&data).unwrap();
         if geteuid().is_root() {
@@ -75,9 +79,17 @@ impl Postgres {
                 chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
             }
         }
-        output(postgres.command("initdb").args(["-U", "postgres", "-A", "trust", "-N", "-D"]).arg(&data));
+        output(
+            postgres
+                .command("initdb")
+                .args(["-U", "postgres", "-A", "trust", "-N", "-D"])
+                .arg(&data),
+        );
         let mut command = postgres.command("postgres");
-        command.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-c", "fsync=off", "-p", &postgres.port.to_string()]);
+        command
+            .arg("-D")
+            .arg(&data)
+            .args(["-h", "127.0.0.1", "-c", "fsync=off", "-p", &postgres.port.to_string()]);
         command.arg("-k").arg(postgres.folder.path());
         let (lasthop, url) = (Lasthop::new(), postgres.by_socket());
         let answers = || lasthop.run(["load", &url, "-d", "10ms", "--warm-up", "1ms"]).code == Some(0);
@@ -86,7 +98,11 @@ impl Postgres {
     }
 
     pub fn by_socket(&self) -> String {
-        format!("postgres:///postgres?host={}&port={}&user=postgres", self.folder.path().display(), self.port)
+        format!(
+            "postgres:///postgres?host={}&port={}&user=postgres",
+            self.folder.path().display(),
+            self.port
+        )
     }
 
     /// One of its programs, as its user.
@@ -122,18 +138,37 @@ fn nginx(folder: &Path, port: u16) -> Server {
     );
     fs::write(folder.join("conf"), text).unwrap();
     let mut command = Command::new("/usr/sbin/nginx");
-    command.arg("-e").arg(folder.join("log")).arg("-c").arg(folder.join("conf"));
+    command
+        .arg("-e")
+        .arg(folder.join("log"))
+        .arg("-c")
+        .arg(folder.join("conf"));
     Server::start(&mut command, || UnixStream::connect(folder.join("s")).is_ok())
 }
 
 fn number_after(text: &str, mark: &str) -> f64 {
-    let rest = text.split_once(mark).unwrap_or_else(|| panic!("`{mark}` is not in:\n{text}")).1.trim_start();
-    rest[..rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len())].parse().unwrap()
+    let rest = text
+        .split_once(mark)
+        .unwrap_or_else(|| panic!("`{mark}` is not in:\n{text}"))
+        .1
+        .trim_start();
+    rest[..rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len())]
+        .parse()
+        .unwrap()
 }
 
 fn number_before(text: &str, mark: &str) -> f64 {
-    let head = text.split_once(mark).unwrap_or_else(|| panic!("`{mark}` is not in:\n{text}")).0;
-    head[head.rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |at| at + 1)..].parse().unwrap()
+    let head = text
+        .split_once(mark)
+        .unwrap_or_else(|| panic!("`{mark}` is not in:\n{text}"))
+        .0;
+    head[head
+        .rfind(|c: char| !c.is_ascii_digit() && c != '.')
+        .map_or(0, |at| at + 1)..]
+        .parse()
+        .unwrap()
 }
 
 /// Runs both in turns; prints the ratio of throughputs, and fails where it is absurd.
@@ -148,12 +183,19 @@ fn agree(name: &str, lasthop: &Lasthop, load: &[&str], peer: impl Fn(f64) -> f64
         .collect();
     ratios.sort_by(f64::total_cmp);
     eprintln!("lasthop / {name}: {ratios:.2?}");
-    assert!((1.0 / ABSURD..ABSURD).contains(&ratios[1]), "lasthop / {name}: {ratios:?}");
+    assert!(
+        (1.0 / ABSURD..ABSURD).contains(&ratios[1]),
+        "lasthop / {name}: {ratios:?}"
+    );
 }
 
 fn output(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -168,7 +210,10 @@ fn wrk_and_h2load_agree_on_nginx() {
     let _server = nginx(folder.path(), port);
     let url = format!("http://127.0.0.1:{port}/");
     agree("wrk", &lasthop, &[&url, "-c", "10"], |_| {
-        number_after(&output(Command::new("wrk").args(["-t1", "-c10", "-d1", &url])), "Requests/sec:")
+        number_after(
+            &output(Command::new("wrk").args(["-t1", "-c10", "-d1", &url])),
+            "Requests/sec:",
+        )
     });
     let socket = format!("unix:{}/s", folder.path().display());
     let ours = format!("http+unix:{}/s:/", folder.path().display());
@@ -193,8 +238,23 @@ fn h2load_agrees_on_grpc() {
     let url = format!("grpc+unix:{socket}:/lasthop.Echo/Call");
     agree("h2load", &lasthop, &[&url, "--body", "abc", "-c", "4"], |_| {
         let mut command = Command::new("h2load");
-        command.args(["-t1", "-c4", "-m1", "-D1", "-H", "content-type: application/grpc", "-H", "te: trailers"]);
-        command.args(["-d", &message, "-B", &format!("unix:{socket}"), "http://localhost/lasthop.Echo/Call"]);
+        command.args([
+            "-t1",
+            "-c4",
+            "-m1",
+            "-D1",
+            "-H",
+            "content-type: application/grpc",
+            "-H",
+            "te: trailers",
+        ]);
+        command.args([
+            "-d",
+            &message,
+            "-B",
+            &format!("unix:{socket}"),
+            "http://localhost/lasthop.Echo/Call",
+        ]);
         number_before(&output(&mut command), " req/s,")
     });
 }
@@ -208,15 +268,24 @@ fn redis_benchmark_agrees_on_redis() {
     let folder = tempfile::Builder::new().prefix("lhr").tempdir_in("/tmp").unwrap();
     let socket = folder.path().join("s");
     let mut command = Command::new("redis-server");
-    command.args(["--port", "0", "--save", "", "--unixsocket"]).arg(&socket).arg("--dir").arg(folder.path());
+    command
+        .args(["--port", "0", "--save", "", "--unixsocket"])
+        .arg(&socket)
+        .arg("--dir")
+        .arg(folder.path());
     let _server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
     let url = format!("redis+unix:{}", socket.display());
     agree("redis-benchmark", &lasthop, &[&url, "--command", "GET key"], |rate| {
         let count = (rate.max(1000.0) as u64).to_string();
         let mut command = Command::new("redis-benchmark");
-        command.arg("-s").arg(&socket).args(["-q", "-c", "1", "-n", &count, "GET", "key"]);
+        command
+            .arg("-s")
+            .arg(&socket)
+            .args(["-q", "-c", "1", "-n", &count, "GET", "key"]);
         let text = output(&mut command);
-        let last = text.rsplit(['\r', '\n']).find(|line| line.contains("requests per second"));
+        let last = text
+            .rsplit(['\r', '\n'])
+            .find(|line| line.contains("requests per second"));
         number_before(last.unwrap(), " requests per second")
     });
 }
@@ -233,7 +302,12 @@ fn pgbench_agrees_on_postgresql() {
     agree("pgbench", &lasthop, &[&url, "-c", "4"], |_| {
         let mut command = postgres.command("pgbench");
         let port = postgres.port.to_string();
-        command.args(["-n", "-M", "simple", "-c4", "-j1", "-T1", "-U", "postgres", "-p", &port, "-h"]);
-        number_after(&output(command.arg(postgres.folder.path()).args(["-f", "q.sql", "postgres"])), "tps =")
+        command.args([
+            "-n", "-M", "simple", "-c4", "-j1", "-T1", "-U", "postgres", "-p", &port, "-h",
+        ]);
+        number_after(
+            &output(command.arg(postgres.folder.path()).args(["-f", "q.sql", "postgres"])),
+            "tps =",
+        )
     });
 }

@@ -28,11 +28,20 @@ impl Run {
 
     /// Of the case with these levels, and those of `server`.
     fn comparison(&self, server: Option<Level>, connections: &str, handler: &str, metric: &str) -> &Value {
-        let mut wanted = vec![("transport", "unix"), ("connections", connections), ("handler", handler)];
+        let mut wanted = vec![
+            ("transport", "unix"),
+            ("connections", connections),
+            ("handler", handler),
+        ];
         wanted.extend(server);
-        let is_wanted = |case: &Value| wanted.iter().all(|(factor, level)| self.levels(case)[*factor] == *level);
+        let is_wanted = |case: &Value| {
+            wanted
+                .iter()
+                .all(|(factor, level)| self.levels(case)[*factor] == *level)
+        };
         let mut all = self.0["comparisons"].as_array().unwrap().iter();
-        all.find(|one| one["metric"] == metric && is_wanted(&one["case"])).unwrap()
+        all.find(|one| one["metric"] == metric && is_wanted(&one["case"]))
+            .unwrap()
     }
 
     /// The logarithm of the throughputs' ratio with a handler, if each request saves what it saved without.
@@ -56,7 +65,10 @@ impl Run {
 /// Its logarithm, with twice the width of the interval and more, because a dozen must hold at once.
 fn measured(comparison: &Value) -> [f64; 2] {
     let [ratio, low, high] = ["ratio", "low", "high"].map(|end| comparison[end].as_f64().unwrap());
-    [low.ln() * 2.0 - ratio.ln() - TOLERANCE, high.ln() * 2.0 - ratio.ln() + TOLERANCE]
+    [
+        low.ln() * 2.0 - ratio.ln() - TOLERANCE,
+        high.ln() * 2.0 - ratio.ln() + TOLERANCE,
+    ]
 }
 
 /// One, two and ten connections to one or two workers: whoever takes the time saved in a queue for what a handler leaves
@@ -65,7 +77,14 @@ fn a_handler_leaves_what_was_predicted(experiment: &[&str], servers: &[Option<Le
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let lasthop = Lasthop::new();
     let mut arguments = [&["run"], experiment, &["--set", "connections=1,2,10"]].concat();
-    arguments.extend(["--set", "handler=none,sleep-10ms,busy-10ms", "--precision", "0.1%", "--format", "json"]);
+    arguments.extend([
+        "--set",
+        "handler=none,sleep-10ms,busy-10ms",
+        "--precision",
+        "0.1%",
+        "--format",
+        "json",
+    ]);
     arguments.extend(["--trial", "80ms", "--blocks", "2"]);
     let run = Run(lasthop.run(arguments).ok().json());
     for server in servers {

@@ -35,9 +35,22 @@ fn can_be_somebody_else() -> bool {
 /// What another user gets to see, of both streams.
 fn stranger(program: impl AsRef<Path>, arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let mut command = Command::new(program.as_ref());
-    command.args(arguments).current_dir("/").env_clear().env("PATH", "/usr/bin:/bin");
-    let output = command.envs(environment.iter().copied()).uid(STRANGER).gid(STRANGER).output().unwrap();
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    command
+        .args(arguments)
+        .current_dir("/")
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin");
+    let output = command
+        .envs(environment.iter().copied())
+        .uid(STRANGER)
+        .gid(STRANGER)
+        .output()
+        .unwrap();
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 /// A run that goes on while others try, until it is dropped.
@@ -62,7 +75,10 @@ impl Running {
     fn wait_for_a_trial(&self) {
         let deadline = Instant::now() + Duration::from_secs(300);
         let lines = self.lasthop.runs().pop().unwrap().join("trials.jsonl");
-        while !fs::read_to_string(&lines).unwrap_or_default().contains("\"elapsed_ns\"") {
+        while !fs::read_to_string(&lines)
+            .unwrap_or_default()
+            .contains("\"elapsed_ns\"")
+        {
             assert!(Instant::now() < deadline, "no trial in five minutes");
             thread::sleep(Duration::from_millis(20));
         }
@@ -73,16 +89,31 @@ impl Running {
         let place = |folder: PathBuf| -> Value {
             serde_json::from_str(&fs::read_to_string(folder.join("place.json")).unwrap()).unwrap()
         };
-        let addresses = self.folders(service).into_iter().map(|folder| place(folder)["endpoint"]["address"].clone());
+        let addresses = self
+            .folders(service)
+            .into_iter()
+            .map(|folder| place(folder)["endpoint"]["address"].clone());
         addresses
-            .map(|address| address.as_object().unwrap().values().next().unwrap().as_str().unwrap().into())
+            .map(|address| {
+                address
+                    .as_object()
+                    .unwrap()
+                    .values()
+                    .next()
+                    .unwrap()
+                    .as_str()
+                    .unwrap()
+                    .into()
+            })
             .collect()
     }
 
     /// Its folders in the record, of the first round.
     fn folders(&self, service: &str) -> Vec<PathBuf> {
         let round = self.lasthop.runs().pop().unwrap().join("services/0");
-        let stacks = fs::read_dir(round).unwrap().map(|entry| entry.unwrap().path().join(service));
+        let stacks = fs::read_dir(round)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().join(service));
         stacks.filter(|folder| folder.is_dir()).collect()
     }
 
@@ -90,12 +121,23 @@ impl Running {
     fn processes(&self) -> Vec<Process> {
         let of = |pid: i32| {
             let folder = PathBuf::from(format!("/proc/{pid}"));
-            let read =
-                |file: &str| fs::read(folder.join(file)).ok().map(|text| String::from_utf8_lossy(&text).into_owned());
+            let read = |file: &str| {
+                fs::read(folder.join(file))
+                    .ok()
+                    .map(|text| String::from_utf8_lossy(&text).into_owned())
+            };
             let (name, command) = (read("comm")?.trim().to_owned(), read("cmdline")?.replace('\0', " "));
-            Some(Process { pid, name, command, user: fs::metadata(&folder).ok()?.uid() })
+            Some(Process {
+                pid,
+                name,
+                command,
+                user: fs::metadata(&folder).ok()?.uid(),
+            })
         };
-        process::descendants(self.child.id() as i32).into_iter().filter_map(of).collect()
+        process::descendants(self.child.id() as i32)
+            .into_iter()
+            .filter_map(of)
+            .collect()
     }
 
     /// The servers are there, and whoever has rights is of lasthop's own.
@@ -104,14 +146,18 @@ impl Running {
         let all = self.processes();
         for name in servers {
             assert!(
-                all.iter().any(|process| process.name.starts_with(name) && process.user != 0),
+                all.iter()
+                    .any(|process| process.name.starts_with(name) && process.user != 0),
                 "no {name} in {all:#?}"
             );
         }
         // The last is the driver of Python programs.
         let own = [" guard ", " drive ", " null ", "/app/client.py "];
         let is_own = |process: &Process| own.iter().any(|words| process.command.contains(words));
-        assert!(all.iter().all(|process| process.user != 0 || is_own(process)), "{all:#?}");
+        assert!(
+            all.iter().all(|process| process.user != 0 || is_own(process)),
+            "{all:#?}"
+        );
     }
 }
 
@@ -157,7 +203,15 @@ fn redis_does_nothing_for_another_user() {
     if !have("redis-server") || !can_be_somebody_else() {
         return;
     }
-    let one = ["redis", "--only", "command=GET", "--only", "pipeline=1", "--only", "transport=tcp"];
+    let one = [
+        "redis",
+        "--only",
+        "command=GET",
+        "--only",
+        "pipeline=1",
+        "--only",
+        "transport=tcp",
+    ];
     let running = Running::start(&one);
     running.only_lasthop_is_root(&["redis-server"]);
     let address = running.addresses("redis").pop().unwrap();
@@ -178,12 +232,20 @@ fn redis_does_nothing_for_another_user() {
     let secret = redis_password(&running);
     let known = [("REDISCLI_AUTH", secret.as_str())];
     assert_eq!(ask(&["--user", "lasthop"], &["GET", "lasthop"], &known).trim(), "xxx");
-    for attack in REDIS_ATTACKS.into_iter().filter(|attack| !matches!(attack[0], "PING" | "GET")) {
+    for attack in REDIS_ATTACKS
+        .into_iter()
+        .filter(|attack| !matches!(attack[0], "PING" | "GET"))
+    {
         let said = ask(&["--user", "lasthop"], attack, &known);
         assert!(is_refused(&said), "{attack:?}: {said}");
     }
     // The secret is nowhere to be seen: on no command line.
-    assert!(running.processes().iter().all(|process| !process.command.contains(&secret)));
+    assert!(
+        running
+            .processes()
+            .iter()
+            .all(|process| !process.command.contains(&secret))
+    );
 }
 
 /// As root reads it in the record.
@@ -192,7 +254,10 @@ fn redis_password(running: &Running) -> String {
     let text = fs::read_to_string(folder.join("redis.conf")).unwrap();
     let (_, rest) = text.split_once("user lasthop on >").unwrap();
     let secret = rest.split(' ').next().unwrap().to_owned();
-    assert!(secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_lowercase()), "{secret}");
+    assert!(
+        secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_lowercase()),
+        "{secret}"
+    );
     secret
 }
 
@@ -214,14 +279,33 @@ fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
     let given = |name: &str, path: &Path| format!("--program={name}={}", path.display());
     let redis = given("redis", &bin.join("redis-server"));
     for (server, reached, arguments) in [
-        ("redis-server", "bin", ["redis", "--only=command=GET", "--only=transport=tcp,unix", &redis]),
-        ("lasthop", "lasthop", ["sockets", "--only=pattern=echo", "--only=transport=unix", &given("lasthop", &own)]),
+        (
+            "redis-server",
+            "bin",
+            ["redis", "--only=command=GET", "--only=transport=tcp,unix", &redis],
+        ),
+        (
+            "lasthop",
+            "lasthop",
+            [
+                "sockets",
+                "--only=pattern=echo",
+                "--only=transport=unix",
+                &given("lasthop", &own),
+            ],
+        ),
     ] {
         let running = Running::start(&arguments);
         running.only_lasthop_is_root(&[server]);
-        let server = running.processes().into_iter().find(|process| process.user != 0).unwrap();
+        let server = running
+            .processes()
+            .into_iter()
+            .find(|process| process.user != 0)
+            .unwrap();
         let seen = fs::read_dir(format!("/proc/{}/root{}", server.pid, folder.path().display())).unwrap();
-        let seen: Vec<String> = seen.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let seen: Vec<String> = seen
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         assert_eq!(seen, [reached]);
         assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
     }
@@ -229,25 +313,100 @@ fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
 
 /// Recipe, experiment with its choices, and names of processes; the first program of a test must be here.
 const SERVERS: [(&str, &str, &[&str], &[&str]); 23] = [
-    ("redis", "redis-server", &["redis", "--only=command=GET", "--only=pipeline=1"], &["redis-server"]),
-    ("memcached", "memcached", &["memcached", "--only=command=get", "--only=pipeline=1"], &["memcached"]),
-    ("postgres", "postgres", &["postgres", "--only=work=query"], &["postgres"]),
+    (
+        "redis",
+        "redis-server",
+        &["redis", "--only=command=GET", "--only=pipeline=1"],
+        &["redis-server"],
+    ),
+    (
+        "memcached",
+        "memcached",
+        &["memcached", "--only=command=get", "--only=pipeline=1"],
+        &["memcached"],
+    ),
+    (
+        "postgres",
+        "postgres",
+        &["postgres", "--only=work=query"],
+        &["postgres"],
+    ),
     ("mariadb", "mariadbd", &["mariadb", "--only=work=query"], &["mariadbd"]),
-    ("pgpool", "pgpool", &["pgpool", "--only=work=query", "--only=transport=unix"], &["postgres", "pgpool"]),
-    ("gunicorn", "nginx", &["nginx-gunicorn", "--only=transport=unix"], &["nginx", "gunicorn"]),
-    ("php-fpm", "nginx", &["php-fpm", "--only=connections=1"], &["nginx", "php-fpm8.2"]),
+    (
+        "pgpool",
+        "pgpool",
+        &["pgpool", "--only=work=query", "--only=transport=unix"],
+        &["postgres", "pgpool"],
+    ),
+    (
+        "gunicorn",
+        "nginx",
+        &["nginx-gunicorn", "--only=transport=unix"],
+        &["nginx", "gunicorn"],
+    ),
+    (
+        "php-fpm",
+        "nginx",
+        &["php-fpm", "--only=connections=1"],
+        &["nginx", "php-fpm8.2"],
+    ),
     ("nginx", "nginx", &["file-transfer"], &["nginx", "gunicorn"]),
     ("thin", "thin", &["nginx-thin"], &["nginx", "thin"]),
-    ("uwsgi", "uwsgi", &["nginx-uwsgi", "--only=connections=1"], &["nginx", "uwsgi"]),
-    ("puma", "puma", &["nginx-puma", "--only=connections=1"], &["nginx", "puma"]),
-    ("go-http", "go", &["nginx-go", "--only=connections=1"], &["nginx", "server"]),
-    ("grpc-go", "go", &["grpc", "--only=language=go", "--only=streams=1"], &["server"]),
-    ("grpc-python", "python3", &["grpc", "--only=language=python", "--only=streams=1"], &["python3"]),
-    ("statsd-exporter", "statsd_exporter", &["datagrams", "--only=receiver=statsd-exporter"], &["statsd_exporter"]),
-    ("node", "node", &["nginx-node", "--only=connections=1"], &["nginx", "node"]),
-    ("apache", "apache2", &["fronts", "--only=front=apache"], &["apache2", "node"]),
+    (
+        "uwsgi",
+        "uwsgi",
+        &["nginx-uwsgi", "--only=connections=1"],
+        &["nginx", "uwsgi"],
+    ),
+    (
+        "puma",
+        "puma",
+        &["nginx-puma", "--only=connections=1"],
+        &["nginx", "puma"],
+    ),
+    (
+        "go-http",
+        "go",
+        &["nginx-go", "--only=connections=1"],
+        &["nginx", "server"],
+    ),
+    (
+        "grpc-go",
+        "go",
+        &["grpc", "--only=language=go", "--only=streams=1"],
+        &["server"],
+    ),
+    (
+        "grpc-python",
+        "python3",
+        &["grpc", "--only=language=python", "--only=streams=1"],
+        &["python3"],
+    ),
+    (
+        "statsd-exporter",
+        "statsd_exporter",
+        &["datagrams", "--only=receiver=statsd-exporter"],
+        &["statsd_exporter"],
+    ),
+    (
+        "node",
+        "node",
+        &["nginx-node", "--only=connections=1"],
+        &["nginx", "node"],
+    ),
+    (
+        "apache",
+        "apache2",
+        &["fronts", "--only=front=apache"],
+        &["apache2", "node"],
+    ),
     ("caddy", "caddy", &["fronts", "--only=front=caddy"], &["caddy", "node"]),
-    ("varnish", "varnishd", &["fronts", "--only=front=varnish"], &["varnishd", "cache-main", "node"]),
+    (
+        "varnish",
+        "varnishd",
+        &["fronts", "--only=front=varnish"],
+        &["varnishd", "cache-main", "node"],
+    ),
     (
         "pgbouncer",
         "pgbouncer",
@@ -261,7 +420,12 @@ const SERVERS: [(&str, &str, &[&str], &[&str]); 23] = [
         &["haproxy", "nginx"],
     ),
     ("lasthop-serve", "sh", &["sockets"], &["lasthop"]),
-    ("python-sockets", "python3", &["sockets", "--only=implementation=python"], &["python3"]),
+    (
+        "python-sockets",
+        "python3",
+        &["sockets", "--only=implementation=python"],
+        &["python3"],
+    ),
 ];
 
 /// In containers only; and too large a download for every machine.
@@ -272,10 +436,17 @@ fn no_server_is_root() {
     if !can_be_somebody_else() {
         return;
     }
-    let folders = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("services")).unwrap().flatten();
-    let recipes = folders.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name().into_string().unwrap());
+    let folders = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("services"))
+        .unwrap()
+        .flatten();
+    let recipes = folders
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap());
     let tested: BTreeSet<&str> = SERVERS.iter().map(|server| server.0).chain(ELSEWHERE).collect();
-    assert_eq!(recipes.collect::<BTreeSet<_>>(), tested.into_iter().map(str::to_owned).collect());
+    assert_eq!(
+        recipes.collect::<BTreeSet<_>>(),
+        tested.into_iter().map(str::to_owned).collect()
+    );
     for (_, program, arguments, servers) in SERVERS {
         let python = ["nginx-gunicorn", "file-transfer", "containers"].contains(&arguments[0]);
         if have(program) && (!python || have_python(arguments[0])) {
@@ -289,13 +460,25 @@ fn no_other_user_reaches_a_unix_socket() {
     if !have("redis-server") || !can_be_somebody_else() {
         return;
     }
-    let one = ["redis", "--only", "command=GET", "--only", "pipeline=1", "--only", "transport=unix"];
+    let one = [
+        "redis",
+        "--only",
+        "command=GET",
+        "--only",
+        "pipeline=1",
+        "--only",
+        "transport=unix",
+    ];
     let running = Running::start(&one);
     running.only_lasthop_is_root(&["redis-server"]);
     let socket = running.addresses("redis").pop().unwrap();
     let said = stranger("/usr/bin/redis-cli", &["-s", &socket, "PING"], &[]);
     assert!(said.contains("Permission denied"), "{said}");
-    let said = stranger("/bin/ls", &[Path::new(&socket).parent().unwrap().to_str().unwrap()], &[]);
+    let said = stranger(
+        "/bin/ls",
+        &[Path::new(&socket).parent().unwrap().to_str().unwrap()],
+        &[],
+    );
     assert!(said.contains("Permission denied"), "{said}");
 }
 
@@ -384,7 +567,10 @@ fn another_user_who_holds_all_names_of_ports_stops_no_run() {
     }
     let locks = Holder::start(inside(), HOLD_LOCKS, &[&lasthop.home().join("ports")]);
     let ran = Ran::from(run().output().unwrap());
-    let holder = format!("your other runs of lasthop hold them all, such as process {} (python3)", locks.child.id());
+    let holder = format!(
+        "your other runs of lasthop hold them all, such as process {} (python3)",
+        locks.child.id()
+    );
     ran.fails(1, &holder);
     drop(locks);
     lasthop.wait_until_gone();
@@ -393,7 +579,12 @@ fn another_user_who_holds_all_names_of_ports_stops_no_run() {
 /// Experiments with few cases, whose servers have files, keys, data and caches.
 const RACED: [&[&str]; 4] = [
     &["sockets", "--only=pattern=echo", "--only=transport=unix,tls"],
-    &["redis", "--only=command=GET", "--only=pipeline=1", "--only=transport=unix,tls"],
+    &[
+        "redis",
+        "--only=command=GET",
+        "--only=pipeline=1",
+        "--only=transport=unix,tls",
+    ],
     &["php-fpm", "--only=connections=1"],
     &["postgres", "--only=work=query", "--only=transport=unix,tls"],
 ];
@@ -401,7 +592,9 @@ const RACED: [&[&str]; 4] = [
 /// Whatever the account of the servers exchanges for links, root follows none of them. That a run fails is no harm.
 #[test]
 fn the_account_of_the_servers_leads_root_nowhere() {
-    if !["redis-server", "php-fpm8.2", "postgres", "setpriv", "python3"].iter().all(|program| have(program))
+    if !["redis-server", "php-fpm8.2", "postgres", "setpriv", "python3"]
+        .iter()
+        .all(|program| have(program))
         || !can_be_somebody_else()
     {
         return;
@@ -409,18 +602,32 @@ fn the_account_of_the_servers_leads_root_nowhere() {
     for arguments in RACED {
         let lasthop = Lasthop::new();
         let race = Race::start(lasthop.sandboxes(), Path::new("/tmp"), |program| Command::new(program));
-        let short = ["--trial=10ms", "--blocks=1", "--rounds=4", "--budget=30s", "--no-headroom", "-q"];
+        let short = [
+            "--trial=10ms",
+            "--blocks=1",
+            "--rounds=4",
+            "--budget=30s",
+            "--no-headroom",
+            "-q",
+        ];
         let ran = lasthop.run([&["run"], arguments, &short].concat());
         let raced = race.judge();
         assert!(raced.harm.is_empty(), "{}: {:#?}", arguments[0], raced.harm);
-        assert!(raced.tried.iter().all(|times| *times > 0), "{}: {raced:?}\n{}", arguments[0], ran.stderr);
+        assert!(
+            raced.tried.iter().all(|times| *times > 0),
+            "{}: {raced:?}\n{}",
+            arguments[0],
+            ran.stderr
+        );
         lasthop.wait_until_gone();
     }
 }
 
 fn psql(address: &str, statement: &str, password: &str) -> String {
     let (host, port) = address.split_once(':').unwrap();
-    let arguments = ["-h", host, "-p", port, "-U", "lasthop", "-w", "-X", "-A", "-t", "-c", statement, "lasthop"];
+    let arguments = [
+        "-h", host, "-p", port, "-U", "lasthop", "-w", "-X", "-A", "-t", "-c", statement, "lasthop",
+    ];
     stranger("/usr/bin/psql", &arguments, &[("PGPASSWORD", password)])
 }
 
@@ -446,7 +653,15 @@ fn whom_postgresql_trusts_may_change_nothing() {
     if !have("postgres") || !can_be_somebody_else() {
         return;
     }
-    let one = ["postgres", "--only", "work=connect", "--only", "auth=trust", "--only", "transport=tcp"];
+    let one = [
+        "postgres",
+        "--only",
+        "work=connect",
+        "--only",
+        "auth=trust",
+        "--only",
+        "transport=tcp",
+    ];
     let running = Running::start(&one);
     let address = running.addresses("postgres").pop().unwrap();
     assert_eq!(psql(&address, "SELECT 7 * 6", "").trim(), "42");
@@ -478,10 +693,23 @@ fn the_report_says_who_trusted_everybody() {
         return;
     }
     let lasthop = Lasthop::new();
-    let mut arguments = vec!["run", "postgres", "--only", "work=connect", "--budget", "8s", "--trial", "30ms"];
+    let mut arguments = vec![
+        "run",
+        "postgres",
+        "--only",
+        "work=connect",
+        "--budget",
+        "8s",
+        "--trial",
+        "30ms",
+    ];
     arguments.extend(["--blocks", "1", "--format", "json"]);
     let summary = lasthop.run(arguments).ok().json();
-    let open = summary["checks"].as_array().unwrap().iter().filter(|check| check["id"] == "open-to-everybody");
+    let open = summary["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["id"] == "open-to-everybody");
     let mut cases: Vec<&str> = open.map(|check| check["case"].as_str().unwrap()).collect();
     cases.sort_unstable();
     assert_eq!(cases, ["tcp/auth=trust", "tls/auth=trust"], "{}", summary["checks"]);

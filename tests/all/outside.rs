@@ -26,7 +26,9 @@ fn assert_harmless(ran: &Ran) {
     for text in [&ran.stdout, &ran.stderr] {
         // CSV ends its lines so.
         let text = text.replace("\r\n", "\n");
-        let hidden = text.chars().find(|character| is_hidden(*character) && !"\n\t".contains(*character));
+        let hidden = text
+            .chars()
+            .find(|character| is_hidden(*character) && !"\n\t".contains(*character));
         assert_eq!(hidden, None, "{text:?}");
         let forged = |line: &str| line.starts_with("error: forged");
         assert!(!outside_of_code(&text).lines().any(forged), "{text}");
@@ -82,20 +84,41 @@ fn postgres_answer(bytes: &[u8]) -> Vec<u8> {
     if is_startup(bytes) {
         return [message(b'R', &[0; 4]), ready].concat();
     }
-    let columns = [&[0, 1][..], b"x\0", &[0; 6], &25u32.to_be_bytes(), &[0xff, 0xff], &[0xff; 4], &[0; 2]].concat();
+    let columns = [
+        &[0, 1][..],
+        b"x\0",
+        &[0; 6],
+        &25u32.to_be_bytes(),
+        &[0xff, 0xff],
+        &[0xff; 4],
+        &[0; 2],
+    ]
+    .concat();
     let value = u32::try_from(HOSTILE.len()).unwrap().to_be_bytes();
     let row = [&[0, 1][..], &value, HOSTILE.as_bytes()].concat();
     let tag = format!("SELECT 1 {HOSTILE}\0");
-    [message(b'T', &columns), message(b'D', &row), message(b'C', tag.as_bytes()), ready].concat()
+    [
+        message(b'T', &columns),
+        message(b'D', &row),
+        message(b'C', tag.as_bytes()),
+        ready,
+    ]
+    .concat()
 }
 
 #[test]
 fn what_a_server_says_to_a_load_is_text() {
     let lasthop = Lasthop::new();
     let at = |name: &str| lasthop.sandboxes().join(name);
-    server(&at("redis"), |_| format!("-ERR {HOSTILE}\r\n").replace("\rover\n", "over ").into_bytes());
-    server(&at("http"), |_| format!("HTTP/1.1 500 {IN_A_LINE}\r\nX: y\r\nContent-Length: 0\r\n\r\n").into_bytes());
-    server(&at("refuses"), |_| message(b'E', format!("SFATAL\0C28000\0M{HOSTILE}\0\0").as_bytes()));
+    server(&at("redis"), |_| {
+        format!("-ERR {HOSTILE}\r\n").replace("\rover\n", "over ").into_bytes()
+    });
+    server(&at("http"), |_| {
+        format!("HTTP/1.1 500 {IN_A_LINE}\r\nX: y\r\nContent-Length: 0\r\n\r\n").into_bytes()
+    });
+    server(&at("refuses"), |_| {
+        message(b'E', format!("SFATAL\0C28000\0M{HOSTILE}\0\0").as_bytes())
+    });
     server(&at(".s.PGSQL.5432"), postgres_answer);
     fs::create_dir(at("refused")).unwrap();
     fs::rename(at("refuses"), at("refused/.s.PGSQL.5432")).unwrap();
@@ -108,18 +131,41 @@ fn what_a_server_says_to_a_load_is_text() {
         (format!("postgres:///db?host={folder}&user=me"), 0, true),
     ] {
         for format in ["terminal", "json"] {
-            let words = ["load", &url, "-d", "50ms", "--warm-up", "1ms", "--query", "select x", "--format", format];
+            let words = [
+                "load",
+                &url,
+                "-d",
+                "50ms",
+                "--warm-up",
+                "1ms",
+                "--query",
+                "select x",
+                "--format",
+                format,
+            ];
             let query = if url.starts_with("postgres") { 0..10 } else { 0..6 };
-            let words = words[query.clone()].iter().chain(words[8..].iter().filter(|_| query.end == 6));
+            let words = words[query.clone()]
+                .iter()
+                .chain(words[8..].iter().filter(|_| query.end == 6));
             let ran = lasthop.run(words);
             assert_eq!(ran.code, Some(code), "{url}: {ran:?}");
-            if shown { assert_shown(&ran) } else { assert_harmless(&ran) }
+            if shown {
+                assert_shown(&ran)
+            } else {
+                assert_harmless(&ran)
+            }
         }
     }
     // A terminal that shows colours gets those of lasthop and no others.
     let url = format!("redis+unix:{folder}/redis");
     let mut coloured = lasthop.command(["load", &url, "-d", "50ms"]);
-    let ran = Ran::from(coloured.env_remove("NO_COLOR").env("CLICOLOR_FORCE", "1").output().unwrap());
+    let ran = Ran::from(
+        coloured
+            .env_remove("NO_COLOR")
+            .env("CLICOLOR_FORCE", "1")
+            .output()
+            .unwrap(),
+    );
     assert_shown(&ran);
 }
 
@@ -132,9 +178,17 @@ fn experiment(lasthop: &Lasthop, script: &str) {
         let (before, after) = text.split_once(from).unwrap_or_else(|| panic!("`{from}` in {text}"));
         fs::write(path(name), format!("{before}{to}{after}")).unwrap();
     };
-    change("services/python-app/recipe.toml", "check = \"http\"\npath = \"/\"", "check = \"connect\"");
+    change(
+        "services/python-app/recipe.toml",
+        "check = \"http\"\npath = \"/\"",
+        "check = \"connect\"",
+    );
     change("experiment.toml", "protocol = \"http\"", "protocol = \"redis\"");
-    change("experiment.toml", "[load.http]\npath = \"/\"\n", "[load.redis]\ncommand = [\"PING\"]\n");
+    change(
+        "experiment.toml",
+        "[load.http]\npath = \"/\"\n",
+        "[load.redis]\ncommand = [\"PING\"]\n",
+    );
     let expect = "[load.http.expect]\nstatus = 200\nbody = \"Hello there!\"";
     change("experiment.toml", expect, "expect = { simple = \"PONG\" }");
     change("app/server.py", "class Hello(", &format!("{script}\n\n\nclass Unused("));
@@ -142,10 +196,19 @@ fn experiment(lasthop: &Lasthop, script: &str) {
 
 /// In the Python of the script: text with its dangerous characters as escapes.
 fn python(text: &str) -> String {
-    text.chars().map(|character| format!("\\U{:08x}", u32::from(character))).collect()
+    text.chars()
+        .map(|character| format!("\\U{:08x}", u32::from(character)))
+        .collect()
 }
 
-const SHORT: [&str; 6] = ["run", "./mine", "--budget=2s", "--trial=10ms", "--blocks=1", "--rounds=1"];
+const SHORT: [&str; 6] = [
+    "run",
+    "./mine",
+    "--budget=2s",
+    "--trial=10ms",
+    "--blocks=1",
+    "--rounds=1",
+];
 
 #[test]
 fn what_a_server_says_to_a_run_is_text_in_every_report() {
@@ -163,7 +226,9 @@ fn what_a_server_says_to_a_run_is_text_in_every_report() {
     );
     experiment(&lasthop, &script);
     let toml = lasthop.home().join("mine/experiment.toml");
-    let titled = fs::read_to_string(&toml).unwrap().replace("title = \"mine\"", &format!("title = {}", toml_text()));
+    let titled = fs::read_to_string(&toml)
+        .unwrap()
+        .replace("title = \"mine\"", &format!("title = {}", toml_text()));
     fs::write(&toml, titled).unwrap();
     let ran = lasthop.run(SHORT).fails(1, "PWNED");
     assert!(ran.stderr.contains("warning: "), "{}", ran.stderr);
@@ -174,7 +239,10 @@ fn what_a_server_says_to_a_run_is_text_in_every_report() {
         assert_eq!(ran.stdout.contains("PWNED"), format != "csv", "{}", ran.stdout);
         if format == "markdown" {
             let text = outside_of_code(&ran.stdout);
-            assert!(!text.contains("@me") && !text.contains("#1") && !text.contains("<b>"), "{text}");
+            assert!(
+                !text.contains("@me") && !text.contains("#1") && !text.contains("<b>"),
+                "{text}"
+            );
         }
     }
     // A record of somebody else may say anything.
@@ -204,7 +272,10 @@ fn what_a_server_says_to_a_run_is_text_in_every_report() {
 
 /// [`HOSTILE`] as a string of TOML.
 fn toml_text() -> String {
-    let text: String = HOSTILE.chars().map(|character| format!("\\U{:08x}", u32::from(character))).collect();
+    let text: String = HOSTILE
+        .chars()
+        .map(|character| format!("\\U{:08x}", u32::from(character)))
+        .collect();
     format!("\"{text}\"")
 }
 
@@ -259,16 +330,21 @@ fn what_a_driver_and_a_host_say_is_text() {
         python(HOSTILE)
     );
     let toml = lasthop.home().join("mine/experiment.toml");
-    let own = fs::read_to_string(&toml)
-        .unwrap()
-        .replace("[load]\n", &format!("[load]\ndriver = [\"python3\", {:?}]\n", driver.display().to_string()));
+    let own = fs::read_to_string(&toml).unwrap().replace(
+        "[load]\n",
+        &format!("[load]\ndriver = [\"python3\", {:?}]\n", driver.display().to_string()),
+    );
     fs::write(&toml, own).unwrap();
     for protocol in [lasthop_protocol::wire::VERSION, 99] {
         fs::write(&driver, text.replace("PROTOCOL", &protocol.to_string())).unwrap();
         let ran = lasthop.run(SHORT);
         assert_eq!(ran.code, Some(1), "{ran:?}");
         // Of one that speaks another protocol nothing else is taken.
-        if protocol == 99 { assert_harmless(&ran) } else { assert_shown(&ran) }
+        if protocol == 99 {
+            assert_harmless(&ran)
+        } else {
+            assert_shown(&ran)
+        }
     }
     let bin = lasthop.home().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -278,13 +354,25 @@ fn what_a_driver_and_a_host_say_is_text() {
         format!("import sys\nsys.stderr.write('{hostile}')\nsys.exit(255)"),
         format!("import sys\nprint('folder /x\\nversion {hostile}\\nready', flush=True)\nsys.stdin.read()"),
     ] {
-        fs::write(bin.join("ssh"), format!("#!/usr/bin/env -S python3 -X utf8\n{script}\n")).unwrap();
+        fs::write(
+            bin.join("ssh"),
+            format!("#!/usr/bin/env -S python3 -X utf8\n{script}\n"),
+        )
+        .unwrap();
         fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
-        let ran = lasthop.command(["run", "sockets", "--driver-at=ssh:x"]).env("PATH", &path).output().unwrap();
+        let ran = lasthop
+            .command(["run", "sockets", "--driver-at=ssh:x"])
+            .env("PATH", &path)
+            .output()
+            .unwrap();
         let ran = Ran::from(ran);
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert_harmless(&ran);
-        assert!(ran.stderr.contains("forged") || ran.stderr.contains("PWNED"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("forged") || ran.stderr.contains("PWNED"),
+            "{}",
+            ran.stderr
+        );
     }
     lasthop.assert_nothing_left();
 }
@@ -302,13 +390,21 @@ fn a_password_in_a_url_is_not_shown() {
     let sent = server(&lasthop.sandboxes().join("redis"), |_| b"+OK\r\n".to_vec());
     let url = format!("redis+unix:{}/redis?password={SECRET}", lasthop.sandboxes().display());
     for format in ["terminal", "json"] {
-        let ran = lasthop.run(["load", &url, "-d", "10ms", "--command", "PING", "--format", format]).ok();
+        let ran = lasthop
+            .run(["load", &url, "-d", "10ms", "--command", "PING", "--format", format])
+            .ok();
         assert!(ran.stdout.contains("password=***"), "{}", ran.stdout);
         assert_no_secret(&ran);
     }
-    assert!(String::from_utf8(sent.iter().next().unwrap()).unwrap().contains(SECRET), "it was used");
+    assert!(
+        String::from_utf8(sent.iter().next().unwrap()).unwrap().contains(SECRET),
+        "it was used"
+    );
     for (url, shown) in [
-        ("postgres://me:s3cret@127.0.0.1:1/db", "postgres://me:***@127.0.0.1:1/db: "),
+        (
+            "postgres://me:s3cret@127.0.0.1:1/db",
+            "postgres://me:***@127.0.0.1:1/db: ",
+        ),
         ("redis://:s3cret@127.0.0.1:1", "redis://:***@127.0.0.1:1: "),
         ("postgres://me:s3cret@127.0.0.1:0/db", "not a port"),
         ("postgres://me:s3cret/db", "not a port"),
@@ -323,7 +419,15 @@ fn a_password_in_a_url_is_not_shown() {
     // Records keep the command line.
     fs::create_dir(lasthop.home().join("postgres:")).unwrap();
     let output = format!("--output={}/postgres://me:{SECRET}@x", lasthop.home().display());
-    lasthop.run(["run", "sockets", "--only=pattern=echo", "--budget=1s", "--rounds=1", "-q", &output]);
+    lasthop.run([
+        "run",
+        "sockets",
+        "--only=pattern=echo",
+        "--budget=1s",
+        "--rounds=1",
+        "-q",
+        &output,
+    ]);
     let record = fs::read_to_string(lasthop.runs()[0].join("run.json")).unwrap();
     assert!(record.contains("me:***@x") && !record.contains(SECRET), "{record}");
 }
@@ -341,8 +445,19 @@ fn a_password_may_come_by_the_environment() {
     let postgres = server(&lasthop.sandboxes().join(".s.PGSQL.5432"), asks_for_it);
     let redis = server(&lasthop.sandboxes().join("redis"), |_| b"+OK\r\n".to_vec());
     for (received, variable, words) in [
-        (postgres, "PGPASSWORD", vec![format!("postgres:///db?host={folder}&user=me"), "--query=select x".to_owned()]),
-        (redis, "REDISCLI_AUTH", vec![format!("redis+unix:{folder}/redis"), "--command=PING".to_owned()]),
+        (
+            postgres,
+            "PGPASSWORD",
+            vec![
+                format!("postgres:///db?host={folder}&user=me"),
+                "--query=select x".to_owned(),
+            ],
+        ),
+        (
+            redis,
+            "REDISCLI_AUTH",
+            vec![format!("redis+unix:{folder}/redis"), "--command=PING".to_owned()],
+        ),
     ] {
         let mut command = lasthop.command(["load", "-d", "10ms"]);
         let ran = Ran::from(command.args(words).env(variable, SECRET).output().unwrap()).ok();

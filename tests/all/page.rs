@@ -26,16 +26,31 @@ pub fn have_web() -> bool {
 /// Runs a program of `web` to its end.
 #[track_caller]
 pub fn node(arguments: &[&str]) {
-    let output = Command::new("timeout").args(["300", "node"]).args(arguments).current_dir(web()).output().unwrap();
+    let output = Command::new("timeout")
+        .args(["300", "node"])
+        .args(arguments)
+        .current_dir(web())
+        .output()
+        .unwrap();
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{arguments:?}:\n{}{}", said(&output.stdout), said(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{arguments:?}:\n{}{}",
+        said(&output.stdout),
+        said(&output.stderr)
+    );
 }
 
 /// The page of a run, in the home of its run.
 fn page(lasthop: &Lasthop, name: &str, arguments: &[&str]) -> String {
     let path = lasthop.home().join(format!("{name}.html"));
     let path = path.to_str().unwrap().to_owned();
-    let ran = lasthop.run(["run"].iter().chain(arguments).chain(&["--format", "html", "--output", &path]));
+    let ran = lasthop.run(
+        ["run"]
+            .iter()
+            .chain(arguments)
+            .chain(&["--format", "html", "--output", &path]),
+    );
     assert!(Path::new(&path).exists(), "{name} has no page: {}", ran.stderr);
     path
 }
@@ -50,7 +65,10 @@ fn the_bundle_is_that_of_its_source() {
     node(&["build.mjs", fresh.path().to_str().unwrap()]);
     for name in ["page.js", "page.css", "page.sha256"] {
         let read = |folder: &Path| fs::read_to_string(folder.join(name)).unwrap();
-        assert!(read(fresh.path()) == read(&web().join("dist")), "web/dist/{name} is stale: run script/web");
+        assert!(
+            read(fresh.path()) == read(&web().join("dist")),
+            "web/dist/{name} is stale: run script/web"
+        );
     }
 }
 
@@ -67,7 +85,17 @@ fn the_pages_of_real_runs_work() {
     let postgres = page(&lasthop, "postgres", &[&query, &short[..]].concat());
     node(&["test.mjs", "plots", &sockets, &postgres]);
     // Whether a busy machine keeps the schedule, and so what is compared, is not this test's business.
-    let rate = ["sockets", "--only", "pattern=echo", "--rate", "500", "--trial", "100ms", "--budget", "8s"];
+    let rate = [
+        "sockets",
+        "--only",
+        "pattern=echo",
+        "--rate",
+        "500",
+        "--trial",
+        "100ms",
+        "--budget",
+        "8s",
+    ];
     node(&["test.mjs", "drawn", &page(&lasthop, "open", &rate)]);
     lasthop.assert_nothing_left();
 }
@@ -93,7 +121,10 @@ fn what_servers_and_files_say_does_nothing() {
         &[
             ("title = \"hostile\"", format!("title = \"{HOSTILE}\"")),
             ("question = \"Should", format!("question = \"{HOSTILE} Should")),
-            ("help = \"how clients", format!("labels = {{ unix = \"{HOSTILE}\" }}\nhelp = \"how clients")),
+            (
+                "help = \"how clients",
+                format!("labels = {{ unix = \"{HOSTILE}\" }}\nhelp = \"how clients"),
+            ),
         ],
     );
     // By Unix socket the answer is wrong, which ends in the report with the log.

@@ -52,8 +52,14 @@ impl Place {
             self.user
         );
         let mut command = Command::new("unshare");
-        command.args(["--uts", "sh", "-c", &script, "sh"]).arg(self.program()).args(arguments);
-        command.env("HOME", self.home()).env_remove("LASTHOP_HOME").env_remove("XDG_DATA_HOME");
+        command
+            .args(["--uts", "sh", "-c", &script, "sh"])
+            .arg(self.program())
+            .args(arguments);
+        command
+            .env("HOME", self.home())
+            .env_remove("LASTHOP_HOME")
+            .env_remove("XDG_DATA_HOME");
         Ran::from(command.env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8").output().unwrap())
     }
 
@@ -69,7 +75,11 @@ fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
             found.extend(files_with(&entry, text));
-        } else if fs::read(&entry).unwrap().windows(text.len()).any(|part| part == text.as_bytes()) {
+        } else if fs::read(&entry)
+            .unwrap()
+            .windows(text.len())
+            .any(|part| part == text.as_bytes())
+        {
             found.push(entry);
         }
     }
@@ -80,7 +90,9 @@ fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
 fn has_no_names(record: &Path) {
     for name in [HOME, HOST] {
         let found = files_with(record, name);
-        let shown = found.first().map(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned());
+        let shown = found
+            .first()
+            .map(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned());
         assert!(found.is_empty(), "{name}: {found:?}: {shown:?}");
     }
 }
@@ -91,7 +103,9 @@ fn json(record: &Path, file: &str) -> Value {
 
 #[test]
 fn no_file_of_a_record_names_the_home_folder_or_the_host() {
-    if !["unshare", "setpriv", "hostname", "python3"].iter().all(|tool| have(tool))
+    if !["unshare", "setpriv", "hostname", "python3"]
+        .iter()
+        .all(|tool| have(tool))
         || !(rustix::process::geteuid().is_root() || skip("a name of the host needs root"))
     {
         return;
@@ -110,25 +124,50 @@ fn no_file_of_a_record_names_the_home_folder_or_the_host() {
         let ran = place.run(&home, &run).ok();
         let record = place.record();
         has_no_names(&record);
-        assert!(!files_with(&record, "~ (host)").is_empty(), "the log has what was said: {ran:?}");
+        assert!(
+            !files_with(&record, "~ (host)").is_empty(),
+            "the log has what was said: {ran:?}"
+        );
         let header = json(&record, "run.json");
         assert_eq!(header["origin"]["experiment"], "~/mine", "{header}");
         assert_eq!(header["command"][0], "~/lasthop");
         let environment = json(&record, "environment.json");
-        assert!(environment["host"].as_str().unwrap().starts_with("machine-"), "{environment}");
+        assert!(
+            environment["host"].as_str().unwrap().starts_with("machine-"),
+            "{environment}"
+        );
 
         // It is still the user's own, wherever lasthop is started, and what it names is found.
         let resumed = place.run("/", &["resume", "last", "--budget=3s", "-q"]).ok();
         assert!(!resumed.stderr.contains("somebody else"), "{resumed:?}");
         has_no_names(&record);
         let exported = place.run(&home, &["export", "last", "--case", "tcp"]).ok();
-        assert!(exported.stdout.contains("/srv/") && !exported.stdout.contains('~'), "{}", exported.stdout);
+        assert!(
+            exported.stdout.contains("/srv/") && !exported.stdout.contains('~'),
+            "{}",
+            exported.stdout
+        );
         let report = place.run(&home, &["report", "last", "--format", "html"]).ok();
         assert!(!report.stdout.contains(HOST), "the page is passed on, too");
 
-        let labelled = ["run", "sockets", "--only", "pattern=echo", "--trial=20ms", "--rounds=1", "--blocks=2", "-q"];
-        place.run(&home, &[&labelled[..], &["--label", "machine=blue"]].concat()).ok();
-        assert_eq!(json(&place.record(), "environment.json")["host"], "blue", "a label is shown");
+        let labelled = [
+            "run",
+            "sockets",
+            "--only",
+            "pattern=echo",
+            "--trial=20ms",
+            "--rounds=1",
+            "--blocks=2",
+            "-q",
+        ];
+        place
+            .run(&home, &[&labelled[..], &["--label", "machine=blue"]].concat())
+            .ok();
+        assert_eq!(
+            json(&place.record(), "environment.json")["host"],
+            "blue",
+            "a label is shown"
+        );
         has_no_names(&place.record());
     }
 }

@@ -42,7 +42,11 @@ fn ready() -> bool {
 
 fn package(kinds: &[&str], into: &Path) -> Command {
     let mut command = Command::new(here().join("script/package"));
-    command.arg(executable()).arg("x86_64-linux-static").args(kinds).env("LASTHOP_PACKAGES", into);
+    command
+        .arg(executable())
+        .arg("x86_64-linux-static")
+        .args(kinds)
+        .env("LASTHOP_PACKAGES", into);
     command
 }
 
@@ -128,8 +132,21 @@ impl Root {
 
     fn command(&self, script: &str, words: &[&str]) -> Ran {
         let mut command = Command::new("unshare");
-        command.args(["--mount", "--pid", "--net", "--fork", "--kill-child", "sh", "-c", script]);
-        command.arg(self.path()).args(words).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.args([
+            "--mount",
+            "--pid",
+            "--net",
+            "--fork",
+            "--kill-child",
+            "sh",
+            "-c",
+            script,
+        ]);
+        command
+            .arg(self.path())
+            .args(words)
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         Ran::from(command.env("HOME", "/home").stdin(Stdio::null()).output().unwrap())
     }
 
@@ -147,12 +164,18 @@ impl Root {
         let before = self.top();
         answered(self.run(&[&[lasthop][..], &RUN].concat()).ok());
         assert_eq!(self.top(), before);
-        assert_eq!(fs::read_dir(self.path().join("tmp")).unwrap().count(), 0, "a sandbox is left");
+        assert_eq!(
+            fs::read_dir(self.path().join("tmp")).unwrap().count(),
+            0,
+            "a sandbox is left"
+        );
     }
 
     fn top(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path()).unwrap();
-        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -160,8 +183,15 @@ impl Root {
 
 #[track_caller]
 fn answered(ran: Ran) {
-    assert!(ran.stdout.contains("sockets: Unix socket, TCP and TLS between two processes"), "{ran:?}");
-    assert!(ran.stdout.contains("reference\n") && !ran.stdout.contains("No answer"), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("sockets: Unix socket, TCP and TLS between two processes"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stdout.contains("reference\n") && !ran.stdout.contains("No answer"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -171,18 +201,36 @@ fn a_tarball_is_all_it_takes() {
     }
     for file in named(".tar.gz") {
         let root = Root::new();
-        did(Command::new("tar").arg("xzf").arg(&file).arg("-C").arg(root.path()).arg("--strip-components=1"));
-        for wanted in
-            ["LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY.txt", "man/man1/lasthop.1", "completions/lasthop.zsh"]
-        {
-            assert!(root.path().join(wanted).is_file(), "{wanted} is not in {}", file.display());
+        did(Command::new("tar")
+            .arg("xzf")
+            .arg(&file)
+            .arg("-C")
+            .arg(root.path())
+            .arg("--strip-components=1"));
+        for wanted in [
+            "LICENSE-MIT",
+            "LICENSE-APACHE",
+            "THIRD-PARTY.txt",
+            "man/man1/lasthop.1",
+            "completions/lasthop.zsh",
+        ] {
+            assert!(
+                root.path().join(wanted).is_file(),
+                "{wanted} is not in {}",
+                file.display()
+            );
         }
         let notices = fs::read_to_string(root.path().join("THIRD-PARTY.txt")).unwrap();
-        assert!(notices.contains("\nrustls ") && !notices.contains("\nproptest "), "{notices}");
+        assert!(
+            notices.contains("\nrustls ") && !notices.contains("\nproptest "),
+            "{notices}"
+        );
         root.bring_libraries_of(&root.path().join("lasthop"));
         root.answers("/lasthop");
     }
-    did(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(packages()));
+    did(Command::new("sha256sum")
+        .args(["--check", "--strict", "SHA256SUMS"])
+        .current_dir(packages()));
 }
 
 #[test]
@@ -192,9 +240,16 @@ fn a_wheel_installs_without_an_index() {
     }
     let folder = tempfile::tempdir().unwrap();
     let tool = |name: &str| folder.path().join("venv/bin").join(name);
-    did(Command::new("python3").args(["-m", "venv"]).arg(folder.path().join("venv")));
-    for wheel in named(".whl").iter().filter(|wheel| !wheel.to_str().unwrap().contains("-none-musllinux")) {
-        did(Command::new(tool("pip")).args(["install", "--no-index", "--quiet"]).arg(wheel));
+    did(Command::new("python3")
+        .args(["-m", "venv"])
+        .arg(folder.path().join("venv")));
+    for wheel in named(".whl")
+        .iter()
+        .filter(|wheel| !wheel.to_str().unwrap().contains("-none-musllinux"))
+    {
+        did(Command::new(tool("pip"))
+            .args(["install", "--no-index", "--quiet"])
+            .arg(wheel));
         Root::with(&tool("lasthop")).answers("/lasthop");
         did(Command::new(tool("pip")).args(["uninstall", "--yes", "--quiet", "lasthop"]));
         assert!(!tool("lasthop").exists());
@@ -209,15 +264,26 @@ fn uvx_runs_the_wheel() {
     }
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(uvx);
-    command.args(["--no-index", "--no-config", "--find-links"]).arg(packages()).arg("lasthop").args(RUN);
-    command.env_clear().env("PATH", env::var_os("PATH").unwrap()).env("HOME", home.path());
+    command
+        .args(["--no-index", "--no-config", "--find-links"])
+        .arg(packages())
+        .arg("lasthop")
+        .args(RUN);
+    command
+        .env_clear()
+        .env("PATH", env::var_os("PATH").unwrap())
+        .env("HOME", home.path());
     let places = ["TMPDIR", "UV_CACHE_DIR", "LASTHOP_SANDBOX"];
     for place in places {
         fs::create_dir(home.path().join(place)).unwrap();
         command.env(place, home.path().join(place));
     }
     answered(Ran::from(command.output().unwrap()).ok());
-    assert_eq!(fs::read_dir(home.path().join("LASTHOP_SANDBOX")).unwrap().count(), 0, "a sandbox is left");
+    assert_eq!(
+        fs::read_dir(home.path().join("LASTHOP_SANDBOX")).unwrap().count(),
+        0,
+        "a sandbox is left"
+    );
 }
 
 #[test]
@@ -228,17 +294,25 @@ fn a_deb_installs_and_goes() {
     for file in named(".deb") {
         let root = Root::new();
         let database = root.path().join("var/lib/dpkg");
-        ["info", "updates"].iter().for_each(|folder| fs::create_dir_all(database.join(folder)).unwrap());
+        ["info", "updates"]
+            .iter()
+            .for_each(|folder| fs::create_dir_all(database.join(folder)).unwrap());
         fs::write(database.join("status"), "").unwrap();
         fs::create_dir_all(root.path().join("var/log")).unwrap();
         let dpkg = |words: &[&str]| {
             let mut command = Command::new("dpkg");
-            command.arg(format!("--root={}", root.path().display())).args(["--force-depends"]).args(words);
+            command
+                .arg(format!("--root={}", root.path().display()))
+                .args(["--force-depends"])
+                .args(words);
             did(command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"))
         };
         dpkg(&["--install", file.to_str().unwrap()]);
         let installed = dpkg(&["--listfiles", "lasthop"]);
-        for wanted in ["/usr/share/man/man1/lasthop-run.1.gz", "/usr/share/bash-completion/completions/lasthop"] {
+        for wanted in [
+            "/usr/share/man/man1/lasthop-run.1.gz",
+            "/usr/share/bash-completion/completions/lasthop",
+        ] {
             assert!(installed.contains(wanted), "{installed}");
         }
         root.bring_libraries_of(&root.path().join("usr/bin/lasthop"));
@@ -272,7 +346,11 @@ fn the_image_runs_in_a_container() {
     let loaded = world.ask(&["load", "--quiet", "--input", archive.to_str().unwrap()]);
     let image = loaded.trim().rsplit(' ').next().unwrap();
     let output = world.ask(&[&["run", "--rm", "--network=none", image][..], &RUN].concat());
-    answered(Ran { code: Some(0), stdout: output, stderr: String::new() });
+    answered(Ran {
+        code: Some(0),
+        stdout: output,
+        stderr: String::new(),
+    });
     assert_eq!(world.ask(&["ps", "--all", "--quiet"]), "");
 }
 
@@ -284,17 +362,23 @@ fn a_root_with_the_executable_alone_gets_errors_that_say_what_to_do() {
     let root = Root::with(&executable());
     root.run_bare(&["/lasthop", "--version"]).ok();
     root.run_bare(&["/lasthop", "list"]).ok();
-    root.run_bare(&["/lasthop", "run"]).fails(1, "mount /proc and /dev: there is no /proc/self, no /dev/null");
+    root.run_bare(&["/lasthop", "run"])
+        .fails(1, "mount /proc and /dev: there is no /proc/self, no /dev/null");
     let doctor = root.run(&["/lasthop", "doctor", "redis"]);
     let advice = "no package manager was found (apt, dnf, apk, pacman, brew)";
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
     assert!(doctor.stdout.contains(advice), "{doctor:?}");
-    for words in [&["/lasthop", "setup", "redis", "--yes"], &["/lasthop", "setup", "nginx-gunicorn", "--yes"]] {
+    for words in [
+        &["/lasthop", "setup", "redis", "--yes"],
+        &["/lasthop", "setup", "nginx-gunicorn", "--yes"],
+    ] {
         root.run(words).fails(1, "cannot be installed by lasthop: ");
     }
     root.run(&["/lasthop", "setup", "--all", "--yes"]).fails(0, advice);
-    root.run(&["/lasthop", "run", "redis"]).fails(1, "`redis-server` was not found in ");
-    root.run(&["/lasthop", "load", "http://lasthop.test:1/"]).fails(2, "cannot find the address of `lasthop.test`");
+    root.run(&["/lasthop", "run", "redis"])
+        .fails(1, "`redis-server` was not found in ");
+    root.run(&["/lasthop", "load", "http://lasthop.test:1/"])
+        .fails(2, "cannot find the address of `lasthop.test`");
 }
 
 /// The machine's glibc would load libraries for the other sources, which a static executable cannot.
@@ -305,9 +389,14 @@ fn a_static_executable_finds_hosts_whatever_sources_the_machine_names() {
     }
     let root = Root::with(&executable());
     fs::create_dir(root.path().join("etc")).unwrap();
-    fs::write(root.path().join("etc/nsswitch.conf"), "hosts: mymachines resolve [!UNAVAIL=return] mdns4\n").unwrap();
+    fs::write(
+        root.path().join("etc/nsswitch.conf"),
+        "hosts: mymachines resolve [!UNAVAIL=return] mdns4\n",
+    )
+    .unwrap();
     fs::write(root.path().join("etc/hosts"), "127.0.0.1 lasthop.test\n").unwrap();
-    root.run(&["/lasthop", "load", "http://lasthop.test:1/"]).fails(1, "Connection refused");
+    root.run(&["/lasthop", "load", "http://lasthop.test:1/"])
+        .fails(1, "Connection refused");
 }
 
 /// What action.yml does on a runner: the report on the page of the job and in a file, and whether a limit is exceeded.
@@ -321,10 +410,24 @@ fn the_action_reports_and_holds_limits() {
         let mut action = Command::new(here().join("script/action"));
         take_environment(&mut action, &plain);
         let folders = [Path::new(env!("CARGO_BIN_EXE_lasthop")).parent().unwrap().into()];
-        let path = env::join_paths(folders.into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap()))).unwrap();
-        action.env("PATH", path).env("GITHUB_OUTPUT", &output).env("RUNNER_TEMP", lasthop.home());
-        action.current_dir(lasthop.home()).env("GITHUB_STEP_SUMMARY", lasthop.home().join("summary"));
-        action.env("COMMAND", command).env("BUDGET", "8s").env("LIMITS", limits).env("SETUP", "false");
+        let path = env::join_paths(
+            folders
+                .into_iter()
+                .chain(env::split_paths(&env::var_os("PATH").unwrap())),
+        )
+        .unwrap();
+        action
+            .env("PATH", path)
+            .env("GITHUB_OUTPUT", &output)
+            .env("RUNNER_TEMP", lasthop.home());
+        action
+            .current_dir(lasthop.home())
+            .env("GITHUB_STEP_SUMMARY", lasthop.home().join("summary"));
+        action
+            .env("COMMAND", command)
+            .env("BUDGET", "8s")
+            .env("LIMITS", limits)
+            .env("SETUP", "false");
         let ran = Ran::from(action.output().unwrap());
         (ran, fs::read_to_string(output).unwrap_or_default())
     };
@@ -332,9 +435,19 @@ fn the_action_reports_and_holds_limits() {
     let (ran, output) = act(command, "unix slower > 90%\n\ntls slower > 1%\n");
     ran.ok();
     let report = fs::read_to_string(lasthop.home().join("lasthop-report.md")).unwrap();
-    assert!(report.contains("| tls |") && report.contains("tls slower > 1%"), "{report}");
-    assert!(output.contains("lasthop-report.md") && output.contains("exceeded=true"), "{output}");
-    assert!(fs::read_to_string(lasthop.home().join("summary")).unwrap().contains("| tls |"));
+    assert!(
+        report.contains("| tls |") && report.contains("tls slower > 1%"),
+        "{report}"
+    );
+    assert!(
+        output.contains("lasthop-report.md") && output.contains("exceeded=true"),
+        "{output}"
+    );
+    assert!(
+        fs::read_to_string(lasthop.home().join("summary"))
+            .unwrap()
+            .contains("| tls |")
+    );
     let (ran, output) = act(command, "unix slower > 90%");
     assert!(!output.contains("exceeded"), "{ran:?} {output}");
     ran.ok();
@@ -367,11 +480,17 @@ fn the_action_renews_its_own_comment_and_no_other() {
     let post = |comments: &str| {
         fs::write(at("comments"), comments).unwrap();
         let path = env::join_paths(
-            [folder.path().to_owned()].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap())),
+            [folder.path().to_owned()]
+                .into_iter()
+                .chain(env::split_paths(&env::var_os("PATH").unwrap())),
         );
         let mut step = Command::new(here().join("script/comment"));
-        step.current_dir(folder.path()).env("PATH", path.unwrap()).env("COMMAND", "run sockets");
-        step.env("REPORT", at("report.md")).env("NUMBER", "7").env("GITHUB_REPOSITORY", "me/mine");
+        step.current_dir(folder.path())
+            .env("PATH", path.unwrap())
+            .env("COMMAND", "run sockets");
+        step.env("REPORT", at("report.md"))
+            .env("NUMBER", "7")
+            .env("GITHUB_REPOSITORY", "me/mine");
         Ran::from(step.output().unwrap()).ok();
         fs::read_to_string(at("posted")).unwrap()
     };
@@ -381,7 +500,10 @@ fn the_action_renews_its_own_comment_and_no_other() {
     let made = fs::read_to_string(at("report.md.comment")).unwrap();
     let mark = made.lines().next().unwrap();
     let stranger = comment(1, "stranger", mark);
-    assert!(!post(&format!("[{stranger}]")).contains("PATCH"), "a comment of somebody else");
+    assert!(
+        !post(&format!("[{stranger}]")).contains("PATCH"),
+        "a comment of somebody else"
+    );
     let own = comment(3, "github-actions[bot]", mark);
     let other = comment(2, "github-actions[bot]", "another");
     assert!(post(&format!("[{stranger},{other},{own}]")).contains("--method PATCH repos/me/mine/issues/comments/3"));
@@ -389,12 +511,28 @@ fn the_action_renews_its_own_comment_and_no_other() {
 
 /// Which recipe has no name for which package managers, and why.
 const NAMELESS: [(&str, &str, &str); 10] = [
-    ("apache", "dnf apk pacman brew", "the recipe knows where Debian keeps the modules"),
-    ("grpc-go", "dnf apk pacman brew", "the recipe knows where Debian keeps the packages of Go"),
+    (
+        "apache",
+        "dnf apk pacman brew",
+        "the recipe knows where Debian keeps the modules",
+    ),
+    (
+        "grpc-go",
+        "dnf apk pacman brew",
+        "the recipe knows where Debian keeps the packages of Go",
+    ),
     ("pgpool", "dnf", "Fedora does not have it any more"),
     ("pgpool", "pacman", "only users of Arch package it"),
-    ("php-fpm", "apk", "the version is part of the names of package and program"),
-    ("postgres", "brew", "the formulas have versions, and their programs are not on PATH"),
+    (
+        "php-fpm",
+        "apk",
+        "the version is part of the names of package and program",
+    ),
+    (
+        "postgres",
+        "brew",
+        "the formulas have versions, and their programs are not on PATH",
+    ),
     ("puma", "apk pacman brew", "it is a gem there"),
     ("redis", "pacman", "Arch has Valkey in its place"),
     ("thin", "dnf apk pacman brew", "it is a gem there"),
@@ -404,16 +542,24 @@ const NAMELESS: [(&str, &str, &str); 10] = [
 #[test]
 fn every_recipe_has_names_for_each_package_manager_or_a_reason() {
     let (mut named, mut wrong) = (0, Vec::new());
-    for entry in fs::read_dir(here().join("services")).unwrap().map(Result::unwrap).filter(|it| it.path().is_dir()) {
+    for entry in fs::read_dir(here().join("services"))
+        .unwrap()
+        .map(Result::unwrap)
+        .filter(|it| it.path().is_dir())
+    {
         let text = fs::read_to_string(entry.path().join("recipe.toml")).unwrap();
         let recipe: toml::Table = text.parse().unwrap();
         let program = recipe["program"].as_table().unwrap();
         let packages = program.get("packages").and_then(toml::Value::as_table);
         // lasthop itself, what no manager has, what pip installs.
-        let Some(packages) = packages.filter(|packages| !packages.contains_key("python")) else { continue };
+        let Some(packages) = packages.filter(|packages| !packages.contains_key("python")) else {
+            continue;
+        };
         for manager in MANAGERS {
             let name = entry.file_name().into_string().unwrap();
-            let reasons = NAMELESS.iter().filter(|(of, managers, _)| *of == name && managers.contains(manager.name));
+            let reasons = NAMELESS
+                .iter()
+                .filter(|(of, managers, _)| *of == name && managers.contains(manager.name));
             let known = packages.contains_key(manager.name);
             named += usize::from(known);
             if usize::from(known) + reasons.count() != 1 {

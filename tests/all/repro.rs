@@ -16,7 +16,9 @@ fn the_list_has_every_study() {
     for name in lasthop_repro::study::catalog::names() {
         assert!(list.contains(&name), "{name} is not in:\n{list}");
     }
-    lasthop.run(["repro", "myhro-2017-socket"]).fails(2, "did you mean `myhro-2017-sockets`?");
+    lasthop
+        .run(["repro", "myhro-2017-socket"])
+        .fails(2, "did you mean `myhro-2017-sockets`?");
 }
 
 #[test]
@@ -26,28 +28,63 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
     }
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
-    let arguments = ["repro", "myhro-2017-sockets", "--budget", "5s", "--format", "json", "-q", "--into"];
-    let result = lasthop.run(arguments.iter().copied().chain([book.to_str().unwrap()])).ok().json();
+    let arguments = [
+        "repro",
+        "myhro-2017-sockets",
+        "--budget",
+        "5s",
+        "--format",
+        "json",
+        "-q",
+        "--into",
+    ];
+    let result = lasthop
+        .run(arguments.iter().copied().chain([book.to_str().unwrap()]))
+        .ok()
+        .json();
     assert_eq!(result["schema"], "lasthop-repro/1");
     let figures = result["figures"].as_array().unwrap();
-    let rates: Vec<&Value> = figures.iter().filter(|row| row["figure"]["quantity"] == "requests-per-second").collect();
+    let rates: Vec<&Value> = figures
+        .iter()
+        .filter(|row| row["figure"]["quantity"] == "requests-per-second")
+        .collect();
     assert_eq!(rates.len(), 2);
     for row in rates {
         assert!(row["method"]["value"].as_f64().unwrap() > 100.0, "{row}");
         let lasthop = &row["lasthop"];
-        assert!(lasthop["low"].as_f64().unwrap() <= lasthop["value"].as_f64().unwrap(), "{row}");
+        assert!(
+            lasthop["low"].as_f64().unwrap() <= lasthop["value"].as_f64().unwrap(),
+            "{row}"
+        );
     }
     let claim = &result["claims"][0];
     assert!((claim["published"].as_f64().unwrap() - 2.172).abs() < 0.001, "{claim}");
-    assert!(claim["method"].is_f64() && claim["lasthop"]["value"].is_f64(), "{claim}");
+    assert!(
+        claim["method"].is_f64() && claim["lasthop"]["value"].is_f64(),
+        "{claim}"
+    );
     let part = &result["parts"][0];
-    let notes: Vec<&str> = part["why"].as_array().unwrap().iter().map(|note| note["id"].as_str().unwrap()).collect();
+    let notes: Vec<&str> = part["why"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|note| note["id"].as_str().unwrap())
+        .collect();
     for id in ["machine", "reuse", "client", "placement"] {
         assert!(notes.contains(&id), "{id} is not in {notes:?}");
     }
-    let record = book.join("myhro-2017-sockets").join(part["method_records"][0].as_str().unwrap());
-    let again = lasthop.run(["report", record.to_str().unwrap(), "--format", "json"]).ok().json();
-    assert_eq!((again["rounds"].as_u64(), again["blocks"].as_u64()), (Some(1), Some(1)), "one run, as published");
+    let record = book
+        .join("myhro-2017-sockets")
+        .join(part["method_records"][0].as_str().unwrap());
+    let again = lasthop
+        .run(["report", record.to_str().unwrap(), "--format", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (again["rounds"].as_u64(), again["blocks"].as_u64()),
+        (Some(1), Some(1)),
+        "one run, as published"
+    );
     assert_eq!(again["settings"]["trial_seconds"], 1.0);
     lasthop.assert_nothing_left();
 }
@@ -58,11 +95,22 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
         return;
     }
     let lasthop = Lasthop::new();
-    let arguments = ["repro", "myhro-2017-gunicorn", "--budget", "8s", "--format", "json", "-q"];
+    let arguments = [
+        "repro",
+        "myhro-2017-gunicorn",
+        "--budget",
+        "8s",
+        "--format",
+        "json",
+        "-q",
+    ];
     let result = lasthop.run(arguments).ok().json();
     let part = &result["parts"][0];
     assert!(part["method"].as_str().unwrap().starts_with("wrk -d"), "{part}");
-    assert!(part["shortened"].as_str().unwrap().contains("of 5 s"), "8 s have no room for 5 s of each: {part}");
+    assert!(
+        part["shortened"].as_str().unwrap().contains("of 5 s"),
+        "8 s have no room for 5 s of each: {part}"
+    );
     for row in result["figures"].as_array().unwrap() {
         let quantity = row["figure"]["quantity"].as_str().unwrap();
         if ["requests-per-second", "latency-mean", "requests", "transfer"].contains(&quantity) {
@@ -70,10 +118,26 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
         }
     }
     let notes = part["why"].as_array().unwrap();
-    let note = |id: &str| notes.iter().find(|note| note["id"] == id).unwrap()["text"].as_str().unwrap();
-    assert!(note("reuse").contains("8 requests over 8 connections"), "a sync worker: {}", note("reuse"));
-    assert!(note("versions").contains("gunicorn 19.6.0 then"), "{}", note("versions"));
-    assert!(note("resolution").contains("wrk resolves 1 µs"), "{}", note("resolution"));
+    let note = |id: &str| {
+        notes.iter().find(|note| note["id"] == id).unwrap()["text"]
+            .as_str()
+            .unwrap()
+    };
+    assert!(
+        note("reuse").contains("8 requests over 8 connections"),
+        "a sync worker: {}",
+        note("reuse")
+    );
+    assert!(
+        note("versions").contains("gunicorn 19.6.0 then"),
+        "{}",
+        note("versions")
+    );
+    assert!(
+        note("resolution").contains("wrk resolves 1 µs"),
+        "{}",
+        note("resolution")
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -85,8 +149,20 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
     }
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
-    let arguments = ["repro", "dr-knz-2020-postgres", "--budget", "12s", "--format", "json", "-q", "--into"];
-    let result = lasthop.run(arguments.iter().copied().chain([book.to_str().unwrap()])).ok().json();
+    let arguments = [
+        "repro",
+        "dr-knz-2020-postgres",
+        "--budget",
+        "12s",
+        "--format",
+        "json",
+        "-q",
+        "--into",
+    ];
+    let result = lasthop
+        .run(arguments.iter().copied().chain([book.to_str().unwrap()]))
+        .ok()
+        .json();
     let parts = result["parts"].as_array().unwrap();
     let quantities = [
         ("queries", "query", "time-per-request", 1.0),
@@ -96,8 +172,13 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
     ];
     for (runs, derived, quantity, microseconds) in quantities {
         let part = parts.iter().find(|part| part["runs"] == runs).unwrap();
-        let record = book.join("dr-knz-2020-postgres").join(part["design_record"].as_str().unwrap());
-        let own = lasthop.run(["report", record.to_str().unwrap(), "--format", "json"]).ok().json();
+        let record = book
+            .join("dr-knz-2020-postgres")
+            .join(part["design_record"].as_str().unwrap());
+        let own = lasthop
+            .run(["report", record.to_str().unwrap(), "--format", "json"])
+            .ok()
+            .json();
         let of = |transport: &str| {
             let mut all = own["derived"].as_array().unwrap().iter();
             let fits = |found: &&Value| {
@@ -105,11 +186,17 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
                 let hashed = runs == "authentication" && auth != "password-cleartext";
                 found["quantity"] == derived && found["transport"] == transport && !hashed
             };
-            all.find(fits).unwrap_or_else(|| panic!("{runs}, {transport}: {}", own["derived"])).clone()
+            all.find(fits)
+                .unwrap_or_else(|| panic!("{runs}, {transport}: {}", own["derived"]))
+                .clone()
         };
         // One block has no interval, and a slow machine may have no time for two.
         let blocks = own["blocks"].as_u64().unwrap();
-        assert_eq!(of("tcp")["value"].is_object(), blocks > 1, "TCP without TLS, which the study left out: {own}");
+        assert_eq!(
+            of("tcp")["value"].is_object(),
+            blocks > 1,
+            "TCP without TLS, which the study left out: {own}"
+        );
         let of_part = |row: &&Value| row["figure"]["runs"] == runs && row["figure"]["quantity"] == quantity;
         let rows: Vec<&Value> = result["figures"].as_array().unwrap().iter().filter(of_part).collect();
         assert_eq!(rows.len(), 4, "two machines, two transports: {rows:?}");
@@ -121,16 +208,34 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
             }
             for (ours, theirs) in [("value", "estimate"), ("low", "low"), ("high", "high")] {
                 let (ours, theirs) = (row["lasthop"][ours].as_f64().unwrap(), wanted[theirs].as_f64().unwrap());
-                assert!((ours * microseconds / theirs - 1.0).abs() < 1e-9, "{runs}: {row} is not {wanted}");
+                assert!(
+                    (ours * microseconds / theirs - 1.0).abs() < 1e-9,
+                    "{runs}: {row} is not {wanted}"
+                );
             }
         }
         let found = part["found"].as_array().unwrap();
         assert!(found.len() >= 3, "{found:?}");
-        assert!(blocks < 2 || found.iter().any(|found| found["against"]["low"].is_f64()), "{found:?}");
+        assert!(
+            blocks < 2 || found.iter().any(|found| found["against"]["low"].is_f64()),
+            "{found:?}"
+        );
     }
-    let design = |runs: &str| parts.iter().find(|part| part["runs"] == runs).unwrap()["design"].as_str().unwrap();
-    assert!(design("queries").starts_with("queries of 1000 and 2000, "), "{}", design("queries"));
-    assert!(design("rows").starts_with("rows of 50000 and 100000, "), "{}", design("rows"));
+    let design = |runs: &str| {
+        parts.iter().find(|part| part["runs"] == runs).unwrap()["design"]
+            .as_str()
+            .unwrap()
+    };
+    assert!(
+        design("queries").starts_with("queries of 1000 and 2000, "),
+        "{}",
+        design("queries")
+    );
+    assert!(
+        design("rows").starts_with("rows of 50000 and 100000, "),
+        "{}",
+        design("rows")
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -140,22 +245,52 @@ fn thin_is_asked_by_more_than_one_connection_too() {
         return;
     }
     let lasthop = Lasthop::new();
-    let result = lasthop.run(["repro", "ecentryx-thin", "--budget", "3s", "--format", "json", "-q"]).ok().json();
-    let rates: Vec<&Value> =
-        result["figures"].as_array().unwrap().iter().filter(|row| row["method"].is_object()).collect();
-    assert_eq!(rates.len(), 16, "eight conditions by httperf, rate and time of each: {rates:?}");
-    assert!(rates.iter().all(|row| row["lasthop"]["value"].as_f64().unwrap() > 0.0), "{rates:?}");
+    let result = lasthop
+        .run(["repro", "ecentryx-thin", "--budget", "3s", "--format", "json", "-q"])
+        .ok()
+        .json();
+    let rates: Vec<&Value> = result["figures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["method"].is_object())
+        .collect();
+    assert_eq!(
+        rates.len(),
+        16,
+        "eight conditions by httperf, rate and time of each: {rates:?}"
+    );
+    assert!(
+        rates.iter().all(|row| row["lasthop"]["value"].as_f64().unwrap() > 0.0),
+        "{rates:?}"
+    );
     let beyond = &result["parts"][1];
-    assert!(beyond["method"].is_null() && beyond["beyond"].as_str().unwrap().contains("more than one"), "{beyond}");
+    assert!(
+        beyond["method"].is_null() && beyond["beyond"].as_str().unwrap().contains("more than one"),
+        "{beyond}"
+    );
     let found = beyond["found"].as_array().unwrap();
     assert_eq!(found.len(), 32, "the eight conditions by 1, 8, 24 and 64 connections");
     for concurrency in ["1", "8", "24", "64"] {
         let name = format!("concurrency={concurrency}");
-        let of = |found: &&Value| found["condition"].as_str().unwrap().split('/').any(|level| level == name);
+        let of = |found: &&Value| {
+            found["condition"]
+                .as_str()
+                .unwrap()
+                .split('/')
+                .any(|level| level == name)
+        };
         let of: Vec<&Value> = found.iter().filter(of).collect();
         assert_eq!(of.len(), 8, "{found:?}");
-        assert!(of.iter().all(|found| found["value"]["value"].as_f64().unwrap() > 0.0), "{of:?}");
-        assert_eq!(of.iter().filter(|found| found["verdict"].is_string()).count(), 4, "unix against tcp: {of:?}");
+        assert!(
+            of.iter().all(|found| found["value"]["value"].as_f64().unwrap() > 0.0),
+            "{of:?}"
+        );
+        assert_eq!(
+            of.iter().filter(|found| found["verdict"].is_string()).count(),
+            4,
+            "unix against tcp: {of:?}"
+        );
     }
     lasthop.assert_nothing_left();
 }
@@ -166,9 +301,19 @@ fn databases_are_asked_by_more_than_one_connection() {
         return;
     }
     let lasthop = Lasthop::new();
-    for (study, method) in [("cybertec-2016-postgres", "pgbench -c10 -j5 -T"), ("percona-2020-mysql", "sysbench")] {
-        let result = lasthop.run(["repro", study, "--budget", "3s", "--format", "json", "-q"]).ok().json();
-        assert!(result["parts"][0]["method"].as_str().unwrap().starts_with(method), "{}", result["parts"][0]);
+    for (study, method) in [
+        ("cybertec-2016-postgres", "pgbench -c10 -j5 -T"),
+        ("percona-2020-mysql", "sysbench"),
+    ] {
+        let result = lasthop
+            .run(["repro", study, "--budget", "3s", "--format", "json", "-q"])
+            .ok()
+            .json();
+        assert!(
+            result["parts"][0]["method"].as_str().unwrap().starts_with(method),
+            "{}",
+            result["parts"][0]
+        );
         for claim in result["claims"].as_array().unwrap() {
             assert!(claim["method"].as_f64().unwrap() > 0.0, "{claim}");
             assert!(claim["lasthop"]["value"].as_f64().unwrap() > 0.0, "{claim}");
@@ -183,11 +328,27 @@ fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
         return;
     }
     let lasthop = Lasthop::new();
-    let result = lasthop.run(["repro", "redis-docs", "--budget", "3s", "--format", "json", "-q"]).ok().json();
+    let result = lasthop
+        .run(["repro", "redis-docs", "--budget", "3s", "--format", "json", "-q"])
+        .ok()
+        .json();
     let claims = result["claims"].as_array().unwrap();
-    assert!(claims[0]["method"].as_f64().unwrap() > 0.0, "redis-benchmark: {claims:?}");
-    assert!(claims.iter().all(|claim| claim["lasthop"]["value"].as_f64().unwrap() > 0.0), "{claims:?}");
-    assert_eq!(result["parts"][1]["found"].as_array().unwrap().len(), 32, "{}", result["parts"][1]);
+    assert!(
+        claims[0]["method"].as_f64().unwrap() > 0.0,
+        "redis-benchmark: {claims:?}"
+    );
+    assert!(
+        claims
+            .iter()
+            .all(|claim| claim["lasthop"]["value"].as_f64().unwrap() > 0.0),
+        "{claims:?}"
+    );
+    assert_eq!(
+        result["parts"][1]["found"].as_array().unwrap().len(),
+        32,
+        "{}",
+        result["parts"][1]
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -204,12 +365,25 @@ fn the_book_is_whole_and_is_taken_up_again() {
     let others = ["psql", "redis", "postgres", "mariadb"].map(|recipe| format!("{recipe}=/bin/false"));
     let broken = [&[old], &others[..]].concat();
     let programs = broken.iter().flat_map(|given| ["--program", given]);
-    let arguments: Vec<&str> = ["repro", "--all", "--budget", "2s", "-q", "--into", book.to_str().unwrap()]
-        .into_iter()
-        .chain(programs)
-        .collect();
+    let arguments: Vec<&str> = [
+        "repro",
+        "--all",
+        "--budget",
+        "2s",
+        "-q",
+        "--into",
+        book.to_str().unwrap(),
+    ]
+    .into_iter()
+    .chain(programs)
+    .collect();
     let first = lasthop.run(&arguments);
-    assert_eq!(first.code, Some(1), "programs of no use are failures:\n{}", first.stderr);
+    assert_eq!(
+        first.code,
+        Some(1),
+        "programs of no use are failures:\n{}",
+        first.stderr
+    );
     let results: Vec<Value> = serde_json::from_slice(&std::fs::read(book.join("book.json")).unwrap()).unwrap();
     let page = std::fs::read_to_string(book.join("book.md")).unwrap();
     let studies: Vec<Study> = lasthop_repro::study::catalog::names()
@@ -217,23 +391,55 @@ fn the_book_is_whole_and_is_taken_up_again() {
         .map(|name| lasthop_repro::study::catalog::load(name).unwrap())
         .collect();
     let published: usize = studies.iter().map(|study| study.numbers().len()).sum();
-    assert_eq!(published, in_data_files(), "every number of the files is one of a study");
+    assert_eq!(
+        published,
+        in_data_files(),
+        "every number of the files is one of a study"
+    );
     let printed: usize = studies.iter().map(|study| in_markdown(study, &page)).sum();
     assert_eq!(printed, published, "numbers of the Markdown book");
-    assert_eq!(results.iter().map(in_json).sum::<usize>(), published, "numbers of the JSON book");
-    let sockets = results.iter().find(|result| result["study"] == "myhro-2017-sockets").unwrap();
-    assert!(sockets["claims"][0]["lasthop"]["value"].is_f64(), "others went on: {sockets}");
+    assert_eq!(
+        results.iter().map(in_json).sum::<usize>(),
+        published,
+        "numbers of the JSON book"
+    );
+    let sockets = results
+        .iter()
+        .find(|result| result["study"] == "myhro-2017-sockets")
+        .unwrap();
+    assert!(
+        sockets["claims"][0]["lasthop"]["value"].is_f64(),
+        "others went on: {sockets}"
+    );
     for name in ["myhro-2017-gunicorn", "ecentryx-thin"] {
         let text = results.iter().find(|result| result["study"] == name).unwrap()["parts"].to_string();
-        assert!(text.contains("has version 1.10.3, but at least 1.19.5 is needed"), "{name}: {text}");
+        assert!(
+            text.contains("has version 1.10.3, but at least 1.19.5 is needed"),
+            "{name}: {text}"
+        );
     }
-    let missing = |result: &&Value| result["parts"].as_array().unwrap().iter().any(|part| part["missing"] == true);
+    let missing = |result: &&Value| {
+        result["parts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|part| part["missing"] == true)
+    };
     let absent = results.iter().filter(missing).count();
     let again = lasthop.run(&arguments);
-    assert_eq!(again.stderr.matches("already finished").count(), results.len() - absent, "{}", again.stderr);
+    assert_eq!(
+        again.stderr.matches("already finished").count(),
+        results.len() - absent,
+        "{}",
+        again.stderr
+    );
     let pages = [std::fs::read_to_string(book.join("book.md")).unwrap(), page];
-    let [now, then] =
-        pages.map(|page| Regex::new("repeated in [0-9.]+ m?s").unwrap().replace_all(&page, "").into_owned());
+    let [now, then] = pages.map(|page| {
+        Regex::new("repeated in [0-9.]+ m?s")
+            .unwrap()
+            .replace_all(&page, "")
+            .into_owned()
+    });
     assert_eq!(now, then);
 
     let site = lasthop.home().join("site");
@@ -241,7 +447,11 @@ fn the_book_is_whole_and_is_taken_up_again() {
     lasthop.run(arguments.iter().chain(&pages));
     let index = std::fs::read_to_string(site.join("index.html")).unwrap();
     for study in &studies {
-        assert!(index.contains(&format!("href=\"{}.html\"", study.name)), "{} is not in the book", study.name);
+        assert!(
+            index.contains(&format!("href=\"{}.html\"", study.name)),
+            "{} is not in the book",
+            study.name
+        );
     }
     let files =
         ["index", "myhro-2017-sockets"].map(|name| site.join(name).with_extension("html").display().to_string());
@@ -256,22 +466,42 @@ fn in_data_files() -> usize {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("studies");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let list = |file: &toml::Table, key: &str| {
-        let tables = file.get(key).and_then(toml::Value::as_array).cloned().unwrap_or_default();
-        tables.into_iter().map(|table| table.as_table().unwrap().clone()).collect::<Vec<_>>()
+        let tables = file
+            .get(key)
+            .and_then(toml::Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        tables
+            .into_iter()
+            .map(|table| table.as_table().unwrap().clone())
+            .collect::<Vec<_>>()
     };
     let count = |path: std::path::PathBuf| {
         let file: toml::Table = std::fs::read_to_string(path).unwrap().parse().unwrap();
-        let figures: usize = list(&file, "figures").iter().map(|table| table["values"].as_table().unwrap().len()).sum();
-        let printed = |claim: &toml::Table| claim.get("printed").map_or(0, |printed| printed.as_array().unwrap().len());
+        let figures: usize = list(&file, "figures")
+            .iter()
+            .map(|table| table["values"].as_table().unwrap().len())
+            .sum();
+        let printed = |claim: &toml::Table| {
+            claim
+                .get("printed")
+                .map_or(0, |printed| printed.as_array().unwrap().len())
+        };
         figures + list(&file, "claims").iter().map(printed).sum::<usize>()
     };
-    files.filter(|path| path.extension().is_some_and(|kind| kind == "toml")).map(count).sum()
+    files
+        .filter(|path| path.extension().is_some_and(|kind| kind == "toml"))
+        .map(count)
+        .sum()
 }
 
 fn in_json(result: &Value) -> usize {
     let printed = |row: &Value| row["claim"]["printed"].as_array().unwrap().len();
     let figures = result["figures"].as_array().unwrap();
-    assert!(figures.iter().all(|row| row["figure"]["printed"].is_string()), "{figures:?}");
+    assert!(
+        figures.iter().all(|row| row["figure"]["printed"].is_string()),
+        "{figures:?}"
+    );
     figures.len() + result["claims"].as_array().unwrap().iter().map(printed).sum::<usize>()
 }
 
@@ -279,7 +509,9 @@ fn in_json(result: &Value) -> usize {
 /// texts.
 fn in_markdown(study: &Study, page: &str) -> usize {
     let page = page.replace('\\', "");
-    let start = page.find(&format!("## {}: ", study.name)).unwrap_or_else(|| panic!("{} is not there", study.name));
+    let start = page
+        .find(&format!("## {}: ", study.name))
+        .unwrap_or_else(|| panic!("{} is not there", study.name));
     let own = &page[start..];
     let own = own.find("\n## ").map_or(own, |end| &own[..end + 1]);
     let row = |figure: &lasthop_repro::study::model::Figure| {
@@ -295,7 +527,9 @@ fn in_markdown(study: &Study, page: &str) -> usize {
         .collect();
     let mut found = 0;
     for (words, number) in study.figures.iter().map(row) {
-        let at = rows.iter().position(|(first, second)| *first == words && *second == number);
+        let at = rows
+            .iter()
+            .position(|(first, second)| *first == words && *second == number);
         rows.swap_remove(at.unwrap_or_else(|| panic!("{}: {words} {number} is not in:\n{own}", study.name)));
         found += 1;
     }
@@ -315,7 +549,10 @@ fn a_study_is_not_repeated_at_a_rate() {
     let redis = include_str!("../../experiments/redis/experiment.toml");
     let rate = "[load]\nrate = \"{{ 500 if pipeline == 1 else 0 }}\"\n";
     std::fs::write(folder.join("experiment.toml"), redis.replace("[load]\n", rate)).unwrap();
-    let result = lasthop.run(["repro", "redis-docs", "--budget", "4s", "--format", "json", "-q"]).ok().json();
+    let result = lasthop
+        .run(["repro", "redis-docs", "--budget", "4s", "--format", "json", "-q"])
+        .ok()
+        .json();
     for part in result["parts"].as_array().unwrap() {
         let skipped = part["skipped"].as_str().unwrap();
         assert!(
@@ -334,14 +571,38 @@ fn a_missing_program_keeps_one_study_from_being_repeated_and_is_said() {
     let folder = tempfile::tempdir().unwrap();
     // No server and no tool is on this PATH.
     let run = |arguments: &[&str]| {
-        let output = lasthop.command(arguments.iter().copied()).env("PATH", folder.path()).output().unwrap();
+        let output = lasthop
+            .command(arguments.iter().copied())
+            .env("PATH", folder.path())
+            .output()
+            .unwrap();
         common::Ran::from(output)
     };
-    let one = run(&["repro", "dr-knz-2020-cockroachdb", "--budget", "4s", "--format", "json", "-q"]);
-    assert_eq!(one.code, Some(1), "nothing of what was asked for is there: {}", one.stdout);
+    let one = run(&[
+        "repro",
+        "dr-knz-2020-cockroachdb",
+        "--budget",
+        "4s",
+        "--format",
+        "json",
+        "-q",
+    ]);
+    assert_eq!(
+        one.code,
+        Some(1),
+        "nothing of what was asked for is there: {}",
+        one.stdout
+    );
     let part = &one.json()["parts"][0];
-    assert!(part["skipped"].as_str().unwrap().contains("`cockroach` was not found"), "{part}");
-    assert_eq!((part["missing"].as_bool(), part["failures"].as_array().unwrap().len()), (Some(true), 0), "{part}");
+    assert!(
+        part["skipped"].as_str().unwrap().contains("`cockroach` was not found"),
+        "{part}"
+    );
+    assert_eq!(
+        (part["missing"].as_bool(), part["failures"].as_array().unwrap().len()),
+        (Some(true), 0),
+        "{part}"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -351,21 +612,48 @@ fn the_winner_is_exported_from_its_record() {
         return;
     }
     let lasthop = Lasthop::new();
-    let run =
-        ["run", "nginx-gunicorn", "--only", "connections=1", "--budget", "8s", "--rounds", "1", "--blocks", "2", "-q"];
+    let run = [
+        "run",
+        "nginx-gunicorn",
+        "--only",
+        "connections=1",
+        "--budget",
+        "8s",
+        "--rounds",
+        "1",
+        "--blocks",
+        "2",
+        "-q",
+    ];
     lasthop.run(run).ok();
     let text = lasthop.run(["export", "nginx-gunicorn", "--case", "unix"]).ok().stdout;
     assert!(text.contains("server unix:/run/gunicorn/gunicorn.sock"), "{text}");
-    assert!(text.contains("gunicorn --bind unix:/run/gunicorn/gunicorn.sock --chdir /srv/gunicorn/app"), "{text}");
-    assert!(text.contains("accept queue of 1024") && text.contains("RuntimeDirectory=gunicorn"), "{text}");
-    assert!(text.contains("nginx -s reload") && !text.contains("access_log"), "{text}");
+    assert!(
+        text.contains("gunicorn --bind unix:/run/gunicorn/gunicorn.sock --chdir /srv/gunicorn/app"),
+        "{text}"
+    );
+    assert!(
+        text.contains("accept queue of 1024") && text.contains("RuntimeDirectory=gunicorn"),
+        "{text}"
+    );
+    assert!(
+        text.contains("nginx -s reload") && !text.contains("access_log"),
+        "{text}"
+    );
     let sandboxes = lasthop.sandboxes().display().to_string();
-    assert!(!text.contains(&sandboxes) && !text.contains(&lasthop.home().display().to_string()), "{text}");
+    assert!(
+        !text.contains(&sandboxes) && !text.contains(&lasthop.home().display().to_string()),
+        "{text}"
+    );
     let folder = lasthop.home().join("out");
     lasthop.run(["export", "last", "--into", folder.to_str().unwrap()]).ok();
     assert!(folder.join("README.md").is_file() && folder.join("nginx/nginx.conf").is_file());
-    lasthop.run(["export", "last", "--case", "udp"]).fails(1, "its cases: unix, tcp");
-    lasthop.run(["export", "redis"]).fails(2, "no run of `redis` is recorded");
+    lasthop
+        .run(["export", "last", "--case", "udp"])
+        .fails(1, "its cases: unix, tcp");
+    lasthop
+        .run(["export", "redis"])
+        .fails(2, "no run of `redis` is recorded");
 }
 
 /// Of a database only where it listens: a cluster for one run, without fsync, is nothing to copy.
@@ -375,12 +663,27 @@ fn a_database_is_exported_as_where_it_listens_and_a_connection_string() {
         return;
     }
     let lasthop = Lasthop::new();
-    let run = ["run", "postgres", "--only", "work=query", "--only", "transport=unix,tls", "--rounds", "1", "-q"];
-    lasthop.run(run.into_iter().chain(["--blocks", "2", "--budget", "6s"])).ok();
+    let run = [
+        "run",
+        "postgres",
+        "--only",
+        "work=query",
+        "--only",
+        "transport=unix,tls",
+        "--rounds",
+        "1",
+        "-q",
+    ];
+    lasthop
+        .run(run.into_iter().chain(["--blocks", "2", "--budget", "6s"]))
+        .ok();
     let text = |case: &str| {
         let text = lasthop.run(["export", "postgres", "--case", case]).ok().stdout;
         let sandboxes = lasthop.sandboxes().display().to_string();
-        assert!(!text.contains(&sandboxes) && !text.contains(&lasthop.home().display().to_string()), "{text}");
+        assert!(
+            !text.contains(&sandboxes) && !text.contains(&lasthop.home().display().to_string()),
+            "{text}"
+        );
         for not_to_copy in ["fsync = off", "initdb", "CREATE ROLE", "0.0.1/32"] {
             assert!(!text.contains(not_to_copy), "{not_to_copy}: {text}");
         }
@@ -388,9 +691,15 @@ fn a_database_is_exported_as_where_it_listens_and_a_connection_string() {
     };
     let unix = text("unix");
     assert!(unix.contains("unix_socket_directories = '/run/postgres'"), "{unix}");
-    assert!(unix.contains("host='/run/postgres' port='5432' user='lasthop'"), "{unix}");
+    assert!(
+        unix.contains("host='/run/postgres' port='5432' user='lasthop'"),
+        "{unix}"
+    );
     let tls = text("tls");
-    assert!(tls.contains("ssl = 'on'") && tls.contains("ssl_key_file = '/etc/ssl/private/postgres.key'"), "{tls}");
+    assert!(
+        tls.contains("ssl = 'on'") && tls.contains("ssl_key_file = '/etc/ssl/private/postgres.key'"),
+        "{tls}"
+    );
     assert!(
         tls.contains("port = '5432'") && tls.contains("port='5432'") && tls.contains("sslmode='verify-full'"),
         "{tls}"
@@ -404,10 +713,27 @@ fn thin_is_exported_as_its_command_and_an_upstream_block() {
         return;
     }
     let lasthop = Lasthop::new();
-    let run =
-        ["run", "nginx-thin", "--only", "backends=1", "--only", "http=1.1", "--rounds", "1", "--blocks", "2", "-q"];
+    let run = [
+        "run",
+        "nginx-thin",
+        "--only",
+        "backends=1",
+        "--only",
+        "http=1.1",
+        "--rounds",
+        "1",
+        "--blocks",
+        "2",
+        "-q",
+    ];
     lasthop.run(run.into_iter().chain(["--budget", "6s"])).ok();
     let text = lasthop.run(["export", "nginx-thin", "--case", "unix"]).ok().stdout;
-    assert!(text.contains("thin start --socket /run/thin/thin.sock --chdir /srv/thin/app"), "{text}");
-    assert!(text.contains("server unix:/run/thin/thin.sock") && text.contains("keepalive 48;"), "{text}");
+    assert!(
+        text.contains("thin start --socket /run/thin/thin.sock --chdir /srv/thin/app"),
+        "{text}"
+    );
+    assert!(
+        text.contains("server unix:/run/thin/thin.sock") && text.contains("keepalive 48;"),
+        "{text}"
+    );
 }

@@ -12,8 +12,17 @@ use common::{Lasthop, Ran, have, one_line, signal};
 use serde_json::Value;
 
 /// Two cases, ten blocks a round: 21 lines of the record in about half a second.
-const RUN: [&str; 9] =
-    ["run", "sockets", "--only", "pattern=echo", "--only", "transport=unix,tcp", "--trial=20ms", "--blocks=10", "-q"];
+const RUN: [&str; 9] = [
+    "run",
+    "sockets",
+    "--only",
+    "pattern=echo",
+    "--only",
+    "transport=unix,tcp",
+    "--trial=20ms",
+    "--blocks=10",
+    "-q",
+];
 const JSON: [&str; 2] = ["--format", "json"];
 
 fn json(lasthop: &Lasthop, arguments: &[&str]) -> Value {
@@ -40,7 +49,11 @@ fn lines(run: &Path) -> Vec<(String, Value)> {
 }
 
 fn numbers(lines: &[(String, Value)], kind: &str, key: &str) -> Vec<u64> {
-    lines.iter().filter(|line| line.0 == kind).map(|line| line.1[key].as_u64().unwrap()).collect()
+    lines
+        .iter()
+        .filter(|line| line.0 == kind)
+        .map(|line| line.1[key].as_u64().unwrap())
+        .collect()
 }
 
 #[test]
@@ -56,22 +69,39 @@ fn a_killed_run_goes_on_with_a_new_round() {
     let mut left = fs::read_to_string(run.join("trials.jsonl")).unwrap();
     left.truncate(left.rfind('\n').unwrap() + 1);
     let (half_line, half_character) = (&b"{\"failure\":{\"cause\":\"f"[..], &"ü".as_bytes()[..1]);
-    fs::write(run.join("trials.jsonl"), [left.as_bytes(), half_line, half_character].concat()).unwrap();
+    fs::write(
+        run.join("trials.jsonl"),
+        [left.as_bytes(), half_line, half_character].concat(),
+    )
+    .unwrap();
     assert!(report(&lasthop).contains("cut off"), "what is there is reported");
     let summary = json(&lasthop, &["resume", "last"]);
     lasthop.assert_nothing_left();
 
     let all = lines(&run);
     let before = left.lines().count();
-    assert_eq!(fs::read_to_string(run.join("trials.jsonl")).unwrap()[..left.len()], left, "nothing is rewritten");
+    assert_eq!(
+        fs::read_to_string(run.join("trials.jsonl")).unwrap()[..left.len()],
+        left,
+        "nothing is rewritten"
+    );
     assert_eq!(all[before].0, "resumed");
     assert_eq!(all.iter().filter(|line| line.0 == "failure").count(), 0, "{all:?}");
     let rounds = numbers(&all, "round", "round");
-    assert!(rounds.is_sorted_by(|a, b| a < b), "every round has a number of its own: {rounds:?}");
+    assert!(
+        rounds.is_sorted_by(|a, b| a < b),
+        "every round has a number of its own: {rounds:?}"
+    );
     let times = numbers(&all, "trial", "at_ns");
     assert!(times.is_sorted_by(|a, b| a < b), "one clock: {times:?}");
     for whole in &rounds[rounds.len() - 2..] {
-        assert_eq!(numbers(&all, "trial", "round").iter().filter(|round| *round == whole).count(), 20);
+        assert_eq!(
+            numbers(&all, "trial", "round")
+                .iter()
+                .filter(|round| *round == whole)
+                .count(),
+            20
+        );
     }
 
     assert_eq!(summary["stopped"], "rounds");
@@ -80,10 +110,15 @@ fn a_killed_run_goes_on_with_a_new_round() {
     assert_eq!(summary["resumed"][0]["ended"], Value::Null, "it was killed");
     assert!(summary["resumed"][0]["pause_seconds"].as_f64().unwrap() > 0.0);
     let report = report(&lasthop);
-    assert!(report.contains("resumed once") && report.contains("it was killed after"), "{report}");
+    assert!(
+        report.contains("resumed once") && report.contains("it was killed after"),
+        "{report}"
+    );
     assert!(!report.contains("cut off"), "{report}");
     assert!(lasthop.run(["runs"]).ok().stdout.contains("sockets"));
-    lasthop.run(["resume"]).fails(2, "is finished: it has as many rounds as you asked for");
+    lasthop
+        .run(["resume"])
+        .fails(2, "is finished: it has as many rounds as you asked for");
 }
 
 #[test]
@@ -97,14 +132,22 @@ fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
         assert_eq!(child.wait().unwrap().code(), Some(130));
         lines(&lasthop.runs()[0]).len()
     };
-    let run: Vec<&str> = RUN.into_iter().chain(["--rounds=3", "--budget=60s", "--seed=7"]).collect();
+    let run: Vec<&str> = RUN
+        .into_iter()
+        .chain(["--rounds=3", "--budget=60s", "--seed=7"])
+        .collect();
     let first = interrupt(&run, 3);
     interrupt(&["resume", "last"], first + 4);
     let summary = json(&lasthop, &["resume", "last"]);
     assert_eq!(lasthop.runs().len(), 1, "one record");
     assert_eq!(summary["stopped"], "rounds");
     assert_eq!(summary["seed"], 7);
-    let ended: Vec<&Value> = summary["resumed"].as_array().unwrap().iter().map(|one| &one["ended"]).collect();
+    let ended: Vec<&Value> = summary["resumed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["ended"])
+        .collect();
     assert_eq!(ended, ["interrupted", "interrupted"]);
     assert!(report(&lasthop).contains("resumed 2 times"));
     lasthop.assert_nothing_left();
@@ -113,7 +156,10 @@ fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
 #[test]
 fn a_spent_budget_wants_another_one() {
     let lasthop = Lasthop::new();
-    let before = lasthop.run(RUN.iter().chain(&["--precision=0.01%", "--budget=2s"]).chain(&JSON)).ok().json();
+    let before = lasthop
+        .run(RUN.iter().chain(&["--precision=0.01%", "--budget=2s"]).chain(&JSON))
+        .ok()
+        .json();
     lasthop.run(["resume"]).fails(2, "give it more time, for example");
     let after = json(&lasthop, &["resume", "last", "--budget", "2s"]);
     assert_eq!(after["stopped"], "budget");
@@ -161,14 +207,36 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
     let experiment = experiment.replace("recipe = \"redis\"", "recipe = \"{{ server }}\"");
     fs::write(mine.join("experiment.toml"), experiment).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let run =
-        |arguments: &[&str]| Ran::from(lasthop.command(arguments.iter().copied()).env("PATH", &path).output().unwrap());
-    let mut arguments = vec!["run", "./mine", "--only=command=GET", "--only=pipeline=1", "--only=transport=unix,tcp"];
-    arguments.extend(["--set=connections=1", "--trial=10ms", "--precision=0.01%", "--budget=3s", "--format=json"]);
+    let run = |arguments: &[&str]| {
+        Ran::from(
+            lasthop
+                .command(arguments.iter().copied())
+                .env("PATH", &path)
+                .output()
+                .unwrap(),
+        )
+    };
+    let mut arguments = vec![
+        "run",
+        "./mine",
+        "--only=command=GET",
+        "--only=pipeline=1",
+        "--only=transport=unix,tcp",
+    ];
+    arguments.extend([
+        "--set=connections=1",
+        "--trial=10ms",
+        "--precision=0.01%",
+        "--budget=3s",
+        "--format=json",
+    ]);
     let summary = run(&arguments).json();
     let failures = summary["failures"].as_array().unwrap();
     let left_out = |failure: &Value| {
-        failure["stage"] == "locate" && failure["case"].as_str().is_some_and(|case| case.ends_with("/server=other"))
+        failure["stage"] == "locate"
+            && failure["case"]
+                .as_str()
+                .is_some_and(|case| case.ends_with("/server=other"))
     };
     assert!(failures.len() >= 2 && failures.iter().all(left_out), "{failures:?}");
 
@@ -177,12 +245,20 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
     write_script(&bin.join("redis-cli"), "exec /usr/bin/redis-cli \"$@\"");
     write_redis(&bin.join("other-redis"), "7.0.1", "now it is there");
     let refused = run(&["resume", "last", "--budget=2s"]).fails(2, "- other: was missing, is now 7.0.1 (");
-    assert!(refused.stderr.contains("Start a new run instead: `lasthop run ./mine"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("Start a new run instead: `lasthop run ./mine"),
+        "{}",
+        refused.stderr
+    );
     assert_eq!(fs::read_to_string(&record).unwrap(), before, "the record is as it was");
 
     fs::remove_file(bin.join("other-redis")).unwrap();
     let summary = run(&["resume", "last", "--budget=2s", "--format=json"]).json();
-    assert_eq!(summary["resumed"].as_array().unwrap().len(), 1, "everything is as it was");
+    assert_eq!(
+        summary["resumed"].as_array().unwrap().len(),
+        1,
+        "everything is as it was"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -197,9 +273,25 @@ fn what_has_changed_is_named_and_refused() {
     write_script(&lasthop.home().join("redis-cli"), "exec redis-cli \"$@\"");
     fs::create_dir(lasthop.home().join("mine")).unwrap();
     let definition = lasthop.home().join("mine/experiment.toml");
-    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/redis/experiment.toml"), &definition).unwrap();
-    let mut arguments = vec!["run", "./mine", "--only=command=GET", "--only=pipeline=1", "--only=transport=unix,tcp"];
-    arguments.extend(["--set=connections=1", "--trial=10ms", "--precision=0.01%", "--budget=3s", "--program"]);
+    fs::copy(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/redis/experiment.toml"),
+        &definition,
+    )
+    .unwrap();
+    let mut arguments = vec![
+        "run",
+        "./mine",
+        "--only=command=GET",
+        "--only=pipeline=1",
+        "--only=transport=unix,tcp",
+    ];
+    arguments.extend([
+        "--set=connections=1",
+        "--trial=10ms",
+        "--precision=0.01%",
+        "--budget=3s",
+        "--program",
+    ]);
     let program = format!("redis={}", redis.display());
     arguments.push(&program);
     lasthop.run(&arguments).ok();
@@ -208,8 +300,14 @@ fn what_has_changed_is_named_and_refused() {
     let before = record();
     let refused = |text: &str| {
         // What was changed by hand is foreign, which comes first.
-        let ran = lasthop.run(["resume", run.to_str().unwrap(), "--budget=2s", "--trust-record"]).fails(2, text);
-        assert!(ran.stderr.contains("Start a new run instead: `lasthop run ./mine"), "{}", ran.stderr);
+        let ran = lasthop
+            .run(["resume", run.to_str().unwrap(), "--budget=2s", "--trust-record"])
+            .fails(2, text);
+        assert!(
+            ran.stderr.contains("Start a new run instead: `lasthop run ./mine"),
+            "{}",
+            ran.stderr
+        );
         assert_eq!(record(), before, "the record is as it was");
         assert!(run.join("end.json").exists());
         lasthop.wait_until_gone();
@@ -236,7 +334,11 @@ fn what_has_changed_is_named_and_refused() {
     fs::write(run.join("environment.json"), environment).unwrap();
 
     let summary = json(&lasthop, &["resume", "last", "--budget=2s"]);
-    assert_eq!(summary["resumed"].as_array().unwrap().len(), 1, "everything is as it was");
+    assert_eq!(
+        summary["resumed"].as_array().unwrap().len(),
+        1,
+        "everything is as it was"
+    );
 }
 
 /// The record of a run that was interrupted.
@@ -277,7 +379,13 @@ fn what_somebody_elses_record_names_is_shown_and_not_executed() {
     let resume = |more: &[&str]| lasthop.run(["resume", given.to_str().unwrap()].iter().chain(more));
     let before = fs::read_to_string(given.join("trials.jsonl")).unwrap();
     let ran = resume(&[]).fails(2, "may be somebody else's: it is not in your own store");
-    for named in ["ssh:localhost", "ProxyCommand=touch", "/opt/theirs/nginx", "--trust-record", "experiment sockets"] {
+    for named in [
+        "ssh:localhost",
+        "ProxyCommand=touch",
+        "/opt/theirs/nginx",
+        "--trust-record",
+        "experiment sockets",
+    ] {
         assert!(ran.stderr.contains(named), "{named}: {}", ran.stderr);
     }
     assert!(!touched.exists(), "its command was executed");
@@ -328,7 +436,9 @@ fn a_round_number_that_no_run_reaches_is_refused() {
     let _ = fs::remove_dir_all(services.join("0"));
     fs::create_dir_all(services.join(u32::MAX.to_string())).unwrap();
     std::os::unix::fs::symlink(outside.path(), services.join("0")).unwrap();
-    lasthop.run(["resume", "last", "--budget=2s"]).fails(2, "has a round number 4294967295, which no run reaches");
+    lasthop
+        .run(["resume", "last", "--budget=2s"])
+        .fails(2, "has a round number 4294967295, which no run reaches");
     fs::remove_dir(services.join(u32::MAX.to_string())).unwrap();
     lasthop.run(["resume", "last", "--budget=2s"]).ok();
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);

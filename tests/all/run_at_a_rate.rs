@@ -7,11 +7,22 @@ use std::{collections::BTreeSet, fs};
 use common::{Lasthop, one_line};
 use serde_json::Value;
 
-const SOCKETS: [&str; 6] = ["run", "sockets", "--only", "pattern=echo", "--only", "transport=unix,tcp"];
+const SOCKETS: [&str; 6] = [
+    "run",
+    "sockets",
+    "--only",
+    "pattern=echo",
+    "--only",
+    "transport=unix,tcp",
+];
 const SHORT: [&str; 5] = ["--trial=300ms", "--blocks=3", "--rounds=2", "--budget=20s", "-q"];
 
 fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
-    let all = SOCKETS.iter().chain(&SHORT).chain(arguments).chain(&["--format", "json"]);
+    let all = SOCKETS
+        .iter()
+        .chain(&SHORT)
+        .chain(arguments)
+        .chain(&["--format", "json"]);
     lasthop.run(all).ok().json()
 }
 
@@ -29,11 +40,20 @@ fn records(lasthop: &Lasthop, kind: &str) -> Vec<Value> {
 }
 
 fn checks<'a>(summary: &'a Value, id: &str) -> Vec<&'a Value> {
-    summary["checks"].as_array().unwrap().iter().filter(|check| check["id"] == id).collect()
+    summary["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["id"] == id)
+        .collect()
 }
 
 fn metrics_of<'a>(summary: &'a Value, case: &str) -> BTreeSet<&'a str> {
-    let all = summary["comparisons"].as_array().unwrap().iter().filter(|found| found["case"] == case);
+    let all = summary["comparisons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|found| found["case"] == case);
     all.map(|found| found["metric"].as_str().unwrap()).collect()
 }
 
@@ -42,10 +62,16 @@ fn cases_are_compared_by_the_response_time_at_a_rate() {
     let lasthop = Lasthop::new();
     let summary = run(&lasthop, &["--rate=2000", "--arrivals=poisson", "--seed=5"]);
     lasthop.assert_nothing_left();
-    assert_eq!(metrics_of(&summary, "unix"), BTreeSet::from(["latency_p50", "latency_p99", "cpu_per_request"]));
+    assert_eq!(
+        metrics_of(&summary, "unix"),
+        BTreeSet::from(["latency_p50", "latency_p99", "cpu_per_request"])
+    );
     let mut not_reached = 0;
     for case in summary["cases"].as_array().unwrap() {
-        assert_eq!((&case["load"]["rate"], &case["load"]["arrivals"]), (&2000.0.into(), &"poisson".into()));
+        assert_eq!(
+            (&case["load"]["rate"], &case["load"]["arrivals"]),
+            (&2000.0.into(), &"poisson".into())
+        );
         let open = &case["metrics"]["open_loop"];
         let [scheduled, sent] = ["scheduled", "sent"].map(|key| open[key].as_f64().unwrap());
         // 600 in a trial on average, and five standard deviations.
@@ -56,8 +82,14 @@ fn cases_are_compared_by_the_response_time_at_a_rate() {
         assert_eq!(open["reached"], sent >= 0.99 * scheduled, "{open}");
         not_reached += usize::from(open["reached"] == false);
         let latency = |key: &str| case["metrics"][key]["estimate"].as_f64().unwrap();
-        assert!(latency("latency_p99") >= open["lag_p99_us"].as_f64().unwrap() * 0.99, "{case}");
-        assert!(case["metrics"]["latency_max"].as_f64().unwrap() >= latency("latency_p50"), "{case}");
+        assert!(
+            latency("latency_p99") >= open["lag_p99_us"].as_f64().unwrap() * 0.99,
+            "{case}"
+        );
+        assert!(
+            case["metrics"]["latency_max"].as_f64().unwrap() >= latency("latency_p50"),
+            "{case}"
+        );
     }
     assert_eq!(checks(&summary, "rate-not-reached").len(), not_reached);
     assert_eq!(checks(&summary, "driver-saturated").len(), 0, "{summary}");
@@ -85,15 +117,27 @@ fn same_schedule(lasthop: &Lasthop) {
 fn reports_speak_of_time(lasthop: &Lasthop) {
     for format in ["terminal", "markdown"] {
         let text = report(lasthop, format);
-        assert!(text.contains("open loop at 2,000 requests/s, Poisson arrivals"), "{text}");
-        assert!(text.contains("refer to the response time, from when a request was due"), "{text}");
-        assert!(!text.contains("more requests/s") && !text.contains("fewer requests/s"), "{text}");
+        assert!(
+            text.contains("open loop at 2,000 requests/s, Poisson arrivals"),
+            "{text}"
+        );
+        assert!(
+            text.contains("refer to the response time, from when a request was due"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("more requests/s") && !text.contains("fewer requests/s"),
+            "{text}"
+        );
     }
     let csv = lasthop.run(["report", "last", "--format", "csv"]).ok().stdout;
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     let column = |name: &str| rows[0].iter().position(|title| *title == name).unwrap();
     assert_eq!(rows[1][column("rate_per_s")], "2000");
-    assert_eq!((rows[1][column("reference")], rows[1][column("throughput_ratio")]), ("tcp", ""));
+    assert_eq!(
+        (rows[1][column("reference")], rows[1][column("throughput_ratio")]),
+        ("tcp", "")
+    );
 }
 
 #[test]
@@ -106,7 +150,13 @@ fn a_rate_that_cannot_be_reached_is_invalid_and_said() {
     assert_eq!(found.len(), 2, "{summary}");
     for check in found {
         assert_eq!(check["severity"], "invalid");
-        assert!(check["evidence"].as_str().unwrap().contains("due at 1,000,000 requests/s"), "{check}");
+        assert!(
+            check["evidence"]
+                .as_str()
+                .unwrap()
+                .contains("due at 1,000,000 requests/s"),
+            "{check}"
+        );
     }
     assert_eq!(summary["cases"][0]["metrics"]["open_loop"]["reached"], false);
     for format in ["terminal", "markdown"] {
@@ -134,20 +184,50 @@ fn a_rate_is_a_factor_like_any_other_and_survives_a_pause() {
     own(&lasthop, factor, "rate = \"{{ rate }}\"");
     let shown = lasthop.run(["show", "./mine"]).ok().stdout;
     let words: Vec<&str> = shown.split_whitespace().collect();
-    assert!(words.join(" ").contains("against tcp/rate=500, at 500 requests/s"), "{shown}");
-    let short = ["run", "./mine", "--trial=300ms", "--blocks=2", "--budget=8s", "-q", "--format=json"];
+    assert!(
+        words.join(" ").contains("against tcp/rate=500, at 500 requests/s"),
+        "{shown}"
+    );
+    let short = [
+        "run",
+        "./mine",
+        "--trial=300ms",
+        "--blocks=2",
+        "--budget=8s",
+        "-q",
+        "--format=json",
+    ];
     let first = lasthop.run(short).ok().json();
     let rates = |summary: &Value| -> Vec<(String, f64)> {
         let cases = summary["cases"].as_array().unwrap().iter();
-        cases.map(|case| (case["case"].as_str().unwrap().to_owned(), case["load"]["rate"].as_f64().unwrap())).collect()
+        cases
+            .map(|case| {
+                (
+                    case["case"].as_str().unwrap().to_owned(),
+                    case["load"]["rate"].as_f64().unwrap(),
+                )
+            })
+            .collect()
     };
-    let expected =
-        [("unix/rate=500", 500.0), ("unix/rate=2000", 2000.0), ("tcp/rate=500", 500.0), ("tcp/rate=2000", 2000.0)];
+    let expected = [
+        ("unix/rate=500", 500.0),
+        ("unix/rate=2000", 2000.0),
+        ("tcp/rate=500", 500.0),
+        ("tcp/rate=2000", 2000.0),
+    ];
     assert_eq!(rates(&first), expected.map(|(case, rate)| (case.to_owned(), rate)));
     let text = report(&lasthop, "terminal");
-    assert!(text.contains("500 requests/s") && text.contains("2,000 requests/s"), "{text}");
-    lasthop.run(["run", "./mine", "--rate=100"]).fails(2, "this experiment sets its rate by the factor `rate`");
-    let second = lasthop.run(["resume", "last", "--budget=6s", "-q", "--format=json"]).ok().json();
+    assert!(
+        text.contains("500 requests/s") && text.contains("2,000 requests/s"),
+        "{text}"
+    );
+    lasthop
+        .run(["run", "./mine", "--rate=100"])
+        .fails(2, "this experiment sets its rate by the factor `rate`");
+    let second = lasthop
+        .run(["resume", "last", "--budget=6s", "-q", "--format=json"])
+        .ok()
+        .json();
     assert_eq!(rates(&second), rates(&first));
     assert!(second["rounds"].as_u64().unwrap() > first["rounds"].as_u64().unwrap());
     lasthop.assert_nothing_left();
@@ -156,9 +236,19 @@ fn a_rate_is_a_factor_like_any_other_and_survives_a_pause() {
 #[test]
 fn a_rate_of_the_command_line_survives_a_pause() {
     let lasthop = Lasthop::new();
-    let short = ["--trial=300ms", "--blocks=2", "--budget=8s", "-q", "--rate=1500", "--format=json"];
+    let short = [
+        "--trial=300ms",
+        "--blocks=2",
+        "--budget=8s",
+        "-q",
+        "--rate=1500",
+        "--format=json",
+    ];
     lasthop.run(SOCKETS.iter().chain(&short)).ok();
-    let summary = lasthop.run(["resume", "last", "--budget=6s", "-q", "--format=json"]).ok().json();
+    let summary = lasthop
+        .run(["resume", "last", "--budget=6s", "-q", "--format=json"])
+        .ok()
+        .json();
     assert_eq!(summary["resumed"].as_array().unwrap().len(), 1);
     for round in records(&lasthop, "round") {
         assert_eq!(round["cases"]["unix"]["spec"]["model"]["open"]["rate"], 1500.0);
@@ -170,26 +260,43 @@ fn a_rate_of_the_command_line_survives_a_pause() {
 fn what_cannot_have_a_rate_says_so() {
     let lasthop = Lasthop::new();
     for (arguments, text) in [
-        (&["sockets", "--rate=fast"][..], "`fast` is not a rate: write requests per second from 0.001 to 100,000,000"),
+        (
+            &["sockets", "--rate=fast"][..],
+            "`fast` is not a rate: write requests per second from 0.001 to 100,000,000",
+        ),
         (&["sockets", "--rate", "-1"], "`-1` is not a rate"),
         (&["sockets", "--arrivals=poisson"], "--rate"),
         (
             &["sockets", "--rate=20", "--trial=100ms"],
             "make 2 in a trial of 100ms, fewer than 10: use longer trials (--trial 500ms)",
         ),
-        (&["sockets", "--rate=5"], "make 0.25 in a trial of 50ms, fewer than 10: use longer trials (--trial 2s)"),
-        (&["redis", "--rate=2000", "--set=pipeline=16"], "an open loop releases requests one by one"),
+        (
+            &["sockets", "--rate=5"],
+            "make 0.25 in a trial of 50ms, fewer than 10: use longer trials (--trial 2s)",
+        ),
+        (
+            &["redis", "--rate=2000", "--set=pipeline=16"],
+            "an open loop releases requests one by one",
+        ),
         (
             &["sockets", "--rate=2000", "--set=implementation=python"],
             "`python3` is not lasthop's own, and only that has an open loop",
         ),
-        (&["nginx-gunicorn", "--rate=2000", "--driver=wrk"], "wrk can drive only a closed loop"),
+        (
+            &["nginx-gunicorn", "--rate=2000", "--driver=wrk"],
+            "wrk can drive only a closed loop",
+        ),
     ] {
         lasthop.run(["run"].iter().chain(arguments)).fails(2, text);
     }
     own(&lasthop, "", "rate = 2000\npipeline = 8");
-    let ran =
-        lasthop.run(["run", "./mine"]).fails(2, "8 requests in a pipeline: an open loop releases requests one by one");
-    assert!(ran.stderr.contains("mine/experiment.toml:") && ran.stderr.contains("rate = 2000"), "{}", ran.stderr);
+    let ran = lasthop
+        .run(["run", "./mine"])
+        .fails(2, "8 requests in a pipeline: an open loop releases requests one by one");
+    assert!(
+        ran.stderr.contains("mine/experiment.toml:") && ran.stderr.contains("rate = 2000"),
+        "{}",
+        ran.stderr
+    );
     assert!(lasthop.runs().is_empty(), "nothing was run");
 }

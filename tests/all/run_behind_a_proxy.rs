@@ -18,15 +18,27 @@ fn every_case_is_what_it_is_called(name: &str, selected: &[&str], expected: usiz
     assert_eq!(cases.len(), expected, "{cases:?}");
     for case in cases {
         let link = &case["proof"]["link"];
-        assert_eq!(link["family"], if case["transport"] == "unix" { "unix" } else { "inet" }, "{case}");
+        assert_eq!(
+            link["family"],
+            if case["transport"] == "unix" { "unix" } else { "inet" },
+            "{case}"
+        );
         let kept = case["levels"]["reuse"] == "keep-alive";
         assert_eq!(link["connections"], if kept { 1 } else { 8 }, "{case}");
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
-        assert!(roles.len() == 2 && roles.values().all(|cost| cost.as_f64().unwrap() > 0.0), "{case}");
+        assert!(
+            roles.len() == 2 && roles.values().all(|cost| cost.as_f64().unwrap() > 0.0),
+            "{case}"
+        );
     }
     let fired = summary["checks"].to_string();
-    let never =
-        ["config-differs", "transport-not-as-asked", "reuse-not-as-asked", "link-not-proven", "load-not-over-link"];
+    let never = [
+        "config-differs",
+        "transport-not-as-asked",
+        "reuse-not-as-asked",
+        "link-not-proven",
+        "load-not-over-link",
+    ];
     for check in never {
         assert!(!fired.contains(check), "{fired}");
     }
@@ -78,9 +90,31 @@ fn go_compiles_its_library_once_and_only_where_nobody_else_can_write() {
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
     let run = || {
-        let one = ["--only", "connections=1", "--only", "reuse=keep-alive", "--rounds", "1", "--blocks", "2"];
-        let shortly = ["run", "nginx-go", "--trial", "20ms", "--budget", "600s", "--no-headroom", "-q"];
-        let status = lasthop.command([&shortly[..], &one].concat()).env("GOCACHE", &open).status().unwrap();
+        let one = [
+            "--only",
+            "connections=1",
+            "--only",
+            "reuse=keep-alive",
+            "--rounds",
+            "1",
+            "--blocks",
+            "2",
+        ];
+        let shortly = [
+            "run",
+            "nginx-go",
+            "--trial",
+            "20ms",
+            "--budget",
+            "600s",
+            "--no-headroom",
+            "-q",
+        ];
+        let status = lasthop
+            .command([&shortly[..], &one].concat())
+            .env("GOCACHE", &open)
+            .status()
+            .unwrap();
         assert!(status.success());
         objects(&own)
     };
@@ -89,6 +123,10 @@ fn go_compiles_its_library_once_and_only_where_nobody_else_can_write() {
     assert!(objects(&open).is_empty(), "a folder that others can write to is used");
     // The server itself may be compiled anew, in another folder.
     let second = run();
-    assert!(second.difference(&first).count() < 10 && first.is_subset(&second), "{:?}", second.difference(&first));
+    assert!(
+        second.difference(&first).count() < 10 && first.is_subset(&second),
+        "{:?}",
+        second.difference(&first)
+    );
     lasthop.assert_nothing_left();
 }

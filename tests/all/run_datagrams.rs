@@ -30,7 +30,9 @@ fn run(lasthop: &Lasthop, only: &[&str], cases: usize) -> Vec<Value> {
     let checks = summary["checks"].as_array().unwrap();
     let cases = summary["cases"].as_array().unwrap();
     for case in cases {
-        let is_doubted = checks.iter().any(|check| check["id"] == "lost" && check["case"] == case["case"]);
+        let is_doubted = checks
+            .iter()
+            .any(|check| check["id"] == "lost" && check["case"] == case["case"]);
         let sending = &case["metrics"]["one_way"];
         let lost = sending["sent"].as_u64().unwrap() - sending["received"].as_u64().unwrap();
         assert_eq!(is_doubted, lost > 0, "{case}");
@@ -62,22 +64,47 @@ fn a_slow_reader_loses_udp_and_holds_up_unix_senders() {
         if case["transport"] == "udp" {
             assert!(lost > 0.0 && waited == 0.0, "{case}");
         } else {
-            assert!(waited > 0.0 && metrics["latency_max"].as_f64().unwrap() >= 500.0, "{case}");
+            assert!(
+                waited > 0.0 && metrics["latency_max"].as_f64().unwrap() >= 500.0,
+                "{case}"
+            );
         }
     }
     let report = lasthop.run(["report", "last", "--verbose"]).ok().stdout;
-    for text in ["received/s", "sent/s", "lost", "never arrived", "the time that a send took"] {
+    for text in [
+        "received/s",
+        "sent/s",
+        "lost",
+        "never arrived",
+        "the time that a send took",
+    ] {
         assert!(report.contains(text), "{text}: {report}");
     }
     let table = lasthop.run(["report", "last", "--format", "csv"]).ok().stdout;
-    assert!(table.lines().next().unwrap().contains("sent_per_s,lost_share,dropped,waited_share"), "{table}");
+    assert!(
+        table
+            .lines()
+            .next()
+            .unwrap()
+            .contains("sent_per_s,lost_share,dropped,waited_share"),
+        "{table}"
+    );
 }
 
 #[test]
 fn a_rate_is_refused_in_words() {
     let lasthop = Lasthop::new();
-    let rate = ["run", "datagrams", "--only=receiver=lasthop", "--only=reader=0us", "--rate=100", "--budget=1s"];
-    lasthop.run(rate).fails(1, "a protocol without replies (StatsD) is driven like");
+    let rate = [
+        "run",
+        "datagrams",
+        "--only=receiver=lasthop",
+        "--only=reader=0us",
+        "--rate=100",
+        "--budget=1s",
+    ];
+    lasthop
+        .run(rate)
+        .fails(1, "a protocol without replies (StatsD) is driven like");
     lasthop.assert_nothing_left();
 }
 
@@ -101,7 +128,9 @@ fn both_sides_count_the_same_metrics() {
         let address = transport.address().at(folder.path().join("s"), "", free_port());
         let place = address.to_string().replace("unixgram:", "").replace("udp:", "");
         let mut command = Command::new(PROGRAM);
-        command.arg(format!("--web.listen-address=127.0.0.1:{page}")).arg("--log.level=warn");
+        command
+            .arg(format!("--web.listen-address=127.0.0.1:{page}"))
+            .arg("--log.level=warn");
         command.args([Transport::Unixgram, Transport::Udp, Transport::Tcp].map(|one| {
             let listen = if one == transport { place.as_str() } else { "" };
             format!("--statsd.listen-{one}={listen}")
@@ -110,15 +139,38 @@ fn both_sides_count_the_same_metrics() {
         for metrics in [1, 20] {
             let before = counted(page);
             let counter = format!("http://127.0.0.1:{page}/metrics");
-            let statsd = Statsd { metrics, counter, counts: LINES.to_owned() };
-            let spec = Spec::new(Endpoint { address: address.clone(), tls: None }, statsd.into());
+            let statsd = Statsd {
+                metrics,
+                counter,
+                counts: LINES.to_owned(),
+            };
+            let spec = Spec::new(
+                Endpoint {
+                    address: address.clone(),
+                    tls: None,
+                },
+                statsd.into(),
+            );
             let mut case = Case::prepare(&spec).unwrap_or_else(|error| panic!("{transport}: {error}"));
-            let result = case.trial(TrialPhases { warm_up_ns: 1_000_000, measure_ns: 30_000_000 }).unwrap();
+            let result = case
+                .trial(TrialPhases {
+                    warm_up_ns: 1_000_000,
+                    measure_ns: 30_000_000,
+                })
+                .unwrap();
             let one_way = result.one_way.unwrap();
-            assert_eq!(one_way.lost(), one_way.dropped_total.unwrap_or(0), "{transport}: {one_way:?}");
+            assert_eq!(
+                one_way.lost(),
+                one_way.dropped_total.unwrap_or(0),
+                "{transport}: {one_way:?}"
+            );
             // Two datagrams verify the case before.
             let metrics_received = (one_way.received_total + 2) * u64::from(metrics);
-            assert_eq!(counted(page) - before, metrics_received, "{transport}, {metrics} metrics");
+            assert_eq!(
+                counted(page) - before,
+                metrics_received,
+                "{transport}, {metrics} metrics"
+            );
         }
     }
 }

@@ -19,7 +19,10 @@ fn files_arrive_whole_and_a_crossover_is_looked_for() {
         assert_eq!(case["load"]["bytes"], size, "{case}");
         assert_eq!(case["proof"]["link"]["connections"], 1, "{case}");
         assert!(case["metrics"]["cpu_per_byte"].as_f64().unwrap() > 0.0, "{case}");
-        assert!(case["metrics"]["bandwidth"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(
+            case["metrics"]["bandwidth"]["estimate"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
     }
     let derived = summary["derived"].as_array().unwrap();
     let of = |quantity: &str| derived.iter().filter(|d| d["quantity"] == quantity).collect::<Vec<_>>();
@@ -28,11 +31,16 @@ fn files_arrive_whole_and_a_crossover_is_looked_for() {
     for slope in of("byte") {
         let value = &slope["value"];
         assert_eq!(value["unit"], "us");
-        assert!(value["estimate"].as_f64().unwrap() > 0.0, "a larger file takes longer: {slope}");
+        assert!(
+            value["estimate"].as_f64().unwrap() > 0.0,
+            "a larger file takes longer: {slope}"
+        );
     }
     for crossover in of("crossover") {
         let found = crossover["value"]["unit"] == "size";
-        let outside = ["before", "beyond", "open"].iter().any(|place| crossover["outside"] == *place);
+        let outside = ["before", "beyond", "open"]
+            .iter()
+            .any(|place| crossover["outside"] == *place);
         assert!(found != outside, "{crossover}");
     }
 }

@@ -33,9 +33,16 @@ fn every_transport_answers_with_one_stream_and_with_many() {
     is_right(&summary, 12);
     for case in summary["cases"].as_array().unwrap() {
         let tls = case["transport"] == "tls";
-        assert_eq!(case["proof"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
+        assert_eq!(
+            case["proof"]["tls_version"].as_str(),
+            tls.then_some("TLSv1.3"),
+            "{case}"
+        );
         assert_eq!(case["proof"]["reused"], true, "{case}");
-        assert!(case["metrics"]["cpu_per_request"]["roles"]["server"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(
+            case["metrics"]["cpu_per_request"]["roles"]["server"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
     }
     lasthop.assert_nothing_left();
 }
@@ -46,25 +53,57 @@ fn connections_for_one_call_and_messages_beyond_a_window() {
         return;
     }
     let lasthop = Lasthop::new();
-    let python = ["--only", "language=python", "--set", "bytes=300000", "--set", "reuse=per-request,keep-alive"];
+    let python = [
+        "--only",
+        "language=python",
+        "--set",
+        "bytes=300000",
+        "--set",
+        "reuse=per-request,keep-alive",
+    ];
     let summary = lasthop.brief("grpc", &python);
     is_right(&summary, 9);
     for case in summary["cases"].as_array().unwrap() {
-        assert_eq!(case["proof"]["reused"], case["levels"]["reuse"] != "per-request", "{case}");
+        assert_eq!(
+            case["proof"]["reused"],
+            case["levels"]["reuse"] != "per-request",
+            "{case}"
+        );
     }
     lasthop.assert_nothing_left();
 }
 
 fn calling(endpoint: &Endpoint, method: &str, expect: GrpcExpect, size: u32) -> Spec {
     let (method, host) = (format!("lasthop.Echo/{method}"), "localhost".to_owned());
-    Spec::new(endpoint.clone(), Grpc { method, host, size, text: None, expect }.into())
+    Spec::new(
+        endpoint.clone(),
+        Grpc {
+            method,
+            host,
+            size,
+            text: None,
+            expect,
+        }
+        .into(),
+    )
 }
 
 /// How many calls there were, as the server says in field 1.
 fn counted(endpoint: &Endpoint) -> u64 {
-    let protocol = reference::learn(&calling(endpoint, "Calls", GrpcExpect::Any, 0), || true).unwrap().protocol;
-    let Some(Grpc { expect: GrpcExpect::Message(text), .. }) = protocol.get() else { panic!("{protocol:?}") };
-    String::from_utf8(STANDARD.decode(text).unwrap().split_off(2)).unwrap().parse().unwrap()
+    let protocol = reference::learn(&calling(endpoint, "Calls", GrpcExpect::Any, 0), || true)
+        .unwrap()
+        .protocol;
+    let Some(Grpc {
+        expect: GrpcExpect::Message(text),
+        ..
+    }) = protocol.get()
+    else {
+        panic!("{protocol:?}")
+    };
+    String::from_utf8(STANDARD.decode(text).unwrap().split_off(2))
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// A server in Python at such an address.
@@ -83,14 +122,27 @@ fn both_count_the_same(endpoint: &Endpoint) {
         (Reuse::PerRequest, 1, 0),
         (Reuse::KeepAlive, 2, 200_000),
     ] {
-        let spec = Spec { reuse, pipeline, ..calling(endpoint, "Call", GrpcExpect::Echo, size) };
+        let spec = Spec {
+            reuse,
+            pipeline,
+            ..calling(endpoint, "Call", GrpcExpect::Echo, size)
+        };
         let before = counted(endpoint);
-        let result =
-            Case::prepare(&spec).unwrap().trial(TrialPhases { warm_up_ns: 1_000_000, measure_ns: 50_000_000 }).unwrap();
+        let result = Case::prepare(&spec)
+            .unwrap()
+            .trial(TrialPhases {
+                warm_up_ns: 1_000_000,
+                measure_ns: 50_000_000,
+            })
+            .unwrap();
         assert_eq!(result.error_total(), 0, "{:?}", result.errors);
         // Two batches verify the case before.
         let calls = result.requests_total + 2 * u64::from(pipeline);
-        assert_eq!(counted(endpoint) - before, calls, "{reuse:?}, {pipeline} streams, {size} bytes");
+        assert_eq!(
+            counted(endpoint) - before,
+            calls,
+            "{reuse:?}, {pipeline} streams, {size} bytes"
+        );
     }
 }
 
@@ -102,7 +154,11 @@ fn both_sides_count_the_same_calls() {
     let folder = tempfile::tempdir().unwrap();
     let (socket, tcp) = (folder.path().join("s"), format!("127.0.0.1:{}", free_port()));
     for address in [Address::Unix(socket.clone()), Address::Tcp(tcp.parse().unwrap())] {
-        let listen = if address.path().is_some() { format!("unix:{}", socket.display()) } else { tcp.clone() };
+        let listen = if address.path().is_some() {
+            format!("unix:{}", socket.display())
+        } else {
+            tcp.clone()
+        };
         let _server = python(&listen, || match &address {
             Address::Unix(path) => UnixStream::connect(path).is_ok(),
             _ => TcpStream::connect(&tcp).is_ok(),
@@ -125,7 +181,11 @@ fn nginx(folder: &Path, port: u16, to: &Path) -> Server {
     );
     fs::write(folder.join("conf"), text).unwrap();
     let mut command = Command::new("/usr/sbin/nginx");
-    command.arg("-e").arg(folder.join("log")).arg("-c").arg(folder.join("conf"));
+    command
+        .arg("-e")
+        .arg(folder.join("log"))
+        .arg("-c")
+        .arg(folder.join("conf"));
     Server::start(&mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok())
 }
 
@@ -136,7 +196,9 @@ fn both_sides_count_the_same_calls_through_nginx() {
     }
     let folder = tempfile::Builder::new().prefix("lhg").tempdir_in("/tmp").unwrap();
     let (socket, port) = (folder.path().join("s"), free_port());
-    let _server = python(&format!("unix:{}", socket.display()), || UnixStream::connect(&socket).is_ok());
+    let _server = python(&format!("unix:{}", socket.display()), || {
+        UnixStream::connect(&socket).is_ok()
+    });
     // Its worker is nobody where it is started by root.
     for path in [folder.path(), &socket] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
@@ -157,14 +219,24 @@ fn nginx_reaches_the_server_over_what_the_case_is_called() {
     is_right(&summary, 16);
     for case in summary["cases"].as_array().unwrap() {
         let link = &case["proof"]["link"];
-        assert_eq!(link["family"], if case["transport"] == "unix" { "unix" } else { "inet" }, "{case}");
+        assert_eq!(
+            link["family"],
+            if case["transport"] == "unix" { "unix" } else { "inet" },
+            "{case}"
+        );
         let [seen, calls] = ["connections", "requests"].map(|key| link[key].as_u64().unwrap());
         let streams: u64 = case["levels"]["streams"].as_str().unwrap().parse().unwrap();
         let kept = case["levels"]["reuse"] == "keep-alive";
         // nginx closes a connection on which more than the reply has come.
-        assert!(!kept || seen <= streams + calls / 4, "a connection is kept for each call at once: {case}");
+        assert!(
+            !kept || seen <= streams + calls / 4,
+            "a connection is kept for each call at once: {case}"
+        );
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
-        assert!(roles["nginx"].as_f64().unwrap() > 0.0 && roles["server"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(
+            roles["nginx"].as_f64().unwrap() > 0.0 && roles["server"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
     }
     lasthop.assert_nothing_left();
 }

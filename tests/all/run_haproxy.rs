@@ -20,6 +20,9 @@ fn haproxy_reaches_both_addresses_in_its_own_form() {
         assert_eq!(case["proof"]["link"]["family"], family, "{case}");
     }
     let fired = summary["checks"].to_string();
-    assert!(!fired.contains("config-differs") && !fired.contains("link-not-proven"), "{fired}");
+    assert!(
+        !fired.contains("config-differs") && !fired.contains("link-not-proven"),
+        "{fired}"
+    );
     lasthop.assert_nothing_left();
 }

@@ -19,7 +19,10 @@ fn every_pattern_answers_through_every_channel() {
     let cases = summary["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 21);
     for case in cases {
-        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(
+            case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
         assert_eq!(case["errors"].as_object().unwrap().len(), 0, "{case}");
         let family = match case["transport"].as_str().unwrap() {
             "tcp" => "inet",
@@ -43,11 +46,21 @@ fn messages_larger_than_a_channel_come_back_whole() {
 #[test]
 fn spinning_on_one_cpu_is_measured_and_doubted() {
     let lasthop = Lasthop::new();
-    let only = ["--only", "pattern=echo", "--only", "transport=unix,shm-spin", "--placement", "same"];
+    let only = [
+        "--only",
+        "pattern=echo",
+        "--only",
+        "transport=unix,shm-spin",
+        "--placement",
+        "same",
+    ];
     let summary = run(&lasthop, &only);
     let checks = summary["checks"].as_array().unwrap();
-    let doubted: Vec<&Value> =
-        checks.iter().filter(|check| check["id"] == "spins-in-vain").map(|check| &check["case"]).collect();
+    let doubted: Vec<&Value> = checks
+        .iter()
+        .filter(|check| check["id"] == "spins-in-vain")
+        .map(|check| &check["case"])
+        .collect();
     assert_eq!(doubted.len(), 1, "{checks:?}");
     assert!(doubted[0].as_str().unwrap().contains("shm-spin"), "{doubted:?}");
     lasthop.assert_nothing_left();
@@ -56,7 +69,14 @@ fn spinning_on_one_cpu_is_measured_and_doubted() {
 #[test]
 fn an_open_loop_over_a_channel_is_refused_in_words() {
     let lasthop = Lasthop::new();
-    let rate = ["run", "ipc", "--only=transport=unix,pipe", "--only=pattern=echo", "--rate=100", "--budget=1s"];
+    let rate = [
+        "run",
+        "ipc",
+        "--only=transport=unix,pipe",
+        "--only=pattern=echo",
+        "--rate=100",
+        "--budget=1s",
+    ];
     let ran = lasthop.run(rate);
     ran.fails(1, "a channel (pipe) is driven like");
     lasthop.assert_nothing_left();
@@ -66,14 +86,23 @@ fn an_open_loop_over_a_channel_is_refused_in_words() {
 #[test]
 fn a_killed_run_leaves_no_queue_and_no_memory() {
     let names = || -> BTreeSet<String> {
-        let entries = ["/dev/mqueue", "/dev/shm"].into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+        let entries = ["/dev/mqueue", "/dev/shm"]
+            .into_iter()
+            .filter_map(|folder| fs::read_dir(folder).ok())
+            .flatten();
         entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .filter(|name| name.contains("lasthop"))
             .collect()
     };
     let lasthop = Lasthop::new();
-    let mut child = lasthop.start(["run", "ipc", "--only=transport=unix,mqueue,shm", "--budget=60s", "--trial=10ms"]);
+    let mut child = lasthop.start([
+        "run",
+        "ipc",
+        "--only=transport=unix,mqueue,shm",
+        "--budget=60s",
+        "--trial=10ms",
+    ]);
     lasthop.wait_for_run(1);
     signal(&child, libc::SIGKILL);
     child.wait().unwrap();

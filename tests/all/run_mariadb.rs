@@ -37,10 +37,17 @@ fn queries_connections_and_rows_over_every_transport() {
     is_right(&summary, 21);
     for case in summary["cases"].as_array().unwrap() {
         let tls = case["transport"] == "tls";
-        assert_eq!(case["proof"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
+        assert_eq!(
+            case["proof"]["tls_version"].as_str(),
+            tls.then_some("TLSv1.3"),
+            "{case}"
+        );
         let kept = case["levels"]["work"] != "connect" && case["levels"]["work"] != "queries";
         assert_eq!(case["proof"]["reused"], kept, "{case}");
-        assert!(case["metrics"]["cpu_per_request"]["roles"]["mariadb"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(
+            case["metrics"]["cpu_per_request"]["roles"]["mariadb"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
     }
     lasthop.assert_nothing_left();
 }
@@ -55,14 +62,28 @@ fn every_way_to_authenticate() {
     let summary = lasthop.brief("mariadb", &all);
     is_right(&summary, 9);
     let derived = summary["derived"].as_array().unwrap();
-    let authentication = derived.iter().filter(|derived| derived["quantity"] == "authentication").count();
-    assert_eq!(authentication, 6, "every way but none, over each transport: {derived:?}");
+    let authentication = derived
+        .iter()
+        .filter(|derived| derived["quantity"] == "authentication")
+        .count();
+    assert_eq!(
+        authentication, 6,
+        "every way but none, over each transport: {derived:?}"
+    );
     // A report says who lets anybody in, and nobody else.
-    let open = summary["checks"].as_array().unwrap().iter().filter(|check| check["id"] == "open-to-everybody");
+    let open = summary["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["id"] == "open-to-everybody");
     let mut open: Vec<&str> = open.map(|check| check["case"].as_str().unwrap()).collect();
     open.sort_unstable();
     assert_eq!(open.len(), 2, "{open:?}");
-    assert!(open.iter().all(|case| case.contains("auth=none") && !case.contains("unix")), "{open:?}");
+    assert!(
+        open.iter()
+            .all(|case| case.contains("auth=none") && !case.contains("unix")),
+        "{open:?}"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -78,18 +99,36 @@ fn a_wrong_password_fails_and_the_rest_goes_on() {
     assert!(text.contains(old));
     fs::create_dir(&copy).unwrap();
     fs::write(copy.join("experiment.toml"), text.replace(old, "else 'wrong' }}")).unwrap();
-    let choices = ["run", "./changed", "--only", "work=connect", "--only", "transport=unix,tcp"];
+    let choices = [
+        "run",
+        "./changed",
+        "--only",
+        "work=connect",
+        "--only",
+        "transport=unix,tcp",
+    ];
     let summary = lasthop.run(choices.iter().chain(&BRIEF)).json();
     let failures = summary["failures"].as_array().unwrap();
     assert!(!failures.is_empty());
     for failure in failures {
-        assert!(failure["case"].as_str().unwrap().contains("native-password"), "{failure}");
+        assert!(
+            failure["case"].as_str().unwrap().contains("native-password"),
+            "{failure}"
+        );
         let cause = failure["cause"].as_str().unwrap();
-        assert!(cause.contains("error 1045, SQLSTATE 28000: Access denied for user 'lasthop'"), "{cause}");
+        assert!(
+            cause.contains("error 1045, SQLSTATE 28000: Access denied for user 'lasthop'"),
+            "{cause}"
+        );
     }
     let trials = |case: &Value| case["trials"].as_u64().unwrap();
     let cases = summary["cases"].as_array().unwrap().iter();
-    assert!(cases.filter(|case| case["levels"]["auth"] == "none").all(|case| trials(case) > 0), "{summary}");
+    assert!(
+        cases
+            .filter(|case| case["levels"]["auth"] == "none")
+            .all(|case| trials(case) > 0),
+        "{summary}"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -112,20 +151,36 @@ impl Mariadb {
         }
         let mut init = command("mariadb-install-db", folder.path());
         init.args(["--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=4M"]);
-        let made = init.arg(format!("--datadir={}", data.display())).stdout(Stdio::null()).output().unwrap();
+        let made = init
+            .arg(format!("--datadir={}", data.display()))
+            .stdout(Stdio::null())
+            .output()
+            .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let accounts = "CREATE DATABASE numbers;\nCREATE USER me@'%' IDENTIFIED BY 'secret';\nGRANT SELECT ON numbers.* TO me@'%';\n";
         fs::write(folder.path().join("accounts.sql"), accounts).unwrap();
         let mut server = command("mariadbd", folder.path());
-        server.args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--innodb-use-native-aio=OFF"]);
+        server.args([
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            "--innodb-use-native-aio=OFF",
+        ]);
         server.arg("--innodb-log-file-size=4M").arg(format!("--port={port}"));
-        for (option, name) in [("datadir", "data"), ("socket", "s"), ("init-file", "accounts.sql"), ("pid-file", "pid")]
-        {
+        for (option, name) in [
+            ("datadir", "data"),
+            ("socket", "s"),
+            ("init-file", "accounts.sql"),
+            ("pid-file", "pid"),
+        ] {
             server.arg(format!("--{option}={}", folder.path().join(name).display()));
         }
         let socket = folder.path().join("s");
         let server = Server::start(&mut server, || UnixStream::connect(&socket).is_ok());
-        Self { folder, port, _server: server }
+        Self {
+            folder,
+            port,
+            _server: server,
+        }
     }
 
     fn by_socket(&self, parameters: &str) -> String {
@@ -151,7 +206,10 @@ fn a_server_that_is_up_is_loaded_and_compared() {
     }
     let server = Mariadb::start();
     let lasthop = Lasthop::new();
-    let (unix, tcp) = (server.by_socket("user=me&db=numbers"), format!("mysql://me@127.0.0.1:{}/numbers", server.port));
+    let (unix, tcp) = (
+        server.by_socket("user=me&db=numbers"),
+        format!("mysql://me@127.0.0.1:{}/numbers", server.port),
+    );
     let with = |password: &str, arguments: &[&str]| {
         let output = lasthop.command(arguments).env("MYSQL_PWD", password).output().unwrap();
         common::Ran::from(output)
@@ -159,10 +217,20 @@ fn a_server_that_is_up_is_loaded_and_compared() {
     for url in [&unix, &tcp] {
         for query in [
             &["--simple"][..],
-            &["--query", "select seq from seq_1_to_50 where seq > ?", "--prepared", "--parameter", "7"],
+            &[
+                "--query",
+                "select seq from seq_1_to_50 where seq > ?",
+                "--prepared",
+                "--parameter",
+                "7",
+            ],
         ] {
-            let loaded =
-                with("secret", &[&["load", url, "-d", "50ms", "--format", "json"], query].concat()).ok().json();
+            let loaded = with(
+                "secret",
+                &[&["load", url, "-d", "50ms", "--format", "json"], query].concat(),
+            )
+            .ok()
+            .json();
             assert!(loaded["requests"].as_u64().unwrap() > 0, "{loaded}");
         }
         with("wrong", &["load", url, "-d", "50ms"]).fails(1, "error 1045, SQLSTATE 28000: Access denied for user 'me'");
@@ -175,7 +243,12 @@ fn a_server_that_is_up_is_loaded_and_compared() {
         .fails(1, "error 1044, SQLSTATE 42000: Access denied for user 'me'");
     let secure = tcp.replace("mysql:", "mysql+tls:");
     with("secret", &["load", &secure, "-d", "50ms"]).fails(1, "the server does not offer TLS on this socket");
-    let compared = with("secret", &["compare", &unix, &tcp, "--budget", "3s", "--trial", "20ms", "--format", "json"]);
+    let compared = with(
+        "secret",
+        &[
+            "compare", &unix, &tcp, "--budget", "3s", "--trial", "20ms", "--format", "json",
+        ],
+    );
     let compared = compared.ok().json();
     assert!(compared["failures"].as_array().unwrap().is_empty(), "{compared}");
     assert_eq!(compared["cases"].as_array().unwrap().len(), 2, "{compared}");

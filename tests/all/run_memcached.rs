@@ -23,7 +23,10 @@ fn a_value_that_is_too_large_is_a_failure() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/memcached");
     std::fs::create_dir(&copy).unwrap();
     let text = std::fs::read_to_string(folder.join("experiment.toml")).unwrap();
-    let small = text.replace("recipe = \"memcached\"", "recipe = \"memcached\"\nsettings = { largest = \"1m\" }");
+    let small = text.replace(
+        "recipe = \"memcached\"",
+        "recipe = \"memcached\"\nsettings = { largest = \"1m\" }",
+    );
     let small = small.replace("'x' * bytes", "'x' * (2000000 + bytes)");
     assert!(small.contains("2000000") && small.contains("1m"));
     std::fs::write(copy.join("experiment.toml"), small).unwrap();

@@ -14,7 +14,11 @@ fn all_eight_conditions_answer_and_reuse_is_what_was_asked_for() {
     is_right(&summary, 8);
     for case in summary["cases"].as_array().unwrap() {
         let link = &case["proof"]["link"];
-        assert_eq!(link["family"], if case["transport"] == "unix" { "unix" } else { "inet" }, "{case}");
+        assert_eq!(
+            link["family"],
+            if case["transport"] == "unix" { "unix" } else { "inet" },
+            "{case}"
+        );
         let backends = case["levels"]["backends"].as_str().unwrap().parse::<u64>().unwrap();
         let kept = case["levels"]["http"] == "1.1";
         // Backends take turns: with eight requests each is asked, over one connection of its own if they are kept.
@@ -23,7 +27,11 @@ fn all_eight_conditions_answer_and_reuse_is_what_was_asked_for() {
         assert_eq!(roles.len(), 2, "four servers are one role: {roles:?}");
         assert!(roles["thin"].as_f64().unwrap() > 0.0, "{case}");
     }
-    assert!(!summary["checks"].to_string().contains("failed-trials"), "{}", summary["checks"]);
+    assert!(
+        !summary["checks"].to_string().contains("failed-trials"),
+        "{}",
+        summary["checks"]
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -33,9 +41,20 @@ fn concurrent_clients_are_what_the_study_could_not_do() {
         return;
     }
     let lasthop = Lasthop::new();
-    let choices = ["--only", "backends=4", "--only", "http=1.1", "--set", "concurrency=24,64"];
+    let choices = [
+        "--only",
+        "backends=4",
+        "--only",
+        "http=1.1",
+        "--set",
+        "concurrency=24,64",
+    ];
     let summary = lasthop.brief("nginx-thin", &choices);
     assert_eq!(summary["cases"].as_array().unwrap().len(), 4);
-    assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
+    assert!(
+        summary["failures"].as_array().unwrap().is_empty(),
+        "{}",
+        summary["failures"]
+    );
     lasthop.assert_nothing_left();
 }

@@ -26,7 +26,10 @@ const SMALL: [&str; 10] = [
 fn trials(lasthop: &Lasthop) -> Vec<Value> {
     let text = fs::read_to_string(lasthop.runs().pop().unwrap().join("trials.jsonl")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter_map(|line| line.get("overload").cloned()).filter(|trial| !trial["times"].is_null()).collect()
+    lines
+        .filter_map(|line| line.get("overload").cloned())
+        .filter(|trial| !trial["times"].is_null())
+        .collect()
 }
 
 fn number(value: &Value) -> f64 {
@@ -34,34 +37,61 @@ fn number(value: &Value) -> f64 {
 }
 
 fn wrong(trial: &Value) -> u64 {
-    trial["result"]["errors"].as_object().unwrap().values().map(|error| error["count"].as_u64().unwrap()).sum()
+    trial["result"]["errors"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|error| error["count"].as_u64().unwrap())
+        .sum()
 }
 
 /// Replies with this status in all stages of a trial that count.
 fn with_status(trial: &Value, status: u64) -> u64 {
     let stages = trial["result"]["stages"].as_array().unwrap().iter();
     let all = stages.flat_map(|stage| stage["wrong"].as_array().unwrap());
-    all.filter(|wrong| wrong["status"] == status).map(|wrong| wrong["count"].as_u64().unwrap()).sum()
+    all.filter(|wrong| wrong["status"] == status)
+        .map(|wrong| wrong["count"].as_u64().unwrap())
+        .sum()
 }
 
 fn point<'a>(summary: &'a Value, case: &str, times: f64) -> &'a Value {
     let cases = summary["overload"]["cases"].as_array().unwrap();
-    let case = cases.iter().find(|found| found["case"] == case).unwrap_or_else(|| panic!("no {case} in {summary}"));
-    case["points"].as_array().unwrap().iter().find(|point| point["times"] == times).unwrap()
+    let case = cases
+        .iter()
+        .find(|found| found["case"] == case)
+        .unwrap_or_else(|| panic!("no {case} in {summary}"));
+    case["points"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|point| point["times"] == times)
+        .unwrap()
 }
 
 fn refuses_at_once_or_later(experiment: &str) {
     let lasthop = Lasthop::new();
     let summary = lasthop.run(["run", experiment].iter().chain(&SMALL)).ok().json();
     lasthop.assert_nothing_left();
-    lasthop.run(["export", experiment]).fails(2, "one with --overload has no winner");
-    lasthop.run(["export", "last"]).fails(1, "a run with overload has no winner");
+    lasthop
+        .run(["export", experiment])
+        .fails(2, "one with --overload has no winner");
+    lasthop
+        .run(["export", "last"])
+        .fails(1, "a run with overload has no winner");
     assert_eq!(summary["overload"]["cases"].as_array().unwrap().len(), 2, "{summary}");
     let trials = trials(&lasthop);
     assert_eq!(trials.len(), 4, "two loads of two cases");
-    let of = |case: &str| trials.iter().find(|trial| trial["case"] == case && trial["times"] == 3.0).unwrap();
+    let of = |case: &str| {
+        trials
+            .iter()
+            .find(|trial| trial["case"] == case && trial["times"] == 3.0)
+            .unwrap()
+    };
     let (unix, tcp) = (of("unix"), of("tcp"));
-    assert_eq!(unix["result"]["stages"][1]["rate"], tcp["result"]["stages"][1]["rate"], "the same load");
+    assert_eq!(
+        unix["result"]["stages"][1]["rate"], tcp["result"]["stages"][1]["rate"],
+        "the same load"
+    );
 
     // Every connect that the kernel refused with EAGAIN is a 502, and nothing else is.
     let refused = unix["logged"]["EAGAIN on connect"].as_u64().unwrap();
@@ -75,43 +105,76 @@ fn refuses_at_once_or_later(experiment: &str) {
     // TCP drops the SYN instead: it is sent again, or nginx answers 504 after its timeout. Nobody is refused.
     let network = &tcp["observations"]["network"];
     let overflows = network["listen_overflows"].as_u64().unwrap();
-    assert!(overflows > 0 && network["listen_drops"].as_u64().unwrap() >= overflows, "{network}");
+    assert!(
+        overflows > 0 && network["listen_drops"].as_u64().unwrap() >= overflows,
+        "{network}"
+    );
     let timed_out = tcp["logged"]["connect timed out"].as_u64().unwrap();
     assert!(timed_out + network["syns_retransmitted"].as_u64().unwrap() > 0, "{tcp}");
-    assert!(with_status(tcp, 504) > 0 && wrong(tcp).abs_diff(timed_out) <= 2 + timed_out / 100, "{tcp}");
+    assert!(
+        with_status(tcp, 504) > 0 && wrong(tcp).abs_diff(timed_out) <= 2 + timed_out / 100,
+        "{tcp}"
+    );
     assert_eq!(tcp["logged"]["EAGAIN on connect"], 0);
 
     let after = |case: &str, status: &str| number(&point(&summary, case, 3.0)["wrong"][status]["after_ms"]);
-    assert!(after("tcp", "status-504") > after("unix", "status-502"), "a timeout is later than a refusal");
+    assert!(
+        after("tcp", "status-504") > after("unix", "status-502"),
+        "a timeout is later than a refusal"
+    );
     for case in ["unix", "tcp"] {
         let [usual, over] = [0.5, 3.0].map(|times| point(&summary, case, times));
         assert!(number(&over["offered"]) > 5.9 * number(&usual["offered"]));
-        assert!(number(&over["right"]["most"]) < number(&usual["right"]["least"]), "{over} {usual}");
+        assert!(
+            number(&over["right"]["most"]) < number(&usual["right"]["least"]),
+            "{over} {usual}"
+        );
         assert_eq!(over["served"], false, "{over}");
     }
     for trial in &trials {
         let stages = trial["result"]["stages"].as_array().unwrap();
-        assert_eq!(stages.len(), if trial["times"] == 3.0 { 3 } else { 2 }, "a recovery is seen after an overload");
+        assert_eq!(
+            stages.len(),
+            if trial["times"] == 3.0 { 3 } else { 2 },
+            "a recovery is seen after an overload"
+        );
     }
     reports(&lasthop, &summary);
 }
 
 fn reports(lasthop: &Lasthop, summary: &Value) {
     let report = |format: &str| lasthop.run(["report", "last", "--format", format]).ok().stdout;
-    assert_eq!(serde_json::from_str::<Value>(&report("json")).unwrap(), *summary, "made from the record");
+    assert_eq!(
+        serde_json::from_str::<Value>(&report("json")).unwrap(),
+        *summary,
+        "made from the record"
+    );
     for format in ["terminal", "markdown", "html"] {
         let text = one_line(&report(format));
-        for said in ["3 times capacity", "with 502", "with 504", "ListenOverflows", "EAGAIN on connect"] {
+        for said in [
+            "3 times capacity",
+            "with 502",
+            "with 504",
+            "ListenOverflows",
+            "EAGAIN on connect",
+        ] {
             assert!(text.contains(said), "{format} does not say {said}: {text}");
         }
     }
     let csv = report("csv");
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
-    assert!(rows.len() == 5 && rows.iter().all(|row| row.len() == rows[0].len()), "{csv}");
+    assert!(
+        rows.len() == 5 && rows.iter().all(|row| row.len() == rows[0].len()),
+        "{csv}"
+    );
     assert!(report("html").contains("id=\"goodput\""));
-    lasthop.run(["report", "last", "--format", "svg"]).fails(2, "no such format");
+    lasthop
+        .run(["report", "last", "--format", "svg"])
+        .fails(2, "no such format");
     // It has as many rounds as asked for.
-    lasthop.run(["resume", "last"]).fails(2, "as many rounds as you asked for");
+    lasthop
+        .run(["resume", "last"])
+        .fails(2, "as many rounds as you asked for");
 }
 
 #[test]
@@ -132,20 +195,39 @@ fn an_overloaded_php_fpm_refuses_by_unix_socket_and_times_out_by_tcp() {
 #[test]
 fn a_run_with_overload_can_be_resumed() {
     let lasthop = Lasthop::new();
-    let mut arguments = vec!["run", "sockets", "--only", "pattern=echo", "--only", "transport=unix,tcp"];
-    arguments.extend(["--overload=0.5,2", "--rounds=2", "--trial=200ms", "--warm-up=100ms", "-q"]);
+    let mut arguments = vec![
+        "run",
+        "sockets",
+        "--only",
+        "pattern=echo",
+        "--only",
+        "transport=unix,tcp",
+    ];
+    arguments.extend([
+        "--overload=0.5,2",
+        "--rounds=2",
+        "--trial=200ms",
+        "--warm-up=100ms",
+        "-q",
+    ]);
     let mut child = lasthop.start(&arguments);
     // A round, four capacities, one load.
     lasthop.wait_for_lines(6);
     signal(&child, libc::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let before = trials(&lasthop);
-    let summary = lasthop.run(["resume", "last", "--budget=3m", "--format", "json"]).ok().json();
+    let summary = lasthop
+        .run(["resume", "last", "--budget=3m", "--format", "json"])
+        .ok()
+        .json();
     let after = trials(&lasthop);
     assert_eq!(after[..before.len()], before, "what was measured stays");
     let rate = |trial: &Value| number(&trial["result"]["stages"][1]["rate"]) / number(&trial["times"]);
     let first = rate(&after[0]);
-    assert!(after.iter().all(|trial| (rate(trial) / first - 1.0).abs() < 1e-9), "the same loads in every round");
+    assert!(
+        after.iter().all(|trial| (rate(trial) / first - 1.0).abs() < 1e-9),
+        "the same loads in every round"
+    );
     for case in ["unix", "tcp"] {
         // Two whole rounds, and perhaps what the interrupted one had.
         let trials = point(&summary, case, 2.0)["trials"].as_u64().unwrap();

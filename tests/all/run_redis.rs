@@ -29,6 +29,10 @@ fn a_wrong_value_is_a_failure() {
     let mut arguments = vec!["run", "./wrong", "--only", "command=GET", "--only", "pipeline=1"];
     arguments.extend(BRIEF);
     let run = lasthop.run(arguments);
-    assert!(run.code != Some(0) || !run.json()["failures"].as_array().unwrap().is_empty(), "{}", run.stdout);
+    assert!(
+        run.code != Some(0) || !run.json()["failures"].as_array().unwrap().is_empty(),
+        "{}",
+        run.stdout
+    );
     lasthop.assert_nothing_left();
 }

@@ -10,7 +10,12 @@ fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
 }
 
 fn cases(summary: &Value) -> Vec<&str> {
-    summary["cases"].as_array().unwrap().iter().map(|case| case["case"].as_str().unwrap()).collect()
+    summary["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| case["case"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -18,12 +23,20 @@ fn every_pattern_answers_on_every_transport() {
     let lasthop = Lasthop::new();
     let summary = run(
         &lasthop,
-        &["--set", "transport=unix,abstract,tcp,tcp6,tls,tls-unix", "--set", "pattern=hello,echo,stream"],
+        &[
+            "--set",
+            "transport=unix,abstract,tcp,tcp6,tls,tls-unix",
+            "--set",
+            "pattern=hello,echo,stream",
+        ],
     );
     assert_eq!(cases(&summary).len(), 18, "{:?}", cases(&summary));
     assert_eq!(summary["failures"], Value::Array(vec![]));
     for case in summary["cases"].as_array().unwrap() {
-        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(
+            case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
         assert_eq!(case["errors"].as_object().unwrap().len(), 0, "{case}");
         let family = match case["transport"].as_str().unwrap() {
             "unix" | "abstract" | "tls-unix" => "unix",
@@ -42,7 +55,14 @@ fn every_size_of_message_comes_back_whole() {
     let lasthop = Lasthop::new();
     let summary = run(
         &lasthop,
-        &["--only", "transport=unix,tcp,tls", "--set", "pattern=echo", "--set", "size=64,1024,16384,65536,1048576"],
+        &[
+            "--only",
+            "transport=unix,tcp,tls",
+            "--set",
+            "pattern=echo",
+            "--set",
+            "size=64,1024,16384,65536,1048576",
+        ],
     );
     assert_eq!(cases(&summary).len(), 15);
     assert_eq!(summary["failures"], Value::Array(vec![]));
@@ -54,7 +74,14 @@ fn the_programs_of_the_study_run_as_python() {
     let lasthop = Lasthop::new();
     let summary = run(
         &lasthop,
-        &["--set", "implementation=python", "--only", "transport=unix,tcp", "--set", "pattern=hello,echo"],
+        &[
+            "--set",
+            "implementation=python",
+            "--only",
+            "transport=unix,tcp",
+            "--set",
+            "pattern=hello,echo",
+        ],
     );
     assert_eq!(cases(&summary).len(), 4);
     for case in summary["cases"].as_array().unwrap() {
@@ -67,16 +94,33 @@ fn the_programs_of_the_study_run_as_python() {
 #[test]
 fn nagle_is_a_factor() {
     let lasthop = Lasthop::new();
-    let summary =
-        run(&lasthop, &["--set", "nodelay=true,false", "--set", "pattern=echo", "--only", "transport=unix,tcp"]);
-    assert_eq!(cases(&summary).len(), 3, "one unix case, two tcp cases: {:?}", cases(&summary));
+    let summary = run(
+        &lasthop,
+        &[
+            "--set",
+            "nodelay=true,false",
+            "--set",
+            "pattern=echo",
+            "--only",
+            "transport=unix,tcp",
+        ],
+    );
+    assert_eq!(
+        cases(&summary).len(),
+        3,
+        "one unix case, two tcp cases: {:?}",
+        cases(&summary)
+    );
     lasthop.assert_nothing_left();
 }
 
 #[test]
 fn the_same_record_gives_the_same_report() {
     let lasthop = Lasthop::new();
-    let first = run(&lasthop, &["--only", "transport=unix,tcp", "--set", "pattern=echo", "--seed", "7"]);
+    let first = run(
+        &lasthop,
+        &["--only", "transport=unix,tcp", "--set", "pattern=echo", "--seed", "7"],
+    );
     let again = lasthop.run(["report", "last", "--format", "json"]).ok().json();
     assert_eq!(first, again);
     assert_eq!(first["seed"], 7);
@@ -94,7 +138,9 @@ fn every_format_is_rendered_from_a_record() {
     let csv = lasthop.run(["report", "--format", "csv"]).ok().stdout;
     assert!(csv.lines().count() > 2, "{csv}");
     let file = lasthop.home().join("out.md");
-    let ran = lasthop.run(["report", "--format", "markdown", "--output", file.to_str().unwrap()]).ok();
+    let ran = lasthop
+        .run(["report", "--format", "markdown", "--output", file.to_str().unwrap()])
+        .ok();
     assert_eq!(ran.stdout, "");
     assert_eq!(std::fs::read_to_string(file).unwrap(), markdown);
 }

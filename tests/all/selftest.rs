@@ -11,7 +11,16 @@ use common::{Lasthop, one_line};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-const SHORT: [&str; 8] = ["selftest", "--only", "pattern=echo", "--runs", "2", "--format", "json", "--budget"];
+const SHORT: [&str; 8] = [
+    "selftest",
+    "--only",
+    "pattern=echo",
+    "--runs",
+    "2",
+    "--format",
+    "json",
+    "--budget",
+];
 
 /// What a selftest said; luck decides between success and failure.
 fn result(lasthop: &Lasthop, more: &[&str]) -> Value {
@@ -25,12 +34,21 @@ fn result(lasthop: &Lasthop, more: &[&str]) -> Value {
 #[test]
 fn a_case_against_itself_as_it_is_with_a_cost_and_beside_noise() {
     let lasthop = Lasthop::new();
-    let result = result(&lasthop, &[SHORT.as_slice(), &["12s", "--plant", "100%", "--noise", "30%,60%"]].concat());
+    let result = result(
+        &lasthop,
+        &[SHORT.as_slice(), &["12s", "--plant", "100%", "--noise", "30%,60%"]].concat(),
+    );
     assert_eq!(result["schema"], "lasthop-selftest/1");
     let parts = result["parts"].as_array().unwrap();
-    assert_eq!(parts.iter().map(|part| part["noise"].as_f64()).collect::<Vec<_>>(), [None, Some(0.3), Some(0.6)]);
+    assert_eq!(
+        parts.iter().map(|part| part["noise"].as_f64()).collect::<Vec<_>>(),
+        [None, Some(0.3), Some(0.6)]
+    );
     for part in parts {
-        assert_eq!((part["runs"].as_u64(), part["failures"].as_array().map(Vec::len)), (Some(2), Some(0)));
+        assert_eq!(
+            (part["runs"].as_u64(), part["failures"].as_array().map(Vec::len)),
+            (Some(2), Some(0))
+        );
         assert_eq!(part["held"]["of"], 2, "{part}");
         assert_eq!(part["called_different"]["of"], 2, "{part}");
         assert!(part["half_width"].as_f64().unwrap() > 0.0, "{part}");
@@ -43,7 +61,10 @@ fn a_case_against_itself_as_it_is_with_a_cost_and_beside_noise() {
     }
     lasthop.run(["runs"]).ok();
     assert_eq!(lasthop.home().join("selftest/runs").read_dir().unwrap().count(), 6);
-    assert!(!lasthop.home().join("runs").exists(), "a selftest is not among the runs");
+    assert!(
+        !lasthop.home().join("runs").exists(),
+        "a selftest is not among the runs"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -60,12 +81,32 @@ fn doctor_measures_if_asked() {
 #[test]
 fn the_same_question_again_has_a_pooled_answer() {
     let lasthop = Lasthop::new();
-    let asked = ["selftest", "--only", "pattern=echo", "--only", "transport=unix,tcp", "--repeat", "2", "--no-noise"];
-    let result = result(&lasthop, &[asked.as_slice(), &["--budget", "4s", "--format", "json", "-q"]].concat());
+    let asked = [
+        "selftest",
+        "--only",
+        "pattern=echo",
+        "--only",
+        "transport=unix,tcp",
+        "--repeat",
+        "2",
+        "--no-noise",
+    ];
+    let result = result(
+        &lasthop,
+        &[asked.as_slice(), &["--budget", "4s", "--format", "json", "-q"]].concat(),
+    );
     assert_eq!(result["question"], "again");
     let part = &result["parts"][0];
-    assert_eq!((part["held"]["of"].as_u64(), part["pooled"][0]["case"].as_str()), (Some(2), Some("unix")), "{part}");
-    assert_eq!(part["warned"]["of"].as_u64(), part["held"]["count"].as_u64().map(|held| 2 - held), "{part}");
+    assert_eq!(
+        (part["held"]["of"].as_u64(), part["pooled"][0]["case"].as_str()),
+        (Some(2), Some("unix")),
+        "{part}"
+    );
+    assert_eq!(
+        part["warned"]["of"].as_u64(),
+        part["held"]["count"].as_u64().map(|held| 2 - held),
+        "{part}"
+    );
     assert!(part.get("found").is_none(), "{part}");
     lasthop.assert_nothing_left();
 }
@@ -74,9 +115,13 @@ fn the_same_question_again_has_a_pooled_answer() {
 fn what_cannot_be_asked_is_refused() {
     let lasthop = Lasthop::new();
     lasthop.run(["selftest", "--budget", "5s"]).fails(2, "less than 1 s");
-    lasthop.run(["selftest", "--repeat", "3", "--plant", "5%"]).fails(2, "cannot be used with");
+    lasthop
+        .run(["selftest", "--repeat", "3", "--plant", "5%"])
+        .fails(2, "cannot be used with");
     lasthop.run(["selftest", "nowhere"]).fails(2, "nowhere");
-    lasthop.run(["selftest", "--format", "svg", "--budget", "20s"]).fails(2, "no such format");
+    lasthop
+        .run(["selftest", "--format", "svg", "--budget", "20s"])
+        .fails(2, "no such format");
 }
 
 #[test]

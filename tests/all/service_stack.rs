@@ -40,7 +40,11 @@ impl Run {
     fn new() -> Self {
         let sandbox = Sandbox::create().unwrap();
         let guard = Guard::launch_from(Path::new(env!("CARGO_BIN_EXE_lasthop")), &sandbox).unwrap();
-        Self { guard, sandbox, record: tempfile::tempdir().unwrap() }
+        Self {
+            guard,
+            sandbox,
+            record: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn bind(&self, stack: usize, transport: Transport, program: &str) -> Bindings {
@@ -49,7 +53,14 @@ impl Run {
     }
 
     fn start(&self, bindings: Bindings, service: RenderedService) -> Result<Stack, StartError> {
-        Stack::start(&self.guard, &StackPlan { bindings, services: vec![service], containers: IndexMap::new() })
+        Stack::start(
+            &self.guard,
+            &StackPlan {
+                bindings,
+                services: vec![service],
+                containers: IndexMap::new(),
+            },
+        )
     }
 
     /// A service of a shell script that listens on TCP, if on anything.
@@ -76,8 +87,14 @@ fn service(binding: &ServiceBinding, command: &[&str]) -> RenderedService {
         environment: vec![],
         own_memory: false,
         files: vec![],
-        ready: Ready { check: ReadyCheck::Connect, timeout: Duration::from_secs(20) },
-        stop: Stop { signal: "QUIT".into(), timeout: Duration::from_secs(20) },
+        ready: Ready {
+            check: ReadyCheck::Connect,
+            timeout: Duration::from_secs(20),
+        },
+        stop: Stop {
+            signal: "QUIT".into(),
+            timeout: Duration::from_secs(20),
+        },
         endpoint: binding.endpoint(),
         secret: String::new(),
         export: Export::default(),
@@ -88,9 +105,17 @@ fn nginx(bindings: &Bindings) -> RenderedService {
     let binding = &bindings.services["app"];
     let listen = binding.address.to_string();
     let tls = binding.tls.as_ref().map_or_else(String::new, |files| {
-        format!("ssl_certificate {}; ssl_certificate_key {};", files.certificate.display(), files.key.display())
+        format!(
+            "ssl_certificate {}; ssl_certificate_key {};",
+            files.certificate.display(),
+            files.key.display()
+        )
     });
-    let listen = if binding.tls.is_some() { format!("{listen} ssl") } else { listen };
+    let listen = if binding.tls.is_some() {
+        format!("{listen} ssl")
+    } else {
+        listen
+    };
     let text = format!(
         "user {user}; daemon off; worker_processes 2; pid {run}/pid; error_log stderr;\nevents {{}}\nhttp {{ access_log off;\n\
          client_body_temp_path {run}/a; proxy_temp_path {run}/b; fastcgi_temp_path {run}/c;\n\
@@ -101,21 +126,43 @@ fn nginx(bindings: &Bindings) -> RenderedService {
     );
     RenderedService {
         files: vec![("nginx.conf".into(), text.into_bytes())],
-        ready: Ready { check: ReadyCheck::Http { path: "/up".into(), status: 204 }, timeout: Duration::from_secs(20) },
-        ..service(binding, &["/usr/sbin/nginx", "-p", "./", "-c", "nginx.conf", "-e", "stderr"])
+        ready: Ready {
+            check: ReadyCheck::Http {
+                path: "/up".into(),
+                status: 204,
+            },
+            timeout: Duration::from_secs(20),
+        },
+        ..service(
+            binding,
+            &["/usr/sbin/nginx", "-p", "./", "-c", "nginx.conf", "-e", "stderr"],
+        )
     }
 }
 
 #[test]
 fn nginx_starts_and_stops_on_every_transport_that_it_has_all_at_once() {
     let run = Run::new();
-    let transports = [Transport::Unix, Transport::Tcp, Transport::Tcp6, Transport::Tls, Transport::TlsUnix];
+    let transports = [
+        Transport::Unix,
+        Transport::Tcp,
+        Transport::Tcp6,
+        Transport::Tls,
+        Transport::TlsUnix,
+    ];
     let plan = |(stack, transport): (usize, &Transport)| {
         let bindings = run.bind(stack, *transport, "/usr/sbin/nginx");
-        StackPlan { services: vec![nginx(&bindings)], bindings, containers: IndexMap::new() }
+        StackPlan {
+            services: vec![nginx(&bindings)],
+            bindings,
+            containers: IndexMap::new(),
+        }
     };
     let plans: Vec<StackPlan> = transports.iter().enumerate().map(plan).collect();
-    let stacks: Vec<Stack> = Stack::start_all(&run.guard, &plans).into_iter().map(Result::unwrap).collect();
+    let stacks: Vec<Stack> = Stack::start_all(&run.guard, &plans)
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
     for (stack, plan) in stacks.iter().zip(&plans) {
         let instance = stack.instance("app").unwrap();
         assert_eq!(stack.stack, plan.bindings.stack);
@@ -128,7 +175,11 @@ fn nginx_starts_and_stops_on_every_transport_that_it_has_all_at_once() {
         result.unwrap();
     }
     assert!(pids.iter().all(|pid| Stat::of(*pid).is_none()));
-    assert!(plans.iter().all(|plan| !readiness::answers(&plan.bindings.services["app"].address)));
+    assert!(
+        plans
+            .iter()
+            .all(|plan| !readiness::answers(&plan.bindings.services["app"].address))
+    );
 }
 
 #[test]
@@ -162,10 +213,18 @@ fn a_wrong_status_is_not_ready() {
     let run = Run::new();
     let bindings = run.bind(0, Transport::Unix, "/usr/sbin/nginx");
     let mut service = nginx(&bindings);
-    service.ready =
-        Ready { check: ReadyCheck::Http { path: "/down".into(), status: 200 }, timeout: Duration::from_millis(200) };
+    service.ready = Ready {
+        check: ReadyCheck::Http {
+            path: "/down".into(),
+            status: 200,
+        },
+        timeout: Duration::from_millis(200),
+    };
     let error = run.start(bindings, service).unwrap_err().to_string();
-    assert!(error.contains("the last check failed: GET /down answered 404, not 200"), "{error}");
+    assert!(
+        error.contains("the last check failed: GET /down answered 404, not 200"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -181,20 +240,27 @@ fn a_command_can_be_the_check() {
     service.ready.check = ReadyCheck::Command(vec!["/bin/sh".into(), "-c".into(), "sleep 0.1; exit 3".into()]);
     service.ready.timeout = Duration::from_millis(50);
     let error = run.start(bindings, service).unwrap_err().to_string();
-    assert!(error.contains("the last check failed: `/bin/sh -c sleep 0.1; exit 3` ended with status 3"), "{error}");
+    assert!(
+        error.contains("the last check failed: `/bin/sh -c sleep 0.1; exit 3` ended with status 3"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_port_that_is_taken_is_never_measured() {
     let run = Run::new();
     let (bindings, service) = run.script("exec sleep 1000");
-    let Address::Tcp(address) = bindings.services["app"].address else { unreachable!() };
+    let Address::Tcp(address) = bindings.services["app"].address else {
+        unreachable!()
+    };
     let _stranger = TcpListener::bind(address).unwrap();
     let error = run.start(bindings, service).unwrap_err();
     assert_eq!(error.stage, Stage::Start);
     let (text, pid) = (error.to_string(), std::process::id());
     assert!(
-        text.starts_with(&format!("service `app` failed (start): {address} is already answered by process {pid} (`")),
+        text.starts_with(&format!(
+            "service `app` failed (start): {address} is already answered by process {pid} (`"
+        )),
         "{text}"
     );
     assert!(text.ends_with("`); refusing to measure it"), "{text}");
@@ -204,7 +270,9 @@ fn a_port_that_is_taken_is_never_measured() {
 fn a_stranger_that_takes_the_port_meanwhile_is_found_out() {
     let run = Run::new();
     let (bindings, service) = run.script("touch up; exec sleep 1000");
-    let Address::Tcp(address) = bindings.services["app"].address else { unreachable!() };
+    let Address::Tcp(address) = bindings.services["app"].address else {
+        unreachable!()
+    };
     let up = bindings.services["app"].directory.join("up");
     let stranger = std::thread::spawn(move || {
         while !up.exists() {
@@ -214,7 +282,10 @@ fn a_stranger_that_takes_the_port_meanwhile_is_found_out() {
     });
     let error = run.start(bindings, service).unwrap_err().to_string();
     let _listener = stranger.join().unwrap();
-    assert!(error.contains(&format!("is answered by process {} (`", std::process::id())), "{error}");
+    assert!(
+        error.contains(&format!("is answered by process {} (`", std::process::id())),
+        "{error}"
+    );
 }
 
 /// What is asked of an engine's client, and the process that stands for the container.
@@ -226,7 +297,13 @@ fn spied_engine(folder: &Path) -> Engine {
     );
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    Engine { kind: EngineKind::Podman, program, version: String::new(), rootless: false, parts: Parts::default() }
+    Engine {
+        kind: EngineKind::Podman,
+        program,
+        version: String::new(),
+        rootless: false,
+        parts: Parts::default(),
+    }
 }
 
 fn container(engine: Engine, bindings: &Bindings) -> Launch {
@@ -264,7 +341,9 @@ fn a_container_that_is_refused_after_its_start_is_removed() {
     let run = Run::new();
     let folder = tempfile::tempdir().unwrap();
     let (bindings, service) = run.script("only the engine starts it");
-    let Address::Tcp(address) = bindings.services["app"].address else { unreachable!() };
+    let Address::Tcp(address) = bindings.services["app"].address else {
+        unreachable!()
+    };
     let launch = container(spied_engine(folder.path()), &bindings);
     let up = folder.path().join("pid");
     let stranger = std::thread::spawn(move || {
@@ -274,13 +353,20 @@ fn a_container_that_is_refused_after_its_start_is_removed() {
         TcpListener::bind(address).unwrap()
     });
     let containers = IndexMap::from([("app".to_owned(), Housing::Own(launch))]);
-    let plan = StackPlan { bindings, services: vec![service], containers };
+    let plan = StackPlan {
+        bindings,
+        services: vec![service],
+        containers,
+    };
     let error = Stack::start(&run.guard, &plan).unwrap_err().to_string();
     let _listener = stranger.join().unwrap();
     assert!(error.contains("refusing to measure it"), "{error}");
     let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
     let last = asked.lines().last().unwrap();
-    assert!(last.starts_with("rm --force") && last.ends_with("the-container"), "{asked}");
+    assert!(
+        last.starts_with("rm --force") && last.ends_with("the-container"),
+        "{asked}"
+    );
 }
 
 #[test]
@@ -303,7 +389,10 @@ fn a_preparation_that_fails_names_the_command() {
     let run = Run::new();
     let (bindings, mut service) = run.script("exit 0");
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-    service.prepare = vec![words(&["/bin/mkdir", "data"]), words(&["/bin/sh", "-c", "echo no space >&2; exit 2"])];
+    service.prepare = vec![
+        words(&["/bin/mkdir", "data"]),
+        words(&["/bin/sh", "-c", "echo no space >&2; exit 2"]),
+    ];
     let directory = bindings.services["app"].directory.clone();
     let error = run.start(bindings, service).unwrap_err();
     assert!(directory.join("data").is_dir());
@@ -321,7 +410,10 @@ fn a_preparation_that_hangs_is_killed_with_what_it_started() {
     service.prepare = vec![["/bin/sh", "-c", "sleep 1000 & sleep 1000"].map(str::to_owned).to_vec()];
     service.prepare_timeout = Duration::from_millis(300);
     let error = run.start(bindings, service).unwrap_err().to_string();
-    assert!(error.contains("did not end within 300ms (start.prepare_timeout of its recipe) and was killed"), "{error}");
+    assert!(
+        error.contains("did not end within 300ms (start.prepare_timeout of its recipe) and was killed"),
+        "{error}"
+    );
     assert_eq!(process::descendants(run.guard.pid()), Vec::<i32>::new());
 }
 
@@ -335,11 +427,22 @@ fn the_container_of_a_preparation_that_hangs_is_removed() {
     service.prepare_timeout = Duration::from_millis(300);
     let launch = container(spied_engine(folder.path()), &bindings);
     let containers = IndexMap::from([("app".to_owned(), Housing::Own(launch))]);
-    let error = Stack::start(&run.guard, &StackPlan { bindings, services: vec![service], containers }).unwrap_err();
+    let error = Stack::start(
+        &run.guard,
+        &StackPlan {
+            bindings,
+            services: vec![service],
+            containers,
+        },
+    )
+    .unwrap_err();
     assert_eq!(error.stage, Stage::Prepare);
     let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
     let last = asked.lines().last().unwrap();
-    assert!(last.starts_with("rm --force") && last.ends_with("the-container-prepare-0"), "{asked}");
+    assert!(
+        last.starts_with("rm --force") && last.ends_with("the-container-prepare-0"),
+        "{asked}"
+    );
 }
 
 #[test]
@@ -355,7 +458,10 @@ fn a_program_that_is_missing_and_a_file_that_leads_out_are_refused() {
     let (bindings, mut service) = run.script_of(1, "exit 0");
     service.files = vec![(PathBuf::from("../../evil"), vec![])];
     let error = run.start(bindings, service).unwrap_err().to_string();
-    assert!(error.contains("the file name ../../evil is outside the service's directory"), "{error}");
+    assert!(
+        error.contains("the file name ../../evil is outside the service's directory"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -363,7 +469,10 @@ fn files_environment_and_scripts_arrive() {
     let run = Run::new();
     let (bindings, mut service) = run.script("exec ./app/run");
     let directory = bindings.services["app"].directory.clone();
-    service.files = vec![("app/run".into(), b"#!/bin/sh\necho \"$GREETING\" > said\nexec sleep 1000\n".to_vec())];
+    service.files = vec![(
+        "app/run".into(),
+        b"#!/bin/sh\necho \"$GREETING\" > said\nexec sleep 1000\n".to_vec(),
+    )];
     service.environment = vec![("GREETING".into(), "hello there".into())];
     let said = directory.join("said").display().to_string();
     service.ready.check = ReadyCheck::Command(vec!["/bin/grep".into(), "-qx".into(), "hello there".into(), said]);
@@ -376,22 +485,35 @@ fn files_environment_and_scripts_arrive() {
 #[test]
 fn an_authority_of_the_server_is_copied_and_no_link_is_followed() {
     let run = Run::new();
-    for (stack, (make, expected)) in [("cp -- $0 ca.pem", "mine"), ("ln -s -- $0 ca.pem", "")].into_iter().enumerate() {
+    for (stack, (make, expected)) in [("cp -- $0 ca.pem", "mine"), ("ln -s -- $0 ca.pem", "")]
+        .into_iter()
+        .enumerate()
+    {
         let mut bindings = run.bind(stack, Transport::Tls, "/bin/sh");
         let binding = bindings.services.get_mut("app").unwrap();
-        let (theirs, trusted) = (binding.runtime.join("ca.pem"), run.sandbox.path().join(format!("{stack}.pem")));
+        let (theirs, trusted) = (
+            binding.runtime.join("ca.pem"),
+            run.sandbox.path().join(format!("{stack}.pem")),
+        );
         binding.own_authority = Some(theirs);
         binding.tls.as_mut().unwrap().authority.clone_from(&trusted);
         let secret = run.record.path().join("secret");
         fs::write(&secret, "mine").unwrap();
         let mut service = service(binding, &["/bin/sh", "-c", "exec sleep 1000"]);
         let script = format!("cd {} && {make}", binding.runtime.display());
-        service.prepare = vec![["/bin/sh", "-c", &script, &secret.display().to_string()].map(str::to_owned).into()];
+        service.prepare = vec![
+            ["/bin/sh", "-c", &script, &secret.display().to_string()]
+                .map(str::to_owned)
+                .into(),
+        ];
         service.ready.check = ReadyCheck::Command(vec!["/bin/true".into()]);
         service.stop.signal = "TERM".into();
         match run.start(bindings, service) {
             Ok(stack) => stack.stop().unwrap(),
-            Err(error) => assert!(expected.is_empty() && error.to_string().contains("are to trust"), "{error}"),
+            Err(error) => assert!(
+                expected.is_empty() && error.to_string().contains("are to trust"),
+                "{error}"
+            ),
         }
         assert_eq!(fs::read_to_string(trusted).unwrap_or_default(), expected);
     }
@@ -405,7 +527,11 @@ fn when_a_later_service_fails_the_earlier_ones_are_stopped() {
     let first = nginx(&bindings);
     let late = service(&bindings.services["late"], &["/bin/false"]);
     let address = bindings.services["app"].address.clone();
-    let plan = StackPlan { bindings, services: vec![first, late], containers: IndexMap::new() };
+    let plan = StackPlan {
+        bindings,
+        services: vec![first, late],
+        containers: IndexMap::new(),
+    };
     let error = Stack::start(&run.guard, &plan).unwrap_err();
     assert_eq!(error.service, "late");
     assert!(!readiness::answers(&address));
@@ -423,5 +549,8 @@ fn a_service_that_dies_while_it_runs_is_noticed() {
         std::thread::yield_now();
     }
     let (instance, exit) = stack.died().unwrap();
-    assert_eq!((instance.name.as_str(), exit.to_string().as_str()), ("app", "was ended by signal 9 (SIGKILL)"));
+    assert_eq!(
+        (instance.name.as_str(), exit.to_string().as_str()),
+        ("app", "was ended by signal 9 (SIGKILL)")
+    );
 }

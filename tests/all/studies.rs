@@ -18,7 +18,10 @@ use lasthop_repro::study::{
 const PUBLICATIONS: [(&str, &[&str]); 11] = [
     ("myhro-2017-sockets.txt", &["myhro-2017-sockets"]),
     // The author's page of all posts, which has the first one as well.
-    ("myhro-2017-blog.txt", &["myhro-2017-sockets", "myhro-2017-gunicorn", "myhro-2017-docker"]),
+    (
+        "myhro-2017-blog.txt",
+        &["myhro-2017-sockets", "myhro-2017-gunicorn", "myhro-2017-docker"],
+    ),
     ("dr-knz-2020.txt", &["dr-knz-2020-postgres", "dr-knz-2020-cockroachdb"]),
     (THIN, &["ecentryx-thin"]),
     ("cybertec-2016.txt", &["cybertec-2016-postgres"]),
@@ -113,7 +116,10 @@ const OTHERS: &[&str] = &[
 ];
 
 fn studies() -> Vec<Study> {
-    catalog::names().iter().map(|name| catalog::load(name).unwrap()).collect()
+    catalog::names()
+        .iter()
+        .map(|name| catalog::load(name).unwrap())
+        .collect()
 }
 
 fn data() -> PathBuf {
@@ -121,7 +127,11 @@ fn data() -> PathBuf {
 }
 
 fn kept(publication: &str) -> BTreeSet<String> {
-    fs::read_to_string(data().join(publication)).unwrap().lines().map(str::to_owned).collect()
+    fs::read_to_string(data().join(publication))
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// As it was printed, without the letter for thousands.
@@ -137,7 +147,9 @@ fn run_together(pair: &[Figure]) -> String {
 #[test]
 fn every_number_of_a_study_was_published() {
     for study in studies() {
-        let of = PUBLICATIONS.iter().filter(|(_, names)| names.contains(&study.name.as_str()));
+        let of = PUBLICATIONS
+            .iter()
+            .filter(|(_, names)| names.contains(&study.name.as_str()));
         let files: Vec<&str> = of.map(|(file, _)| *file).collect();
         if files.is_empty() {
             assert!(
@@ -150,8 +162,10 @@ fn every_number_of_a_study_was_published() {
         let tokens: BTreeSet<String> = files.iter().flat_map(|file| kept(file)).collect();
         for printed in study.numbers() {
             let joined = || {
-                let mut pairs =
-                    study.figures.chunks(2).filter(|pair| pair.iter().any(|figure| figure.printed == *printed));
+                let mut pairs = study
+                    .figures
+                    .chunks(2)
+                    .filter(|pair| pair.iter().any(|figure| figure.printed == *printed));
                 pairs.any(|pair| tokens.iter().any(|token| token.ends_with(&run_together(pair))))
             };
             let found = tokens.contains(plain(printed)) || (files == [THIN] && joined());
@@ -164,7 +178,10 @@ fn every_number_of_a_study_was_published() {
 fn every_published_figure_is_in_a_study() {
     let studies = studies();
     for (file, names) in PUBLICATIONS {
-        let of: Vec<&Study> = studies.iter().filter(|study| names.contains(&study.name.as_str())).collect();
+        let of: Vec<&Study> = studies
+            .iter()
+            .filter(|study| names.contains(&study.name.as_str()))
+            .collect();
         assert_eq!(of.len(), names.len(), "{file}: {names:?}");
         let known: BTreeSet<&str> = of.iter().flat_map(|study| study.numbers()).map(plain).collect();
         for token in kept(file).iter().filter(|token| token.contains('.')) {
@@ -179,9 +196,14 @@ fn every_published_figure_is_in_a_study() {
 
 #[test]
 fn as_many_figures_as_were_published() {
-    let counted: Vec<(String, usize)> =
-        studies().iter().map(|study| (study.name.clone(), study.numbers().len())).collect();
-    let wanted: Vec<(String, usize)> = COUNTS.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+    let counted: Vec<(String, usize)> = studies()
+        .iter()
+        .map(|study| (study.name.clone(), study.numbers().len()))
+        .collect();
+    let wanted: Vec<(String, usize)> = COUNTS
+        .iter()
+        .map(|(name, count)| ((*name).to_owned(), *count))
+        .collect();
     assert_eq!(counted, wanted);
 }
 
@@ -197,10 +219,19 @@ fn published_ratios_follow_from_the_figures() {
         figure.unwrap().value
     };
     let near = |ratio: f64, wanted: f64| assert!((ratio - wanted).abs() < 0.001, "{ratio}");
-    near(value("myhro-2017-sockets", "Unix domain socket") / value("myhro-2017-sockets", "IP"), 2.172);
-    near(value("myhro-2017-gunicorn", "Unix domain socket") / value("myhro-2017-gunicorn", "IP"), 1.099);
+    near(
+        value("myhro-2017-sockets", "Unix domain socket") / value("myhro-2017-sockets", "IP"),
+        2.172,
+    );
+    near(
+        value("myhro-2017-gunicorn", "Unix domain socket") / value("myhro-2017-gunicorn", "IP"),
+        1.099,
+    );
     let docker = |condition| value("myhro-2017-docker", condition);
-    near(docker("Docker Unix domain socket, shared volume") / docker("Docker IP, forwarded port"), 1.424);
+    near(
+        docker("Docker Unix domain socket, shared volume") / docker("Docker IP, forwarded port"),
+        1.424,
+    );
     let redis = |condition| value("moby-11911-redis", condition);
     near(redis("default bridge, published port") / redis("native"), 0.446);
     near(redis("host network") / redis("native"), 0.987);

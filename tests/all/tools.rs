@@ -10,7 +10,9 @@ fn nginx() -> bool {
 }
 
 fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
-    let short = ["--budget", "30s", "--rounds", "1", "--blocks", "2", "--format", "json", "--seed", "1", "-q"];
+    let short = [
+        "--budget", "30s", "--rounds", "1", "--blocks", "2", "--format", "json", "--seed", "1", "-q",
+    ];
     lasthop.run(["run"].iter().chain(arguments).chain(&short)).ok().json()
 }
 
@@ -29,15 +31,29 @@ fn each_http_tool_drives_the_link_behind_nginx() {
         let cases = summary["cases"].as_array().unwrap();
         assert_eq!(cases.len(), 2, "{tool}: {cases:?}");
         for case in cases {
-            assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{tool}: {case}");
+            assert!(
+                case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0,
+                "{tool}: {case}"
+            );
             assert_eq!(case["load"]["driver"], tool);
-            assert!(case["metrics"]["latency_p50"].is_null(), "{tool} has no histogram: {case}");
+            assert!(
+                case["metrics"]["latency_p50"].is_null(),
+                "{tool} has no histogram: {case}"
+            );
             let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
             assert_eq!(case["proof"]["link"]["family"], wanted, "{tool}: {case}");
         }
         let version = summary["environment"]["programs"][tool]["version"].as_str().unwrap();
-        assert!(version.chars().any(|character| character.is_ascii_digit()), "{tool} {version}");
-        let ids: Vec<&str> = summary["checks"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
+        assert!(
+            version.chars().any(|character| character.is_ascii_digit()),
+            "{tool} {version}"
+        );
+        let ids: Vec<&str> = summary["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| c["id"].as_str().unwrap())
+            .collect();
         assert!(ids.contains(&"tool-trials"), "the longer trials are said: {ids:?}");
         lasthop.assert_nothing_left();
     }
@@ -49,15 +65,39 @@ fn a_tool_takes_its_turn_beside_lasthop_and_they_are_compared() {
         return;
     }
     let lasthop = Lasthop::new();
-    let summary = run(&lasthop, &["nginx-gunicorn", "--only", "connections=10", "--cross-check", "wrk"]);
-    let names: Vec<&str> = summary["cases"].as_array().unwrap().iter().map(|c| c["case"].as_str().unwrap()).collect();
-    assert_eq!(names, ["unix/driver=lasthop", "unix/driver=wrk", "tcp/driver=lasthop", "tcp/driver=wrk"]);
+    let summary = run(
+        &lasthop,
+        &["nginx-gunicorn", "--only", "connections=10", "--cross-check", "wrk"],
+    );
+    let names: Vec<&str> = summary["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["case"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "unix/driver=lasthop",
+            "unix/driver=wrk",
+            "tcp/driver=lasthop",
+            "tcp/driver=wrk"
+        ]
+    );
     let checks = summary["checks"].as_array().unwrap();
-    let crossed: Vec<&Value> =
-        checks.iter().filter(|check| check["id"].as_str().unwrap().starts_with("cross-check-")).collect();
+    let crossed: Vec<&Value> = checks
+        .iter()
+        .filter(|check| check["id"].as_str().unwrap().starts_with("cross-check-"))
+        .collect();
     assert_eq!(crossed.len(), 2, "{checks:?}");
     for check in crossed {
-        assert!(check["evidence"].as_str().unwrap().contains("times lasthop's requests/s"), "{check}");
+        assert!(
+            check["evidence"]
+                .as_str()
+                .unwrap()
+                .contains("times lasthop's requests/s"),
+            "{check}"
+        );
     }
     lasthop.assert_nothing_left();
 }
@@ -68,19 +108,38 @@ fn h2load_drives_calls_of_grpc_in_turn_with_lasthop() {
         return;
     }
     let lasthop = Lasthop::new();
-    let one = ["grpc", "--only", "language=python", "--only", "streams=1", "--cross-check", "h2load"];
+    let one = [
+        "grpc",
+        "--only",
+        "language=python",
+        "--only",
+        "streams=1",
+        "--cross-check",
+        "h2load",
+    ];
     let summary = run(&lasthop, &one);
     assert_eq!(summary["failures"], Value::Array(vec![]));
     let cases = summary["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 6, "{cases:?}");
     for case in cases {
-        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(
+            case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
         assert_eq!(case["errors"], serde_json::json!({}), "{case}");
-        assert_eq!(case["proof"]["tls_version"].is_string(), case["transport"] == "tls", "{case}");
+        assert_eq!(
+            case["proof"]["tls_version"].is_string(),
+            case["transport"] == "tls",
+            "{case}"
+        );
     }
     let crossed = summary["checks"].as_array().unwrap().iter().filter(|check| {
         let is_crossed = check["id"].as_str().unwrap().starts_with("cross-check-");
-        is_crossed && check["evidence"].as_str().unwrap().contains("times lasthop's requests/s")
+        is_crossed
+            && check["evidence"]
+                .as_str()
+                .unwrap()
+                .contains("times lasthop's requests/s")
     });
     assert_eq!(crossed.count(), 3, "{}", summary["checks"]);
     lasthop.assert_nothing_left();
@@ -92,12 +151,29 @@ fn redis_benchmark_drives_redis_over_every_transport() {
         return;
     }
     let lasthop = Lasthop::new();
-    let summary =
-        run(&lasthop, &["redis", "--only", "command=GET", "--only", "pipeline=1", "--driver", "redis-benchmark"]);
+    let summary = run(
+        &lasthop,
+        &[
+            "redis",
+            "--only",
+            "command=GET",
+            "--only",
+            "pipeline=1",
+            "--driver",
+            "redis-benchmark",
+        ],
+    );
     assert_eq!(summary["failures"], Value::Array(vec![]));
     for case in summary["cases"].as_array().unwrap() {
-        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 1_000.0, "{case}");
-        assert_eq!(case["proof"]["tls_version"].is_string(), case["transport"] == "tls", "{case}");
+        assert!(
+            case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 1_000.0,
+            "{case}"
+        );
+        assert_eq!(
+            case["proof"]["tls_version"].is_string(),
+            case["transport"] == "tls",
+            "{case}"
+        );
     }
     lasthop.assert_nothing_left();
 }
@@ -112,8 +188,15 @@ fn psql_and_pgbench_drive_postgres_over_every_transport() {
         let summary = run(&lasthop, &["postgres", "--only", "work=query", "--driver", tool]);
         assert_eq!(summary["failures"], Value::Array(vec![]), "{tool}");
         for case in summary["cases"].as_array().unwrap() {
-            assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 50.0, "{tool}: {case}");
-            assert_eq!(case["proof"]["tls_version"].is_string(), case["transport"] == "tls", "{case}");
+            assert!(
+                case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 50.0,
+                "{tool}: {case}"
+            );
+            assert_eq!(
+                case["proof"]["tls_version"].is_string(),
+                case["transport"] == "tls",
+                "{case}"
+            );
         }
         lasthop.assert_nothing_left();
     }
@@ -127,15 +210,32 @@ fn sysbench_drives_mariadb() {
     }
     let lasthop = Lasthop::new();
     let plain = ["mariadb", "--only", "transport=unix,tcp", "--driver", "sysbench"];
-    for what in [&["--only", "work=query", "--set", "mode=prepared-once"][..], &["--only", "work=connect"]] {
+    for what in [
+        &["--only", "work=query", "--set", "mode=prepared-once"][..],
+        &["--only", "work=connect"],
+    ] {
         let summary = run(&lasthop, &[&plain, what].concat());
         assert_eq!(summary["failures"], Value::Array(vec![]), "{what:?}");
         for case in summary["cases"].as_array().unwrap() {
-            assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 50.0, "{case}");
+            assert!(
+                case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 50.0,
+                "{case}"
+            );
         }
     }
-    let refused = ["run", "mariadb", "--only", "transport=tls", "--only", "work=query", "--driver", "sysbench"];
-    lasthop.run(refused).fails(1, "sysbench cannot use TLS without a client's certificate");
+    let refused = [
+        "run",
+        "mariadb",
+        "--only",
+        "transport=tls",
+        "--only",
+        "work=query",
+        "--driver",
+        "sysbench",
+    ];
+    lasthop
+        .run(refused)
+        .fails(1, "sysbench cannot use TLS without a client's certificate");
     lasthop.assert_nothing_left();
 }
 
@@ -149,7 +249,10 @@ fn flags_of_a_study_are_passed_on_and_what_is_wrong_with_them_is_said() {
     let summary = run(&lasthop, &[&chosen[..], &["--driver", "ab -n 100 -c 1 -l"]].concat());
     assert_eq!(summary["cases"][0]["requests"], 200, "two trials of 100 requests");
     let wrong =
-        ["run"].iter().chain(&chosen).chain(&["--driver", "ab --no-such-flag", "--rounds", "1", "--budget", "20s"]);
+        ["run"]
+            .iter()
+            .chain(&chosen)
+            .chain(&["--driver", "ab --no-such-flag", "--rounds", "1", "--budget", "20s"]);
     lasthop.run(wrong).fails(1, "ab ended with status");
     lasthop.assert_nothing_left();
 }
@@ -160,18 +263,29 @@ fn what_readme_says_of_tools_has_an_answer() {
     if !nginx() || !have("ab") || !have("wrk") {
         return;
     }
-    let lines = include_str!("../../README.md").lines().filter_map(|line| line.strip_prefix("$ lasthop run "));
-    let lines: Vec<&str> = lines.filter(|line| line.contains("--driver '") || line.contains("--cross-check")).collect();
+    let lines = include_str!("../../README.md")
+        .lines()
+        .filter_map(|line| line.strip_prefix("$ lasthop run "));
+    let lines: Vec<&str> = lines
+        .filter(|line| line.contains("--driver '") || line.contains("--cross-check"))
+        .collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     for line in lines {
         let lasthop = Lasthop::new();
         let words = shlex::split(line.split(" # ").next().unwrap()).unwrap();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let summary = run(&lasthop, &[&words[..], &["--only", "connections=1"]].concat());
-        let invalid = summary["checks"].as_array().unwrap().iter().filter(|check| check["severity"] == "invalid");
+        let invalid = summary["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|check| check["severity"] == "invalid");
         assert_eq!(invalid.collect::<Vec<_>>(), Vec::<&Value>::new(), "{line}");
         let answer = lasthop.run(["report", "last"]).ok().stdout;
-        assert!(!answer.contains("No answer") && !answer.contains("No case has a result"), "{line}: {answer}");
+        assert!(
+            !answer.contains("No answer") && !answer.contains("No case has a result"),
+            "{line}: {answer}"
+        );
         lasthop.assert_nothing_left();
     }
 }
@@ -179,10 +293,23 @@ fn what_readme_says_of_tools_has_an_answer() {
 #[test]
 fn a_tool_that_does_not_fit_or_is_missing_is_refused_at_once() {
     let lasthop = Lasthop::new();
-    lasthop.run(["run", "sockets", "--driver", "wrk"]).fails(2, "wrk does not speak hello");
-    lasthop.run(["run", "sockets", "--driver", "wkr"]).fails(2, "unknown tool `wkr`");
-    let given = ["run", "nginx-gunicorn", "--driver", "wrk", "--program", "wrk=/nonexistent"];
-    lasthop.run(given).fails(1, "/nonexistent, given for `wrk`, is not an executable file");
+    lasthop
+        .run(["run", "sockets", "--driver", "wrk"])
+        .fails(2, "wrk does not speak hello");
+    lasthop
+        .run(["run", "sockets", "--driver", "wkr"])
+        .fails(2, "unknown tool `wkr`");
+    let given = [
+        "run",
+        "nginx-gunicorn",
+        "--driver",
+        "wrk",
+        "--program",
+        "wrk=/nonexistent",
+    ];
+    lasthop
+        .run(given)
+        .fails(1, "/nonexistent, given for `wrk`, is not an executable file");
     assert!(lasthop.runs().is_empty(), "nothing was started");
 }
 
@@ -190,7 +317,16 @@ fn a_tool_that_does_not_fit_or_is_missing_is_refused_at_once() {
 fn doctor_and_setup_know_the_tools() {
     let lasthop = Lasthop::new();
     let page = lasthop.run(["doctor"]).stdout;
-    for tool in ["wrk", "ab", "httperf", "h2load", "psql", "pgbench", "sysbench", "redis-benchmark"] {
+    for tool in [
+        "wrk",
+        "ab",
+        "httperf",
+        "h2load",
+        "psql",
+        "pgbench",
+        "sysbench",
+        "redis-benchmark",
+    ] {
         assert!(page.contains(tool), "{tool} is not in:\n{page}");
     }
     let shown = lasthop.run(["setup", "--tools", "--dry-run"]);
@@ -204,14 +340,22 @@ fn a_password_is_no_argument_of_a_tool() {
         return;
     }
     let lasthop = Lasthop::new();
-    let cases = ["--only=work=connect", "--only=auth=password-scram", "--only=transport=tcp"];
+    let cases = [
+        "--only=work=connect",
+        "--only=auth=password-scram",
+        "--only=transport=tcp",
+    ];
     let short = ["--driver=pgbench", "--budget=30s", "--rounds=1", "--blocks=2", "-q"];
     let mut child = lasthop.start(["run", "postgres"].iter().chain(&cases).chain(&short));
     let mut seen = 0;
     while child.try_wait().unwrap().is_none() {
         for process in lasthop.processes() {
             let (pid, command) = process.split_once(' ').unwrap();
-            if command.split(' ').next().is_some_and(|program| program.ends_with("/pgbench")) {
+            if command
+                .split(' ')
+                .next()
+                .is_some_and(|program| program.ends_with("/pgbench"))
+            {
                 assert!(!command.contains("password"), "{command}");
                 let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
                 seen += usize::from(String::from_utf8_lossy(&environment).contains("PGPASSWORD="));

@@ -32,7 +32,15 @@ fn run(lasthop: &Lasthop, experiment: &str, code: i32) -> Value {
 
 /// The fresh experiment in one round, which is made whole on a busy machine, too.
 fn one_round(lasthop: &Lasthop, trial: &str, code: i32) -> Value {
-    let ran = lasthop.run(["run", "./mine", "--rounds=1", "--budget=30s", "--format=json", "--trial", trial]);
+    let ran = lasthop.run([
+        "run",
+        "./mine",
+        "--rounds=1",
+        "--budget=30s",
+        "--format=json",
+        "--trial",
+        trial,
+    ]);
     assert_eq!(ran.code, Some(code), "{ran:?}");
     lasthop.assert_nothing_left();
     ran.json()
@@ -41,7 +49,12 @@ fn one_round(lasthop: &Lasthop, trial: &str, code: i32) -> Value {
 /// Ids and severities of the findings.
 fn checks(summary: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    summary["checks"].as_array().unwrap().iter().map(|one| (text(&one["id"]), text(&one["severity"]))).collect()
+    summary["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (text(&one["id"]), text(&one["severity"])))
+        .collect()
 }
 
 fn has(summary: &Value, id: &str, severity: &str) -> bool {
@@ -54,7 +67,14 @@ fn a_wrong_answer_is_a_failure_row_and_no_number() {
     changed(&lasthop, "app/server.py", "b\"Hello there!\"", "b\"Hello where?\"");
     let summary = run(&lasthop, "./mine", 1);
     assert_eq!(summary["stopped"], "failed");
-    assert!(summary["cases"].as_array().unwrap().iter().all(|case| case["metrics"].is_null()), "{summary}");
+    assert!(
+        summary["cases"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|case| case["metrics"].is_null()),
+        "{summary}"
+    );
     let failure = &summary["failures"][0];
     assert_eq!(failure["stage"], "verify", "{failure}");
     assert!(failure["cause"].as_str().unwrap().contains("body"), "{failure}");
@@ -107,9 +127,17 @@ fn a_configuration_that_differs_in_more_than_the_link_is_reported() {
     let lasthop = Lasthop::new();
     let with_notes = "recipe = \"python-app\"\nconfig = { \"notes\" = \"notes.j2\" }";
     let folder = changed(&lasthop, "experiment.toml", "recipe = \"python-app\"", with_notes);
-    fs::write(folder.join("notes.j2"), "{{ 'log everything' if transport == 'unix' else 'log nothing' }}\n").unwrap();
+    fs::write(
+        folder.join("notes.j2"),
+        "{{ 'log everything' if transport == 'unix' else 'log nothing' }}\n",
+    )
+    .unwrap();
     let summary = run(&lasthop, "./mine", 0);
-    let found = summary["checks"].as_array().unwrap().iter().find(|one| one["id"] == "config-differs");
+    let found = summary["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["id"] == "config-differs");
     let evidence = found.unwrap_or_else(|| panic!("{:?}", checks(&summary)))["evidence"].to_string();
     assert!(evidence.contains("notes"), "{evidence}");
 }
@@ -121,17 +149,30 @@ fn reuse_that_is_not_what_was_asked_for_is_proven() {
     }
     let lasthop = Lasthop::new();
     let folder = lasthop.home().join("stack");
-    copy(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("experiments/nginx-gunicorn"), &folder);
+    copy(
+        &PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("experiments/nginx-gunicorn"),
+        &folder,
+    );
     let path = folder.join("experiment.toml");
     let asked = fs::read_to_string(&path).unwrap();
-    let line = asked.lines().find(|line| line.starts_with("proof")).expect("the experiment proves its link");
-    replace(&path, line, "proof = { path = \"/connection\", reuse = \"keep-alive\" }");
+    let line = asked
+        .lines()
+        .find(|line| line.starts_with("proof"))
+        .expect("the experiment proves its link");
+    replace(
+        &path,
+        line,
+        "proof = { path = \"/connection\", reuse = \"keep-alive\" }",
+    );
     // The environment of the real experiment under the name of this copy.
     let ran = lasthop.run(
         ["run", "./stack", "--only", "connections=1", "--program"]
             .into_iter()
             .map(str::to_owned)
-            .chain([format!("gunicorn={}", lasthop.home().join("python/nginx-gunicorn/bin/gunicorn").display())])
+            .chain([format!(
+                "gunicorn={}",
+                lasthop.home().join("python/nginx-gunicorn/bin/gunicorn").display()
+            )])
             .chain(SHORT.map(str::to_owned)),
     );
     let summary = ran.ok().json();

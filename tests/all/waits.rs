@@ -44,8 +44,17 @@ impl Heard {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let errors = BufReader::new(child.stderr.take().unwrap());
-        thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { child, lines, all: Vec::new() }
+        thread::spawn(move || {
+            errors
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
+        Self {
+            child,
+            lines,
+            all: Vec::new(),
+        }
     }
 
     /// Waits until it says this.
@@ -53,7 +62,10 @@ impl Heard {
     fn says(&mut self, text: &str) {
         let deadline = Instant::now() + LONG;
         while !self.all.iter().any(|line| line.contains(text)) {
-            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match self
+                .lines
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
                 Ok(line) => self.all.push(line),
                 Err(RecvTimeoutError::Timeout) => panic!("`{text}` was not said within {LONG:?}: {:#?}", self.all),
                 Err(RecvTimeoutError::Disconnected) => panic!("it ended without `{text}`: {:#?}", self.all),
@@ -89,8 +101,17 @@ fn send(pid: i32, signal: i32) {
 }
 
 fn guard(lasthop: &Lasthop) -> i32 {
-    let guards = lasthop.processes().into_iter().find(|line| line.split(' ').nth(2) == Some("guard"));
-    guards.expect("a guard runs").split(' ').next().unwrap().parse().unwrap()
+    let guards = lasthop
+        .processes()
+        .into_iter()
+        .find(|line| line.split(' ').nth(2) == Some("guard"));
+    guards
+        .expect("a guard runs")
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// What failed, according to the newest record.
@@ -116,7 +137,10 @@ fn goes_on(lasthop: &Lasthop) {
     lasthop.assert_nothing_left();
     assert_eq!(failures(lasthop), "[]");
     let summary = lasthop.run(["resume", "last", "--format=json", "-q"]).ok().json();
-    assert_eq!((&summary["stopped"], &summary["failures"]), (&"rounds".into(), &serde_json::json!([])));
+    assert_eq!(
+        (&summary["stopped"], &summary["failures"]),
+        (&"rounds".into(), &serde_json::json!([]))
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -155,7 +179,14 @@ impl Gated {
 
     /// Its server has begun and does not listen.
     fn start(&self) -> Heard {
-        let arguments = ["run", "./mine", "--rounds=1", "--blocks=2", "--trial=20ms", "--no-progress"];
+        let arguments = [
+            "run",
+            "./mine",
+            "--rounds=1",
+            "--blocks=2",
+            "--trial=20ms",
+            "--no-progress",
+        ];
         let heard = Heard::start(self.lasthop.command(arguments));
         eventually("a server that begins", || self.waiting.exists());
         heard
@@ -212,7 +243,15 @@ fn a_server_that_makes_pipes_and_links_to_devices_is_not_waited_for() {
         "{said}"
     );
     let report = lasthop.run(["report", "last", "--format=json"]).ok().json();
-    assert!(report["cases"].as_array().unwrap().iter().filter(|case| case["requests"].as_u64() > Some(0)).count() == 2);
+    assert!(
+        report["cases"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|case| case["requests"].as_u64() > Some(0))
+            .count()
+            == 2
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -234,7 +273,15 @@ fn a_preparation_is_cut_off() {
         return;
     }
     let lasthop = Lasthop::new();
-    let run = ["run", "postgres", "--rounds=1", "--blocks=1", "--trial=20ms", "--no-progress", "--budget=60s"];
+    let run = [
+        "run",
+        "postgres",
+        "--rounds=1",
+        "--blocks=1",
+        "--trial=20ms",
+        "--no-progress",
+        "--budget=60s",
+    ];
     let run = Heard::start(lasthop.command(run));
     // Programs are asked for their versions before.
     lasthop.wait_for_run(1);
@@ -262,7 +309,10 @@ fn without_its_guard_a_run_is_interrupted_and_goes_on_later() {
         let (code, said) = run.ends();
         assert_eq!(code, Some(130), "{said}");
         assert!(said.contains("warning: lasthop's guard process has died"), "{said}");
-        assert!(said.contains("to continue this run: lasthop resume ") && !said.contains("failed"), "{said}");
+        assert!(
+            said.contains("to continue this run: lasthop resume ") && !said.contains("failed"),
+            "{said}"
+        );
         goes_on(&lasthop);
     }
 }
@@ -276,7 +326,10 @@ fn a_guard_that_does_not_answer_ends_the_run() {
     gated.open();
     let (code, said) = run.ends();
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("warning: lasthop's guard process does not answer"), "{said}");
+    assert!(
+        said.contains("warning: lasthop's guard process does not answer"),
+        "{said}"
+    );
     goes_on(&gated.lasthop);
 }
 
@@ -298,7 +351,14 @@ fn a_container_engine_that_hangs_is_named_and_given_up() {
     );
     script(&bin.join("docker"), &stub);
     let before = world.inventory();
-    let words = ["run", EXPERIMENT, "--engine=docker", "--only=path=bridge", "--set=connections=1", "--no-progress"];
+    let words = [
+        "run",
+        EXPERIMENT,
+        "--engine=docker",
+        "--only=path=bridge",
+        "--set=connections=1",
+        "--no-progress",
+    ];
     let mut command = world.lasthop(&[&words[..], &["--trial=20ms", "--budget=600s"]].concat());
     command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
     let mut run = Heard::start(command);
@@ -341,7 +401,15 @@ fn driven_by(text: &str) -> (Option<i32>, String) {
     let experiment = fs::read_to_string(&path).unwrap();
     let load = format!("[load]\ndriver = [\"{}\"]\n", driver.display());
     fs::write(&path, experiment.replacen("[load]\n", &load, 1)).unwrap();
-    let ran = lasthop.run(["run", "./mine", "--rounds=1", "--blocks=1", "--trial=20ms", "--format=json", "-q"]);
+    let ran = lasthop.run([
+        "run",
+        "./mine",
+        "--rounds=1",
+        "--blocks=1",
+        "--trial=20ms",
+        "--format=json",
+        "-q",
+    ]);
     lasthop.assert_nothing_left();
     (ran.code, ran.json()["failures"].to_string())
 }
@@ -355,8 +423,14 @@ fn answering(after: &str) -> String {
 fn a_driver_of_others_can_neither_hang_nor_fill_the_memory() {
     let endless = "exec tr '\\0' x </dev/zero";
     for (driver, cause) in [
-        (endless.to_owned(), "the driver wrote a line of more than 16777216 bytes"),
-        (answering(endless), "the driver wrote a line of more than 16777216 bytes"),
+        (
+            endless.to_owned(),
+            "the driver wrote a line of more than 16777216 bytes",
+        ),
+        (
+            answering(endless),
+            "the driver wrote a line of more than 16777216 bytes",
+        ),
         ("exec sleep 1000".to_owned(), "the driver did not answer within 10s"),
         (
             answering("echo Traceback; exec sleep 1000"),
@@ -382,8 +456,9 @@ fn numbers_that_cannot_be_are_a_failure() {
     };
     for elapsed in [0, u64::MAX] {
         let trial = trial(elapsed);
-        let (code, failures) =
-            driven_by(&answering(&format!("echo '{proof}'\nwhile read -r _; do echo '{trial}'; done")));
+        let (code, failures) = driven_by(&answering(&format!(
+            "echo '{proof}'\nwhile read -r _; do echo '{trial}'; done"
+        )));
         assert_eq!(code, Some(1), "{failures}");
         assert!(failures.contains("the driver's result is impossible: "), "{failures}");
     }
@@ -400,7 +475,11 @@ fn a_driver_that_dies_in_a_preparation_takes_the_other_cases_along() {
          \"cost\":{},\"engine\":\"blocking\"}}}'\nread -r _\nexit 3",
     ));
     assert_eq!(code, Some(1), "{failures}");
-    assert_eq!(failures.matches("the driver ended unexpectedly").count(), 2, "{failures}");
+    assert_eq!(
+        failures.matches("the driver ended unexpectedly").count(),
+        2,
+        "{failures}"
+    );
 }
 
 /// A run whose ssh is this script.
@@ -419,12 +498,18 @@ fn a_host_that_floods_or_hangs_is_given_up() {
         ("exec tr '\\0' x </dev/zero", "it wrote a line of more than 65536 bytes"),
         ("exec yes", "it printed more than 200 lines"),
         // It asks for an executable that is longer than a pipe holds, and does not read it.
-        ("echo folder /tmp/none; echo kernel; exec sleep 1000", "it did not answer within 30s"),
+        (
+            "echo folder /tmp/none; echo kernel; exec sleep 1000",
+            "it did not answer within 30s",
+        ),
     ] {
         let lasthop = Lasthop::new();
         let (code, said) = over(&lasthop, ssh).ends();
         assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("ssh to there did not end: ") && said.contains(cause), "{said}");
+        assert!(
+            said.contains("ssh to there did not end: ") && said.contains(cause),
+            "{said}"
+        );
         lasthop.assert_nothing_left();
     }
 }
@@ -433,13 +518,19 @@ fn a_host_that_floods_or_hangs_is_given_up() {
 fn a_host_is_not_awaited_after_the_word() {
     let lasthop = Lasthop::new();
     let marker = lasthop.home().join("asked");
-    let mut run = over(&lasthop, &format!("echo folder /tmp/none; : >'{}'; exec sleep 1000", marker.display()));
+    let mut run = over(
+        &lasthop,
+        &format!("echo folder /tmp/none; : >'{}'; exec sleep 1000", marker.display()),
+    );
     eventually("the host is asked", || marker.exists());
     signal(&run.child, libc::SIGINT);
     run.says(WORD);
     let (code, said) = run.ends();
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("interrupted before the first round; nothing was recorded"), "{said}");
+    assert!(
+        said.contains("interrupted before the first round; nothing was recorded"),
+        "{said}"
+    );
     assert!(lasthop.runs().is_empty());
     lasthop.assert_nothing_left();
 }

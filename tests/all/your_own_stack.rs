@@ -47,7 +47,9 @@ fn shape(text: &str) -> Vec<String> {
     for line in text.lines() {
         in_answer = in_answer && !line.trim_start().starts_with("transport ");
         if !in_answer && !line.trim().is_empty() {
-            let masked = verdict.replace_all(&figure.replace_all(line, "#"), "VERDICT").into_owned();
+            let masked = verdict
+                .replace_all(&figure.replace_all(line, "#"), "VERDICT")
+                .into_owned();
             lines.push(masked.split_whitespace().collect::<Vec<_>>().join(" "));
         }
         in_answer |= line.contains(" → ") && line.contains(" blocks in ");
@@ -82,21 +84,38 @@ fn the_page_is_what_happens() {
         if let Some(file) = file {
             fs::write(lasthop.home().join(file), text).unwrap();
         }
-        for (command, shown) in if language == "console" { commands(text) } else { Vec::new() } {
+        for (command, shown) in if language == "console" {
+            commands(text)
+        } else {
+            Vec::new()
+        } {
             // What a run says while it goes on is for logs; the page shows what a terminal keeps.
             let talk = if command.starts_with("lasthop run") { "" } else { "2>&1" };
             let command = budget.replace(&command, "--budget 6s");
             let mut shell = Command::new("sh");
-            shell.args(["-c", &format!("{{ {command}; }} {talk}")]).current_dir(lasthop.home()).env("PATH", &path);
-            shell.env("LASTHOP_HOME", lasthop.home()).env("LASTHOP_SANDBOX", lasthop.sandboxes()).env("NO_COLOR", "1");
+            shell
+                .args(["-c", &format!("{{ {command}; }} {talk}")])
+                .current_dir(lasthop.home())
+                .env("PATH", &path);
+            shell
+                .env("LASTHOP_HOME", lasthop.home())
+                .env("LASTHOP_SANDBOX", lasthop.sandboxes())
+                .env("NO_COLOR", "1");
             shell.env_remove("GITHUB_STEP_SUMMARY");
             let printed = String::from_utf8(shell.output().unwrap().stdout).unwrap();
-            assert!(is_like(&shape(&printed), &shape(&shown)), "$ {command}\nprinted:\n{printed}\nthe page:\n{shown}");
+            assert!(
+                is_like(&shape(&printed), &shape(&shown)),
+                "$ {command}\nprinted:\n{printed}\nthe page:\n{shown}"
+            );
             ran += 1;
         }
     }
     assert_eq!(ran, 7, "commands");
-    assert_eq!(fs::read_dir(lasthop.home().join("check/runs")).unwrap().count(), 0, "a good check leaves no record");
+    assert_eq!(
+        fs::read_dir(lasthop.home().join("check/runs")).unwrap().count(),
+        0,
+        "a good check leaves no record"
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -112,7 +131,11 @@ fn a_check_finds_what_no_file_says() {
     fs::write(&experiment, text.replace("Hello there!", "Good day!")).unwrap();
     lasthop.run(["check", "./mine", "--no-run"]).ok();
     let ran = lasthop.run(["check", "./mine"]).fails(1, "0 of 2 cases answer rightly");
-    assert!(ran.stdout.contains("failed at verify") && ran.stdout.contains("Good day!"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("failed at verify") && ran.stdout.contains("Good day!"),
+        "{}",
+        ran.stdout
+    );
     lasthop.assert_nothing_left();
 }
 
@@ -120,20 +143,36 @@ fn a_check_finds_what_no_file_says() {
 fn files_of_an_experiment_are_listed_and_printed_as_they_are() {
     let lasthop = Lasthop::new();
     let list = lasthop.run(["show", "nginx-gunicorn", "--files"]).ok().stdout;
-    assert!(list.contains("  nginx.conf.j2\n") && list.contains("  services/nginx/recipe.toml\n"), "{list}");
+    assert!(
+        list.contains("  nginx.conf.j2\n") && list.contains("  services/nginx/recipe.toml\n"),
+        "{list}"
+    );
     let both = ["nginx.conf.j2", "services/nginx/recipe.toml"];
-    let printed = lasthop.run(["show", "nginx-gunicorn", "--files", both[0], both[1]]).ok().stdout;
+    let printed = lasthop
+        .run(["show", "nginx-gunicorn", "--files", both[0], both[1]])
+        .ok()
+        .stdout;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files = [root.join("experiments/nginx-gunicorn/nginx.conf.j2"), root.join(both[1])];
+    let files = [
+        root.join("experiments/nginx-gunicorn/nginx.conf.j2"),
+        root.join(both[1]),
+    ];
     assert_eq!(printed, files.map(|file| fs::read_to_string(file).unwrap()).concat());
-    lasthop.run(["show", "nginx-gunicorn", "--files", "nginx.conf"]).fails(2, "did you mean `nginx.conf.j2`?");
-    lasthop.run(["new", "mine", "--from", "nginx-gunicron"]).fails(2, "did you mean `nginx-gunicorn`?");
+    lasthop
+        .run(["show", "nginx-gunicorn", "--files", "nginx.conf"])
+        .fails(2, "did you mean `nginx.conf.j2`?");
+    lasthop
+        .run(["new", "mine", "--from", "nginx-gunicron"])
+        .fails(2, "did you mean `nginx-gunicorn`?");
 }
 
 #[test]
 fn shapes_differ_where_more_than_figures_does() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(shape("  unix   1,990  65.5\n\n  tls  faster"), ["unix # #", "tls VERDICT"]);
+    assert_eq!(
+        shape("  unix   1,990  65.5\n\n  tls  faster"),
+        ["unix # #", "tls VERDICT"]
+    );
     assert_eq!(
         shape("a → b · 3 rounds, 9 blocks in 2 s\nUse it\n  transport  x"),
         ["a → b · # rounds, # blocks in # s", "transport x"]
@@ -148,7 +187,17 @@ fn a_record_has_an_application_once() {
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine"]).ok();
     fs::write(lasthop.home().join("mine/app/library"), "library").unwrap();
-    lasthop.run(["run", "./mine", "--rounds=2", "--blocks=2", "--trial=20ms", "--budget=60s", "-q"]).ok();
+    lasthop
+        .run([
+            "run",
+            "./mine",
+            "--rounds=2",
+            "--blocks=2",
+            "--trial=20ms",
+            "--budget=60s",
+            "-q",
+        ])
+        .ok();
     let services = lasthop.runs().pop().unwrap().join("services");
     let copy = |place: &str| services.join(place).join("app/app/library").metadata().unwrap();
     let copies = ["0/0", "0/1", "1/0", "1/1"].map(copy);

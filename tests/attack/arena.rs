@@ -53,13 +53,22 @@ impl Arena {
         let world = World::new(engine);
         let program = Path::new(env!("CARGO_BIN_EXE_lasthop")).parent().unwrap();
         let folders = [program, world.root(), world.lasthop.home(), world.lasthop.sandboxes()];
-        let made = world.inside("sh").args(["-c", PRIVATE, "private"]).args(folders).output().unwrap();
+        let made = world
+            .inside("sh")
+            .args(["-c", PRIVATE, "private"])
+            .args(folders)
+            .output()
+            .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         fs::create_dir(world.lasthop.home().join("runs")).unwrap();
         fs::write(world.lasthop.home().join("ports"), "").unwrap();
         // What an engine makes when it is asked for the first time.
         world.inventory();
-        let mut arena = Self { world, patience: PATIENCE, before: Things::new() };
+        let mut arena = Self {
+            world,
+            patience: PATIENCE,
+            before: Things::new(),
+        };
         arena.accept(true);
         arena
     }
@@ -100,7 +109,9 @@ impl Arena {
 
     fn new_of(&self, kind: &'static str, now: &BTreeSet<String>) -> Vec<String> {
         let before = self.before.get(kind);
-        let new = now.iter().filter(|thing| before.is_none_or(|before| !before.contains(*thing)));
+        let new = now
+            .iter()
+            .filter(|thing| before.is_none_or(|before| !before.contains(*thing)));
         // Cgroups are the machine's: one with processes in it is somebody else's, for ours are looked for.
         let left = new.filter(|thing| kind != "cgroups" || is_idle(Path::new(thing)));
         left.map(|thing| format!("{kind}: {thing}")).collect()
@@ -116,11 +127,20 @@ impl Arena {
         let ipc = cat.args(["shm", "sem", "msg"].map(|kind| format!("/proc/sysvipc/{kind}")));
         let mut things = Things::from([
             ("processes", self.processes()),
-            ("listening", ["tcp", "tcp6"].iter().flat_map(|kind| listening(&proc(&format!("net/{kind}")))).collect()),
+            (
+                "listening",
+                ["tcp", "tcp6"]
+                    .iter()
+                    .flat_map(|kind| listening(&proc(&format!("net/{kind}"))))
+                    .collect(),
+            ),
             ("Unix sockets", unix_listening(&proc("net/unix"))),
             (
                 "links",
-                proc("net/dev").lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect(),
+                proc("net/dev")
+                    .lines()
+                    .filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned()))
+                    .collect(),
             ),
             ("mounts", proc("mounts").lines().map(str::to_owned).collect()),
             ("System V IPC", segments(&text_of(ipc))),
@@ -135,7 +155,9 @@ impl Arena {
         if engine {
             let inventory = self.world.inventory();
             // Mounts and links are compared above, links also for containers.
-            let more = inventory.into_iter().filter(|(kind, _)| !["mounts", "links"].contains(kind));
+            let more = inventory
+                .into_iter()
+                .filter(|(kind, _)| !["mounts", "links"].contains(kind));
             things.extend(more.map(|(kind, things)| (kind, things.into_iter().collect())));
         }
         things
@@ -148,7 +170,11 @@ impl Arena {
         let own = of(self.world.holder() as i32);
         let is_ours =
             |pid: &i32| of(*pid).iter().zip(&own).any(|(one, own)| one.is_some() && one == own) && lives(*pid);
-        all().into_iter().filter(is_ours).map(|pid| format!("{pid} {}", command_line(pid))).collect()
+        all()
+            .into_iter()
+            .filter(is_ours)
+            .map(|pid| format!("{pid} {}", command_line(pid)))
+            .collect()
     }
 }
 
@@ -174,21 +200,35 @@ fn text_of(command: &mut Command) -> String {
 /// Names in a folder; none of what is missing.
 fn names(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Addresses that somebody listens at, of `/proc/net/tcp`.
 fn listening(text: &str) -> Vec<String> {
     const LISTEN: &str = "0A";
-    let words = text.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    words.filter(|words| words.get(3) == Some(&LISTEN)).map(|words| words[1].to_owned()).collect()
+    let words = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    words
+        .filter(|words| words.get(3) == Some(&LISTEN))
+        .map(|words| words[1].to_owned())
+        .collect()
 }
 
 /// Names of `/proc/net/unix` that somebody listens at.
 fn unix_listening(text: &str) -> BTreeSet<String> {
     const ACCEPTS: &str = "00010000";
-    let words = text.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    words.filter(|words| words.get(3) == Some(&ACCEPTS)).filter_map(|words| Some(words.get(7)?.to_string())).collect()
+    let words = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    words
+        .filter(|words| words.get(3) == Some(&ACCEPTS))
+        .filter_map(|words| Some(words.get(7)?.to_string()))
+        .collect()
 }
 
 /// Kind, key and number of each segment, set and queue, by the heads of the kernel's tables.
@@ -209,7 +249,11 @@ fn segments(text: &str) -> BTreeSet<String> {
 /// Whether no process is in a cgroup or below.
 fn is_idle(folder: &Path) -> bool {
     let empty = fs::read_to_string(folder.join("cgroup.procs")).is_ok_and(|text| text.trim().is_empty());
-    let below = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let below = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     empty && below.filter(|path| path.is_dir()).all(|path| is_idle(&path))
 }
 
@@ -248,7 +292,12 @@ until grep -q planted /proc/net/unix; do sleep 0.01; done
         arena.patience = Duration::from_secs(1);
         // To a file: who is left would keep a pipe open.
         let said = fs::File::create(arena.world.root().join("planted")).unwrap();
-        let planted = arena.script(PLANT).stdout(said.try_clone().unwrap()).stderr(said).status().unwrap();
+        let planted = arena
+            .script(PLANT)
+            .stdout(said.try_clone().unwrap())
+            .stderr(said)
+            .status()
+            .unwrap();
         let said = fs::read_to_string(arena.world.root().join("planted")).unwrap();
         assert!(planted.success(), "{said}");
         let left = arena.left(true);

@@ -26,7 +26,12 @@ pub struct Ended {
 pub fn finish(command: &mut Command, scratch: &Path, bound: Duration) -> Ended {
     let paths = ["out", "err"].map(|end| scratch.with_extension(end));
     let [stdout, stderr] = paths.each_ref().map(|path| fs::File::create(path).unwrap());
-    let child = command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).spawn().unwrap();
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .stderr(stderr)
+        .spawn()
+        .unwrap();
     let mut ended = wait(child.id() as i32, bound);
     [ended.stdout, ended.stderr] = paths.each_ref().map(|path| fs::read(path).unwrap());
     paths.iter().for_each(|path| fs::remove_file(path).unwrap());
@@ -81,7 +86,10 @@ impl Ended {
             if let Some(at) = raw(text) {
                 tried.wrong(format!(
                     "a control character on {name}: {:?}",
-                    String::from_utf8_lossy(&text[at..]).chars().take(40).collect::<String>()
+                    String::from_utf8_lossy(&text[at..])
+                        .chars()
+                        .take(40)
+                        .collect::<String>()
                 ));
             }
         }
@@ -95,7 +103,10 @@ fn raw(text: &[u8]) -> Option<usize> {
         (character.is_control() && !matches!(character, '\n' | '\t'))
             || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
     };
-    let at = lossy.char_indices().find(|(_, character)| is_raw(*character)).map(|(at, _)| at)?;
+    let at = lossy
+        .char_indices()
+        .find(|(_, character)| is_raw(*character))
+        .map(|(at, _)| at)?;
     Some(at.min(text.len()))
 }
 
@@ -105,6 +116,10 @@ pub fn short(text: &[u8]) -> String {
     let characters: Vec<char> = text.trim().chars().collect();
     match characters.len() {
         0..=600 => characters.into_iter().collect(),
-        length => characters[..300].iter().chain(&[' ', '…', ' ']).chain(&characters[length - 300..]).collect(),
+        length => characters[..300]
+            .iter()
+            .chain(&[' ', '…', ' '])
+            .chain(&characters[length - 300..])
+            .collect(),
     }
 }

@@ -30,41 +30,120 @@ pub struct Subject {
 }
 
 const fn subject(experiment: &'static str, arguments: &'static [&'static str]) -> Subject {
-    Subject { experiment, arguments, containers: false }
+    Subject {
+        experiment,
+        arguments,
+        containers: false,
+    }
 }
 
 const fn in_containers(experiment: &'static str, arguments: &'static [&'static str]) -> Subject {
-    Subject { experiment, arguments, containers: true }
+    Subject {
+        experiment,
+        arguments,
+        containers: true,
+    }
 }
 
 /// Every built-in experiment but [`NOT_HERE`].
 pub const SUBJECTS: &[Subject] = &[
-    subject("sockets", &["--only", "transport=unix,tcp,tls", "--only", "pattern=echo"]),
+    subject(
+        "sockets",
+        &["--only", "transport=unix,tcp,tls", "--only", "pattern=echo"],
+    ),
     subject("sockets", &["--only", "pattern=echo", "--driver-at", "netns:new"]),
-    subject("ipc", &["--only", "transport=unix,pipe,mqueue,shm", "--only", "pattern=echo"]),
+    subject(
+        "ipc",
+        &["--only", "transport=unix,pipe,mqueue,shm", "--only", "pattern=echo"],
+    ),
     subject("nginx-gunicorn", &["--only", "connections=1", "--no-headroom"]),
     subject("nginx-starlette", &["--only", "client=keep-alive", "--no-headroom"]),
-    subject("nginx-thin", &["--only", "http=1.1", "--only", "backends=1", "--no-headroom"]),
+    subject(
+        "nginx-thin",
+        &["--only", "http=1.1", "--only", "backends=1", "--no-headroom"],
+    ),
     subject("php-fpm", &["--only", "connections=1", "--no-headroom"]),
     subject("file-transfer", &["--set", "size=1024", "--no-headroom"]),
-    subject("postgres", &["--only", "work=query,connect", "--only", "transport=unix,tls", "--no-headroom"]),
-    subject("mariadb", &["--only", "work=query", "--only", "transport=unix,tls", "--no-headroom"]),
-    subject("pgpool", &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"]),
-    subject("redis", &["--set", "connections=4", "--only", "command=GET", "--only", "pipeline=1"]),
-    subject("memcached", &["--set", "connections=4", "--only", "command=get", "--only", "pipeline=1"]),
+    subject(
+        "postgres",
+        &[
+            "--only",
+            "work=query,connect",
+            "--only",
+            "transport=unix,tls",
+            "--no-headroom",
+        ],
+    ),
+    subject(
+        "mariadb",
+        &["--only", "work=query", "--only", "transport=unix,tls", "--no-headroom"],
+    ),
+    subject(
+        "pgpool",
+        &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"],
+    ),
+    subject(
+        "redis",
+        &[
+            "--set",
+            "connections=4",
+            "--only",
+            "command=GET",
+            "--only",
+            "pipeline=1",
+        ],
+    ),
+    subject(
+        "memcached",
+        &[
+            "--set",
+            "connections=4",
+            "--only",
+            "command=get",
+            "--only",
+            "pipeline=1",
+        ],
+    ),
     subject("grpc", &["--only", "language=python", "--only", "streams=16"]),
-    subject("nginx-grpc", &["--only", "language=python", "--only", "streams=16", "--no-headroom"]),
-    subject("pgbouncer", &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"]),
+    subject(
+        "nginx-grpc",
+        &["--only", "language=python", "--only", "streams=16", "--no-headroom"],
+    ),
+    subject(
+        "pgbouncer",
+        &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"],
+    ),
     subject("nginx-uwsgi", &["--only", "connections=1", "--no-headroom"]),
-    subject("nginx-node", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
-    subject("nginx-go", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
-    subject("nginx-puma", &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"]),
+    subject(
+        "nginx-node",
+        &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"],
+    ),
+    subject(
+        "nginx-go",
+        &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"],
+    ),
+    subject(
+        "nginx-puma",
+        &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"],
+    ),
     subject("fronts", &["--no-headroom"]),
     subject("datagrams", &["--only", "receiver=lasthop", "--only", "reader=0us"]),
-    in_containers("redis-published-port", &["--set", "connections=1", "--only", "path=published-port,shared-volume"]),
-    in_containers("nginx-gunicorn-containers", &["--set", "connections=1", "--only", "path=bridge,no-container-unix"]),
-    in_containers("containers", &["--only", "path=host-network,shared-volume", "--no-headroom"]),
-    in_containers("containers", &["--only", "path=combined-unix,no-container-tcp", "--no-headroom"]),
+    in_containers(
+        "redis-published-port",
+        &["--set", "connections=1", "--only", "path=published-port,shared-volume"],
+    ),
+    in_containers(
+        "nginx-gunicorn-containers",
+        &["--set", "connections=1", "--only", "path=bridge,no-container-unix"],
+    ),
+    in_containers(
+        "containers",
+        &["--only", "path=host-network,shared-volume", "--no-headroom"],
+    ),
+    in_containers(
+        "containers",
+        &["--only", "path=combined-unix,no-container-tcp", "--no-headroom"],
+    ),
 ];
 
 /// Those that start within a second or two.
@@ -79,7 +158,9 @@ pub fn quick(draws: &mut Draws) -> &'static Subject {
 pub const NOT_HERE: [&str; 1] = ["cockroachdb"];
 
 /// What every attacked run has: a few rounds, so that there is something to go on with, and time for all of them.
-const SHORT: [&str; 9] = ["--trial", "20ms", "--blocks", "2", "--rounds", "2", "--budget", "600s", "-q"];
+const SHORT: [&str; 9] = [
+    "--trial", "20ms", "--blocks", "2", "--rounds", "2", "--budget", "600s", "-q",
+];
 
 /// Signals in turn, each followed by a pause.
 #[derive(Clone, Debug)]
@@ -127,15 +208,24 @@ fn kills(draws: &mut Draws) -> Deed {
     let (name, signal) = *pick(draws, &signals);
     let mut signals = vec![(name, signal, NO)];
     if signal == libc::SIGINT && draws.below(2) == 0 {
-        signals = vec![(name, signal, Duration::from_millis(u64::from(draws.below(500)))), (name, signal, NO)];
+        signals = vec![
+            (name, signal, Duration::from_millis(u64::from(draws.below(500)))),
+            (name, signal, NO),
+        ];
     }
     Deed { victims, signals }
 }
 
 fn stops(draws: &mut Draws) -> Deed {
-    let victims = vec![*pick(draws, &[Role::Lasthop, Role::Guard, Role::Driver, Role::Server, Role::Holder])];
+    let victims = vec![*pick(
+        draws,
+        &[Role::Lasthop, Role::Guard, Role::Driver, Role::Server, Role::Holder],
+    )];
     let pause = Duration::from_millis(100 + u64::from(draws.below(4000)));
-    let then = *pick(draws, &[("CONT", libc::SIGCONT), ("KILL", libc::SIGKILL), ("INT", libc::SIGINT)]);
+    let then = *pick(
+        draws,
+        &[("CONT", libc::SIGCONT), ("KILL", libc::SIGKILL), ("INT", libc::SIGINT)],
+    );
     let mut signals = vec![("STOP", libc::SIGSTOP, pause), (then.0, then.1, Duration::ZERO)];
     if then.0 == "INT" {
         // Who is stopped hears it when it goes on.
@@ -152,7 +242,11 @@ fn attack(
     quick: bool,
     (part, mut deed): (&str, Deed),
 ) -> Vec<Tried> {
-    let chosen = if quick { *pick(draws, &QUICK) } else { draws.below(SUBJECTS.len() as u32) as usize };
+    let chosen = if quick {
+        *pick(draws, &QUICK)
+    } else {
+        draws.below(SUBJECTS.len() as u32) as usize
+    };
     let subject = &SUBJECTS[chosen];
     if deed.victims == [Role::Holder] && !subject.arguments.contains(&"netns:new") {
         deed.victims = vec![Role::Server];
@@ -160,7 +254,9 @@ fn attack(
     let (is_early, share) = (draws.below(3) == 0, draws.unit());
     let mut tried = Vec::new();
     if !lengths.0.contains_key(&chosen) {
-        lengths.0.extend(undisturbed(arena, subject, &mut tried).map(|length| (chosen, length)));
+        lengths
+            .0
+            .extend(undisturbed(arena, subject, &mut tried).map(|length| (chosen, length)));
     }
     if let Some(length) = lengths.0.get(&chosen) {
         let moment = if is_early { Duration::from_secs(1) } else { *length }.mul_f64(share);
@@ -213,18 +309,31 @@ fn undisturbed(arena: &mut Arena, subject: &Subject, tried: &mut Vec<Tried>) -> 
 
 fn disturbed(arena: &mut Arena, subject: &Subject, deed: &Deed, moment: Duration, part: &str) -> Tried {
     let signals: Vec<&str> = deed.signals.iter().map(|(name, ..)| *name).collect();
-    let what = format!("{} to {:?} after {} ms", signals.join(" "), deed.victims, moment.as_millis());
+    let what = format!(
+        "{} to {:?} after {} ms",
+        signals.join(" "),
+        deed.victims,
+        moment.as_millis()
+    );
     let mut tried = Tried::new(part, subject.name(), what);
     let said = arena.world.root().join("said");
     let output = || fs::File::create(&said).unwrap();
     let mut command = arena.world.lasthop(&subject.words(arena.world.engine));
-    let mut child = command.stdout(std::process::Stdio::null()).stderr(output()).spawn().unwrap();
+    let mut child = command
+        .stdout(std::process::Stdio::null())
+        .stderr(output())
+        .spawn()
+        .unwrap();
     let struck = strike(&mut child, deed, moment);
     match wait(&mut child) {
         Some(status) => {
             tried.ended = shown(status);
             if !is_right(status, deed) {
-                tried.wrong(format!("ended with {}: {}", tried.ended.clone(), short(&fs::read(&said).unwrap())));
+                tried.wrong(format!(
+                    "ended with {}: {}",
+                    tried.ended.clone(),
+                    short(&fs::read(&said).unwrap())
+                ));
             }
         }
         None => tried.wrong(format!("did not end within {BOUND:?}")),
@@ -297,9 +406,10 @@ fn wait(child: &mut Child) -> Option<ExitStatus> {
 }
 
 fn shown(status: ExitStatus) -> String {
-    status
-        .code()
-        .map_or_else(|| format!("signal {}", status.signal().unwrap_or_default()), |code| format!("exit {code}"))
+    status.code().map_or_else(
+        || format!("signal {}", status.signal().unwrap_or_default()),
+        |code| format!("exit {code}"),
+    )
 }
 
 /// Only who was struck by a signal that cannot be caught, or is not, ends by it.
@@ -308,7 +418,10 @@ fn is_right(status: ExitStatus, deed: &Deed) -> bool {
         (Some(code), _) => matches!(code, 0 | 1 | 130),
         (None, Some(signal)) => {
             deed.victims.contains(&Role::Lasthop)
-                && matches!(signal, libc::SIGKILL | libc::SIGQUIT | libc::SIGINT | libc::SIGTERM | libc::SIGHUP)
+                && matches!(
+                    signal,
+                    libc::SIGKILL | libc::SIGQUIT | libc::SIGINT | libc::SIGTERM | libc::SIGHUP
+                )
                 && deed.signals.iter().any(|(_, sent, _)| *sent == signal)
         }
         _ => false,
@@ -317,12 +430,18 @@ fn is_right(status: ExitStatus, deed: &Deed) -> bool {
 
 /// The record can be read, and the run goes on to its end, unless it was at its end.
 fn examine(arena: &Arena, tried: &mut Tried) {
-    let Some(run) = arena.world.lasthop.runs().pop() else { return };
+    let Some(run) = arena.world.lasthop.runs().pop() else {
+        return;
+    };
     if !run.join("trials.jsonl").exists() {
         return;
     }
     let report = arena.world.run(&["report", "last", "--format", "json"]);
-    tried.record = if report.code == Some(0) { Record::Readable } else { Record::Broken };
+    tried.record = if report.code == Some(0) {
+        Record::Readable
+    } else {
+        Record::Broken
+    };
     if tried.record == Record::Broken {
         tried.wrong(format!("report: {:?} {}", report.code, short(report.stderr.as_bytes())));
     }

@@ -49,7 +49,8 @@ impl Told {
     fn read() -> Self {
         let mut told = Self::default();
         fn number<T: std::str::FromStr>(text: &str) -> T {
-            text.parse().unwrap_or_else(|_| panic!("`{text}` is not a number; see script/attack"))
+            text.parse()
+                .unwrap_or_else(|_| panic!("`{text}` is not a number; see script/attack"))
         }
         for word in std::env::var("LASTHOP_ATTACK").unwrap_or_default().split_whitespace() {
             match word.split_once('=') {
@@ -76,7 +77,11 @@ impl Told {
 
     fn write_page(&self) {
         if self.keep {
-            fs::write(page(), tried::page(&fs::read_to_string(page()).unwrap(), &page().with_extension(""))).unwrap();
+            fs::write(
+                page(),
+                tried::page(&fs::read_to_string(page()).unwrap(), &page().with_extension("")),
+            )
+            .unwrap();
         }
     }
 }
@@ -97,15 +102,60 @@ struct Part {
 }
 
 const PARTS: [Part; 9] = [
-    Part { name: "kill", weight: 60, short: 5, run: kills::kill },
-    Part { name: "stop", weight: 10, short: 2, run: kills::stop },
-    Part { name: "server", weight: 10, short: 8, run: |arena, draws, _, _| servers::misbehave(arena, draws) },
-    Part { name: "place", weight: 10, short: 4, run: |arena, draws, _, _| places::put(arena, draws) },
-    Part { name: "record", weight: 5, short: 2, run: |arena, draws, _, _| mutants::records(arena, draws) },
-    Part { name: "experiment", weight: 5, short: 2, run: |arena, draws, _, _| mutants::experiments(arena, draws) },
-    Part { name: "name", weight: 8, short: 4, run: |arena, draws, _, _| names::name(arena, draws) },
-    Part { name: "neighbour", weight: 4, short: 1, run: |arena, draws, _, _| neighbour::intrude(arena, draws) },
-    Part { name: "link", weight: 10, short: 1, run: |arena, draws, _, short| links::lead(arena, draws, short) },
+    Part {
+        name: "kill",
+        weight: 60,
+        short: 5,
+        run: kills::kill,
+    },
+    Part {
+        name: "stop",
+        weight: 10,
+        short: 2,
+        run: kills::stop,
+    },
+    Part {
+        name: "server",
+        weight: 10,
+        short: 8,
+        run: |arena, draws, _, _| servers::misbehave(arena, draws),
+    },
+    Part {
+        name: "place",
+        weight: 10,
+        short: 4,
+        run: |arena, draws, _, _| places::put(arena, draws),
+    },
+    Part {
+        name: "record",
+        weight: 5,
+        short: 2,
+        run: |arena, draws, _, _| mutants::records(arena, draws),
+    },
+    Part {
+        name: "experiment",
+        weight: 5,
+        short: 2,
+        run: |arena, draws, _, _| mutants::experiments(arena, draws),
+    },
+    Part {
+        name: "name",
+        weight: 8,
+        short: 4,
+        run: |arena, draws, _, _| names::name(arena, draws),
+    },
+    Part {
+        name: "neighbour",
+        weight: 4,
+        short: 1,
+        run: |arena, draws, _, _| neighbour::intrude(arena, draws),
+    },
+    Part {
+        name: "link",
+        weight: 10,
+        short: 1,
+        run: |arena, draws, _, short| links::lead(arena, draws, short),
+    },
 ];
 
 /// The parts in the order that follows from the seed: each as often as the short form wants it, or drawn for ever.
@@ -115,28 +165,45 @@ fn order(seed: u64, told: &Told) -> Box<dyn Iterator<Item = &'static Part>> {
     assert!(!parts.is_empty(), "there is no part {:?}", told.only);
     let mut draws = Draws::new(seed_for(seed, &["order"]));
     let times = |part: &&'static Part| if told.minutes.is_some() { part.weight } else { part.short } as usize;
-    let mut all: Vec<&Part> = parts.into_iter().flat_map(|part| std::iter::repeat_n(part, times(&part))).collect();
+    let mut all: Vec<&Part> = parts
+        .into_iter()
+        .flat_map(|part| std::iter::repeat_n(part, times(&part)))
+        .collect();
     draws.shuffle(&mut all);
     match told.minutes {
         None => Box::new(all.into_iter()),
-        Some(_) => Box::new(std::iter::repeat_with(move || all[draws.below(all.len() as u32) as usize])),
+        Some(_) => Box::new(std::iter::repeat_with(move || {
+            all[draws.below(all.len() as u32) as usize]
+        })),
     }
 }
 
 #[test]
 #[expect(clippy::print_stdout, reason = "its table is its purpose")]
 fn attack() {
-    let engine = if Told::read().engine.as_deref() == Some("docker") { "docker" } else { "podman" };
+    let engine = if Told::read().engine.as_deref() == Some("docker") {
+        "docker"
+    } else {
+        "podman"
+    };
     if !have_engine(engine) {
         return;
     }
     let told = Told::read();
-    let seed = told.seed.unwrap_or_else(|| if told.minutes.is_some() { u64::from(std::process::id()) } else { 1 });
+    let seed = told.seed.unwrap_or_else(|| {
+        if told.minutes.is_some() {
+            u64::from(std::process::id())
+        } else {
+            1
+        }
+    });
     println!("seed={seed}");
     let data = told.data(&jiff::Zoned::now().date().to_string());
     let mut writer = csv::Writer::from_path(&data).unwrap();
     let (mut arena, mut lengths, mut all) = (Arena::new(engine), kills::Lengths::default(), Vec::new());
-    let end = told.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+    let end = told
+        .minutes
+        .map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     for (step, part) in (0..).zip(order(seed, &told)) {
         if end.is_some_and(|end| Instant::now() > end) || told.step.is_some_and(|only| step > only) {
             break;
@@ -155,8 +222,17 @@ fn attack() {
     }
     println!("\n{}", tried::table(&all));
     told.write_page();
-    let wrong: Vec<String> = all.iter().filter(|tried| !tried.wrong.is_empty()).map(Tried::line).collect();
-    assert!(wrong.is_empty(), "with seed={seed}, data in {}:\n{}", data.display(), wrong.join("\n"));
+    let wrong: Vec<String> = all
+        .iter()
+        .filter(|tried| !tried.wrong.is_empty())
+        .map(Tried::line)
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "with seed={seed}, data in {}:\n{}",
+        data.display(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -171,11 +247,18 @@ fn soak() {
 
 #[test]
 fn every_built_in_experiment_is_attacked() {
-    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments")).unwrap().flatten();
-    let there = entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name().into_string().unwrap());
+    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments"))
+        .unwrap()
+        .flatten();
+    let there = entries
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap());
     let mut there: Vec<String> = there.filter(|name| name != "_template").collect();
-    let mut attacked: Vec<&str> =
-        kills::SUBJECTS.iter().map(|subject| subject.experiment).chain(kills::NOT_HERE).collect();
+    let mut attacked: Vec<&str> = kills::SUBJECTS
+        .iter()
+        .map(|subject| subject.experiment)
+        .chain(kills::NOT_HERE)
+        .collect();
     there.sort();
     attacked.sort_unstable();
     attacked.dedup();

@@ -23,8 +23,17 @@ const MEMORY: u64 = 500_000_000;
 const MUTANTS: u32 = 4;
 
 /// What stands for a number or within quotes, as JSON and TOML write it.
-const NUMBERS: [&str; 9] =
-    ["0", "-1", "18446744073709551616", "9223372036854775807", "1e308", "1e-320", "4294967296", "null", "[]"];
+const NUMBERS: [&str; 9] = [
+    "0",
+    "-1",
+    "18446744073709551616",
+    "9223372036854775807",
+    "1e308",
+    "1e-320",
+    "4294967296",
+    "null",
+    "[]",
+];
 const WORDS: [&str; 12] = [
     r"\u001b]0;PWNED\u0007\u001b[2J",
     r"\u009b31m\u202etxt",
@@ -56,22 +65,36 @@ fn mutate(mut bytes: Vec<u8>, draws: &mut Draws) -> Vec<u8> {
         5 => drop(bytes.splice(at..at, "[".repeat(100_000).into_bytes())),
         6 => return swap_lines(&bytes, draws),
         7 => replace(&mut bytes, at, u8::is_ascii_digit, pick::<&str>(draws, &NUMBERS)),
-        _ => replace(&mut bytes, at, |byte| *byte != b'"' && *byte != b'\n', pick::<&str>(draws, &WORDS)),
+        _ => replace(
+            &mut bytes,
+            at,
+            |byte| *byte != b'"' && *byte != b'\n',
+            pick::<&str>(draws, &WORDS),
+        ),
     }
     bytes
 }
 
 /// The longest stretch of such bytes around the next one.
 fn replace(bytes: &mut Vec<u8>, at: usize, is: fn(&u8) -> bool, with: &str) {
-    let Some(begin) = (at..bytes.len()).find(|at| is(&bytes[*at])) else { return };
-    let start = (0..begin).rev().take_while(|at| is(&bytes[*at])).last().unwrap_or(begin);
+    let Some(begin) = (at..bytes.len()).find(|at| is(&bytes[*at])) else {
+        return;
+    };
+    let start = (0..begin)
+        .rev()
+        .take_while(|at| is(&bytes[*at]))
+        .last()
+        .unwrap_or(begin);
     let end = (begin..bytes.len()).find(|at| !is(&bytes[*at])).unwrap_or(bytes.len());
     bytes.splice(start..end, with.bytes());
 }
 
 fn swap_lines(bytes: &[u8], draws: &mut Draws) -> Vec<u8> {
     let mut lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
-    let (one, other) = (draws.below(lines.len() as u32) as usize, draws.below(lines.len() as u32) as usize);
+    let (one, other) = (
+        draws.below(lines.len() as u32) as usize,
+        draws.below(lines.len() as u32) as usize,
+    );
     lines.swap(one, other);
     lines.concat()
 }
@@ -128,13 +151,21 @@ pub fn experiments(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
         copy(&built_in.join(subject), &mine);
         let files: Vec<PathBuf> = files_of(&mine);
         // The definition is what everything follows from.
-        let files = if draws.below(2) == 0 { vec![PathBuf::from("experiment.toml")] } else { files };
+        let files = if draws.below(2) == 0 {
+            vec![PathBuf::from("experiment.toml")]
+        } else {
+            files
+        };
         let mut tried = Tried::new("experiment", subject, mutate_in(&mine, &files, draws));
         let at = mine.to_str().unwrap();
         command(arena, &["show", at], &mut tried);
         command(arena, &["setup", at, "--dry-run"], &mut tried);
         if subject == "sockets" {
-            command(arena, &["run", at, "--rounds", "1", "--blocks", "1", "--budget", "2s", "-q"], &mut tried);
+            command(
+                arena,
+                &["run", at, "--rounds", "1", "--blocks", "1", "--budget", "2s", "-q"],
+                &mut tried,
+            );
         }
         fs::remove_dir_all(&mine).unwrap();
         tried
@@ -165,7 +196,11 @@ fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().flatten() {
         let (path, to) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() { copy(&path, &to) } else { fs::copy(&path, &to).map(drop).unwrap() }
+        if path.is_dir() {
+            copy(&path, &to)
+        } else {
+            fs::copy(&path, &to).map(drop).unwrap()
+        }
     }
 }
 

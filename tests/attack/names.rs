@@ -43,7 +43,10 @@ enum Place {
 
 pub fn name(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
     let hostile = OsStr::from_bytes(pick::<&[u8]>(draws, &NAMES));
-    let place = *pick(draws, &[Place::Home, Place::Sandboxes, Place::Experiment, Place::Output]);
+    let place = *pick(
+        draws,
+        &[Place::Home, Place::Sandboxes, Place::Experiment, Place::Output],
+    );
     let subject = quick(draws);
     let mut tried = Tried::new("name", subject.experiment, format!("{place:?} named {hostile:?}"));
     let top = arena.world.root().join("n");
@@ -53,8 +56,14 @@ pub fn name(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
     let (experiment, output) = (folder.join("x"), folder.join("report"));
     match place {
         Place::Experiment => {
-            let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments").join(subject.experiment);
-            let copied = Command::new("cp").arg("-a").args([&built_in, &experiment]).status().unwrap();
+            let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("experiments")
+                .join(subject.experiment);
+            let copied = Command::new("cp")
+                .arg("-a")
+                .args([&built_in, &experiment])
+                .status()
+                .unwrap();
             assert!(copied.success());
         }
         Place::Home => symlink(arena.world.lasthop.home().join("python"), folder.join("python")).unwrap(),
@@ -79,8 +88,13 @@ pub fn name(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
     if matches!(place, Place::Output) && ended.code == Some(0) && !output.exists() {
         tried.wrong("the report is not where it was wanted");
     }
-    for place in [&top, arena.world.lasthop.home(), arena.world.lasthop.sandboxes(), &arena.at("/"), &arena.at("/tmp")]
-    {
+    for place in [
+        &top,
+        arena.world.lasthop.home(),
+        arena.world.lasthop.sandboxes(),
+        &arena.at("/"),
+        &arena.at("/tmp"),
+    ] {
         if has_canary(place, 6) {
             tried.wrong(format!("a shell ran a part of the name, below {}", place.display()));
         }
@@ -89,7 +103,12 @@ pub fn name(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
         tried.wrong("left: a sandbox");
     }
     fs::remove_dir_all(&top).unwrap();
-    arena.world.lasthop.runs().iter().for_each(|run| fs::remove_dir_all(run).unwrap());
+    arena
+        .world
+        .lasthop
+        .runs()
+        .iter()
+        .for_each(|run| fs::remove_dir_all(run).unwrap());
     tried.left(arena.left(false));
     vec![tried]
 }

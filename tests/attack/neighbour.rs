@@ -74,9 +74,16 @@ for line in open("/proc/net/tcp").readlines()[1:]:
 
 pub fn intrude(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
     let wanted = ["sockets", "redis", "postgres", "nginx-gunicorn"];
-    let subjects: Vec<&Subject> = SUBJECTS.iter().filter(|subject| wanted.contains(&subject.experiment)).collect();
+    let subjects: Vec<&Subject> = SUBJECTS
+        .iter()
+        .filter(|subject| wanted.contains(&subject.experiment))
+        .collect();
     let subject = *pick(draws, &subjects);
-    let mut tried = Tried::new("neighbour", subject.name(), "another user looks, connects, commands and cleans");
+    let mut tried = Tried::new(
+        "neighbour",
+        subject.name(),
+        "another user looks, connects, commands and cleans",
+    );
     // So that nothing but the record's own mode keeps others out.
     let home = arena.world.lasthop.home().to_owned();
     for folder in [home.clone(), home.join("runs")] {
@@ -103,26 +110,51 @@ pub fn intrude(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
     if ran.code != Some(0) {
         tried.wrong(format!("the run was hurt: {}", short(ran.stderr.as_bytes())));
     }
-    arena.world.lasthop.runs().iter().for_each(|run| fs::remove_dir_all(run).unwrap());
+    arena
+        .world
+        .lasthop
+        .runs()
+        .iter()
+        .for_each(|run| fs::remove_dir_all(run).unwrap());
     // What podman makes for whoever asks it.
-    arena.script(&format!("rm -rf /tmp/containers-user-{USER} /tmp/podman-run-{USER}")).status().unwrap();
+    arena
+        .script(&format!("rm -rf /tmp/containers-user-{USER} /tmp/podman-run-{USER}"))
+        .status()
+        .unwrap();
     tried.left(arena.left(false));
     vec![tried]
 }
 
 /// Which process guards, and that this is a sandbox, may be known.
 fn is_harmless(line: &str) -> bool {
-    line.starts_with("reads ") && ["/guard.json", "/lasthop-sandbox"].iter().any(|end| line.ends_with(end))
+    line.starts_with("reads ")
+        && ["/guard.json", "/lasthop-sandbox"]
+            .iter()
+            .any(|end| line.ends_with(end))
 }
 
 /// What the other user was let do, a line each.
 fn attempt(arena: &Arena) -> String {
-    let (sandboxes, run) = (arena.world.lasthop.sandboxes(), arena.world.lasthop.runs().pop().unwrap());
+    let (sandboxes, run) = (
+        arena.world.lasthop.sandboxes(),
+        arena.world.lasthop.runs().pop().unwrap(),
+    );
     let find = |kind: &str, word: &str| {
-        format!("find \"$LASTHOP_SANDBOX\"/* '{}' -type {kind} -printf '{word} %p\\0' 2>/dev/null;", run.display())
+        format!(
+            "find \"$LASTHOP_SANDBOX\"/* '{}' -type {kind} -printf '{word} %p\\0' 2>/dev/null;",
+            run.display()
+        )
     };
     let list = arena
-        .script(&[find("f", "file"), find("d", "folder"), find("s", "socket"), "true".to_owned()].concat())
+        .script(
+            &[
+                find("f", "file"),
+                find("d", "folder"),
+                find("s", "socket"),
+                "true".to_owned(),
+            ]
+            .concat(),
+        )
         .output()
         .unwrap();
     let listed = arena.world.root().join("listed");
@@ -136,12 +168,16 @@ fn attempt(arena: &Arena) -> String {
 
 fn as_user(arena: &Arena, words: &[&str]) -> crate::ended::Ended {
     let mut command = as_user_command(arena, words);
-    command.env("LASTHOP_HOME", "/tmp/nobody").env("LASTHOP_SANDBOX", arena.world.lasthop.sandboxes());
+    command
+        .env("LASTHOP_HOME", "/tmp/nobody")
+        .env("LASTHOP_SANDBOX", arena.world.lasthop.sandboxes());
     finish(&mut command, &arena.world.root().join("said"), BOUND)
 }
 
 fn as_user_command(arena: &Arena, words: &[&str]) -> Command {
     let mut command = arena.world.inside("setpriv");
-    command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]).args(words);
+    command
+        .args(["--reuid", USER, "--regid", USER, "--clear-groups"])
+        .args(words);
     command
 }

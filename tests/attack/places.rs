@@ -28,11 +28,25 @@ struct Place {
 }
 
 const fn place(name: &'static str, between: (u32, u32), before: &'static str, after: &'static str) -> Place {
-    Place { name, between, before, prefix: "", words: "", after }
+    Place {
+        name,
+        between,
+        before,
+        prefix: "",
+        words: "",
+        after,
+    }
 }
 
 const fn limit(name: &'static str, between: (u32, u32), prefix: &'static str) -> Place {
-    Place { name, between, before: "", prefix, words: "", after: "" }
+    Place {
+        name,
+        between,
+        before: "",
+        prefix,
+        words: "",
+        after: "",
+    }
 }
 
 const FEW_PROCESSES: &str = "few processes of another user";
@@ -75,7 +89,12 @@ const PLACES: [Place; 17] = [
         r#"mount --bind "$LASTHOP_SANDBOX" "$LASTHOP_SANDBOX"; mount -o remount,bind,ro "$LASTHOP_SANDBOX""#,
         r#"umount "$LASTHOP_SANDBOX""#,
     ),
-    place("a folder that is gone", (0, 0), "mkdir /tmp/gone; cd /tmp/gone; rmdir /tmp/gone", "cd /"),
+    place(
+        "a folder that is gone",
+        (0, 0),
+        "mkdir /tmp/gone; cd /tmp/gone; rmdir /tmp/gone",
+        "cd /",
+    ),
     place(
         "no folder for temporary files",
         (0, 0),
@@ -107,9 +126,21 @@ const PLACES: [Place; 17] = [
     },
     limit("few open files", (4, 200), "prlimit --nofile=$N:$N"),
     limit("short files, bytes", (100, 60_000), "prlimit --fsize=$N:$N"),
-    limit("a small stack, kB", (64, 1024), "prlimit --stack=$((N * 1024)):$((N * 1024))"),
-    limit("little memory, MB", (16, 600), "prlimit --as=$((N * 1048576)):$((N * 1048576))"),
-    limit("no environment", (0, 0), r#"env -i LASTHOP_HOME="$LASTHOP_HOME" LASTHOP_SANDBOX="$LASTHOP_SANDBOX""#),
+    limit(
+        "a small stack, kB",
+        (64, 1024),
+        "prlimit --stack=$((N * 1024)):$((N * 1024))",
+    ),
+    limit(
+        "little memory, MB",
+        (16, 600),
+        "prlimit --as=$((N * 1048576)):$((N * 1048576))",
+    ),
+    limit(
+        "no environment",
+        (0, 0),
+        r#"env -i LASTHOP_HOME="$LASTHOP_HOME" LASTHOP_SANDBOX="$LASTHOP_SANDBOX""#,
+    ),
     Place {
         name: FEW_PROCESSES,
         between: (1, 12),
@@ -148,7 +179,11 @@ pub fn put(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
 fn put_at(arena: &mut Arena, place: &Place, number: u32, subject: &Subject) -> Tried {
     let mut tried = Tried::new("place", subject.name(), format!("{} {number}", place.name));
     let said = arena.world.root().join("said");
-    let program = if place.prefix.ends_with("/lasthop") { "" } else { "\"$lasthop\"" };
+    let program = if place.prefix.ends_with("/lasthop") {
+        ""
+    } else {
+        "\"$lasthop\""
+    };
     let words = words(subject, arena, place);
     let run = format!("{program} {words}");
     let text = SCRIPT
@@ -171,7 +206,9 @@ fn put_at(arena: &mut Arena, place: &Place, number: u32, subject: &Subject) -> T
 /// Those of a short run; a network namespace of the user's own sees only TCP.
 fn words(subject: &Subject, arena: &Arena, place: &Place) -> String {
     let words = subject.words(arena.world.engine);
-    let words = words.into_iter().filter(|word| place.words.is_empty() || !word.starts_with("transport="));
+    let words = words
+        .into_iter()
+        .filter(|word| place.words.is_empty() || !word.starts_with("transport="));
     let mut words: Vec<&str> = words.collect();
     if !place.words.is_empty() {
         words.retain(|word| *word != "--only" && !word.starts_with("pattern="));
@@ -195,7 +232,11 @@ fn judge(tried: &mut Tried, said: &str, script: Option<i32>, place: &Place) {
         tried.wrong(format!("run: {}", what("run")));
     }
     let Some(report) = code("report") else { return };
-    tried.record = if report == 0 && code("again") == Some(0) { Record::Readable } else { Record::Broken };
+    tried.record = if report == 0 && code("again") == Some(0) {
+        Record::Readable
+    } else {
+        Record::Broken
+    };
     if tried.record == Record::Broken {
         tried.wrong(format!("report: {}; after resume: {}", what("report"), what("again")));
     }

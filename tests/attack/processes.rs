@@ -25,7 +25,13 @@ pub fn of_run(lasthop: i32) -> Vec<(Role, i32)> {
     let mut found = vec![(Role::Lasthop, lasthop)];
     let mut next = 0;
     while let Some((_, pid)) = found.get(next).copied() {
-        found.extend(children.get(&pid).into_iter().flatten().map(|child| (role(*child), *child)));
+        found.extend(
+            children
+                .get(&pid)
+                .into_iter()
+                .flatten()
+                .map(|child| (role(*child), *child)),
+        );
         next += 1;
     }
     found
@@ -34,7 +40,9 @@ pub fn of_run(lasthop: i32) -> Vec<(Role, i32)> {
 fn role(pid: i32) -> Role {
     let words = command_line(pid);
     let mut words = words.split(' ');
-    let is_lasthop = words.next().is_some_and(|program| program.ends_with("lasthop") || program == "/proc/self/exe");
+    let is_lasthop = words
+        .next()
+        .is_some_and(|program| program.ends_with("lasthop") || program == "/proc/self/exe");
     match words.next().filter(|_| is_lasthop) {
         Some("guard") => Role::Guard,
         Some("drive") => Role::Driver,
@@ -46,7 +54,9 @@ fn role(pid: i32) -> Role {
 /// Numbers of all processes.
 pub fn all() -> Vec<i32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// The words of its command, with blanks between them.

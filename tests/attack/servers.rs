@@ -83,7 +83,14 @@ const SLOWLY: Duration = Duration::from_millis(100);
 fn speeches() -> Vec<Speech> {
     let bytes = |text: &str| Right::Bytes(text.into());
     let http = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
-    let speech = |name, url, right, lies| Speech { name, url, options: &[], greeting: None, right, lies };
+    let speech = |name, url, right, lies| Speech {
+        name,
+        url,
+        options: &[],
+        greeting: None,
+        right,
+        lies,
+    };
     let ready = [&b"R\0\0\0\x08\0\0\0\0"[..], READY].concat();
     vec![
         speech("http", ("http+unix:", ":/"), bytes(http), http_lies),
@@ -91,13 +98,28 @@ fn speeches() -> Vec<Speech> {
         speech("redis", ("redis+unix:", ""), bytes("+PONG\r\n"), redis_lies),
         Speech {
             greeting: Some(ready),
-            ..speech("postgres", ("postgres:///d?user=u&host=", ""), Right::Bytes(row("SELECT 1")), postgres_lies)
+            ..speech(
+                "postgres",
+                ("postgres:///d?user=u&host=", ""),
+                Right::Bytes(row("SELECT 1")),
+                postgres_lies,
+            )
         },
         speech("echo", ("echo+unix:", ""), Right::Echo, Vec::new),
-        speech("hello", ("hello+unix:", ""), Right::First(b"Hello there!".to_vec()), Vec::new),
+        speech(
+            "hello",
+            ("hello+unix:", ""),
+            Right::First(b"Hello there!".to_vec()),
+            Vec::new,
+        ),
         Speech {
             options: &["--size", "1000"],
-            ..speech("stream", ("stream+unix:", ""), Right::Bytes((0..1000).map(|at| at as u8).collect()), Vec::new)
+            ..speech(
+                "stream",
+                ("stream+unix:", ""),
+                Right::Bytes((0..1000).map(|at| at as u8).collect()),
+                Vec::new,
+            )
         },
     ]
 }
@@ -116,11 +138,21 @@ fn lies_about(right: &[u8]) -> Vec<(&'static str, Act)> {
         ("half a reply, then an end", Act::SayAndClose(half)),
         ("a byte flipped", Act::Say(flipped)),
         ("dripping", Act::Drip(right.to_vec())),
-        ("noise", Act::Say((0..4096_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect())),
+        (
+            "noise",
+            Act::Say(
+                (0..4096_u32)
+                    .map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8)
+                    .collect(),
+            ),
+        ),
         ("escapes", Act::SayAndClose(ESCAPES.into())),
         ("zeros for ever", Act::Endless(vec![], vec![0; 65536], NO)),
         ("letters for ever", Act::Endless(vec![], vec![b'x'; 65536], NO)),
-        ("a letter now and then, for ever", Act::Endless(vec![], b"x".to_vec(), SLOWLY)),
+        (
+            "a letter now and then, for ever",
+            Act::Endless(vec![], b"x".to_vec(), SLOWLY),
+        ),
         ("right replies for ever", Act::Endless(vec![], right.repeat(100), NO)),
     ]
 }
@@ -131,7 +163,11 @@ fn http_lies() -> Vec<(&'static str, Act)> {
     let say = |text: String| Act::Say(text.into_bytes());
     let head = |fields: &str| say(format!("{ok}{fields}\r\n\r\nHello"));
     let for_ever = |begin: &str, again: &str, pause| {
-        Act::Endless(begin.into(), again.repeat(if pause == NO { 1000 } else { 1 }).into(), pause)
+        Act::Endless(
+            begin.into(),
+            again.repeat(if pause == NO { 1000 } else { 1 }).into(),
+            pause,
+        )
     };
     let interim = "HTTP/1.1 100 Continue\r\n\r\n";
     let chunked = format!("{ok}Transfer-Encoding: chunked\r\n\r\n");
@@ -141,43 +177,85 @@ fn http_lies() -> Vec<(&'static str, Act)> {
         ("interim replies for ever", for_ever("", interim, NO)),
         ("interim replies now and then", for_ever("", interim, SLOWLY)),
         ("header lines for ever", for_ever(ok, "More: of it\r\n", NO)),
-        ("one header line for ever", for_ever(&format!("{ok}More: "), "and more ", NO)),
+        (
+            "one header line for ever",
+            for_ever(&format!("{ok}More: "), "and more ", NO),
+        ),
         ("a body for ever", for_ever(&format!("{ok}\r\n"), "and more ", NO)),
         ("a body now and then", for_ever(&format!("{ok}\r\n"), "more", SLOWLY)),
         ("chunks for ever", for_ever(&chunked, "5\r\nHello\r\n", NO)),
         ("chunks of one byte for ever", for_ever(&chunked, "1\r\nH\r\n", NO)),
-        ("a chunk's extension for ever", for_ever(&format!("{chunked}5;"), "a=b;", NO)),
-        ("trailers for ever", for_ever(&format!("{chunked}5\r\nHello\r\n0\r\n"), "More: of it\r\n", NO)),
+        (
+            "a chunk's extension for ever",
+            for_ever(&format!("{chunked}5;"), "a=b;", NO),
+        ),
+        (
+            "trailers for ever",
+            for_ever(&format!("{chunked}5\r\nHello\r\n0\r\n"), "More: of it\r\n", NO),
+        ),
         ("a length of 2^63", head("Content-Length: 9223372036854775808")),
         ("a length of 2^64", head("Content-Length: 18446744073709551616")),
         ("a negative length", head("Content-Length: -5")),
         ("two lengths", head("Content-Length: 5\r\nContent-Length: 6")),
         ("a list of lengths", head("Content-Length: 5, 5")),
-        ("chunks and a length", head("Transfer-Encoding: chunked\r\nContent-Length: 5")),
+        (
+            "chunks and a length",
+            head("Transfer-Encoding: chunked\r\nContent-Length: 5"),
+        ),
         ("a coding that nobody knows", head("Transfer-Encoding: gzip")),
         ("a negative chunk", say(format!("{chunked}-5\r\nHello\r\n0\r\n\r\n"))),
-        ("a chunk of 16^17 bytes", say(format!("{chunked}100000000000000000\r\nHello\r\n0\r\n\r\n"))),
-        ("another protocol from now on", say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n".into())),
+        (
+            "a chunk of 16^17 bytes",
+            say(format!("{chunked}100000000000000000\r\nHello\r\n0\r\n\r\n")),
+        ),
+        (
+            "another protocol from now on",
+            say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n".into()),
+        ),
         ("no content", say("HTTP/1.1 204 No Content\r\n\r\n".into())),
         ("another status", say(right.replace("200", "503"))),
         ("escapes in the status", say(right.replace("OK", ESCAPES))),
-        ("escapes in a header", say(right.replace("Content", &format!("X{ESCAPES}: {ESCAPES}\r\nContent")))),
+        (
+            "escapes in a header",
+            say(right.replace("Content", &format!("X{ESCAPES}: {ESCAPES}\r\nContent"))),
+        ),
         ("a zero in a header", say(right.replace("Content", "X: \0\r\nContent"))),
         ("HTTP/2", say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into())),
         ("HTTP/0.9", Act::SayAndClose(b"<html>Hello</html>".to_vec())),
-        ("another length", say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell".into())),
+        (
+            "another length",
+            say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell".into()),
+        ),
     ]
 }
 
 fn tls_lies() -> Vec<(&'static str, Act)> {
     vec![
         ("an alert", Act::Say(b"\x15\x03\x03\0\x02\x02\x28".to_vec())),
-        ("an alert that is none", Act::Say(b"\x15\x03\x03\0\x02\x01\x5a".to_vec())),
-        ("warnings for ever", Act::Endless(vec![], b"\x15\x03\x03\0\x02\x01\x5a".repeat(1000), NO)),
-        ("a record that is too long", Act::Say([b"\x16\x03\x03\xff\xff".to_vec(), vec![0; 65535]].concat())),
-        ("empty records for ever", Act::Endless(vec![], b"\x16\x03\x03\0\0".repeat(1000), NO)),
-        ("empty records now and then", Act::Endless(vec![], b"\x16\x03\x03\0\0".to_vec(), SLOWLY)),
-        ("a hello of 16 MB", Act::Endless(b"\x16\x03\x03\x40\0\x02\xff\xff\xff".to_vec(), vec![0; 65536], NO)),
+        (
+            "an alert that is none",
+            Act::Say(b"\x15\x03\x03\0\x02\x01\x5a".to_vec()),
+        ),
+        (
+            "warnings for ever",
+            Act::Endless(vec![], b"\x15\x03\x03\0\x02\x01\x5a".repeat(1000), NO),
+        ),
+        (
+            "a record that is too long",
+            Act::Say([b"\x16\x03\x03\xff\xff".to_vec(), vec![0; 65535]].concat()),
+        ),
+        (
+            "empty records for ever",
+            Act::Endless(vec![], b"\x16\x03\x03\0\0".repeat(1000), NO),
+        ),
+        (
+            "empty records now and then",
+            Act::Endless(vec![], b"\x16\x03\x03\0\0".to_vec(), SLOWLY),
+        ),
+        (
+            "a hello of 16 MB",
+            Act::Endless(b"\x16\x03\x03\x40\0\x02\xff\xff\xff".to_vec(), vec![0; 65536], NO),
+        ),
     ]
 }
 
@@ -185,14 +263,20 @@ fn redis_lies() -> Vec<(&'static str, Act)> {
     let say = |text: String| Act::Say(text.into_bytes());
     vec![
         ("an error", say("-ERR out of order\r\n".into())),
-        ("escapes in an error", say(format!("-ERR {ESCAPES}\r\n").replace("\rerror", "error"))),
+        (
+            "escapes in an error",
+            say(format!("-ERR {ESCAPES}\r\n").replace("\rerror", "error")),
+        ),
         ("another type", say(":1\r\n".into())),
         ("a bulk of 2^63", say("$9223372036854775807\r\nHello".into())),
         ("a bulk of 513 MB", say("$537919488\r\nHello".into())),
         ("a negative bulk", say("$-5\r\n".into())),
         ("2^32 elements", say("*4294967296\r\n".into())),
         ("a million nested arrays", say("*1\r\n".repeat(1_000_000))),
-        ("elements for ever", Act::Endless(b"*1000000000\r\n".to_vec(), b"$5\r\nHello\r\n".repeat(1000), NO)),
+        (
+            "elements for ever",
+            Act::Endless(b"*1000000000\r\n".to_vec(), b"$5\r\nHello\r\n".repeat(1000), NO),
+        ),
         ("a line for ever", Act::Endless(b"+".to_vec(), vec![b'x'; 65536], NO)),
         ("RESP3", say("%1\r\n+a\r\n_\r\n".into())),
     ]
@@ -208,7 +292,13 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 /// One row of one column, whose description is short, with this tag.
 fn row(tag: &str) -> Vec<u8> {
     let tag = [tag.as_bytes(), b"\0"].concat();
-    [message(b'T', b"\0\x01"), message(b'D', b"\0\x01\0\0\0\x011"), message(b'C', &tag), READY.to_vec()].concat()
+    [
+        message(b'T', b"\0\x01"),
+        message(b'D', b"\0\x01\0\0\0\x011"),
+        message(b'C', &tag),
+        READY.to_vec(),
+    ]
+    .concat()
 }
 
 fn postgres_lies() -> Vec<(&'static str, Act)> {
@@ -216,13 +306,25 @@ fn postgres_lies() -> Vec<(&'static str, Act)> {
     let notice = message(b'N', format!("SNOTICE\0C00000\0M{ESCAPES}\0\0").as_bytes());
     let status = message(b'S', format!("server_version\0{ESCAPES}\0").as_bytes());
     let parameter = [message(b'R', &[0; 4]), status, READY.to_vec()].concat();
-    let scram = |text: &str| [message(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0"), message(b'R', text.as_bytes())].concat();
+    let scram = |text: &str| {
+        [
+            message(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0"),
+            message(b'R', text.as_bytes()),
+        ]
+        .concat()
+    };
     vec![
         ("an error", Act::Say([error("53200"), READY.to_vec()].concat())),
-        ("escapes in an error", Act::Say([error(ESCAPES), READY.to_vec()].concat())),
+        (
+            "escapes in an error",
+            Act::Say([error(ESCAPES), READY.to_vec()].concat()),
+        ),
         ("an error and an end", Act::SayAndClose(error("57P01"))),
         ("notices for ever", Act::Endless(vec![], notice.repeat(1000), NO)),
-        ("notices now and then, for ever", Act::Endless(vec![], notice.clone(), SLOWLY)),
+        (
+            "notices now and then, for ever",
+            Act::Endless(vec![], notice.clone(), SLOWLY),
+        ),
         ("a notice, then the reply", Act::Say([notice, row("SELECT 1")].concat())),
         ("escapes in a parameter", Act::Say(parameter)),
         ("escapes in the tag", Act::Say(row(ESCAPES))),
@@ -230,12 +332,25 @@ fn postgres_lies() -> Vec<(&'static str, Act)> {
         ("a negative length", Act::Say(b"D\xff\xff\xff\xff".to_vec())),
         ("a short length", Act::Say(b"D\0\0\0\x03".to_vec())),
         ("a length of 1 GB", Act::Say(b"D\x3f\xff\xff\xff\0\x01".to_vec())),
-        ("rows for ever", Act::Endless(message(b'T', b"\0\x01"), message(b'D', b"\0\x01\0\0\0\x011").repeat(1000), NO)),
+        (
+            "rows for ever",
+            Act::Endless(
+                message(b'T', b"\0\x01"),
+                message(b'D', b"\0\x01\0\0\0\x011").repeat(1000),
+                NO,
+            ),
+        ),
         ("no row", Act::Say([message(b'I', b""), READY.to_vec()].concat())),
         ("COPY", Act::Say(message(b'G', b"\0\0\0"))),
-        ("an authentication that nobody knows", Act::Say(message(b'R', b"\0\0\0\x63"))),
+        (
+            "an authentication that nobody knows",
+            Act::Say(message(b'R', b"\0\0\0\x63")),
+        ),
         ("SCRAM that is noise", Act::Say(scram("\0\0\0\x0b\x1b[2J"))),
-        ("SCRAM for 4 billion turns", Act::Say(scram("\0\0\0\x0br=x,s=AAAA,i=4294967295"))),
+        (
+            "SCRAM for 4 billion turns",
+            Act::Say(scram("\0\0\0\x0br=x,s=AAAA,i=4294967295")),
+        ),
     ]
 }
 
@@ -251,8 +366,14 @@ pub fn misbehave(arena: &Arena, draws: &mut Draws) -> Vec<Tried> {
             };
             let lies = [lies_about(&right), (speech.lies)()].concat();
             let (name, act) = pick(draws, &lies).clone();
-            let mut when =
-                *pick(draws, &[When::After(0), When::After(1), When::After(4 + u64::from(draws.clone().below(40)))]);
+            let mut when = *pick(
+                draws,
+                &[
+                    When::After(0),
+                    When::After(1),
+                    When::After(4 + u64::from(draws.clone().below(40))),
+                ],
+            );
             if speech.name == "https" {
                 // What is said lies below TLS.
                 when = When::After(0);
@@ -280,14 +401,20 @@ fn against(
     (name, act, when): (&str, Act, When),
     connections: &str,
 ) -> Tried {
-    let mut tried = Tried::new("server", speech.name, format!("{name}, {when:?}, {connections} connections"));
+    let mut tried = Tried::new(
+        "server",
+        speech.name,
+        format!("{name}, {when:?}, {connections} connections"),
+    );
     let said = Arc::new(AtomicU64::new(0));
     let brings_right = brings_right(name);
     let server = {
         let (said, greeting, right) = (said.clone(), speech.greeting.clone(), speech.right.clone());
         Accepting::unix(move |peer| converse(peer, &said, greeting.as_deref(), &right, &act, when).unwrap_or_default())
     };
-    let Address::Unix(socket) = &server.endpoint.address else { unreachable!("a Unix server") };
+    let Address::Unix(socket) = &server.endpoint.address else {
+        unreachable!("a Unix server")
+    };
     let place = if speech.name == "postgres" {
         fs::hard_link(socket, server.folder.path().join(".s.PGSQL.5432")).unwrap();
         server.folder.path()
@@ -295,10 +422,25 @@ fn against(
         socket
     };
     let url = format!("{}{}{}", speech.url.0, place.display(), speech.url.1);
-    let times = ["load", &url, "-d", "300ms", "--warm-up", "10ms", "--timeout", "1s", "--format", "json"];
+    let times = [
+        "load",
+        &url,
+        "-d",
+        "300ms",
+        "--warm-up",
+        "10ms",
+        "--timeout",
+        "1s",
+        "--format",
+        "json",
+    ];
     let connections = ["-c", connections];
     let arguments = times.iter().chain(&connections).chain(speech.options);
-    let ended = finish(&mut lasthop.command(arguments), &lasthop.home().join(format!("load{number}")), BOUND);
+    let ended = finish(
+        &mut lasthop.command(arguments),
+        &lasthop.home().join(format!("load{number}")),
+        BOUND,
+    );
     tried.ended = ended.shown();
     judge(&mut tried, &ended, said.load(SeqCst), brings_right);
     tried
@@ -343,7 +485,11 @@ fn converse(
         }
     }
     loop {
-        let length = if matches!(right, Right::First(_)) { 0 } else { read(&mut peer, &mut asked)? };
+        let length = if matches!(right, Right::First(_)) {
+            0
+        } else {
+            read(&mut peer, &mut asked)?
+        };
         if let When::After(first) = when
             && said.fetch_add(1, SeqCst) >= first
         {
@@ -404,7 +550,12 @@ mod tests {
         for speech in speeches().iter().filter(|speech| speech.name != "https") {
             let never = ("never", Act::Silent, When::After(u64::MAX));
             let tried = against(&lasthop, 0, speech, never, "3");
-            assert_eq!((tried.ended.as_str(), tried.wrong.as_str()), ("exit 0", ""), "{}", tried.line());
+            assert_eq!(
+                (tried.ended.as_str(), tried.wrong.as_str()),
+                ("exit 0", ""),
+                "{}",
+                tried.line()
+            );
         }
     }
 
@@ -422,13 +573,19 @@ mod tests {
             judge(&mut tried, &ended, right, false);
             tried.wrong
         };
-        assert_eq!(wrong(ended(Some(1), r#"{"requests":3,"errors":{}}"#, "error: \u{fc}\n"), 3), "");
+        assert_eq!(
+            wrong(ended(Some(1), r#"{"requests":3,"errors":{}}"#, "error: \u{fc}\n"), 3),
+            ""
+        );
         assert!(wrong(ended(Some(1), r#"{"requests":4,"errors":{}}"#, ""), 3).contains("only 3 were"));
         assert!(wrong(ended(Some(0), r#"{"requests":3,"errors":{"reset":1}}"#, ""), 3).contains("exit 0 with errors"));
         assert!(wrong(ended(Some(101), "", ""), 0).contains("exit 101"));
         assert!(wrong(ended(None, "", ""), 0).contains("not end"));
         for raw in ["\x1b[2J", "\u{9b}31m", "\u{202e}", "a\rb", "\x07"] {
-            assert!(wrong(ended(Some(1), "", raw), 0).contains("control character"), "{raw:?}");
+            assert!(
+                wrong(ended(Some(1), "", raw), 0).contains("control character"),
+                "{raw:?}"
+            );
         }
     }
 }

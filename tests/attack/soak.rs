@@ -57,17 +57,31 @@ pub fn soak(time: Duration, rate: Option<u32>, data: &Path) -> Vec<String> {
     let aside = |words: &[&str]| {
         let plain = lasthop.command(words);
         let mut command = Command::new("nice");
-        command.args(["-n", niceness]).arg(plain.get_program()).args(words).stdin(Stdio::null());
+        command
+            .args(["-n", niceness])
+            .arg(plain.get_program())
+            .args(words)
+            .stdin(Stdio::null());
         command
     };
-    let mut server = start(aside(&["serve", "--pattern", "echo", "--unix", socket.to_str().unwrap()]), "serve");
+    let mut server = start(
+        aside(&["serve", "--pattern", "echo", "--unix", socket.to_str().unwrap()]),
+        "serve",
+    );
     let deadline = Instant::now() + Duration::from_secs(60);
     while !socket.exists() {
         assert!(Instant::now() < deadline, "the server does not listen");
         thread::sleep(Duration::from_millis(5));
     }
     let url = format!("echo+unix:{}", socket.display());
-    let rate = rate.map(|rate| ["--rate".to_owned(), rate.to_string(), "--spin".to_owned(), "0".to_owned()]);
+    let rate = rate.map(|rate| {
+        [
+            "--rate".to_owned(),
+            rate.to_string(),
+            "--spin".to_owned(),
+            "0".to_owned(),
+        ]
+    });
     let mut words = vec!["load", &url, "-c", "10", "-d", &seconds, "--format", "json"];
     words.extend(rate.iter().flatten().map(String::as_str));
     let mut load = start(aside(&words), "load");
@@ -121,7 +135,11 @@ fn sample(seconds: f64, process: &str, pid: i32) -> Option<Sample> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let bytes = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+        line.split_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()
+            .map(|kib| kib * 1024)
     };
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count();
     Some(Sample {
@@ -157,7 +175,11 @@ fn grown(samples: &[Sample], time: Duration, trials: usize) -> Vec<String> {
         let settled = || all().filter(|sample| sample.seconds > time.as_secs_f64() * WARM_UP);
         let growth = |of: fn(&Sample) -> f64| growth(settled().map(|sample| (sample.seconds, of(sample))).collect());
         let memory = growth(|sample| sample.resident_bytes as f64);
-        let kept = if name == "run" { OF_A_TRIAL * trials as f64 * (1.0 - WARM_UP) } else { 0.0 };
+        let kept = if name == "run" {
+            OF_A_TRIAL * trials as f64 * (1.0 - WARM_UP)
+        } else {
+            0.0
+        };
         if memory > GROWTH + kept {
             wrong.push(format!("the memory of {name} grew by {memory:.0} bytes"));
         }
@@ -172,9 +194,14 @@ fn grown(samples: &[Sample], time: Duration, trials: usize) -> Vec<String> {
 /// By the line of least squares, from its begin to its end.
 fn growth(points: Vec<(f64, f64)>) -> f64 {
     let count = points.len() as f64;
-    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
+    let (x, y) = points
+        .iter()
+        .fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
     let (products, squares) = points.iter().fold((0.0, 0.0), |(products, squares), point| {
-        (products + (point.0 - x) * (point.1 - y), squares + (point.0 - x).powi(2))
+        (
+            products + (point.0 - x) * (point.1 - y),
+            squares + (point.0 - x).powi(2),
+        )
     });
     let span = points.iter().map(|point| point.0).fold(0.0, f64::max) - points.first().map_or(0.0, |point| point.0);
     if squares > 0.0 { products / squares * span } else { 0.0 }
@@ -191,7 +218,9 @@ pub fn table(samples: &[Sample]) -> String {
     for name in ["serve", "load", "run", "guard", "driver"] {
         let all: Vec<&Sample> = samples.iter().filter(|sample| sample.process == name).collect();
         let settled = all.iter().find(|sample| sample.seconds > end * WARM_UP);
-        let (Some(settled), Some(last)) = (settled, all.last()) else { continue };
+        let (Some(settled), Some(last)) = (settled, all.last()) else {
+            continue;
+        };
         let descriptors = |pick: fn(usize, usize) -> usize| all.iter().map(|sample| sample.descriptors).reduce(pick);
         let _ = writeln!(
             text,
@@ -216,7 +245,10 @@ fn lost(lasthop: &Lasthop) -> Vec<String> {
     };
     let (load, run) = (figures("load"), figures("run"));
     if load["errors"] != serde_json::json!({}) || load["requests"].as_u64().is_none_or(|requests| requests == 0) {
-        wrong.push(format!("load: {} requests, errors {}", load["requests"], load["errors"]));
+        wrong.push(format!(
+            "load: {} requests, errors {}",
+            load["requests"], load["errors"]
+        ));
     }
     let record = lasthop.runs().pop().expect("the run has a record");
     let text = fs::read_to_string(record.join("trials.jsonl")).unwrap();
@@ -233,12 +265,18 @@ fn lost(lasthop: &Lasthop) -> Vec<String> {
         };
         let at = |kind: &str, key: &str| line[kind][key].as_u64().unwrap_or_default();
         if let Some(case) = line["trial"]["case"].as_str() {
-            blocks.entry((at("trial", "round"), at("trial", "block"))).or_default().insert(case.to_owned());
+            blocks
+                .entry((at("trial", "round"), at("trial", "block")))
+                .or_default()
+                .insert(case.to_owned());
             trials += 1;
         }
         // A busy machine may keep an answer waiting; the case then rests until the next round.
         if let Some(case) = line["failure"]["case"].as_str() {
-            failed.entry(at("failure", "round")).or_default().insert(case.to_owned());
+            failed
+                .entry(at("failure", "round"))
+                .or_default()
+                .insert(case.to_owned());
         }
     }
     let cases = run["cases"].as_array().map_or(0, Vec::len);
@@ -247,13 +285,18 @@ fn lost(lasthop: &Lasthop) -> Vec<String> {
     for ((round, block), measured) in blocks {
         let known = measured.union(failed.entry(round).or_default()).count();
         if known != cases {
-            wrong.push(format!("round {round}, block {block}: {known} of {cases} cases are on disk"));
+            wrong.push(format!(
+                "round {round}, block {block}: {known} of {cases} cases are on disk"
+            ));
         }
     }
     let told = |case: &Value| case["trials"].as_u64().unwrap_or_default();
     let counted: u64 = run["cases"].as_array().into_iter().flatten().map(told).sum();
     if counted != trials || trials == 0 || run["complete"] != true {
-        wrong.push(format!("{trials} trials are on disk, {counted} are in the figures; complete: {}", run["complete"]));
+        wrong.push(format!(
+            "{trials} trials are on disk, {counted} are in the figures; complete: {}",
+            run["complete"]
+        ));
     }
     wrong
 }
@@ -261,7 +304,11 @@ fn lost(lasthop: &Lasthop) -> Vec<String> {
 /// What it takes to make the report, and the list of runs, again.
 fn costly_reports(lasthop: &Lasthop) -> Vec<String> {
     let mut wrong = Vec::new();
-    for words in [&["report", "last"][..], &["report", "last", "--format", "json"], &["runs"]] {
+    for words in [
+        &["report", "last"][..],
+        &["report", "last", "--format", "json"],
+        &["runs"],
+    ] {
         let ended = finish(&mut lasthop.command(words), &lasthop.home().join("report"), BOUND);
         if ended.code != Some(0) || ended.peak > MEMORY {
             wrong.push(format!("{words:?}: {}, {} bytes of memory", ended.shown(), ended.peak));

@@ -48,7 +48,12 @@ pub enum Resumed {
 
 impl Tried {
     pub fn new(part: &str, subject: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { part: part.to_owned(), subject: subject.into(), what: what.into(), ..Self::default() }
+        Self {
+            part: part.to_owned(),
+            subject: subject.into(),
+            what: what.into(),
+            ..Self::default()
+        }
     }
 
     pub fn wrong(&mut self, text: impl AsRef<str>) {
@@ -67,8 +72,21 @@ impl Tried {
 
     /// One line for people.
     pub fn line(&self) -> String {
-        let verdict = if self.wrong.is_empty() { "held".to_owned() } else { format!("WRONG: {}", self.wrong) };
-        let Self { step, part, subject, what, ended, record, resumed, .. } = self;
+        let verdict = if self.wrong.is_empty() {
+            "held".to_owned()
+        } else {
+            format!("WRONG: {}", self.wrong)
+        };
+        let Self {
+            step,
+            part,
+            subject,
+            what,
+            ended,
+            record,
+            resumed,
+            ..
+        } = self;
         format!("{step} {part}: {subject}, {what}: {ended}; record {record:?}, resumed {resumed:?}; {verdict}")
     }
 }
@@ -115,7 +133,9 @@ pub fn page(old: &str, folder: &Path) -> String {
     let (before, rest) = old.split_once(BEGIN).expect("the page says where its tables begin");
     let (_, after) = rest.split_once(END).expect("the page says where its tables end");
     let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "csv")).collect();
+    let mut files: Vec<PathBuf> = entries
+        .filter(|path| path.extension().is_some_and(|end| end == "csv"))
+        .collect();
     files.sort();
     let tables: String = files.iter().map(|file| section(file)).collect();
     format!("{before}{BEGIN}{tables}{END}{after}")
@@ -128,7 +148,12 @@ fn section(file: &Path) -> String {
         None => {
             let all: Vec<Tried> = read(file);
             let seed = all.first().map_or(0, |tried| tried.seed);
-            format!("{} attacks, seed={seed}.\n\n{}{}", all.len(), table(&all), findings(&all))
+            format!(
+                "{} attacks, seed={seed}.\n\n{}{}",
+                all.len(),
+                table(&all),
+                findings(&all)
+            )
         }
     };
     format!("\n## {name}\n\n{text}\n")
@@ -146,5 +171,7 @@ fn findings(all: &[Tried]) -> String {
 
 fn read<T: serde::de::DeserializeOwned>(data: &Path) -> Vec<T> {
     let rows = csv::Reader::from_path(data).unwrap_or_else(|error| panic!("{}: {error}", data.display()));
-    rows.into_deserialize().map(|row| row.unwrap_or_else(|error| panic!("{}: {error}", data.display()))).collect()
+    rows.into_deserialize()
+        .map(|row| row.unwrap_or_else(|error| panic!("{}: {error}", data.display())))
+        .collect()
 }

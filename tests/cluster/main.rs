@@ -19,7 +19,14 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A short run of few cases.
-const SHORT: [&str; 6] = ["--only", "transport=unix,tcp", "--set", "pattern=echo", "--trial", "20ms"];
+const SHORT: [&str; 6] = [
+    "--only",
+    "transport=unix,tcp",
+    "--set",
+    "pattern=echo",
+    "--trial",
+    "20ms",
+];
 /// An image with the servers of an experiment.
 const STACK: &str = "localhost/stack:1";
 
@@ -37,13 +44,20 @@ fn in_a_cluster() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
     let images = TempDir::new().unwrap();
     let environment = user_data().join("python/nginx-gunicorn");
-    let plain = image(images.path(), &format!("localhost/lasthop:{}", env!("CARGO_PKG_VERSION")), &[]);
+    let plain = image(
+        images.path(),
+        &format!("localhost/lasthop:{}", env!("CARGO_PKG_VERSION")),
+        &[],
+    );
     let stack = image(images.path(), STACK, &[&environment, Path::new("/usr/sbin/nginx")]);
     let status = Command::new(source.join("script/cluster"))
         .arg("run")
         .arg(std::env::current_exe().unwrap())
         .args(["--ignored", "--test-threads=1"])
-        .env("LASTHOP_CLUSTER_IMAGES", format!("{}:{}", plain.display(), stack.display()))
+        .env(
+            "LASTHOP_CLUSTER_IMAGES",
+            format!("{}:{}", plain.display(), stack.display()),
+        )
         .status();
     assert!(status.unwrap().success(), "tests in the cluster failed");
 }
@@ -62,7 +76,11 @@ fn image(folder: &Path, name: &str, content: &[&Path]) -> PathBuf {
 
 fn kubectl(arguments: &[&str]) -> String {
     let output = Command::new("kubectl").args(arguments).output().unwrap();
-    assert!(output.status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "kubectl {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -90,7 +108,11 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
 }
 
 fn fleet<'a>(budget: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    ["fleet", "run", "sockets", "--budget", budget].into_iter().chain(SHORT).chain(more.iter().copied()).collect()
+    ["fleet", "run", "sockets", "--budget", budget]
+        .into_iter()
+        .chain(SHORT)
+        .chain(more.iter().copied())
+        .collect()
 }
 
 #[test]
@@ -102,10 +124,18 @@ fn every_node_has_a_record_and_nothing_is_left() {
     let ran = lasthop.run(fleet("4s", &more)).ok();
     kubectl(&["delete", "namespace", "strict"]);
     let report = ran.json();
-    let names: Vec<&str> =
-        report["machines"].as_array().unwrap().iter().map(|machine| machine["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = report["machines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|machine| machine["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["n1", "n1", "n2", "n2"]);
-    assert_eq!(report["by"], serde_json::json!(["instance-type"]), "the kind is the nodes' label");
+    assert_eq!(
+        report["by"],
+        serde_json::json!(["instance-type"]),
+        "the kind is the nodes' label"
+    );
     assert_eq!(ran.stderr.matches("complete and verified").count(), 4, "{}", ran.stderr);
     for run in lasthop.runs() {
         let name = run.file_name().unwrap().to_str().unwrap();
@@ -117,7 +147,12 @@ fn every_node_has_a_record_and_nothing_is_left() {
 /// A namespace that admits only Pods of the strictest standard.
 fn strict() {
     kubectl(&["create", "namespace", "strict"]);
-    kubectl(&["label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted"]);
+    kubectl(&[
+        "label",
+        "namespace",
+        "strict",
+        "pod-security.kubernetes.io/enforce=restricted",
+    ]);
 }
 
 /// The files below a folder, by name.
@@ -129,7 +164,10 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             match entry.is_dir() {
                 true => folders.push(entry),
                 false => {
-                    found.insert(entry.strip_prefix(folder).unwrap().to_owned(), fs::read(&entry).unwrap());
+                    found.insert(
+                        entry.strip_prefix(folder).unwrap().to_owned(),
+                        fs::read(&entry).unwrap(),
+                    );
                 }
             }
         }
@@ -143,7 +181,10 @@ fn record_in_pod() -> BTreeMap<PathBuf, Vec<u8>> {
         fs::read(process.join("cmdline")).is_ok_and(|words| words.starts_with(b"/lasthop\0fleet\0worker\0"))
     };
     let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-    let worker = processes.into_iter().find(is_worker).expect("the worker waits for its reader");
+    let worker = processes
+        .into_iter()
+        .find(is_worker)
+        .expect("the worker waits for its reader");
     let mut runs = fs::read_dir(worker.join("root/tmp/lasthop/runs")).unwrap();
     files(&runs.next().unwrap().unwrap().path())
 }
@@ -153,18 +194,38 @@ fn record_in_pod() -> BTreeMap<PathBuf, Vec<u8>> {
 fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
     let (lasthop, before) = begin();
     let exported = lasthop
-        .run(["fleet", "export", "sockets", "--node", "n1", "--cpus", "1", "--budget", "4s"].into_iter().chain(SHORT))
+        .run(
+            [
+                "fleet", "export", "sockets", "--node", "n1", "--cpus", "1", "--budget", "4s",
+            ]
+            .into_iter()
+            .chain(SHORT),
+        )
         .ok();
     let manifest = lasthop.home().join("job.yaml");
     fs::write(&manifest, exported.stdout).unwrap();
     kubectl(&["create", "--filename", manifest.to_str().unwrap()]);
     let log = || kubectl(&["logs", "--selector", "lasthop/fleet", "--tail=-1", "--ignore-errors"]);
-    let pods =
-        || kubectl(&["get", "pods", "--selector", "lasthop/fleet", "--output", "jsonpath={.items[*].status.phase}"]);
+    let pods = || {
+        kubectl(&[
+            "get",
+            "pods",
+            "--selector",
+            "lasthop/fleet",
+            "--output",
+            "jsonpath={.items[*].status.phase}",
+        ])
+    };
     eventually("the Pod runs", || pods() == "Running");
     eventually("the log has the end of the record", || log().contains("\"end\":{"));
-    let class =
-        kubectl(&["get", "pods", "--selector", "lasthop/fleet", "--output", "jsonpath={.items[*].status.qosClass}"]);
+    let class = kubectl(&[
+        "get",
+        "pods",
+        "--selector",
+        "lasthop/fleet",
+        "--output",
+        "jsonpath={.items[*].status.qosClass}",
+    ]);
     assert_eq!(class, "Guaranteed");
     let mut there = record_in_pod();
     let saved = lasthop.home().join("log");
@@ -185,8 +246,26 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
 fn layouts_of_pods_are_compared() {
     let (lasthop, before) = begin();
     strict();
-    let arguments = ["fleet", "run", "nginx-gunicorn", "--pods", "--image", STACK, "--set", "connections=1"];
-    let more = ["--namespace", "strict", "--budget", "8s", "--trial", "30ms", "--format", "json"];
+    let arguments = [
+        "fleet",
+        "run",
+        "nginx-gunicorn",
+        "--pods",
+        "--image",
+        STACK,
+        "--set",
+        "connections=1",
+    ];
+    let more = [
+        "--namespace",
+        "strict",
+        "--budget",
+        "8s",
+        "--trial",
+        "30ms",
+        "--format",
+        "json",
+    ];
     let ran = lasthop.run(arguments.into_iter().chain(more)).ok();
     kubectl(&["delete", "namespace", "strict"]);
     let report = ran.json();
@@ -196,7 +275,10 @@ fn layouts_of_pods_are_compared() {
         let header: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
         let endpoints: Vec<&String> = header["given"]["endpoints"].as_object().unwrap().keys().collect();
         assert_eq!(endpoints.len(), 4, "{endpoints:?}");
-        let text = lasthop.run(["report", run.to_str().unwrap(), "--format", "csv"]).ok().stdout;
+        let text = lasthop
+            .run(["report", run.to_str().unwrap(), "--format", "csv"])
+            .ok()
+            .stdout;
         for layout in ["tcp", "unix", "service", "other-node"] {
             assert!(text.contains(layout), "{layout}: {text}");
         }
@@ -214,7 +296,10 @@ fn an_experiment_of_ones_own_goes_along() {
     let runs = lasthop.runs();
     assert_eq!(runs.len(), 1, "{}", ran.stderr);
     let header: Value = serde_json::from_slice(&fs::read(runs[0].join("run.json")).unwrap()).unwrap();
-    assert_eq!(header["origin"]["experiment"], "/etc/lasthop/experiment/mine", "{header}");
+    assert_eq!(
+        header["origin"]["experiment"], "/etc/lasthop/experiment/mine",
+        "{header}"
+    );
     assert_eq!(inventory(), before);
 }
 
@@ -227,13 +312,25 @@ fn what_cannot_start_says_why_in_the_words_of_the_cluster() {
         assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
         ran.fails(1, why);
     };
-    fails(&["--image", "localhost/none:1"], "n2 failed: ImagePullBackOff: Back-off pulling image");
-    fails(&["--cpus", "99", "--wait", "3s"], "n1 failed: Unschedulable: 0/2 nodes are available");
+    fails(
+        &["--image", "localhost/none:1"],
+        "n2 failed: ImagePullBackOff: Back-off pulling image",
+    );
+    fails(
+        &["--cpus", "99", "--wait", "3s"],
+        "n1 failed: Unschedulable: 0/2 nodes are available",
+    );
     fails(&["--node", "n1", "--memory", "8Mi"], "n1 failed: OOMKilled");
-    fails(&["--nodes", "pool=none"], "no node is ready and has the labels `pool=none`");
+    fails(
+        &["--nodes", "pool=none"],
+        "no node is ready and has the labels `pool=none`",
+    );
     kubectl(&["create", "namespace", "limited"]);
     kubectl(&["create", "quota", "none", "--namespace", "limited", "--hard=pods=0"]);
-    fails(&["--node", "n1", "--namespace", "limited", "--wait", "5s"], "is forbidden: exceeded quota: none");
+    fails(
+        &["--node", "n1", "--namespace", "limited", "--wait", "5s"],
+        "is forbidden: exceeded quota: none",
+    );
     assert_eq!(rights(&lasthop), "nothing allowed, everything said");
     kubectl(&["delete", "namespace", "limited"]);
     assert_eq!(inventory(), before);
@@ -244,7 +341,11 @@ fn rights(lasthop: &Lasthop) -> &'static str {
     kubectl(&["create", "serviceaccount", "nobody", "--namespace", "limited"]);
     let token = kubectl(&["create", "token", "nobody", "--namespace", "limited"]);
     let config = fs::read_to_string(std::env::var("KUBECONFIG").unwrap()).unwrap();
-    let admin = config.split("token: \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let admin = config
+        .split("token: \"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .unwrap();
     let own = lasthop.home().join("kubeconfig");
     fs::write(&own, config.replace(admin, token.trim())).unwrap();
     let run = |arguments: Vec<&str>| {
@@ -252,9 +353,15 @@ fn rights(lasthop: &Lasthop) -> &'static str {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     let (code, said) = run(fleet("4s", &["--namespace", "limited"]));
-    assert!(code == Some(1) && said.contains("cannot list the nodes: nodes is forbidden"), "{said}");
+    assert!(
+        code == Some(1) && said.contains("cannot list the nodes: nodes is forbidden"),
+        "{said}"
+    );
     let (code, said) = run(fleet("4s", &["--namespace", "limited", "--node", "n1"]));
-    assert!(code == Some(1) && said.contains("n1 failed: jobs.batch is forbidden"), "{said}");
+    assert!(
+        code == Some(1) && said.contains("n1 failed: jobs.batch is forbidden"),
+        "{said}"
+    );
     assert!(!said.contains("not removed"), "nothing was made: {said}");
     "nothing allowed, everything said"
 }
@@ -263,13 +370,20 @@ fn rights(lasthop: &Lasthop) -> &'static str {
 #[ignore = "runs inside the cluster"]
 fn ctrl_c_removes_everything() {
     let (lasthop, before) = begin();
-    let child = lasthop.command(fleet("60s", &[])).stderr(Stdio::piped()).spawn().unwrap();
+    let child = lasthop
+        .command(fleet("60s", &[]))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     eventually("two records begin", || lasthop.runs().len() == 2);
     signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("interrupted; what was in the cluster has been removed"), "{said}");
+    assert!(
+        said.contains("interrupted; what was in the cluster has been removed"),
+        "{said}"
+    );
     assert_eq!(inventory(), before);
 }
 
@@ -277,7 +391,11 @@ fn ctrl_c_removes_everything() {
 #[ignore = "runs inside the cluster"]
 fn ctrl_c_twice_removes_everything_and_does_not_wait_for_that() {
     let (lasthop, before) = begin();
-    let child = lasthop.command(fleet("60s", &[])).stderr(Stdio::piped()).spawn().unwrap();
+    let child = lasthop
+        .command(fleet("60s", &[]))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     eventually("two records begin", || lasthop.runs().len() == 2);
     signal(&child, libc::SIGINT);
     signal(&child, libc::SIGINT);
@@ -303,14 +421,28 @@ fn a_killed_client_leaves_what_ends_by_itself_and_clean_removes_it() {
         left += jobs["items"].as_array().unwrap().len();
         for job in jobs["items"].as_array().unwrap() {
             let spec = &job["spec"];
-            assert!(spec["activeDeadlineSeconds"].is_u64() && spec["ttlSecondsAfterFinished"].is_u64(), "{spec}");
+            assert!(
+                spec["activeDeadlineSeconds"].is_u64() && spec["ttlSecondsAfterFinished"].is_u64(),
+                "{spec}"
+            );
         }
         lasthop.run(["fleet", "clean"]).ok();
         assert_eq!(inventory(), before, "killed after {moment} ms");
     }
     assert!(left >= 10, "the client was killed while it had Jobs: {left}");
     // What it leaves is owned by its Jobs: without them all of it goes.
-    let arguments = ["fleet", "run", "nginx-gunicorn", "--pods", "--image", STACK, "--node", "n1", "--budget", "60s"];
+    let arguments = [
+        "fleet",
+        "run",
+        "nginx-gunicorn",
+        "--pods",
+        "--image",
+        STACK,
+        "--node",
+        "n1",
+        "--budget",
+        "60s",
+    ];
     let mut child = lasthop.start(arguments);
     let services = || kubectl(&["get", "services", "--selector", "lasthop/fleet", "--output", "name"]);
     eventually("there is a Service", || !services().is_empty());
@@ -329,13 +461,23 @@ fn z_a_lost_node_does_not_take_the_others_with_it() {
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("two records begin", || lasthop.runs().len() == 2);
     let cluster = PathBuf::from(std::env::var("CLUSTER").unwrap());
-    let kubelet: i32 = fs::read_to_string(cluster.join("n2/kubelet.pid")).unwrap().trim().parse().unwrap();
+    let kubelet: i32 = fs::read_to_string(cluster.join("n2/kubelet.pid"))
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     // SAFETY: kill has no preconditions; the kubelet is of this cluster.
     assert_eq!(unsafe { libc::kill(kubelet, libc::SIGKILL) }, 0);
     let output = child.wait_with_output().unwrap();
-    let (report, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let (report, said) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    );
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("n2 failed: the node was lost: NodeStatusUnknown: Kubelet stopped posting"), "{said}");
+    assert!(
+        said.contains("n2 failed: the node was lost: NodeStatusUnknown: Kubelet stopped posting"),
+        "{said}"
+    );
     assert!(said.contains("what came of its record is"), "{said}");
     assert!(report.contains("Unix socket"), "the other node is reported: {report}");
     assert_eq!(inventory(), before);

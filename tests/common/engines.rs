@@ -83,13 +83,26 @@ impl World {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(holder.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert_eq!(line, "ready\n", "the namespaces were not made");
         for (name, text) in [("containers.conf", CONTAINERS), ("storage.conf", STORAGE)] {
-            fs::write(root.path().join(name), text.replace("ROOT", root.path().to_str().unwrap())).unwrap();
+            fs::write(
+                root.path().join(name),
+                text.replace("ROOT", root.path().to_str().unwrap()),
+            )
+            .unwrap();
         }
-        let mut world =
-            Self { engine, lasthop: Lasthop::new(), root, holder, daemon: None, configured: true, _alone: alone };
+        let mut world = Self {
+            engine,
+            lasthop: Lasthop::new(),
+            root,
+            holder,
+            daemon: None,
+            configured: true,
+            _alone: alone,
+        };
         if engine == "docker" {
             world.start_daemon();
         }
@@ -100,8 +113,16 @@ impl World {
     pub fn as_found() -> Self {
         let mut world = Self::new("podman");
         world.configured = false;
-        for place in ["/var/lib/containers", "/run/containers", "/run/libpod", "/etc/containers/networks"] {
-            let mounted = world.inside("sh").args(["-c", "mkdir -p $0 && mount -t tmpfs tmpfs $0", place]).status();
+        for place in [
+            "/var/lib/containers",
+            "/run/containers",
+            "/run/libpod",
+            "/etc/containers/networks",
+        ] {
+            let mounted = world
+                .inside("sh")
+                .args(["-c", "mkdir -p $0 && mount -t tmpfs tmpfs $0", place])
+                .status();
             assert!(mounted.unwrap().success(), "{place} was not covered");
         }
         world
@@ -110,14 +131,32 @@ impl World {
     fn start_daemon(&mut self) {
         let at = |name: &str| self.path(name).display().to_string();
         let mut command = self.inside("dockerd");
-        command.args(["--data-root", &at("data"), "--exec-root", &at("exec"), "--pidfile", &at("pid")]);
+        command.args([
+            "--data-root",
+            &at("data"),
+            "--exec-root",
+            &at("exec"),
+            "--pidfile",
+            &at("pid"),
+        ]);
         command.args(["--host", &format!("unix://{}", at("sock")), "--bridge=none"]);
         command.arg(format!("--cgroup-parent={}", self.cgroup()));
         let log = fs::File::create(self.path("dockerd.log")).unwrap();
-        self.daemon = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        self.daemon = Some(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(log)
+                .spawn()
+                .unwrap(),
+        );
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.inside("docker").arg("info").output().unwrap().status.success() {
-            assert!(Instant::now() < deadline, "{}", fs::read_to_string(self.path("dockerd.log")).unwrap());
+            assert!(
+                Instant::now() < deadline,
+                "{}",
+                fs::read_to_string(self.path("dockerd.log")).unwrap()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -148,7 +187,16 @@ impl World {
     /// A command in the namespaces, with the engine's places in its environment.
     pub fn inside(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("nsenter");
-        command.args(["--net", "--mount", "--ipc", "--target", &self.holder.id().to_string(), "--"]).arg(program);
+        command
+            .args([
+                "--net",
+                "--mount",
+                "--ipc",
+                "--target",
+                &self.holder.id().to_string(),
+                "--",
+            ])
+            .arg(program);
         if self.configured {
             command
                 .env("CONTAINERS_CONF", self.path("containers.conf"))
@@ -179,7 +227,11 @@ impl World {
     /// Standard output of a command of the engine.
     pub fn ask(&self, arguments: &[&str]) -> String {
         let output = self.inside(self.engine).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -195,21 +247,32 @@ impl World {
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
         let tables = ["filter", "nat", "mangle", "raw"];
-        let chains = ["iptables", "ip6tables"].iter().flat_map(|program| tables.map(|table| (program, table)));
+        let chains = ["iptables", "ip6tables"]
+            .iter()
+            .flat_map(|program| tables.map(|table| (program, table)));
         let rules: String = chains
             .map(|(program, table)| {
                 let rules = tool(program, &["-t", table, "-S"]);
-                rules.lines().map(|rule| format!("{program} {table} {rule}\n")).collect::<String>()
+                rules
+                    .lines()
+                    .map(|rule| format!("{program} {table} {rule}\n"))
+                    .collect::<String>()
             })
             .collect();
         let links = tool("ip", &["-brief", "link"]);
         let mounts = tool("cat", &["/proc/self/mounts"]);
         let own = self.root.path().to_str().unwrap();
         let names = |text: String| {
-            text.lines().filter_map(|l| l.split('@').next()?.split(' ').next()).map(|l| format!("{l}\n")).collect()
+            text.lines()
+                .filter_map(|l| l.split('@').next()?.split(' ').next())
+                .map(|l| format!("{l}\n"))
+                .collect()
         };
         BTreeMap::from([
-            ("containers", lines(self.ask(&["ps", "--all", "--format", "{{.ID}} {{.Names}}"]))),
+            (
+                "containers",
+                lines(self.ask(&["ps", "--all", "--format", "{{.ID}} {{.Names}}"])),
+            ),
             ("networks", lines(self.ask(&["network", "ls", "--format", "{{.Name}}"]))),
             ("volumes", lines(self.ask(&["volume", "ls", "--format", "{{.Name}}"]))),
             ("links", lines(names(links))),
@@ -229,11 +292,20 @@ impl World {
     }
 
     fn cgroup_folders(&self) -> Vec<String> {
-        let parent = if self.engine == "podman" { "/libpod_parent".to_owned() } else { self.cgroup() };
-        let controllers = fs::read_dir("/sys/fs/cgroup").unwrap().flatten().map(|entry| entry.path());
+        let parent = if self.engine == "podman" {
+            "/libpod_parent".to_owned()
+        } else {
+            self.cgroup()
+        };
+        let controllers = fs::read_dir("/sys/fs/cgroup")
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path());
         let roots = controllers.map(|folder| folder.join(&parent[1..]));
-        let mut found: Vec<String> =
-            roots.flat_map(|root| below(&root)).map(|path| path.display().to_string()).collect();
+        let mut found: Vec<String> = roots
+            .flat_map(|root| below(&root))
+            .map(|path| path.display().to_string())
+            .collect();
         found.sort();
         found
     }
@@ -265,11 +337,23 @@ impl<'a> Rootless<'a> {
             fs::set_permissions(made.path(name), fs::Permissions::from_mode(0o700)).unwrap();
         }
         for (name, text) in [("containers.conf", CONTAINERS), ("storage.conf", STORAGE)] {
-            fs::write(made.path(name), text.replace("ROOT", made.place.path().to_str().unwrap())).unwrap();
+            fs::write(
+                made.path(name),
+                text.replace("ROOT", made.place.path().to_str().unwrap()),
+            )
+            .unwrap();
         }
-        let range = if numbers { format!("{USER}:2000000:65536\n") } else { String::new() };
+        let range = if numbers {
+            format!("{USER}:2000000:65536\n")
+        } else {
+            String::new()
+        };
         let home = made.path("home").display().to_string();
-        made.shadow("/etc/passwd", &format!("{USER}:x:{USER_NUMBER}:{USER_NUMBER}::{home}:/bin/sh\n"), true);
+        made.shadow(
+            "/etc/passwd",
+            &format!("{USER}:x:{USER_NUMBER}:{USER_NUMBER}::{home}:/bin/sh\n"),
+            true,
+        );
         made.shadow("/etc/group", &format!("{USER}:x:{USER_NUMBER}:\n"), true);
         made.shadow("/etc/subuid", &range, false);
         made.shadow("/etc/subgid", &range, false);
@@ -286,12 +370,20 @@ impl<'a> Rootless<'a> {
 
     fn tool(&self, words: &[&str]) {
         let output = self.world.inside(words[0]).args(&words[1..]).output().unwrap();
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{words:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     /// Another text in the place of a file of this machine, in the world's mounts only.
     fn shadow(&self, file: &str, more: &str, keep: bool) {
-        let old = if keep { fs::read_to_string(file).unwrap() } else { String::new() };
+        let old = if keep {
+            fs::read_to_string(file).unwrap()
+        } else {
+            String::new()
+        };
         let copy = self.path(file.rsplit('/').next().unwrap());
         fs::write(&copy, old + more).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
@@ -302,10 +394,22 @@ impl<'a> Rootless<'a> {
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Command {
         let mut command = self.world.inside("setpriv");
         let user = USER_NUMBER.to_string();
-        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(program).args(arguments);
-        command.env("LASTHOP_HOME", self.path("home/lasthop")).env("LASTHOP_SANDBOX", self.path("sandboxes"));
-        command.env("HOME", self.path("home")).env("XDG_RUNTIME_DIR", self.path("run")).env("NO_COLOR", "1");
-        command.env("USER", USER).env("LOGNAME", USER).env_remove("XDG_DATA_HOME").env_remove("XDG_CONFIG_HOME");
+        command
+            .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
+            .arg(program)
+            .args(arguments);
+        command
+            .env("LASTHOP_HOME", self.path("home/lasthop"))
+            .env("LASTHOP_SANDBOX", self.path("sandboxes"));
+        command
+            .env("HOME", self.path("home"))
+            .env("XDG_RUNTIME_DIR", self.path("run"))
+            .env("NO_COLOR", "1");
+        command
+            .env("USER", USER)
+            .env("LOGNAME", USER)
+            .env_remove("XDG_DATA_HOME")
+            .env_remove("XDG_CONFIG_HOME");
         command.env("CONTAINERS_CONF", self.path("containers.conf"));
         command.env("CONTAINERS_STORAGE_CONF", self.path("storage.conf"));
         command.stdin(Stdio::null());
@@ -323,7 +427,11 @@ impl<'a> Rootless<'a> {
     /// Standard output of podman as this user.
     pub fn ask(&self, arguments: &[&str]) -> String {
         let output = self.command("podman", arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 }
@@ -351,9 +459,15 @@ impl Drop for World {
 
 /// All folders below one.
 fn below(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     let folders = entries.filter(|path| path.is_dir() && !path.is_symlink());
-    folders.flat_map(|path| std::iter::once(path.clone()).chain(below(&path))).collect()
+    folders
+        .flat_map(|path| std::iter::once(path.clone()).chain(below(&path)))
+        .collect()
 }
 
 /// dockerd leaves the parent of its containers' cgroups, empty.

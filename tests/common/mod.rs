@@ -20,8 +20,9 @@ use std::{
 use tempfile::TempDir;
 
 /// Makes a run short: too short for a verdict, long enough for every trial to count real answers. The budget never ends it.
-pub const BRIEF: [&str; 10] =
-    ["--rounds", "1", "--blocks", "2", "--trial", "30ms", "--budget", "120s", "--format", "json"];
+pub const BRIEF: [&str; 10] = [
+    "--rounds", "1", "--blocks", "2", "--trial", "30ms", "--budget", "120s", "--format", "json",
+];
 
 /// A text in one line: those of a terminal are broken anywhere.
 pub fn one_line(text: &str) -> String {
@@ -39,7 +40,9 @@ pub struct Lasthop {
 impl Lasthop {
     /// One round of an experiment, of two blocks: its report.
     pub fn brief(&self, experiment: &str, choices: &[&str]) -> serde_json::Value {
-        self.run([&["run", experiment], &BRIEF[..], choices].concat()).ok().json()
+        self.run([&["run", experiment], &BRIEF[..], choices].concat())
+            .ok()
+            .json()
     }
 
     /// With the environments that `lasthop setup` installed for this user.
@@ -56,7 +59,11 @@ impl Lasthop {
         let sandboxes = tempfile::Builder::new().prefix("lh").tempdir_in("/tmp").unwrap();
         // That account must be able to pass.
         fs::set_permissions(sandboxes.path(), fs::Permissions::from_mode(0o711)).unwrap();
-        Self { home, sandboxes, shared: unused_shared_memory() }
+        Self {
+            home,
+            sandboxes,
+            shared: unused_shared_memory(),
+        }
     }
 
     pub fn home(&self) -> &Path {
@@ -88,7 +95,11 @@ impl Lasthop {
     }
 
     pub fn start<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Child {
-        self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        self.command(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
     }
 
     /// Directories of the recorded runs.
@@ -116,7 +127,9 @@ impl Lasthop {
         let deadline = Instant::now() + Duration::from_secs(60);
         let lines = || {
             let newest = self.runs().pop().map(|run| run.join("trials.jsonl"));
-            newest.and_then(|path| fs::read_to_string(path).ok()).map_or(0, |text| text.lines().count())
+            newest
+                .and_then(|path| fs::read_to_string(path).ok())
+                .map_or(0, |text| text.lines().count())
         };
         while lines() < least {
             assert!(Instant::now() < deadline, "{least} lines in a minute: only {}", lines());
@@ -138,8 +151,10 @@ impl Lasthop {
     /// Panics when a process, a sandbox or a socket of this home is left, or shared memory that nobody uses. The latter may be
     /// that of a test beside, which then takes it away, and may leave other.
     pub fn assert_nothing_left(&self) {
-        let left: Vec<String> =
-            fs::read_dir(self.sandboxes()).unwrap().map(|entry| entry.unwrap().path().display().to_string()).collect();
+        let left: Vec<String> = fs::read_dir(self.sandboxes())
+            .unwrap()
+            .map(|entry| entry.unwrap().path().display().to_string())
+            .collect();
         assert!(left.is_empty(), "sandboxes left: {left:?}");
         let processes = self.processes();
         assert!(processes.is_empty(), "processes left: {processes:?}");
@@ -162,7 +177,9 @@ impl Lasthop {
             .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && *name != own)
             .filter(|pid| {
                 let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-                environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+                environ
+                    .split(|byte| *byte == 0)
+                    .any(|variable| variable == mark.as_bytes())
             })
             .map(|pid| {
                 let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -176,11 +193,19 @@ impl Lasthop {
 fn unused_shared_memory() -> BTreeSet<String> {
     let segments = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
     // The columns are key, shmid, perms, size, cpid, lpid, nattch, and others.
-    let columns = segments.lines().skip(1).map(|line| line.split_ascii_whitespace().take(7).collect::<Vec<_>>());
-    let mut unused: BTreeSet<String> =
-        columns.filter(|segment| segment[6] == "0").map(|segment| format!("System V segment {}", segment[1])).collect();
-    let files =
-        fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.path().display().to_string());
+    let columns = segments
+        .lines()
+        .skip(1)
+        .map(|line| line.split_ascii_whitespace().take(7).collect::<Vec<_>>());
+    let mut unused: BTreeSet<String> = columns
+        .filter(|segment| segment[6] == "0")
+        .map(|segment| format!("System V segment {}", segment[1]))
+        .collect();
+    let files = fs::read_dir("/dev/shm")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().display().to_string());
     let files: Vec<String> = files.filter(|path| path.starts_with("/dev/shm/PostgreSQL.")).collect();
     if !files.is_empty() {
         let maps: String = fs::read_dir("/proc")
@@ -236,14 +261,28 @@ impl Ran {
     #[track_caller]
     pub fn ok(self) -> Self {
         let failures = serde_json::from_str(&self.stdout)
-            .map_or(serde_json::Value::Null, |summary: serde_json::Value| summary["failures"].clone());
-        assert_eq!(self.code, Some(0), "failures: {failures:#}\nstderr:\n{}\nstdout:\n{}", self.stderr, self.stdout);
+            .map_or(serde_json::Value::Null, |summary: serde_json::Value| {
+                summary["failures"].clone()
+            });
+        assert_eq!(
+            self.code,
+            Some(0),
+            "failures: {failures:#}\nstderr:\n{}\nstdout:\n{}",
+            self.stderr,
+            self.stdout
+        );
         self
     }
 
     #[track_caller]
     pub fn fails(self, code: i32, text: &str) -> Self {
-        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code,
+            Some(code),
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         assert!(self.stderr.contains(text), "`{text}` is not in:\n{}", self.stderr);
         self
     }
@@ -256,11 +295,25 @@ impl Ran {
 
 /// Whether every case was measured as it was asked for.
 pub fn is_right(summary: &serde_json::Value, cases: usize) {
-    assert_eq!(summary["cases"].as_array().unwrap().len(), cases, "{}", summary["cases"]);
-    assert!(summary["failures"].as_array().unwrap().is_empty(), "{}", summary["failures"]);
+    assert_eq!(
+        summary["cases"].as_array().unwrap().len(),
+        cases,
+        "{}",
+        summary["cases"]
+    );
+    assert!(
+        summary["failures"].as_array().unwrap().is_empty(),
+        "{}",
+        summary["failures"]
+    );
     let checks = summary["checks"].as_array().unwrap();
     let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked"];
-    assert!(!checks.iter().any(|check| wrong.contains(&check["id"].as_str().unwrap())), "{checks:?}");
+    assert!(
+        !checks
+            .iter()
+            .any(|check| wrong.contains(&check["id"].as_str().unwrap())),
+        "{checks:?}"
+    );
 }
 
 /// Moments at which something is killed: few, or many for `script/test --all`. `script/attack` kills for as long as it is told.
@@ -281,7 +334,9 @@ pub fn have(program: &str) -> bool {
         return skip("script/test --quick starts no server");
     }
     let found = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).any(|folder| folder.join(program).is_file())
+        std::env::split_paths(&path)
+            .chain([PathBuf::from("/usr/sbin")])
+            .any(|folder| folder.join(program).is_file())
     });
     found || skip(&format!("{program} is not installed; script/setup installs it"))
 }
@@ -290,14 +345,20 @@ pub fn have(program: &str) -> bool {
 #[must_use]
 pub fn have_python(experiment: &str) -> bool {
     let found = !is("quick") && user_data().join("python").join(experiment).join("bin/python").exists();
-    found || skip(&format!("the Python environment of {experiment} is missing; run `lasthop setup {experiment}`"))
+    found
+        || skip(&format!(
+            "the Python environment of {experiment} is missing; run `lasthop setup {experiment}`"
+        ))
 }
 
 /// As [`have`], for all that an experiment needs.
 #[must_use]
 pub fn have_setup(experiment: &str) -> bool {
     let found = !is("quick") && Lasthop::new().run(["doctor", experiment]).code == Some(0);
-    found || skip(&format!("something is missing for {experiment}; run `lasthop setup {experiment}`"))
+    found
+        || skip(&format!(
+            "something is missing for {experiment}; run `lasthop setup {experiment}`"
+        ))
 }
 
 /// Whose rights servers have where lasthop is root.
@@ -312,7 +373,10 @@ pub fn go_cache() -> PathBuf {
 
 /// Compiles the server of a recipe with Go's library, once for all runs and not in the time of one, as the recipe does.
 pub fn go_is_warm(recipe: &str) {
-    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("services").join(recipe).join("server.go");
+    let server = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("services")
+        .join(recipe)
+        .join("server.go");
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-o", "/dev/null"]).arg(server);
     command.envs([("GOCACHE", go_cache()), ("HOME", go_cache())]).envs([
@@ -325,7 +389,10 @@ pub fn go_is_warm(recipe: &str) {
 
 #[expect(clippy::print_stderr, reason = "a skip is said")]
 pub fn skip(reason: &str) -> bool {
-    assert!(std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(), "{reason} (or set LASTHOP_ALLOW_SKIP=1)");
+    assert!(
+        std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(),
+        "{reason} (or set LASTHOP_ALLOW_SKIP=1)"
+    );
     eprintln!("SKIPPED: {reason}");
     false
 }
@@ -337,9 +404,19 @@ pub fn every_transport_answers(name: &str) {
     is_right(&summary, 12);
     for case in summary["cases"].as_array().unwrap() {
         let tls = case["transport"] == "tls";
-        assert_eq!(case["proof"]["tls_version"].as_str(), tls.then_some("TLSv1.3"), "{case}");
-        assert!(case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0, "{case}");
-        assert!(case["metrics"]["cpu_per_request"]["roles"][name].as_f64().unwrap() > 0.0, "{case}");
+        assert_eq!(
+            case["proof"]["tls_version"].as_str(),
+            tls.then_some("TLSv1.3"),
+            "{case}"
+        );
+        assert!(
+            case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
+        assert!(
+            case["metrics"]["cpu_per_request"]["roles"][name].as_f64().unwrap() > 0.0,
+            "{case}"
+        );
     }
     lasthop.assert_nothing_left();
 }

@@ -57,9 +57,25 @@ impl Race {
         let user = NOBODY.to_string();
         let racer = |_| {
             let mut command = command("setpriv");
-            command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "/usr/bin/python3", "-c"]);
-            command.arg(include_str!("race.py")).args([&folder, &file]).args(rendered());
-            command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+            command.args([
+                "--reuid",
+                &user,
+                "--regid",
+                &user,
+                "--clear-groups",
+                "/usr/bin/python3",
+                "-c",
+            ]);
+            command
+                .arg(include_str!("race.py"))
+                .args([&folder, &file])
+                .args(rendered());
+            command
+                .current_dir("/")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap()
         };
         let mut racers: Vec<Child> = (0..RACERS).map(racer).collect();
         let mut inputs: Vec<_> = racers.iter_mut().map(|racer| racer.stdin.take().unwrap()).collect();
@@ -76,7 +92,13 @@ impl Race {
                 thread::sleep(Duration::from_millis(5));
             }
         });
-        Self { victims, before, racers, over, telling: Some(telling) }
+        Self {
+            victims,
+            before,
+            racers,
+            over,
+            telling: Some(telling),
+        }
     }
 
     /// Ends it.
@@ -112,7 +134,10 @@ fn rendered() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders =
         ["services", "experiments"].map(|kind| names(&root.join(kind)).map(move |name| root.join(kind).join(name)));
-    let files = folders.into_iter().flatten().flat_map(|folder| names(&folder).collect::<Vec<_>>());
+    let files = folders
+        .into_iter()
+        .flatten()
+        .flat_map(|folder| names(&folder).collect::<Vec<_>>());
     files.map(|name| name.trim_end_matches(".j2").to_owned()).collect()
 }
 
@@ -121,7 +146,9 @@ fn places(sandboxes: &Path) -> BTreeSet<String> {
     let mut places = BTreeSet::new();
     for sandbox in names(sandboxes).map(|name| sandboxes.join(name)) {
         let told = |place: String, folder: PathBuf| -> Vec<String> {
-            names(&folder).map(|name| format!("{} {place} {name}\n", sandbox.display())).collect()
+            names(&folder)
+                .map(|name| format!("{} {place} {name}\n", sandbox.display()))
+                .collect()
         };
         for part in names(&sandbox) {
             match part.split_once('.') {
@@ -148,9 +175,16 @@ fn state(folder: &Path) -> BTreeSet<String> {
     while let Some(folder) = folders.pop() {
         for path in names(&folder).map(|name| folder.join(name)).chain([folder.clone()]) {
             let found = path.symlink_metadata().unwrap();
-            let text = if found.is_file() { fs::read_to_string(&path).unwrap() } else { String::new() };
+            let text = if found.is_file() {
+                fs::read_to_string(&path).unwrap()
+            } else {
+                String::new()
+            };
             let (mode, user, changed) = (found.mode(), found.uid(), (found.ctime(), found.ctime_nsec()));
-            all.insert(format!("{}: mode {mode:o}, user {user}, changed {changed:?}, `{text}`", path.display()));
+            all.insert(format!(
+                "{}: mode {mode:o}, user {user}, changed {changed:?}, `{text}`",
+                path.display()
+            ));
             if found.is_dir() && path != folder {
                 folders.push(path);
             }

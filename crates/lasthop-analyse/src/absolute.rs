@@ -43,15 +43,26 @@ pub struct Absolute<'a> {
 
 impl<'a> Absolute<'a> {
     pub fn of(trials: &'a Trials<'a>, compared: &[Compared]) -> Self {
-        let mut absolute = Self { trials, weights: HashMap::new(), ratios: HashMap::new(), known: RefCell::default() };
+        let mut absolute = Self {
+            trials,
+            weights: HashMap::new(),
+            ratios: HashMap::new(),
+            known: RefCell::default(),
+        };
         for one in compared {
             let metric = one.comparison.metric;
-            let plans = trials.plan(&one.comparison.case).zip(trials.plan(&one.comparison.reference));
+            let plans = trials
+                .plan(&one.comparison.case)
+                .zip(trials.plan(&one.comparison.reference));
             let Some((case, reference)) = plans else { continue };
-            absolute.ratios.insert((&case.case, metric), (&reference.case, one.log_ratio.value));
+            absolute
+                .ratios
+                .insert((&case.case, metric), (&reference.case, one.log_ratio.value));
             for name in [&case.case, &reference.case] {
                 let weights = absolute.weights.entry((name, metric)).or_default();
-                one.weights.iter().for_each(|(place, weight)| *weights.entry(*place).or_insert(0.0) += weight);
+                one.weights
+                    .iter()
+                    .for_each(|(place, weight)| *weights.entry(*place).or_insert(0.0) += weight);
             }
         }
         absolute.weights.retain(|_, weights| !weights.is_empty());
@@ -61,7 +72,9 @@ impl<'a> Absolute<'a> {
     /// What a trial counts for in the figure of its case.
     pub fn weight(&self, trial: &MeasuredTrial, metric: Metric) -> f64 {
         let weights = self.weights.get(&(trial.case.as_str(), metric));
-        weights.map_or(1.0, |weights| weights.get(&(trial.round, trial.block)).copied().unwrap_or(0.0))
+        weights.map_or(1.0, |weights| {
+            weights.get(&(trial.round, trial.block)).copied().unwrap_or(0.0)
+        })
     }
 
     /// Right answers per second, microseconds of CPU time, or nanoseconds of a latency.
@@ -72,7 +85,13 @@ impl<'a> Absolute<'a> {
             return Some(own);
         };
         let value = theirs.value * ratio.exp();
-        Some(Figure { value, log: own.log.map(|log| Estimate { value: value.ln(), ..log }) })
+        Some(Figure {
+            value,
+            log: own.log.map(|log| Estimate {
+                value: value.ln(),
+                ..log
+            }),
+        })
     }
 
     /// Without regard to a reference.
@@ -109,13 +128,19 @@ impl<'a> Absolute<'a> {
         let blocks: Grouped<Totals> = grouped(self.trials.of(case).filter_map(weighted))?;
         let log = || totals::log_quotient(&blocks, self.trials.resampling(case, draws));
         let log = if self.trials.ratios_only { None } else { log() };
-        Some(Figure { value: totals::point(&blocks)?, log })
+        Some(Figure {
+            value: totals::point(&blocks)?,
+            log,
+        })
     }
 
     fn latency(&self, case: &str, share: f64, draws: &str) -> Option<Figure> {
         let bins = cases::latencies(self.trials, case)?;
         let log = || cases::log_latency(self.trials, case, &bins, share, draws);
         let log = if self.trials.ratios_only { None } else { log() };
-        Some(Figure { value: bins.point(share)?, log })
+        Some(Figure {
+            value: bins.point(share)?,
+            log,
+        })
     }
 }

@@ -27,7 +27,11 @@ pub const BIN_ERROR: f64 = 1.0 / 1_024.0 / 3.464_101_6;
 pub const MEDIAN: &str = "latency_p50";
 
 pub fn summarise_all(trials: &Trials, absolute: &Absolute) -> Vec<CaseSummary> {
-    trials.cases().iter().map(|plan| summarise(trials, absolute, plan)).collect()
+    trials
+        .cases()
+        .iter()
+        .map(|plan| summarise(trials, absolute, plan))
+        .collect()
 }
 
 fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSummary {
@@ -36,7 +40,10 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
         case: case.to_owned(),
         levels: plan.levels.clone(),
         transport: plan.transport,
-        reference: trials.cases().iter().any(|other| other.reference.as_deref() == Some(case)),
+        reference: trials
+            .cases()
+            .iter()
+            .any(|other| other.reference.as_deref() == Some(case)),
         load: plan.load.clone(),
         trials: u32::try_from(trials.count(case)).unwrap_or(u32::MAX),
         failed_trials: trials.failed(case),
@@ -46,7 +53,10 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
         proof: trials.proofs(case).last().map(|seen| proof(seen, path(trials, case))),
         headroom: headroom(trials, plan),
         throttled: throttled(trials, case),
-        trial_seconds: trials.of(case).find_map(|trial| trial.phases).map(|phases| phases.measure_ns as f64 / 1e9),
+        trial_seconds: trials
+            .of(case)
+            .find_map(|trial| trial.phases)
+            .map(|phases| phases.measure_ns as f64 / 1e9),
     }
 }
 
@@ -55,7 +65,10 @@ pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
     let wall: u64 = trials.of(case).map(|trial| trial.observations.machine.wall_ns).sum();
     let of_role = |name: &str| {
         let mut sum = CgroupUsage::default();
-        for cgroup in trials.of(case).filter_map(|trial| trial.observations.roles.get(name)?.cgroup) {
+        for cgroup in trials
+            .of(case)
+            .filter_map(|trial| trial.observations.roles.get(name)?.cgroup)
+        {
             sum.add(cgroup);
         }
         (sum.throttled > 0).then(|| Throttled {
@@ -65,14 +78,20 @@ pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
             share: sum.throttled_ns as f64 / wall.max(1) as f64,
         })
     };
-    roles(trials, case).into_iter().filter_map(|name| Some((name.to_owned(), of_role(name)?))).collect()
+    roles(trials, case)
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), of_role(name)?)))
+        .collect()
 }
 
 /// The throughput against a server that does nothing, divided by the throughput over all trials here, or by the rate of
 /// an open loop.
 pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     let case = plan.case.as_str();
-    let null = trials.data.rounds().find_map(|round| round.headroom.get(case).copied())?;
+    let null = trials
+        .data
+        .rounds()
+        .find_map(|round| round.headroom.get(case).copied())?;
     if let Some(rate) = plan.load.rate {
         return Some(null / rate);
     }
@@ -85,21 +104,35 @@ pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<f64> {
 /// Errors by class, including trials without a right answer.
 pub fn errors(trials: &Trials, case: &str) -> IndexMap<String, u64> {
     let mut errors = std::collections::BTreeMap::new();
-    for (class, error) in trials.every().filter(|trial| trial.case == case).flat_map(|trial| &trial.result.errors) {
+    for (class, error) in trials
+        .every()
+        .filter(|trial| trial.case == case)
+        .flat_map(|trial| &trial.result.errors)
+    {
         *errors.entry(*class).or_insert(0) += error.count;
     }
-    errors.into_iter().map(|(class, count)| (name_of(class), count)).collect()
+    errors
+        .into_iter()
+        .map(|(class, count)| (name_of(class), count))
+        .collect()
 }
 
 /// The name of a plain value of an enum, as in records and JSON: of an error class or a metric.
 #[must_use]
 pub fn name_of(value: impl Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|name| name.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 /// From the first round that came up.
 fn path(trials: &Trials, case: &str) -> Vec<String> {
-    trials.proofs(case).find(|seen| !seen.path.is_empty()).map(|seen| seen.path.clone()).unwrap_or_default()
+    trials
+        .proofs(case)
+        .find(|seen| !seen.path.is_empty())
+        .map(|seen| seen.path.clone())
+        .unwrap_or_default()
 }
 
 fn proof(seen: &CaseProof, path: Vec<String>) -> ProofSummary {
@@ -114,8 +147,14 @@ fn proof(seen: &CaseProof, path: Vec<String>) -> ProofSummary {
 }
 
 fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metrics> {
-    let figure =
-        |metric, unit, factor| Some(measured(unit, &absolute.figure(&plan.case, metric)?, trials.confidence(), factor));
+    let figure = |metric, unit, factor| {
+        Some(measured(
+            unit,
+            &absolute.figure(&plan.case, metric)?,
+            trials.confidence(),
+            factor,
+        ))
+    };
     let throughput = figure(Metric::Throughput, "1/s", 1.0)?;
     let bandwidth = plan.load.bytes.map(|bytes| times(&throughput, bytes as f64, "bytes/s"));
     let mut metrics = Metrics {
@@ -139,7 +178,10 @@ fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metr
         throughput,
         bandwidth,
     };
-    metrics.cpu_per_byte = plan.load.bytes.map(|bytes| metrics.cpu_total() * 1e3 / bytes.max(1) as f64);
+    metrics.cpu_per_byte = plan
+        .load
+        .bytes
+        .map(|bytes| metrics.cpu_total() * 1e3 / bytes.max(1) as f64);
     Some(metrics)
 }
 
@@ -158,7 +200,10 @@ fn open_loop(trials: &Trials, plan: &CasePlan) -> Option<OpenLoop> {
 
 /// What all trials sent one way; `None` where replies come back.
 pub fn sending(trials: &Trials, case: &str) -> Option<Sending> {
-    let all = trials.every().filter(|trial| trial.case == case).filter_map(|trial| trial.result.one_way.as_deref());
+    let all = trials
+        .every()
+        .filter(|trial| trial.case == case)
+        .filter_map(|trial| trial.result.one_way.as_deref());
     all.copied().reduce(|sum, next| Sending {
         sent: sum.sent + next.sent,
         waited: sum.waited + next.waited,
@@ -185,8 +230,15 @@ fn one_way(trials: &Trials, case: &str) -> Option<OneWay> {
 /// What an open loop should have sent in all trials, and what it did send; `None` for a closed loop. Trials without any
 /// answer count too, because that is what an overload may look like.
 pub fn offered(trials: &Trials, case: &str) -> Option<Offered> {
-    let all = trials.every().filter(|trial| trial.case == case).filter_map(|trial| trial.result.offered);
-    all.reduce(|sum, next| Offered { scheduled: sum.scheduled + next.scheduled, sent: sum.sent + next.sent, ..sum })
+    let all = trials
+        .every()
+        .filter(|trial| trial.case == case)
+        .filter_map(|trial| trial.result.offered);
+    all.reduce(|sum, next| Offered {
+        scheduled: sum.scheduled + next.scheduled,
+        sent: sum.sent + next.sent,
+        ..sum
+    })
 }
 
 /// All latencies of one kind; `None` if there are none.
@@ -206,7 +258,11 @@ pub struct Known {
 pub fn known(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Vec<Known> {
     let one = |(metric, unit, factor): (Metric, &str, f64)| {
         let figure = absolute.figure(&plan.case, metric)?;
-        Some(Known { metric, measured: measured(unit, &figure, trials.confidence(), factor), log: figure.log? })
+        Some(Known {
+            metric,
+            measured: measured(unit, &figure, trials.confidence(), factor),
+            log: figure.log?,
+        })
     };
     let asked_for = |metric| metric == Metric::Throughput && plan.load.is_open();
     let unknown = |metric| metric == Metric::CpuPerRequest && !trials.knows_servers();
@@ -216,7 +272,10 @@ pub fn known(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Vec<Known
         (Metric::LatencyP99, "us", 1e-3),
         (Metric::CpuPerRequest, "us", 1.0),
     ];
-    all.into_iter().filter(|(metric, ..)| !asked_for(*metric) && !unknown(*metric)).filter_map(one).collect()
+    all.into_iter()
+        .filter(|(metric, ..)| !asked_for(*metric) && !unknown(*metric))
+        .filter_map(one)
+        .collect()
 }
 
 /// All of a case, by round; `None` without any, or if its trials do not show them.
@@ -236,9 +295,20 @@ pub fn log_latency(trials: &Trials, case: &str, latencies: &Merged, share: f64, 
 /// it, too, where only ratios are wanted.
 fn measured(unit: &str, figure: &Figure, confidence: f64, factor: f64) -> Measured {
     let Figure { value, log } = *figure;
-    let Interval { estimate, low, high } =
-        log.map_or(Interval { estimate: value, low: value, high: value }, |log| log.exponential(confidence));
-    Measured { unit: unit.to_owned(), estimate: estimate * factor, low: low * factor, high: high * factor }
+    let Interval { estimate, low, high } = log.map_or(
+        Interval {
+            estimate: value,
+            low: value,
+            high: value,
+        },
+        |log| log.exponential(confidence),
+    );
+    Measured {
+        unit: unit.to_owned(),
+        estimate: estimate * factor,
+        low: low * factor,
+        high: high * factor,
+    }
 }
 
 fn times(measured: &Measured, factor: f64, unit: &str) -> Measured {
@@ -253,7 +323,10 @@ fn times(measured: &Measured, factor: f64, unit: &str) -> Measured {
 /// The slowest right answer, in microseconds.
 fn slowest(trials: &Trials, case: &str) -> Option<f64> {
     let histograms = trials.of(case).filter_map(|trial| trial.result.latency());
-    histograms.filter(|histogram| !histogram.is_empty()).map(|histogram| histogram.max() as f64 / 1e3).reduce(f64::max)
+    histograms
+        .filter(|histogram| !histogram.is_empty())
+        .map(|histogram| histogram.max() as f64 / 1e3)
+        .reduce(f64::max)
 }
 
 fn answered(trial: &MeasuredTrial) -> f64 {
@@ -294,9 +367,16 @@ fn by_role(
 ) -> IndexMap<String, f64> {
     let role = |name: &str| {
         let count = |trial: &MeasuredTrial| trial.observations.roles.get(name).map_or(0, service) as f64;
-        per(trials, case, |trial| weight(trial) * count(trial), |trial| weight(trial) * trials::served(trial))
+        per(
+            trials,
+            case,
+            |trial| weight(trial) * count(trial),
+            |trial| weight(trial) * trials::served(trial),
+        )
     };
-    let services = roles(trials, case).into_iter().map(|name| (name.to_owned(), role(name)));
+    let services = roles(trials, case)
+        .into_iter()
+        .map(|name| (name.to_owned(), role(name)));
     let cost = |trial: &MeasuredTrial| weight(trial) * driver(&trial.result.cost) as f64;
     let driver = per(trials, case, cost, |trial| weight(trial) * answered(trial));
     std::iter::once((DRIVER.to_owned(), driver)).chain(services).collect()
@@ -310,8 +390,15 @@ fn cpu_per_request(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Cpu
     cpu.values_mut().for_each(|nanoseconds| *nanoseconds /= 1e3);
     let driver = cpu.shift_remove(DRIVER).unwrap_or_default();
     let counts_driver = trials.counts_driver(&plan.load);
-    let mut cpu = CpuPerRequest { unit: "us".to_owned(), driver, roles: cpu, counts_driver };
-    let wanted = absolute.figure(&plan.case, metric).map_or(f64::NAN, |figure| figure.value / cpu.total());
+    let mut cpu = CpuPerRequest {
+        unit: "us".to_owned(),
+        driver,
+        roles: cpu,
+        counts_driver,
+    };
+    let wanted = absolute
+        .figure(&plan.case, metric)
+        .map_or(f64::NAN, |figure| figure.value / cpu.total());
     if wanted.is_finite() {
         cpu.scale(wanted);
     }
@@ -320,7 +407,10 @@ fn cpu_per_request(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Cpu
 
 /// The time that the driver's threads waited for a CPU, as a share of the trials' time; `None` if it was not measured.
 pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
-    let delays: Option<Vec<u64>> = trials.of(&plan.case).map(|trial| trial.result.cost.run_delay_ns).collect();
+    let delays: Option<Vec<u64>> = trials
+        .of(&plan.case)
+        .map(|trial| trial.result.cost.run_delay_ns)
+        .collect();
     let time: u64 = trials.of(&plan.case).map(|trial| trial.result.elapsed_ns).sum();
     let share = delays?.iter().sum::<u64>() as f64 / (time as f64 * f64::from(plan.load.threads.max(1)));
     Some(share).filter(|share| share.is_finite())

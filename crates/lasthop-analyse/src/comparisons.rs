@@ -37,15 +37,27 @@ struct Found {
 impl Found {
     /// Of blocks that all count alike.
     fn of(log_ratio: Estimate) -> Self {
-        Self { log_ratio, unweighted: None, weights: Vec::new() }
+        Self {
+            log_ratio,
+            unweighted: None,
+            weights: Vec::new(),
+        }
     }
 }
 
 /// Where the ratio of a quantity lies.
 fn located(pairs: &Pairs, quantity: impl Fn(&MeasuredTrial) -> Option<f64> + Copy) -> Option<Found> {
-    let Located { estimate: log_ratio, unweighted, weights } = location::locate(&pairs.disturbed(quantity)?)?;
+    let Located {
+        estimate: log_ratio,
+        unweighted,
+        weights,
+    } = location::locate(&pairs.disturbed(quantity)?)?;
     let places = pairs.placed(quantity).map(|(place, _)| place);
-    Some(Found { log_ratio, unweighted, weights: places.zip(weights).collect() })
+    Some(Found {
+        log_ratio,
+        unweighted,
+        weights: places.zip(weights).collect(),
+    })
 }
 
 /// Where the ratio of the throughput lies: while others took nothing from the machine, if it depends on that.
@@ -53,19 +65,29 @@ fn throughput(trials: &Trials, pairs: &Pairs) -> Option<Found> {
     let found = located(pairs, trials::primary)?;
     let answer = UnderLoad::of(pairs).and_then(|under_load| under_load.answer(trials));
     Some(match answer {
-        Some(log_ratio) => Found { log_ratio, unweighted: None, ..found },
+        Some(log_ratio) => Found {
+            log_ratio,
+            unweighted: None,
+            ..found
+        },
         None => found,
     })
 }
 
 /// All comparisons with at least two blocks, ordered by case, then by metric.
 pub fn compare_all(trials: &Trials) -> Vec<Compared> {
-    let pairs: Vec<Pairs> = trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).collect();
+    let pairs: Vec<Pairs> = trials
+        .cases()
+        .iter()
+        .filter_map(|plan| Pairs::of(trials, plan))
+        .collect();
     let mut all: Vec<Compared> = pairs.iter().flat_map(|pairs| compare(trials, pairs)).collect();
     adjust(trials, &mut all);
     if !trials.ratios_only {
         let worth = materiality::of_all(trials, &Absolute::of(trials, &all), &all);
-        all.iter_mut().zip(worth).for_each(|(one, worth)| one.comparison.materiality = worth);
+        all.iter_mut()
+            .zip(worth)
+            .for_each(|(one, worth)| one.comparison.materiality = worth);
     }
     all
 }
@@ -76,13 +98,23 @@ pub fn alternatives(trials: &Trials) -> Vec<Comparison> {
         return Vec::new();
     }
     let only_controls = super::controls(&trials.data.header);
-    let plans: Vec<&CasePlan> =
-        trials.cases().iter().filter(|plan| plan.reference.is_some() && !only_controls.contains(&plan.case)).collect();
+    let plans: Vec<&CasePlan> = trials
+        .cases()
+        .iter()
+        .filter(|plan| plan.reference.is_some() && !only_controls.contains(&plan.case))
+        .collect();
     let mut all = Vec::new();
     for (place, case) in plans.iter().enumerate() {
         for other in plans[..place].iter().filter(|other| other.reference == case.reference) {
             let blocks = trials.pairs(&case.case, &other.case);
-            all.extend(declared(trials, &Pairs { case, reference: other, blocks }));
+            all.extend(declared(
+                trials,
+                &Pairs {
+                    case,
+                    reference: other,
+                    blocks,
+                },
+            ));
         }
     }
     adjust(trials, &mut all);
@@ -95,15 +127,28 @@ fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
         Metric::LatencyP50 => primary(trials, pairs).map(Found::of),
         _ => throughput(trials, pairs),
     };
-    let cpu = if trials.knows_servers() { located(pairs, |trial| trials.cpu_per_request(trial)) } else { None };
-    let found = [(Metric::primary(&pairs.case.load), primary), (Metric::CpuPerRequest, cpu)];
-    found.into_iter().filter_map(|(metric, found)| Some(judge(trials, pairs, metric, found?))).collect()
+    let cpu = if trials.knows_servers() {
+        located(pairs, |trial| trials.cpu_per_request(trial))
+    } else {
+        None
+    };
+    let found = [
+        (Metric::primary(&pairs.case.load), primary),
+        (Metric::CpuPerRequest, cpu),
+    ];
+    found
+        .into_iter()
+        .filter_map(|(metric, found)| Some(judge(trials, pairs, metric, found?)))
+        .collect()
 }
 
 /// Holm's adjustment over the metrics that were declared beforehand: the primary one of each load, and CPU per request.
 fn adjust(trials: &Trials, all: &mut [Compared]) {
     let is_declared = |Comparison { case, metric, .. }: &Comparison| {
-        *metric == Metric::CpuPerRequest || trials.plan(case).is_some_and(|plan| Metric::primary(&plan.load) == *metric)
+        *metric == Metric::CpuPerRequest
+            || trials
+                .plan(case)
+                .is_some_and(|plan| Metric::primary(&plan.load) == *metric)
     };
     let mut family: Vec<&mut Compared> = all.iter_mut().filter(|one| is_declared(&one.comparison)).collect();
     let probabilities: Vec<f64> = family.iter().map(|one| one.log_ratio.p_value()).collect();
@@ -119,12 +164,18 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let is_open = pairs.case.load.is_open();
     let cpu = || located(pairs, |trial| trials.cpu_per_request(trial));
     let found = [
-        (Metric::Throughput, if is_open { None } else { throughput(trials, pairs) }),
+        (
+            Metric::Throughput,
+            if is_open { None } else { throughput(trials, pairs) },
+        ),
         (Metric::LatencyP50, latency(0.5, MEDIAN)),
         (Metric::LatencyP99, latency(0.99, "latency_p99")),
         (Metric::CpuPerRequest, if trials.knows_servers() { cpu() } else { None }),
     ];
-    found.into_iter().filter_map(|(metric, found)| Some(judge(trials, pairs, metric, found?))).collect()
+    found
+        .into_iter()
+        .filter_map(|(metric, found)| Some(judge(trials, pairs, metric, found?)))
+        .collect()
 }
 
 /// Logarithm of the ratio that verdicts are about.
@@ -150,7 +201,11 @@ pub fn better(metric: Metric) -> Better {
 }
 
 fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, found: Found) -> Compared {
-    let Found { log_ratio, unweighted, weights } = found;
+    let Found {
+        log_ratio,
+        unweighted,
+        weights,
+    } = found;
     let margin = trials.data.header.settings.margin;
     let Interval { estimate, low, high } = log_ratio.exponential(trials.confidence());
     let one_start = trials.restarts_servers() && pairs.rounds() < LEAST_STARTS;
@@ -175,7 +230,16 @@ fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, found: Found) -> Compar
         one_start,
         more_seconds,
         materiality: None,
-        run_delay_saved: if trials.ratios_only { None } else { run_delay::saved(trials, pairs, metric) },
+        run_delay_saved: if trials.ratios_only {
+            None
+        } else {
+            run_delay::saved(trials, pairs, metric)
+        },
     };
-    Compared { comparison, log_ratio, unweighted, weights }
+    Compared {
+        comparison,
+        log_ratio,
+        unweighted,
+        weights,
+    }
 }

@@ -69,7 +69,10 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
 /// Whether a quantity rests on an open loop, where the time of a request is not connections divided by throughput.
 pub fn is_at_a_rate(trials: &Trials, from: &Derivation) -> bool {
     let names = from.cases();
-    trials.cases().iter().any(|plan| plan.load.is_open() && names.contains(&&plan.case))
+    trials
+        .cases()
+        .iter()
+        .any(|plan| plan.load.is_open() && names.contains(&&plan.case))
 }
 
 /// The case that represents a quantity: the minuend of a difference, or the first of a series.
@@ -91,17 +94,24 @@ fn is_reference(trials: &Trials, plan: &DerivedPlan, other: &DerivedPlan, case: 
 /// carries several requests before it is closed, the unit is all of them.
 fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
     let load = trials.plan(name).map(|case| &case.load);
-    let requests =
-        load.map_or(1.0, |load| f64::from(load.connections.max(1)) * f64::from(load.requests_per_connection));
+    let requests = load.map_or(1.0, |load| {
+        f64::from(load.connections.max(1)) * f64::from(load.requests_per_connection)
+    });
     let time = |trial: &MeasuredTrial| trial.result.elapsed_ns as f64 / 1e3 * requests / trial.result.requests as f64;
-    trials.of(name).map(|trial| ((trial.round, trial.block), time(trial))).collect()
+    trials
+        .of(name)
+        .map(|trial| ((trial.round, trial.block), time(trial)))
+        .collect()
 }
 
 /// Points of the blocks that contain every case.
 fn in_all<T>(series: &[(f64, ByBlock<T>)]) -> impl Iterator<Item = (Place, Vec<(f64, &T)>)> {
     let places = series.first().into_iter().flat_map(|(_, first)| first.keys());
     places.filter_map(|place| {
-        let points: Option<Vec<_>> = series.iter().map(|(at, values)| Some((*at, values.get(place)?))).collect();
+        let points: Option<Vec<_>> = series
+            .iter()
+            .map(|(at, values)| Some((*at, values.get(place)?)))
+            .collect();
         Some((*place, points?))
     })
 }
@@ -116,11 +126,14 @@ pub fn time_values(trials: &Trials, from: &Derivation) -> ByBlock<f64> {
         Derivation::Difference { of, minus } => {
             let minus = times(trials, minus);
             let of = times(trials, of).into_iter();
-            of.filter_map(|(place, time)| Some((place, time - minus.get(&place)?))).collect()
+            of.filter_map(|(place, time)| Some((place, time - minus.get(&place)?)))
+                .collect()
         }
         Derivation::Slope { points, .. } => {
             let series = series_of_times(trials, points);
-            in_all(&series).filter_map(|(place, points)| Some((place, slope(&points)?))).collect()
+            in_all(&series)
+                .filter_map(|(place, points)| Some((place, slope(&points)?)))
+                .collect()
         }
         Derivation::Crossover { .. } => ByBlock::new(),
     }
@@ -176,21 +189,33 @@ fn level(trials: &Trials, over: &str, points: &[(f64, String)], log: &Estimate) 
     let (least, most) = (points[0].0, points[points.len() - 1].0);
     let low = found.low.max(least).min(found.estimate);
     let high = found.high.min(most).max(found.estimate);
-    Measured { unit: over.to_owned(), estimate: found.estimate, low, high }
+    Measured {
+        unit: over.to_owned(),
+        estimate: found.estimate,
+        low,
+        high,
+    }
 }
 
 /// The difference from the same quantity of the reference, block by block.
 fn against(trials: &Trials, plan: &DerivedPlan, reference: &DerivedPlan, case: &CasePlan) -> Option<Measured> {
     let theirs = time_values(trials, &reference.from);
     let ours = time_values(trials, &plan.from).into_iter();
-    let differences = ours.filter_map(|(place, value)| Some((place, value - theirs.get(&place)?))).collect();
+    let differences = ours
+        .filter_map(|(place, value)| Some((place, value - theirs.get(&place)?)))
+        .collect();
     let found = mean_of(trials, &differences, case, &format!("{} against", plan.quantity))?;
     Some(micros(trials, &found))
 }
 
 pub fn micros(trials: &Trials, found: &Estimate) -> Measured {
     let interval = found.interval(trials.confidence());
-    Measured { unit: "us".to_owned(), estimate: interval.estimate, low: interval.low, high: interval.high }
+    Measured {
+        unit: "us".to_owned(),
+        estimate: interval.estimate,
+        low: interval.low,
+        high: interval.high,
+    }
 }
 
 #[cfg(test)]
@@ -210,26 +235,43 @@ mod tests {
     }
 
     fn with(mut data: RunData, from: Vec<Derivation>) -> Vec<Derived> {
-        let plan = |from| DerivedPlan { quantity: "q".into(), help: "what".into(), levels: Default::default(), from };
+        let plan = |from| DerivedPlan {
+            quantity: "q".into(),
+            help: "what".into(),
+            levels: Default::default(),
+            from,
+        };
         data.header.derived = from.into_iter().map(plan).collect();
         summarise(&data).derived
     }
 
     fn points(names: &[&str]) -> Vec<(f64, String)> {
-        (0..).zip(names).map(|(at, name)| (1024.0 * 4f64.powi(at), (*name).to_owned())).collect()
+        (0..)
+            .zip(names)
+            .map(|(at, name)| (1024.0 * 4f64.powi(at), (*name).to_owned()))
+            .collect()
     }
 
     fn covers(found: Option<&Measured>, truth: f64, share: f64) {
         let found = found.unwrap();
         assert!(found.low <= found.estimate && found.estimate <= found.high, "{found:?}");
-        assert!((found.estimate - truth).abs() <= share * truth.abs().max(1.0), "{found:?}, truth {truth}");
-        assert!(found.high - found.low < 4.0 * share * truth.abs().max(1.0), "{found:?}, truth {truth}");
+        assert!(
+            (found.estimate - truth).abs() <= share * truth.abs().max(1.0),
+            "{found:?}, truth {truth}"
+        );
+        assert!(
+            found.high - found.low < 4.0 * share * truth.abs().max(1.0),
+            "{found:?}, truth {truth}"
+        );
     }
 
     #[test]
     fn a_difference_of_times_has_an_interval() {
         let data = run(&[at(TCP, 20_000.0), at(UNIX, 40_000.0)], 6, 5);
-        let from = Derivation::Difference { of: "tcp".into(), minus: "unix".into() };
+        let from = Derivation::Difference {
+            of: "tcp".into(),
+            minus: "unix".into(),
+        };
         let [found] = &with(data, vec![from])[..] else { panic!() };
         covers(found.value.as_ref(), 25.0, 0.06);
         assert_eq!((found.transport.name(), &found.against_reference), ("tcp", &None));
@@ -237,8 +279,20 @@ mod tests {
 
     #[test]
     fn a_slope_is_the_time_for_one_more() {
-        let data = run(&[at(TCP, 10_000.0), at(TCP, 2_500.0), at(UNIX, 20_000.0), at(UNIX, 10_000.0)], 6, 5);
-        let slope = |names: &[&str]| Derivation::Slope { per: "rows".into(), points: points(names) };
+        let data = run(
+            &[
+                at(TCP, 10_000.0),
+                at(TCP, 2_500.0),
+                at(UNIX, 20_000.0),
+                at(UNIX, 10_000.0),
+            ],
+            6,
+            5,
+        );
+        let slope = |names: &[&str]| Derivation::Slope {
+            per: "rows".into(),
+            points: points(names),
+        };
         let found = with(data, vec![slope(&["tcp", "tcp#2"]), slope(&["unix", "unix#2"])]);
         // 100 µs at 1,024 and 400 µs at 4,096; 50 µs and 100 µs.
         covers(found[0].value.as_ref(), 300.0 / 3072.0, 0.05);
@@ -254,7 +308,10 @@ mod tests {
         let mut data = run(&[at(TCP, 10_000.0), at(TCP, 12_500.0)], 6, 5);
         data.header.cases[0].load.requests_per_connection = 1024;
         data.header.cases[1].load.requests_per_connection = 4096;
-        let from = Derivation::Slope { per: "queries".into(), points: points(&["tcp", "tcp#2"]) };
+        let from = Derivation::Slope {
+            per: "queries".into(),
+            points: points(&["tcp", "tcp#2"]),
+        };
         let found = with(data, vec![from]);
         let slope = (4096.0 * 80.0 - 1024.0 * 100.0) / 3072.0;
         covers(found[0].value.as_ref(), slope, 0.08);
@@ -265,12 +322,24 @@ mod tests {
     fn the_crossover_is_where_the_difference_falls_below_the_margin() {
         let truths = [TCP, at(UNIX, 26_000.0), at(UNIX, 22_000.0), at(UNIX, 20_010.0)];
         let names = ["unix", "unix#2", "unix#3"];
-        let crossover = |names| vec![Derivation::Crossover { over: "size".into(), points: points(names) }];
-        let [found] = &with(run(&truths, 6, 5), crossover(&names))[..] else { panic!() };
+        let crossover = |names| {
+            vec![Derivation::Crossover {
+                over: "size".into(),
+                points: points(names),
+            }]
+        };
+        let [found] = &with(run(&truths, 6, 5), crossover(&names))[..] else {
+            panic!()
+        };
         let value = found.value.as_ref().unwrap();
         assert_eq!(value.unit, "size");
-        assert!(value.estimate > 4096.0 && value.estimate < 16384.0 && value.high <= 16384.0, "{value:?}");
-        let [found] = &with(run(&truths, 6, 5), crossover(&names[..2]))[..] else { panic!() };
+        assert!(
+            value.estimate > 4096.0 && value.estimate < 16384.0 && value.high <= 16384.0,
+            "{value:?}"
+        );
+        let [found] = &with(run(&truths, 6, 5), crossover(&names[..2]))[..] else {
+            panic!()
+        };
         assert_eq!((&found.value, found.outside), (&None, Some(Outside::Beyond)));
     }
 
@@ -280,7 +349,10 @@ mod tests {
         data.records.retain(
             |record| !matches!(record, lasthop_model::record::TrialRecord::Trial(trial) if trial.case == "unix"),
         );
-        let from = Derivation::Difference { of: "tcp".into(), minus: "unix".into() };
+        let from = Derivation::Difference {
+            of: "tcp".into(),
+            minus: "unix".into(),
+        };
         let [found] = &with(data, vec![from])[..] else { panic!() };
         assert_eq!(found.value, None);
     }

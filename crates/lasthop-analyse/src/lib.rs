@@ -54,9 +54,15 @@ pub fn summarise(data: &RunData) -> Summary {
 
 fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
     let data = trials.data;
-    let checks = checks::all(&checks::Evidence { trials, compared: &compared });
+    let checks = checks::all(&checks::Evidence {
+        trials,
+        compared: &compared,
+    });
     let cases = cases::summarise_all(trials, &Absolute::of(trials, &compared));
-    let mut comparisons: Vec<_> = compared.into_iter().map(|Compared { comparison, .. }| comparison).collect();
+    let mut comparisons: Vec<_> = compared
+        .into_iter()
+        .map(|Compared { comparison, .. }| comparison)
+        .collect();
     checks::driver::mark_lower_bounds(trials, &mut comparisons);
     withhold_verdicts(&checks, &mut comparisons);
     let header = &data.header;
@@ -67,7 +73,10 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         question: header.experiment.question.clone(),
         answer: Vec::new(),
         limits: Vec::new(),
-        link: LinkEnds { from: header.experiment.from.clone(), to: header.experiment.to.clone() },
+        link: LinkEnds {
+            from: header.experiment.from.clone(),
+            to: header.experiment.to.clone(),
+        },
         run: header.run.clone(),
         lasthop: header.lasthop.clone(),
         command: header.command.clone(),
@@ -87,14 +96,26 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         factors: factors(header),
         labels: labels(header),
         controls: controls(header),
-        alternatives: if trials.ratios_only { Vec::new() } else { comparisons::alternatives(trials) },
-        weighed: if trials.ratios_only { Vec::new() } else { weighed::weigh(trials) },
+        alternatives: if trials.ratios_only {
+            Vec::new()
+        } else {
+            comparisons::alternatives(trials)
+        },
+        weighed: if trials.ratios_only {
+            Vec::new()
+        } else {
+            weighed::weigh(trials)
+        },
         asked: header.answer.clone(),
         explanations: explanations(header),
         environment: data.environment.clone(),
         cases,
         comparisons,
-        derived: if trials.ratios_only { Vec::new() } else { derived::derive_all(trials) },
+        derived: if trials.ratios_only {
+            Vec::new()
+        } else {
+            derived::derive_all(trials)
+        },
         overload: overload::summarise(data),
         checks,
         failures: trials.data.failures().cloned().collect(),
@@ -134,12 +155,18 @@ fn settings(data: &RunData) -> SettingsSummary {
 fn factors(header: &RunHeader) -> IndexMap<String, Vec<String>> {
     let levels =
         |factor: &lasthop_model::record::FactorSummary| factor.levels.iter().map(ToString::to_string).collect();
-    header.factors.iter().map(|(name, factor)| (name.clone(), levels(factor))).collect()
+    header
+        .factors
+        .iter()
+        .map(|(name, factor)| (name.clone(), levels(factor)))
+        .collect()
 }
 
 fn labels(header: &RunHeader) -> IndexMap<String, IndexMap<String, String>> {
     let labelled = header.factors.iter().filter(|(_, factor)| !factor.labels.is_empty());
-    labelled.map(|(name, factor)| (name.clone(), factor.labels.clone())).collect()
+    labelled
+        .map(|(name, factor)| (name.clone(), factor.labels.clone()))
+        .collect()
 }
 
 fn explanations(header: &RunHeader) -> Vec<String> {
@@ -154,7 +181,12 @@ fn controls(header: &RunHeader) -> Vec<String> {
             .iter()
             .any(|(factor, level)| header.factors.get(factor).is_some_and(|of| of.controls.contains(level)))
     };
-    header.cases.iter().filter(controls).map(|case| case.case.clone()).collect()
+    header
+        .cases
+        .iter()
+        .filter(controls)
+        .map(|case| case.case.clone())
+        .collect()
 }
 
 impl From<lasthop_stats::Verdict> for Verdict {

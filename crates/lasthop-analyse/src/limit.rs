@@ -41,7 +41,12 @@ impl FromStr for Limit {
         let (_, word) = WORDS.into_iter().find(|(known, _)| *known == word).ok_or(FORM)?;
         let share = share(right.trim())?;
         let cases = cases.trim().split('/').map(str::to_owned).collect();
-        Ok(Self { text: text.trim().to_owned(), cases, word, share })
+        Ok(Self {
+            text: text.trim().to_owned(),
+            cases,
+            word,
+            share,
+        })
     }
 }
 
@@ -106,7 +111,11 @@ pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Fin
         }
         found.extend(named.into_iter().map(|subject| {
             let standing = subject.judged.map(|(metric, ratio)| limit.standing(metric, &ratio));
-            Finding { limit, subject, standing: standing.unwrap_or(Standing::Undecided) }
+            Finding {
+                limit,
+                subject,
+                standing: standing.unwrap_or(Standing::Undecided),
+            }
         }));
     }
     Ok(found)
@@ -116,7 +125,13 @@ pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Fin
 #[must_use]
 pub fn of_plan<'a>(cases: impl IntoIterator<Item = &'a CasePlan>) -> Vec<Subject> {
     let compared = cases.into_iter().filter(|case| case.reference.is_some());
-    compared.map(|case| Subject { case: case.case.clone(), levels: case.levels.clone(), judged: None }).collect()
+    compared
+        .map(|case| Subject {
+            case: case.case.clone(),
+            levels: case.levels.clone(),
+            judged: None,
+        })
+        .collect()
 }
 
 /// The cases of a run, each against its reference.
@@ -125,8 +140,15 @@ pub fn of_run(summary: &Summary) -> Vec<Subject> {
     let compared = summary.cases.iter().filter(|case| !case.reference);
     let subject = |case: &CaseSummary| {
         let usable = |one: &&Comparison| !one.one_start && summary.invalid(&one.case, &one.reference).is_none();
-        let judged = summary.declared(case).filter(usable).map(|one| (one.metric, one.into()));
-        Subject { case: case.case.clone(), levels: case.levels.clone(), judged }
+        let judged = summary
+            .declared(case)
+            .filter(usable)
+            .map(|one| (one.metric, one.into()));
+        Subject {
+            case: case.case.clone(),
+            levels: case.levels.clone(),
+            judged,
+        }
     };
     compared.map(subject).collect()
 }
@@ -135,8 +157,13 @@ pub fn of_run(summary: &Summary) -> Vec<Subject> {
 #[must_use]
 pub fn of_diff(diff: &Diff) -> Vec<Subject> {
     let changed = |subject: Subject| {
-        let mut all = diff.comparisons.iter().filter(|one| one.declared && one.case == subject.case);
-        let judged = all.find(|one| one.verdict.is_some() && !one.one_start).map(|one| (one.metric, one.change));
+        let mut all = diff
+            .comparisons
+            .iter()
+            .filter(|one| one.declared && one.case == subject.case);
+        let judged = all
+            .find(|one| one.verdict.is_some() && !one.one_start)
+            .map(|one| (one.metric, one.change));
         Subject { judged, ..subject }
     };
     of_run(&diff.runs[1]).into_iter().map(changed).collect()
@@ -151,9 +178,20 @@ mod tests {
     }
 
     fn subject(case: &str, levels: &[(&str, &str)], metric: Metric, [low, high]: [f64; 2]) -> Subject {
-        let levels = levels.iter().map(|(factor, level)| ((*factor).to_owned(), Level::from(*level))).collect();
-        let ratio = Ratio { ratio: f64::midpoint(low, high), low, high };
-        Subject { case: case.to_owned(), levels, judged: Some((metric, ratio)) }
+        let levels = levels
+            .iter()
+            .map(|(factor, level)| ((*factor).to_owned(), Level::from(*level)))
+            .collect();
+        let ratio = Ratio {
+            ratio: f64::midpoint(low, high),
+            low,
+            high,
+        };
+        Subject {
+            case: case.to_owned(),
+            levels,
+            judged: Some((metric, ratio)),
+        }
     }
 
     #[test]
@@ -205,17 +243,39 @@ mod tests {
 
     #[test]
     fn what_has_no_ratio_is_undecided() {
-        let all = [Subject { judged: None, ..subject("unix", &[], Metric::Throughput, [1.0, 1.0]) }];
-        assert_eq!(judge(&[limit("unix slower>5%")], &all).unwrap()[0].standing, Standing::Undecided);
+        let all = [Subject {
+            judged: None,
+            ..subject("unix", &[], Metric::Throughput, [1.0, 1.0])
+        }];
+        assert_eq!(
+            judge(&[limit("unix slower>5%")], &all).unwrap()[0].standing,
+            Standing::Undecided
+        );
     }
 
     #[test]
     fn other_forms_are_refused() {
-        for wrong in ["unix", "unix > 5%", "unix slow > 5%", "slower > 5%", "unix slower < 5%", ""] {
-            assert!(wrong.parse::<Limit>().is_err_and(|error| error.starts_with("write CASES")), "{wrong}");
+        for wrong in [
+            "unix",
+            "unix > 5%",
+            "unix slow > 5%",
+            "slower > 5%",
+            "unix slower < 5%",
+            "",
+        ] {
+            assert!(
+                wrong
+                    .parse::<Limit>()
+                    .is_err_and(|error| error.starts_with("write CASES")),
+                "{wrong}"
+            );
         }
         let said = |text: &str| text.parse::<Limit>().unwrap_err().to_string();
-        assert!(said("unix slower > 5").contains("percent sign"), "{}", said("unix slower > 5"));
+        assert!(
+            said("unix slower > 5").contains("percent sign"),
+            "{}",
+            said("unix slower > 5")
+        );
         assert!(said("unix slower > 0%").contains("more than zero"));
     }
 }

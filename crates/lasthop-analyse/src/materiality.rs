@@ -20,15 +20,31 @@ pub fn of_all(trials: &Trials, absolute: &Absolute, all: &[Compared]) -> Vec<Opt
 }
 
 fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<Materiality> {
-    let Comparison { case, reference, metric, ratio, low, high, .. } = comparison;
+    let Comparison {
+        case,
+        reference,
+        metric,
+        ratio,
+        low,
+        high,
+        ..
+    } = comparison;
     let load = &trials.plan(case)?.load;
     // Nor does a sender that gets no reply wait for a handler.
     let is_one_way = cases::sending(trials, case).is_some();
     let queues = load.is_open() || load.connections > 1 || is_one_way;
     let figure = absolute.own(reference, *metric)?;
-    let ratio = Interval { estimate: *ratio, low: *low, high: *high };
+    let ratio = Interval {
+        estimate: *ratio,
+        low: *low,
+        high: *high,
+    };
     let (spent_us, ratio, advises) = match metric {
-        Metric::Throughput => (f64::from(load.connections.max(1)) * 1e6 / figure.value, ratio.inverse(), !queues),
+        Metric::Throughput => (
+            f64::from(load.connections.max(1)) * 1e6 / figure.value,
+            ratio.inverse(),
+            !queues,
+        ),
         Metric::LatencyP50 => (figure.value / 1e3, ratio, !queues),
         Metric::CpuPerRequest => (figure.value, ratio, true),
         Metric::LatencyP99 => return None,
@@ -46,7 +62,9 @@ fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<M
 
 /// Half the width of a figure's interval, as a share of the figure.
 fn uncertainty(trials: &Trials, figure: &Figure) -> f64 {
-    figure.log.map_or(0.0, |log| log.half_width(trials.confidence()).exp_m1())
+    figure
+        .log
+        .map_or(0.0, |log| log.half_width(trials.confidence()).exp_m1())
 }
 
 /// What is saved of a time, given the ratio of what remains. Each end deviates by the uncertainty of the ratio and by that
@@ -57,7 +75,11 @@ fn saved(spent_us: f64, uncertainty: f64, remains: &Interval) -> Interval {
     let deviation = |end: f64| (estimate - end).hypot(end * uncertainty).min(f64::MAX);
     let (low, high) = (at(remains.high), at(remains.low));
     let (low, high) = (estimate - deviation(low), estimate + deviation(high));
-    Interval { estimate, low: low.max(f64::MIN), high: high.min(f64::MAX) }
+    Interval {
+        estimate,
+        low: low.max(f64::MIN),
+        high: high.min(f64::MAX),
+    }
 }
 
 /// The length of a handler, in addition to what was measured, at which the saved time is the margin of the whole:
@@ -69,8 +91,15 @@ fn break_even(saved: &Interval, spent_us: f64, margin: f64) -> Measured {
         false if saved_us > 0.0 => f64::MAX,
         false => 0.0,
     };
-    let (low, high) = (saved.low.abs().min(saved.high.abs()), saved.low.abs().max(saved.high.abs()));
-    let low = if saved.low <= 0.0 && saved.high >= 0.0 { 0.0 } else { low };
+    let (low, high) = (
+        saved.low.abs().min(saved.high.abs()),
+        saved.low.abs().max(saved.high.abs()),
+    );
+    let low = if saved.low <= 0.0 && saved.high >= 0.0 {
+        0.0
+    } else {
+        low
+    };
     Measured {
         unit: "ms".to_owned(),
         estimate: handler_ms(saved.estimate.abs()),
@@ -81,7 +110,11 @@ fn break_even(saved: &Interval, spent_us: f64, margin: f64) -> Measured {
 
 /// How many more cores than the case the reference needs at 1,000 requests per second.
 fn cores_saved(absolute: &Absolute, case: &str, reference: &str) -> f64 {
-    let cpu_us = |case| absolute.figure(case, Metric::CpuPerRequest).map_or(0.0, |figure| figure.value);
+    let cpu_us = |case| {
+        absolute
+            .figure(case, Metric::CpuPerRequest)
+            .map_or(0.0, |figure| figure.value)
+    };
     (cpu_us(reference) - cpu_us(case)) * 1_000.0 / 1e6
 }
 
@@ -101,9 +134,17 @@ mod tests {
     fn a_saving_matters_up_to_its_share_of_the_whole() {
         // 20 µs are 2 % of 1,000 µs, of which 100 µs were measured.
         assert_eq!(of([18.0, 20.0, 22.0], 0.02), [0.8, 0.9, 1.0]);
-        assert_eq!(of([-22.0, -20.0, -18.0], 0.02), [0.8, 0.9, 1.0], "a cost matters like a saving");
+        assert_eq!(
+            of([-22.0, -20.0, -18.0], 0.02),
+            [0.8, 0.9, 1.0],
+            "a cost matters like a saving"
+        );
         assert_eq!(of([0.5, 1.0, 1.5], 0.02), [0.0; 3], "less than the margin already");
-        assert_eq!(of([-4.0, 1.0, 6.0], 0.02), [0.0, 0.0, 0.2], "nothing is known: from 0 on");
+        assert_eq!(
+            of([-4.0, 1.0, 6.0], 0.02),
+            [0.0, 0.0, 0.2],
+            "nothing is known: from 0 on"
+        );
         assert_eq!(of([1.0, 2.0, 3.0], 0.0), [f64::MAX; 3]);
     }
 
@@ -115,7 +156,10 @@ mod tests {
             [found.low, found.estimate, found.high]
         };
         let [low, estimate, high] = of([0.7, 0.8, 0.9]);
-        assert!((estimate - 20.0).abs() < 1e-9 && low > 0.0 && low < 10.0 && high > 30.0, "{low} {high}");
+        assert!(
+            (estimate - 20.0).abs() < 1e-9 && low > 0.0 && low < 10.0 && high > 30.0,
+            "{low} {high}"
+        );
         assert!(of([0.7, 0.8, 1.0])[0].abs() < 1e-9 && of([1.0, 1.2, 1.4])[2].abs() < 1e-9);
         assert!(of([0.0, 1.0, f64::MAX]).iter().all(|end| end.is_finite()));
     }

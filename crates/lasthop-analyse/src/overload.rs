@@ -26,8 +26,16 @@ pub fn summarise(data: &RunData) -> Option<Overload> {
     let cases = data.header.cases.iter().map(|plan| {
         let trials: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.case == plan.case).collect();
         let closed = trials.iter().filter(|trial| trial.times.is_none());
-        let at =
-            |times: &f64| point(*times, trials.iter().copied().filter(|trial| trial.times == Some(*times)).collect());
+        let at = |times: &f64| {
+            point(
+                *times,
+                trials
+                    .iter()
+                    .copied()
+                    .filter(|trial| trial.times == Some(*times))
+                    .collect(),
+            )
+        };
         OverloadCase {
             case: plan.case.clone(),
             capacity: Span::of(closed.map(|trial| trial.result.throughput())),
@@ -44,7 +52,11 @@ pub fn summarise(data: &RunData) -> Option<Overload> {
 }
 
 fn foreign_share(data: &RunData) -> f64 {
-    let cpus = data.environment.as_ref().map_or(1, |environment| environment.cpus).max(1);
+    let cpus = data
+        .environment
+        .as_ref()
+        .map_or(1, |environment| environment.cpus)
+        .max(1);
     let machines = || data.overloads().map(|trial| &trial.observations.machine);
     let used: u64 = machines().map(|machine| machine.foreign_ns + machine.steal_ns).sum();
     let wall: u64 = machines().map(|machine| machine.wall_ns).sum();
@@ -53,7 +65,8 @@ fn foreign_share(data: &RunData) -> f64 {
 
 fn lags<'a>(trials: &'a [&OverloadTrial]) -> impl Iterator<Item = f64> + 'a {
     let lags = trials.iter().filter_map(|trial| trial.result.lag.as_ref());
-    lags.filter(|lag| !lag.is_empty()).map(|lag| lag.quantile(0.99) as f64 / 1e6)
+    lags.filter(|lag| !lag.is_empty())
+        .map(|lag| lag.quantile(0.99) as f64 / 1e6)
 }
 
 /// The stage of a trial whose load is in question.
@@ -110,7 +123,8 @@ fn name((class, status): WrongKind) -> String {
         (ErrorClass::WrongStatus, Some(status)) => format!("status-{status}"),
         (class, _) => {
             let name = serde_json::to_value(class).ok();
-            name.and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
+            name.and_then(|name| Some(name.as_str()?.to_owned()))
+                .unwrap_or_default()
         }
     }
 }
@@ -119,34 +133,58 @@ fn name((class, status): WrongKind) -> String {
 fn wrong(loads: &[&StageResult]) -> IndexMap<String, Wrong> {
     let mut kinds: IndexMap<WrongKind, (u64, Histogram, String)> = IndexMap::new();
     for wrong in loads.iter().flat_map(|load| &load.wrong) {
-        let (count, times, _) = kinds.entry(wrong.kind()).or_insert_with(|| (0, Histogram::new(), wrong.first.clone()));
+        let (count, times, _) = kinds
+            .entry(wrong.kind())
+            .or_insert_with(|| (0, Histogram::new(), wrong.first.clone()));
         *count += wrong.count;
         times.merge(&wrong.times);
     }
     kinds.sort_by(|_, one, _, other| other.0.cmp(&one.0));
     let of = |load: &StageResult, kind: WrongKind| {
-        load.wrong.iter().filter(|wrong| wrong.kind() == kind).map(|wrong| wrong.count).sum::<u64>()
+        load.wrong
+            .iter()
+            .filter(|wrong| wrong.kind() == kind)
+            .map(|wrong| wrong.count)
+            .sum::<u64>()
     };
     let each = |(kind, (count, times, first)): (WrongKind, (u64, Histogram, String))| {
         let share = Span::of(loads.iter().map(|load| share(load, of(load, kind))))?;
-        Some((name(kind), Wrong { count, share, after_ms: times.quantile(0.5) as f64 / 1e6, first }))
+        Some((
+            name(kind),
+            Wrong {
+                count,
+                share,
+                after_ms: times.quantile(0.5) as f64 / 1e6,
+                first,
+            },
+        ))
     };
     kinds.into_iter().filter_map(each).collect()
 }
 
 fn logged(trials: &[&OverloadTrial]) -> IndexMap<String, Span> {
-    let Some(first) = trials.first() else { return IndexMap::new() };
+    let Some(first) = trials.first() else {
+        return IndexMap::new();
+    };
     let of = |meaning: &String| {
-        let counts = trials.iter().map(|trial| trial.logged.get(meaning).copied().unwrap_or(0) as f64);
+        let counts = trials
+            .iter()
+            .map(|trial| trial.logged.get(meaning).copied().unwrap_or(0) as f64);
         Some((meaning.clone(), Span::of(counts)?))
     };
     first.logged.keys().filter_map(of).collect()
 }
 
 fn recovery(trials: &[&OverloadTrial]) -> Option<Recovery> {
-    let seen: Vec<Option<f64>> = trials.iter().filter_map(|trial| recovered(&trial.result.stages)).collect();
+    let seen: Vec<Option<f64>> = trials
+        .iter()
+        .filter_map(|trial| recovered(&trial.result.stages))
+        .collect();
     let late = seen.iter().filter(|after| after.is_none()).count() as u32;
-    (!seen.is_empty()).then(|| Recovery { seconds: Span::of(seen.iter().flatten().copied()), late })
+    (!seen.is_empty()).then(|| Recovery {
+        seconds: Span::of(seen.iter().flatten().copied()),
+        late,
+    })
 }
 
 /// Seconds from the end of the load until the usual one is answered as before: as many right, the median no longer than the
@@ -177,7 +215,11 @@ impl Span {
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;
-        let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+        let median = if values.len() % 2 == 1 {
+            values[middle]
+        } else {
+            (values[middle - 1] + values[middle]) / 2.0
+        };
         Some(Self { least, median, most })
     }
 }
@@ -198,7 +240,11 @@ mod tests {
             slots,
             ..StageResult::default()
         };
-        vec![usual(vec![slot(&[100, 110], 2), slot(&[105], 1)]), StageResult::default(), usual(after)]
+        vec![
+            usual(vec![slot(&[100, 110], 2), slot(&[105], 1)]),
+            StageResult::default(),
+            usual(after),
+        ]
     }
 
     #[test]
@@ -208,8 +254,16 @@ mod tests {
         assert_eq!(after(&[&good, &good, &good]), Some(Some(0.0)));
         let at = after(&[&slow, &good, &lost, &good, &good, &good]).flatten().unwrap();
         assert!((at - 0.3).abs() < 1e-9, "{at}");
-        assert_eq!(after(&[&slow, &good, &good]), Some(None), "not within what was looked at");
-        assert_eq!(recovered(&stages(vec![good.clone()])[..2]), None, "a load below capacity");
+        assert_eq!(
+            after(&[&slow, &good, &good]),
+            Some(None),
+            "not within what was looked at"
+        );
+        assert_eq!(
+            recovered(&stages(vec![good.clone()])[..2]),
+            None,
+            "a load below capacity"
+        );
         let mut unusual = stages(vec![good.clone(), good.clone(), good]);
         unusual[0].slots.push(lost);
         assert_eq!(recovered(&unusual), None, "nothing to compare with");
@@ -217,7 +271,14 @@ mod tests {
 
     #[test]
     fn a_span_has_the_values_between_its_ends() {
-        assert_eq!(Span::of([3.0, 1.0, 2.0].into_iter()), Some(Span { least: 1.0, median: 2.0, most: 3.0 }));
+        assert_eq!(
+            Span::of([3.0, 1.0, 2.0].into_iter()),
+            Some(Span {
+                least: 1.0,
+                median: 2.0,
+                most: 3.0
+            })
+        );
         assert_eq!(Span::of([1.0, 2.0].into_iter()).unwrap().median, 1.5);
         assert_eq!(Span::of(std::iter::empty()), None);
     }

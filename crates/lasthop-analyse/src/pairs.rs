@@ -34,7 +34,11 @@ impl<'a> Pairs<'a> {
     pub fn of(trials: &Trials<'a>, case: &'a CasePlan) -> Option<Self> {
         let name = case.reference.as_deref()?;
         let reference = trials.plan(name)?;
-        Some(Self { case, reference, blocks: trials.pairs(&case.case, name) })
+        Some(Self {
+            case,
+            reference,
+            blocks: trials.pairs(&case.case, name),
+        })
     }
 
     pub fn rounds(&self) -> usize {
@@ -44,16 +48,25 @@ impl<'a> Pairs<'a> {
     /// The same of the first half of each round, and of the second.
     pub fn halves_of_rounds(&self) -> [Self; 2] {
         let rounds = || self.blocks.chunk_by(|a, b| a.0.0 == b.0.0);
-        let of = |blocks: Vec<_>| Self { case: self.case, reference: self.reference, blocks };
+        let of = |blocks: Vec<_>| Self {
+            case: self.case,
+            reference: self.reference,
+            blocks,
+        };
         let early = rounds().flat_map(|round| &round[..round.len() / 2]).copied().collect();
-        let late = rounds().flat_map(|round| &round[round.len().div_ceil(2)..]).copied().collect();
+        let late = rounds()
+            .flat_map(|round| &round[round.len().div_ceil(2)..])
+            .copied()
+            .collect();
         [of(early), of(late)]
     }
 
     /// Ratios of the declared metric, block by block, each with the trial of the case.
     pub fn ratios(&self) -> impl Iterator<Item = (&'a MeasuredTrial, f64)> + '_ {
         let ratio = |ours, theirs| Some(trials::primary(ours)? / trials::primary(theirs)?);
-        self.blocks.iter().filter_map(move |&(_, ours, theirs)| Some((ours, ratio(ours, theirs)?)))
+        self.blocks
+            .iter()
+            .filter_map(move |&(_, ours, theirs)| Some((ours, ratio(ours, theirs)?)))
     }
 
     /// Logarithms of the ratios of a quantity, each with how many CPUs others took from its two trials.
@@ -77,13 +90,22 @@ impl<'a> Pairs<'a> {
 
     /// `None` if the trials of one of the two do not show them.
     pub fn latencies(&self, trials: &Trials) -> Option<MergedPairs> {
-        if ![self.case, self.reference].iter().all(|plan| trials.is_steady(&plan.case)) {
+        if ![self.case, self.reference]
+            .iter()
+            .all(|plan| trials.is_steady(&plan.case))
+        {
             return None;
         }
         let pair = |ours: &'a _, theirs: &'a _| {
-            Some(PairedBins { case: trials::latencies(ours)?, reference: trials::latencies(theirs)? })
+            Some(PairedBins {
+                case: trials::latencies(ours)?,
+                reference: trials::latencies(theirs)?,
+            })
         };
-        let known = self.blocks.iter().filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
+        let known = self
+            .blocks
+            .iter()
+            .filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
         Some(MergedPairs::of(&grouped(known)?))
     }
 }

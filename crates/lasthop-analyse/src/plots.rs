@@ -60,7 +60,9 @@ fn of_case(trials: &Trials, plan: &CasePlan) -> CasePlots {
     let mut columns = TrialColumns::default();
     trials.of(case).for_each(|trial| columns.push(trial));
     let times = |pick: fn(&TrialResult) -> Option<&Histogram>| {
-        merged(trials, case, pick).filter(|_| trials.is_steady(case)).map(|all| latencies(&all))
+        merged(trials, case, pick)
+            .filter(|_| trials.is_steady(case))
+            .map(|all| latencies(&all))
     };
     CasePlots {
         service: times(|result| result.service_time.as_ref()),
@@ -92,7 +94,11 @@ fn latencies(all: &Histogram) -> Latencies {
         shares.resize(shares.len().max(place + 1), 0.0);
         shares[place] += count as f64 / total;
     }
-    Latencies { curve: curve(all, total), first, shares: shares.into_iter().map(short).collect() }
+    Latencies {
+        curve: curve(all, total),
+        first,
+        shares: shares.into_iter().map(short).collect(),
+    }
 }
 
 /// Up to the slowest request, which is the percentile of all but one.
@@ -101,7 +107,10 @@ fn curve(all: &Histogram, total: f64) -> Vec<(f64, f64)> {
     let steps = (last * f64::from(POINTS)).ceil() as u32;
     let nines = (0..steps).map(|step| f64::from(step) / f64::from(POINTS));
     let point = |nines: f64| (short(nines), short(all.quantile(1.0 - 10f64.powf(-nines)) as f64 / 1e3));
-    nines.map(point).chain([(short(last), short(all.max() as f64 / 1e3))]).collect()
+    nines
+        .map(point)
+        .chain([(short(last), short(all.max() as f64 / 1e3))])
+        .collect()
 }
 
 /// Four significant digits: more than a plot shows, and half the bytes.
@@ -140,7 +149,14 @@ mod tests {
         let shown: usize = plots.iter().map(|case| case.trials.rate.len()).sum();
         assert_eq!(shown, data.trials().filter(|trial| trial.result.requests > 0).count());
         for case in &plots {
-            let TrialColumns { round, block, at_ms, rate, p50_us, p99_us } = &case.trials;
+            let TrialColumns {
+                round,
+                block,
+                at_ms,
+                rate,
+                p50_us,
+                p99_us,
+            } = &case.trials;
             let lengths = [round.len(), block.len(), at_ms.len(), p50_us.len(), p99_us.len()];
             assert_eq!(lengths, [rate.len(); 5]);
         }

@@ -60,14 +60,22 @@ pub fn is_due(rounds: u32) -> bool {
 pub fn look(data: &RunData) -> Look {
     let trials = Trials::new(data);
     let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(&trials, plan));
-    let pairs: Vec<_> = pairs.map(|pairs| (comparisons::primary(&trials, &pairs), pairs)).collect();
+    let pairs: Vec<_> = pairs
+        .map(|pairs| (comparisons::primary(&trials, &pairs), pairs))
+        .collect();
     let with_data = pairs.iter().filter(|(_, pairs)| !pairs.blocks.is_empty());
     let mut known: Vec<Known> = with_data.map(|(log, pairs)| (pairs.rounds(), *log)).collect();
     if known.is_empty() {
         known = trials.cases().iter().filter_map(|plan| value(&trials, plan)).collect();
     }
     let precise = !known.is_empty() && known.iter().all(|one| is_precise(&trials, one));
-    Look { lines: pairs.into_iter().map(|(log, pairs)| line(&trials, &pairs, log)).collect(), precise }
+    Look {
+        lines: pairs
+            .into_iter()
+            .map(|(log, pairs)| line(&trials, &pairs, log))
+            .collect(),
+        precise,
+    }
 }
 
 fn is_precise(trials: &Trials, (rounds, log): &Known) -> bool {
@@ -98,8 +106,14 @@ fn value(trials: &Trials, plan: &CasePlan) -> Option<Known> {
     let case = plan.case.as_str();
     if plan.load.is_open() {
         let latencies = cases::latencies(trials, case)?;
-        return Some((latencies.rounds(), cases::log_latency(trials, case, &latencies, 0.5, MEDIAN)));
+        return Some((
+            latencies.rounds(),
+            cases::log_latency(trials, case, &latencies, 0.5, MEDIAN),
+        ));
     }
     let blocks = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
-    Some((blocks.rounds(), totals::log_quotient(&blocks, trials.resampling(case, "throughput"))))
+    Some((
+        blocks.rounds(),
+        totals::log_quotient(&blocks, trials.resampling(case, "throughput")),
+    ))
 }

@@ -34,7 +34,11 @@ impl Waited {
             });
         }
         let usage = trial.observations.roles.get(role)?;
-        Some(Self { delay_ns: usage.run_delay_ns?, cpu_ns: usage.cpu_ns, requests: trials::served(trial) })
+        Some(Self {
+            delay_ns: usage.run_delay_ns?,
+            cpu_ns: usage.cpu_ns,
+            requests: trials::served(trial),
+        })
     }
 
     fn and(self, other: Self) -> Self {
@@ -47,7 +51,10 @@ impl Waited {
 
     /// Microseconds per request.
     fn fraction(self) -> Fraction {
-        Fraction { numerator: self.delay_ns as f64 / 1e3, denominator: self.requests }
+        Fraction {
+            numerator: self.delay_ns as f64 / 1e3,
+            denominator: self.requests,
+        }
     }
 }
 
@@ -59,14 +66,19 @@ fn roles<'a>(trials: &Trials<'a>, case: &str) -> impl Iterator<Item = &'a str> +
 /// For the roles that were measured at least once.
 pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
     let of_role = |role: &str| {
-        let sum = trials.of(case).filter_map(|trial| Waited::of(trial, role)).reduce(Waited::and)?;
+        let sum = trials
+            .of(case)
+            .filter_map(|trial| Waited::of(trial, role))
+            .reduce(Waited::and)?;
         let busy_ns = (sum.delay_ns + sum.cpu_ns).max(1);
         Some(RunDelay {
             us_per_request: sum.delay_ns as f64 / 1e3 / sum.requests,
             share: sum.delay_ns as f64 / busy_ns as f64,
         })
     };
-    roles(trials, case).filter_map(|role| Some((role.to_owned(), of_role(role)?))).collect()
+    roles(trials, case)
+        .filter_map(|role| Some((role.to_owned(), of_role(role)?)))
+        .collect()
 }
 
 /// Only with the metric that the verdict is about. `None` for the others, or if fewer than two blocks have it for both.
@@ -91,12 +103,18 @@ fn all(trials: &Trials, pairs: &Pairs, trial: &MeasuredTrial) -> Option<Totals> 
     let ran = services.filter(|usage| usage.cpu_ns > 0 || usage.run_delay_ns.is_some());
     let known: Option<Vec<u64>> = ran.map(|usage| usage.run_delay_ns).collect();
     let delay_ns = known?.iter().sum();
-    let services = Waited { delay_ns, cpu_ns: 0, requests: trials::served(trial) };
+    let services = Waited {
+        delay_ns,
+        cpu_ns: 0,
+        requests: trials::served(trial),
+    };
     let driver = match trials.counts_driver(&pairs.case.load) {
         true => Some(Waited::of(trial, DRIVER)?),
         false => None,
     };
-    Some(Totals(driver.into_iter().chain([services]).map(Waited::fraction).collect()))
+    Some(Totals(
+        driver.into_iter().chain([services]).map(Waited::fraction).collect(),
+    ))
 }
 
 /// The reference's minus the case's, in microseconds per request, over the blocks that contain both.
@@ -106,12 +124,25 @@ fn difference(
     role: &str,
     totals: impl Fn(&MeasuredTrial) -> Option<Totals>,
 ) -> Option<Measured> {
-    let pair = |ours, theirs| Some(PairedTotals { case: totals(ours)?, reference: totals(theirs)? });
-    let known = pairs.blocks.iter().filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
+    let pair = |ours, theirs| {
+        Some(PairedTotals {
+            case: totals(ours)?,
+            reference: totals(theirs)?,
+        })
+    };
+    let known = pairs
+        .blocks
+        .iter()
+        .filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
     let how = trials.resampling(&pairs.case.case, &format!("run delay {role}"));
     let more = totals::difference(&grouped(known)?, how)?.interval(trials.confidence());
     let less = |micros: f64| 0.0 - micros;
-    Some(Measured { unit: "us".to_owned(), estimate: less(more.estimate), low: less(more.high), high: less(more.low) })
+    Some(Measured {
+        unit: "us".to_owned(),
+        estimate: less(more.estimate),
+        low: less(more.high),
+        high: less(more.low),
+    })
 }
 
 #[cfg(test)]
@@ -162,7 +193,10 @@ mod tests {
         let (driver, server) = (metrics.run_delay["driver"], metrics.run_delay["server"]);
         assert!((driver.us_per_request - 3.0).abs() < 0.01 && (server.us_per_request - 20.0).abs() < 0.01);
         // 10 and 20 µs of CPU time.
-        assert!((driver.share - 3.0 / 13.0).abs() < 1e-3 && (server.share - 0.5).abs() < 1e-3, "{server:?}");
+        assert!(
+            (driver.share - 3.0 / 13.0).abs() < 1e-3 && (server.share - 0.5).abs() < 1e-3,
+            "{server:?}"
+        );
         assert!((metrics.run_delay_total().unwrap() - 23.0).abs() < 0.02);
     }
 
@@ -170,7 +204,10 @@ mod tests {
     fn what_a_case_saves_stands_with_its_verdict() {
         let summary = summarise(&waiting());
         let saved = saved_by_unix(&summary, Metric::Throughput).unwrap();
-        assert!(is(&saved.roles["driver"], 1.0) && is(&saved.roles["server"], 14.0), "{saved:?}");
+        assert!(
+            is(&saved.roles["driver"], 1.0) && is(&saved.roles["server"], 14.0),
+            "{saved:?}"
+        );
         assert!(is(saved.all.as_ref().unwrap(), 15.0), "{saved:?}");
         for metric in [Metric::LatencyP50, Metric::LatencyP99, Metric::CpuPerRequest] {
             assert_eq!(saved_by_unix(&summary, metric), None, "{metric:?}");
@@ -196,9 +233,15 @@ mod tests {
     fn the_driver_of_an_open_loop_is_no_part_of_the_whole() {
         let summary = summarise(&at_rate(waiting(), 2_000.0));
         let saved = saved_by_unix(&summary, Metric::LatencyP50).unwrap();
-        assert!(is(saved.all.as_ref().unwrap(), saved.roles["server"].estimate), "{saved:?}");
+        assert!(
+            is(saved.all.as_ref().unwrap(), saved.roles["server"].estimate),
+            "{saved:?}"
+        );
         let metrics = case(&summary, "tcp").metrics.as_ref().unwrap();
-        assert_eq!(metrics.run_delay_total(), Some(metrics.run_delay["server"].us_per_request));
+        assert_eq!(
+            metrics.run_delay_total(),
+            Some(metrics.run_delay["server"].us_per_request)
+        );
     }
 
     #[test]
@@ -212,7 +255,10 @@ mod tests {
         assert_eq!(metrics.run_delay.keys().collect::<Vec<_>>(), ["server"]);
         assert_eq!(metrics.run_delay_total(), None);
         let saved = saved_by_unix(&summary, Metric::Throughput).unwrap();
-        assert!(saved.all.is_none() && saved.roles.len() == 1 && is(&saved.roles["server"], 14.0), "{saved:?}");
+        assert!(
+            saved.all.is_none() && saved.roles.len() == 1 && is(&saved.roles["server"], 14.0),
+            "{saved:?}"
+        );
 
         // Trials that know nothing do not count as trials without.
         each_trial(&mut data, "tcp", |trial| {
@@ -225,7 +271,9 @@ mod tests {
         assert!((server.us_per_request - 20.0).abs() < 0.01, "{server:?}");
 
         for name in ["unix", "tcp"] {
-            each_trial(&mut data, name, |trial| trial.observations.roles["server"].run_delay_ns = None);
+            each_trial(&mut data, name, |trial| {
+                trial.observations.roles["server"].run_delay_ns = None
+            });
         }
         let summary = summarise(&data);
         assert_eq!(saved_by_unix(&summary, Metric::Throughput), None);

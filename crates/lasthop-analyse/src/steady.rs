@@ -13,11 +13,17 @@ const FEW: usize = 4;
 
 /// Little's law for a case; `None` where it says nothing: an open loop, a driver that is not lasthop's, no latencies.
 pub fn little(trials: &Trials, plan: &CasePlan) -> Option<Little> {
-    let proof = trials.proofs(&plan.case).last().filter(|_| plan.load.is_own() && !plan.load.is_open())?;
+    let proof = trials
+        .proofs(&plan.case)
+        .last()
+        .filter(|_| plan.load.is_own() && !plan.load.is_open())?;
     let slowest = |result: &&TrialResult| result.service_time.as_ref().map_or(0, Histogram::max);
     let all = || trials.of(&plan.case).map(|trial| &trial.result);
     let worst = all().max_by_key(slowest).filter(|_| trials.count(&plan.case) >= FEW);
-    Little::of(all().filter(|one| !worst.is_some_and(|worst| std::ptr::eq(*one, worst))), &proof.spec)
+    Little::of(
+        all().filter(|one| !worst.is_some_and(|worst| std::ptr::eq(*one, worst))),
+        &proof.spec,
+    )
 }
 
 /// Replies of a case that are slow for its trials.
@@ -45,11 +51,16 @@ pub fn too_short(trials: &Trials, plan: &CasePlan) -> Option<TooShort> {
     for trial in (0..repeats).flat_map(|_| trials.of(&plan.case)) {
         trial.result.service_time.iter().for_each(|times| slow.see(times));
     }
-    is_slow(slow.ns()).then_some(TooShort { slow_ns: slow.ns(), trial_ns })
+    is_slow(slow.ns()).then_some(TooShort {
+        slow_ns: slow.ns(),
+        trial_ns,
+    })
 }
 
 fn is_one_way(trials: &Trials, plan: &CasePlan) -> bool {
-    trials.proofs(&plan.case).any(|proof| proof.spec.protocol.receipt().is_some())
+    trials
+        .proofs(&plan.case)
+        .any(|proof| proof.spec.protocol.receipt().is_some())
 }
 
 /// Whether the latencies of a case may be shown.

@@ -105,7 +105,9 @@ impl Summary {
     /// A case against its reference by one metric; `None` for a reference.
     #[must_use]
     pub fn comparison(&self, case: &CaseSummary, metric: Metric) -> Option<&Comparison> {
-        self.comparisons.iter().find(|comparison| comparison.case == case.case && comparison.metric == metric)
+        self.comparisons
+            .iter()
+            .find(|comparison| comparison.case == case.case && comparison.metric == metric)
     }
 
     /// The check by which a case must not be used, or by which its reference must not.
@@ -394,7 +396,10 @@ impl Metrics {
     /// Context switches per request of the same roles together.
     #[must_use]
     pub fn switches_total(&self) -> f64 {
-        let counted = self.switches_per_request.iter().filter(|(role, _)| self.cpu_per_request.counts(role));
+        let counted = self
+            .switches_per_request
+            .iter()
+            .filter(|(role, _)| self.cpu_per_request.counts(role));
         counted.map(|(_, switches)| switches).sum()
     }
 
@@ -409,7 +414,9 @@ impl Metrics {
     pub fn run_delay_total(&self) -> Option<f64> {
         let of = |role: &str| self.run_delay.get(role).map(|delay| delay.us_per_request);
         let services = self.cpu_per_request.roles.iter();
-        let ran = services.filter(|(role, cpu)| **cpu > 0.0 || of(role).is_some()).map(|(role, _)| role.as_str());
+        let ran = services
+            .filter(|(role, cpu)| **cpu > 0.0 || of(role).is_some())
+            .map(|(role, _)| role.as_str());
         let driver = self.cpu_per_request.counts_driver.then_some("driver");
         let known: Option<Vec<f64>> = ran.chain(driver).map(of).collect();
         known.filter(|known| !known.is_empty()).map(|known| known.iter().sum())
@@ -451,7 +458,9 @@ pub static PER_REQUEST: [PerRequest; 3] = [
         heading: "context switches",
         roles: |metrics| metrics.switches_per_request.keys().map(String::as_str).collect(),
         total: |metrics| Some(metrics.switches_total()),
-        csv: &[("switches_ROLE_per_request", |metrics, role| metrics.switches_per_request.get(role).copied())],
+        csv: &[("switches_ROLE_per_request", |metrics, role| {
+            metrics.switches_per_request.get(role).copied()
+        })],
     },
     PerRequest {
         title: "run delay",
@@ -460,8 +469,12 @@ pub static PER_REQUEST: [PerRequest; 3] = [
         total: Metrics::run_delay_total,
         // Per request, and as a share of run delay and CPU time.
         csv: &[
-            ("run_delay_ROLE_us", |metrics, role| Some(metrics.run_delay.get(role)?.us_per_request)),
-            ("run_delay_ROLE_share", |metrics, role| Some(metrics.run_delay.get(role)?.share)),
+            ("run_delay_ROLE_us", |metrics, role| {
+                Some(metrics.run_delay.get(role)?.us_per_request)
+            }),
+            ("run_delay_ROLE_share", |metrics, role| {
+                Some(metrics.run_delay.get(role)?.share)
+            }),
         ],
     },
 ];
@@ -522,19 +535,34 @@ impl CaseColumn {
     }
 
     const fn measured(name: &'static str, of: fn(&Metrics) -> Option<&Measured>) -> Self {
-        Self { name, value: CaseValue::Measured(of), shown: None }
+        Self {
+            name,
+            value: CaseValue::Measured(of),
+            shown: None,
+        }
     }
 
     const fn plain(name: &'static str, of: fn(&CaseSummary) -> Option<f64>) -> Self {
-        Self { name, value: CaseValue::Of(of), shown: None }
+        Self {
+            name,
+            value: CaseValue::Of(of),
+            shown: None,
+        }
     }
 
     const fn one_way(name: &'static str, of: fn(&OneWay) -> Option<f64>) -> Self {
-        Self { name, value: CaseValue::OneWay(of), shown: None }
+        Self {
+            name,
+            value: CaseValue::OneWay(of),
+            shown: None,
+        }
     }
 
     const fn shown(self, place: u8, title: &'static str, writing: Writing) -> Self {
-        Self { shown: Some(Shown { place, title, writing }), ..self }
+        Self {
+            shown: Some(Shown { place, title, writing }),
+            ..self
+        }
     }
 }
 
@@ -701,7 +729,11 @@ impl Metric {
     /// The metric declared in advance for a load, which verdict sentences are about.
     #[must_use]
     pub fn primary(load: &LoadSummary) -> Self {
-        if load.is_open() { Self::LatencyP50 } else { Self::Throughput }
+        if load.is_open() {
+            Self::LatencyP50
+        } else {
+            Self::Throughput
+        }
     }
 }
 
@@ -744,7 +776,10 @@ impl Comparison {
     #[must_use]
     pub fn may_be_chance(&self) -> bool {
         let differs = matches!(self.verdict, Verdict::Faster | Verdict::Slower);
-        differs && self.adjusted_p.is_some_and(|adjusted| adjusted > 1.0 - lasthop_stats::CONFIDENCE)
+        differs
+            && self
+                .adjusted_p
+                .is_some_and(|adjusted| adjusted > 1.0 - lasthop_stats::CONFIDENCE)
     }
 }
 
@@ -859,7 +894,10 @@ impl Check {
     /// Whether a case must not be compared with its reference because of this.
     #[must_use]
     pub fn forbids(&self, case: &str, reference: &str) -> bool {
-        let concerns = self.case.as_ref().is_none_or(|name| [case, reference].contains(&name.as_str()));
+        let concerns = self
+            .case
+            .as_ref()
+            .is_none_or(|name| [case, reference].contains(&name.as_str()));
         concerns && self.severity == Severity::Invalid
     }
 }

@@ -35,9 +35,17 @@ pub struct Truth {
     pub service_cpu_us: f64,
 }
 
-pub const TCP: Truth = Truth { transport: Transport::Tcp, rate: 20_000.0, service_cpu_us: 20.0 };
+pub const TCP: Truth = Truth {
+    transport: Transport::Tcp,
+    rate: 20_000.0,
+    service_cpu_us: 20.0,
+};
 /// 1.3 times as many requests per second as `TCP`, at 0.8 times the CPU time.
-pub const UNIX: Truth = Truth { transport: Transport::Unix, rate: 26_000.0, service_cpu_us: 14.0 };
+pub const UNIX: Truth = Truth {
+    transport: Transport::Unix,
+    rate: 26_000.0,
+    service_cpu_us: 14.0,
+};
 
 /// A run of each truth, the first being the reference of the others. Luck of a round is 0.5 %, noise of a trial 1 %, and
 /// the neighbours' noise that a block's trials share 5 %.
@@ -46,7 +54,9 @@ pub fn run(truths: &[Truth], rounds: u32, blocks: u32) -> RunData {
     let mut draws = Draws::new(2_018);
     for truth in 0..truths.len() {
         let case = name(truths, truth);
-        each_trial(&mut data, &case, |trial| trial.result.service_time = Some(latencies(&mut draws, &trial.result)));
+        each_trial(&mut data, &case, |trial| {
+            trial.result.service_time = Some(latencies(&mut draws, &trial.result))
+        });
     }
     data
 }
@@ -59,7 +69,11 @@ pub struct Noise {
     pub neighbours: f64,
 }
 
-const QUIET: Noise = Noise { luck: 0.005, trial: 0.01, neighbours: 0.05 };
+const QUIET: Noise = Noise {
+    luck: 0.005,
+    trial: 0.01,
+    neighbours: 0.05,
+};
 
 /// A run whose driver has no latencies.
 pub fn counting_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64) -> RunData {
@@ -96,8 +110,17 @@ pub fn noisy_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64, scatter:
             }
         }
     }
-    let end = RunEnd { stopped: Stopped::Budget, ended: "2026-01-01T00:01:00Z".parse().unwrap(), took_ns: at_ns };
-    RunData { header: header(cases), environment: Some(environment()), records, end: Some(end) }
+    let end = RunEnd {
+        stopped: Stopped::Budget,
+        ended: "2026-01-01T00:01:00Z".parse().unwrap(),
+        took_ns: at_ns,
+    };
+    RunData {
+        header: header(cases),
+        environment: Some(environment()),
+        records,
+        end: Some(end),
+    }
 }
 
 /// Six rounds of five blocks: enough, and no check fires.
@@ -118,7 +141,11 @@ pub fn at_rate(mut data: RunData, rate: f64) -> RunData {
             role.cpu_ns = (role.cpu_ns as f64 * scheduled as f64 / result.requests as f64) as u64;
         }
         (result.requests, result.requests_total) = (scheduled, scheduled + scheduled / 10);
-        result.offered = Some(Offered { rate, scheduled, sent: scheduled });
+        result.offered = Some(Offered {
+            rate,
+            scheduled,
+            sent: scheduled,
+        });
         result.response_time.clone_from(&result.service_time);
         let mut lag = Histogram::new();
         lag.record_n(1_000, scheduled);
@@ -135,8 +162,15 @@ fn noise(draws: &mut Draws, share: f64) -> f64 {
 
 fn name(truths: &[Truth], index: usize) -> String {
     let transport = truths[index].transport;
-    let same = truths[..index].iter().filter(|truth| truth.transport == transport).count();
-    if same == 0 { transport.name().to_owned() } else { format!("{transport}#{}", same + 1) }
+    let same = truths[..index]
+        .iter()
+        .filter(|truth| truth.transport == transport)
+        .count();
+    if same == 0 {
+        transport.name().to_owned()
+    } else {
+        format!("{transport}#{}", same + 1)
+    }
 }
 
 fn plan(truths: &[Truth], index: usize) -> CasePlan {
@@ -154,7 +188,10 @@ fn plan(truths: &[Truth], index: usize) -> CasePlan {
     };
     CasePlan {
         case: name(truths, index),
-        levels: IndexMap::from([("transport".to_owned(), Level::Text(truths[index].transport.name().to_owned()))]),
+        levels: IndexMap::from([(
+            "transport".to_owned(),
+            Level::Text(truths[index].transport.name().to_owned()),
+        )]),
         transport: truths[index].transport,
         reference: (index > 0).then(|| name(truths, 0)),
         stack: index,
@@ -165,7 +202,10 @@ fn plan(truths: &[Truth], index: usize) -> CasePlan {
 fn header(cases: Vec<CasePlan>) -> RunHeader {
     let factor = FactorSummary {
         help: String::new(),
-        levels: cases.iter().map(|case| Level::Text(case.transport.name().to_owned())).collect(),
+        levels: cases
+            .iter()
+            .map(|case| Level::Text(case.transport.name().to_owned()))
+            .collect(),
         reference: None,
         controls: Vec::new(),
         labels: IndexMap::new(),
@@ -235,7 +275,10 @@ fn environment() -> Environment {
 }
 
 fn round_record(cases: &[CasePlan], round: u32, at_ns: u64) -> RoundRecord {
-    let cases = cases.iter().map(|case| (case.case.clone(), proof(case.transport).into())).collect();
+    let cases = cases
+        .iter()
+        .map(|case| (case.case.clone(), proof(case.transport).into()))
+        .collect();
     RoundRecord {
         round,
         at_ns,
@@ -249,7 +292,11 @@ fn round_record(cases: &[CasePlan], round: u32, at_ns: u64) -> RoundRecord {
 }
 
 fn proof(transport: Transport) -> CaseProof {
-    let tls = transport.is_tls().then(|| Tls { authority: None, server_name: "s".to_owned(), resumption: false });
+    let tls = transport.is_tls().then(|| Tls {
+        authority: None,
+        server_name: "s".to_owned(),
+        resumption: false,
+    });
     let address = transport.address().at("/run/s", "s", 9);
     let family = address.family().to_owned();
     let spec = Spec::new(Endpoint { address, tls }, Protocol::from(Echo { size: 64 }));
@@ -264,7 +311,13 @@ fn proof(transport: Transport) -> CaseProof {
         send_buffer: None,
         receive_buffer: None,
     };
-    CaseProof { spec, driver, link: None, elsewhere: None, path: Vec::new() }
+    CaseProof {
+        spec,
+        driver,
+        link: None,
+        elsewhere: None,
+        path: Vec::new(),
+    }
 }
 
 /// 300 latencies about the mean time of a request on one connection.
@@ -306,8 +359,15 @@ fn observations(truth: &Truth, speed: f64) -> Observations {
     };
     Observations {
         roles: IndexMap::from([("server".to_owned(), server)]),
-        machine: MachineUsage { wall_ns: 110_000_000, busy_ns: 90_000_000, ..MachineUsage::default() },
-        network: NetworkCounters { tcp_segments_sent: 4_000, ..NetworkCounters::default() },
+        machine: MachineUsage {
+            wall_ns: 110_000_000,
+            busy_ns: 90_000_000,
+            ..MachineUsage::default()
+        },
+        network: NetworkCounters {
+            tcp_segments_sent: 4_000,
+            ..NetworkCounters::default()
+        },
         held_ports: None,
     }
 }
@@ -332,7 +392,9 @@ pub fn each_round(data: &mut RunData) -> impl Iterator<Item = &mut RoundRecord> 
 
 /// Changes what every round saw of a case.
 pub fn each_proof(data: &mut RunData, case: &str, mut change: impl FnMut(&mut CaseProof)) {
-    each_round(data).filter_map(|round| round.cases.get_mut(case)).for_each(|seen| change(seen));
+    each_round(data)
+        .filter_map(|round| round.cases.get_mut(case))
+        .for_each(|seen| change(seen));
 }
 
 /// Replaces each trial of a case for which `when` holds by a failure.
@@ -357,17 +419,31 @@ pub fn fail(data: &mut RunData, case: &str, when: impl Fn(&MeasuredTrial) -> boo
 
 pub fn add_errors(data: &mut RunData, case: &str, class: ErrorClass, each: u64) {
     each_trial(data, case, |trial| {
-        trial.result.errors.insert(class, ErrorCount { count: each, first: "the first one".to_owned() });
+        trial.result.errors.insert(
+            class,
+            ErrorCount {
+                count: each,
+                first: "the first one".to_owned(),
+            },
+        );
     });
 }
 
 pub fn comparison(summary: &Summary, case: &str, metric: Metric) -> Option<Comparison> {
-    summary.comparisons.iter().find(|found| found.case == case && found.metric == metric).cloned()
+    summary
+        .comparisons
+        .iter()
+        .find(|found| found.case == case && found.metric == metric)
+        .cloned()
 }
 
 /// The findings with this id.
 pub fn findings(data: &RunData, id: &str) -> Vec<Check> {
-    summarise(data).checks.into_iter().filter(|check| check.id == id).collect()
+    summarise(data)
+        .checks
+        .into_iter()
+        .filter(|check| check.id == id)
+        .collect()
 }
 
 /// The only finding with this id.

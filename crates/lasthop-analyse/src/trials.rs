@@ -48,8 +48,13 @@ const LEAST_CPU_NS: f64 = 1_000.0;
 
 impl<'a> Trials<'a> {
     pub fn new(data: &'a RunData) -> Self {
-        let mut trials =
-            Self { data, usable: HashMap::new(), unsteady: OnceLock::new(), empty: HashMap::new(), ratios_only: false };
+        let mut trials = Self {
+            data,
+            usable: HashMap::new(),
+            unsteady: OnceLock::new(),
+            empty: HashMap::new(),
+            ratios_only: false,
+        };
         let asked = |trial: &MeasuredTrial| trial.asked_ns(&data.header.settings);
         // Trials from before they were lengthened were too short.
         let mut longest: HashMap<&str, u64> = HashMap::new();
@@ -57,9 +62,16 @@ impl<'a> Trials<'a> {
             let known = longest.entry(&trial.case).or_default();
             *known = asked(trial).max(*known);
         }
-        for trial in data.trials().filter(|trial| asked(trial) == longest[trial.case.as_str()]) {
+        for trial in data
+            .trials()
+            .filter(|trial| asked(trial) == longest[trial.case.as_str()])
+        {
             if trial.result.requests > 0 && trial.result.elapsed_ns > 0 {
-                trials.usable.entry(&trial.case).or_default().insert((trial.round, trial.block), trial);
+                trials
+                    .usable
+                    .entry(&trial.case)
+                    .or_default()
+                    .insert((trial.round, trial.block), trial);
             } else {
                 *trials.empty.entry(&trial.case).or_default() += 1;
             }
@@ -69,7 +81,10 @@ impl<'a> Trials<'a> {
 
     /// For many records at once: resampling takes most of the time.
     pub fn of_ratios(data: &'a RunData) -> Self {
-        Self { ratios_only: true, ..Self::new(data) }
+        Self {
+            ratios_only: true,
+            ..Self::new(data)
+        }
     }
 
     /// Whether the CPU time of every server was measured.
@@ -80,11 +95,16 @@ impl<'a> Trials<'a> {
     /// Whether the CPU time of a case's server was measured: lasthop started it, or its process is known and is the one that
     /// answers.
     pub fn knows_server(&self, case: &str) -> bool {
-        let Some(given) = &self.data.header.given else { return true };
+        let Some(given) = &self.data.header.given else {
+            return true;
+        };
         let ended = given.pids.keys().any(|role| !self.has_always(case, role));
         let named = !given.pids.is_empty() || given.endpoints.get(case).is_some_and(|one| one.server.is_some());
-        let spent: u64 =
-            self.of(case).flat_map(|trial| trial.observations.roles.values()).map(|role| role.cpu_ns).sum();
+        let spent: u64 = self
+            .of(case)
+            .flat_map(|trial| trial.observations.roles.values())
+            .map(|role| role.cpu_ns)
+            .sum();
         let requests: f64 = self.of(case).map(served).sum();
         !ended && named && spent as f64 >= LEAST_CPU_NS * requests
     }
@@ -104,7 +124,9 @@ impl<'a> Trials<'a> {
     /// Microseconds of CPU time per request: the services' in the whole trial and, if it counts, the driver's in the measure
     /// phase.
     pub fn cpu(&self, trial: &MeasuredTrial) -> Totals {
-        let counts = self.plan(&trial.case).is_some_and(|plan| self.counts_driver(&plan.load));
+        let counts = self
+            .plan(&trial.case)
+            .is_some_and(|plan| self.counts_driver(&plan.load));
         let driver = counts.then(|| driver_cpu(trial).0);
         Totals(driver.into_iter().chain([services_cpu(trial).0]).flatten().collect())
     }
@@ -117,7 +139,11 @@ impl<'a> Trials<'a> {
 
     /// Whether each round has servers that were started for it.
     pub fn restarts_servers(&self) -> bool {
-        self.data.header.given.as_ref().is_none_or(|given| given.restart.is_some())
+        self.data
+            .header
+            .given
+            .as_ref()
+            .is_none_or(|given| given.restart.is_some())
     }
 
     pub fn cases(&self) -> &'a [CasePlan] {
@@ -127,7 +153,10 @@ impl<'a> Trials<'a> {
     /// Whether the trials of a case show its latencies.
     pub fn is_steady(&self, case: &str) -> bool {
         let unsteady = || self.cases().iter().filter(|plan| !steady::is_steady(self, plan));
-        !self.unsteady.get_or_init(|| unsteady().map(|plan| plan.case.clone()).collect()).contains(case)
+        !self
+            .unsteady
+            .get_or_init(|| unsteady().map(|plan| plan.case.clone()).collect())
+            .contains(case)
     }
 
     /// The plan of a case.
@@ -137,7 +166,10 @@ impl<'a> Trials<'a> {
 
     /// Trials of a case with at least one right answer.
     pub fn of(&self, case: &str) -> impl Iterator<Item = &'a MeasuredTrial> + '_ {
-        self.usable.get(case).into_iter().flat_map(|trials| trials.values().copied())
+        self.usable
+            .get(case)
+            .into_iter()
+            .flat_map(|trials| trials.values().copied())
     }
 
     pub fn count(&self, case: &str) -> usize {
@@ -151,8 +183,12 @@ impl<'a> Trials<'a> {
 
     /// Blocks in which both cases have a result.
     pub fn pairs(&self, case: &str, reference: &str) -> Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)> {
-        let (Some(ours), Some(theirs)) = (self.usable.get(case), self.usable.get(reference)) else { return vec![] };
-        ours.iter().filter_map(|(place, trial)| Some((*place, *trial, *theirs.get(place)?))).collect()
+        let (Some(ours), Some(theirs)) = (self.usable.get(case), self.usable.get(reference)) else {
+            return vec![];
+        };
+        ours.iter()
+            .filter_map(|(place, trial)| Some((*place, *trial, *theirs.get(place)?)))
+            .collect()
     }
 
     /// Failed trials and failed starts of a case.
@@ -163,7 +199,9 @@ impl<'a> Trials<'a> {
 
     /// The proofs of a case, one per round.
     pub fn proofs<'b>(&self, case: &'b str) -> impl Iterator<Item = &'a CaseProof> + use<'a, 'b> {
-        self.data.rounds().filter_map(move |round| round.cases.get(case).map(|seen| &**seen))
+        self.data
+            .rounds()
+            .filter_map(move |round| round.cases.get(case).map(|seen| &**seen))
     }
 
     /// Whether any connection of a case may be TCP: not if the driver reaches a server by Unix socket, and there is no
@@ -175,8 +213,12 @@ impl<'a> Trials<'a> {
     }
 
     pub fn rounds(&self) -> u32 {
-        let seen: BTreeSet<u32> =
-            self.data.rounds().map(|round| round.round).chain(self.every().map(|trial| trial.round)).collect();
+        let seen: BTreeSet<u32> = self
+            .data
+            .rounds()
+            .map(|round| round.round)
+            .chain(self.every().map(|trial| trial.round))
+            .collect();
         u32::try_from(seen.len()).unwrap_or(u32::MAX)
     }
 
@@ -215,7 +257,10 @@ impl<'a> Trials<'a> {
     }
 
     pub fn quantile_resampling(&self, case: &str, quantity: &str) -> Resampling {
-        Resampling { resamples: QUANTILE_RESAMPLES, ..self.resampling(case, quantity) }
+        Resampling {
+            resamples: QUANTILE_RESAMPLES,
+            ..self.resampling(case, quantity)
+        }
     }
 }
 
@@ -239,7 +284,10 @@ pub fn halves(trial: &MeasuredTrial) -> Option<[f64; 2]> {
     let (whole, first) = (&trial.result, trial.result.first_half?);
     let rate =
         |requests: u64, elapsed_ns: u64| (requests > 0 && elapsed_ns > 0).then(|| requests as f64 / elapsed_ns as f64);
-    let second = (whole.requests.checked_sub(first.requests)?, whole.elapsed_ns.checked_sub(first.elapsed_ns)?);
+    let second = (
+        whole.requests.checked_sub(first.requests)?,
+        whole.elapsed_ns.checked_sub(first.elapsed_ns)?,
+    );
     Some([rate(first.requests, first.elapsed_ns)?, rate(second.0, second.1)?])
 }
 
@@ -249,15 +297,20 @@ pub fn primary(trial: &MeasuredTrial) -> Option<f64> {
     let result = &trial.result;
     match result.offered {
         None => Some(result.throughput()),
-        Some(_) => {
-            result.latency().filter(|latency| !latency.is_empty()).map(|latency| latency.quantile(0.5).max(1) as f64)
-        }
+        Some(_) => result
+            .latency()
+            .filter(|latency| !latency.is_empty())
+            .map(|latency| latency.quantile(0.5).max(1) as f64),
     }
 }
 
 /// The name of [`primary`].
 pub fn primary_name(plan: &CasePlan) -> &'static str {
-    if plan.load.is_open() { "median response time" } else { "throughput" }
+    if plan.load.is_open() {
+        "median response time"
+    } else {
+        "throughput"
+    }
 }
 
 /// Requests that the services answered in the whole trial.
@@ -288,5 +341,9 @@ impl Bins for Latencies<'_> {
 
 /// Response times of an open loop, otherwise service times; `None` if the driver has none.
 pub fn latencies(trial: &MeasuredTrial) -> Option<Latencies<'_>> {
-    trial.result.latency().filter(|histogram| !histogram.is_empty()).map(Latencies)
+    trial
+        .result
+        .latency()
+        .filter(|histogram| !histogram.is_empty())
+        .map(Latencies)
 }

@@ -36,7 +36,12 @@ impl UnderLoad {
         let mean = blocks.values().map(|block| block.disturbance).sum::<f64>() / blocks.blocks() as f64;
         let matters = slope.p_value() < TREND_LEVEL && (slope.value * mean).exp_m1().abs() >= TREND_SHIFT;
         let at_mean = (at_least.value + slope.value * (mean - least)).exp();
-        matters.then_some(Self { least: least / 2.0, at_least, mean: mean / 2.0, at_mean })
+        matters.then_some(Self {
+            least: least / 2.0,
+            at_least,
+            mean: mean / 2.0,
+            at_mean,
+        })
     }
 
     /// The ratio while others took nothing, if that can be told and decides: then it is the answer, because nobody's

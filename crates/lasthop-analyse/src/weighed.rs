@@ -15,12 +15,21 @@ use super::{
 
 /// For each combination of the levels that both quantities have; none if nothing was asked.
 pub fn weigh(trials: &Trials) -> Vec<Weighed> {
-    let Some(quantities) = &trials.data.header.answer.which else { return vec![] };
+    let Some(quantities) = &trials.data.header.answer.which else {
+        return vec![];
+    };
     let [ones, others] = quantities.each_ref().map(|name| instances(trials, name));
-    let keys =
-        |plans: &[&DerivedPlan]| plans.iter().flat_map(|plan| plan.levels.keys().cloned()).collect::<BTreeSet<_>>();
-    let shared: BTreeSet<String> =
-        keys(&ones).intersection(&keys(&others)).filter(|factor| !is_compared(factor)).cloned().collect();
+    let keys = |plans: &[&DerivedPlan]| {
+        plans
+            .iter()
+            .flat_map(|plan| plan.levels.keys().cloned())
+            .collect::<BTreeSet<_>>()
+    };
+    let shared: BTreeSet<String> = keys(&ones)
+        .intersection(&keys(&others))
+        .filter(|factor| !is_compared(factor))
+        .cloned()
+        .collect();
     let mut settings: Vec<Levels> = Vec::new();
     for plan in &ones {
         let levels = restricted(&plan.levels, &shared);
@@ -28,7 +37,10 @@ pub fn weigh(trials: &Trials) -> Vec<Weighed> {
             settings.push(levels);
         }
     }
-    settings.iter().filter_map(|levels| of(trials, quantities, [&ones, &others], levels)).collect()
+    settings
+        .iter()
+        .filter_map(|levels| of(trials, quantities, [&ones, &others], levels))
+        .collect()
 }
 
 fn is_compared(factor: &str) -> bool {
@@ -37,7 +49,9 @@ fn is_compared(factor: &str) -> bool {
 
 fn instances<'a>(trials: &Trials<'a>, name: &str) -> Vec<&'a DerivedPlan> {
     let plans = trials.data.header.derived.iter();
-    plans.filter(|plan| plan.quantity == *name && !is_at_a_rate(trials, &plan.from)).collect()
+    plans
+        .filter(|plan| plan.quantity == *name && !is_at_a_rate(trials, &plan.from))
+        .collect()
 }
 
 fn restricted(levels: &Levels, to: &BTreeSet<String>) -> Levels {
@@ -49,15 +63,24 @@ fn restricted(levels: &Levels, to: &BTreeSet<String>) -> Levels {
 }
 
 fn of(trials: &Trials, quantities: &[String; 2], all: [&[&DerivedPlan]; 2], levels: &Levels) -> Option<Weighed> {
-    let has = |plan: &&&DerivedPlan| levels.iter().all(|(factor, level)| plan.levels.get(factor) == Some(level));
+    let has = |plan: &&&DerivedPlan| {
+        levels
+            .iter()
+            .all(|(factor, level)| plan.levels.get(factor) == Some(level))
+    };
     let plans = all.map(|plans| plans.iter().filter(has).copied().collect::<Vec<_>>());
     let values = plans.each_ref().map(|plans| averaged(trials, plans));
     let helps = [plans[0].first()?.help.clone(), plans[1].first()?.help.clone()];
-    let places: Vec<String> = levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
+    let places: Vec<String> = levels
+        .iter()
+        .map(|(factor, level)| format!("{factor}={level}"))
+        .collect();
     let draws = |what: &str| trials.resampling(&places.join("/"), what);
     let found = |values: &ByBlock<f64>, what: &str| Some(micros(trials, &mean_in_blocks(values, draws(what))?));
-    let difference: ByBlock<f64> =
-        values[0].iter().filter_map(|(place, value)| Some((*place, value - values[1].get(place)?))).collect();
+    let difference: ByBlock<f64> = values[0]
+        .iter()
+        .filter_map(|(place, value)| Some((*place, value - values[1].get(place)?)))
+        .collect();
     Some(Weighed {
         quantities: quantities.clone(),
         helps,

@@ -96,7 +96,11 @@ fn read(output: &str) -> Result<Reading, String> {
     let text = |what: &str| format!("ab: {what}");
     Ok(Reading {
         requests,
-        rate: if all == 0 { 0.0 } else { rate * requests as f64 / all as f64 },
+        rate: if all == 0 {
+            0.0
+        } else {
+            rate * requests as f64 / all as f64
+        },
         bytes: caught.count("bytes")?,
         errors: vec![
             (ErrorClass::WrongStatus, wrong, text("a status other than 2xx")),
@@ -131,7 +135,10 @@ mod tests {
     #[test]
     fn a_real_output_is_read() {
         let reading = read(OUTPUT).unwrap();
-        assert_eq!((reading.requests, reading.rate, reading.connections), (1_000, 11_621.15, 1_000));
+        assert_eq!(
+            (reading.requests, reading.rate, reading.connections),
+            (1_000, 11_621.15, 1_000)
+        );
         assert_eq!(reading.reported.mean_ns, Some(86_000.0));
         assert_eq!(reading.reported.p99_ns, Some(2e6));
     }
@@ -162,7 +169,10 @@ mod tests {
     fn flags_of_a_study_or_of_the_case() {
         let flags = words("-n 1000 -c 1 -l");
         let theirs = http_order(|order| arguments(&Order { flags: &flags, ..order }).unwrap());
-        assert_eq!(theirs, words("-n 1000 -c 1 -l -q -H 'Host: localhost' http://127.0.0.1:8080/x"));
+        assert_eq!(
+            theirs,
+            words("-n 1000 -c 1 -l -q -H 'Host: localhost' http://127.0.0.1:8080/x")
+        );
         let own = http_order(|order| arguments(&order).unwrap());
         assert_eq!(own[..8], words("-t 1 -n 12 -c 10 -l -q"));
         assert!(own.contains(&"-k".to_owned()));

@@ -8,9 +8,14 @@ use super::named;
 /// Errors: in words: no tool of that name, or a quote that is not closed.
 pub fn choice(text: &str) -> Result<ToolChoice, String> {
     let words = shlex::split(text).ok_or_else(|| format!("a quote is not closed in `{text}`"))?;
-    let Some((tool, flags)) = words.split_first() else { return Err("the name of a tool is missing".to_owned()) };
+    let Some((tool, flags)) = words.split_first() else {
+        return Err("the name of a tool is missing".to_owned());
+    };
     let tool = named(tool)?;
-    Ok(ToolChoice { flags: flags.to_vec(), ..ToolChoice::plain(tool.name) })
+    Ok(ToolChoice {
+        flags: flags.to_vec(),
+        ..ToolChoice::plain(tool.name)
+    })
 }
 
 #[cfg(test)]

@@ -56,7 +56,11 @@ impl Foreign {
         let driver = self.choice.tool.clone();
         wire::write_line(
             &mut output,
-            &Reply::Hello { protocol: wire::VERSION, driver, version: self.version.clone() },
+            &Reply::Hello {
+                protocol: wire::VERSION,
+                driver,
+                version: self.version.clone(),
+            },
         )?;
         let mut cases = BTreeMap::new();
         while let Some(request) = wire::read_line(&mut input)? {
@@ -78,10 +82,17 @@ impl Foreign {
             Request::Trial { case, phases, .. } => {
                 let Some(prepared) = cases.get_mut(&case) else {
                     let cause = format!("no case `{case}` is prepared");
-                    return Reply::Failed { case, stage: Stage::Trial, cause };
+                    return Reply::Failed {
+                        case,
+                        stage: Stage::Trial,
+                        cause,
+                    };
                 };
                 match self.trial(prepared, phases) {
-                    Ok(result) => Reply::Trial { case, result: Box::new(result) },
+                    Ok(result) => Reply::Trial {
+                        case,
+                        result: Box::new(result),
+                    },
                     Err(cause) => failed(case, cause),
                 }
             }
@@ -98,8 +109,16 @@ impl Foreign {
 
     /// Checks that the tool can drive the case, and that the replies are right.
     fn prepare(&self, spec: Spec, gauge: Gauge<'_>) -> Result<(Prepared, Proof), Failed> {
-        let order = Order { spec: &spec, seconds: 1, count: 1, flags: &self.choice.flags, scratch: &self.scratch };
-        self.tool()?.arguments(&order).map_err(|cause| Failed(Stage::Spec, cause))?;
+        let order = Order {
+            spec: &spec,
+            seconds: 1,
+            count: 1,
+            flags: &self.choice.flags,
+            scratch: &self.scratch,
+        };
+        self.tool()?
+            .arguments(&order)
+            .map_err(|cause| Failed(Stage::Spec, cause))?;
         let (proof, rate) = gauge(&spec).map_err(|(stage, cause)| Failed(stage, cause))?;
         Ok((Prepared { rate, spec }, proof))
     }
@@ -107,9 +126,18 @@ impl Foreign {
     /// The warm-up is part of the trial, because none of these tools leaves it out.
     fn trial(&self, prepared: &mut Prepared, phases: TrialPhases) -> Result<TrialResult, Failed> {
         let seconds = Duration::from_nanos(phases.measure_ns).as_secs().max(1);
-        let count = self.choice.count.unwrap_or(((prepared.rate * seconds as f64) as u64).max(1));
+        let count = self
+            .choice
+            .count
+            .unwrap_or(((prepared.rate * seconds as f64) as u64).max(1));
         let spec = &prepared.spec;
-        let order = Order { spec, seconds, count, flags: &self.choice.flags, scratch: &self.scratch };
+        let order = Order {
+            spec,
+            seconds,
+            count,
+            flags: &self.choice.flags,
+            scratch: &self.scratch,
+        };
         let result = run(self.tool()?, &self.program, &order).map_err(|cause| Failed(Stage::Trial, cause))?;
         if result.requests > 0 {
             prepared.rate = result.throughput();
@@ -125,7 +153,13 @@ fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Tria
     let name = tool.name;
     let repeats = (tool.repeats)(order);
     let once = || {
-        let ended = process::run(program, &arguments, (tool.environment)(order.spec), order.scratch, limit);
+        let ended = process::run(
+            program,
+            &arguments,
+            (tool.environment)(order.spec),
+            order.scratch,
+            limit,
+        );
         ended.map_err(|error| format!("{name}: {error}"))
     };
     let mut total = once()?;
@@ -139,13 +173,30 @@ fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Tria
         total.elapsed_ns += next.elapsed_ns;
         total.cost += next.cost;
     }
-    let last = || total.output.trim_end().lines().last().unwrap_or("nothing").chars().take(160).collect::<String>();
+    let last = || {
+        total
+            .output
+            .trim_end()
+            .lines()
+            .last()
+            .unwrap_or("nothing")
+            .chars()
+            .take(160)
+            .collect::<String>()
+    };
     if total.code != 0 {
-        return Err(format!("{name} ended with status {}; its last line: {}", total.code, last()));
+        return Err(format!(
+            "{name} ended with status {}; its last line: {}",
+            total.code,
+            last()
+        ));
     }
     let reading =
         (tool.read)(&total.output, order, total.elapsed_ns).map_err(|misread| format!("{name}: {misread}"))?;
-    Ok(TrialResult { cost: total.cost, ..result(reading, total.elapsed_ns, order.spec) })
+    Ok(TrialResult {
+        cost: total.cost,
+        ..result(reading, total.elapsed_ns, order.spec)
+    })
 }
 
 fn result(reading: Reading, ran_ns: u64, spec: &Spec) -> TrialResult {
@@ -156,7 +207,11 @@ fn result(reading: Reading, ran_ns: u64, spec: &Spec) -> TrialResult {
     // Without a reply a tool has no rate.
     let elapsed = (reading.requests as f64 / reading.rate * 1e9) as u64;
     let elapsed = if elapsed > 0 { elapsed } else { ran_ns };
-    let engine = if spec.connections > 1 { Engine::Epoll } else { Engine::Blocking };
+    let engine = if spec.connections > 1 {
+        Engine::Epoll
+    } else {
+        Engine::Blocking
+    };
     TrialResult {
         requests: reading.requests,
         requests_total: reading.requests,
@@ -188,7 +243,10 @@ pub mod testing {
     }
 
     fn spec(address: Address, protocol: Protocol, connections: u32) -> Spec {
-        Spec { connections, ..Spec::new(Endpoint { address, tls: None }, protocol) }
+        Spec {
+            connections,
+            ..Spec::new(Endpoint { address, tls: None }, protocol)
+        }
     }
 
     /// `GET /x` of 127.0.0.1:8080 over ten kept connections, three times or for a second.
@@ -201,9 +259,15 @@ pub mod testing {
             hidden: vec![],
             body: String::new(),
             version: HttpVersion::V11,
-            expect: HttpExpect { status: 200, ..HttpExpect::default() },
+            expect: HttpExpect {
+                status: 200,
+                ..HttpExpect::default()
+            },
         });
-        order(&spec(Address::Tcp("127.0.0.1:8080".parse().unwrap()), protocol, 10), test)
+        order(
+            &spec(Address::Tcp("127.0.0.1:8080".parse().unwrap()), protocol, 10),
+            test,
+        )
     }
 
     /// A call with a message of seven bytes over two kept connections to a Unix socket.
@@ -211,7 +275,13 @@ pub mod testing {
         let method = "a.B/C".into();
         let host = "localhost".into();
         let text = Some("Hello".into());
-        let protocol = Protocol::from(Grpc { method, host, size: 0, text, expect: GrpcExpect::Echo });
+        let protocol = Protocol::from(Grpc {
+            method,
+            host,
+            size: 0,
+            text,
+            expect: GrpcExpect::Echo,
+        });
         order(&spec(Address::Unix("/run/x.sock".into()), protocol, 2), test)
     }
 
@@ -232,7 +302,13 @@ pub mod testing {
 
     fn order<T>(spec: &Spec, test: impl FnOnce(Order<'_>) -> T) -> T {
         let scratch = tempfile::tempdir().unwrap();
-        test(Order { spec, seconds: 1, count: 3, flags: &[], scratch: scratch.path() })
+        test(Order {
+            spec,
+            seconds: 1,
+            count: 3,
+            flags: &[],
+            scratch: scratch.path(),
+        })
     }
 }
 
@@ -250,7 +326,10 @@ mod tests {
         };
         let refused = |spec| foreign.prepare(spec, &|_| panic!("it was opened")).err().unwrap();
         let Failed(stage, cause) = testing::postgres_order(|order| refused(order.spec.clone()));
-        assert_eq!((stage, cause.as_str()), (Stage::Spec, "wrk speaks HTTP, but the case's protocol is PostgreSQL"));
+        assert_eq!(
+            (stage, cause.as_str()),
+            (Stage::Spec, "wrk speaks HTTP, but the case's protocol is PostgreSQL")
+        );
         let unix = testing::http_order(|order| {
             let mut spec = order.spec.clone();
             spec.endpoint.address = lasthop_protocol::spec::Address::Unix("/x".into());

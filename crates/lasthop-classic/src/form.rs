@@ -25,12 +25,20 @@ pub struct Caught(HashMap<String, String>);
 /// # Errors
 /// The first line that no pattern matches.
 pub fn read(lines: &[&str], output: &str) -> Result<Caught, String> {
-    let patterns: Vec<Regex> =
-        lines.iter().map(|line| Regex::new(&format!("^(?:{line})$")).expect("forms are constants")).collect();
+    let patterns: Vec<Regex> = lines
+        .iter()
+        .map(|line| Regex::new(&format!("^(?:{line})$")).expect("forms are constants"))
+        .collect();
     let mut caught = HashMap::new();
     // A carriage return is a progress line written over.
-    for line in output.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()) {
-        let found = patterns.iter().find_map(|pattern| Some((pattern, pattern.captures(line)?)));
+    for line in output
+        .split(['\n', '\r'])
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
+        let found = patterns
+            .iter()
+            .find_map(|pattern| Some((pattern, pattern.captures(line)?)));
         let (pattern, groups) = found.ok_or_else(|| unknown_line(&line.chars().take(120).collect::<String>()))?;
         for name in pattern.capture_names().flatten() {
             if let Some(group) = groups.name(name) {
@@ -50,7 +58,10 @@ impl Caught {
     /// Errors: no line has it, or it is not a number.
     pub fn number(&self, name: &str) -> Result<f64, String> {
         let text = self.text(name)?;
-        text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| no_number(text))
+        text.parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())
+            .ok_or_else(|| no_number(text))
     }
 
     /// Errors: no line has it, or it is not a number.
@@ -62,7 +73,11 @@ impl Caught {
     /// 0 if the output has no such line, because tools leave out what did not happen.
     /// Errors: it is not a number.
     pub fn count_if_any(&self, name: &str) -> Result<u64, String> {
-        if self.0.contains_key(name) { self.count(name) } else { Ok(0) }
+        if self.0.contains_key(name) {
+            self.count(name)
+        } else {
+            Ok(0)
+        }
     }
 
     /// A duration with its unit (`303.33us`, `5.44ms`, `1.2s`, `2m`), in nanoseconds; `None` where no line has it.
@@ -79,13 +94,20 @@ impl Caught {
             "h" => 3.6e12,
             _ => return Err(no_number(text)),
         };
-        number.parse::<f64>().map(|number| Some(number * factor)).map_err(|_| no_number(text))
+        number
+            .parse::<f64>()
+            .map(|number| Some(number * factor))
+            .map_err(|_| no_number(text))
     }
 
     /// A number of milliseconds in nanoseconds; `None` where no line has it.
     /// Errors: it is not a number.
     pub fn milliseconds(&self, name: &str) -> Result<Option<f64>, String> {
-        if self.0.contains_key(name) { self.number(name).map(|ms| Some(ms * 1e6)) } else { Ok(None) }
+        if self.0.contains_key(name) {
+            self.number(name).map(|ms| Some(ms * 1e6))
+        } else {
+            Ok(None)
+        }
     }
 }
 
@@ -93,7 +115,11 @@ impl Caught {
 mod tests {
     use super::*;
 
-    const FORM: &[&str] = &[r"Running .*", r"Requests/sec: +(?P<rate>[0-9.]+)", r"Latency (?P<mean>\S+)"];
+    const FORM: &[&str] = &[
+        r"Running .*",
+        r"Requests/sec: +(?P<rate>[0-9.]+)",
+        r"Latency (?P<mean>\S+)",
+    ];
 
     #[test]
     fn every_line_must_be_known() {

@@ -41,20 +41,40 @@ fn call<'a>(order: &Order<'_>, grpc: &'a Grpc) -> Result<Asked<'a>, String> {
     if order.spec.pipeline > 1 {
         return cannot("wait for all streams of a connection");
     }
-    let mut arguments = vec!["-m1".to_owned(), "-d".to_owned(), psql::write(order, "message", grpc.data())?];
-    arguments.extend(headers([("content-type", "application/grpc"), ("te", "trailers")].into_iter()));
-    Ok(Asked { host: &grpc.host, path: format!("/{}", grpc.method), arguments })
+    let mut arguments = vec![
+        "-m1".to_owned(),
+        "-d".to_owned(),
+        psql::write(order, "message", grpc.data())?,
+    ];
+    arguments.extend(headers(
+        [("content-type", "application/grpc"), ("te", "trailers")].into_iter(),
+    ));
+    Ok(Asked {
+        host: &grpc.host,
+        path: format!("/{}", grpc.method),
+        arguments,
+    })
 }
 
 fn get(http: &Http) -> Asked<'_> {
     let mut arguments = vec!["--h1".to_owned()];
     // A Host header beside the authority would be sent twice.
-    arguments.extend(headers(http.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))));
-    Asked { host: &http.host, path: http.path.clone(), arguments }
+    arguments.extend(headers(
+        http.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())),
+    ));
+    Asked {
+        host: &http.host,
+        path: http.path.clone(),
+        arguments,
+    }
 }
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
-    let Asked { host, path, mut arguments } = match order.spec.protocol.get::<Grpc>() {
+    let Asked {
+        host,
+        path,
+        mut arguments,
+    } = match order.spec.protocol.get::<Grpc>() {
         Some(grpc) => call(order, grpc)?,
         None => get(url::http(order.spec)?),
     };
@@ -124,10 +144,26 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
         rate: caught.number("rate")? * right as f64 / done as f64,
         bytes: caught.count("bytes")?,
         errors: vec![
-            (ErrorClass::WrongContent, answered - right, "h2load: calls without the message".to_owned()),
-            (ErrorClass::WrongStatus, wrong, "h2load: a status other than 2xx".to_owned()),
-            (ErrorClass::Timeout, caught.count("timeout")?, "h2load: timeout".to_owned()),
-            (ErrorClass::Reset, caught.count("errored")?, "h2load: errored".to_owned()),
+            (
+                ErrorClass::WrongContent,
+                answered - right,
+                "h2load: calls without the message".to_owned(),
+            ),
+            (
+                ErrorClass::WrongStatus,
+                wrong,
+                "h2load: a status other than 2xx".to_owned(),
+            ),
+            (
+                ErrorClass::Timeout,
+                caught.count("timeout")?,
+                "h2load: timeout".to_owned(),
+            ),
+            (
+                ErrorClass::Reset,
+                caught.count("errored")?,
+                "h2load: errored".to_owned(),
+            ),
         ],
         connections: u64::from(order.spec.connections),
         reported: Reported {
@@ -167,13 +203,20 @@ mod tests {
     #[test]
     fn another_form_is_an_error() {
         let other = OUTPUT.replace("http/1.1", "h2");
-        assert!(http_order(|order| read(&other, &order)).unwrap_err().contains("unknown line"));
+        assert!(
+            http_order(|order| read(&other, &order))
+                .unwrap_err()
+                .contains("unknown line")
+        );
     }
 
     #[test]
     fn it_opens_unix_sockets() {
         let own = http_order(|order| arguments(&order).unwrap());
-        assert_eq!(own, words("--h1 -t1 -c10 -D1 --connect-to=127.0.0.1:8080 http://localhost:8080/x"));
+        assert_eq!(
+            own,
+            words("--h1 -t1 -c10 -D1 --connect-to=127.0.0.1:8080 http://localhost:8080/x")
+        );
         let unix = http_order(|order| {
             let mut spec = order.spec.clone();
             spec.endpoint.address = Address::Unix("/run/x.sock".into());
@@ -187,16 +230,35 @@ mod tests {
         let read = |output| {
             grpc_order(|order| {
                 let mut spec = order.spec.clone();
-                let Some(Grpc { method, host, .. }) = spec.protocol.get::<Grpc>().cloned() else { unreachable!() };
-                spec.protocol = Grpc { method, host, size: 64, text: None, expect: GrpcExpect::Echo }.into();
+                let Some(Grpc { method, host, .. }) = spec.protocol.get::<Grpc>().cloned() else {
+                    unreachable!()
+                };
+                spec.protocol = Grpc {
+                    method,
+                    host,
+                    size: 64,
+                    text: None,
+                    expect: GrpcExpect::Echo,
+                }
+                .into();
                 read(output, &Order { spec: &spec, ..order }).unwrap()
             })
         };
         let reading = read(GRPC);
-        assert_eq!((reading.requests, reading.errors.iter().map(|error| error.1).sum::<u64>()), (2_968, 0));
+        assert_eq!(
+            (
+                reading.requests,
+                reading.errors.iter().map(|error| error.1).sum::<u64>()
+            ),
+            (2_968, 0)
+        );
         let reading = read(UNKNOWN);
         assert_eq!((reading.requests, reading.errors[0].1), (0, 20));
-        assert!(grpc_order(|order| super::read(UNIX, &order)).unwrap_err().contains("unknown line"));
+        assert!(
+            grpc_order(|order| super::read(UNIX, &order))
+                .unwrap_err()
+                .contains("unknown line")
+        );
     }
 
     #[test]
@@ -205,9 +267,20 @@ mod tests {
             let own = arguments(&order).unwrap();
             let file = order.scratch.join("message");
             assert_eq!(std::fs::read(&file).unwrap(), b"\0\0\0\0\x07\x0a\x05Hello");
-            let call = format!("-m1 -d {} -H 'content-type: application/grpc' -H 'te: trailers'", file.display());
-            assert_eq!(own, words(&format!("{call} -t1 -c2 -D1 -B unix:/run/x.sock http://localhost/a.B/C")));
-            let spec = lasthop_protocol::spec::Spec { pipeline: 16, ..order.spec.clone() };
+            let call = format!(
+                "-m1 -d {} -H 'content-type: application/grpc' -H 'te: trailers'",
+                file.display()
+            );
+            assert_eq!(
+                own,
+                words(&format!(
+                    "{call} -t1 -c2 -D1 -B unix:/run/x.sock http://localhost/a.B/C"
+                ))
+            );
+            let spec = lasthop_protocol::spec::Spec {
+                pipeline: 16,
+                ..order.spec.clone()
+            };
             let unable = TOOL.arguments(&Order { spec: &spec, ..order }).unwrap_err();
             assert_eq!(unable.to_string(), "h2load cannot wait for all streams of a connection");
         });

@@ -41,7 +41,11 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
         format!("--server-name={}", http.host),
         format!("--uri={}", http.path),
     ];
-    arguments.extend(http.headers.iter().map(|(name, value)| format!("--add-header={name}: {value}\\n")));
+    arguments.extend(
+        http.headers
+            .iter()
+            .map(|(name, value)| format!("--add-header={name}: {value}\\n")),
+    );
     match order.flags {
         [] => arguments.extend([format!("--num-conns={connections}"), format!("--num-calls={calls}")]),
         flags => arguments.extend(flags.iter().cloned()),
@@ -74,7 +78,11 @@ fn read(output: &str) -> Result<Reading, String> {
     let right = caught.count("right")?;
     let sent = caught.count("sent")?.max(1);
     let wrong = caught.count("s3")? + caught.count("s4")? + caught.count("s5")?;
-    let mut errors = vec![(ErrorClass::WrongStatus, wrong, "httperf: a status other than 2xx".to_owned())];
+    let mut errors = vec![(
+        ErrorClass::WrongStatus,
+        wrong,
+        "httperf: a status other than 2xx".to_owned(),
+    )];
     for (class, name) in [
         (ErrorClass::Timeout, "timeout"),
         (ErrorClass::Refused, "refused"),
@@ -114,7 +122,10 @@ mod tests {
     #[test]
     fn a_real_output_is_read() {
         let reading = read(OUTPUT).unwrap();
-        assert_eq!((reading.requests, reading.rate, reading.connections), (1_000, 24_551.4, 1));
+        assert_eq!(
+            (reading.requests, reading.rate, reading.connections),
+            (1_000, 24_551.4, 1)
+        );
         assert_eq!(reading.bytes, 160_000);
         assert!(reading.errors.iter().all(|(_, count, _)| *count == 0));
     }

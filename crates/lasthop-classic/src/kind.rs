@@ -76,14 +76,23 @@ pub(super) fn cannot<T>(what: &str) -> Result<T, String> {
 
 /// What the case's protocol is told to say, if it is that of the tool.
 pub(super) fn speaking<'a, T: ProtocolSpec>(spec: &'a Spec, title: &str) -> Result<&'a T, String> {
-    let other = || format!("speaks {title}, but the case's protocol is {}", spec.protocol.kind().title);
+    let other = || {
+        format!(
+            "speaks {title}, but the case's protocol is {}",
+            spec.protocol.kind().title
+        )
+    };
     spec.protocol.get().ok_or_else(other)
 }
 
 /// # Errors
 /// The load is not a closed loop.
 pub(super) fn in_closed_loop(spec: &Spec) -> Result<(), String> {
-    if spec.model == Model::Closed { Ok(()) } else { cannot("keep the schedule of an open loop") }
+    if spec.model == Model::Closed {
+        Ok(())
+    } else {
+        cannot("keep the schedule of an open loop")
+    }
 }
 
 impl PartialEq for Tool {
@@ -117,7 +126,10 @@ impl Tool {
     /// How to find it, its version, and what installs it.
     pub fn program(&self) -> Program {
         Program {
-            kind: ProgramKind::Named { names: vec![self.name.to_owned()], folders: vec!["/usr/sbin".into()] },
+            kind: ProgramKind::Named {
+                names: vec![self.name.to_owned()],
+                folders: vec!["/usr/sbin".into()],
+            },
             version_arguments: vec![self.version.0.to_owned()],
             version_pattern: self.version.1.to_owned(),
             minimum: None,

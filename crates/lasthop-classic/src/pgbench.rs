@@ -81,7 +81,11 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
             caught.count_if_any("failed")?,
             "pgbench: failed transactions".to_owned(),
         )],
-        connections: if order.spec.reuse == Reuse::PerRequest { requests } else { caught.count("clients")? },
+        connections: if order.spec.reuse == Reuse::PerRequest {
+            requests
+        } else {
+            caught.count("clients")?
+        },
         reported: Reported {
             tool: "pgbench".to_owned(),
             mean_ns: caught.milliseconds("mean")?,
@@ -105,7 +109,10 @@ mod tests {
     fn real_outputs_are_read() {
         postgres_order(|order| {
             let reading = read(OUTPUT, &order).unwrap();
-            assert_eq!((reading.requests, reading.rate, reading.connections), (68_422, 68_668.382_155, 2));
+            assert_eq!(
+                (reading.requests, reading.rate, reading.connections),
+                (68_422, 68_668.382_155, 2)
+            );
             assert_eq!(reading.reported.mean_ns, Some(29_000.0));
             assert_eq!(read(RECONNECT, &order).unwrap().requests, 200);
         });

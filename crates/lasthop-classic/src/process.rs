@@ -38,7 +38,11 @@ pub fn run(
 ) -> io::Result<Finished> {
     let (reader, writer) = io::pipe()?;
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(folder).env("LC_ALL", "C").envs(environment);
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env("LC_ALL", "C")
+        .envs(environment);
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     lasthop_system::command::dies_with_us(&mut command);
     let (sender, output) = mpsc::channel();
@@ -59,8 +63,16 @@ pub fn run(
     let (code, cost) = wait(&child)?;
     let elapsed_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
     match output {
-        Ok(output) => Ok(Finished { output, code, elapsed_ns, cost }),
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("it did not end within {limit:?}"))),
+        Ok(output) => Ok(Finished {
+            output,
+            code,
+            elapsed_ns,
+            cost,
+        }),
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("it did not end within {limit:?}"),
+        )),
     }
 }
 
@@ -87,7 +99,11 @@ fn wait(child: &Child) -> io::Result<(i32, DriverCost)> {
             return Err(error);
         }
     }
-    let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 128 + libc::WTERMSIG(status) };
+    let code = if libc::WIFEXITED(status) {
+        libc::WEXITSTATUS(status)
+    } else {
+        128 + libc::WTERMSIG(status)
+    };
     let nanoseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
     let cost = DriverCost {
         user_ns: nanoseconds(usage.ru_utime),
@@ -104,7 +120,13 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, limit: Duration) -> io::Result<Finished> {
-        run(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], None, Path::new("/"), limit)
+        run(
+            Path::new("/bin/sh"),
+            &["-c".to_owned(), script.to_owned()],
+            None,
+            Path::new("/"),
+            limit,
+        )
     }
 
     #[test]
@@ -117,7 +139,10 @@ mod tests {
 
     #[test]
     fn a_signal_is_a_status_and_a_hang_is_an_end() {
-        assert_eq!(shell("kill -SEGV $$", Duration::from_secs(30)).unwrap().code, 128 + libc::SIGSEGV);
+        assert_eq!(
+            shell("kill -SEGV $$", Duration::from_secs(30)).unwrap().code,
+            128 + libc::SIGSEGV
+        );
         let error = shell("exec sleep 1000", Duration::from_millis(50)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }

@@ -34,8 +34,9 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     if postgres.mode != QueryMode::Simple || !postgres.parameters.is_empty() {
         return cannot("send any but simple queries");
     }
-    let mut arguments: Vec<String> =
-        ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null"].map(str::to_owned).to_vec();
+    let mut arguments: Vec<String> = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null"]
+        .map(str::to_owned)
+        .to_vec();
     arguments.extend(order.flags.iter().cloned());
     if repeats(order) > 1 {
         arguments.extend(["-c".to_owned(), postgres.query.clone()]);
@@ -49,7 +50,11 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
 
 /// How often the program runs: a connection for each request means a psql for each.
 fn repeats(order: &Order<'_>) -> u64 {
-    if order.spec.reuse == Reuse::PerRequest { order.count.max(1) } else { 1 }
+    if order.spec.reuse == Reuse::PerRequest {
+        order.count.max(1)
+    } else {
+        1
+    }
 }
 
 /// It says nothing unless something is wrong.

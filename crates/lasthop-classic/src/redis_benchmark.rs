@@ -20,7 +20,11 @@ pub static TOOL: Tool = Tool {
     version: ("--version", r"redis-benchmark (\S+)"),
     package: "redis-tools",
     speaks: |protocol| protocol.get::<Redis>().is_some(),
-    shows_password: |spec| spec.protocol.get::<Redis>().is_some_and(|redis| redis.password.is_some()),
+    shows_password: |spec| {
+        spec.protocol
+            .get::<Redis>()
+            .is_some_and(|redis| redis.password.is_some())
+    },
     ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
 };
 
@@ -30,19 +34,32 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     in_closed_loop(spec)?;
     let mut arguments = match &spec.endpoint.address {
         Address::Tcp(address) => {
-            vec!["-h".to_owned(), address.ip().to_string(), "-p".to_owned(), address.port().to_string()]
+            vec![
+                "-h".to_owned(),
+                address.ip().to_string(),
+                "-p".to_owned(),
+                address.port().to_string(),
+            ]
         }
         Address::Unix(path) => vec!["-s".to_owned(), path.display().to_string()],
         other => return cannot(&format!("connect to {other}")),
     };
     if let Some(tls) = &spec.endpoint.tls {
         arguments.extend(["--tls".to_owned(), "--sni".to_owned(), tls.server_name.clone()]);
-        let authority = tls.authority.iter().flat_map(|path| ["--cacert".to_owned(), path.display().to_string()]);
+        let authority = tls
+            .authority
+            .iter()
+            .flat_map(|path| ["--cacert".to_owned(), path.display().to_string()]);
         arguments.extend(authority);
     }
     if let Some(password) = &redis.password {
         arguments.extend(["-a".to_owned(), password.clone()]);
-        arguments.extend(redis.username.iter().flat_map(|user| ["--user".to_owned(), user.clone()]));
+        arguments.extend(
+            redis
+                .username
+                .iter()
+                .flat_map(|user| ["--user".to_owned(), user.clone()]),
+        );
     }
     match order.flags {
         [] => arguments.extend([
@@ -121,7 +138,10 @@ mod tests {
     #[test]
     fn a_real_output_is_read() {
         let reading = http_order(|order| read(OUTPUT, &order).unwrap());
-        assert!(reading.rate > 10_000.0 && reading.reported.median_ns.unwrap() > 0.0, "{reading:?}");
+        assert!(
+            reading.rate > 10_000.0 && reading.reported.median_ns.unwrap() > 0.0,
+            "{reading:?}"
+        );
     }
 
     #[test]
@@ -136,6 +156,9 @@ mod tests {
             let spec = spec(&order);
             arguments(&Order { spec: &spec, ..order }).unwrap()
         });
-        assert_eq!(own, words("-h 127.0.0.1 -p 8080 -c 10 -n 3 -P 1 --dbnum 0 --csv GET key"));
+        assert_eq!(
+            own,
+            words("-h 127.0.0.1 -p 8080 -c 10 -n 3 -P 1 --dbnum 0 --csv GET key")
+        );
     }
 }

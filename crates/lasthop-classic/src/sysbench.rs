@@ -42,15 +42,24 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     match &spec.endpoint.address {
         Address::Unix(path) => arguments.push(format!("--mysql-socket={}", path.display())),
         Address::Tcp(address) => {
-            arguments.extend([format!("--mysql-host={}", address.ip()), format!("--mysql-port={}", address.port())]);
+            arguments.extend([
+                format!("--mysql-host={}", address.ip()),
+                format!("--mysql-port={}", address.port()),
+            ]);
         }
         other => return cannot(&format!("connect to {other}")),
     }
     match order.flags {
-        [] => arguments.extend([format!("--threads={}", spec.connections), format!("--time={}", order.seconds)]),
+        [] => arguments.extend([
+            format!("--threads={}", spec.connections),
+            format!("--time={}", order.seconds),
+        ]),
         flags => arguments.extend(flags.iter().cloned()),
     }
-    arguments.extend([write(order, "sysbench.lua", script(mysql, spec.reuse))?, "run".to_owned()]);
+    arguments.extend([
+        write(order, "sysbench.lua", script(mysql, spec.reuse))?,
+        "run".to_owned(),
+    ]);
     Ok(arguments)
 }
 
@@ -58,7 +67,10 @@ fn script(mysql: &Mysql, reuse: Reuse) -> String {
     let query = format!("[[{}]]", mysql.query);
     let (prepare, ask) = match mysql.mode {
         MysqlMode::Simple => (String::new(), format!("connection:query({query})")),
-        MysqlMode::Prepared => (format!("statement = connection:prepare({query})"), "statement:execute()".to_owned()),
+        MysqlMode::Prepared => (
+            format!("statement = connection:prepare({query})"),
+            "statement:execute()".to_owned(),
+        ),
     };
     let connect = format!("connection = driver:connect() {prepare}");
     let (first, each) = match reuse {
@@ -100,7 +112,11 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
         requests: events,
         rate: events as f64 / caught.number("time")?,
         bytes: 0,
-        errors: vec![(ErrorClass::WrongStatus, caught.count_if_any("ignored")?, "sysbench: ignored errors".to_owned())],
+        errors: vec![(
+            ErrorClass::WrongStatus,
+            caught.count_if_any("ignored")?,
+            "sysbench: ignored errors".to_owned(),
+        )],
         connections: match order.spec.reuse {
             Reuse::PerRequest => events,
             Reuse::KeepAlive => caught.count("threads")?,
@@ -140,7 +156,11 @@ mod tests {
                 parameters: vec![],
                 expect: Default::default(),
             });
-            let spec = Spec { protocol, reuse, ..order.spec.clone() };
+            let spec = Spec {
+                protocol,
+                reuse,
+                ..order.spec.clone()
+            };
             test(&Order { spec: &spec, ..order })
         })
     }
@@ -151,7 +171,10 @@ mod tests {
             let reading = read(OUTPUT, order).unwrap();
             assert!(reading.rate > 1_000.0 && reading.connections == 2, "{reading:?}");
             let mean = reading.reported.mean_ns.unwrap();
-            assert!((mean * reading.rate / 2e9 - 1.0).abs() < 0.1, "two threads are never idle: {reading:?}");
+            assert!(
+                (mean * reading.rate / 2e9 - 1.0).abs() < 0.1,
+                "two threads are never idle: {reading:?}"
+            );
             let error = read("FATAL: error 1049: Unknown database 'nope'\n", order).unwrap_err();
             assert!(error.to_string().contains("Unknown database"), "{error}");
         });
@@ -162,10 +185,16 @@ mod tests {
         with_mysql(MysqlMode::Prepared, Reuse::KeepAlive, |order| {
             let arguments = arguments(order).unwrap();
             assert!(!arguments.concat().contains("a'b"), "{arguments:?}");
-            assert_eq!(fs::read_to_string(order.scratch.join("sysbench.conf")).unwrap(), "mysql-password=a'b\n");
+            assert_eq!(
+                fs::read_to_string(order.scratch.join("sysbench.conf")).unwrap(),
+                "mysql-password=a'b\n"
+            );
             let script = fs::read_to_string(order.scratch.join("sysbench.lua")).unwrap();
             assert!(script.contains("connection:prepare([[select 1]]) end\n"), "{script}");
-            assert!(script.ends_with("function event() statement:execute() end\n"), "{script}");
+            assert!(
+                script.ends_with("function event() statement:execute() end\n"),
+                "{script}"
+            );
         });
         with_mysql(MysqlMode::Simple, Reuse::PerRequest, |order| {
             arguments(order).unwrap();
@@ -176,6 +205,9 @@ mod tests {
             );
         });
         let error = postgres_order(|order| TOOL.arguments(&order).unwrap_err());
-        assert_eq!(error.to_string(), "sysbench speaks MySQL, but the case's protocol is PostgreSQL");
+        assert_eq!(
+            error.to_string(),
+            "sysbench speaks MySQL, but the case's protocol is PostgreSQL"
+        );
     }
 }

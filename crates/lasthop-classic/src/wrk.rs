@@ -80,10 +80,18 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     Ok(Reading {
         requests,
         // The rate counts wrong answers too.
-        rate: if all == 0 { 0.0 } else { rate * requests as f64 / all as f64 },
+        rate: if all == 0 {
+            0.0
+        } else {
+            rate * requests as f64 / all as f64
+        },
         bytes: bytes(caught.number("read")?, caught.text("unit")?),
         errors: counted,
-        connections: if order.spec.reuse == Reuse::PerRequest { all } else { connections },
+        connections: if order.spec.reuse == Reuse::PerRequest {
+            all
+        } else {
+            connections
+        },
         reported: Reported {
             tool: "wrk".to_owned(),
             mean_ns: caught.duration("mean")?,
@@ -145,15 +153,25 @@ mod tests {
     #[test]
     fn another_form_is_an_error() {
         let cut = OUTPUT.replace("Requests/sec:  58650.74\n", "");
-        assert_eq!(http_order(|order| read(&cut, &order)).unwrap_err(), "its output lacks `rate`");
+        assert_eq!(
+            http_order(|order| read(&cut, &order)).unwrap_err(),
+            "its output lacks `rate`"
+        );
         let strange = OUTPUT.replace("Transfer/sec", "Transfers/sec");
-        assert!(http_order(|order| read(&strange, &order)).unwrap_err().contains("unknown line"));
+        assert!(
+            http_order(|order| read(&strange, &order))
+                .unwrap_err()
+                .contains("unknown line")
+        );
     }
 
     #[test]
     fn the_flags_of_a_study_replace_those_of_the_case() {
         let own = http_order(|order| arguments(&order).unwrap());
-        assert_eq!(own, words("-t1 -c10 -d1s --latency -H 'Host: localhost' http://127.0.0.1:8080/x"));
+        assert_eq!(
+            own,
+            words("-t1 -c10 -d1s --latency -H 'Host: localhost' http://127.0.0.1:8080/x")
+        );
         let flags = words("-d5s");
         let theirs = http_order(|order| arguments(&Order { flags: &flags, ..order }).unwrap());
         assert_eq!(theirs, words("-d5s -H 'Host: localhost' http://127.0.0.1:8080/x"));

@@ -81,7 +81,12 @@ pub enum Event<'a> {
     /// A line that the run on a node prints.
     Says { node: &'a str, line: &'a str },
     /// A record has come back and is verified.
-    Received { node: &'a str, folder: &'a Path, done: usize, of: usize },
+    Received {
+        node: &'a str,
+        folder: &'a Path,
+        done: usize,
+        of: usize,
+    },
     /// A run on a node has failed.
     Failed { node: &'a str, why: &'a str },
     /// Everything is being removed.
@@ -132,8 +137,18 @@ pub fn run(
     let is_interrupted = || interrupts() > 0;
     let cluster = Cluster::reach(place, &is_interrupted)?;
     let members = cluster.choose(nodes, fleet, runs)?;
-    tell(&Event::Chosen { namespace: cluster.namespace(), nodes: members.len() });
-    let mut going = Going { cluster, fleet, layouts, members, numbers: 0, answered: Instant::now() };
+    tell(&Event::Chosen {
+        namespace: cluster.namespace(),
+        nodes: members.len(),
+    });
+    let mut going = Going {
+        cluster,
+        fleet,
+        layouts,
+        members,
+        numbers: 0,
+        answered: Instant::now(),
+    };
     going.until_done(nodes.per_node, tell);
     tell(&Event::Removing);
     Ok(going.end(interrupts))
@@ -145,7 +160,11 @@ pub fn clean(place: &Where, id: Option<&str>) -> Result<Removed, FleetError> {
     let cluster = Cluster::reach(place, &|| false)?;
     let jobs = cluster.jobs(id)?;
     let left = cluster.remove(id, &|| false);
-    Ok(Removed { namespace: cluster.namespace().to_owned(), jobs, left })
+    Ok(Removed {
+        namespace: cluster.namespace().to_owned(),
+        jobs,
+        left,
+    })
 }
 
 /// A fleet run while it goes on.
@@ -177,11 +196,18 @@ impl Going<'_> {
 
     /// Makes the Job of every node that has none.
     fn begin_jobs(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
-        for member in self.members.iter_mut().filter(|member| member.goes_on() && member.job.is_none()) {
+        for member in self
+            .members
+            .iter_mut()
+            .filter(|member| member.goes_on() && member.job.is_none())
+        {
             if self.cluster.is_given_up() {
                 return;
             }
-            let fleet = Fleet { cpus: member.cpus, ..self.fleet.clone() };
+            let fleet = Fleet {
+                cpus: member.cpus,
+                ..self.fleet.clone()
+            };
             if let Err(why) = begin(&self.cluster, &fleet, self.layouts, self.numbers, member) {
                 member.fail(why, tell);
             }
@@ -236,23 +262,40 @@ impl Going<'_> {
             let of = self.members.len() * per_node as usize;
             let done = self.members.iter().map(|member| member.received.len()).sum();
             let member = &self.members[at];
-            let Some(received) = member.received.last() else { continue };
-            tell(&Event::Received { node: &member.node, folder: &received.folder, done, of });
+            let Some(received) = member.received.last() else {
+                continue;
+            };
+            tell(&Event::Received {
+                node: &member.node,
+                folder: &received.folder,
+                done,
+                of,
+            });
         }
     }
 
     fn end(self, interrupts: &dyn Fn() -> usize) -> Outcome {
         // What is to be removed has to be asked for, whatever was interrupted.
-        let left = self.cluster.until(&|| false).remove(Some(&self.fleet.id), &|| interrupts() > 1);
+        let left = self
+            .cluster
+            .until(&|| false)
+            .remove(Some(&self.fleet.id), &|| interrupts() > 1);
         // Who could make nothing may have no right to remove it either.
         let made = self.members.iter().any(Member::made_something);
-        let mut outcome =
-            Outcome { interrupted: interrupts() > 0, left: if made { left } else { Vec::new() }, ..Outcome::default() };
+        let mut outcome = Outcome {
+            interrupted: interrupts() > 0,
+            left: if made { left } else { Vec::new() },
+            ..Outcome::default()
+        };
         for member in self.members {
             let part = member.part();
             outcome.received.extend(member.received);
             if let Some(why) = member.failure {
-                outcome.failures.push(Failure { node: member.node, why, part });
+                outcome.failures.push(Failure {
+                    node: member.node,
+                    why,
+                    part,
+                });
             }
         }
         outcome
@@ -273,7 +316,10 @@ fn begin(
         return Ok(());
     };
     if !member.has_companions() {
-        for one in layouts.companions(fleet, number, &member.node).map_err(|error| error.to_string())? {
+        for one in layouts
+            .companions(fleet, number, &member.node)
+            .map_err(|error| error.to_string())?
+        {
             let owner = cluster.create_job(&one.job)?;
             let address = match one.service {
                 Some(service) => Some(cluster.create_service(service, &owner)?),
@@ -283,7 +329,9 @@ fn begin(
         }
     }
     if let Some(addresses) = member.addresses() {
-        let job = layouts.job(fleet, number, &place, &member.labels, &addresses).map_err(|error| error.to_string())?;
+        let job = layouts
+            .job(fleet, number, &place, &member.labels, &addresses)
+            .map_err(|error| error.to_string())?;
         member.begin(cluster.create_job(&job)?);
     }
     Ok(())

@@ -27,8 +27,16 @@ pub enum FileError {
 }
 
 /// Names of files that hold secrets, and ends of such names.
-const PRIVATE: [&str; 8] =
-    ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "credentials", "kubeconfig", "netrc", "htpasswd"];
+const PRIVATE: [&str; 8] = [
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "credentials",
+    "kubeconfig",
+    "netrc",
+    "htpasswd",
+];
 const PRIVATE_ENDS: [&str; 6] = ["key", "env", "pgpass", "keytab", "ppk", "ovpn"];
 /// What a private key holds: in PEM whatever its kind, and in the format of PuTTY.
 const KEYS: [&str; 2] = ["PRIVATE KEY-----", "PuTTY-User-Key-File-"];
@@ -41,7 +49,9 @@ fn looks_private(path: &Path, text: &str) -> Option<String> {
     let name = path.file_name()?.to_str()?.to_lowercase();
     let (stem, end) = name.split_once('.').unwrap_or((&name, ""));
     let by_name = PRIVATE.contains(&stem) && end != "pub";
-    let by_end = name.rsplit_once('.').is_some_and(|(_, end)| PRIVATE_ENDS.contains(&end));
+    let by_end = name
+        .rsplit_once('.')
+        .is_some_and(|(_, end)| PRIVATE_ENDS.contains(&end));
     (by_name || by_end).then(|| format!("files called `{name}` hold secrets"))
 }
 
@@ -54,11 +64,18 @@ impl Files {
     pub fn add(&mut self, path: &Path, content: Vec<u8>) -> Result<(), FileError> {
         let text = String::from_utf8(content).map_err(|_| FileError::NoText(path.to_owned()))?;
         if let Some(why) = looks_private(path, &text) {
-            return Err(FileError::Private { path: path.to_owned(), why });
+            return Err(FileError::Private {
+                path: path.to_owned(),
+                why,
+            });
         }
         self.0.insert(path.display().to_string(), text);
         let bytes: usize = self.0.values().map(String::len).sum();
-        if bytes > LARGEST { Err(FileError::TooLarge(path.to_owned())) } else { Ok(()) }
+        if bytes > LARGEST {
+            Err(FileError::TooLarge(path.to_owned()))
+        } else {
+            Ok(())
+        }
     }
 
     #[must_use]
@@ -69,7 +86,11 @@ impl Files {
     /// Gives them to the Pods of a template, whose containers then mount them.
     pub(crate) fn give(&self, template: &mut Value) {
         let key = |number: usize| format!("lasthop/file-{number}");
-        let annotations = self.0.values().enumerate().map(|(number, text)| (key(number), json!(text)));
+        let annotations = self
+            .0
+            .values()
+            .enumerate()
+            .map(|(number, text)| (key(number), json!(text)));
         template["metadata"]["annotations"] = annotations.collect();
         let item = |(number, path): (usize, &String)| json!({ "path": path, "fieldRef": { "fieldPath": format!("metadata.annotations['{}']", key(number)) } });
         let items: Vec<Value> = self.0.keys().enumerate().map(item).collect();
@@ -98,9 +119,15 @@ mod tests {
     fn what_a_pod_cannot_be_given_is_named() {
         let mut files = Files::default();
         let add = |files: &mut Files, path: &str, content: &[u8]| {
-            files.add(Path::new(path), content.to_vec()).err().map(|error| error.to_string())
+            files
+                .add(Path::new(path), content.to_vec())
+                .err()
+                .map(|error| error.to_string())
         };
-        assert_eq!((add(&mut files, "a", b"text"), add(&mut files, "b", &[b'x'; 100_000])), (None, None));
+        assert_eq!(
+            (add(&mut files, "a", b"text"), add(&mut files, "b", &[b'x'; 100_000])),
+            (None, None)
+        );
         for (path, text) in [
             ("app/id_rsa", "anything"),
             ("notes", "a\n-----BEGIN OPENSSH PRIVATE KEY-----\nb"),
@@ -112,12 +139,22 @@ mod tests {
             let refused = add(&mut files, path, text.as_bytes()).unwrap();
             assert!(refused.starts_with(&format!("{path} looks private")), "{refused}");
         }
-        for (path, text) in
-            [("id_rsa.pub", "ssh-rsa A"), ("app/key.py", "key"), ("ca.pem", "-----BEGIN CERTIFICATE-----")]
-        {
+        for (path, text) in [
+            ("id_rsa.pub", "ssh-rsa A"),
+            ("app/key.py", "key"),
+            ("ca.pem", "-----BEGIN CERTIFICATE-----"),
+        ] {
             assert_eq!(add(&mut files, path, text.as_bytes()), None);
         }
-        assert!(add(&mut files, "image.png", b"\x89PNG").unwrap().starts_with("image.png is no text"));
-        assert!(add(&mut files, "c", &[b'x'; 100_000]).unwrap().starts_with("c is one file too many"));
+        assert!(
+            add(&mut files, "image.png", b"\x89PNG")
+                .unwrap()
+                .starts_with("image.png is no text")
+        );
+        assert!(
+            add(&mut files, "c", &[b'x'; 100_000])
+                .unwrap()
+                .starts_with("c is one file too many")
+        );
     }
 }

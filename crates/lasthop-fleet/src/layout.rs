@@ -76,7 +76,11 @@ impl Layout {
     }
 
     fn transport(self) -> Transport {
-        if self == Self::Unix { Transport::Unix } else { Transport::Tcp }
+        if self == Self::Unix {
+            Transport::Unix
+        } else {
+            Transport::Tcp
+        }
     }
 }
 
@@ -135,15 +139,26 @@ impl Placed {
 impl Layouts {
     /// Errors: the experiment cannot be laid out so.
     pub fn new(plan: Plan, chosen: &[Layout]) -> Result<Self, LayoutError> {
-        let chosen = Layout::ALL.into_iter().filter(|layout| chosen.contains(layout)).collect();
-        let layouts = Self { plan, chosen, secret: random::secret().map_err(LayoutError::Password)? };
+        let chosen = Layout::ALL
+            .into_iter()
+            .filter(|layout| chosen.contains(layout))
+            .collect();
+        let layouts = Self {
+            plan,
+            chosen,
+            secret: random::secret().map_err(LayoutError::Password)?,
+        };
         // Whatever cannot be rendered is known before anything is made.
         layouts.pod(&Addresses::new())?;
         Ok(layouts)
     }
 
     fn stack(&self, layout: Layout) -> Result<&Stack, LayoutError> {
-        let stack = self.plan.stacks.iter().find(|stack| stack.transport == layout.transport());
+        let stack = self
+            .plan
+            .stacks
+            .iter()
+            .find(|stack| stack.transport == layout.transport());
         stack.ok_or(LayoutError::NoCase(layout.transport().name()))
     }
 
@@ -155,16 +170,23 @@ impl Layouts {
         for (index, (name, service)) in stack.services.iter().enumerate() {
             let runtime = PathBuf::from(format!("{SOCKETS}/{}/{name}", layout.name()));
             let port = PORTS + 100 * layout as u16 + index as u16;
-            let [listen, reached] =
-                match (layout.is_apart() && *name == self.plan.experiment.link.to, service.transport) {
-                    (true, _) => [everywhere, addresses.get(&layout).copied().unwrap_or(everywhere)]
-                        .map(|ip| Address::Tcp((ip, port).into())),
-                    (_, Transport::Unix) => [(); 2].map(|()| Address::Unix(runtime.join(SOCKET))),
-                    (_, Transport::Tcp) => [(); 2].map(|()| Address::Tcp(([127, 0, 0, 1], port).into())),
-                    (_, other) => return Err(LayoutError::Transport(name.clone(), other)),
-                };
+            let [listen, reached] = match (
+                layout.is_apart() && *name == self.plan.experiment.link.to,
+                service.transport,
+            ) {
+                (true, _) => [everywhere, addresses.get(&layout).copied().unwrap_or(everywhere)]
+                    .map(|ip| Address::Tcp((ip, port).into())),
+                (_, Transport::Unix) => [(); 2].map(|()| Address::Unix(runtime.join(SOCKET))),
+                (_, Transport::Tcp) => [(); 2].map(|()| Address::Tcp(([127, 0, 0, 1], port).into())),
+                (_, other) => return Err(LayoutError::Transport(name.clone(), other)),
+            };
             // The image finds it on its PATH.
-            let program = self.plan.experiment.recipes.get(&service.recipe).map(|recipe| &recipe.program.kind);
+            let program = self
+                .plan
+                .experiment
+                .recipes
+                .get(&service.recipe)
+                .map(|recipe| &recipe.program.kind);
             let program = match program {
                 Some(ProgramKind::Named { names, .. }) if !names.is_empty() => &names[0],
                 _ => return Err(LayoutError::Program(name.clone())),
@@ -188,26 +210,48 @@ impl Layouts {
             };
             services.insert(name.clone(), binding);
         }
-        let account =
-            Account { user: "nobody".to_owned(), group: "nogroup".to_owned(), is_root: false, ids: (NOBODY, NOBODY) };
-        Ok(Bindings { round: 0, stack: stack.number, services, account, secret: self.secret.clone(), cpus: Vec::new() })
+        let account = Account {
+            user: "nobody".to_owned(),
+            group: "nogroup".to_owned(),
+            is_root: false,
+            ids: (NOBODY, NOBODY),
+        };
+        Ok(Bindings {
+            round: 0,
+            stack: stack.number,
+            services,
+            account,
+            secret: self.secret.clone(),
+            cpus: Vec::new(),
+        })
     }
 
     /// The services of a layout: those up to the link's server, and those in front of it.
     fn services(&self, layout: Layout, addresses: &Addresses) -> Result<[Vec<Placed>; 2], LayoutError> {
         let bindings = self.bindings(layout, addresses)?;
-        let rendered = self.plan.services(self.stack(layout)?, &bindings).map_err(LayoutError::Render)?;
+        let rendered = self
+            .plan
+            .services(self.stack(layout)?, &bindings)
+            .map_err(LayoutError::Render)?;
         for service in &rendered {
             // A server that only checks its own configuration does so when it starts, too.
-            if let Some(other) =
-                service.prepare.iter().flat_map(|words| words.first()).find(|word| **word != service.command[0])
+            if let Some(other) = service
+                .prepare
+                .iter()
+                .flat_map(|words| words.first())
+                .find(|word| **word != service.command[0])
             {
                 return Err(LayoutError::Prepared(service.name.clone(), other.clone()));
             }
         }
-        let to = rendered.iter().position(|service| service.name == self.plan.experiment.link.to).unwrap_or(0);
-        let mut behind: Vec<Placed> =
-            rendered.into_iter().map(|service| self.at_its_pod(Placed { layout, service })).collect();
+        let to = rendered
+            .iter()
+            .position(|service| service.name == self.plan.experiment.link.to)
+            .unwrap_or(0);
+        let mut behind: Vec<Placed> = rendered
+            .into_iter()
+            .map(|service| self.at_its_pod(Placed { layout, service }))
+            .collect();
         let front = behind.split_off(to + 1);
         Ok([behind, front])
     }
@@ -218,7 +262,9 @@ impl Layouts {
         if placed.layout.is_apart() && recipe.is_some_and(|recipe| recipe.reads_variables) {
             for (_, content) in &mut placed.service.files {
                 let own = String::from_utf8_lossy(content);
-                *content = own.replace(&EVERYWHERE.to_string(), &format!("${{{POD_ADDRESS}}}")).into_bytes();
+                *content = own
+                    .replace(&EVERYWHERE.to_string(), &format!("${{{POD_ADDRESS}}}"))
+                    .into_bytes();
             }
         }
         placed
@@ -228,7 +274,9 @@ impl Layouts {
     /// Errors: they cannot be rendered.
     pub fn companions(&self, fleet: &Fleet, number: usize, node: &str) -> Result<Vec<Companion>, LayoutError> {
         let apart = self.chosen.iter().filter(|layout| layout.is_apart());
-        apart.map(|layout| self.companion(fleet, number, node, *layout)).collect()
+        apart
+            .map(|layout| self.companion(fleet, number, node, *layout))
+            .collect()
     }
 
     fn companion(&self, fleet: &Fleet, number: usize, node: &str, layout: Layout) -> Result<Companion, LayoutError> {
@@ -270,7 +318,10 @@ impl Layouts {
             let stack = self.stack(*layout)?;
             let case = self.plan.cases.iter().find(|case| case.stack == stack.number);
             let case = case.ok_or(LayoutError::NoCase(layout.transport().name()))?;
-            let rendered = self.plan.render(case, &self.bindings(*layout, addresses)?).map_err(LayoutError::Render)?;
+            let rendered = self
+                .plan
+                .render(case, &self.bindings(*layout, addresses)?)
+                .map_err(LayoutError::Render)?;
             let endpoint = GivenEndpoint {
                 url: format!("{} by {}", self.plan.experiment.link.to, layout.name()),
                 spec: rendered.spec,
@@ -281,7 +332,11 @@ impl Layouts {
             };
             endpoints.insert(layout.name().to_owned(), endpoint);
         }
-        let given = Given { endpoints, restart: None, pids: IndexMap::new() };
+        let given = Given {
+            endpoints,
+            restart: None,
+            pids: IndexMap::new(),
+        };
         let mut pod = Servers::new(servers)?;
         let given = serde_json::to_vec(&given).expect("endpoints are plain data");
         pod.files.add(Path::new(GIVEN), given)?;
@@ -359,14 +414,19 @@ impl Servers {
             let below = format!("{}/{}", placed.layout.name(), placed.service.name);
             json!({ "name": "run", "mountPath": format!("{SOCKETS}/{below}"), "subPath": below })
         };
-        std::iter::once(Files::mount()).chain(self.placed.iter().map(folder)).collect()
+        std::iter::once(Files::mount())
+            .chain(self.placed.iter().map(folder))
+            .collect()
     }
 
     fn container(&self, fleet: &Fleet, placed: &Placed) -> Value {
         let service = &placed.service;
         let here = json!({ "name": POD_ADDRESS, "valueFrom": { "fieldRef": { "fieldPath": "status.podIP" } } });
         let own = |word: &String| word.replace(&EVERYWHERE.to_string(), &format!("$({POD_ADDRESS})"));
-        let environment = service.environment.iter().map(|(name, value)| json!({ "name": name, "value": own(value) }));
+        let environment = service
+            .environment
+            .iter()
+            .map(|(name, value)| json!({ "name": name, "value": own(value) }));
         let tmp = json!({ "name": "tmp", "mountPath": "/tmp" });
         let mut container = json!({
             "name": placed.name(),
@@ -413,7 +473,12 @@ mod tests {
     }
 
     fn names(containers: &Value) -> Vec<&str> {
-        containers.as_array().unwrap().iter().map(|container| container["name"].as_str().unwrap()).collect()
+        containers
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|container| container["name"].as_str().unwrap())
+            .collect()
     }
 
     #[test]
@@ -425,19 +490,40 @@ mod tests {
         ]);
         let job = layouts.job(&fleet(), 0, &Place::Any, &[], &addresses).unwrap();
         let pod = &job["spec"]["template"]["spec"];
-        let expected =
-            ["tcp-gunicorn", "tcp-nginx", "unix-gunicorn", "unix-nginx", "service-nginx", "other-node-nginx"];
-        assert_eq!((names(&pod["initContainers"]), names(&pod["containers"])), (expected.to_vec(), vec!["lasthop"]));
+        let expected = [
+            "tcp-gunicorn",
+            "tcp-nginx",
+            "unix-gunicorn",
+            "unix-nginx",
+            "service-nginx",
+            "other-node-nginx",
+        ];
+        assert_eq!(
+            (names(&pod["initContainers"]), names(&pod["containers"])),
+            (expected.to_vec(), vec!["lasthop"])
+        );
         let files = job["spec"]["template"]["metadata"]["annotations"].to_string();
-        for address in ["10.1.0.1:18200", "10.2.0.2:18300", "127.0.0.1:18000", "unix:/run/lasthop/unix/gunicorn/socket"]
-        {
+        for address in [
+            "10.1.0.1:18200",
+            "10.2.0.2:18300",
+            "127.0.0.1:18000",
+            "unix:/run/lasthop/unix/gunicorn/socket",
+        ] {
             assert!(files.contains(&format!("server {address} ")), "{address}: {files}");
         }
         let companions = layouts.companions(&fleet(), 0, "n1").unwrap();
-        let [service, other] = &companions[..] else { panic!("{companions:?}") };
-        assert_eq!(names(&service.job["spec"]["template"]["spec"]["containers"]), ["service-gunicorn"]);
+        let [service, other] = &companions[..] else {
+            panic!("{companions:?}")
+        };
+        assert_eq!(
+            names(&service.job["spec"]["template"]["spec"]["containers"]),
+            ["service-gunicorn"]
+        );
         let selector = &service.service.as_ref().unwrap()["spec"]["selector"];
-        assert_eq!(selector[PART], service.job["spec"]["template"]["metadata"]["labels"][PART]);
+        assert_eq!(
+            selector[PART],
+            service.job["spec"]["template"]["metadata"]["labels"][PART]
+        );
         let affinity = |companion: &Companion| companion.job["spec"]["template"]["spec"]["affinity"].to_string();
         assert!(affinity(service).contains("\"In\"") && affinity(other).contains("\"NotIn\""));
         assert!(other.service.is_none());
@@ -449,32 +535,64 @@ mod tests {
             let layouts = layouts("redis", &Layout::ALL).unwrap();
             let job = layouts.companions(&fleet(), 0, "n1").unwrap().remove(0).job;
             let template = &job["spec"]["template"];
-            (template["spec"]["containers"][0].clone(), template["metadata"]["annotations"].to_string(), layouts.secret)
+            (
+                template["spec"]["containers"][0].clone(),
+                template["metadata"]["annotations"].to_string(),
+                layouts.secret,
+            )
         };
         let (container, files, secret) = server();
         assert_eq!(secret.len(), 32);
         assert!(files.contains(&secret), "{files}");
         assert_ne!(secret, server().2);
-        let command: Vec<&str> = container["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-        assert!(command.windows(2).any(|words| words == ["--bind", "$(LASTHOP_POD_ADDRESS)"]), "{command:?}");
-        assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"], "status.podIP");
+        let command: Vec<&str> = container["command"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        assert!(
+            command
+                .windows(2)
+                .any(|words| words == ["--bind", "$(LASTHOP_POD_ADDRESS)"]),
+            "{command:?}"
+        );
+        assert_eq!(
+            container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"],
+            "status.podIP"
+        );
     }
 
     #[test]
     fn a_server_that_reads_variables_listens_where_its_pod_is_too() {
-        let job = layouts("php-fpm", &Layout::ALL).unwrap().companions(&fleet(), 0, "n1").unwrap().remove(0).job;
+        let job = layouts("php-fpm", &Layout::ALL)
+            .unwrap()
+            .companions(&fleet(), 0, "n1")
+            .unwrap()
+            .remove(0)
+            .job;
         let files = job["spec"]["template"]["metadata"]["annotations"].to_string();
-        assert!(files.contains("listen = ${LASTHOP_POD_ADDRESS}:18200") && !files.contains("0.0.0.0"), "{files}");
+        assert!(
+            files.contains("listen = ${LASTHOP_POD_ADDRESS}:18200") && !files.contains("0.0.0.0"),
+            "{files}"
+        );
     }
 
     #[test]
     fn every_pod_is_one_that_the_restricted_standard_admits() {
         let layouts = layouts("redis", &Layout::ALL).unwrap();
-        let jobs = layouts.companions(&fleet(), 0, "n1").unwrap().into_iter().map(|one| one.job);
+        let jobs = layouts
+            .companions(&fleet(), 0, "n1")
+            .unwrap()
+            .into_iter()
+            .map(|one| one.job);
         for job in jobs.chain([layouts.job(&fleet(), 0, &Place::Any, &[], &Addresses::new()).unwrap()]) {
             let pod = &job["spec"]["template"]["spec"];
             let of_pod = &pod["securityContext"];
-            assert_eq!((&of_pod["runAsNonRoot"], &of_pod["runAsUser"]), (&json!(true), &json!(65_534)));
+            assert_eq!(
+                (&of_pod["runAsNonRoot"], &of_pod["runAsUser"]),
+                (&json!(true), &json!(65_534))
+            );
             assert_eq!(of_pod["seccompProfile"]["type"], "RuntimeDefault");
             let containers = ["initContainers", "containers"].map(|kind| pod[kind].as_array());
             for container in containers.into_iter().flatten().flatten() {

@@ -58,7 +58,9 @@ pub enum Place {
 /// A word for a new fleet run.
 #[must_use]
 pub fn new_id() -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
     digest::of_bytes(format!("{} {}", now.as_nanos(), std::process::id()).as_bytes())[..10].to_owned()
 }
 
@@ -113,7 +115,9 @@ impl Fleet {
     fn driver(&self, labels: &[(String, String)]) -> Value {
         let linger = format!("{}s", LINGER.as_secs());
         let words = ["fleet", "worker", "--linger", &linger, "--"].map(str::to_owned);
-        let labels = labels.iter().flat_map(|(name, value)| ["--label".to_owned(), format!("{name}={value}")]);
+        let labels = labels
+            .iter()
+            .flat_map(|(name, value)| ["--label".to_owned(), format!("{name}={value}")]);
         let arguments: Vec<String> = words
             .into_iter()
             .chain(self.arguments.iter().cloned())
@@ -194,9 +198,16 @@ mod tests {
 
     #[test]
     fn a_job_ends_by_itself_and_leaves_nothing() {
-        let job = fleet(2).job(3, &Place::Node("n1".to_owned()), &[("machine".to_owned(), "n1".to_owned())]);
+        let job = fleet(2).job(
+            3,
+            &Place::Node("n1".to_owned()),
+            &[("machine".to_owned(), "n1".to_owned())],
+        );
         let (spec, pod) = (&job["spec"], &job["spec"]["template"]["spec"]);
-        assert_eq!((&spec["backoffLimit"], &pod["restartPolicy"]), (&json!(0), &json!("Never")));
+        assert_eq!(
+            (&spec["backoffLimit"], &pod["restartPolicy"]),
+            (&json!(0), &json!("Never"))
+        );
         assert_eq!(spec["ttlSecondsAfterFinished"], 600);
         assert!(spec["activeDeadlineSeconds"].as_u64().unwrap() > 60 + 60 + LINGER.as_secs());
         assert_eq!(pod["automountServiceAccountToken"], false);
@@ -221,14 +232,25 @@ mod tests {
     #[test]
     fn an_experiment_goes_along_with_the_job() {
         let mut files = Files::default();
-        files.add(std::path::Path::new("experiment/mine/experiment.toml"), b"title = \"Mine\"".to_vec()).unwrap();
+        files
+            .add(
+                std::path::Path::new("experiment/mine/experiment.toml"),
+                b"title = \"Mine\"".to_vec(),
+            )
+            .unwrap();
         let job = Fleet { files, ..fleet(0) }.job(0, &Place::Any, &[]);
         let template = &job["spec"]["template"];
-        assert_eq!(template["metadata"]["annotations"], json!({ "lasthop/file-0": "title = \"Mine\"" }));
+        assert_eq!(
+            template["metadata"]["annotations"],
+            json!({ "lasthop/file-0": "title = \"Mine\"" })
+        );
         let item = &template["spec"]["volumes"][1]["downwardAPI"]["items"][0];
         assert_eq!(item["path"], "experiment/mine/experiment.toml");
         let mount = &template["spec"]["containers"][0]["volumeMounts"][1];
-        assert_eq!((&mount["mountPath"], &mount["subPath"]), (&json!("/etc/lasthop/experiment"), &json!("experiment")));
+        assert_eq!(
+            (&mount["mountPath"], &mount["subPath"]),
+            (&json!("/etc/lasthop/experiment"), &json!("experiment"))
+        );
     }
 
     #[test]

@@ -76,7 +76,11 @@ pub enum WireError {
     #[error("the record has more than {} GiB, or more files and folders than {MOST_PARTS}", LARGEST >> 30)]
     TooLarge,
     #[error("{file} of the record differs from what the Pod wrote ({found} instead of {expected})")]
-    Differs { file: String, found: String, expected: String },
+    Differs {
+        file: String,
+        found: String,
+        expected: String,
+    },
 }
 
 /// Writes a record that still grows.
@@ -94,13 +98,23 @@ impl<W: Write> Sender<W> {
     pub fn begin(folder: &Path, output: W) -> io::Result<Self> {
         let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let deflate = Compress::new(Compression::default(), false);
-        let mut sender = Self { folder: folder.to_owned(), output, deflate, next: 0, sent: BTreeMap::new() };
+        let mut sender = Self {
+            folder: folder.to_owned(),
+            output,
+            deflate,
+            next: 0,
+            sent: BTreeMap::new(),
+        };
         sender.line(What::Begin { run })?;
         Ok(sender)
     }
 
     fn line(&mut self, what: What) -> io::Result<()> {
-        let line = serde_json::to_string(&Line { lasthop: self.next, what }).map_err(io::Error::other)?;
+        let line = serde_json::to_string(&Line {
+            lasthop: self.next,
+            what,
+        })
+        .map_err(io::Error::other)?;
         self.next += 1;
         writeln!(self.output, "{line}")?;
         self.output.flush()
@@ -122,7 +136,10 @@ impl<W: Write> Sender<W> {
     fn file(&mut self, name: &str, path: &Path) -> io::Result<()> {
         let mut file = regular::open(path)?;
         let facts = file.metadata()?;
-        let known = self.sent.get(name).filter(|(number, sent)| *number == facts.ino() && *sent <= facts.len());
+        let known = self
+            .sent
+            .get(name)
+            .filter(|(number, sent)| *number == facts.ino() && *sent <= facts.len());
         let mut at = match known {
             Some((_, sent)) if *sent == facts.len() => return Ok(()),
             Some((_, sent)) => *sent,
@@ -136,7 +153,11 @@ impl<W: Write> Sender<W> {
             let read = (&mut rest).take(PIECE as u64).read_to_end(&mut piece)? as u64;
             if read > 0 || at == 0 {
                 let data = BASE64.encode(self.deflated(&piece)?);
-                self.line(What::Piece { file: name.to_owned(), at, data })?;
+                self.line(What::Piece {
+                    file: name.to_owned(),
+                    at,
+                    data,
+                })?;
             }
             at += read;
             if read < PIECE as u64 {
@@ -158,7 +179,13 @@ impl<W: Write> Sender<W> {
         self.advance()?;
         let sum = |(name, path): (String, PathBuf)| {
             let length = path.metadata()?.len();
-            Ok((name, Sum { length, sha256: digest::of_file(&path)? }))
+            Ok((
+                name,
+                Sum {
+                    length,
+                    sha256: digest::of_file(&path)?,
+                },
+            ))
         };
         let files = files(&self.folder)?.into_iter().map(sum).collect::<io::Result<_>>()?;
         self.line(What::End { code, files })
@@ -177,7 +204,11 @@ fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
             if kind.is_dir() {
                 folders.push(path);
             } else if kind.is_file() && path.extension().is_none_or(|extension| extension != "part") {
-                let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
+                let name = path
+                    .strip_prefix(folder)
+                    .unwrap_or(&path)
+                    .to_string_lossy()
+                    .into_owned();
                 if name != SEAL {
                     found.insert(name, path);
                 }
@@ -283,7 +314,10 @@ impl Receiver {
     /// The whole record, once it has been verified.
     #[must_use]
     pub fn received(&self) -> Option<Received> {
-        Some(Received { folder: self.folder.clone()?, code: self.code? })
+        Some(Received {
+            folder: self.folder.clone()?,
+            code: self.code?,
+        })
     }
 
     /// Takes a line of the log. What it has already is skipped.
@@ -315,12 +349,23 @@ impl Receiver {
             return Err(WireError::Name(run.to_owned()));
         }
         let folder = self.runs.join(run);
-        DirBuilder::new().mode(0o700).create(&folder).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => WireError::Exists(folder.clone()),
-            _ => WireError::Io { path: folder.clone(), source },
-        })?;
-        let lock = private().open(folder.join("lock")).and_then(|lock| lock.lock().map(|()| lock));
-        self._lock = Some(lock.map_err(|source| WireError::Io { path: folder.join("lock"), source })?);
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::AlreadyExists => WireError::Exists(folder.clone()),
+                _ => WireError::Io {
+                    path: folder.clone(),
+                    source,
+                },
+            })?;
+        let lock = private()
+            .open(folder.join("lock"))
+            .and_then(|lock| lock.lock().map(|()| lock));
+        self._lock = Some(lock.map_err(|source| WireError::Io {
+            path: folder.join("lock"),
+            source,
+        })?);
         self.folder = Some(folder);
         Ok(Heard::Part)
     }
@@ -329,7 +374,11 @@ impl Receiver {
     fn inside<'a>(&self, name: &'a str) -> Result<&'a Path, WireError> {
         let path = Path::new(name);
         let plain = !name.is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)));
-        if plain { Ok(path) } else { Err(WireError::Malformed(self.next)) }
+        if plain {
+            Ok(path)
+        } else {
+            Err(WireError::Malformed(self.next))
+        }
     }
 
     /// A piece; none if it is not one, or longer than a sender's.
@@ -337,7 +386,9 @@ impl Receiver {
         let deflated = BASE64.decode(data).ok()?;
         let before = self.inflate.total_in();
         let mut piece = Vec::with_capacity(PIECE + MARGIN);
-        self.inflate.decompress_vec(&deflated, &mut piece, FlushDecompress::Sync).ok()?;
+        self.inflate
+            .decompress_vec(&deflated, &mut piece, FlushDecompress::Sync)
+            .ok()?;
         (self.inflate.total_in() - before == deflated.len() as u64 && piece.len() <= PIECE).then_some(piece)
     }
 
@@ -351,10 +402,16 @@ impl Receiver {
         }
         let path = folder.join(name);
         let write = || {
-            DirBuilder::new().mode(0o700).recursive(true).create(path.parent().unwrap_or(folder))?;
+            DirBuilder::new()
+                .mode(0o700)
+                .recursive(true)
+                .create(path.parent().unwrap_or(folder))?;
             private().truncate(at == 0).open(&path)?.write_all_at(&bytes, at)
         };
-        write().map_err(|source| WireError::Io { path: path.clone(), source })?;
+        write().map_err(|source| WireError::Io {
+            path: path.clone(),
+            source,
+        })?;
         Ok(Heard::Part)
     }
 
@@ -365,7 +422,10 @@ impl Receiver {
             return Err(WireError::Malformed(self.next));
         }
         if known.is_none() {
-            self.parts = self.parts.checked_sub(name.components().count()).ok_or(WireError::TooLarge)?;
+            self.parts = self
+                .parts
+                .checked_sub(name.components().count())
+                .ok_or(WireError::TooLarge)?;
         }
         let replaced = known.filter(|_| at == 0).unwrap_or(0);
         self.room = (self.room + replaced).checked_sub(bytes).ok_or(WireError::TooLarge)?;
@@ -375,20 +435,35 @@ impl Receiver {
 
     fn end(&mut self, code: u8, expected: &BTreeMap<String, Sum>) -> Result<Heard, WireError> {
         let folder = self.folder.as_ref().ok_or(WireError::Malformed(self.next))?;
-        let found = files(folder).map_err(|source| WireError::Io { path: folder.clone(), source })?;
+        let found = files(folder).map_err(|source| WireError::Io {
+            path: folder.clone(),
+            source,
+        })?;
         for file in found.keys().chain(expected.keys()) {
             let sum = |path: &PathBuf| {
                 let length = path.metadata()?.len();
-                Ok(Sum { length, sha256: digest::of_file(path)? })
+                Ok(Sum {
+                    length,
+                    sha256: digest::of_file(path)?,
+                })
             };
             let sum = found.get(file).map(sum).transpose();
-            let sum = sum.map_err(|source| WireError::Io { path: folder.join(file), source })?;
+            let sum = sum.map_err(|source| WireError::Io {
+                path: folder.join(file),
+                source,
+            })?;
             if sum.as_ref() != expected.get(file) {
                 let shown = |sum: Option<&Sum>| {
-                    sum.map_or("nothing".to_owned(), |sum| format!("{} B, SHA-256 {}", sum.length, sum.sha256))
+                    sum.map_or("nothing".to_owned(), |sum| {
+                        format!("{} B, SHA-256 {}", sum.length, sum.sha256)
+                    })
                 };
                 let (found, expected) = (shown(sum.as_ref()), shown(expected.get(file)));
-                return Err(WireError::Differs { file: file.clone(), found, expected });
+                return Err(WireError::Differs {
+                    file: file.clone(),
+                    found,
+                    expected,
+                });
             }
         }
         self.code = Some(code);
@@ -420,7 +495,12 @@ mod tests {
         sender.advance().unwrap();
         fs::write(folder.join("services/0/log"), vec![7; 3 * PIECE]).unwrap();
         fs::write(folder.join("run.json.part"), "not yet").unwrap();
-        OpenOptions::new().append(true).open(folder.join("trials.jsonl")).unwrap().write_all(b"two\n").unwrap();
+        OpenOptions::new()
+            .append(true)
+            .open(folder.join("trials.jsonl"))
+            .unwrap()
+            .write_all(b"two\n")
+            .unwrap();
         sender.advance().unwrap();
         fs::write(folder.join("new"), "replaced").unwrap();
         fs::rename(folder.join("new"), folder.join("services/0/log")).unwrap();
@@ -432,15 +512,23 @@ mod tests {
     fn a_record_comes_back_as_it_was_also_if_the_log_is_read_twice() {
         let (source, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let lines = lines(source.path());
-        assert!(lines.iter().all(|line| line.len() < 16 << 10), "runtimes break longer lines");
+        assert!(
+            lines.iter().all(|line| line.len() < 16 << 10),
+            "runtimes break longer lines"
+        );
         let mut receiver = Receiver::new(home.path());
         let half = lines.len() / 2;
-        let first = ["round 1 done", &lines[0]].into_iter().chain(lines[1..half].iter().map(String::as_str));
+        let first = ["round 1 done", &lines[0]]
+            .into_iter()
+            .chain(lines[1..half].iter().map(String::as_str));
         for line in first {
             receiver.line(line.as_bytes()).unwrap();
         }
         assert_eq!(receiver.received(), None);
-        let heard: Vec<Heard> = lines.iter().map(|line| receiver.line(line.as_bytes()).unwrap()).collect();
+        let heard: Vec<Heard> = lines
+            .iter()
+            .map(|line| receiver.line(line.as_bytes()).unwrap())
+            .collect();
         assert_eq!(heard.last(), Some(&Heard::End));
         let received = receiver.received().unwrap();
         assert_eq!(
@@ -458,7 +546,9 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let mut state = 1_u64;
         let mut noise = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 56) as u8
         };
         let noise: Vec<u8> = (0..2 * PIECE).map(|_| noise()).collect();
@@ -485,7 +575,11 @@ mod tests {
         let take = |lines: &[String]| {
             let home = TempDir::new().unwrap();
             let mut receiver = Receiver::new(home.path());
-            lines.iter().find_map(|line| receiver.line(line.as_bytes()).err()).unwrap().to_string()
+            lines
+                .iter()
+                .find_map(|line| receiver.line(line.as_bytes()).err())
+                .unwrap()
+                .to_string()
         };
         let without = [&lines[..2], &lines[3..]].concat();
         assert!(take(&without).contains("line 2 of the record is missing"));
@@ -512,14 +606,23 @@ mod tests {
             let home = TempDir::new().unwrap();
             let mut receiver = Receiver::new(home.path());
             limit(&mut receiver);
-            lines.iter().map(|line| receiver.line(line.as_bytes())).find_map(Result::err)
+            lines
+                .iter()
+                .map(|line| receiver.line(line.as_bytes()))
+                .find_map(Result::err)
         };
         // Both files at their largest: `services/0/log`, which is then replaced, and `trials.jsonl`.
         let most = 3 * PIECE as u64 + 8;
         assert!(take(&|receiver| receiver.room = most).is_none());
-        assert!(matches!(take(&|receiver| receiver.room = most - 1), Some(WireError::TooLarge)));
+        assert!(matches!(
+            take(&|receiver| receiver.room = most - 1),
+            Some(WireError::TooLarge)
+        ));
         assert!(take(&|receiver| receiver.parts = 5).is_none());
-        assert!(matches!(take(&|receiver| receiver.parts = 4), Some(WireError::TooLarge)));
+        assert!(matches!(
+            take(&|receiver| receiver.parts = 4),
+            Some(WireError::TooLarge)
+        ));
     }
 
     #[test]

@@ -23,8 +23,11 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Errors: it cannot be started, or its record cannot be read or written.
 pub fn serve(arguments: &[String], runs: &Path, linger: Duration) -> io::Result<u8> {
     let before = folders(runs);
-    let mut child =
-        Command::new(std::env::current_exe()?).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()?;
     let mut sender = None;
     let code = loop {
         // Asked first: what it wrote before it ended is there.

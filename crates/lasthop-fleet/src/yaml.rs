@@ -12,9 +12,10 @@ pub fn documents(values: &[Value]) -> String {
 fn block(value: &Value, indent: usize) -> String {
     let pad = " ".repeat(indent);
     match value {
-        Value::Object(entries) if !entries.is_empty() => {
-            entries.iter().map(|(key, value)| format!("{pad}{}:{}", key_of(key), after(value, indent + 2))).collect()
-        }
+        Value::Object(entries) if !entries.is_empty() => entries
+            .iter()
+            .map(|(key, value)| format!("{pad}{}:{}", key_of(key), after(value, indent + 2)))
+            .collect(),
         Value::Array(items) if !items.is_empty() => items
             .iter()
             .map(|item| {
@@ -39,8 +40,14 @@ fn after(value: &Value, indent: usize) -> String {
 }
 
 fn key_of(key: &str) -> String {
-    let plain = key.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter));
-    if plain && key.starts_with(char::is_alphabetic) { key.to_owned() } else { Value::from(key).to_string() }
+    let plain = key
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter));
+    if plain && key.starts_with(char::is_alphabetic) {
+        key.to_owned()
+    } else {
+        Value::from(key).to_string()
+    }
 }
 
 #[cfg(test)]

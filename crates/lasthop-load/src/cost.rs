@@ -29,7 +29,10 @@ pub struct CostSnapshot {
 impl CostMeter {
     /// For the calling thread; `calls` are counted by its sockets.
     pub fn new(calls: Calls) -> Self {
-        Self { calls, scheduler: File::open("/proc/thread-self/schedstat").ok() }
+        Self {
+            calls,
+            scheduler: File::open("/proc/thread-self/schedstat").ok(),
+        }
     }
 
     pub fn read(&self) -> CostSnapshot {
@@ -63,7 +66,11 @@ impl CostSnapshot {
         let total = self.cpu_ns.saturating_sub(before.cpu_ns);
         let user = self.user_us.saturating_sub(before.user_us);
         let system = self.system_us.saturating_sub(before.system_us);
-        let share = if user + system == 0 { 0.5 } else { user as f64 / (user + system) as f64 };
+        let share = if user + system == 0 {
+            0.5
+        } else {
+            user as f64 / (user + system) as f64
+        };
         let user_ns = ((total as f64 * share) as u64).min(total);
         DriverCost {
             user_ns,
@@ -71,7 +78,10 @@ impl CostSnapshot {
             voluntary_switches: self.voluntary.saturating_sub(before.voluntary),
             involuntary_switches: self.involuntary.saturating_sub(before.involuntary),
             system_calls: self.calls.saturating_sub(before.calls),
-            run_delay_ns: self.run_delay_ns.zip(before.run_delay_ns).map(|(now, then)| now.saturating_sub(then)),
+            run_delay_ns: self
+                .run_delay_ns
+                .zip(before.run_delay_ns)
+                .map(|(now, then)| now.saturating_sub(then)),
         }
     }
 }
@@ -95,7 +105,9 @@ mod tests {
         unsafe {
             let mut allowed: libc::cpu_set_t = std::mem::zeroed();
             assert_eq!(libc::sched_getaffinity(0, size_of_val(&allowed), &raw mut allowed), 0);
-            let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &allowed)).unwrap();
+            let first = (0..libc::CPU_SETSIZE as usize)
+                .find(|cpu| libc::CPU_ISSET(*cpu, &allowed))
+                .unwrap();
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(first, &mut set);
             assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);

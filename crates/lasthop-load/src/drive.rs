@@ -49,12 +49,22 @@ fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, req
             }
         }
         Request::Trial { case, phases, stages } => {
-            match cases.get_mut(&case).map(|prepared| trial(prepared, speedometer, phases, &stages)) {
-                Some(Ok(result)) => Reply::Trial { case, result: Box::new(result) },
+            match cases
+                .get_mut(&case)
+                .map(|prepared| trial(prepared, speedometer, phases, &stages))
+            {
+                Some(Ok(result)) => Reply::Trial {
+                    case,
+                    result: Box::new(result),
+                },
                 Some(Err(error)) => failed(case, error),
                 None => {
                     let cause = format!("no case `{case}` is prepared");
-                    Reply::Failed { case, stage: Stage::Trial, cause }
+                    Reply::Failed {
+                        case,
+                        stage: Stage::Trial,
+                        cause,
+                    }
                 }
             }
         }
@@ -68,7 +78,10 @@ fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, req
 /// A short trial, for a driver that does not verify replies itself: what the case runs over, and right replies per second.
 /// Errors: the case cannot be prepared or driven.
 pub fn gauge(spec: &Spec) -> Result<(Proof, f64), CaseError> {
-    const PHASES: TrialPhases = TrialPhases { warm_up_ns: 10_000_000, measure_ns: 50_000_000 };
+    const PHASES: TrialPhases = TrialPhases {
+        warm_up_ns: 10_000_000,
+        measure_ns: 50_000_000,
+    };
     let mut case = Case::prepare(spec)?;
     let rate = case.trial(PHASES)?.throughput();
     Ok((case.proof().clone(), rate))
@@ -82,10 +95,24 @@ fn trial(
     stages: &[LoadStage],
 ) -> Result<TrialResult, CaseError> {
     let before = speedometer.recent();
-    let result = if stages.is_empty() { case.trial(phases)? } else { case.staged(stages)? };
-    Ok(TrialResult { speed: Some(Speed { before, after: speedometer.read() }), ..result })
+    let result = if stages.is_empty() {
+        case.trial(phases)?
+    } else {
+        case.staged(stages)?
+    };
+    Ok(TrialResult {
+        speed: Some(Speed {
+            before,
+            after: speedometer.read(),
+        }),
+        ..result
+    })
 }
 
 fn failed(case: String, error: CaseError) -> Reply {
-    Reply::Failed { case, stage: error.stage, cause: error.cause }
+    Reply::Failed {
+        case,
+        stage: error.stage,
+        cause: error.cause,
+    }
 }

@@ -43,7 +43,11 @@ impl Listener {
         let (socket, bound) = listen().map_err(|cause: io::Error| format!("cannot listen on {address}: {cause}"))?;
         let own_path = address.path().map(Path::to_owned);
         let address = bound.map_or_else(|| address.clone(), |bound| address.at("", "", bound.port()));
-        Ok(Self { socket, address, own_path })
+        Ok(Self {
+            socket,
+            address,
+            own_path,
+        })
     }
 
     /// Lets another thread end the server.
@@ -74,10 +78,16 @@ impl Stopper {
 
 /// Whether the next call may succeed at once.
 pub fn is_passing(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECONNABORTED | libc::EAGAIN))
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EINTR | libc::ECONNABORTED | libc::EAGAIN)
+    )
 }
 
 /// Out of descriptors or memory: who is being served may end, and clients wait in the queue.
 pub fn is_shortage(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+    )
 }

@@ -96,8 +96,18 @@ impl Script {
 }
 
 /// The server's words and the request for TLS, in their order.
-fn plain(TlsRequest { request, server_first, granted, .. }: TlsRequest) -> Vec<Step> {
-    let answer = |bytes, answer: &[u8]| Step { bytes, answer: answer.to_vec() };
+fn plain(
+    TlsRequest {
+        request,
+        server_first,
+        granted,
+        ..
+    }: TlsRequest,
+) -> Vec<Step> {
+    let answer = |bytes, answer: &[u8]| Step {
+        bytes,
+        answer: answer.to_vec(),
+    };
     if server_first {
         vec![answer(0, granted), answer(request.len(), &[])]
     } else {
@@ -107,10 +117,17 @@ fn plain(TlsRequest { request, server_first, granted, .. }: TlsRequest) -> Vec<S
 
 /// Plays the greeting of `spec` through without a socket. How many bytes each step of it has, and then a request.
 fn conversation(spec: &Spec, tls_request: Option<TlsRequest>) -> Result<(Vec<Step>, usize), Failure> {
-    let spec = &Spec { pipeline: 1, ..spec.clone() };
+    let spec = &Spec {
+        pipeline: 1,
+        ..spec.clone()
+    };
     let mut exchange = spec.factory().exchange();
     exchange.reset();
-    let steps = if spec.protocol.greets() { greeting(spec, exchange.as_mut(), tls_request)? } else { Vec::new() };
+    let steps = if spec.protocol.greets() {
+        greeting(spec, exchange.as_mut(), tls_request)?
+    } else {
+        Vec::new()
+    };
     exchange.begin();
     Ok((steps, exchange.request().len()))
 }
@@ -128,7 +145,10 @@ fn greeting(spec: &Spec, exchange: &mut dyn Exchange, tls_request: Option<TlsReq
         let greeting = exchange.greet(&input, &mut output)?;
         input = spec.protocol.welcome(said + steps.len(), tls_request.is_some());
         if !output.is_empty() || greeting == Greeting::More {
-            steps.push(Step { bytes: output.len(), answer: input.clone() });
+            steps.push(Step {
+                bytes: output.len(),
+                answer: input.clone(),
+            });
         }
         if greeting == Greeting::Done {
             return Ok(steps);
@@ -163,7 +183,11 @@ type Connections = Vec<Option<Conversation>>;
 impl NullServer {
     /// Errors: the address is taken or not usable, or TLS cannot be set up.
     pub fn bind(spec: NullSpec) -> Result<Self, String> {
-        let tls = spec.tls.as_ref().map(|(certificate, key)| server_config(certificate, key)).transpose()?;
+        let tls = spec
+            .tls
+            .as_ref()
+            .map(|(certificate, key)| server_config(certificate, key))
+            .transpose()?;
         let listener = Listener::bind(&spec.address, BACKLOG).map_err(|cause| format!("the null server: {cause}"))?;
         let prepare = || {
             listener.socket.set_nonblocking(true)?;
@@ -245,7 +269,9 @@ impl NullServer {
 
     /// A connection that is over, in whatever way, is forgotten: its descriptor closes, and epoll with it.
     fn serve(&self, connections: &mut Connections, fd: RawFd, buffer: &mut [u8]) {
-        let Some(slot) = connections.get_mut(fd as usize) else { return };
+        let Some(slot) = connections.get_mut(fd as usize) else {
+            return;
+        };
         let Some(conversation) = slot else { return };
         if !matches!(conversation.go_on(&self.script, self.tls.as_ref(), buffer), Ok(true)) {
             *slot = None;
@@ -284,7 +310,12 @@ enum State {
 
 impl Conversation {
     fn new(fd: OwnedFd) -> Self {
-        Self { state: State::Raw(Socket::waiting(fd)), step: 0, have: 0, answered: 0 }
+        Self {
+            state: State::Raw(Socket::waiting(fd)),
+            step: 0,
+            have: 0,
+            answered: 0,
+        }
     }
 
     /// Does what can be done without waiting; false when the connection is to be closed.
@@ -328,7 +359,9 @@ impl Conversation {
                     _ => return Err(Failure::protocol("not a request for TLS")),
                 }
             }
-            socket.send(&now.answer).map_err(|error| Failure::io("grant TLS", &error))?;
+            socket
+                .send(&now.answer)
+                .map_err(|error| Failure::io("grant TLS", &error))?;
             self.step += 1;
         }
         self.step = 0;
@@ -336,13 +369,25 @@ impl Conversation {
     }
 
     fn answer(&mut self, script: &Script, buffer: &mut [u8]) -> Result<bool, Failure> {
-        let Self { state: State::Open(stream), step, have, answered } = self else { return Ok(false) };
+        let Self {
+            state: State::Open(stream),
+            step,
+            have,
+            answered,
+        } = self
+        else {
+            return Ok(false);
+        };
         if script.only_speaks() {
             stream.send_all(&script.request.answer)?;
             stream.farewell();
             return Ok(false);
         }
-        if script.greeting.first().is_some_and(|first| *step == 0 && first.bytes == 0) {
+        if script
+            .greeting
+            .first()
+            .is_some_and(|first| *step == 0 && first.bytes == 0)
+        {
             stream.send_all(&script.greeting[0].answer)?;
             *step = 1;
         }
@@ -410,5 +455,7 @@ fn numbered(script: &Script, count: usize, answered: &mut u32) -> Vec<u8> {
 
 fn begin_tls(socket: Socket, config: &Arc<ServerConfig>) -> Result<State, Failure> {
     let session = TlsStream::server(socket, Arc::clone(config));
-    Ok(State::Shaking(Box::new(session.map_err(|error| Failure::protocol(error.to_string()))?)))
+    Ok(State::Shaking(Box::new(
+        session.map_err(|error| Failure::protocol(error.to_string()))?,
+    )))
 }

@@ -143,7 +143,11 @@ mod tests {
     use super::*;
 
     fn open(rate: f64, arrivals: Arrivals) -> OpenLoop {
-        OpenLoop { rate, arrivals, seed: 7 }
+        OpenLoop {
+            rate,
+            arrivals,
+            seed: 7,
+        }
     }
 
     fn dues(pacer: &mut Pacer, count: usize) -> Vec<u64> {
@@ -157,8 +161,9 @@ mod tests {
 
     #[test]
     fn constant_arrivals_of_several_workers_interleave_evenly() {
-        let mut all: Vec<u64> =
-            (0..4).flat_map(|index| dues(&mut Pacer::new(&open(1000.0, Arrivals::Constant), index, 4), 25)).collect();
+        let mut all: Vec<u64> = (0..4)
+            .flat_map(|index| dues(&mut Pacer::new(&open(1000.0, Arrivals::Constant), index, 4), 25))
+            .collect();
         all.sort_unstable();
         assert_eq!(all, (0..100).map(|index| index * 1_000_000).collect::<Vec<_>>());
     }
@@ -178,15 +183,31 @@ mod tests {
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean / 100_000.0 - 1.0).abs() < 0.02, "mean gap {mean}");
-        assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "coefficient of variation {}", variance.sqrt() / mean);
+        assert!(
+            (variance.sqrt() / mean - 1.0).abs() < 0.02,
+            "coefficient of variation {}",
+            variance.sqrt() / mean
+        );
         let short = gaps.iter().filter(|gap| **gap < mean).count() as f64 / gaps.len() as f64;
-        assert!((short - (1.0 - (-1.0_f64).exp())).abs() < 0.01, "{short} of the gaps are below the mean");
+        assert!(
+            (short - (1.0 - (-1.0_f64).exp())).abs() < 0.01,
+            "{short} of the gaps are below the mean"
+        );
     }
 
     #[test]
     fn stages_follow_each_other_with_a_rate_each() {
-        let stage = |rate, length_ns| LoadStage { rate, length_ns, fill_ns: 0, slot_ns: 0 };
-        let stages = [stage(1000.0, 10_000_000), stage(4000.0, 2_000_000), stage(500.0, 4_000_000)];
+        let stage = |rate, length_ns| LoadStage {
+            rate,
+            length_ns,
+            fill_ns: 0,
+            slot_ns: 0,
+        };
+        let stages = [
+            stage(1000.0, 10_000_000),
+            stage(4000.0, 2_000_000),
+            stage(500.0, 4_000_000),
+        ];
         let of = |index, workers| {
             let mut pacer = Pacer::new(&open(7.0, Arrivals::Poisson), index, workers);
             pacer.in_stages(&stages);
@@ -197,7 +218,11 @@ mod tests {
         };
         let all = of(0, 1);
         let within = |from, to| all.iter().filter(|due| (from..to).contains(*due)).count();
-        let counts = [within(0, 10_000_000), within(10_000_000, 12_000_000), within(12_000_000, 16_000_000)];
+        let counts = [
+            within(0, 10_000_000),
+            within(10_000_000, 12_000_000),
+            within(12_000_000, 16_000_000),
+        ];
         assert_eq!(counts, [10, 8, 2]);
         let mut shared = [of(0, 2), of(1, 2)].concat();
         shared.sort_unstable();

@@ -44,7 +44,11 @@ struct Reading {
 
 impl Ports {
     pub fn new(server: SocketAddr) -> Self {
-        Self { server, pace: None, recent: Vec::new() }
+        Self {
+            server,
+            pace: None,
+            recent: Vec::new(),
+        }
     }
 
     /// Waits until a trial of `seconds` has ports enough, at most as long as `TIME_WAIT` lasts.
@@ -95,7 +99,10 @@ impl Ports {
             return surely;
         }
         let reuse = reuses_early(self.server, &sysctl("tcp_tw_reuse"));
-        if let Some(left) = self.left_by_account(reading, clock::now()).filter(|left| reuse && *left >= wanted) {
+        if let Some(left) = self
+            .left_by_account(reading, clock::now())
+            .filter(|left| reuse && *left >= wanted)
+        {
             return left;
         }
         let table = if self.server.is_ipv6() { "tcp6" } else { "tcp" };
@@ -107,7 +114,11 @@ impl Ports {
     /// then has. Half of the range is left to others that talk to this server. `None` before the first trial.
     fn left_by_account(&self, reading: Reading, now: u64) -> Option<u64> {
         self.pace?;
-        let young = self.recent.iter().filter(|(at, _)| now - at < REUSE_AFTER_NS).map(|(_, opened)| opened);
+        let young = self
+            .recent
+            .iter()
+            .filter(|(at, _)| now - at < REUSE_AFTER_NS)
+            .map(|(_, opened)| opened);
         Some((reading.range / 2).saturating_sub(young.sum::<u64>() + reading.in_use))
     }
 }
@@ -123,14 +134,25 @@ fn sysctl(name: &str) -> String {
 
 fn parse(range: &str, sockstat: &str) -> Reading {
     let ends: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let range = if let [low, high] = ends[..] { (high + 1).saturating_sub(low) } else { 0 };
-    let line = sockstat.lines().find(|line| line.starts_with("TCP:")).unwrap_or_default();
+    let range = if let [low, high] = ends[..] {
+        (high + 1).saturating_sub(low)
+    } else {
+        0
+    };
+    let line = sockstat
+        .lines()
+        .find(|line| line.starts_with("TCP:"))
+        .unwrap_or_default();
     let words: Vec<&str> = line.split_whitespace().collect();
     let value = |name: &str| {
         let at = words.iter().position(|word| *word == name)?;
         words.get(at + 1)?.parse().ok()
     };
-    Reading { range, time_wait: value("tw").unwrap_or(0), in_use: value("inuse").unwrap_or(0) }
+    Reading {
+        range,
+        time_wait: value("tw").unwrap_or(0),
+        in_use: value("inuse").unwrap_or(0),
+    }
 }
 
 /// `tcp_tw_reuse`: 1 always, 2 on the loopback interface.
@@ -152,7 +174,9 @@ fn taken(table: &str, server: SocketAddr, reuse: bool) -> u64 {
         }
         let is_waiting = words.next() == Some("06");
         // `03:` and what is left of TIME_WAIT, in hundredths of a second.
-        let timer = words.nth(1).and_then(|timer| u64::from_str_radix(timer.split_once(':')?.1, 16).ok());
+        let timer = words
+            .nth(1)
+            .and_then(|timer| u64::from_str_radix(timer.split_once(':')?.1, 16).ok());
         let age = timer.map_or(0, |left| (TIME_WAIT_SECONDS * 100).saturating_sub(left));
         !(reuse && is_waiting && age > REUSE_AFTER * 100)
     };
@@ -179,7 +203,14 @@ mod tests {
     #[test]
     fn the_kernels_words_are_understood() {
         let reading = parse("32768\t60999\n", SOCKSTAT);
-        assert_eq!(reading, Reading { range: 28_232, time_wait: 345, in_use: 12 });
+        assert_eq!(
+            reading,
+            Reading {
+                range: 28_232,
+                time_wait: 345,
+                in_use: 12
+            }
+        );
         assert_eq!(parse("", ""), Reading::default());
         assert!(read().range > 0, "this machine has ports");
     }
@@ -189,7 +220,10 @@ mod tests {
     fn sockets_towards_the_server_are_counted() {
         let server: SocketAddr = "127.0.0.1:8080".parse().unwrap();
         assert_eq!(as_in_table(server), "0100007F:1F90");
-        assert_eq!(as_in_table("[::1]:80".parse().unwrap()), "00000000000000000000000001000000:0050");
+        assert_eq!(
+            as_in_table("[::1]:80".parse().unwrap()),
+            "00000000000000000000000001000000:0050"
+        );
         let line = |peer: &str, state: &str, timer: &str| {
             format!("   1: 0100007F:9C40 {peer} {state} 00000000:00000000 {timer} 00000000     0        0 0 3 0\n")
         };
@@ -198,7 +232,11 @@ mod tests {
             + &line("0100007F:1F90", "06", "03:00001000")
             + &line("0100007F:1F91", "06", "03:00001000");
         assert_eq!(taken(&table, server, false), 3);
-        assert_eq!(taken(&table, server, true), 2, "0x176B is an age of 0.05 s, 0x1000 one of 19 s");
+        assert_eq!(
+            taken(&table, server, true),
+            2,
+            "0x176B is an age of 0.05 s, 0x1000 one of 19 s"
+        );
         assert!(reuses_early(server, "2\n") && !reuses_early(server, "0\n"));
         assert!(!reuses_early("10.0.0.1:1".parse().unwrap(), "2\n"));
     }
@@ -209,11 +247,22 @@ mod tests {
         assert_eq!(ports.wanted(28_000, 1.0), 7000);
         ports.after(2000, 0.5);
         assert_eq!(ports.wanted(28_000, 1.0), 5000);
-        let reading = Reading { range: 28_000, time_wait: 27_000, in_use: 10 };
+        let reading = Reading {
+            range: 28_000,
+            time_wait: 27_000,
+            in_use: 10,
+        };
         let end = ports.recent[0].0;
         assert_eq!(ports.left_by_account(reading, end + 1), Some(11_990));
-        assert_eq!(ports.left_by_account(reading, end + REUSE_AFTER_NS), Some(13_990), "they serve again");
-        assert_eq!(Ports::new("127.0.0.1:1".parse().unwrap()).left_by_account(reading, end), None);
+        assert_eq!(
+            ports.left_by_account(reading, end + REUSE_AFTER_NS),
+            Some(13_990),
+            "they serve again"
+        );
+        assert_eq!(
+            Ports::new("127.0.0.1:1".parse().unwrap()).left_by_account(reading, end),
+            None
+        );
         assert_eq!(ports.wanted(800, 1.0), 700);
     }
 }

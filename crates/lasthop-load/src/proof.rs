@@ -35,8 +35,16 @@ pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
         reused: false,
         password_asked: None,
         nodelay,
-        send_buffer: asked.send_buffer.map(|_| options.send_buffer_size()).transpose()?.map(|size| size as u64),
-        receive_buffer: asked.receive_buffer.map(|_| options.recv_buffer_size()).transpose()?.map(|size| size as u64),
+        send_buffer: asked
+            .send_buffer
+            .map(|_| options.send_buffer_size())
+            .transpose()?
+            .map(|size| size as u64),
+        receive_buffer: asked
+            .receive_buffer
+            .map(|_| options.recv_buffer_size())
+            .transpose()?
+            .map(|size| size as u64),
     })
 }
 
@@ -48,7 +56,8 @@ fn name(peer: &SockAddr) -> String {
     if let Some(name) = peer.as_abstract_namespace() {
         return format!("@{}", name.escape_ascii());
     }
-    peer.as_pathname().map_or_else(String::new, |path| path.display().to_string())
+    peer.as_pathname()
+        .map_or_else(String::new, |path| path.display().to_string())
 }
 
 fn session(stream: &Stream) -> (Option<String>, Option<String>) {
@@ -59,5 +68,8 @@ fn session(stream: &Stream) -> (Option<String>, Option<String>) {
         other => format!("{other:?}"),
     });
     let suite = tls.session().negotiated_cipher_suite();
-    (version, suite.and_then(|suite| suite.suite().as_str()).map(str::to_owned))
+    (
+        version,
+        suite.and_then(|suite| suite.suite().as_str()).map(str::to_owned),
+    )
 }

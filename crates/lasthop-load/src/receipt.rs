@@ -42,7 +42,10 @@ impl Reading {
     pub fn since(self, before: Self) -> Self {
         Self {
             received: self.received.saturating_sub(before.received),
-            dropped: self.dropped.zip(before.dropped).map(|(now, then)| now.saturating_sub(then)),
+            dropped: self
+                .dropped
+                .zip(before.dropped)
+                .map(|(now, then)| now.saturating_sub(then)),
             at: self.at,
         }
     }
@@ -57,22 +60,46 @@ impl Receipts {
     pub fn new(receipt: &Receipt, server: &Address, timeouts: Timeouts) -> Result<Self, String> {
         let wrong = |why: String| format!("the counter `{}`: {why}", url::redacted(&receipt.url));
         let (endpoint, protocol) = url::parse(&receipt.url, &UrlOptions::default()).map_err(wrong)?;
-        let Some(http) = protocol.get::<Http>() else { return Err(wrong("it must be a URL of HTTP".to_owned())) };
+        let Some(http) = protocol.get::<Http>() else {
+            return Err(wrong("it must be a URL of HTTP".to_owned()));
+        };
         // Without chunks, and whole when the server closes.
-        let http = Http { version: HttpVersion::V10, ..http.clone() };
-        let page = Spec { timeouts, reuse: Reuse::PerRequest, ..Spec::new(endpoint, http.into()) };
-        Ok(Self { page, counter: receipt.counter.clone(), each: receipt.each.into(), server: server.clone() })
+        let http = Http {
+            version: HttpVersion::V10,
+            ..http.clone()
+        };
+        let page = Spec {
+            timeouts,
+            reuse: Reuse::PerRequest,
+            ..Spec::new(endpoint, http.into())
+        };
+        Ok(Self {
+            page,
+            counter: receipt.counter.clone(),
+            each: receipt.each.into(),
+            server: server.clone(),
+        })
     }
 
     /// Errors: by class, as of a request; the counter is not on the page.
     pub fn read(&self, go_on: impl FnMut() -> bool) -> Result<Reading, Failure> {
         let page = sample::take(&self.page, go_on);
-        let page =
-            page.map_err(|failure| Failure { message: format!("the server's counter: {failure}"), ..failure })?;
+        let page = page.map_err(|failure| Failure {
+            message: format!("the server's counter: {failure}"),
+            ..failure
+        })?;
         let total = total(&page.reply, &self.counter)
             .ok_or_else(|| Failure::content(format!("the page of the server's counter has no `{}`", self.counter)))?;
-        let dropped = if let Address::Udp(at) = self.server { udp::drops(at) } else { None };
-        Ok(Reading { received: total / self.each, dropped, at: clock::now() })
+        let dropped = if let Address::Udp(at) = self.server {
+            udp::drops(at)
+        } else {
+            None
+        };
+        Ok(Reading {
+            received: total / self.each,
+            dropped,
+            at: clock::now(),
+        })
     }
 
     /// Waits until the server has taken the last of `sent` requests since `before`, or takes no more.
@@ -83,7 +110,11 @@ impl Receipts {
         while last.accounted() < sent && last.at < moved.saturating_add(PATIENCE_NS) && go_on() {
             clock::sleep(PAUSE_NS);
             let now = self.read(&mut go_on)?.since(before);
-            moved = if now.accounted() > last.accounted() { now.at } else { moved };
+            moved = if now.accounted() > last.accounted() {
+                now.at
+            } else {
+                moved
+            };
             last = now;
         }
         Ok(last)
@@ -94,7 +125,9 @@ impl Receipts {
 pub fn total(reply: &[u8], counter: &str) -> Option<u64> {
     let head = memchr::memmem::find(reply, b"\r\n\r\n")?;
     let text = std::str::from_utf8(&reply[head + 4..]).ok()?;
-    text.lines().filter_map(|line| value(line, counter)).reduce(u64::saturating_add)
+    text.lines()
+        .filter_map(|line| value(line, counter))
+        .reduce(u64::saturating_add)
 }
 
 /// `NAME 12` or `NAME{label="value"} 1.2e+06 1700000000000`: the value of a line of this counter.
@@ -121,7 +154,10 @@ mod tests {
         for (body, found) in [
             ("# HELP lines Lines.\n# TYPE lines counter\nlines 12\n", Some(12)),
             ("lines_total 3\nlines 1.234567e+06\n", Some(1_234_567)),
-            ("lines{type=\"counter\"} 5\nlines{type=\"a } b\"} 7 1700000000000\n", Some(12)),
+            (
+                "lines{type=\"counter\"} 5\nlines{type=\"a } b\"} 7 1700000000000\n",
+                Some(12),
+            ),
             ("lines_total 3\n", None),
             ("lines -1\nlines NaN\nlines\nlines x\n", None),
             ("", None),
@@ -135,10 +171,19 @@ mod tests {
     fn a_page_of_another_protocol_is_refused() {
         let server = Address::Udp("127.0.0.1:9".parse().unwrap());
         let refused = |url: &str| {
-            let receipt = Receipt { url: url.to_owned(), counter: "x".into(), each: 1 };
-            Receipts::new(&receipt, &server, Timeouts::default()).map(drop).unwrap_err()
+            let receipt = Receipt {
+                url: url.to_owned(),
+                counter: "x".into(),
+                each: 1,
+            };
+            Receipts::new(&receipt, &server, Timeouts::default())
+                .map(drop)
+                .unwrap_err()
         };
-        assert_eq!(refused("redis://127.0.0.1"), "the counter `redis://127.0.0.1`: it must be a URL of HTTP");
+        assert_eq!(
+            refused("redis://127.0.0.1"),
+            "the counter `redis://127.0.0.1`: it must be a URL of HTTP"
+        );
         let error = refused("ftp://127.0.0.1:1/m?token=s3cret");
         assert!(!error.contains("s3cret"), "{error}");
     }

@@ -134,7 +134,10 @@ impl Recorder {
     /// Lets the load go on after a window until the last request that began in it has its reply, unless there are so many
     /// answers that it makes no difference to them how much load follows.
     pub fn lingering(self, connections: u64) -> Self {
-        Self { few: connections.saturating_mul(MANY_FOR_EACH), ..self }
+        Self {
+            few: connections.saturating_mul(MANY_FOR_EACH),
+            ..self
+        }
     }
 
     /// Begins a trial at `now`.
@@ -145,7 +148,17 @@ impl Recorder {
         self.measure_ns = phases.measure_ns;
         self.lingers = false;
         self.counts = Counts::default();
-        let Self { service, split_first, split_service, connect, tls, auth, response, lag, .. } = self;
+        let Self {
+            service,
+            split_first,
+            split_service,
+            connect,
+            tls,
+            auth,
+            response,
+            lag,
+            ..
+        } = self;
         for tally in [service, split_first, split_service, connect, tls, auth, response, lag] {
             tally.clear();
         }
@@ -208,7 +221,11 @@ impl Recorder {
 
     fn open(&mut self, now: u64) {
         let after = |time| now.saturating_add(time);
-        self.window = Window::Open { since: now, edge: after(self.measure_ns / 2), until: after(self.measure_ns) };
+        self.window = Window::Open {
+            since: now,
+            edge: after(self.measure_ns / 2),
+            until: after(self.measure_ns),
+        };
         self.before = self.meter.read();
     }
 
@@ -217,9 +234,15 @@ impl Recorder {
         match self.window {
             Window::Open { since, until, .. } if now >= until => self.shut(since, now),
             Window::Open { since, edge, until } if now >= edge => {
-                self.counts.first_half =
-                    Some(FirstHalf { requests: self.counts.requests, elapsed_ns: now.saturating_sub(since) });
-                self.window = Window::Open { since, edge: until, until };
+                self.counts.first_half = Some(FirstHalf {
+                    requests: self.counts.requests,
+                    elapsed_ns: now.saturating_sub(since),
+                });
+                self.window = Window::Open {
+                    since,
+                    edge: until,
+                    until,
+                };
             }
             _ => {}
         }
@@ -351,7 +374,12 @@ impl Recorder {
     /// So many requests failed together, or a connection did.
     pub fn fail(&mut self, failure: &Failure, count: u64) {
         let entry = self.counts.errors.entry(failure.class);
-        entry.or_insert_with(|| ErrorCount { count: 0, first: failure.message.clone() }).count += count;
+        entry
+            .or_insert_with(|| ErrorCount {
+                count: 0,
+                first: failure.message.clone(),
+            })
+            .count += count;
     }
 
     /// As [`Recorder::fail`], of requests that were due at `due`; 0 in a closed loop.
@@ -375,11 +403,18 @@ impl Recorder {
         match self.window {
             // The next completion shuts it, so that it holds whole requests only.
             Window::Open { since, edge, until } => {
-                self.window = Window::Open { since, edge: edge.min(now), until: until.min(now) };
+                self.window = Window::Open {
+                    since,
+                    edge: edge.min(now),
+                    until: until.min(now),
+                };
             }
             Window::WarmUp { .. } => self.window = Window::Shut { since: now, at: now },
             Window::Scheduled { opens, ends } => {
-                self.window = Window::Scheduled { opens, ends: ends.min(now).max(opens) };
+                self.window = Window::Scheduled {
+                    opens,
+                    ends: ends.min(now).max(opens),
+                };
             }
             Window::Shut { .. } => {}
         }
@@ -417,7 +452,9 @@ impl Recorder {
             Window::Scheduled { opens, ends } => self.window = Window::Shut { since: opens, at: ends },
             Window::Shut { .. } => {}
         }
-        let Window::Shut { since, at } = self.window else { unreachable!("shut just above") };
+        let Window::Shut { since, at } = self.window else {
+            unreachable!("shut just above")
+        };
         let present = |tally: &Tally| (!tally.is_empty()).then(|| tally.to_histogram());
         let service = self.service.to_histogram();
         WorkerRecord {
@@ -454,10 +491,18 @@ impl Recorder {
 /// When no worker completed a request within its window, `requests` is 0 and there is no rate.
 pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> TrialResult {
     let requests: u64 = records.iter().map(|record| record.counts.requests).sum();
-    let windows = records.iter().map(|record| (record.counts.requests, record.window_ns)).collect::<Vec<_>>();
+    let windows = records
+        .iter()
+        .map(|record| (record.counts.requests, record.window_ns))
+        .collect::<Vec<_>>();
     let empty = TrialResult::empty(engine, common_window(&windows));
     let first_half = first_half(&records);
-    let mut result = TrialResult { requests, first_half, offered: offered(&records, model), ..empty };
+    let mut result = TrialResult {
+        requests,
+        first_half,
+        offered: offered(&records, model),
+        ..empty
+    };
     for record in records {
         add(&mut result, record);
     }
@@ -477,16 +522,28 @@ fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
 /// `None` unless every worker has one.
 fn first_half(records: &[WorkerRecord]) -> Option<FirstHalf> {
     let half = |record: &WorkerRecord| record.counts.first_half.map(|half| (half.requests, half.elapsed_ns));
-    let halves = records.iter().map(half).collect::<Option<Vec<_>>>().filter(|halves| !halves.is_empty())?;
+    let halves = records
+        .iter()
+        .map(half)
+        .collect::<Option<Vec<_>>>()
+        .filter(|halves| !halves.is_empty())?;
     let requests = halves.iter().map(|(requests, _)| requests).sum();
-    Some(FirstHalf { requests, elapsed_ns: common_window(&halves) })
+    Some(FirstHalf {
+        requests,
+        elapsed_ns: common_window(&halves),
+    })
 }
 
 /// The time in which all requests have the sum of the rates; of each worker its requests and its time.
 fn common_window(windows: &[(u64, u64)]) -> u64 {
     let requests: u64 = windows.iter().map(|(requests, _)| requests).sum();
     if requests == 0 {
-        return windows.iter().map(|(_, elapsed_ns)| *elapsed_ns).max().unwrap_or(0).max(1);
+        return windows
+            .iter()
+            .map(|(_, elapsed_ns)| *elapsed_ns)
+            .max()
+            .unwrap_or(0)
+            .max(1);
     }
     if let [(_, first), others @ ..] = windows
         && others.iter().all(|(_, other)| other == first)
@@ -494,7 +551,9 @@ fn common_window(windows: &[(u64, u64)]) -> u64 {
         return (*first).max(1);
     }
     let counted = windows.iter().filter(|(requests, _)| *requests > 0);
-    let rate: f64 = counted.map(|(requests, elapsed_ns)| *requests as f64 / (*elapsed_ns).max(1) as f64).sum();
+    let rate: f64 = counted
+        .map(|(requests, elapsed_ns)| *requests as f64 / (*elapsed_ns).max(1) as f64)
+        .sum();
     (requests as f64 / rate).round().max(1.0) as u64
 }
 
@@ -534,7 +593,9 @@ fn join(into: &mut Option<Histogram>, other: Option<Histogram>) {
 /// Adds the counts; of several first examples the first stays.
 pub fn add_errors(into: &mut BTreeMap<ErrorClass, ErrorCount>, other: BTreeMap<ErrorClass, ErrorCount>) {
     for (class, error) in other {
-        into.entry(class).and_modify(|own| own.count += error.count).or_insert(error);
+        into.entry(class)
+            .and_modify(|own| own.count += error.count)
+            .or_insert(error);
     }
 }
 
@@ -545,7 +606,10 @@ mod simulated;
 mod tests {
     use super::*;
 
-    const PHASES: TrialPhases = TrialPhases { warm_up_ns: 100, measure_ns: 1000 };
+    const PHASES: TrialPhases = TrialPhases {
+        warm_up_ns: 100,
+        measure_ns: 1000,
+    };
 
     fn recorder(completions: &[u64]) -> Recorder {
         let mut recorder = Recorder::new(Calls::default());
@@ -562,25 +626,48 @@ mod tests {
         assert!(recorder.is_over());
         recorder.complete(1130, 1135, 1140, 3, 1);
         let record = recorder.finish(5000);
-        assert_eq!((record.window_ns, record.counts.requests, record.counts.requests_total), (1010, 3, 6));
+        assert_eq!(
+            (record.window_ns, record.counts.requests, record.counts.requests_total),
+            (1010, 3, 6)
+        );
         assert_eq!((record.service.count(), record.counts.bytes_received), (3, 9));
     }
 
     #[test]
     fn the_first_half_ends_with_a_completion_too() {
         let half = |completions: &[u64]| recorder(completions).finish(5000).counts.first_half;
-        assert_eq!(half(&[120, 300, 640, 1119, 1130]), Some(FirstHalf { requests: 2, elapsed_ns: 520 }));
-        assert_eq!(half(&[120, 300, 1130]), None, "the first one after half of the time is the last one");
+        assert_eq!(
+            half(&[120, 300, 640, 1119, 1130]),
+            Some(FirstHalf {
+                requests: 2,
+                elapsed_ns: 520
+            })
+        );
+        assert_eq!(
+            half(&[120, 300, 1130]),
+            None,
+            "the first one after half of the time is the last one"
+        );
         let units = |ends: &[u64]| {
             let mut recorder = recorder(&[120]);
-            ends.iter().for_each(|end| recorder.complete_unit(end - 10, end - 5, *end, 5, 3));
+            ends.iter()
+                .for_each(|end| recorder.complete_unit(end - 10, end - 5, *end, 5, 3));
             recorder.finish(5000).counts.first_half
         };
-        assert_eq!(units(&[700, 1200]), Some(FirstHalf { requests: 3, elapsed_ns: 580 }));
+        assert_eq!(
+            units(&[700, 1200]),
+            Some(FirstHalf {
+                requests: 3,
+                elapsed_ns: 580
+            })
+        );
         let mut cut_short = recorder(&[120, 600]);
         cut_short.cut_short(610);
         cut_short.complete(610, 615, 650, 3, 1);
-        assert_eq!((cut_short.is_over(), cut_short.finish(5000).counts.first_half), (true, None));
+        assert_eq!(
+            (cut_short.is_over(), cut_short.finish(5000).counts.first_half),
+            (true, None)
+        );
     }
 
     #[test]
@@ -598,7 +685,10 @@ mod tests {
                 (one.counts.requests, one.counts.requests_total, one.window_ns),
                 (run.counts.requests, run.counts.requests_total, run.window_ns)
             );
-            assert_eq!((one.service, one.phases.first_byte), (run.service, run.phases.first_byte));
+            assert_eq!(
+                (one.service, one.phases.first_byte),
+                (run.service, run.phases.first_byte)
+            );
         }
     }
 
@@ -634,8 +724,18 @@ mod tests {
         // A unit that broke off: its answers are work of the servers all the same.
         recorder.answered();
         let record = recorder.finish(9000);
-        assert_eq!((record.counts.requests, record.counts.requests_total, record.counts.bytes_received), (6, 16, 10));
-        assert_eq!((record.window_ns, record.service.count(), record.service.max()), (1050, 2, 800));
+        assert_eq!(
+            (
+                record.counts.requests,
+                record.counts.requests_total,
+                record.counts.bytes_received
+            ),
+            (6, 16, 10)
+        );
+        assert_eq!(
+            (record.window_ns, record.service.count(), record.service.max()),
+            (1050, 2, 800)
+        );
         assert_eq!(record.phases.first_byte.unwrap().max(), 10);
     }
 
@@ -655,7 +755,10 @@ mod tests {
         open.cut_short(1600);
         assert_eq!(open.expires_at(), 1600);
         let record = open.finish(9000);
-        assert_eq!((record.window_ns, record.counts.requests, record.counts.scheduled), (500, 1, 1));
+        assert_eq!(
+            (record.window_ns, record.counts.requests, record.counts.scheduled),
+            (500, 1, 1)
+        );
 
         let mut early = recorder(&[50]);
         early.cut_short(60);
@@ -676,15 +779,25 @@ mod tests {
     #[test]
     fn rates_of_workers_add_up() {
         // 3 in 1010 ns and 1 in 3000 ns.
-        let records = vec![recorder(&[120, 600, 1119, 1130]).finish(5000), recorder(&[120, 600]).finish(3120)];
+        let records = vec![
+            recorder(&[120, 600, 1119, 1130]).finish(5000),
+            recorder(&[120, 600]).finish(3120),
+        ];
         let result = merge(records, Engine::Epoll, Model::Closed);
         let rate = 3.0 / 1010.0 + 1.0 / 3000.0;
         assert_eq!(result.requests, 4);
         assert!((result.throughput() / (rate * 1e9) - 1.0).abs() < 1e-3);
-        assert_eq!((result.first_half, result.service_time.unwrap().count()), (None, 4), "one worker has no halves");
+        assert_eq!(
+            (result.first_half, result.service_time.unwrap().count()),
+            (None, 4),
+            "one worker has no halves"
+        );
         let halves = [[120, 640, 1130], [120, 700, 1140]].map(|completions| recorder(&completions).finish(5000));
         let half = merge(halves.into(), Engine::Epoll, Model::Closed).first_half.unwrap();
-        assert_eq!((half.requests, half.elapsed_ns), (2, (2.0 / (1.0 / 520.0 + 1.0 / 580.0_f64)).round() as u64));
+        assert_eq!(
+            (half.requests, half.elapsed_ns),
+            (2, (2.0 / (1.0 / 520.0 + 1.0 / 580.0_f64)).round() as u64)
+        );
     }
 
     #[test]
@@ -692,15 +805,33 @@ mod tests {
         let mut recorder = Recorder::new(Calls::default());
         assert_eq!(recorder.start_scheduled(1000, PHASES, &[]), 2100);
         // Due, sent, completed: before the phase, in it, in it but late, after it.
-        for (due, sent, end) in [(1099, 1100, 1150), (1100, 1110, 1300), (2099, 2150, 2500), (2100, 2100, 2200)] {
+        for (due, sent, end) in [
+            (1099, 1100, 1150),
+            (1100, 1110, 1300),
+            (2099, 2150, 2500),
+            (2100, 2100, 2200),
+        ] {
             recorder.sent(due, sent);
             recorder.complete_due(due, sent, sent + 1, end, 2);
         }
         recorder.missed(3);
         let record = recorder.finish(9000);
-        assert_eq!((record.counts.requests, record.counts.requests_total, record.counts.bytes_received), (2, 4, 4));
-        assert_eq!((record.counts.scheduled, record.counts.sent, record.window_ns), (5, 2, 1000));
+        assert_eq!(
+            (
+                record.counts.requests,
+                record.counts.requests_total,
+                record.counts.bytes_received
+            ),
+            (2, 4, 4)
+        );
+        assert_eq!(
+            (record.counts.scheduled, record.counts.sent, record.window_ns),
+            (5, 2, 1000)
+        );
         let max = |histogram: Option<Histogram>| histogram.unwrap().max();
-        assert_eq!((record.service.max(), max(record.response), max(record.lag)), (350, 401, 51));
+        assert_eq!(
+            (record.service.max(), max(record.response), max(record.lag)),
+            (350, 401, 51)
+        );
     }
 }

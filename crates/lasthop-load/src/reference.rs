@@ -31,7 +31,14 @@ pub fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Reference, Fail
 /// Errors: as [`learn`].
 pub fn sampled(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Reference, Failure> {
     let protocol = spec.protocol.clone();
-    let samples =
-        if protocol.kind().own { None } else { Some([sample::take(spec, &mut go_on)?, sample::take(spec, go_on)?]) };
-    Ok(Reference { protocol, unchecked: None, samples })
+    let samples = if protocol.kind().own {
+        None
+    } else {
+        Some([sample::take(spec, &mut go_on)?, sample::take(spec, go_on)?])
+    };
+    Ok(Reference {
+        protocol,
+        unchecked: None,
+        samples,
+    })
 }

@@ -26,7 +26,10 @@ pub struct Sample {
 /// with an error of no account.
 /// Errors: by class, as in a load: a sample is a right answer.
 pub fn take(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Sample, Failure> {
-    let spec = Spec { pipeline: 1, ..spec.clone() };
+    let spec = Spec {
+        pipeline: 1,
+        ..spec.clone()
+    };
     supervised(spec.timeouts, go_on, |watch| converse(&spec, &watch))?
 }
 
@@ -34,7 +37,9 @@ pub fn take(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Sample, Failure>
 fn converse(spec: &Spec, watch: &Arc<Watch>) -> Result<Sample, Failure> {
     let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
     let connector = connector.map_err(|cause| Failure::new(ErrorClass::Os, cause))?;
-    let connector = connector.asking_for_tls(spec.protocol.tls_request()).speaking(spec.protocol.application());
+    let connector = connector
+        .asking_for_tls(spec.protocol.tls_request())
+        .speaking(spec.protocol.application());
     let mut exchange = spec.factory().exchange();
     let mut stream = connector.open(&Calls::default(), watch)?.stream;
     exchange.reset();
@@ -49,7 +54,10 @@ fn converse(spec: &Spec, watch: &Arc<Watch>) -> Result<Sample, Failure> {
         stream.send_all(exchange.request())?;
     }
     if spec.protocol.receipt().is_some() {
-        return Ok(Sample { reply: Vec::new(), closes: false });
+        return Ok(Sample {
+            reply: Vec::new(),
+            closes: false,
+        });
     }
     let (reply, keep) = reply(exchange.as_mut(), &mut stream, request)?;
     watch.rest();

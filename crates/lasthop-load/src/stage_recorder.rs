@@ -41,14 +41,18 @@ impl StageRecorder {
 
     /// The stage that counts what happens at `now`.
     fn counting(&self, now: u64) -> Option<usize> {
-        self.stages.iter().position(|(begins, stage)| (begins + stage.fill_ns..begins + stage.length_ns).contains(&now))
+        self.stages
+            .iter()
+            .position(|(begins, stage)| (begins + stage.fill_ns..begins + stage.length_ns).contains(&now))
     }
 
     fn slot(&mut self, due: u64) -> Option<&mut Slot> {
         let within = |(begins, stage): &(u64, LoadStage)| (*begins..begins + stage.length_ns).contains(&due);
         let at = self.stages.iter().position(within)?;
         let (begins, stage) = self.stages[at];
-        self.results[at].slots.get_mut((due - begins).checked_div(stage.slot_ns)? as usize)
+        self.results[at]
+            .slots
+            .get_mut((due - begins).checked_div(stage.slot_ns)? as usize)
     }
 
     pub fn due(&mut self, due: u64, sent: bool) {
@@ -76,7 +80,13 @@ impl StageRecorder {
         let Some(at) = self.counting(now) else { return };
         let class = failure.class;
         let status = failure.status;
-        let new = || Wrong { class, status, count: 0, first: failure.message.clone(), times: Histogram::new() };
+        let new = || Wrong {
+            class,
+            status,
+            count: 0,
+            first: failure.message.clone(),
+            times: Histogram::new(),
+        };
         let wrong = self.wrong[at].entry((class, status)).or_insert_with(new);
         wrong.count += count;
         wrong.times.record_n(now.saturating_sub(due), count);
@@ -84,7 +94,11 @@ impl StageRecorder {
 
     pub fn finish(self) -> Vec<StageResult> {
         let all = self.results.into_iter().zip(self.wrong);
-        all.map(|(result, wrong)| StageResult { wrong: wrong.into_values().collect(), ..result }).collect()
+        all.map(|(result, wrong)| StageResult {
+            wrong: wrong.into_values().collect(),
+            ..result
+        })
+        .collect()
     }
 }
 
@@ -99,7 +113,10 @@ pub fn merge(into: &mut Vec<StageResult>, other: Vec<StageResult>) {
         own.not_sent += other.not_sent;
         own.right += other.right;
         own.times.merge(&other.times);
-        own.slots.iter_mut().zip(&other.slots).for_each(|(own, other)| own.add(other));
+        own.slots
+            .iter_mut()
+            .zip(&other.slots)
+            .for_each(|(own, other)| own.add(other));
         other.wrong.into_iter().for_each(|wrong| own.add_wrong(wrong));
     }
 }
@@ -109,12 +126,25 @@ mod tests {
     use super::*;
 
     const STAGES: [LoadStage; 2] = [
-        LoadStage { rate: 10.0, length_ns: 1000, fill_ns: 400, slot_ns: 0 },
-        LoadStage { rate: 5.0, length_ns: 1000, fill_ns: 0, slot_ns: 500 },
+        LoadStage {
+            rate: 10.0,
+            length_ns: 1000,
+            fill_ns: 400,
+            slot_ns: 0,
+        },
+        LoadStage {
+            rate: 5.0,
+            length_ns: 1000,
+            fill_ns: 0,
+            slot_ns: 500,
+        },
     ];
 
     fn bad_gateway() -> Failure {
-        Failure { status: Some(502), ..Failure::refused("status 502") }
+        Failure {
+            status: Some(502),
+            ..Failure::refused("status 502")
+        }
     }
 
     #[test]
@@ -132,9 +162,14 @@ mod tests {
         recorder.right(1000, 1200);
         recorder.due(1700, true);
         recorder.right(1700, 3000);
-        let [over, after] = &recorder.finish()[..] else { panic!() };
+        let [over, after] = &recorder.finish()[..] else {
+            panic!()
+        };
         assert_eq!((over.counted_ns, over.due, over.not_sent, over.right), (600, 2, 1, 1));
-        assert_eq!((over.wrong[0].count, over.wrong[0].status, over.wrong[0].times.max()), (2, Some(502), 60));
+        assert_eq!(
+            (over.wrong[0].count, over.wrong[0].status, over.wrong[0].times.max()),
+            (2, Some(502), 60)
+        );
         assert_eq!((after.right, after.due, after.wrong.len()), (1, 1, 0));
         let slots: Vec<_> = after.slots.iter().map(|slot| (slot.due, slot.right.count())).collect();
         assert_eq!(slots, [(0, 0), (1, 1)]);
@@ -151,6 +186,14 @@ mod tests {
         };
         let mut all = Vec::new();
         (0..3).for_each(|_| merge(&mut all, one()));
-        assert_eq!((all[0].due, all[0].wrong.len(), all[0].wrong[0].count, all[0].unanswered()), (6, 1, 3, 3));
+        assert_eq!(
+            (
+                all[0].due,
+                all[0].wrong.len(),
+                all[0].wrong[0].count,
+                all[0].unanswered()
+            ),
+            (6, 1, 3, 3)
+        );
     }
 }

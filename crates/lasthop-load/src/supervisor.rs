@@ -25,7 +25,10 @@ pub struct Supervisor {
 impl Supervisor {
     pub fn new(watches: Vec<Arc<Watch>>, timeouts: Timeouts) -> Self {
         let tick = timeouts.connect_ns.min(timeouts.request_ns) / 10;
-        Self { watches, tick: Duration::from_nanos(tick.clamp(TICK_MIN_NS, TICK_MAX_NS)) }
+        Self {
+            watches,
+            tick: Duration::from_nanos(tick.clamp(TICK_MIN_NS, TICK_MAX_NS)),
+        }
     }
 
     /// What a worker sends; `None` if it died. Calls `go_on` meanwhile: if it returns false, all waits end.
@@ -57,6 +60,8 @@ pub fn supervised<T: Send>(
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, move || drop(tell.send(conversation(watch))));
         thread.map_err(|error| failed(format!("cannot create a thread: {error}")))?;
-        supervisor.receive(&told, go_on).ok_or_else(|| failed("a thread died".to_owned()))
+        supervisor
+            .receive(&told, go_on)
+            .ok_or_else(|| failed("a thread died".to_owned()))
     })
 }

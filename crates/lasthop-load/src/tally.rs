@@ -10,7 +10,10 @@ pub struct Tally {
 impl Default for Tally {
     fn default() -> Self {
         let counts = vec![0; BINS].into_boxed_slice();
-        Self { counts: counts.try_into().expect("it has so many"), total: 0 }
+        Self {
+            counts: counts.try_into().expect("it has so many"),
+            total: 0,
+        }
     }
 }
 
@@ -39,7 +42,11 @@ impl Tally {
     }
 
     pub fn to_histogram(&self) -> Histogram {
-        if self.is_empty() { Histogram::new() } else { Histogram::of_counts(self.counts.iter().copied().enumerate()) }
+        if self.is_empty() {
+            Histogram::new()
+        } else {
+            Histogram::of_counts(self.counts.iter().copied().enumerate())
+        }
     }
 
     /// The same with durations that are a part of it exchanged for others.

@@ -53,20 +53,35 @@ fn serving(transport: Transport) -> Serving {
         .by_ref()
         .find_map(|line| line.unwrap().split_once("listening on ").map(|said| said.1.to_owned()))
         .unwrap();
-    let address = if transport.is_unix() { Address::Unix(path) } else { Address::Tcp(said.parse().unwrap()) };
-    Serving { child, endpoint: Endpoint { address, tls: None }, _said: lines, _folder: folder }
+    let address = if transport.is_unix() {
+        Address::Unix(path)
+    } else {
+        Address::Tcp(said.parse().unwrap())
+    };
+    Serving {
+        child,
+        endpoint: Endpoint { address, tls: None },
+        _said: lines,
+        _folder: folder,
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn serve(what: &str) {
     let (transport, path) = what.split_once(' ').unwrap();
-    let address =
-        if transport == "unix" { Address::Unix(path.into()) } else { Address::Tcp("127.0.0.1:0".parse().unwrap()) };
+    let address = if transport == "unix" {
+        Address::Unix(path.into())
+    } else {
+        Address::Tcp("127.0.0.1:0".parse().unwrap())
+    };
     let listener = Socket::new(address.domain(), address.kind(), None).unwrap();
     listener.bind(&address.socket_name().unwrap()).unwrap();
     listener.listen(4096).unwrap();
     let tcp = listener.local_addr().unwrap().as_socket();
-    println!("\nlistening on {}", tcp.map_or_else(|| path.to_owned(), |tcp| tcp.to_string()));
+    println!(
+        "\nlistening on {}",
+        tcp.map_or_else(|| path.to_owned(), |tcp| tcp.to_string())
+    );
     thread::spawn(move || echo_to_all(&listener));
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
@@ -108,7 +123,13 @@ fn echo_to_all(listener: &Socket) {
 
 /// Goes on until the socket neither takes nor gives any more; false when the client has closed.
 fn send_back(mut socket: &Socket, unsent: &mut Unsent, buffer: &mut [u8]) -> std::io::Result<bool> {
-    let done = |error: std::io::Error| if error.kind() == ErrorKind::WouldBlock { Ok(true) } else { Err(error) };
+    let done = |error: std::io::Error| {
+        if error.kind() == ErrorKind::WouldBlock {
+            Ok(true)
+        } else {
+            Err(error)
+        }
+    };
     loop {
         while !unsent.is_empty() {
             match socket.write(unsent) {
@@ -137,22 +158,34 @@ fn ten_thousand_connections_are_held_and_driven() {
     if let Ok(what) = std::env::var(SERVE) {
         return serve(&what);
     }
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: `limit` is valid for the call to fill.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     let connections = CONNECTIONS.min(u32::try_from(limit.rlim_max).unwrap_or(u32::MAX).saturating_sub(200));
     for transport in [Transport::Unix, Transport::Tcp] {
         let server = serving(transport);
-        let few = Spec { connections: 2, ..spec(&server.endpoint, echo(64)) };
+        let few = Spec {
+            connections: 2,
+            ..spec(&server.endpoint, echo(64))
+        };
         drop(run(&few, SHORT).unwrap());
         let before = resident();
         let mut case = Case::prepare(&Spec { connections, ..few }).unwrap();
-        let phases = TrialPhases { warm_up_ns: 50_000_000, measure_ns: 300_000_000 };
+        let phases = TrialPhases {
+            warm_up_ns: 50_000_000,
+            measure_ns: 300_000_000,
+        };
         // Trials until each connection had a turn, however slow the machine is.
         let mut requests = 0;
         while requests < u64::from(connections) {
             let result = case.trial(phases).unwrap();
-            println!("{transport}: {connections} connections, {} requests/s", result.throughput());
+            println!(
+                "{transport}: {connections} connections, {} requests/s",
+                result.throughput()
+            );
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
             assert!(result.requests_total > 0, "the connections stand still");
             requests += result.requests_total;

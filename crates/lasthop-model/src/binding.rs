@@ -94,7 +94,11 @@ pub struct TlsFiles {
 
 /// Name of the server number `index` of a service, from 0: `thin`, `thin-2`, `thin-3`.
 pub fn server_name(service: &str, index: usize) -> String {
-    if index == 0 { service.to_owned() } else { format!("{service}-{}", index + 1) }
+    if index == 0 {
+        service.to_owned()
+    } else {
+        format!("{service}-{}", index + 1)
+    }
 }
 
 /// The service that a server belongs to. Names of services have no `-`.
@@ -110,6 +114,9 @@ impl ServiceBinding {
             server_name: SERVER_NAME.to_owned(),
             resumption: false,
         });
-        Endpoint { address: self.address.clone(), tls }
+        Endpoint {
+            address: self.address.clone(),
+            tls,
+        }
     }
 }

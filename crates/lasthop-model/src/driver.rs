@@ -57,8 +57,14 @@ impl FromStr for Login {
 
     /// An IPv6 address with a port is in brackets.
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (user, place) = text.rsplit_once('@').map_or((None, text), |(user, place)| (Some(user), place));
-        let (host, port) = match place.strip_prefix('[').map(|rest| rest.split_once(']').ok_or(())).transpose()? {
+        let (user, place) = text
+            .rsplit_once('@')
+            .map_or((None, text), |(user, place)| (Some(user), place));
+        let (host, port) = match place
+            .strip_prefix('[')
+            .map(|rest| rest.split_once(']').ok_or(()))
+            .transpose()?
+        {
             Some((host, "")) => (host, None),
             Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or(())?)),
             None => match place.split_once(':') {
@@ -66,7 +72,11 @@ impl FromStr for Login {
                 _ => (place, None),
             },
         };
-        let is_six = || host.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+        let is_six = || {
+            host.split('%')
+                .next()
+                .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+        };
         let destination = user.map_or_else(|| host.to_owned(), |user| format!("{user}@{host}"));
         let is_odd = |character: char| character.is_whitespace() || "[]".contains(character);
         // ssh would take a host that begins with `-` as an option.
@@ -96,12 +106,23 @@ impl fmt::Display for DriverAt {
         match self {
             Self::NewNamespace => f.write_str("netns:new"),
             Self::Namespace(name) => write!(f, "netns:{name}"),
-            Self::Host(Login { destination, port: None }) => write!(f, "ssh:{destination}"),
-            Self::Host(Login { destination, port: Some(port) }) if destination.contains(':') => {
-                let (user, host) = destination.rsplit_once('@').map_or(("", &destination[..]), |(u, h)| (u, h));
+            Self::Host(Login {
+                destination,
+                port: None,
+            }) => write!(f, "ssh:{destination}"),
+            Self::Host(Login {
+                destination,
+                port: Some(port),
+            }) if destination.contains(':') => {
+                let (user, host) = destination
+                    .rsplit_once('@')
+                    .map_or(("", &destination[..]), |(u, h)| (u, h));
                 write!(f, "ssh:{user}{}[{host}]:{port}", if user.is_empty() { "" } else { "@" })
             }
-            Self::Host(Login { destination, port: Some(port) }) => write!(f, "ssh:{destination}:{port}"),
+            Self::Host(Login {
+                destination,
+                port: Some(port),
+            }) => write!(f, "ssh:{destination}:{port}"),
         }
     }
 }
@@ -150,7 +171,11 @@ pub struct ToolChoice {
 
 impl ToolChoice {
     pub fn plain(tool: impl Into<String>) -> Self {
-        Self { tool: tool.into(), flags: Vec::new(), count: None }
+        Self {
+            tool: tool.into(),
+            flags: Vec::new(),
+            count: None,
+        }
     }
 }
 

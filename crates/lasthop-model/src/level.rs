@@ -50,14 +50,21 @@ impl Level {
 impl From<&str> for Level {
     fn from(text: &str) -> Self {
         let number = || text.parse().map(Self::Int).ok();
-        text.parse().map(Self::Bool).ok().or_else(number).unwrap_or_else(|| Self::Text(text.to_owned()))
+        text.parse()
+            .map(Self::Bool)
+            .ok()
+            .or_else(number)
+            .unwrap_or_else(|| Self::Text(text.to_owned()))
     }
 }
 
 /// Levels as somebody writes them.
 #[must_use]
 pub fn texts(levels: &Levels) -> IndexMap<String, String> {
-    levels.iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect()
+    levels
+        .iter()
+        .map(|(factor, level)| (factor.clone(), level.to_string()))
+        .collect()
 }
 
 /// Levels in the JSON of a result, which has all of them as text.
@@ -77,7 +84,10 @@ pub mod as_text {
     /// As the deserializer's.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Levels, D::Error> {
         let texts = IndexMap::<String, String>::deserialize(deserializer)?;
-        Ok(texts.into_iter().map(|(factor, text)| (factor, Level::from(text.as_str()))).collect())
+        Ok(texts
+            .into_iter()
+            .map(|(factor, text)| (factor, Level::from(text.as_str())))
+            .collect())
     }
 }
 

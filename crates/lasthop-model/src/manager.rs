@@ -55,7 +55,15 @@ pub static APT: Manager = Manager {
         known: policy,
         update: &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "update"],
     }),
-    install: &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--yes", "--no-install-recommends", "--"],
+    install: &[
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "install",
+        "--yes",
+        "--no-install-recommends",
+        "--",
+    ],
     by_hand: "apt-get install --no-install-recommends",
     root: true,
     venv: "python3-venv",
@@ -122,7 +130,11 @@ pub static MANAGERS: [&Manager; 5] = [
 impl Manager {
     /// The words of a command about these packages.
     pub fn command<'a>(words: &[&str], names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
-        words.iter().map(ToString::to_string).chain(names.into_iter().cloned()).collect()
+        words
+            .iter()
+            .map(ToString::to_string)
+            .chain(names.into_iter().cloned())
+            .collect()
     }
 }
 
@@ -133,10 +145,18 @@ pub fn unnamed(packages: &Packages, manager: Option<&Manager>) -> Option<String>
     }
     let (known_by, names) = packages.system.iter().next()?;
     let lacking = manager.map_or_else(
-        || format!("no package manager was found ({})", MANAGERS.map(|manager| manager.name).join(", ")),
+        || {
+            format!(
+                "no package manager was found ({})",
+                MANAGERS.map(|manager| manager.name).join(", ")
+            )
+        },
         |manager| format!("no package name for {} is known", manager.name),
     );
-    Some(format!("{lacking}: install {} yourself (as {known_by} calls it)", names.join(", ")))
+    Some(format!(
+        "{lacking}: install {} yourself (as {known_by} calls it)",
+        names.join(", ")
+    ))
 }
 
 /// `apt-cache policy` prints a paragraph for each package of the lists, `name:` first, then its candidate.
@@ -163,9 +183,17 @@ mod tests {
         for manager in MANAGERS {
             let ends = |words: &[&str]| words.last() == Some(&"--");
             assert!(ends(manager.installed), "{manager:?}");
-            assert!(manager.lists.as_ref().is_none_or(|lists| ends(lists.query)), "{manager:?}");
+            assert!(
+                manager.lists.as_ref().is_none_or(|lists| ends(lists.query)),
+                "{manager:?}"
+            );
             assert!(ends(manager.install) || manager.name == "dnf", "{manager:?}");
-            let first = manager.pattern.strip_prefix("^[").and_then(|rest| rest.split_once(']')).unwrap().0;
+            let first = manager
+                .pattern
+                .strip_prefix("^[")
+                .and_then(|rest| rest.split_once(']'))
+                .unwrap()
+                .0;
             assert!(["a-z0-9", "A-Za-z0-9_"].contains(&first), "{manager:?}");
             assert!(manager.pattern.ends_with('$'), "{manager:?}");
         }
@@ -181,19 +209,28 @@ mod tests {
         assert_eq!(read("apt", "nginx config-files"), None);
         assert_eq!(read("dnf", "nginx"), Some("nginx"));
         assert_eq!(read("brew", "python@3.13 3.13.2 3.13.1"), Some("python@3.13"));
-        assert_eq!(policy("a:\n  Installed: (none)\n  Candidate: 1.2\nb:\n  Candidate: (none)\n"), ["a"]);
+        assert_eq!(
+            policy("a:\n  Installed: (none)\n  Candidate: 1.2\nb:\n  Candidate: (none)\n"),
+            ["a"]
+        );
     }
 
     #[test]
     fn what_has_no_name_is_said() {
-        let packages =
-            Packages { system: [("apt".to_owned(), vec!["redis-server".to_owned()])].into(), ..Packages::default() };
+        let packages = Packages {
+            system: [("apt".to_owned(), vec!["redis-server".to_owned()])].into(),
+            ..Packages::default()
+        };
         assert_eq!(unnamed(&packages, Some(&APT)), None);
         assert_eq!(
             unnamed(&packages, Some(MANAGERS[1])).unwrap(),
             "no package name for dnf is known: install redis-server yourself (as apt calls it)"
         );
-        assert!(unnamed(&packages, None).unwrap().starts_with("no package manager was found (apt, dnf, "));
+        assert!(
+            unnamed(&packages, None)
+                .unwrap()
+                .starts_with("no package manager was found (apt, dnf, ")
+        );
         assert_eq!(unnamed(&Packages::default(), None), None);
     }
 }

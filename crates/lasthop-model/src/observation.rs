@@ -174,5 +174,8 @@ pub enum InContainer {
 
 /// `client → docker-proxy (pid 41) → …`
 pub fn path(hops: &[String]) -> String {
-    std::iter::once("client").chain(hops.iter().map(String::as_str)).collect::<Vec<_>>().join(" → ")
+    std::iter::once("client")
+        .chain(hops.iter().map(String::as_str))
+        .collect::<Vec<_>>()
+        .join(" → ")
 }

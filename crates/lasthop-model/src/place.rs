@@ -46,7 +46,10 @@ impl Place {
             directory: binding.directory.clone(),
             runtime: binding.runtime.clone(),
             endpoint: service.endpoint.clone(),
-            tls: binding.tls.as_ref().map(|tls| [tls.certificate.clone(), tls.key.clone()]),
+            tls: binding
+                .tls
+                .as_ref()
+                .map(|tls| [tls.certificate.clone(), tls.key.clone()]),
             files: files.filter(|path| !path.starts_with("app")).collect(),
             container,
             secret: service.secret.clone(),

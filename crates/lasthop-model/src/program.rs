@@ -53,8 +53,10 @@ fn with_forms(schema: &mut Schema) {
         r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*$",
         "a requirement with its version such as \"flask==3.1.3\"",
     ];
-    const GEM: [&str; 2] =
-        [r"^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9][A-Za-z0-9.-]*$", "a gem with its version such as \"rack:3.1.8\""];
+    const GEM: [&str; 2] = [
+        r"^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9][A-Za-z0-9.-]*$",
+        "a gem with its version such as \"rack:3.1.8\"",
+    ];
     let form = |pattern, expected| json!({ "type": "string", "pattern": pattern, "x-expected": expected });
     if let Some(Value::Object(keys)) = schema.get_mut("properties") {
         for (key, [pattern, expected]) in [("python", PYTHON), ("gems", GEM)] {
@@ -63,7 +65,10 @@ fn with_forms(schema: &mut Schema) {
         keys.extend(MANAGERS.map(|manager| {
             let about = format!("Names of packages for {}.", manager.name);
             let items = form(manager.pattern, manager.expected);
-            (manager.name.to_owned(), json!({ "type": "array", "items": items, "description": about }))
+            (
+                manager.name.to_owned(),
+                json!({ "type": "array", "items": items, "description": about }),
+            )
         }));
     }
     schema.insert("additionalProperties".to_owned(), false.into());

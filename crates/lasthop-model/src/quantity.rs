@@ -28,7 +28,9 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn duration_or_none(text: &str) -> Result<Duration, String> {
     match (plain_number(text), SpanParser::new().parse_duration(text)) {
         (Some(0.0), _) => Ok(Duration::ZERO),
-        (Some(_), _) => Err(format!("`{text}` has no unit: write {text}s, {text}m or {text}ms, for example")),
+        (Some(_), _) => Err(format!(
+            "`{text}` has no unit: write {text}s, {text}m or {text}ms, for example"
+        )),
         (None, Err(_)) => Err(format!(
             "`{text}` is not a duration: write a number and its unit (h, m, s, ms, us or ns), such as 100ms, 30s or 5m"
         )),
@@ -46,7 +48,10 @@ fn too_little(text: &str) -> String {
 /// advises.
 pub fn written(duration: Duration) -> String {
     let nanoseconds = duration.as_nanos();
-    let (unit, scale) = UNITS.into_iter().find(|(_, scale)| nanoseconds.is_multiple_of(*scale)).unwrap_or(("ns", 1));
+    let (unit, scale) = UNITS
+        .into_iter()
+        .find(|(_, scale)| nanoseconds.is_multiple_of(*scale))
+        .unwrap_or(("ns", 1));
     format!("{}{unit}", nanoseconds / scale)
 }
 
@@ -65,7 +70,11 @@ pub fn thousands(digits: &str) -> String {
 /// `1 block`, `12 blocks`
 #[must_use]
 pub fn counted(count: u64, word: &str) -> String {
-    format!("{} {word}{}", thousands(&count.to_string()), if count == 1 { "" } else { "s" })
+    format!(
+        "{} {word}{}",
+        thousands(&count.to_string()),
+        if count == 1 { "" } else { "s" }
+    )
 }
 
 /// A rate that was asked for, with all its digits.
@@ -81,7 +90,9 @@ pub fn rate_text(rate: f64) -> String {
 pub fn share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or_default();
     match plain_number(number.strip_prefix('-').unwrap_or(number)) {
-        None => Err(format!("`{text}` is not a share: write a number with a percent sign, such as 2%")),
+        None => Err(format!(
+            "`{text}` is not a share: write a number with a percent sign, such as 2%"
+        )),
         Some(percent) if percent == 0.0 || number.starts_with('-') => Err(too_little(text)),
         Some(percent) if percent > 100.0 => Err(format!("`{text}` is more than 100%")),
         Some(percent) => Ok(percent / 100.0),
@@ -136,13 +147,24 @@ mod tests {
     #[test]
     fn what_is_refused_says_why() {
         for text in ["", "s", "1e3s", "infs", "1.s", "5M", "5x", "5d", "PT5M", "s5"] {
-            assert!(duration(text).unwrap_err().contains("is not a duration: write a number"), "{text}");
+            assert!(
+                duration(text)
+                    .unwrap_err()
+                    .contains("is not a duration: write a number"),
+                "{text}"
+            );
         }
         for text in ["0s", "0", "-5s", "-1h", "5s ago"] {
             assert!(duration(text).unwrap_err().contains("must be more than zero"), "{text}");
         }
-        assert_eq!(duration("60").unwrap_err(), "`60` has no unit: write 60s, 60m or 60ms, for example");
-        assert_eq!(duration("99999999999h").unwrap_err(), "`99999999999h` is more than 292 years");
+        assert_eq!(
+            duration("60").unwrap_err(),
+            "`60` has no unit: write 60s, 60m or 60ms, for example"
+        );
+        assert_eq!(
+            duration("99999999999h").unwrap_err(),
+            "`99999999999h` is more than 292 years"
+        );
         for text in ["", "%", "2", "nan%", "two%", "1e1%", "--1%"] {
             assert!(share(text).unwrap_err().contains("is not a share"), "{text}");
         }
@@ -154,7 +176,13 @@ mod tests {
 
     #[test]
     fn one_unit_is_written() {
-        for (text, seconds) in [("70s", 70.0), ("3m", 180.0), ("2h", 7_200.0), ("10ms", 0.01), ("1500ms", 1.5)] {
+        for (text, seconds) in [
+            ("70s", 70.0),
+            ("3m", 180.0),
+            ("2h", 7_200.0),
+            ("10ms", 0.01),
+            ("1500ms", 1.5),
+        ] {
             assert_eq!(written(Duration::from_secs_f64(seconds)), text);
         }
     }

@@ -23,7 +23,15 @@ impl Eq for Rate {}
 impl Rate {
     /// What the driver is told. The round adds the seed.
     pub fn model(self, arrivals: Arrivals) -> Model {
-        if self.0 > 0.0 { Model::Open(OpenLoop { rate: self.0, arrivals, seed: 0 }) } else { Model::Closed }
+        if self.0 > 0.0 {
+            Model::Open(OpenLoop {
+                rate: self.0,
+                arrivals,
+                seed: 0,
+            })
+        } else {
+            Model::Closed
+        }
     }
 }
 
@@ -31,7 +39,11 @@ impl TryFrom<f64> for Rate {
     type Error = String;
 
     fn try_from(rate: f64) -> Result<Self, String> {
-        if rate == 0.0 || (0.001..=1e8).contains(&rate) { Ok(Self(rate.abs())) } else { Err(no_rate(rate)) }
+        if rate == 0.0 || (0.001..=1e8).contains(&rate) {
+            Ok(Self(rate.abs()))
+        } else {
+            Err(no_rate(rate))
+        }
     }
 }
 
@@ -47,7 +59,10 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let number = if text.is_empty() { Ok(0.0) } else { text.parse::<f64>() };
-        number.ok().and_then(|rate| Self::try_from(rate).ok()).ok_or_else(|| no_rate(text))
+        number
+            .ok()
+            .and_then(|rate| Self::try_from(rate).ok())
+            .ok_or_else(|| no_rate(text))
     }
 }
 
@@ -88,7 +103,10 @@ mod tests {
         }
         for text in ["-1", "NaN", "inf", "1e9", "0.0001", "fast", "10 per second"] {
             let error = text.parse::<Rate>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("`{text}` is not a rate: write requests per second")), "{error}");
+            assert!(
+                error.starts_with(&format!("`{text}` is not a rate: write requests per second")),
+                "{error}"
+            );
         }
         assert_eq!("0".parse::<Rate>().unwrap().model(Arrivals::Poisson), Model::Closed);
     }
@@ -96,7 +114,10 @@ mod tests {
     #[test]
     fn a_rate_survives_its_record() {
         let rate: Rate = "1234.5".parse().unwrap();
-        assert_eq!(serde_json::from_str::<Rate>(&serde_json::to_string(&rate).unwrap()).unwrap(), rate);
+        assert_eq!(
+            serde_json::from_str::<Rate>(&serde_json::to_string(&rate).unwrap()).unwrap(),
+            rate
+        );
         assert!(serde_json::from_str::<Rate>("-3.0").is_err());
     }
 }

@@ -776,7 +776,10 @@ mod tests {
             "requests_per_connection":1,"bytes":12,"driver":"lasthop"}"#;
         let read: LoadSummary = serde_json::from_str(load).unwrap();
         assert!(!read.is_open());
-        assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::from_str::<serde_json::Value>(load).unwrap());
+        assert_eq!(
+            serde_json::to_value(&read).unwrap(),
+            serde_json::from_str::<serde_json::Value>(load).unwrap()
+        );
         let chosen: Selection = serde_json::from_str(r#"{"only":[],"set":[],"aa":false,"drivers":[]}"#).unwrap();
         assert_eq!(chosen, Selection::default());
     }
@@ -792,7 +795,10 @@ mod tests {
     #[test]
     fn a_stage_of_another_version_is_kept() {
         let read = |text: &str| serde_json::from_str::<Stage>(text).unwrap();
-        for (text, stage) in [("\"ready\"", Stage::Ready), ("\"thaw\"", Stage::Other("thaw".to_owned()))] {
+        for (text, stage) in [
+            ("\"ready\"", Stage::Ready),
+            ("\"thaw\"", Stage::Other("thaw".to_owned())),
+        ] {
             assert_eq!(read(text), stage);
             assert_eq!(serde_json::to_string(&stage).unwrap(), text);
             assert_eq!(format!("\"{stage}\""), text);

@@ -21,7 +21,9 @@ pub fn is_valid(name: &str) -> bool {
 /// Whether a name sorts after those of all runs that can have begun by now, a day of difference between clocks allowed.
 #[must_use]
 pub fn is_of_the_future(name: &str, now: Timestamp) -> bool {
-    let tomorrow = now.saturating_add(SignedDuration::from_hours(24)).unwrap_or(Timestamp::MAX);
+    let tomorrow = now
+        .saturating_add(SignedDuration::from_hours(24))
+        .unwrap_or(Timestamp::MAX);
     let tomorrow = tomorrow.strftime(TIME).to_string();
     name.starts_with(|first: char| first.is_ascii_digit()) && name.bytes().take(tomorrow.len()).gt(tomorrow.bytes())
 }
@@ -32,7 +34,11 @@ pub fn made(started: Timestamp, words: &[&str]) -> String {
     let mut name = started.strftime(TIME).to_string();
     for word in words {
         name.push('-');
-        name.extend(word.chars().take(WORD).map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }));
+        name.extend(
+            word.chars()
+                .take(WORD)
+                .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }),
+        );
     }
     name
 }
@@ -47,7 +53,21 @@ mod tests {
         for good in ["20261122T140000-sockets-1234", "a", "A.b_c-9", &long[..200]] {
             assert!(is_valid(good), "{good}");
         }
-        let bad = ["", ".", "..", ".a", "-a", "a/b", "a b", "a\n", "$(touch${IFS}x)", "é", "a'b", "a;b", &long];
+        let bad = [
+            "",
+            ".",
+            "..",
+            ".a",
+            "-a",
+            "a/b",
+            "a b",
+            "a\n",
+            "$(touch${IFS}x)",
+            "é",
+            "a'b",
+            "a;b",
+            &long,
+        ];
         for bad in bad {
             assert!(!is_valid(bad), "{bad:?}");
         }
@@ -56,14 +76,24 @@ mod tests {
     #[test]
     fn a_name_beyond_tomorrow_is_of_the_future() {
         let now: Timestamp = "2026-11-22T14:00:00Z".parse().unwrap();
-        for past in ["20261122T140001-x-1", "20261123T140000-x-1", "20261123T140000", "0", "sockets", "x9999"] {
+        for past in [
+            "20261122T140001-x-1",
+            "20261123T140000-x-1",
+            "20261123T140000",
+            "0",
+            "sockets",
+            "x9999",
+        ] {
             assert!(!is_of_the_future(past, now), "{past}");
         }
         for future in ["20261123T140001-x-1", "20991231T235959-x", "99999999", "3"] {
             assert!(is_of_the_future(future, now), "{future}");
         }
         let last = made(Timestamp::MAX, &["x"]);
-        assert!(!is_of_the_future(&last, Timestamp::MAX) && is_of_the_future(&last, now), "{last}");
+        assert!(
+            !is_of_the_future(&last, Timestamp::MAX) && is_of_the_future(&last, now),
+            "{last}"
+        );
     }
 
     #[test]

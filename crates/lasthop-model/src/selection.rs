@@ -71,6 +71,9 @@ impl FromStr for Choice {
         if factor.trim().is_empty() || levels.iter().any(String::is_empty) {
             return Err(wrong());
         }
-        Ok(Self { factor: factor.trim().to_owned(), levels })
+        Ok(Self {
+            factor: factor.trim().to_owned(),
+            levels,
+        })
     }
 }

@@ -40,12 +40,20 @@ impl Cgroup {
         let (theirs, ours) = (groups(&pid.to_string())?, groups("self")?);
         let folder = |controller: &str| {
             let path = path_of(&theirs, controller).filter(|path| Some(*path) != path_of(&ours, controller))?;
-            folders(&mounts, controller, path).into_iter().find(|folder| folder.is_dir())
+            folders(&mounts, controller, path)
+                .into_iter()
+                .find(|folder| folder.is_dir())
         };
         let open = |controller: &str, name: &str| File::open(folder(controller)?.join(name)).ok();
         match open("cpuacct", "cpuacct.usage") {
-            Some(usage) => Some(Self { usage: Some(usage), stat: open("cpu", "cpu.stat") }),
-            None => Some(Self { usage: None, stat: Some(open("", "cpu.stat")?) }),
+            Some(usage) => Some(Self {
+                usage: Some(usage),
+                stat: open("cpu", "cpu.stat"),
+            }),
+            None => Some(Self {
+                usage: None,
+                stat: Some(open("", "cpu.stat")?),
+            }),
         }
     }
 
@@ -91,7 +99,9 @@ fn parse(stat: &str) -> Reading {
         cpu_ns: micros("usage_usec").unwrap_or(0),
         periods: value("nr_periods").unwrap_or(0),
         throttled: value("nr_throttled").unwrap_or(0),
-        throttled_ns: value("throttled_time").or_else(|| micros("throttled_usec")).unwrap_or(0),
+        throttled_ns: value("throttled_time")
+            .or_else(|| micros("throttled_usec"))
+            .unwrap_or(0),
     }
 }
 
@@ -99,8 +109,11 @@ fn parse(stat: &str) -> Reading {
 fn path_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
     groups.lines().find_map(|line| {
         let (names, path) = line.split_once(':')?.1.split_once(':')?;
-        let named =
-            if controller.is_empty() { names.is_empty() } else { names.split(',').any(|name| name == controller) };
+        let named = if controller.is_empty() {
+            names.is_empty()
+        } else {
+            names.split(',').any(|name| name == controller)
+        };
         named.then_some(path)
     })
 }
@@ -137,12 +150,24 @@ mod tests {
     #[test]
     fn every_layout_has_its_folder() {
         let groups = "2:cpuacct:/pod/a\n1:cpu:/pod/a\n0::/pod/b\n";
-        assert_eq!((path_of(groups, "cpu"), path_of(groups, "")), (Some("/pod/a"), Some("/pod/b")));
+        assert_eq!(
+            (path_of(groups, "cpu"), path_of(groups, "")),
+            (Some("/pod/a"), Some("/pod/b"))
+        );
         assert_eq!(path_of("4:cpu,cpuacct:/x", "cpuacct"), Some("/x"));
-        assert_eq!(folders(HYBRID, "cpuacct", "/pod/a"), [Path::new("/sys/fs/cgroup/cpuacct/pod/a")]);
-        assert_eq!(folders(HYBRID, "", "/pod/b"), [Path::new("/sys/fs/cgroup/unified/pod/b")]);
+        assert_eq!(
+            folders(HYBRID, "cpuacct", "/pod/a"),
+            [Path::new("/sys/fs/cgroup/cpuacct/pod/a")]
+        );
+        assert_eq!(
+            folders(HYBRID, "", "/pod/b"),
+            [Path::new("/sys/fs/cgroup/unified/pod/b")]
+        );
         let joined = "9 8 0:1 /docker/x /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
-        assert_eq!(folders(joined, "cpu", "/docker/x/y"), [Path::new("/sys/fs/cgroup/cpu,cpuacct/y")]);
+        assert_eq!(
+            folders(joined, "cpu", "/docker/x/y"),
+            [Path::new("/sys/fs/cgroup/cpu,cpuacct/y")]
+        );
         assert!(folders(joined, "cpu", "/elsewhere").is_empty());
     }
 
@@ -150,11 +175,32 @@ mod tests {
     fn both_versions_count_in_nanoseconds() {
         let one = parse("nr_periods 10\nnr_throttled 3\nthrottled_time 250000000\nnr_bursts 0\n");
         let two = parse("usage_usec 7\nuser_usec 6\nnr_periods 10\nnr_throttled 3\nthrottled_usec 250000\n");
-        assert_eq!(one, Reading { cpu_ns: 0, periods: 10, throttled: 3, throttled_ns: 250_000_000 });
+        assert_eq!(
+            one,
+            Reading {
+                cpu_ns: 0,
+                periods: 10,
+                throttled: 3,
+                throttled_ns: 250_000_000
+            }
+        );
         assert_eq!(two, Reading { cpu_ns: 7_000, ..one });
-        let usage = two.until(Reading { cpu_ns: 9_000, periods: 12, throttled: 4, throttled_ns: 300_000_000 }, 1);
-        let wanted =
-            CgroupUsage { cpu_ns: 2_000, by_process_ns: 1, periods: 2, throttled: 1, throttled_ns: 50_000_000 };
+        let usage = two.until(
+            Reading {
+                cpu_ns: 9_000,
+                periods: 12,
+                throttled: 4,
+                throttled_ns: 300_000_000,
+            },
+            1,
+        );
+        let wanted = CgroupUsage {
+            cpu_ns: 2_000,
+            by_process_ns: 1,
+            periods: 2,
+            throttled: 1,
+            throttled_ns: 50_000_000,
+        };
         assert_eq!(usage, wanted);
         assert_eq!(parse(""), Reading::default());
     }

@@ -66,9 +66,22 @@ pub fn host(facts: &Facts) -> String {
 /// x86 has a name. ARM has numbers, and a name only for some boards.
 fn cpu_model(facts: &Facts) -> Option<String> {
     let field = |name| facts.field("/proc/cpuinfo", name).filter(|value| !value.is_empty());
-    let board = || facts.text("/proc/device-tree/model").map(|text| text.trim_end_matches('\0').to_owned());
-    let numbers = || Some(format!("implementer {} part {}", field("CPU implementer")?, field("CPU part")?));
-    field("model name").or_else(|| field("Hardware")).or_else(board).or_else(numbers)
+    let board = || {
+        facts
+            .text("/proc/device-tree/model")
+            .map(|text| text.trim_end_matches('\0').to_owned())
+    };
+    let numbers = || {
+        Some(format!(
+            "implementer {} part {}",
+            field("CPU implementer")?,
+            field("CPU part")?
+        ))
+    };
+    field("model name")
+        .or_else(|| field("Hardware"))
+        .or_else(board)
+        .or_else(numbers)
 }
 
 fn distribution(facts: &Facts) -> Option<String> {
@@ -96,7 +109,10 @@ fn container(facts: &Facts) -> Option<String> {
     let docker = || facts.exists("/.dockerenv").then(|| "docker".to_owned());
     let first = || {
         let environment = facts.text("/proc/1/environ")?;
-        environment.split('\0').find_map(|variable| variable.strip_prefix("container=")).map(str::to_owned)
+        environment
+            .split('\0')
+            .find_map(|variable| variable.strip_prefix("container="))
+            .map(str::to_owned)
     };
     named().or_else(podman).or_else(docker).or_else(first)
 }
@@ -122,7 +138,12 @@ fn machine(facts: &Facts) -> Option<String> {
     let said = ["sys_vendor", "product_name", "board_vendor", "bios_vendor"]
         .iter()
         .filter_map(|name| facts.text(&format!("/sys/class/dmi/id/{name}")))
-        .find_map(|text| FIRMWARE.iter().find(|(begin, _)| text.starts_with(begin)).map(|(_, word)| *word));
+        .find_map(|text| {
+            FIRMWARE
+                .iter()
+                .find(|(begin, _)| text.starts_with(begin))
+                .map(|(_, word)| *word)
+        });
     match said {
         Some(word @ ("amazon" | "google" | "xen" | "oracle")) => Some(word.to_owned()),
         _ if has_hypervisor() => Some(hypervisor().or(said).unwrap_or("vm-other").to_owned()),
@@ -177,7 +198,12 @@ mod tests {
     fn this_machine_is_described() {
         let environment = read(&Facts::here(), IndexMap::new());
         assert!(environment.cpus >= 1 && environment.memory > 1 << 20);
-        for text in [&environment.host, &environment.cpu_model, &environment.kernel, &environment.distribution] {
+        for text in [
+            &environment.host,
+            &environment.cpu_model,
+            &environment.kernel,
+            &environment.distribution,
+        ] {
             assert!(!text.is_empty() && text != "unknown", "{environment:?}");
         }
         assert!(environment.sysctl.contains_key("net.core.somaxconn"));
@@ -186,7 +212,10 @@ mod tests {
     #[test]
     fn values_come_from_their_files() {
         let (_root, facts) = tree(&[
-            ("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast CPU @ 3 GHz\nflags\t\t: fpu sse\n"),
+            (
+                "/proc/cpuinfo",
+                "processor\t: 0\nmodel name\t: Fast CPU @ 3 GHz\nflags\t\t: fpu sse\n",
+            ),
             ("/proc/stat", "cpu 1\ncpu0 1\ncpu1 1\ncpu2 1\nintr 1\n"),
             ("/proc/meminfo", "MemTotal:       1024 kB\n"),
             ("/proc/loadavg", "0.50 0.25 0.10 1/100 5\n"),
@@ -194,11 +223,20 @@ mod tests {
             ("/etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n"),
         ]);
         let environment = read(&facts, IndexMap::new());
-        assert_eq!((environment.cpu_model.as_str(), environment.cpus), ("Fast CPU @ 3 GHz", 3));
-        assert_eq!((environment.memory, environment.load_average), (1 << 20, [0.5, 0.25, 0.1]));
+        assert_eq!(
+            (environment.cpu_model.as_str(), environment.cpus),
+            ("Fast CPU @ 3 GHz", 3)
+        );
+        assert_eq!(
+            (environment.memory, environment.load_average),
+            (1 << 20, [0.5, 0.25, 0.1])
+        );
         assert_eq!(environment.distribution, "Debian GNU/Linux 12");
         assert_eq!(environment.sysctl["net.ipv4.ip_local_port_range"], "32768 60999");
-        assert_eq!((environment.virtualization.as_str(), environment.governor), ("none", None));
+        assert_eq!(
+            (environment.virtualization.as_str(), environment.governor),
+            ("none", None)
+        );
     }
 
     #[test]

@@ -57,14 +57,20 @@ impl LinkWatch {
             // What was closed before does not count.
             let before: Connections = listening.iter().chain(&others).flat_map(closed).collect();
             let new = |listener: &Listening| -> Vec<String> {
-                connections(listener).into_iter().filter(|connection| !before.contains(connection)).collect()
+                connections(listener)
+                    .into_iter()
+                    .filter(|connection| !before.contains(connection))
+                    .collect()
             };
             let mut seen = Seen::default();
             loop {
                 let last = until.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Disconnected);
                 seen.link.extend(listening.iter().flat_map(new));
                 for other in &others {
-                    seen.elsewhere.entry(other.1.to_string()).or_default().extend(new(other));
+                    seen.elsewhere
+                        .entry(other.1.to_string())
+                        .or_default()
+                        .extend(new(other));
                 }
                 let any = !seen.link.is_empty() || seen.elsewhere.values().any(|seen| !seen.is_empty());
                 tells.store(any, Ordering::Relaxed);
@@ -73,7 +79,12 @@ impl LinkWatch {
                 }
             }
         });
-        Self { looks_on, looking, has_seen, family }
+        Self {
+            looks_on,
+            looking,
+            has_seen,
+            family,
+        }
     }
 
     /// Whether it has seen a connection yet. On a busy machine, none of its looks may fall into a short connection.
@@ -92,8 +103,15 @@ impl LinkWatch {
             connections: over_link,
             wanted: None,
         });
-        let most = elsewhere.into_iter().max_by_key(|(_, seen)| seen.len()).filter(|(_, seen)| !seen.is_empty());
-        let elsewhere = most.map(|(address, seen)| Elsewhere { address, connections: seen.len() as u32, over_link });
+        let most = elsewhere
+            .into_iter()
+            .max_by_key(|(_, seen)| seen.len())
+            .filter(|(_, seen)| !seen.is_empty());
+        let elsewhere = most.map(|(address, seen)| Elsewhere {
+            address,
+            connections: seen.len() as u32,
+            over_link,
+        });
         (observed, elsewhere)
     }
 }
@@ -108,8 +126,13 @@ fn connections((server, listen): &Listening) -> Vec<String> {
 }
 
 fn closed((server, listen): &Listening) -> Vec<String> {
-    let Address::Tcp(address) = listen else { return Vec::new() };
-    listener::peers(*server, *address).filter(|(_, open)| !open).map(|(peer, _)| peer).collect()
+    let Address::Tcp(address) = listen else {
+        return Vec::new();
+    };
+    listener::peers(*server, *address)
+        .filter(|(_, open)| !open)
+        .map(|(peer, _)| peer)
+        .collect()
 }
 
 #[cfg(test)]
@@ -157,15 +180,25 @@ mod tests {
         let seen = watch.saw(9).0.unwrap();
         assert_eq!((seen.family.as_str(), seen.connections), ("unix", 3));
         drop(kept);
-        assert_eq!(LinkWatch::start(vec![(own, Address::Unix(path.clone()))], vec![]).saw(1), (None, None));
+        assert_eq!(
+            LinkWatch::start(vec![(own, Address::Unix(path.clone()))], vec![]).saw(1),
+            (None, None)
+        );
 
         // The same server by another of its addresses.
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp(tcp.local_addr().unwrap());
         let watch = LinkWatch::start(vec![(own, Address::Unix(path.clone()))], vec![(own, address.clone())]);
         let kept = (UnixStream::connect(&path).unwrap(), listener.accept().unwrap());
-        let stray = (TcpStream::connect(tcp.local_addr().unwrap()).unwrap(), tcp.accept().unwrap());
-        let elsewhere = Elsewhere { address: address.to_string(), connections: 1, over_link: 1 };
+        let stray = (
+            TcpStream::connect(tcp.local_addr().unwrap()).unwrap(),
+            tcp.accept().unwrap(),
+        );
+        let elsewhere = Elsewhere {
+            address: address.to_string(),
+            connections: 1,
+            over_link: 1,
+        };
         assert_eq!(watch.saw(1).1, Some(elsewhere));
         drop((kept, stray));
     }

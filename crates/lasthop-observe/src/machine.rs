@@ -55,10 +55,19 @@ impl MachineReading {
 /// `cpu user nice system idle iowait irq softirq steal …`, then a line for each CPU.
 fn parse(text: &str, tick_ns: u64) -> Option<(u64, CpuTimes)> {
     let mut lines = text.lines();
-    let numbers: Vec<u64> =
-        lines.next()?.split_ascii_whitespace().skip(1).map_while(|word| word.parse().ok()).collect();
+    let numbers: Vec<u64> = lines
+        .next()?
+        .split_ascii_whitespace()
+        .skip(1)
+        .map_while(|word| word.parse().ok())
+        .collect();
     let at = |index: usize| numbers.get(index).copied().map(|ticks: u64| ticks * tick_ns);
-    let times = CpuTimes { processes: at(0)? + at(1)? + at(2)?, idle: at(3)? + at(4)?, softirq: at(6)?, steal: at(7)? };
+    let times = CpuTimes {
+        processes: at(0)? + at(1)? + at(2)?,
+        idle: at(3)? + at(4)?,
+        softirq: at(6)?,
+        steal: at(7)?,
+    };
     Some((lines.take_while(|line| line.starts_with("cpu")).count() as u64, times))
 }
 
@@ -68,7 +77,11 @@ pub fn steal_share(stat: &str) -> Option<f64> {
     let numbers: Vec<f64> = words.map_while(|word| word.parse().ok()).collect();
     // Guest time (the ninth and tenth number) is within user and nice time.
     let total: f64 = numbers.iter().take(8).sum();
-    if total > 0.0 { numbers.get(7).map(|steal| steal / total) } else { None }
+    if total > 0.0 {
+        numbers.get(7).map(|steal| steal / total)
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -82,24 +95,61 @@ mod tests {
     #[test]
     fn the_columns_are_where_the_manual_says() {
         let (cpus, times) = parse(TEXT, 10).unwrap();
-        assert_eq!((cpus, times), (2, CpuTimes { processes: 310, idle: 3400, softirq: 60, steal: 70 }));
+        assert_eq!(
+            (cpus, times),
+            (
+                2,
+                CpuTimes {
+                    processes: 310,
+                    idle: 3400,
+                    softirq: 60,
+                    steal: 70
+                }
+            )
+        );
         assert_eq!(parse("", 10), None);
     }
 
     #[test]
     fn busy_is_what_is_neither_idle_nor_stolen_and_foreign_what_is_not_ours() {
         let at = Instant::now();
-        let before = MachineReading { at, cpus: 2, times: CpuTimes::default() };
+        let before = MachineReading {
+            at,
+            cpus: 2,
+            times: CpuTimes::default(),
+        };
         let (softirq, steal) = (10_000_000, 20_000_000);
-        let times = CpuTimes { processes: 70_000_000, idle: 120_000_000, softirq, steal };
-        let after = MachineReading { at: at + Duration::from_millis(100), cpus: 2, times };
+        let times = CpuTimes {
+            processes: 70_000_000,
+            idle: 120_000_000,
+            softirq,
+            steal,
+        };
+        let after = MachineReading {
+            at: at + Duration::from_millis(100),
+            cpus: 2,
+            times,
+        };
         let usage = before.until(&after, 50_000_000);
         assert_eq!((usage.busy_ns, usage.foreign_ns), (60_000_000, 10_000_000));
-        assert_eq!((usage.wall_ns, usage.softirq_ns, usage.steal_ns), (100_000_000, 10_000_000, 20_000_000));
+        assert_eq!(
+            (usage.wall_ns, usage.softirq_ns, usage.steal_ns),
+            (100_000_000, 10_000_000, 20_000_000)
+        );
         assert_eq!(before.until(&after, 500_000_000).foreign_ns, 0);
-        let sampled = CpuTimes { processes: 52_000_000, ..times };
-        let after = MachineReading { times: sampled, ..after };
-        assert_eq!(before.until(&after, 50_000_000).foreign_ns, 2_000_000, "idling's own cost is nobody's");
+        let sampled = CpuTimes {
+            processes: 52_000_000,
+            ..times
+        };
+        let after = MachineReading {
+            times: sampled,
+            ..after
+        };
+        assert_eq!(
+            before.until(&after, 50_000_000).foreign_ns,
+            2_000_000,
+            "idling's own cost is nobody's"
+        );
     }
 
     #[test]

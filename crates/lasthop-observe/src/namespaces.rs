@@ -48,7 +48,12 @@ struct PortSettings {
 impl Namespaces {
     /// lasthop's own, and those that services have to themselves.
     pub fn of(roles: &[Role]) -> Self {
-        let own = Space { process: None, id: id_of("self"), roles: Vec::new(), settings: Some(PortSettings::here()) };
+        let own = Space {
+            process: None,
+            id: id_of("self"),
+            roles: Vec::new(),
+            settings: Some(PortSettings::here()),
+        };
         let mut all = Self(vec![own]);
         for role in roles {
             let named = (role.stack, role.name.clone());
@@ -75,18 +80,28 @@ impl Namespaces {
 
     fn add(&mut self, pid: i32, roles: Vec<(usize, String)>) {
         let settings = PortSettings::of(pid);
-        self.0.push(Space { process: Some(pid), id: id_of(&pid.to_string()), roles, settings });
+        self.0.push(Space {
+            process: Some(pid),
+            id: id_of(&pid.to_string()),
+            roles,
+            settings,
+        });
     }
 
     pub fn read(&self) -> Vec<NetworkReading> {
-        self.0.iter().map(|space| space.process.map_or_else(NetworkReading::now, NetworkReading::of)).collect()
+        self.0
+            .iter()
+            .map(|space| space.process.map_or_else(NetworkReading::now, NetworkReading::of))
+            .collect()
     }
 
     /// What was counted between two readings in the namespaces of a stack.
     pub fn between(&self, before: &[NetworkReading], after: &[NetworkReading], stack: usize) -> NetworkCounters {
         let readings = self.0.iter().zip(before.iter().zip(after));
         let of_stack = readings.filter(|(space, _)| space.is_of(stack));
-        of_stack.map(|(_, (before, after))| before.until(after)).fold(NetworkCounters::default(), NetworkCounters::and)
+        of_stack
+            .map(|(_, (before, after))| before.until(after))
+            .fold(NetworkCounters::default(), NetworkCounters::and)
     }
 
     /// Where in the namespaces of a stack most ports are held towards one server, if that is worth a word. Ports that do not
@@ -117,8 +132,12 @@ impl Space {
         if !is_worth_a_word(time_wait) {
             return None;
         }
-        let process = self.process.map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
-        let rows = ["tcp", "tcp6"].into_iter().flat_map(|name| listener::table(&format!("/proc/{process}/net/{name}")));
+        let process = self
+            .process
+            .map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
+        let rows = ["tcp", "tcp6"]
+            .into_iter()
+            .flat_map(|name| listener::table(&format!("/proc/{process}/net/{name}")));
         let (server, held) = most_held(rows)?;
         is_worth_a_word(held).then(|| HeldPorts {
             roles: self.roles.iter().map(|(_, name)| name.clone()).collect(),
@@ -134,7 +153,11 @@ impl PortSettings {
     /// Those of the calling thread's namespace.
     fn here() -> Self {
         let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
-        Self::parse(&read("ip_local_port_range"), &read("tcp_tw_reuse"), &read("tcp_timestamps"))
+        Self::parse(
+            &read("ip_local_port_range"),
+            &read("tcp_tw_reuse"),
+            &read("tcp_timestamps"),
+        )
     }
 
     /// Those of another namespace. Settings are shown to who is inside, so a thread goes there, which takes the right to:
@@ -150,8 +173,16 @@ impl PortSettings {
 
     fn parse(range: &str, reuse: &str, timestamps: &str) -> Self {
         let ends: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let range = if let [low, high] = ends[..] { (high + 1).saturating_sub(low) } else { 0 };
-        let reuse = if timestamps.trim() == "0" { 0 } else { reuse.trim().parse().unwrap_or(0) };
+        let range = if let [low, high] = ends[..] {
+            (high + 1).saturating_sub(low)
+        } else {
+            0
+        };
+        let reuse = if timestamps.trim() == "0" {
+            0
+        } else {
+            reuse.trim().parse().unwrap_or(0)
+        };
         Self { range, reuse }
     }
 
@@ -219,9 +250,18 @@ mod tests {
         std::io::Read::read_to_end(&mut &accepted, &mut Vec::new()).unwrap();
         drop(accepted);
         let settings = |range| Some(PortSettings { range, reuse: 2 });
-        let space = |settings| Space { process: None, id: None, roles: Vec::new(), settings };
+        let space = |settings| Space {
+            process: None,
+            id: None,
+            roles: Vec::new(),
+            settings,
+        };
         let held = |settings, time_wait| space(settings).held(time_wait);
-        assert_eq!(held(settings(1_000_000), 500_000), None, "many sockets, few towards one server");
+        assert_eq!(
+            held(settings(1_000_000), 500_000),
+            None,
+            "many sockets, few towards one server"
+        );
         assert_eq!(held(settings(2), 0), None);
         assert_eq!(held(None, 1_000_000), None, "settings that nobody has read");
         // Other tests of this process leave theirs.
@@ -233,10 +273,22 @@ mod tests {
     fn the_settings_say_whether_a_port_serves_again() {
         let (bridge, loopback) = ("10.89.0.3:80".parse().unwrap(), "127.0.0.1:80".parse().unwrap());
         let settings = |reuse| PortSettings::parse("32768\t60999\n", reuse, "1\n");
-        assert_eq!(settings("2\n"), PortSettings { range: 28_232, reuse: 2 });
+        assert_eq!(
+            settings("2\n"),
+            PortSettings {
+                range: 28_232,
+                reuse: 2
+            }
+        );
         let reuses = |reuse| [settings(reuse).reuses(bridge), settings(reuse).reuses(loopback)];
-        assert_eq!([reuses("0"), reuses("1"), reuses("2")], [[false, false], [true, true], [false, true]]);
-        assert!(!PortSettings::parse("1 2", "1\n", "0\n").reuses(bridge), "without timestamps none does");
+        assert_eq!(
+            [reuses("0"), reuses("1"), reuses("2")],
+            [[false, false], [true, true], [false, true]]
+        );
+        assert!(
+            !PortSettings::parse("1 2", "1\n", "0\n").reuses(bridge),
+            "without timestamps none does"
+        );
         assert!(PortSettings::here().range > 0);
         assert!(PortSettings::of(std::process::id() as i32).is_none_or(|settings| settings == PortSettings::here()));
     }
@@ -244,14 +296,24 @@ mod tests {
     /// As of a process that has ended, or that lasthop may not look at.
     #[test]
     fn namespaces_that_cannot_be_told_are_not_one() {
-        let role = |pid| Role { stack: 0, name: "app".to_owned(), pid, ..Role::default() };
+        let role = |pid| Role {
+            stack: 0,
+            name: "app".to_owned(),
+            pid,
+            ..Role::default()
+        };
         assert_eq!(Namespaces::of(&[role(i32::MAX), role(i32::MAX - 1)]).read().len(), 3);
     }
 
     #[test]
     fn one_namespace_is_read_once_however_many_services_are_in_it() {
         let me = std::process::id() as i32;
-        let role = |name: &str| Role { stack: 0, name: name.to_owned(), pid: me, ..Role::default() };
+        let role = |name: &str| Role {
+            stack: 0,
+            name: name.to_owned(),
+            pid: me,
+            ..Role::default()
+        };
         let mut namespaces = Namespaces::of(&[role("a"), role("b")]);
         namespaces.also(me);
         let before = namespaces.read();

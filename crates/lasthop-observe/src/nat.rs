@@ -33,11 +33,19 @@ pub struct Connection {
 impl Connection {
     /// A connection from this machine to one of its own addresses, which is also the source address.
     pub fn local(to: SocketAddr) -> Self {
-        Self { source: to.ip(), interface: None, to }
+        Self {
+            source: to.ip(),
+            interface: None,
+            to,
+        }
     }
 
     fn chain(&self) -> &'static str {
-        if self.interface.is_some() { "PREROUTING" } else { "OUTPUT" }
+        if self.interface.is_some() {
+            "PREROUTING"
+        } else {
+            "OUTPUT"
+        }
     }
 }
 
@@ -63,7 +71,10 @@ fn listed(program: &str, arguments: &[&str]) -> Result<String, String> {
     let ended = command::run(command, TIMEOUT, command::Life::Bound).map_err(|error| format!("{program}: {error}"))?;
     match ended.status.success() {
         true => Ok(ended.output),
-        false => Err(format!("{program}: {}", ended.errors.lines().next().unwrap_or("no reason was given"))),
+        false => Err(format!(
+            "{program}: {}",
+            ended.errors.lines().next().unwrap_or("no reason was given")
+        )),
     }
 }
 
@@ -78,7 +89,10 @@ fn walk(rules: &str, chain: &str, connection: &Connection, depth: usize) -> Opti
         match after(&words, "-j") {
             Some("DNAT") => {
                 let to = after(&words, "--to-destination")?.parse().ok()?;
-                return Some(Dnat { to, chain: chain.to_owned() });
+                return Some(Dnat {
+                    to,
+                    chain: chain.to_owned(),
+                });
             }
             Some("RETURN" | "ACCEPT") => return None,
             Some(next) => match walk(rules, next, connection, depth - 1) {
@@ -92,7 +106,10 @@ fn walk(rules: &str, chain: &str, connection: &Connection, depth: usize) -> Opti
 }
 
 fn after<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
-    words.iter().position(|word| *word == option).and_then(|at| words.get(at + 1).copied())
+    words
+        .iter()
+        .position(|word| *word == option)
+        .and_then(|at| words.get(at + 1).copied())
 }
 
 /// Whether every condition of a rule holds that is known here.
@@ -118,7 +135,9 @@ fn ports_hold(ports: &str, port: u16) -> bool {
 /// Whether an address is in a network: `10.0.0.0/8`, `fd00::/64`, or a single address.
 pub(super) fn within(ip: IpAddr, net: &str) -> bool {
     let (base, prefix) = net.split_once('/').unwrap_or((net, "128"));
-    let (Ok(base), Ok(prefix)) = (base.parse::<IpAddr>(), prefix.parse::<u32>()) else { return false };
+    let (Ok(base), Ok(prefix)) = (base.parse::<IpAddr>(), prefix.parse::<u32>()) else {
+        return false;
+    };
     let (one, other, width) = match (ip, base) {
         (IpAddr::V4(one), IpAddr::V4(other)) => (u32::from(one).into(), u32::from(other).into(), 32),
         (IpAddr::V6(one), IpAddr::V6(other)) => (u128::from(one), u128::from(other), 128),
@@ -147,10 +166,15 @@ fn nft_rule(rules: &str, address: SocketAddr) -> Option<Dnat> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let port = after(&words, "dport").and_then(|port| port.parse().ok()) == Some(address.port());
         let elsewhere = after(&words, "daddr").is_some_and(|net| !within(address.ip(), net));
-        let to =
-            words.windows(3).find(|three| three[0] == "dnat").and_then(|_| words.iter().find_map(|w| w.parse().ok()));
+        let to = words
+            .windows(3)
+            .find(|three| three[0] == "dnat")
+            .and_then(|_| words.iter().find_map(|w| w.parse().ok()));
         if let (true, false, Some(to)) = (port, elsewhere, to) {
-            return Some(Dnat { to, chain: chain.to_owned() });
+            return Some(Dnat {
+                to,
+                chain: chain.to_owned(),
+            });
         }
     }
     None
@@ -186,7 +210,11 @@ mod tests {
     fn what_comes_from_a_container_meets_the_way_in() {
         let from = |interface: &str, to: &str| {
             let interface = Some(interface.to_owned());
-            met(&Connection { source: [172, 17, 0, 3].into(), interface, to: to.parse().unwrap() })
+            met(&Connection {
+                source: [172, 17, 0, 3].into(),
+                interface,
+                to: to.parse().unwrap(),
+            })
         };
         // Docker's own bridge goes to the proxy, every other bridge by translation.
         assert_eq!(from("docker0", "172.17.0.1:8003"), None);
@@ -220,7 +248,10 @@ mod tests {
     fn rules_of_nft_are_read() {
         let rules = "table inet netavark {\n\tchain nv_1_dnat {\n\t\tip daddr 127.0.0.1 tcp dport 8002 dnat ip to 10.88.0.2:80\n";
         let found = nft_rule(rules, "127.0.0.1:8002".parse().unwrap()).unwrap();
-        assert_eq!((found.chain.as_str(), found.to.to_string().as_str()), ("nv_1_dnat", "10.88.0.2:80"));
+        assert_eq!(
+            (found.chain.as_str(), found.to.to_string().as_str()),
+            ("nv_1_dnat", "10.88.0.2:80")
+        );
         assert_eq!(nft_rule(rules, "192.0.2.1:8002".parse().unwrap()), None);
         let walked = rules.replace("inet netavark", "ip nat");
         assert_eq!(nft_rule(&walked, "127.0.0.1:8002".parse().unwrap()), None);

@@ -62,14 +62,22 @@ impl NetworkReading {
 /// The files have a line of names, then a line of values, both with the group in front.
 fn counter(text: &str, group: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter(|line| line.starts_with(group));
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
+        return 0;
+    };
     let mut pairs = names.split_ascii_whitespace().zip(values.split_ascii_whitespace());
-    pairs.find(|(known, _)| *known == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+    pairs
+        .find(|(known, _)| *known == name)
+        .and_then(|(_, value)| value.parse().ok())
+        .unwrap_or(0)
 }
 
 /// `TCP: inuse 1 orphan 0 tw 5 alloc 1 mem 0`
 fn time_wait(sockstat: &str) -> u64 {
-    let line = sockstat.lines().find(|line| line.starts_with("TCP:")).unwrap_or_default();
+    let line = sockstat
+        .lines()
+        .find(|line| line.starts_with("TCP:"))
+        .unwrap_or_default();
     let mut words = line.split_ascii_whitespace().skip_while(|word| *word != "tw");
     words.nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
 }
@@ -85,9 +93,17 @@ mod tests {
         let snmp = "Udp: A\nUdp: 1\nTcp: ActiveOpens PassiveOpens OutSegs RetransSegs\nTcp: 1 2 3 4\n";
         let netstat = "TcpExt: X ListenOverflows TWRecycled\nTcpExt: 9 5 7\n";
         let reading = NetworkReading::parse(snmp, netstat, "TCP: inuse 1 orphan 0 tw 6 alloc 1 mem 0\n").0;
-        let all = [reading.tcp_opened, reading.tcp_accepted, reading.tcp_segments_sent, reading.tcp_retransmitted];
+        let all = [
+            reading.tcp_opened,
+            reading.tcp_accepted,
+            reading.tcp_segments_sent,
+            reading.tcp_retransmitted,
+        ];
         assert_eq!(all, [1, 2, 3, 4]);
-        assert_eq!([reading.listen_overflows, reading.time_wait, reading.ports_reused], [5, 6, 7]);
+        assert_eq!(
+            [reading.listen_overflows, reading.time_wait, reading.ports_reused],
+            [5, 6, 7]
+        );
         assert_eq!(NetworkReading::parse("", "", ""), NetworkReading::default());
     }
 
@@ -97,6 +113,9 @@ mod tests {
         let before = NetworkReading::now();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let counted = before.until(&NetworkReading::now());
-        assert!(counted.tcp_opened >= 1 && counted.tcp_accepted >= 1 && counted.tcp_segments_sent >= 3, "{counted:?}");
+        assert!(
+            counted.tcp_opened >= 1 && counted.tcp_accepted >= 1 && counted.tcp_segments_sent >= 3,
+            "{counted:?}"
+        );
     }
 }

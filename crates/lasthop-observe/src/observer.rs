@@ -34,12 +34,19 @@ impl Observer {
     /// is lasthop's own, and counts as neither a service nor foreign.
     pub fn new(roles: Vec<Role>) -> Self {
         let contained = |role: &Role| role.container != InContainer::No;
-        let cgroups = roles.iter().map(|role| contained(role).then(|| Cgroup::of(role.pid)).flatten()).collect();
+        let cgroups = roles
+            .iter()
+            .map(|role| contained(role).then(|| Cgroup::of(role.pid)).flatten())
+            .collect();
         let namespaces = Namespaces::of(&roles);
         let mut meter = Meter::new(roles);
         // Opens the files of all processes, so that the first real snapshot is as quick as the others.
         meter.read();
-        Self { meter, cgroups, namespaces }
+        Self {
+            meter,
+            cgroups,
+            namespaces,
+        }
     }
 
     /// Adds the counters of the network namespace of a process: that of a driver that is not in lasthop's own.
@@ -50,7 +57,11 @@ impl Observer {
     pub fn snapshot(&mut self) -> Snapshot {
         Snapshot {
             usage: self.meter.read(),
-            cgroups: self.cgroups.iter().map(|cgroup| cgroup.as_ref().and_then(Cgroup::read)).collect(),
+            cgroups: self
+                .cgroups
+                .iter()
+                .map(|cgroup| cgroup.as_ref().and_then(Cgroup::read))
+                .collect(),
             machine: MachineReading::now(),
             network: self.namespaces.read(),
         }
@@ -74,7 +85,9 @@ impl Observer {
 fn add_cgroups(consumption: &mut Consumption, roles: &[Role], before: &Snapshot, after: &Snapshot) {
     let readings = before.cgroups.iter().zip(&after.cgroups);
     for ((role, usage), (before, after)) in roles.iter().zip(&mut consumption.roles).zip(readings) {
-        let (Some(before), Some(after)) = (before, after) else { continue };
+        let (Some(before), Some(after)) = (before, after) else {
+            continue;
+        };
         let counted = before.until(*after, usage.cpu_ns);
         if role.container == InContainer::Alone {
             usage.cpu_ns = counted.cpu_ns;

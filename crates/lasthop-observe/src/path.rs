@@ -23,7 +23,10 @@ pub fn decode(address: &Address) -> Vec<String> {
         Address::Tcp(address) => tcp(Connection::local(canonical(*address))),
         Address::Unix(path) => {
             let volume = volume_of(path).map_or_else(String::new, |name| format!(" on the volume {name}"));
-            vec![format!("Unix socket{volume} {}", path.display()), socket_server(address, path)]
+            vec![
+                format!("Unix socket{volume} {}", path.display()),
+                socket_server(address, path),
+            ]
         }
         other => vec![format!("socket {other}"), server_of(address)],
     }
@@ -32,7 +35,10 @@ pub fn decode(address: &Address) -> Vec<String> {
 /// The engine's volume that a path leads into: podman and Docker both keep them in `volumes/NAME/_data`.
 fn volume_of(path: &Path) -> Option<&str> {
     let names: Vec<&str> = path.iter().filter_map(|name| name.to_str()).collect();
-    names.windows(3).find(|three| three[0] == "volumes" && three[2] == "_data").map(|three| three[1])
+    names
+        .windows(3)
+        .find(|three| three[0] == "volumes" && three[2] == "_data")
+        .map(|three| three[1])
 }
 
 /// The hops after a client that may be in a network namespace of its own, as in a container.
@@ -52,10 +58,15 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 fn from_within(client: i32, address: SocketAddr) -> Vec<String> {
     let own = own_addresses(client);
     if address.ip().is_loopback() || own.contains(&address.ip()) {
-        return vec![format!("loopback of the shared network namespace → {}", listener_in(client, address))];
+        return vec![format!(
+            "loopback of the shared network namespace → {}",
+            listener_in(client, address)
+        )];
     }
     let Some((bridge, veth)) = bridge_of_namespace(client) else {
-        return vec![format!("{address} (the route out of the client's network namespace is unknown)")];
+        return vec![format!(
+            "{address} (the route out of the client's network namespace is unknown)"
+        )];
     };
     let mut hops = vec![veth];
     let within = bridge_of(address.ip()).filter(|(name, gateway)| *name == bridge && *gateway != address.ip());
@@ -64,7 +75,11 @@ fn from_within(client: i32, address: SocketAddr) -> Vec<String> {
         (Some((_, gateway)), _) => hops.extend(in_bridge(&bridge, gateway, address)),
         (None, Some(source)) => {
             hops.push(format!("bridge {bridge}"));
-            hops.extend(tcp(Connection { source: *source, interface: Some(bridge), to: address }));
+            hops.extend(tcp(Connection {
+                source: *source,
+                interface: Some(bridge),
+                to: address,
+            }));
         }
         (None, None) => hops.push(format!("{address} (the client has no address of its family)")),
     }
@@ -76,10 +91,15 @@ fn own_addresses(pid: i32) -> Vec<IpAddr> {
     let trie = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
     let lines: Vec<&str> = trie.lines().map(str::trim).collect();
     let local = lines.windows(2).filter(|pair| pair[1].contains("/32 host LOCAL"));
-    let mut found: Vec<IpAddr> =
-        local.filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse::<Ipv4Addr>().ok()).map(IpAddr::from).collect();
+    let mut found: Vec<IpAddr> = local
+        .filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse::<Ipv4Addr>().ok())
+        .map(IpAddr::from)
+        .collect();
     let six = fs::read_to_string(format!("/proc/{pid}/net/if_inet6")).unwrap_or_default();
-    found.extend(six.lines().filter_map(|line| from_hexadecimal(line.split_ascii_whitespace().next()?)));
+    found.extend(
+        six.lines()
+            .filter_map(|line| from_hexadecimal(line.split_ascii_whitespace().next()?)),
+    );
     found.retain(|address| !address.is_loopback());
     found.dedup();
     found
@@ -87,7 +107,9 @@ fn own_addresses(pid: i32) -> Vec<IpAddr> {
 
 /// 32 digits, as `if_inet6` and `ipv6_route` have them.
 fn from_hexadecimal(digits: &str) -> Option<IpAddr> {
-    u128::from_str_radix(digits, 16).ok().map(|bits| Ipv6Addr::from_bits(bits).into())
+    u128::from_str_radix(digits, 16)
+        .ok()
+        .map(|bits| Ipv6Addr::from_bits(bits).into())
 }
 
 /// The bridge that a network namespace hangs on, and the pair of interfaces by which it does.
@@ -149,16 +171,34 @@ fn conntrack() -> Option<String> {
         let text = fs::read_to_string(format!("/proc/sys/net/netfilter/nf_conntrack_{name}")).ok()?;
         Some(thousands(text.trim()))
     };
-    Some(format!("conntrack ({} of {} entries)", number("count")?, number("max")?))
+    Some(format!(
+        "conntrack ({} of {} entries)",
+        number("count")?,
+        number("max")?
+    ))
 }
 
 /// A proxy process that copies bytes for a published port, and where it goes on to if its command line says so.
 fn userland(at: SocketAddr) -> Option<(String, Option<SocketAddr>)> {
-    const PROXIES: [&str; 6] = ["docker-proxy", "rootlessport", "exe", "slirp4netns", "pasta", "rootlesskit"];
+    const PROXIES: [&str; 6] = [
+        "docker-proxy",
+        "rootlessport",
+        "exe",
+        "slirp4netns",
+        "pasta",
+        "rootlesskit",
+    ];
     let owners = listener::owners(&Address::Tcp(at));
-    let owner = owners.into_iter().find(|owner| PROXIES.iter().any(|name| owner.command.starts_with(name)))?;
+    let owner = owners
+        .into_iter()
+        .find(|owner| PROXIES.iter().any(|name| owner.command.starts_with(name)))?;
     let words = command_line(owner.pid);
-    let after = |option: &str| words.iter().position(|word| word == option).and_then(|at| words.get(at + 1));
+    let after = |option: &str| {
+        words
+            .iter()
+            .position(|word| word == option)
+            .and_then(|at| words.get(at + 1))
+    };
     let next = || {
         let ip: IpAddr = after("-container-ip")?.parse().ok()?;
         Some(SocketAddr::new(ip, after("-container-port")?.parse().ok()?))
@@ -168,7 +208,11 @@ fn userland(at: SocketAddr) -> Option<(String, Option<SocketAddr>)> {
         "exe" if words.iter().any(|word| word.contains("rootlessport")) => "rootlessport",
         name => name,
     };
-    let behind = if name == "rootlessport" { behind_rootlessport(owner.pid, at.port()) } else { None };
+    let behind = if name == "rootlessport" {
+        behind_rootlessport(owner.pid, at.port())
+    } else {
+        None
+    };
     let behind = behind.map_or_else(String::new, |server| format!(" → {server}"));
     Some((format!("{name} (userland proxy, pid {}){behind}", owner.pid), next()))
 }
@@ -177,7 +221,9 @@ fn userland(at: SocketAddr) -> Option<(String, Option<SocketAddr>)> {
 /// with its container, which it learns by a pipe that of all monitors only the container's holds. What all of them have inherited
 /// is no sign.
 fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
-    let monitors = process::all().into_iter().filter(|pid| listener::command_of(*pid) == "conmon");
+    let monitors = process::all()
+        .into_iter()
+        .filter(|pid| listener::command_of(*pid) == "conmon");
     let monitors: Vec<_> = monitors.map(|pid| (pid, pipes_of(pid))).collect();
     let only_holder = |pipe: &PathBuf| {
         let mut holders = monitors.iter().filter(|(_, pipes)| pipes.contains(pipe));
@@ -187,20 +233,32 @@ fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
     let monitor = found.first().filter(|_| found.len() == 1)?;
     let inside = *process::descendants(*monitor).first()?;
     let (pid, command) = listening_in(inside, port)?;
-    Some(format!("{command} (pid {pid}, network namespace of pid {inside}) on port {port}"))
+    Some(format!(
+        "{command} (pid {pid}, network namespace of pid {inside}) on port {port}"
+    ))
 }
 
 /// Pipes of a process but those of standard input, output and error.
 fn pipes_of(pid: i32) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let given = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| !["0", "1", "2"].contains(&name)));
+    let given = entries.filter(|entry| {
+        entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| !["0", "1", "2"].contains(&name))
+    });
     let links = given.filter_map(|entry| fs::read_link(entry.path()).ok());
-    links.filter(|link| link.to_string_lossy().starts_with("pipe:")).collect()
+    links
+        .filter(|link| link.to_string_lossy().starts_with("pipe:"))
+        .collect()
 }
 
 fn command_line(pid: i32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    bytes
+        .split(|byte| *byte == 0)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
 }
 
 /// The bridge that an address is routed to, and this machine's own address on it.
@@ -209,8 +267,16 @@ fn bridge_of(ip: IpAddr) -> Option<(String, IpAddr)> {
         IpAddr::V4(ip) => interface_to(ip, &fs::read_to_string("/proc/net/route").ok()?)?,
         IpAddr::V6(_) => interface_to_six(ip, &fs::read_to_string("/proc/net/ipv6_route").ok()?)?,
     };
-    Path::new("/sys/class/net").join(&name).join("bridge").exists().then_some(())?;
-    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    Path::new("/sys/class/net")
+        .join(&name)
+        .join("bridge")
+        .exists()
+        .then_some(())?;
+    let any: IpAddr = if ip.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
     let socket = UdpSocket::bind((any, 0)).ok()?;
     // Connecting a datagram socket looks up the route and sends nothing.
     socket.connect((ip, 9)).ok()?;
@@ -225,7 +291,12 @@ fn interface_to(ip: Ipv4Addr, table: &str) -> Option<String> {
         let (network, mask) = (number(1)?, number(7)?);
         (mask != 0 && u32::from(ip) & mask == network).then(|| (mask, columns[0].to_owned()))
     };
-    table.lines().skip(1).filter_map(route).max_by_key(|(mask, _)| *mask).map(|(_, name)| name)
+    table
+        .lines()
+        .skip(1)
+        .filter_map(route)
+        .max_by_key(|(mask, _)| *mask)
+        .map(|(_, name)| name)
 }
 
 /// As [`interface_to`]: network and length of its prefix in hexadecimal, the interface last. Addresses of this machine are routed to
@@ -237,7 +308,11 @@ fn interface_to_six(ip: IpAddr, table: &str) -> Option<String> {
         let prefix = u32::from_str_radix(columns.get(1)?, 16).ok()?;
         (prefix > 0 && nat::within(ip, &format!("{network}/{prefix}"))).then(|| (prefix, (*name).to_owned()))
     };
-    table.lines().filter_map(route).max_by_key(|(prefix, _)| *prefix).map(|(_, name)| name)
+    table
+        .lines()
+        .filter_map(route)
+        .max_by_key(|(prefix, _)| *prefix)
+        .map(|(_, name)| name)
 }
 
 fn in_bridge(bridge: &str, gateway: IpAddr, at: SocketAddr) -> Vec<String> {
@@ -263,7 +338,9 @@ fn listener_in(inside: i32, at: SocketAddr) -> String {
 /// may have given out the same address: one without a pair comes last. Those of other users are seen by root only.
 fn namespace_with(ip: IpAddr, bridge: &str) -> Option<(i32, Option<String>)> {
     let having = namespaces().into_iter().filter(|pid| own_addresses(*pid).contains(&ip));
-    having.map(|pid| (pid, veth_of(bridge, pid))).min_by_key(|(_, veth)| veth.is_none())
+    having
+        .map(|pid| (pid, veth_of(bridge, pid)))
+        .min_by_key(|(_, veth)| veth.is_none())
 }
 
 /// The pair of the namespace's interface on the bridge: its own `/sys` tells the number of the other end.
@@ -271,7 +348,12 @@ fn veth_of(bridge: &str, pid: i32) -> Option<String> {
     let inside = fs::read_dir(format!("/proc/{pid}/root/sys/class/net")).ok()?;
     let links: Vec<(String, String)> = inside
         .flatten()
-        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, read(&entry.path().join("iflink"))?)))
+        .filter_map(|entry| {
+            Some((
+                entry.file_name().into_string().ok()?,
+                read(&entry.path().join("iflink"))?,
+            ))
+        })
         .collect();
     let members = fs::read_dir(format!("/sys/class/net/{bridge}/brif")).ok()?;
     members.flatten().find_map(|member| {
@@ -291,7 +373,10 @@ fn listening_in(inside: i32, port: u16) -> Option<(i32, String)> {
     let inodes = listener::listening_inodes(inside, port);
     let namespace = network_of(&inside)?;
     let same = |pid: &i32| network_of(pid).is_some_and(|other| other == namespace);
-    let pid = process::all().into_iter().filter(same).find(|pid| listener::holds_any(*pid, &inodes))?;
+    let pid = process::all()
+        .into_iter()
+        .filter(same)
+        .find(|pid| listener::holds_any(*pid, &inodes))?;
     Some((pid, listener::command_of(pid)))
 }
 
@@ -327,7 +412,9 @@ fn socket_server(address: &Address, path: &Path) -> String {
     let shown = path.to_string_lossy();
     let elsewhere = namespaces().into_iter().find_map(|inside| {
         let inodes = listener::unix_inodes_in(inside, &shown);
-        process::all().into_iter().find(|pid| listener::holds_any(*pid, &inodes))
+        process::all()
+            .into_iter()
+            .find(|pid| listener::holds_any(*pid, &inodes))
     });
     match (listener::owners(address).is_empty(), elsewhere) {
         (true, Some(pid)) => format!("{} (pid {pid}{})", listener::command_of(pid), contained(pid)),
@@ -368,8 +455,15 @@ mod tests {
                     eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n\
                     br-1\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\n";
         #[cfg(target_endian = "little")]
-        assert_eq!(interface_to(Ipv4Addr::new(172, 17, 0, 2), four).as_deref(), Some("br-1"));
-        assert_eq!(interface_to(Ipv4Addr::new(10, 0, 0, 9), four), None, "the default route is no bridge");
+        assert_eq!(
+            interface_to(Ipv4Addr::new(172, 17, 0, 2), four).as_deref(),
+            Some("br-1")
+        );
+        assert_eq!(
+            interface_to(Ipv4Addr::new(10, 0, 0, 9), four),
+            None,
+            "the default route is no bridge"
+        );
         let zero = "00000000000000000000000000000000";
         let line = |network: &str, prefix: &str, name: &str| {
             format!("{network} {prefix} {zero} 00 {zero} 00000100 00000001 00000000 00000001 {name}\n")
@@ -385,6 +479,9 @@ mod tests {
 
     #[test]
     fn an_address_that_maps_the_other_family_is_of_that_family() {
-        assert_eq!(canonical("[::ffff:127.0.0.1]:80".parse().unwrap()), "127.0.0.1:80".parse().unwrap());
+        assert_eq!(
+            canonical("[::ffff:127.0.0.1]:80".parse().unwrap()),
+            "127.0.0.1:80".parse().unwrap()
+        );
     }
 }

@@ -104,14 +104,28 @@ impl Meter {
         let is_noise =
             |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == NOISE);
         let noise = family.iter().copied().filter(is_noise).collect();
-        let mut meter =
-            Self { roles, processes: Vec::new(), noise, tick_ns, buffer: vec![0; 16 * 1024], has_children_files };
+        let mut meter = Self {
+            roles,
+            processes: Vec::new(),
+            noise,
+            tick_ns,
+            buffer: vec![0; 16 * 1024],
+            has_children_files,
+        };
         meter.processes.extend(Process::open(me, meter.role_of(me)));
         // Containers of a daemon descend from the daemon.
-        let strangers: Vec<(i32, Option<usize>)> =
-            meter.roles.iter().enumerate().map(|(number, role)| (role.pid, Some(number))).collect();
-        let strangers = strangers.into_iter().filter(|(pid, _)| *pid != me && !family.contains(pid));
-        meter.processes.extend(strangers.filter_map(|(pid, role)| Process::open(pid, role)));
+        let strangers: Vec<(i32, Option<usize>)> = meter
+            .roles
+            .iter()
+            .enumerate()
+            .map(|(number, role)| (role.pid, Some(number)))
+            .collect();
+        let strangers = strangers
+            .into_iter()
+            .filter(|(pid, _)| *pid != me && !family.contains(pid));
+        meter
+            .processes
+            .extend(strangers.filter_map(|(pid, role)| Process::open(pid, role)));
         meter
     }
 
@@ -168,7 +182,11 @@ impl Meter {
         let inherited = process.role;
         let mut new = Vec::new();
         for thread in &process.threads {
-            let text = thread.children.as_ref().and_then(|file| read_into(file, &mut self.buffer)).unwrap_or_default();
+            let text = thread
+                .children
+                .as_ref()
+                .and_then(|file| read_into(file, &mut self.buffer))
+                .unwrap_or_default();
             let children = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
             new.extend(children.filter(|child| known.insert(*child)));
         }
@@ -180,11 +198,16 @@ impl Meter {
 
     /// For kernels without `CONFIG_PROC_CHILDREN`: a look at all processes.
     fn adopt_descendants(&mut self, known: &mut HashSet<i32>) {
-        let mut roles: HashMap<i32, Option<usize>> =
-            self.processes.iter().map(|process| (process.pid, process.role)).collect();
+        let mut roles: HashMap<i32, Option<usize>> = self
+            .processes
+            .iter()
+            .map(|process| (process.pid, process.role))
+            .collect();
         for pid in process::descendants(rustix::process::getpid().as_raw_pid()) {
             if known.insert(pid) {
-                let parent = Stat::of(pid).and_then(|stat| roles.get(&stat.parent).copied()).flatten();
+                let parent = Stat::of(pid)
+                    .and_then(|stat| roles.get(&stat.parent).copied())
+                    .flatten();
                 let role = self.role_of(pid).or(parent);
                 roles.insert(pid, role);
                 self.processes.extend(Process::open(pid, role));
@@ -196,7 +219,12 @@ impl Meter {
 impl Process {
     fn open(pid: i32, role: Option<usize>) -> Option<Self> {
         let stat = File::open(format!("/proc/{pid}/stat")).ok()?;
-        Some(Self { pid, role, stat, threads: Vec::new() })
+        Some(Self {
+            pid,
+            role,
+            stat,
+            threads: Vec::new(),
+        })
     }
 
     /// `None` when it has ended and was waited for.
@@ -229,12 +257,19 @@ impl Process {
 
 impl Thread {
     fn all_of(pid: i32) -> Vec<Self> {
-        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+            return Vec::new();
+        };
         let open = |task: fs::DirEntry| {
             let tid = task.file_name().to_str()?.parse().ok()?;
             let file = |name: &str| File::open(task.path().join(name)).ok();
             let scheduler = task.path().join("schedstat");
-            Some(Self { tid, status: file("status")?, scheduler, children: file("children") })
+            Some(Self {
+                tid,
+                status: file("status")?,
+                scheduler,
+                children: file("children"),
+            })
         };
         tasks.flatten().filter_map(open).collect()
     }
@@ -248,7 +283,12 @@ impl Thread {
         let number = |name: &str| text.rsplit_once(name)?.1.split_ascii_whitespace().next()?.parse().ok();
         let voluntary = number("\nvoluntary_ctxt_switches:")?;
         let involuntary = number("\nnonvoluntary_ctxt_switches:")?;
-        Some(ThreadReading { tid: self.tid, voluntary, involuntary, run_delay_ns })
+        Some(ThreadReading {
+            tid: self.tid,
+            voluntary,
+            involuntary,
+            run_delay_ns,
+        })
     }
 }
 
@@ -315,7 +355,10 @@ impl Usage {
             }
         }
         let own_ns = sums.pop().unwrap_or_default().finish().cpu_ns;
-        Consumption { roles: sums.into_iter().map(Sum::finish).collect(), own_ns }
+        Consumption {
+            roles: sums.into_iter().map(Sum::finish).collect(),
+            own_ns,
+        }
     }
 }
 
@@ -345,7 +388,11 @@ impl Sum {
     /// ended ones consumed since the first snapshot is unknown: it counts as nothing rather than as a gain.
     fn finish(self) -> RoleUsage {
         const TICKS_OF_ERROR: i128 = 50_000_000;
-        let ended = if self.some_ended && self.ended_ns < -TICKS_OF_ERROR { 0 } else { self.ended_ns };
+        let ended = if self.some_ended && self.ended_ns < -TICKS_OF_ERROR {
+            0
+        } else {
+            self.ended_ns
+        };
         let cpu_ns = u64::try_from(i128::from(self.living_ns) + ended).unwrap_or(0);
         RoleUsage { cpu_ns, ..self.usage }
     }
@@ -386,11 +433,20 @@ mod tests {
     use super::*;
 
     fn reading(cpu_ns: u64, ended_ns: u64) -> Reading {
-        Reading { role: Some(0), alive: true, cpu_ns, ended_ns, threads: vec![] }
+        Reading {
+            role: Some(0),
+            alive: true,
+            cpu_ns,
+            ended_ns,
+            threads: vec![],
+        }
     }
 
     fn usage(processes: &[(i32, u64, u64)]) -> Usage {
-        let processes = processes.iter().map(|(pid, cpu, ended)| ((*pid, 1), reading(*cpu, *ended))).collect();
+        let processes = processes
+            .iter()
+            .map(|(pid, cpu, ended)| ((*pid, 1), reading(*cpu, *ended)))
+            .collect();
         Usage { processes }
     }
 
@@ -425,9 +481,15 @@ mod tests {
         let before = usage(&[(1, 10 * ms, 0), (2, 30 * ms, 0)]);
         assert_eq!(cpu(&before, &usage(&[(1, 15 * ms, 50 * ms)])), 25 * ms);
         // It began and ended in between.
-        assert_eq!(cpu(&usage(&[(1, 10 * ms, 0)]), &usage(&[(1, 10 * ms, 70 * ms)])), 70 * ms);
+        assert_eq!(
+            cpu(&usage(&[(1, 10 * ms, 0)]), &usage(&[(1, 10 * ms, 70 * ms)])),
+            70 * ms
+        );
         // It began and lives.
-        assert_eq!(cpu(&usage(&[(1, 10 * ms, 0)]), &usage(&[(1, 10 * ms, 0), (2, 5 * ms, 0)])), 5 * ms);
+        assert_eq!(
+            cpu(&usage(&[(1, 10 * ms, 0)]), &usage(&[(1, 10 * ms, 0), (2, 5 * ms, 0)])),
+            5 * ms
+        );
         // A parent that itself ends brings its own account along.
         let before = usage(&[(1, 0, 0), (2, 10 * ms, 40 * ms)]);
         assert_eq!(cpu(&before, &usage(&[(1, 0, 60 * ms)])), 10 * ms);
@@ -438,8 +500,12 @@ mod tests {
 
     #[test]
     fn a_number_that_is_given_out_again_is_another_process() {
-        let before = Usage { processes: HashMap::from([((7, 1), reading(900, 0))]) };
-        let after = Usage { processes: HashMap::from([((7, 2), reading(5, 0)), ((1, 1), reading(0, 900))]) };
+        let before = Usage {
+            processes: HashMap::from([((7, 1), reading(900, 0))]),
+        };
+        let after = Usage {
+            processes: HashMap::from([((7, 2), reading(5, 0)), ((1, 1), reading(0, 900))]),
+        };
         assert_eq!(cpu(&before, &after), 5);
     }
 
@@ -472,7 +538,15 @@ mod tests {
             run_delay_ns: *run_delay_ns,
         };
         let threads = threads.iter().map(thread).collect();
-        Usage { processes: HashMap::from([((1, 1), Reading { threads, ..reading(0, 0) })]) }
+        Usage {
+            processes: HashMap::from([(
+                (1, 1),
+                Reading {
+                    threads,
+                    ..reading(0, 0)
+                },
+            )]),
+        }
     }
 
     #[test]
@@ -493,10 +567,20 @@ mod tests {
 
     #[test]
     fn several_servers_of_a_service_have_one_run_delay() {
-        let role = |name: &str, stack| Role { stack, name: name.into(), ..Role::default() };
-        let usage = |run_delay_ns| RoleUsage { run_delay_ns, ..RoleUsage::default() };
+        let role = |name: &str, stack| Role {
+            stack,
+            name: name.into(),
+            ..Role::default()
+        };
+        let usage = |run_delay_ns| RoleUsage {
+            run_delay_ns,
+            ..RoleUsage::default()
+        };
         let roles = [role("web", 0), role("web", 0), role("web", 1), role("old", 0)];
-        let consumption = Consumption { roles: [Some(4), Some(3), Some(50), None].map(usage).to_vec(), own_ns: 0 };
+        let consumption = Consumption {
+            roles: [Some(4), Some(3), Some(50), None].map(usage).to_vec(),
+            own_ns: 0,
+        };
         let sums = consumption.of_stack(&roles, 0);
         assert_eq!((sums["web"].run_delay_ns, sums["old"].run_delay_ns), (Some(7), None));
     }

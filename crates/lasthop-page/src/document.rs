@@ -148,7 +148,10 @@ pub struct Cell {
 impl Cell {
     #[must_use]
     pub fn new(tone: Tone, text: impl Into<String>) -> Self {
-        Self { text: text.into(), tone }
+        Self {
+            text: text.into(),
+            tone,
+        }
     }
 }
 
@@ -161,12 +164,20 @@ impl<T: Into<String>> From<T> for Cell {
 impl Column {
     #[must_use]
     pub fn left(title: impl Into<String>) -> Self {
-        Self { title: title.into(), align: Align::Left, joined: false }
+        Self {
+            title: title.into(),
+            align: Align::Left,
+            joined: false,
+        }
     }
 
     #[must_use]
     pub fn right(title: impl Into<String>) -> Self {
-        Self { title: title.into(), align: Align::Right, joined: false }
+        Self {
+            title: title.into(),
+            align: Align::Right,
+            joined: false,
+        }
     }
 
     #[must_use]

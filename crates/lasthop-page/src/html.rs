@@ -32,7 +32,11 @@ pub fn frame(title: &str, body: &str) -> Vec<u8> {
 #[must_use]
 pub fn document(document: &Document) -> Vec<u8> {
     let sections: String = document.sections.iter().map(section).collect();
-    let head = format!("<h1>{}</h1>\n<p class=\"sub\">{}</p>\n", escape(&document.title), inline(&document.subtitle));
+    let head = format!(
+        "<h1>{}</h1>\n<p class=\"sub\">{}</p>\n",
+        escape(&document.title),
+        inline(&document.subtitle)
+    );
     frame(&document.title, &(head + &sections))
 }
 
@@ -41,7 +45,11 @@ pub fn document(document: &Document) -> Vec<u8> {
 #[must_use]
 pub fn contents(title: &str, pages: &[(String, Document)]) -> Vec<u8> {
     let entry = |(file, document): &(String, Document)| {
-        let first = document.sections.first().map(|section| blocks(&section.blocks)).unwrap_or_default();
+        let first = document
+            .sections
+            .first()
+            .map(|section| blocks(&section.blocks))
+            .unwrap_or_default();
         format!(
             "<section>\n<h2><a href=\"{}\">{}</a></h2>\n<p class=\"sub\">{}</p>\n{first}</section>\n",
             escape(file),
@@ -63,7 +71,10 @@ pub fn section(section: &Section) -> String {
             format!("<section>\n<h2>{}</h2>\n{blocks}</section>\n", escape(title))
         }
         (Some(title), _) => {
-            format!("<details>\n<summary><h2>{}</h2></summary>\n{blocks}</details>\n", escape(title))
+            format!(
+                "<details>\n<summary><h2>{}</h2></summary>\n{blocks}</details>\n",
+                escape(title)
+            )
         }
     }
 }
@@ -124,7 +135,11 @@ fn block(block: &Block) -> String {
 /// Text as it was written, which the keyboard can scroll.
 #[must_use]
 pub fn log(text: &str, name: &str) -> String {
-    format!("<pre tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</pre>\n", escape(name), escape(text))
+    format!(
+        "<pre tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</pre>\n",
+        escape(name),
+        escape(text)
+    )
 }
 
 #[must_use]
@@ -140,7 +155,11 @@ fn coded(text: &str) -> String {
         true => format!("<code>{part}</code>"),
         false => part.clone(),
     };
-    if is_paired { parts.iter().enumerate().map(part).collect() } else { escape(text) }
+    if is_paired {
+        parts.iter().enumerate().map(part).collect()
+    } else {
+        escape(text)
+    }
 }
 
 fn toned(tone: Tone, text: &str) -> String {
@@ -161,7 +180,12 @@ fn toned(tone: Tone, text: &str) -> String {
 fn table(table: &Table) -> String {
     let mut html = "<table>\n<thead><tr>".to_owned();
     for column in &table.columns {
-        let _ = write!(html, "<th scope=\"col\"{}>{}</th>", aligned(column), escape(&column.title));
+        let _ = write!(
+            html,
+            "<th scope=\"col\"{}>{}</th>",
+            aligned(column),
+            escape(&column.title)
+        );
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
@@ -174,15 +198,28 @@ fn row(row: &Row, columns: &[Column]) -> String {
     let width = columns.len();
     match row {
         Row::Group(name) => {
-            format!("<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{width}\">{}</th></tr>\n", escape(name))
+            format!(
+                "<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{width}\">{}</th></tr>\n",
+                escape(name)
+            )
         }
         Row::Note(name, note) => {
             let rest = width.saturating_sub(1).max(1);
-            format!("<tr>{}<td colspan=\"{rest}\">{}</td></tr>\n", head(name), toned(note.tone, &note.text))
+            format!(
+                "<tr>{}<td colspan=\"{rest}\">{}</td></tr>\n",
+                head(name),
+                toned(note.tone, &note.text)
+            )
         }
         Row::Cells(cells) => {
-            let Some((name, rest)) = cells.split_first() else { return String::new() };
-            let rest: String = rest.iter().zip(&columns[1..]).map(|(cell, column)| self::cell(cell, column)).collect();
+            let Some((name, rest)) = cells.split_first() else {
+                return String::new();
+            };
+            let rest: String = rest
+                .iter()
+                .zip(&columns[1..])
+                .map(|(cell, column)| self::cell(cell, column))
+                .collect();
             format!("<tr>{}{rest}</tr>\n", head(name))
         }
     }
@@ -195,11 +232,19 @@ fn head(name: &Cell) -> String {
 fn cell(cell: &Cell, column: &Column) -> String {
     let empty = if cell.text.is_empty() { " class=\"empty\"" } else { "" };
     let label = escape(&column.title);
-    format!("<td{}{empty} data-label=\"{label}\">{}</td>", aligned(column), toned(cell.tone, &cell.text))
+    format!(
+        "<td{}{empty} data-label=\"{label}\">{}</td>",
+        aligned(column),
+        toned(cell.tone, &cell.text)
+    )
 }
 
 fn aligned(column: &Column) -> &'static str {
-    if column.align == Align::Right { " data-number" } else { "" }
+    if column.align == Align::Right {
+        " data-number"
+    } else {
+        ""
+    }
 }
 
 #[cfg(test)]
@@ -210,7 +255,14 @@ mod tests {
     fn a_list_is_part_of_the_entry_above_it() {
         let item = |text: &str| Block::Item(text.into());
         let sub = |text: &str| Block::SubItem(text.into());
-        let html = blocks(&[item("a"), sub("b"), sub("c"), item("d"), Block::Paragraph("e".into()), sub("f")]);
+        let html = blocks(&[
+            item("a"),
+            sub("b"),
+            sub("c"),
+            item("d"),
+            Block::Paragraph("e".into()),
+            sub("f"),
+        ]);
         let html = html.replace('\n', "");
         assert_eq!(
             html,
@@ -220,7 +272,10 @@ mod tests {
 
     #[test]
     fn words_between_backticks_are_code() {
-        assert_eq!(coded("see `perf <x>`, `y`"), "see <code>perf &lt;x&gt;</code>, <code>y</code>");
+        assert_eq!(
+            coded("see `perf <x>`, `y`"),
+            "see <code>perf &lt;x&gt;</code>, <code>y</code>"
+        );
         assert_eq!(coded("a ` alone"), "a ` alone");
     }
 
@@ -228,10 +283,16 @@ mod tests {
     fn foreign_text_is_no_markup() {
         let cell = Cell::new(Tone::Plain, "<img src=x>");
         let column = Column::right("\" onclick=\"x");
-        let table = Table { columns: vec![column.clone(), column], rows: vec![Row::Cells(vec![cell.clone(), cell])] };
+        let table = Table {
+            columns: vec![column.clone(), column],
+            rows: vec![Row::Cells(vec![cell.clone(), cell])],
+        };
         let html = block(&Block::Table(table));
         assert!(!html.contains("<img") && !html.contains("\" onclick"), "{html}");
-        let log = block(&Block::Log { tail: "</pre><script>".into(), file: Some("</p><b>".into()) });
+        let log = block(&Block::Log {
+            tail: "</pre><script>".into(),
+            file: Some("</p><b>".into()),
+        });
         assert!(!log.contains("<script") && !log.contains("<b>"), "{log}");
     }
 }

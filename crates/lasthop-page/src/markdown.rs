@@ -8,7 +8,11 @@ use crate::text::{self, fenced, html, markdown as escape};
 /// Any document, under a heading of the second level. What comes first, the answer, is quoted, so that it stands out.
 #[must_use]
 pub fn page(document: &Document) -> String {
-    let mut page = format!("## {}\n\n{}\n", escape(&document.title), escape(&document.subtitle.to_string()));
+    let mut page = format!(
+        "## {}\n\n{}\n",
+        escape(&document.title),
+        escape(&document.subtitle.to_string())
+    );
     for (place, part) in document.sections.iter().enumerate() {
         let mut text = String::new();
         section(&mut text, part);
@@ -20,7 +24,13 @@ pub fn page(document: &Document) -> String {
 
 fn quoted(text: &str) -> String {
     let lines = text.trim_matches('\n').lines();
-    let quoted = lines.map(|line| if line.is_empty() { ">\n".to_owned() } else { format!("> {line}\n") });
+    let quoted = lines.map(|line| {
+        if line.is_empty() {
+            ">\n".to_owned()
+        } else {
+            format!("> {line}\n")
+        }
+    });
     format!("\n{}", quoted.collect::<String>())
 }
 
@@ -57,7 +67,10 @@ fn block(block: &Block) -> String {
         Block::Table(table) => self::table(table),
         Block::Log { tail, file } => {
             let whole = |file: &PathBuf| {
-                format!("\nWhole log: {}, in the folder of the run.\n", escape(&file.to_string_lossy()))
+                format!(
+                    "\nWhole log: {}, in the folder of the run.\n",
+                    escape(&file.to_string_lossy())
+                )
             };
             fenced("text", tail.trim_end()) + "\n" + &file.as_ref().map(whole).unwrap_or_default()
         }
@@ -121,7 +134,11 @@ fn rule(column: &Column) -> String {
 
 fn cell(cell: &Cell) -> String {
     let text = escape(&cell.text);
-    if matches!(cell.tone, Tone::Good | Tone::Bad | Tone::Warning) { emphasised(&text) } else { text }
+    if matches!(cell.tone, Tone::Good | Tone::Bad | Tone::Warning) {
+        emphasised(&text)
+    } else {
+        text
+    }
 }
 
 fn padded(mut cells: Vec<String>, width: usize) -> Vec<String> {

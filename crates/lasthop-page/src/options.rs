@@ -15,6 +15,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { color: false, width: 80, verbose: false, unicode: true }
+        Self {
+            color: false,
+            width: 80,
+            verbose: false,
+            unicode: true,
+        }
     }
 }

@@ -44,14 +44,29 @@ impl Page {
     #[must_use]
     pub fn new(options: &Options) -> Self {
         let width = options.width.clamp(NARROWEST, WIDEST);
-        let Options { color, verbose, unicode, .. } = *options;
-        Self { color, width, verbose, unicode, folder: PathBuf::new(), text: String::new() }
+        let Options {
+            color,
+            verbose,
+            unicode,
+            ..
+        } = *options;
+        Self {
+            color,
+            width,
+            verbose,
+            unicode,
+            folder: PathBuf::new(),
+            text: String::new(),
+        }
     }
 
     /// A page about what is in this folder.
     #[must_use]
     pub fn about(folder: &Path, options: &Options) -> Self {
-        Self { folder: folder.to_owned(), ..Self::new(options) }
+        Self {
+            folder: folder.to_owned(),
+            ..Self::new(options)
+        }
     }
 
     /// Columns that lines under a heading have.
@@ -91,7 +106,12 @@ impl Page {
     pub fn document(&mut self, document: &Document) {
         self.wrapped(&Text::of(Tone::Strong, &document.title), 0, INDENT);
         self.wrapped(&document.subtitle, 0, INDENT);
-        for section in document.sections.iter().filter(|section| self.shows(section)).collect::<Vec<_>>() {
+        for section in document
+            .sections
+            .iter()
+            .filter(|section| self.shows(section))
+            .collect::<Vec<_>>()
+        {
             self.section(section);
         }
     }
@@ -200,7 +220,11 @@ impl Page {
 
     fn part(&mut self, table: &Table, room: usize) {
         let widths = widths(table, room);
-        let head: Vec<Cell> = table.columns.iter().map(|column| Cell::new(Tone::Dim, &column.title)).collect();
+        let head: Vec<Cell> = table
+            .columns
+            .iter()
+            .map(|column| Cell::new(Tone::Dim, &column.title))
+            .collect();
         self.row(&head, &table.columns, &widths);
         for row in &table.rows {
             match row {
@@ -234,14 +258,19 @@ impl Page {
 
     fn note(&mut self, name: &Cell, note: &Cell, width: usize) {
         let space = " ".repeat(width.saturating_sub(display_width(&name.text)) + GAP);
-        let text = Text::of(name.tone, &name.text).plain(space.replace(' ', "\u{a0}")).and(note.tone, &note.text);
+        let text = Text::of(name.tone, &name.text)
+            .plain(space.replace(' ', "\u{a0}"))
+            .and(note.tone, &note.text);
         self.wrapped(&text, INDENT, INDENT + width + GAP);
     }
 }
 
 impl Page {
     fn styled(&self, text: &Text) -> String {
-        text.0.iter().map(|(tone, part)| self.paint(*tone, &self.spelled(part))).collect()
+        text.0
+            .iter()
+            .map(|(tone, part)| self.paint(*tone, &self.spelled(part)))
+            .collect()
     }
 
     /// The table with clean cells, and with the names of rows indented below the headings of their groups.
@@ -253,9 +282,14 @@ impl Page {
                 Row::Cells(cells) => cells.iter_mut().collect(),
                 Row::Note(name, note) => vec![name, note],
             };
-            cells.into_iter().for_each(|cell| cell.text = self.spelled(&cell.text).into_owned());
+            cells
+                .into_iter()
+                .for_each(|cell| cell.text = self.spelled(&cell.text).into_owned());
         }
-        table.columns.iter_mut().for_each(|column| column.title = self.spelled(&column.title).into_owned());
+        table
+            .columns
+            .iter_mut()
+            .for_each(|column| column.title = self.spelled(&column.title).into_owned());
         if table.rows.iter().any(|row| matches!(row, Row::Group(_))) {
             for row in &mut table.rows {
                 match row {
@@ -291,7 +325,11 @@ fn style(tone: Tone) -> Style {
 
 /// Width of each column. Names that are too long do not count: they get a line of their own.
 fn widths(table: &Table, room: usize) -> Vec<usize> {
-    let mut widths: Vec<usize> = table.columns.iter().map(|column| display_width(&column.title)).collect();
+    let mut widths: Vec<usize> = table
+        .columns
+        .iter()
+        .map(|column| display_width(&column.title))
+        .collect();
     for row in &table.rows {
         if let Row::Cells(cells) = row {
             for (width, cell) in widths.iter_mut().zip(cells).skip(1) {
@@ -306,7 +344,10 @@ fn widths(table: &Table, room: usize) -> Vec<usize> {
         Row::Cells(cells) => cells.first(),
         Row::Note(name, _) => Some(name),
     });
-    let longest = names.map(|name| display_width(&name.text)).filter(|width| *width <= limit).max();
+    let longest = names
+        .map(|name| display_width(&name.text))
+        .filter(|width| *width <= limit)
+        .max();
     if let (Some(width), Some(longest)) = (widths.first_mut(), longest) {
         *width = (*width).max(longest);
     }
@@ -322,7 +363,11 @@ fn split(table: &Table, room: usize) -> Vec<Table> {
     let mut part = vec![0];
     for (place, width) in widths.iter().enumerate().skip(1) {
         if used(&part) + width > room && part.len() > 1 {
-            let joined = table.columns[..=place].iter().rev().take_while(|column| column.joined).count();
+            let joined = table.columns[..=place]
+                .iter()
+                .rev()
+                .take_while(|column| column.joined)
+                .count();
             let kept = part.len().saturating_sub(joined).max(1);
             let mut next = vec![0];
             if kept > 1 && used(&next) + used(&part[kept..]) + width <= room {
@@ -342,7 +387,10 @@ fn pick(table: &Table, places: &[usize]) -> Table {
         Row::Cells(cells) => Row::Cells(places.iter().map(|&place| cells[place].clone()).collect()),
         other => other.clone(),
     };
-    Table { columns, rows: table.rows.iter().map(row).collect() }
+    Table {
+        columns,
+        rows: table.rows.iter().map(row).collect(),
+    }
 }
 
 /// Leaves out the middle of a very long line: its end says what happened.
@@ -351,8 +399,16 @@ fn shorten(line: &str) -> Cow<'_, str> {
     if characters.len() <= LONGEST_LINE {
         return line.into();
     }
-    let (start, end) = (&characters[..LONGEST_LINE / 4], &characters[characters.len() - LONGEST_LINE * 3 / 4..]);
-    start.iter().chain(&[' ', '…', ' ']).chain(end).collect::<String>().into()
+    let (start, end) = (
+        &characters[..LONGEST_LINE / 4],
+        &characters[characters.len() - LONGEST_LINE * 3 / 4..],
+    );
+    start
+        .iter()
+        .chain(&[' ', '…', ' '])
+        .chain(end)
+        .collect::<String>()
+        .into()
 }
 
 #[cfg(test)]
@@ -362,7 +418,10 @@ mod tests {
     #[test]
     fn a_line_of_a_log_keeps_its_end() {
         let shown = |line: &str| {
-            let mut page = Page::new(&Options { width: 40, ..Options::default() });
+            let mut page = Page::new(&Options {
+                width: 40,
+                ..Options::default()
+            });
             page.log(line, Some(Path::new("services/0/0/app/log")));
             String::from_utf8(page.finish()).unwrap()
         };
@@ -374,7 +433,10 @@ mod tests {
         assert!(wrapped.lines().all(|line| display_width(line) <= 40), "{wrapped}");
         let whole = wrapped.replace("\n    │   ", "").replace(' ', "");
         assert!(whole.contains(&long.replace(' ', "")), "{whole}");
-        assert!(wrapped.ends_with("\n    whole log: services/0/0/app/log\n"), "{wrapped}");
+        assert!(
+            wrapped.ends_with("\n    whole log: services/0/0/app/log\n"),
+            "{wrapped}"
+        );
         let endless = shown(&("x".repeat(100_000) + "(13: Permission denied)"));
         assert!(
             endless.len() < 2_000 && endless.replace("\n    │   ", "").contains("(13: Permission denied)"),
@@ -384,11 +446,17 @@ mod tests {
 
     #[test]
     fn a_terminal_of_ascii_gets_ascii_in_columns_that_fit() {
-        let mut page = Page::new(&Options { unicode: false, ..Options::default() });
+        let mut page = Page::new(&Options {
+            unicode: false,
+            ..Options::default()
+        });
         page.line(&"driver → server · 5 ± 1 µs, 2 × …".into());
         let columns = ["case", "±"].map(Column::right).to_vec();
         let row = |cells: [&str; 2]| Row::Cells(cells.map(Cell::from).to_vec());
-        page.table(&Table { columns, rows: vec![row(["a → b", "17 µs"]), row(["a", "1"])] });
+        page.table(&Table {
+            columns,
+            rows: vec![row(["a → b", "17 µs"]), row(["a", "1"])],
+        });
         let shown = String::from_utf8(page.finish()).unwrap();
         assert!(shown.starts_with("driver -> server - 5 +- 1 us, 2 x ...\n"), "{shown}");
         let ends: Vec<usize> = shown.lines().skip(1).map(str::len).collect();
@@ -399,9 +467,17 @@ mod tests {
     fn wide_tables_are_split_and_keep_their_names() {
         let columns = ["case", "one", "two", "three"].map(Column::right).to_vec();
         let cells = ["a", "1111111111", "2222222222", "3333333333"].map(Cell::from).to_vec();
-        let parts = split(&Table { columns, rows: vec![Row::Cells(cells)] }, 30);
-        let titles: Vec<Vec<&str>> =
-            parts.iter().map(|part| part.columns.iter().map(|column| column.title.as_str()).collect()).collect();
+        let parts = split(
+            &Table {
+                columns,
+                rows: vec![Row::Cells(cells)],
+            },
+            30,
+        );
+        let titles: Vec<Vec<&str>> = parts
+            .iter()
+            .map(|part| part.columns.iter().map(|column| column.title.as_str()).collect())
+            .collect();
         assert_eq!(titles, [vec!["case", "one", "two"], vec!["case", "three"]]);
     }
 
@@ -410,8 +486,16 @@ mod tests {
         let mut columns = ["case", "one", "two", "three"].map(Column::right).to_vec();
         columns[3].joined = true;
         let cells = ["a", "1111111111", "2222222222", "3333333333"].map(Cell::from).to_vec();
-        let table = Table { columns, rows: vec![Row::Cells(cells)] };
-        let widths = |room| split(&table, room).iter().map(|part| part.columns.len()).collect::<Vec<_>>();
+        let table = Table {
+            columns,
+            rows: vec![Row::Cells(cells)],
+        };
+        let widths = |room| {
+            split(&table, room)
+                .iter()
+                .map(|part| part.columns.len())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(widths(30), [2, 3]);
         assert_eq!(widths(24), [2, 2, 2], "not even these two fit");
     }

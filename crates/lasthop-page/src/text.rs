@@ -16,8 +16,15 @@ use std::{borrow::Cow, fmt::Write as _};
 use serde::Serialize;
 
 /// The control sequences that lasthop writes: reset, bold, dim, underlined, red, green, yellow.
-const STYLES: [&str; 7] =
-    ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[4m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"];
+const STYLES: [&str; 7] = [
+    "\u{1b}[0m",
+    "\u{1b}[1m",
+    "\u{1b}[2m",
+    "\u{1b}[4m",
+    "\u{1b}[31m",
+    "\u{1b}[32m",
+    "\u{1b}[33m",
+];
 
 /// Renders as nothing. Between the parts of a mention, a reference or a link, it breaks them.
 const BREAK: &str = "&#8203;";
@@ -61,7 +68,11 @@ pub fn talk(text: &str) -> String {
     let mut message = line(lines.next().unwrap_or_default()).into_owned();
     for further in lines {
         let further = line(further);
-        let margin = if further.is_empty() || further.starts_with(' ') { "" } else { "  " };
+        let margin = if further.is_empty() || further.starts_with(' ') {
+            ""
+        } else {
+            "  "
+        };
         let _ = write!(message, "\n{margin}{further}");
     }
     message
@@ -132,7 +143,10 @@ pub fn markdown(text: &str) -> String {
             escaped.push(character);
             continue;
         }
-        if matches!(character, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '&' | '$') {
+        if matches!(
+            character,
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '&' | '$'
+        ) {
             escaped.push('\\');
         }
         escaped.push(character);
@@ -177,7 +191,11 @@ pub fn block(markdown: &str) -> Cow<'_, str> {
         0 => text.starts_with(['-', '+', '=']),
         _ => number.starts_with(['.', ')']) && matches!(number.as_bytes().get(1), None | Some(b' ')),
     };
-    if is_mark { format!("{}\\{number}", &text[..at]).into() } else { text.into() }
+    if is_mark {
+        format!("{}\\{number}", &text[..at]).into()
+    } else {
+        text.into()
+    }
 }
 
 /// Text within HTML.
@@ -221,13 +239,19 @@ pub fn markup(text: &str) -> String {
 /// Never, for types whose maps have text as keys.
 pub fn embedded(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).expect("its maps have text as keys");
-    without(&text, |character| is_hidden(character) || matches!(character, '<' | '>' | '&' | '\u{a0}'))
+    without(&text, |character| {
+        is_hidden(character) || matches!(character, '<' | '>' | '&' | '\u{a0}')
+    })
 }
 
 /// A code block with a fence that is longer than any run of backticks in it (CommonMark §4.5).
 pub fn fenced(language: &str, text: &str) -> String {
     let text = visible(text, is_layout);
-    let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
+    let longest = text
+        .split(|character| character != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}{language}\n{text}\n{fence}")
 }
@@ -236,7 +260,11 @@ pub fn fenced(language: &str, text: &str) -> String {
 /// text in spreadsheets.
 pub fn csv(field: &str) -> String {
     const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
-    let apostrophe = if field.starts_with(FORMULA) && field.parse::<f64>().is_err() { "'" } else { "" };
+    let apostrophe = if field.starts_with(FORMULA) && field.parse::<f64>().is_err() {
+        "'"
+    } else {
+        ""
+    };
     let text = format!("{apostrophe}{}", line(field));
     match text.contains([',', ';', '"']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -287,15 +315,24 @@ mod tests {
 
     #[test]
     fn only_the_first_line_of_a_message_begins_at_the_margin() {
-        assert_eq!(talk("error: a\nerror: fake\n  set in\n\nb\n"), "error: a\n  error: fake\n  set in\n\n  b");
-        assert_eq!(talk("error: a\r\u{1b}[1merror: fake"), "error: a\\r\\u{1b}[1merror: fake");
+        assert_eq!(
+            talk("error: a\nerror: fake\n  set in\n\nb\n"),
+            "error: a\n  error: fake\n  set in\n\n  b"
+        );
+        assert_eq!(
+            talk("error: a\r\u{1b}[1merror: fake"),
+            "error: a\\r\\u{1b}[1merror: fake"
+        );
     }
 
     #[test]
     fn the_screen_gets_text_and_our_own_styles() {
         let own = "\u{1b}[1m\u{1b}[31mred\u{1b}[0m\ta\r\nb\n";
         assert_eq!(screen(own), own);
-        assert_eq!(screen("\u{1b}[8mx\u{1b}[2Jy\rz\u{9b}0m\u{1b}"), "\\u{1b}[8mx\\u{1b}[2Jy\\rz\\u{9b}0m\\u{1b}");
+        assert_eq!(
+            screen("\u{1b}[8mx\u{1b}[2Jy\rz\u{9b}0m\u{1b}"),
+            "\\u{1b}[8mx\\u{1b}[2Jy\\rz\\u{9b}0m\\u{1b}"
+        );
     }
 
     #[test]
@@ -304,17 +341,27 @@ mod tests {
         assert_eq!(markdown("&#64;me [x](y) $a$"), "\\&\\#&#8203;64;me \\[x\\](y) \\$a\\$");
         assert_eq!(markdown("@me a@b.c"), "@&#8203;me a@&#8203;b.c");
         assert_eq!(markdown("o/r#1 # GH-2"), "o/r\\#&#8203;1 \\# GH-&#8203;2");
-        assert_eq!(markdown("https://x www.x.y a: b"), "https:&#8203;//x www&#8203;.x.y a: b");
-        assert_eq!(markdown("see `my_file.toml`, `` and `<b>`"), "see `my_file.toml`, \\`\\` and \\`\\<b\\>\\`");
+        assert_eq!(
+            markdown("https://x www.x.y a: b"),
+            "https:&#8203;//x www&#8203;.x.y a: b"
+        );
+        assert_eq!(
+            markdown("see `my_file.toml`, `` and `<b>`"),
+            "see `my_file.toml`, \\`\\` and \\`\\<b\\>\\`"
+        );
         assert_eq!(html("<b>&@me"), "&lt;b&gt;&amp;@&#8203;me");
         assert_eq!(fenced("text", "a ``` b\n@me"), "````text\na ``` b\n@me\n````");
     }
 
     #[test]
     fn a_block_begins_as_text() {
-        for (text, expected) in
-            [("- x", "\\- x"), ("12. x", "12\\. x"), ("    x", "x"), ("1.5 times", "1.5 times"), ("x - y", "x - y")]
-        {
+        for (text, expected) in [
+            ("- x", "\\- x"),
+            ("12. x", "12\\. x"),
+            ("    x", "x"),
+            ("1.5 times", "1.5 times"),
+            ("x - y", "x - y"),
+        ] {
             assert_eq!(block(text), expected);
         }
     }
@@ -337,8 +384,14 @@ mod tests {
     #[test]
     fn json_is_exact_and_shows_everything() {
         let text = String::from_utf8(json(&[HOSTILE, "\u{e0041}é"])).unwrap();
-        assert!(text.contains("\\u202ex") && text.contains("\\u009b2J") && text.contains("\\udb40\\udc41é"), "{text}");
-        assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [HOSTILE, "\u{e0041}é"]);
+        assert!(
+            text.contains("\\u202ex") && text.contains("\\u009b2J") && text.contains("\\udb40\\udc41é"),
+            "{text}"
+        );
+        assert_eq!(
+            serde_json::from_str::<Vec<String>>(&text).unwrap(),
+            [HOSTILE, "\u{e0041}é"]
+        );
     }
 
     /// Any text, rich in what is dangerous.
@@ -353,7 +406,8 @@ mod tests {
     }
 
     fn hidden(text: &str) -> Option<char> {
-        text.chars().find(|character| is_hidden(*character) && *character != '\n')
+        text.chars()
+            .find(|character| is_hidden(*character) && *character != '\n')
     }
 
     proptest! {

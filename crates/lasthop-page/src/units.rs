@@ -61,9 +61,16 @@ impl TimeUnit {
     /// One unit for whole columns, chosen by the smallest time so that no row reads `0.00`.
     #[must_use]
     pub fn of_column(micros: &[f64]) -> Self {
-        let smallest =
-            micros.iter().map(|value| value.abs()).filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
-        if smallest.is_finite() { Self::of(smallest) } else { Self::Microsecond }
+        let smallest = micros
+            .iter()
+            .map(|value| value.abs())
+            .filter(|value| *value > 0.0)
+            .fold(f64::INFINITY, f64::min);
+        if smallest.is_finite() {
+            Self::of(smallest)
+        } else {
+            Self::Microsecond
+        }
     }
 
     /// One unit for differences, chosen by the median, because a difference can be close to zero.
@@ -71,7 +78,9 @@ impl TimeUnit {
     pub fn of_differences(micros: &[f64]) -> Self {
         let mut sizes: Vec<f64> = micros.iter().map(|value| value.abs()).collect();
         sizes.sort_by(f64::total_cmp);
-        sizes.get(sizes.len() / 2).map_or(Self::Microsecond, |middle| Self::of(*middle))
+        sizes
+            .get(sizes.len() / 2)
+            .map_or(Self::Microsecond, |middle| Self::of(*middle))
     }
 
     #[must_use]
@@ -146,7 +155,11 @@ impl fmt::Display for Bytes {
             value /= 1024.0;
             unit += 1;
         }
-        let text = if value.fract() == 0.0 { grouped(value, 0) } else { significant(value, 3) };
+        let text = if value.fract() == 0.0 {
+            grouped(value, 0)
+        } else {
+            significant(value, 3)
+        };
         f.pad(&format!("{text}{NBSP}{}", UNITS[unit]))
     }
 }
@@ -181,7 +194,11 @@ impl fmt::Display for Seconds {
 fn parts(value: f64, large: f64, large_name: &str, small: f64, small_name: &str) -> String {
     let (whole, rest) = ((value / large).floor(), (value % large) / small);
     let head = format!("{whole:.0}{NBSP}{large_name}");
-    if rest < 1.0 { head } else { format!("{head}{NBSP}{rest:.0}{NBSP}{small_name}") }
+    if rest < 1.0 {
+        head
+    } else {
+        format!("{head}{NBSP}{rest:.0}{NBSP}{small_name}")
+    }
 }
 
 /// Decimal places needed to show an interval: the fewest between `least` and `most` at which its ends differ by `units`
@@ -189,13 +206,19 @@ fn parts(value: f64, large: f64, large_name: &str, small: f64, small_name: &str)
 #[must_use]
 pub fn decimals_for(width: f64, units: f64, least: usize, most: usize) -> usize {
     // An interval from 0.68 to 0.70 is two units wide, even if binary fractions make it slightly less.
-    (least..most).find(|places| width.abs() * 10f64.powi(*places as i32) + 1e-6 >= units).unwrap_or(most)
+    (least..most)
+        .find(|places| width.abs() * 10f64.powi(*places as i32) + 1e-6 >= units)
+        .unwrap_or(most)
 }
 
 /// A ratio with a fixed number of places, or three significant digits if it is 10 or more.
 #[must_use]
 pub fn ratio(value: f64, places: usize) -> String {
-    if value >= 9.995 { significant(value, 3) } else { grouped(value, places) }
+    if value >= 9.995 {
+        significant(value, 3)
+    } else {
+        grouped(value, places)
+    }
 }
 
 /// The values of a column with the same number of places: three significant digits for the largest, two for the
@@ -203,15 +226,28 @@ pub fn ratio(value: f64, places: usize) -> String {
 #[must_use]
 pub fn column(values: &[Option<f64>]) -> Vec<String> {
     let places = column_places(values);
-    values.iter().map(|value| value.map_or_else(|| NONE.to_owned(), |value| in_column(value, places))).collect()
+    values
+        .iter()
+        .map(|value| value.map_or_else(|| NONE.to_owned(), |value| in_column(value, places)))
+        .collect()
 }
 
 fn in_column(value: f64, places: usize) -> String {
-    if value.abs() >= 999.5 { significant(value, 3) } else { grouped(value, places) }
+    if value.abs() >= 999.5 {
+        significant(value, 3)
+    } else {
+        grouped(value, places)
+    }
 }
 
 fn column_places(values: &[Option<f64>]) -> usize {
-    let sizes = || values.iter().flatten().map(|value| value.abs()).filter(|value| *value > 0.0 && value.is_finite());
+    let sizes = || {
+        values
+            .iter()
+            .flatten()
+            .map(|value| value.abs())
+            .filter(|value| *value > 0.0 && value.is_finite())
+    };
     let largest = sizes().fold(0.0, f64::max);
     let smallest = sizes().fold(f64::INFINITY, f64::min);
     if largest == 0.0 {
@@ -262,7 +298,9 @@ pub fn grouped(value: f64, places: usize) -> String {
     }
     let text = format!("{:.places$}", value.abs());
     let negative = value < 0.0 && text.bytes().any(|byte| byte.is_ascii_digit() && byte != b'0');
-    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(a, b)| (a, Some(b)));
+    let (whole, fraction) = text
+        .split_once('.')
+        .map_or((text.as_str(), None), |(a, b)| (a, Some(b)));
     let sign = if negative { MINUS.to_string() } else { String::new() };
     let fraction = fraction.map(|digits| format!(".{digits}")).unwrap_or_default();
     format!("{sign}{}{fraction}", thousands(whole))
@@ -281,7 +319,9 @@ pub fn capital(text: &str) -> String {
         return text.to_owned();
     }
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().collect::<String>() + letters.as_str()
+    })
 }
 
 /// `1 block`, `12 blocks`.

@@ -23,13 +23,26 @@ pub type Chosen = IndexMap<String, Vec<Level>>;
 /// # Errors
 /// A factor or a level is unknown, or a factor is selected twice.
 pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, String> {
-    let mut chosen: Chosen =
-        experiment.factors.iter().map(|(name, factor)| (name.clone(), factor.usual().to_vec())).collect();
+    let mut chosen: Chosen = experiment
+        .factors
+        .iter()
+        .map(|(name, factor)| (name.clone(), factor.usual().to_vec()))
+        .collect();
     if selection.overload {
-        chosen.extend(experiment.overload.levels.iter().map(|(name, levels)| (name.clone(), levels.clone())));
+        chosen.extend(
+            experiment
+                .overload
+                .levels
+                .iter()
+                .map(|(name, levels)| (name.clone(), levels.clone())),
+        );
     }
     let mut seen = BTreeSet::new();
-    let choices = selection.only.iter().map(|choice| (choice, false)).chain(selection.set.iter().map(|c| (c, true)));
+    let choices = selection
+        .only
+        .iter()
+        .map(|choice| (choice, false))
+        .chain(selection.set.iter().map(|c| (c, true)));
     for (choice, free) in choices {
         let Some(factor) = experiment.factors.get(&choice.factor) else {
             let known = experiment.factors.keys().map(String::as_str);
@@ -58,7 +71,12 @@ fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, S
     if let Some(level) = factor.levels.iter().find(|level| level.to_string() == text) {
         return Ok(level.clone());
     }
-    if let Some(level) = text.parse().ok().map(Level::Int).filter(|level| free && factor.is_in_range(level)) {
+    if let Some(level) = text
+        .parse()
+        .ok()
+        .map(Level::Int)
+        .filter(|level| free && factor.is_in_range(level))
+    {
         return Ok(level);
     }
     let known: Vec<String> = factor.levels.iter().map(Level::to_string).collect();
@@ -88,8 +106,9 @@ pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Lev
         let mut next = Vec::with_capacity(all.len() * levels.len());
         for combination in all {
             let context = template::of_levels(&combination);
-            let applies =
-                when.map_or(Ok(true), |when| template::holds(&format!("factors.{name}.when"), when, &context));
+            let applies = when.map_or(Ok(true), |when| {
+                template::holds(&format!("factors.{name}.when"), when, &context)
+            });
             if !applies? {
                 next.push(combination);
                 continue;
@@ -111,7 +130,10 @@ fn leave_out(experiment: &Experiment, all: Vec<Levels>) -> Result<(Vec<Levels>, 
         let context = template::of_levels(&levels);
         for exclude in &experiment.excludes {
             if template::holds("exclude.when", &exclude.when, &context)? {
-                excluded.push(Excluded { levels, because: exclude.because.clone() });
+                excluded.push(Excluded {
+                    levels,
+                    because: exclude.because.clone(),
+                });
                 continue 'next;
             }
         }
@@ -140,11 +162,18 @@ pub struct NamedCase {
 /// reference.
 pub fn name_cases(experiment: &Experiment, chosen: &Chosen, combinations: &[Levels]) -> Vec<NamedCase> {
     let compared = compared(&experiment.factors);
-    let varying: Vec<&String> = chosen.keys().filter(|name| *name != compared && varies(name, combinations)).collect();
+    let varying: Vec<&String> = chosen
+        .keys()
+        .filter(|name| *name != compared && varies(name, combinations))
+        .collect();
     let references = references(combinations, compared, &preference(experiment, chosen));
     let id = |levels: &Levels| {
-        let varied = varying.iter().filter_map(|name| Some(format!("/{name}={}", levels.get(*name)?)));
-        std::iter::once(levels[compared].to_string()).chain(varied).collect::<String>()
+        let varied = varying
+            .iter()
+            .filter_map(|name| Some(format!("/{name}={}", levels.get(*name)?)));
+        std::iter::once(levels[compared].to_string())
+            .chain(varied)
+            .collect::<String>()
     };
     let name = |(levels, reference): (&Levels, &Option<usize>)| NamedCase {
         id: id(levels),
@@ -158,17 +187,30 @@ pub fn name_cases(experiment: &Experiment, chosen: &Chosen, combinations: &[Leve
 
 /// Keeps the references, and adds to each a second case with the same levels.
 pub fn against_themselves(cases: Vec<NamedCase>) -> Vec<NamedCase> {
-    let twins = cases.into_iter().filter(|case| case.reference.is_none()).flat_map(|case| {
-        let rest = case.id.find('/').unwrap_or(case.id.len());
-        let id = format!("{}{AGAIN}{}", &case.id[..rest], &case.id[rest..]);
-        let again = NamedCase { id, reference: Some(case.id.clone()), again: true, ..case.clone() };
-        [case, again]
-    });
+    let twins = cases
+        .into_iter()
+        .filter(|case| case.reference.is_none())
+        .flat_map(|case| {
+            let rest = case.id.find('/').unwrap_or(case.id.len());
+            let id = format!("{}{AGAIN}{}", &case.id[..rest], &case.id[rest..]);
+            let again = NamedCase {
+                id,
+                reference: Some(case.id.clone()),
+                again: true,
+                ..case.clone()
+            };
+            [case, again]
+        });
     twins.collect()
 }
 
 fn varies(name: &str, combinations: &[Levels]) -> bool {
-    combinations.iter().filter_map(|levels| levels.get(name)).collect::<BTreeSet<_>>().len() > 1
+    combinations
+        .iter()
+        .filter_map(|levels| levels.get(name))
+        .collect::<BTreeSet<_>>()
+        .len()
+        > 1
 }
 
 /// The chosen transports, the reference first.
@@ -186,9 +228,15 @@ fn references(combinations: &[Levels], compared: &str, preference: &[Level]) -> 
     let mut roots: Vec<usize> = Vec::new();
     for transport in preference {
         let earlier = roots.len();
-        for (at, levels) in combinations.iter().enumerate().filter(|(_, levels)| levels[compared] == *transport) {
-            references[at] =
-                roots[..earlier].iter().copied().find(|&root| agree(compared, levels, &combinations[root]));
+        for (at, levels) in combinations
+            .iter()
+            .enumerate()
+            .filter(|(_, levels)| levels[compared] == *transport)
+        {
+            references[at] = roots[..earlier]
+                .iter()
+                .copied()
+                .find(|&root| agree(compared, levels, &combinations[root]));
             if references[at].is_none() {
                 roots.push(at);
             }
@@ -199,7 +247,8 @@ fn references(combinations: &[Levels], compared: &str, preference: &[Level]) -> 
 
 /// Whether two combinations have the same level of every factor that both have, except the compared one.
 fn agree(compared: &str, one: &Levels, other: &Levels) -> bool {
-    one.iter().all(|(name, level)| name == compared || other.get(name).is_none_or(|theirs| theirs == level))
+    one.iter()
+        .all(|(name, level)| name == compared || other.get(name).is_none_or(|theirs| theirs == level))
 }
 
 /// The transport of the link in a combination.
@@ -211,8 +260,10 @@ pub fn transport(link: &Link, levels: &Levels) -> Result<Transport, TemplateErro
         Some(text) => template::render(place, text, &template::of_levels(levels))?,
         None => levels[TRANSPORT].to_string(),
     };
-    let unknown =
-        |_| TemplateError { place: place.to_owned(), message: format!("there is no transport `{}`", name.trim()) };
+    let unknown = |_| TemplateError {
+        place: place.to_owned(),
+        message: format!("there is no transport `{}`", name.trim()),
+    };
     name.trim().parse().map_err(unknown)
 }
 

@@ -92,7 +92,9 @@ impl Catalog {
     /// All experiments by name, including those that cannot be loaded.
     pub fn list(&self) -> Vec<Entry> {
         let entry = |name: String| Entry {
-            source: self.own("experiments", &name, EXPERIMENT_FILE).map_or(Source::BuiltIn, Source::Folder),
+            source: self
+                .own("experiments", &name, EXPERIMENT_FILE)
+                .map_or(Source::BuiltIn, Source::Folder),
             experiment: self.load(&name),
             name,
         };
@@ -102,7 +104,12 @@ impl Catalog {
     /// Loads an experiment by name or by path.
     /// Errors: there is none, its folder cannot be read, or its files have errors, which are all reported.
     pub fn load(&self, name: &str) -> Result<Experiment, LoadError> {
-        let Located { name, shown, source, files } = self.find(name)?;
+        let Located {
+            name,
+            shown,
+            source,
+            files,
+        } = self.find(name)?;
         self.check(&name, &shown, source, &files)
     }
 
@@ -115,7 +122,12 @@ impl Catalog {
         }
         if let Some(files) = embedded(&EXPERIMENTS, name, EXPERIMENT_FILE) {
             let shown = format!("built-in:experiments/{name}");
-            return Ok(Located { name: name.to_owned(), shown, source: Source::BuiltIn, files });
+            return Ok(Located {
+                name: name.to_owned(),
+                shown,
+                source: Source::BuiltIn,
+                files,
+            });
         }
         if Path::new(name).join(EXPERIMENT_FILE).is_file() {
             return found_in(Path::new(name));
@@ -124,14 +136,22 @@ impl Catalog {
         if Path::new(name).is_dir() {
             return Err(no_experiment(Path::new(name)));
         }
-        Err(LoadError::Unknown { name: name.to_owned(), known: self.names() })
+        Err(LoadError::Unknown {
+            name: name.to_owned(),
+            known: self.names(),
+        })
     }
 
     /// Every file of an experiment by its path, with the recipes that its cases may use in `services/`: a folder that needs no
     /// other.
     /// Errors: as of [`load`](Self::load).
     pub fn files(&self, name: &str) -> Result<Files, LoadError> {
-        let Located { name, shown, source, mut files } = self.find(name)?;
+        let Located {
+            name,
+            shown,
+            source,
+            mut files,
+        } = self.find(name)?;
         for recipe in self.check(&name, &shown, source, &files)?.recipes.keys() {
             let folder = Path::new("services").join(recipe);
             if !files.contains_key(&folder.join(RECIPE_FILE))
@@ -146,7 +166,11 @@ impl Catalog {
     /// An experiment of these files, by their path in its folder, which messages call `shown`.
     /// Errors: everything that is wrong with it.
     pub fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, LoadError> {
-        let recipes = RecipeSearch { catalog: self, shown, files };
+        let recipes = RecipeSearch {
+            catalog: self,
+            shown,
+            files,
+        };
         validate::experiment(name, shown, source, files, &recipes).map_err(|errors| errors.to_string().into())
     }
 
@@ -169,7 +193,11 @@ impl Catalog {
     fn find_recipe(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
         let (shown, files) = self.recipe_files(name)?;
         let unread = |error| Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error));
-        Some(files.map_err(unread).and_then(|files| validate::recipe(name, &shown, &files)))
+        Some(
+            files
+                .map_err(unread)
+                .and_then(|files| validate::recipe(name, &shown, &files)),
+        )
     }
 
     /// The folder of a recipe of the user's own or of the binary, by the name that the user knows, and its files.
@@ -190,7 +218,10 @@ impl Catalog {
         let Some(data) = &self.data else { return Vec::new() };
         let entries = fs::read_dir(data.join(kind)).into_iter().flatten().flatten();
         let names = entries.filter(|entry| entry.path().join(file).is_file());
-        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| is_listed(name)).collect()
+        names
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| is_listed(name))
+            .collect()
     }
 }
 
@@ -203,10 +234,17 @@ fn found_in(folder: &Path) -> Result<Located, LoadError> {
         return Err(no_experiment(folder));
     }
     let absolute = folder.canonicalize().map_err(|cause| unread(folder, &cause))?;
-    let name = absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
+    let name = absolute
+        .file_name()
+        .map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
     let files = read_folder(&absolute)?;
     let shown = folder.strip_prefix("./").unwrap_or(folder).display().to_string();
-    Ok(Located { name, shown, source: Source::Folder(absolute), files })
+    Ok(Located {
+        name,
+        shown,
+        source: Source::Folder(absolute),
+        files,
+    })
 }
 
 /// Finds the recipes of one experiment.
@@ -252,7 +290,11 @@ fn is_listed(name: &str) -> bool {
 fn embedded_names(root: &Dir<'static>, file: &str) -> BTreeSet<String> {
     let is_one = |dir: &&Dir<'static>| dir.get_file(dir.path().join(file)).is_some();
     let name = |dir: &Dir<'static>| dir.path().display().to_string();
-    root.dirs().filter(is_one).map(name).filter(|name| is_listed(name)).collect()
+    root.dirs()
+        .filter(is_one)
+        .map(name)
+        .filter(|name| is_listed(name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -274,8 +316,12 @@ mod tests {
     fn errors(files: &[(&str, &str)]) -> String {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), files);
-        let error = Catalog::default().load(&folder.path().display().to_string()).unwrap_err();
-        error.to_string().replace(&folder.path().display().to_string(), "FOLDER")
+        let error = Catalog::default()
+            .load(&folder.path().display().to_string())
+            .unwrap_err();
+        error
+            .to_string()
+            .replace(&folder.path().display().to_string(), "FOLDER")
     }
 
     #[test]
@@ -283,17 +329,29 @@ mod tests {
         let catalog = Catalog::default();
         let names: Vec<String> = catalog.list().into_iter().map(|entry| entry.name).collect();
         let folders = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments")).unwrap();
-        let folders = folders.map(|entry| entry.unwrap()).filter(|entry| entry.path().join(EXPERIMENT_FILE).is_file());
-        let folders = folders.map(|entry| entry.file_name().into_string().unwrap()).filter(|name| name != "_template");
+        let folders = folders
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.path().join(EXPERIMENT_FILE).is_file());
+        let folders = folders
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .filter(|name| name != "_template");
         assert_eq!(names, folders.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
         for name in names {
             let experiment = catalog.load(&name).unwrap_or_else(|error| panic!("{error}"));
             let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(plan.differences, [], "{name}: cases differ in more than the link");
             let answer = &plan.experiment.answer;
-            for quantity in answer.until.iter().chain(answer.which.iter().flatten()).chain(&answer.costs) {
+            for quantity in answer
+                .until
+                .iter()
+                .chain(answer.which.iter().flatten())
+                .chain(&answer.costs)
+            {
                 let follows = plan.derived.iter().any(|derived| derived.quantity == *quantity);
-                assert!(follows, "{name}: a run by default does not say `{quantity}`, which its answer names");
+                assert!(
+                    follows,
+                    "{name}: a run by default does not say `{quantity}`, which its answer names"
+                );
             }
         }
         for name in catalog.recipe_names() {
@@ -311,13 +369,20 @@ mod tests {
             assert!(experiments.contains(&row), "experiments/README.md lacks: {row}");
         }
         for name in catalog.recipe_names() {
-            assert!(services.contains(&format!("| [{name}]({name}/recipe.toml) |")), "services/README.md lacks {name}");
+            assert!(
+                services.contains(&format!("| [{name}]({name}/recipe.toml) |")),
+                "services/README.md lacks {name}"
+            );
         }
     }
 
     #[test]
     fn what_a_derived_quantity_cannot_be_is_named() {
-        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        let redis = EXPERIMENTS
+            .get_file("redis/experiment.toml")
+            .unwrap()
+            .contents_utf8()
+            .unwrap();
         let wrong = |derive: &str| {
             let text = format!("{redis}\n[derive.q]\nhelp = \"what\"\nof = \"true\"\n{derive}\n");
             errors(&[("experiment.toml", &text)])
@@ -326,7 +391,10 @@ mod tests {
         assert!(wrong("").contains(exactly));
         assert!(wrong("per = \"bytes\"\ncrossover = \"bytes\"").contains(exactly));
         let error = wrong("per = \"byte\"");
-        assert!(error.contains("there is no factor `byte`") && error.contains("did you mean `bytes`?"), "{error}");
+        assert!(
+            error.contains("there is no factor `byte`") && error.contains("did you mean `bytes`?"),
+            "{error}"
+        );
         assert!(
             wrong("crossover = \"command\"").contains("the levels of `command` are not all whole numbers of 1 or more")
         );
@@ -335,7 +403,11 @@ mod tests {
 
     #[test]
     fn what_an_answer_cannot_name_is_shown_in_its_place() {
-        let files = EXPERIMENTS.get_file("file-transfer/experiment.toml").unwrap().contents_utf8().unwrap();
+        let files = EXPERIMENTS
+            .get_file("file-transfer/experiment.toml")
+            .unwrap()
+            .contents_utf8()
+            .unwrap();
         let wrong = |from: &str, to: &str| {
             assert!(files.contains(from));
             errors(&[("experiment.toml", &files.replace(from, to))])
@@ -352,15 +424,24 @@ mod tests {
             ("loss = true", "unknown key `loss`"),
         ] {
             let error = wrong(until, line);
-            assert!(error.contains(expected) && error.contains(line.split(' ').next().unwrap()), "{line}: {error}");
+            assert!(
+                error.contains(expected) && error.contains(line.split(' ').next().unwrap()),
+                "{line}: {error}"
+            );
         }
     }
 
     /// `redis` with these lines in its `[load]`, and without some of its own.
     fn at_a_rate(lines: &str, without: &str) -> String {
-        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        let redis = EXPERIMENTS
+            .get_file("redis/experiment.toml")
+            .unwrap()
+            .contents_utf8()
+            .unwrap();
         assert!(redis.contains(without));
-        let text = redis.replace(without, "").replace("[load]\n", &format!("[load]\n{lines}\n"));
+        let text = redis
+            .replace(without, "")
+            .replace("[load]\n", &format!("[load]\n{lines}\n"));
         errors(&[("experiment.toml", &text)])
     }
 
@@ -376,15 +457,27 @@ mod tests {
             ),
             "{impossible}"
         );
-        assert!(impossible.contains("| rate = 2000") && impossible.contains("exclude the combination"), "{impossible}");
+        assert!(
+            impossible.contains("| rate = 2000") && impossible.contains("exclude the combination"),
+            "{impossible}"
+        );
         let unused = at_a_rate("rate = -1", pipeline);
-        assert!(unused.contains("no service and no load uses the factor `pipeline`"), "{unused}");
+        assert!(
+            unused.contains("no service and no load uses the factor `pipeline`"),
+            "{unused}"
+        );
         for (lines, text) in [
-            ("rate = -1", "`-1` is not a rate: write requests per second from 0.001 to 100,000,000"),
+            (
+                "rate = -1",
+                "`-1` is not a rate: write requests per second from 0.001 to 100,000,000",
+            ),
             ("rate = \"fast\"", "requests per second such as 2000"),
             ("rate = \"{{ 3 * connections }} or so\"", "or so` is not a rate"),
             ("rate = \"{{ rates }}\"", "there is no `rates` here"),
-            ("arrivals = \"poisson\"", "`arrivals` needs an open loop, but there is no `rate`"),
+            (
+                "arrivals = \"poisson\"",
+                "`arrivals` needs an open loop, but there is no `rate`",
+            ),
             ("rate = 5\narrivals = \"poison\"", "did you mean `poisson`?"),
             (
                 "rate = \"{{ pipeline }}\"\narrivals = \"{{ command }}\"",
@@ -392,34 +485,63 @@ mod tests {
             ),
         ] {
             let error = at_a_rate(lines, "");
-            assert!(error.contains(text) && error.contains("experiment.toml:"), "{lines}: {error}");
+            assert!(
+                error.contains(text) && error.contains("experiment.toml:"),
+                "{lines}: {error}"
+            );
         }
     }
 
     /// What is said of `redis` with these lines in its `[load]`: first about the file, where connections have this level too,
     /// then by the plan of a run, where the file is right and the same level is chosen.
     fn both_ways(lines: &str, wrong: i64) -> [String; 2] {
-        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        let redis = EXPERIMENTS
+            .get_file("redis/experiment.toml")
+            .unwrap()
+            .contents_utf8()
+            .unwrap();
         let with = |levels: &str| {
             redis
                 .replace("levels = [1, 50]\ndefault = [50]", levels)
                 .replace("[load]\n", &format!("[load]\n{lines}\n"))
-                .replace("pipeline = \"{{ pipeline }}\"", "pipeline = \"{{ pipeline if pipeline < 4 else 1 }}\"")
+                .replace(
+                    "pipeline = \"{{ pipeline }}\"",
+                    "pipeline = \"{{ pipeline if pipeline < 4 else 1 }}\"",
+                )
         };
         let folder = tempfile::tempdir().unwrap();
         let shown = folder.path().display().to_string();
-        write(folder.path(), &[("experiment.toml", &with("levels = [1]\ndefault = [1]"))]);
-        let experiment = Catalog::default().load(&shown).unwrap_or_else(|error| panic!("{error}"));
+        write(
+            folder.path(),
+            &[("experiment.toml", &with("levels = [1]\ndefault = [1]"))],
+        );
+        let experiment = Catalog::default()
+            .load(&shown)
+            .unwrap_or_else(|error| panic!("{error}"));
         let set = vec![format!("connections={wrong}").parse().unwrap()];
-        let planned = Plan::new(experiment, &Selection { set, ..Selection::default() }).unwrap_err();
+        let planned = Plan::new(
+            experiment,
+            &Selection {
+                set,
+                ..Selection::default()
+            },
+        )
+        .unwrap_err();
         let listed = format!("levels = [1, {wrong}]\ndefault = [1]");
-        [errors(&[("experiment.toml", &with(&listed))]), planned.to_string().replace(&shown, "FOLDER")]
+        [
+            errors(&[("experiment.toml", &with(&listed))]),
+            planned.to_string().replace(&shown, "FOLDER"),
+        ]
     }
 
     #[test]
     fn a_flaw_of_the_rate_has_the_same_words_in_a_file_and_in_a_plan() {
         for (lines, message, help) in [
-            ("rate = \"{{ 5 - connections }}\"", "`-2` is not a rate: write requests per second from", ""),
+            (
+                "rate = \"{{ 5 - connections }}\"",
+                "`-2` is not a rate: write requests per second from",
+                "",
+            ),
             (
                 "rate = 100\narrivals = \"{{ 'poisson' if connections < 2 else 'lumpy' }}\"",
                 "`arrivals` is `lumpy`, expected constant or poisson",
@@ -430,7 +552,11 @@ mod tests {
                 "a load at 100 requests/s: 7 requests for each connection: ",
                 "exclude the combination ([[exclude]]), or set `rate` to 0 there",
             ),
-            ("rate = \"{{ 100 if connections < 2 else [].a.b }}\"", "template: undefined value", ""),
+            (
+                "rate = \"{{ 100 if connections < 2 else [].a.b }}\"",
+                "template: undefined value",
+                "",
+            ),
         ] {
             let [file, plan] = both_ways(lines, 7);
             assert!(file.contains(message) && file.contains(help), "{lines}: {file}");
@@ -443,19 +569,41 @@ mod tests {
 
     #[test]
     fn a_rate_that_depends_on_an_address_is_left_to_the_plan() {
-        let redis = EXPERIMENTS.get_file("redis/experiment.toml").unwrap().contents_utf8().unwrap();
+        let redis = EXPERIMENTS
+            .get_file("redis/experiment.toml")
+            .unwrap()
+            .contents_utf8()
+            .unwrap();
         let rate = "rate = \"{{ redis.port - 100000 if transport == 'tcp' else 0 }}\"";
         let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), &[("experiment.toml", &redis.replace("[load]\n", &format!("[load]\n{rate}\n")))]);
+        write(
+            folder.path(),
+            &[(
+                "experiment.toml",
+                &redis.replace("[load]\n", &format!("[load]\n{rate}\n")),
+            )],
+        );
         let experiment = Catalog::default().load(&folder.path().display().to_string()).unwrap();
         let error = Plan::new(experiment, &Selection::default()).unwrap_err().to_string();
-        assert!(error.starts_with("case tcp/") && error.contains("` is not a rate: write requests"), "{error}");
-        assert!(error.contains("experiment.toml:") && error.contains("| rate = "), "{error}");
+        assert!(
+            error.starts_with("case tcp/") && error.contains("` is not a rate: write requests"),
+            "{error}"
+        );
+        assert!(
+            error.contains("experiment.toml:") && error.contains("| rate = "),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_target_that_a_case_does_not_have_is_named() {
-        let text = |path: &str| EXPERIMENTS.get_file(format!("containers/{path}")).unwrap().contents_utf8().unwrap();
+        let text = |path: &str| {
+            EXPERIMENTS
+                .get_file(format!("containers/{path}"))
+                .unwrap()
+                .contents_utf8()
+                .unwrap()
+        };
         let wrong = |from: &str, to: &str| {
             let toml = text("experiment.toml");
             assert!(toml.contains(from), "{from}");
@@ -468,7 +616,10 @@ mod tests {
         };
         let target = "{{ 'haproxy' if front == 'haproxy' else 'nginx' }}";
         let unknown = wrong(target, "{{ 'haproxi' if front == 'haproxy' else 'nginx' }}");
-        assert!(unknown.contains("there is no service `haproxi`") && unknown.contains("`haproxy`?"), "{unknown}");
+        assert!(
+            unknown.contains("there is no service `haproxi`") && unknown.contains("`haproxy`?"),
+            "{unknown}"
+        );
         let absent = wrong(target, "{{ 'haproxy' if front == 'none' else 'nginx' }}");
         assert!(
             absent.contains("the driver talks to `haproxy`, whose `count` is 0 in some case: it must be 1"),
@@ -482,7 +633,10 @@ mod tests {
     fn an_unknown_name_gets_a_suggestion_and_the_list() {
         let error = Catalog::default().load("nginx-gunicron").unwrap_err().to_string();
         let expected = "there is no experiment `nginx-gunicron`, did you mean `nginx-gunicorn`?; known: ";
-        assert!(error.starts_with(expected) && error.contains("nginx-gunicorn, "), "{error}");
+        assert!(
+            error.starts_with(expected) && error.contains("nginx-gunicorn, "),
+            "{error}"
+        );
         let error = Catalog::default().load("./nowhere").unwrap_err().to_string();
         assert_eq!(error, "./nowhere has no experiment.toml");
     }
@@ -491,9 +645,17 @@ mod tests {
     fn the_users_own_go_before_the_built_in() {
         let data = tempfile::tempdir().unwrap();
         let built_in = Catalog::default();
-        let toml = EXPERIMENTS.get_file("sockets/experiment.toml").unwrap().contents_utf8().unwrap();
+        let toml = EXPERIMENTS
+            .get_file("sockets/experiment.toml")
+            .unwrap()
+            .contents_utf8()
+            .unwrap();
         let toml = toml.replacen("title = \"", "title = \"My own ", 1);
-        let recipe = SERVICES.get_file("lasthop-serve/recipe.toml").unwrap().contents_utf8().unwrap();
+        let recipe = SERVICES
+            .get_file("lasthop-serve/recipe.toml")
+            .unwrap()
+            .contents_utf8()
+            .unwrap();
         let recipe = recipe.replacen("summary = \"", "summary = \"My own ", 1);
         write(
             data.path(),
@@ -616,7 +778,11 @@ precision = "200%"
     fn every_error_of_meaning_at_once() {
         let broken = "a\n{% if connections %}\n  b\n";
         let unknown = "# worker\nworker_processes {{ worker }};\n  listen {{ listen.adress }};\n";
-        let files = [("experiment.toml", RIGHT_SHAPE), ("app.conf.j2", broken), ("up.conf.j2", unknown)];
+        let files = [
+            ("experiment.toml", RIGHT_SHAPE),
+            ("app.conf.j2", broken),
+            ("up.conf.j2", unknown),
+        ];
         insta::assert_snapshot!(errors(&files));
     }
 
@@ -630,7 +796,11 @@ precision = "200%"
         let read = |path: &str| EXPERIMENTS.get_file(path).unwrap().contents_utf8().unwrap();
         let recipe = recipe(read("_template/services/python-app/recipe.toml"));
         let toml = edit(read("_template/experiment.toml"));
-        errors(&[("experiment.toml", &toml), ("app/server.py", ""), ("services/python-app/recipe.toml", &recipe)])
+        errors(&[
+            ("experiment.toml", &toml),
+            ("app/server.py", ""),
+            ("services/python-app/recipe.toml", &recipe),
+        ])
     }
 
     #[test]
@@ -660,7 +830,11 @@ signal = "term"
 
     /// The template with a command instead of its recipe, and with more keys.
     fn commanded(command: &str, more: &str) -> String {
-        let toml = EXPERIMENTS.get_file("_template/experiment.toml").unwrap().contents_utf8().unwrap();
+        let toml = EXPERIMENTS
+            .get_file("_template/experiment.toml")
+            .unwrap()
+            .contents_utf8()
+            .unwrap();
         toml.replace("recipe = \"python-app\"\n", &format!("{command}\n{more}\n"))
     }
 
@@ -675,8 +849,11 @@ signal = "term"
         assert_eq!(plan.differences, [], "cases differ in the link only");
         assert_eq!(plan.stacks[0].services["app"].recipe, "app");
         let recipe = &plan.experiment.recipes["app"];
-        let listen: Vec<_> =
-            recipe.listen.iter().map(|(name, listen)| (name.name(), listen.arguments.concat())).collect();
+        let listen: Vec<_> = recipe
+            .listen
+            .iter()
+            .map(|(name, listen)| (name.name(), listen.arguments.concat()))
+            .collect();
         let expected = [
             ("unix", "{{ listen.path }}"),
             ("abstract", "@{{ listen.name }}"),
@@ -692,20 +869,51 @@ signal = "term"
         let other = "app = \"app\"\n[services.other]\nrecipe = \"app\"\nlisten = \"tcp\"";
         for (command, more, error) in [
             ("", "", "this service has neither `recipe` nor `command`"),
-            (command, "recipe = \"python-app\"", "`recipe` says already how to start this service"),
-            ("recipe = \"nginx\"", "bind.unix.config = \"x\"", "`bind` belongs to a `command`, not to a recipe"),
-            ("recipe = \"nginx\"", "ready = { check = \"connect\" }", "`ready` belongs to a `command`"),
-            ("command = [\"app/server\"]", "", "`app/server` is no program that can be found before the start"),
-            ("command = [\"x\", \"{{ listen.pth }}\"]", "", "`listen` has no attribute `pth`"),
+            (
+                command,
+                "recipe = \"python-app\"",
+                "`recipe` says already how to start this service",
+            ),
+            (
+                "recipe = \"nginx\"",
+                "bind.unix.config = \"x\"",
+                "`bind` belongs to a `command`, not to a recipe",
+            ),
+            (
+                "recipe = \"nginx\"",
+                "ready = { check = \"connect\" }",
+                "`ready` belongs to a `command`",
+            ),
+            (
+                "command = [\"app/server\"]",
+                "",
+                "`app/server` is no program that can be found before the start",
+            ),
+            (
+                "command = [\"x\", \"{{ listen.pth }}\"]",
+                "",
+                "`listen` has no attribute `pth`",
+            ),
             (command, "bind.tcp.file = \"x\"", "only a Unix socket has a file name"),
-            (command, "ready = { check = \"http\", command = [] }", "`command` does not belong to this check"),
-            (command, "container = { network = \"bridge\" }", "a service in a container needs a recipe"),
+            (
+                command,
+                "ready = { check = \"http\", command = [] }",
+                "`command` does not belong to this check",
+            ),
+            (
+                command,
+                "container = { network = \"bridge\" }",
+                "a service in a container needs a recipe",
+            ),
             (command, other, "`app` is also a service with a `command`"),
         ] {
             // The template's own `app` follows.
             let toml = commanded(command, more).replacen("listen = \"tcp\"\napp = \"app\"", "listen = \"tcp\"", 1);
             let said = errors(&[("experiment.toml", &toml), ("app/server.py", "")]);
-            assert!(said.contains(error) && said.contains("experiment.toml:"), "{error} in {said}");
+            assert!(
+                said.contains(error) && said.contains("experiment.toml:"),
+                "{error} in {said}"
+            );
         }
         let tls = commanded(command, "").replace("\"unix\", \"tcp\"", "\"unix\", \"tls\", \"tcp\"");
         let said = errors(&[("experiment.toml", &tls), ("app/server.py", "")]);

@@ -200,7 +200,9 @@ pub(super) struct ListenTable(IndexMap<Transport, Listen>);
 impl ListenTable {
     /// In the order of the transports, whatever that of the file.
     pub(super) fn given(&self) -> impl Iterator<Item = (Transport, &Listen)> {
-        Transport::ALL.into_iter().filter_map(|transport| Some((transport, self.0.get(&transport)?)))
+        Transport::ALL
+            .into_iter()
+            .filter_map(|transport| Some((transport, self.0.get(&transport)?)))
     }
 }
 
@@ -213,14 +215,20 @@ impl JsonSchema for ListenTable {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let listen = generator.subschema_for::<Listen>();
         let mut table = json_schema!({ "type": "object", "additionalProperties": false });
-        for transport in
-            generator.subschema_for::<Transport>().pointer("/oneOf").and_then(Json::as_array).into_iter().flatten()
+        for transport in generator
+            .subschema_for::<Transport>()
+            .pointer("/oneOf")
+            .and_then(Json::as_array)
+            .into_iter()
+            .flatten()
         {
             let name = transport["const"].as_str().expect("each transport is a constant");
             let mut listen = listen.clone();
             listen.insert("description".to_owned(), transport["description"].clone());
-            table.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}))[name] =
-                listen.to_value();
+            table
+                .ensure_object()
+                .entry("properties")
+                .or_insert_with(|| serde_json::json!({}))[name] = listen.to_value();
         }
         table
     }

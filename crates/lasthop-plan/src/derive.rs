@@ -22,18 +22,39 @@ pub fn derive(experiment: &Experiment, cases: &[CasePlan]) -> Result<Vec<Derived
             DeriveKind::Minus(minus) => differences(&of, &holding(name, minus, cases)?, &mentioned(quantity)),
             DeriveKind::Per(factor) => series(&of, factor)
                 .into_iter()
-                .map(|(levels, points)| (levels, Derivation::Slope { per: factor.clone(), points }))
+                .map(|(levels, points)| {
+                    (
+                        levels,
+                        Derivation::Slope {
+                            per: factor.clone(),
+                            points,
+                        },
+                    )
+                })
                 .collect(),
             DeriveKind::Crossover(factor) => {
                 let compared: Vec<&CasePlan> = of.into_iter().filter(|case| case.reference.is_some()).collect();
                 series(&compared, factor)
                     .into_iter()
-                    .map(|(levels, points)| (levels, Derivation::Crossover { over: factor.clone(), points }))
+                    .map(|(levels, points)| {
+                        (
+                            levels,
+                            Derivation::Crossover {
+                                over: factor.clone(),
+                                points,
+                            },
+                        )
+                    })
                     .collect()
             }
         };
         for (levels, from) in found {
-            all.push(DerivedPlan { quantity: name.clone(), help: quantity.help.clone(), levels, from });
+            all.push(DerivedPlan {
+                quantity: name.clone(),
+                help: quantity.help.clone(),
+                levels,
+                from,
+            });
         }
     }
     Ok(all)
@@ -53,8 +74,16 @@ fn holding<'a>(name: &str, expression: &str, cases: &'a [CasePlan]) -> Result<Ve
 
 /// Factors that distinguish the two kinds of cases of a difference.
 fn mentioned(quantity: &Derive) -> BTreeSet<String> {
-    let minus = if let DeriveKind::Minus(minus) = &quantity.kind { minus } else { "" };
-    [&quantity.of, minus].into_iter().filter_map(|text| template::expression_names(text).ok()).flatten().collect()
+    let minus = if let DeriveKind::Minus(minus) = &quantity.kind {
+        minus
+    } else {
+        ""
+    };
+    [&quantity.of, minus]
+        .into_iter()
+        .filter_map(|text| template::expression_names(text).ok())
+        .flatten()
+        .collect()
 }
 
 fn differences(of: &[&CasePlan], minus: &[&CasePlan], mentioned: &BTreeSet<String>) -> Vec<(Levels, Derivation)> {
@@ -65,7 +94,10 @@ fn differences(of: &[&CasePlan], minus: &[&CasePlan], mentioned: &BTreeSet<Strin
     };
     let pair = |one: &&CasePlan| {
         let other = minus.iter().find(|other| other.case != one.case && agree(one, other))?;
-        let from = Derivation::Difference { of: one.case.clone(), minus: other.case.clone() };
+        let from = Derivation::Difference {
+            of: one.case.clone(),
+            minus: other.case.clone(),
+        };
         Some((one.levels.clone(), from))
     };
     of.iter().filter_map(pair).collect()
@@ -76,14 +108,17 @@ fn series(cases: &[&CasePlan], factor: &str) -> Vec<(Levels, Vec<(f64, String)>)
     let mut all: Vec<(Levels, Vec<(f64, String)>)> = Vec::new();
     for case in cases {
         let mut levels = case.levels.clone();
-        let Some(Level::Int(at)) = levels.shift_remove(factor) else { continue };
+        let Some(Level::Int(at)) = levels.shift_remove(factor) else {
+            continue;
+        };
         let point = (at as f64, case.case.clone());
         match all.iter_mut().find(|(known, _)| *known == levels) {
             Some((_, points)) => points.push(point),
             None => all.push((levels, vec![point])),
         }
     }
-    all.iter_mut().for_each(|(_, points)| points.sort_by(|one, other| one.0.total_cmp(&other.0)));
+    all.iter_mut()
+        .for_each(|(_, points)| points.sort_by(|one, other| one.0.total_cmp(&other.0)));
     all.retain(|(_, points)| points.len() > 1);
     all
 }

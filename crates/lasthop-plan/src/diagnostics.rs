@@ -61,7 +61,11 @@ impl Diagnostic {
 
     /// The same place with another message.
     pub fn saying(&self, message: impl Into<String>, help: Option<String>) -> Self {
-        Self { message: message.into(), help, ..self.clone() }
+        Self {
+            message: message.into(),
+            help,
+            ..self.clone()
+        }
     }
 
     pub fn with_help(mut self, help: Option<String>) -> Self {
@@ -72,12 +76,24 @@ impl Diagnostic {
 
 /// The nearest character boundary at or below a byte offset.
 fn floor_boundary(text: &str, offset: usize) -> usize {
-    (0..=offset.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+    (0..=offset.min(text.len()))
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0)
 }
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, column, message, source, indent, width, .. } = self;
+        let Self {
+            file,
+            line,
+            column,
+            message,
+            source,
+            indent,
+            width,
+            ..
+        } = self;
         let margin = line.to_string().len();
         writeln!(f, "{file}:{line}:{column}: {message}")?;
         writeln!(f, " {line} | {}", source.replace('\t', " "))?;
@@ -148,7 +164,12 @@ pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let lower = word.to_lowercase();
     known
         .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),
+                candidate,
+            )
+        })
         .filter(|(distance, candidate)| *distance <= (candidate.chars().count().max(word.chars().count()) / 3).max(1))
         .min()
         .map(|(_, candidate)| candidate)
@@ -162,7 +183,11 @@ pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone)
     let mut known = known.into_iter();
     let list: Vec<&str> = known.by_ref().take(MOST_KNOWN).collect();
     let more = if known.next().is_some() { ", …" } else { "" };
-    if list.is_empty() { None } else { Some(format!("known: {}{more}", list.join(", "))) }
+    if list.is_empty() {
+        None
+    } else {
+        Some(format!("known: {}{more}", list.join(", ")))
+    }
 }
 
 #[cfg(test)]
@@ -175,7 +200,10 @@ mod tests {
         let at = text.find('"').unwrap();
         let diagnostic = Diagnostic::new("f.toml", text, at..at + 4, "wrong");
         assert_eq!((diagnostic.line, diagnostic.column, diagnostic.width), (2, 5, 3));
-        assert_eq!(diagnostic.to_string(), "f.toml:2:5: wrong\n 2 | ß = \"ü\"\n   |     ^^^\n");
+        assert_eq!(
+            diagnostic.to_string(),
+            "f.toml:2:5: wrong\n 2 | ß = \"ü\"\n   |     ^^^\n"
+        );
     }
 
     #[test]
@@ -184,10 +212,16 @@ mod tests {
         let mut all = Diagnostics::default();
         (0..1_000).for_each(|at| all.push(Diagnostic::new("f.toml", &text, at * 1_000..2_000_000, "wrong")));
         let shown = all.to_string();
-        assert!(shown.ends_with("\nand 950 more\n") && shown.len() < 200_000, "{} bytes", shown.len());
+        assert!(
+            shown.ends_with("\nand 950 more\n") && shown.len() < 200_000,
+            "{} bytes",
+            shown.len()
+        );
         let lines = [4..5, 600..602].map(|range| Diagnostic::new("f.toml", &text, range, "wrong").to_string());
         for line in lines {
-            let [source, marks] = line.lines().skip(1).collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let [source, marks] = line.lines().skip(1).collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
             let place = marks.chars().position(|c| c == '^').unwrap();
             assert!(matches!(source.chars().nth(place), Some('"' | 'ü')), "{line}");
         }
@@ -203,7 +237,10 @@ mod tests {
 
     #[test]
     fn suggests_what_is_near_and_lists_otherwise() {
-        assert_eq!(suggest("recipie", ["recipe", "needs"]).unwrap(), "did you mean `recipe`?");
+        assert_eq!(
+            suggest("recipie", ["recipe", "needs"]).unwrap(),
+            "did you mean `recipe`?"
+        );
         assert_eq!(suggest("zzzz", ["recipe", "needs"]).unwrap(), "known: recipe, needs");
         assert_eq!(closest("tpc", ["tcp", "tcp6"]), Some("tcp"));
         assert_eq!(closest("x", ["tcp", "tls"]), None);

@@ -9,15 +9,24 @@ use super::{files::Files, model::Experiment};
 
 /// Digests of the files of a folder, by path, without files for people, which do not affect a measurement.
 pub(super) fn of_files(files: &Files) -> Digests {
-    let deciding = files.iter().filter(|(path, _)| path.as_path() != Path::new("README.md"));
-    deciding.map(|(path, bytes)| (path.display().to_string(), of_bytes(bytes))).collect()
+    let deciding = files
+        .iter()
+        .filter(|(path, _)| path.as_path() != Path::new("README.md"));
+    deciding
+        .map(|(path, bytes)| (path.display().to_string(), of_bytes(bytes)))
+        .collect()
 }
 
 /// Every file of an experiment and of each recipe that its cases may use.
 pub fn of_experiment(experiment: &Experiment) -> Digests {
     let mut all = experiment.digests.clone();
     for (name, recipe) in &experiment.recipes {
-        all.extend(recipe.digests.iter().map(|(file, digest)| (format!("recipe {name}: {file}"), digest.clone())));
+        all.extend(
+            recipe
+                .digests
+                .iter()
+                .map(|(file, digest)| (format!("recipe {name}: {file}"), digest.clone())),
+        );
     }
     all
 }
@@ -30,7 +39,12 @@ mod tests {
     #[test]
     fn every_file_that_decides_has_one() {
         let digests = of_experiment(&Catalog::default().load("nginx-gunicorn").unwrap());
-        for file in ["experiment.toml", "nginx.conf.j2", "app/application.py", "recipe nginx: recipe.toml"] {
+        for file in [
+            "experiment.toml",
+            "nginx.conf.j2",
+            "app/application.py",
+            "recipe nginx: recipe.toml",
+        ] {
             assert!(digests.contains_key(file), "{file} in {:?}", digests.keys());
         }
         assert!(!digests.contains_key("README.md"));

@@ -45,9 +45,17 @@ impl Document {
         let mut places = BTreeMap::new();
         places.insert(String::new(), Place { key: None, value: 0..0 });
         let tree = read_table(table.get_ref(), "", &mut places);
-        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        let document =
-            Self { name: name.to_owned(), text: text.to_owned(), tree, lines, places, replaced: HashSet::new() };
+        let lines = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+            .collect();
+        let document = Self {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            tree,
+            lines,
+            places,
+            replaced: HashSet::new(),
+        };
         for error in &errors {
             found.push(document.at(error.span().unwrap_or(0..0), error.message().replace('\n', "; ")));
         }
@@ -96,7 +104,9 @@ impl Document {
             repairs.extend(repair(&violation));
         }
         let mut gone = BTreeMap::new();
-        repairs.into_iter().for_each(|(pointer, value)| self.replace(&pointer, value, &mut gone));
+        repairs
+            .into_iter()
+            .for_each(|(pointer, value)| self.replace(&pointer, value, &mut gone));
         self.remove(&gone);
     }
 
@@ -132,7 +142,13 @@ impl Document {
     /// Reports unknown keys, renames or removes them.
     fn mend_keys(&mut self, schema: &Value, found: &mut Diagnostics) {
         let mut mends = Vec::new();
-        for Violation { pointer: parent, wanted, kind, .. } in shape::violations(schema, &self.tree) {
+        for Violation {
+            pointer: parent,
+            wanted,
+            kind,
+            ..
+        } in shape::violations(schema, &self.tree)
+        {
             let Kind::Unknown(key) = kind else { continue };
             let known = known_keys(wanted);
             let diagnostic = self.at_key(&join(&parent, key), format!("unknown key `{key}`"));
@@ -149,8 +165,12 @@ impl Document {
 
     /// Moves the value of an unknown key to the key that was meant, unless that exists.
     fn mend(&mut self, parent: &str, key: &str, meant: Option<String>) {
-        let Some(table) = self.tree.pointer_mut(parent).and_then(Value::as_object_mut) else { return };
-        let Some(meant) = meant.filter(|meant| !table.contains_key(meant)) else { return };
+        let Some(table) = self.tree.pointer_mut(parent).and_then(Value::as_object_mut) else {
+            return;
+        };
+        let Some(meant) = meant.filter(|meant| !table.contains_key(meant)) else {
+            return;
+        };
         let Some(value) = table.get(key).cloned() else { return };
         table.insert(meant.clone(), value);
         let old = join(parent, key);
@@ -165,7 +185,13 @@ impl Document {
 
     /// What is wrong in words. With `broken` syntax, what is missing may only have been unreadable.
     fn explain(&self, violation: &Violation<'_>, broken: bool) -> Option<Diagnostic> {
-        let Violation { pointer, value, wanted, kind, .. } = violation;
+        let Violation {
+            pointer,
+            value,
+            wanted,
+            kind,
+            ..
+        } = violation;
         let diagnostic = match kind {
             Kind::Missing(_) if broken => return None,
             Kind::Unknown(_) => return None,
@@ -179,9 +205,10 @@ impl Document {
                 self.at_value(pointer, format!("`{written}` is not one of {}", known.join(", ")))
                     .with_help(near.map(|near| format!("did you mean `{near}`?")))
             }
-            Kind::Type | Kind::Pattern | Kind::Alternatives => {
-                self.at_value(pointer, format!("expected {}, found {}", expectation(wanted), kind_of(value)))
-            }
+            Kind::Type | Kind::Pattern | Kind::Alternatives => self.at_value(
+                pointer,
+                format!("expected {}, found {}", expectation(wanted), kind_of(value)),
+            ),
             Kind::Minimum(limit) => self.at_value(pointer, format!("{value} is less than the minimum of {limit}")),
             Kind::Maximum(limit) => self.at_value(pointer, format!("{value} is greater than the maximum of {limit}")),
             Kind::MinItems(least) => self.at_value(pointer, format!("expected a list of {least} or more")),
@@ -197,7 +224,13 @@ fn read_table(table: &DeTable<'_>, pointer: &str, places: &mut BTreeMap<String, 
     let mut map = Map::new();
     for (key, value) in entries {
         let inner = join(pointer, key.get_ref());
-        places.insert(inner.clone(), Place { key: Some(key.span()), value: value.span() });
+        places.insert(
+            inner.clone(),
+            Place {
+                key: Some(key.span()),
+                value: value.span(),
+            },
+        );
         map.insert(key.get_ref().to_string(), read_value(value, &inner, places));
     }
     Value::Object(map)
@@ -217,7 +250,13 @@ fn read_value(value: &Spanned<DeValue<'_>>, pointer: &str, places: &mut BTreeMap
             let mut values = Vec::new();
             for (at, item) in items.iter().enumerate() {
                 let inner = join(pointer, &at.to_string());
-                places.insert(inner.clone(), Place { key: None, value: item.span() });
+                places.insert(
+                    inner.clone(),
+                    Place {
+                        key: None,
+                        value: item.span(),
+                    },
+                );
                 values.push(read_value(item, &inner, places));
             }
             Value::Array(values)
@@ -234,7 +273,9 @@ fn repair(violation: &Violation<'_>) -> Option<(String, Option<Value>)> {
     let pointer = violation.pointer.clone();
     match violation.kind {
         Kind::Unknown(_) => None,
-        Kind::Missing(key) => PROSE.contains(&key).then(|| (join(&pointer, key), Some(Value::from("")))),
+        Kind::Missing(key) => PROSE
+            .contains(&key)
+            .then(|| (join(&pointer, key), Some(Value::from("")))),
         Kind::Maximum(limit) | Kind::Minimum(limit) => Some((pointer, Some(limit.clone()))),
         _ if violation.required => Some((pointer, neutral(violation.wanted))),
         _ => Some((pointer, None)),
@@ -264,12 +305,19 @@ fn rebase(pointer: &str, old: &str, new: &str) -> Option<String> {
 
 fn known_keys(schema: &Value) -> impl Iterator<Item = &str> + Clone {
     let properties = schema.get("properties").and_then(Value::as_object);
-    properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str))
+    properties
+        .into_iter()
+        .flat_map(|properties| properties.keys().map(String::as_str))
 }
 
 /// The words allowed at a place: an `enum`, or a `oneOf` of constants with descriptions.
 fn options(schema: &Value) -> Vec<String> {
-    let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten().chain(schema.get("const"));
+    let listed = schema
+        .get("enum")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .chain(schema.get("const"));
     let choices = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
     listed.map(plain).chain(choices.flat_map(options)).collect()
 }

@@ -17,7 +17,11 @@ const LARGEST: u64 = 512 << 20;
 
 /// A file of a folder, by the name that the user knows.
 pub(super) fn shown(folder: &str, file: &str) -> String {
-    if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") }
+    if folder.is_empty() {
+        file.to_owned()
+    } else {
+        format!("{folder}/{file}")
+    }
 }
 
 pub(super) fn unread(path: &Path, cause: &io::Error) -> String {
@@ -43,7 +47,10 @@ fn collect_embedded(folder: &Dir<'static>, base: &Path, files: &mut Files) {
         let path = file.path().strip_prefix(base).unwrap_or(file.path());
         files.insert(path.to_owned(), file.contents().to_vec());
     }
-    folder.dirs().filter(|dir| part(dir.path())).for_each(|dir| collect_embedded(dir, base, files));
+    folder
+        .dirs()
+        .filter(|dir| part(dir.path()))
+        .for_each(|dir| collect_embedded(dir, base, files));
 }
 
 pub(super) fn read_folder(folder: &Path) -> Result<Files, String> {
@@ -51,7 +58,10 @@ pub(super) fn read_folder(folder: &Path) -> Result<Files, String> {
     let mut found = Vec::new();
     collect_folder(&base, &base, &mut found)?;
     if found.iter().map(|(_, size)| size).sum::<u64>() > LARGEST {
-        let (largest, size) = found.into_iter().max_by_key(|(_, size)| *size).expect("they have a size");
+        let (largest, size) = found
+            .into_iter()
+            .max_by_key(|(_, size)| *size)
+            .expect("they have a size");
         return Err(format!(
             "{} has more than {} MiB of files, and an experiment is read as a whole (the largest is {} with {} MiB); move \
              what no server needs out of the folder, or to a name that begins with a dot",
@@ -117,10 +127,17 @@ mod tests {
             std::os::unix::fs::symlink(to, inside.join("app/x")).unwrap();
             read_folder(&inside)
         };
-        assert_eq!(link("../experiment.toml").unwrap().len(), 2, "within it a link is a file like any other");
+        assert_eq!(
+            link("../experiment.toml").unwrap().len(),
+            2,
+            "within it a link is a file like any other"
+        );
         for to in ["../../secret", outside.to_str().unwrap()] {
             let error = link(to).unwrap_err();
-            assert!(error.contains("app/x is a link to ") && error.contains("secret"), "{error}");
+            assert!(
+                error.contains("app/x is a link to ") && error.contains("secret"),
+                "{error}"
+            );
         }
     }
 
@@ -132,7 +149,10 @@ mod tests {
         // A file of nothing but a hole takes no room on the disk.
         fs::File::create(path("dump")).unwrap().set_len(3 << 30).unwrap();
         let error = read_folder(folder.path()).unwrap_err();
-        assert!(error.contains("more than 512 MiB") && error.contains("dump with 3072 MiB"), "{error}");
+        assert!(
+            error.contains("more than 512 MiB") && error.contains("dump with 3072 MiB"),
+            "{error}"
+        );
         fs::rename(path("dump"), path(".dump")).unwrap();
         assert_eq!(read_folder(folder.path()).unwrap().len(), 1);
     }

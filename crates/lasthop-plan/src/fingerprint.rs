@@ -49,7 +49,12 @@ pub(super) struct Fingerprint {
 /// Errors: what cannot be rendered.
 pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<SketchedCase, String> {
     let bindings = placeholders(experiment, &case.levels)?;
-    let renderer = Renderer { experiment, levels: &case.levels, bindings: &bindings, symbolic: true };
+    let renderer = Renderer {
+        experiment,
+        levels: &case.levels,
+        bindings: &bindings,
+        symbolic: true,
+    };
     let rendered = renderer.services()?;
     let containers = renderer.containers()?;
     if case.transport.is_unix() {
@@ -57,7 +62,10 @@ pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<Sketch
     }
     let load = renderer.case()?;
     let mut fingerprint = Fingerprint {
-        services: rendered.iter().map(|service| (service.name.clone(), texts(service))).collect(),
+        services: rendered
+            .iter()
+            .map(|service| (service.name.clone(), texts(service)))
+            .collect(),
         paths: BTreeMap::new(),
         holders: BTreeSet::new(),
         load: load_text(&load),
@@ -69,9 +77,20 @@ pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<Sketch
     for RenderedService { name, recipe, .. } in rendered {
         let container = containers.get(service_of(&name)).cloned().flatten();
         let transport = bindings.services[&name].transport;
-        services.insert(name, StackService { recipe, transport, container });
+        services.insert(
+            name,
+            StackService {
+                recipe,
+                transport,
+                container,
+            },
+        );
     }
-    Ok(SketchedCase { fingerprint, load, services })
+    Ok(SketchedCase {
+        fingerprint,
+        load,
+        services,
+    })
 }
 
 impl Fingerprint {
@@ -95,17 +114,31 @@ impl Fingerprint {
             }
         }
         if let (Some(theirs), Some(ours)) = (reference.nodelay, self.nodelay) {
-            places.insert("driver: nodelay".to_owned(), [theirs, ours].map(|nodelay| format!("{nodelay}\n")));
+            places.insert(
+                "driver: nodelay".to_owned(),
+                [theirs, ours].map(|nodelay| format!("{nodelay}\n")),
+            );
         }
-        places.into_iter().filter(|(_, [old, new])| old != new).map(|(place, [old, new])| (place, old, new)).collect()
+        places
+            .into_iter()
+            .filter(|(_, [old, new])| old != new)
+            .map(|(place, [old, new])| (place, old, new))
+            .collect()
     }
 
     /// What a path is made of stands apart from what the comparison must keep equal.
     fn add_containers(&mut self, containers: &IndexMap<String, Option<RenderedContainer>>) {
         for (name, container) in containers {
             let Some(container) = container else { continue };
-            let RenderedContainer { network, publish, volume, sysctls, .. } = container;
-            self.paths.insert(name.clone(), format!("{network:?} {publish:?} {volume:?} {sysctls:?}"));
+            let RenderedContainer {
+                network,
+                publish,
+                volume,
+                sysctls,
+                ..
+            } = container;
+            self.paths
+                .insert(name.clone(), format!("{network:?} {publish:?} {volume:?} {sysctls:?}"));
             // What holds others is a part of their path, and its limits are theirs.
             let holder = match network {
                 Network::Inside(holder) => {
@@ -115,13 +148,21 @@ impl Fingerprint {
                 _ => Some(container),
             };
             if let Some(limits) = holder.and_then(RenderedContainer::limits) {
-                self.services.entry(name.clone()).or_default().insert("container limits".to_owned(), limits);
+                self.services
+                    .entry(name.clone())
+                    .or_default()
+                    .insert("container limits".to_owned(), limits);
             }
         }
     }
 
     fn replace_link(&mut self, forms: &[String]) {
-        for text in self.services.values_mut().flat_map(BTreeMap::values_mut).chain([&mut self.load]) {
+        for text in self
+            .services
+            .values_mut()
+            .flat_map(BTreeMap::values_mut)
+            .chain([&mut self.load])
+        {
             for form in forms {
                 *text = text.replace(form, "@link@");
             }
@@ -138,7 +179,10 @@ fn texts(service: &RenderedService) -> BTreeMap<String, String> {
         texts.insert(format!("environment {key}"), format!("{value}\n"));
     }
     for (path, content) in &service.files {
-        texts.insert(path.display().to_string(), String::from_utf8_lossy(content).into_owned());
+        texts.insert(
+            path.display().to_string(),
+            String::from_utf8_lossy(content).into_owned(),
+        );
     }
     texts
 }
@@ -150,7 +194,9 @@ fn lines(words: &[String]) -> String {
 fn load_text(load: &RenderedCase) -> String {
     let mut spec = serde_json::to_value(&load.spec).expect("a specification is plain data");
     spec.as_object_mut().and_then(|fields| fields.shift_remove("endpoint"));
-    spec.pointer_mut("/socket").and_then(Value::as_object_mut).and_then(|socket| socket.shift_remove("nodelay"));
+    spec.pointer_mut("/socket")
+        .and_then(Value::as_object_mut)
+        .and_then(|socket| socket.shift_remove("nodelay"));
     let text = serde_json::to_string_pretty(&spec).expect("a JSON value is printable");
     format!("{text}\n{}", lines(load.driver.as_deref().unwrap_or_default()))
 }
@@ -166,7 +212,11 @@ fn link_forms(renderer: &Renderer<'_>) -> Result<Vec<String>, String> {
             forms.push(address_text(&renderer.recipe(name, service)?.connect, &server.address)?);
         }
         let address = server.address.to_string();
-        forms.extend([url_text(server.transport, &server.address), format!("http://{address}"), address]);
+        forms.extend([
+            url_text(server.transport, &server.address),
+            format!("http://{address}"),
+            address,
+        ]);
         forms.push(server.address.bare());
     }
     forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
@@ -179,20 +229,35 @@ pub(super) fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<B
         round: 0,
         stack: 0,
         services: IndexMap::new(),
-        account: Account { user: "@user@".to_owned(), group: "@group@".to_owned(), is_root: false, ids: (0, 0) },
+        account: Account {
+            user: "@user@".to_owned(),
+            group: "@group@".to_owned(),
+            is_root: false,
+            ids: (0, 0),
+        },
         secret: "@secret@".to_owned(),
         cpus: Vec::new(),
     };
-    let renderer = Renderer { experiment, levels, bindings: &none, symbolic: true };
+    let renderer = Renderer {
+        experiment,
+        levels,
+        bindings: &none,
+        symbolic: true,
+    };
     let mut services = IndexMap::new();
     let mut next = 60001_u16;
     for (name, service) in &experiment.services {
         let recipe = renderer.recipe(name, service)?;
-        let transport = service.listen.map_or_else(|| cases::transport(&experiment.link, levels), Ok)?;
+        let transport = service
+            .listen
+            .map_or_else(|| cases::transport(&experiment.link, levels), Ok)?;
         let count = renderer.count(name, service)?;
         for index in 0..count {
             let server = server_name(name, index);
-            services.insert(server.clone(), placeholder(&server, recipe, transport, next + index as u16));
+            services.insert(
+                server.clone(),
+                placeholder(&server, recipe, transport, next + index as u16),
+            );
         }
         // A service that a case does without keeps its place: the others are to look the same.
         next += count.max(1) as u16;
@@ -204,7 +269,9 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
     let runtime = PathBuf::from("/@run@").join(name);
     let file = recipe.listen.get(&transport).and_then(|listen| listen.file.as_deref());
     // The name ends in what no name has: it stands in texts, and `app` is not to be found in `app-2`.
-    let address = transport.address().at(runtime.join(file.unwrap_or(SOCKET)), format!("@run@-{name}@"), port);
+    let address = transport
+        .address()
+        .at(runtime.join(file.unwrap_or(SOCKET)), format!("@run@-{name}@"), port);
     let file = |name: &str| PathBuf::from("/@run@/tls").join(name);
     let tls = transport.is_tls().then(|| TlsFiles {
         authority: file("authority.pem"),

@@ -32,10 +32,15 @@ pub fn names(endpoints: &[Endpoint]) -> Vec<String> {
     let alone = |one: &Transport| transports.iter().filter(|other| *other == one).count() == 1;
     let mut names: Vec<String> = Vec::new();
     for (endpoint, transport) in endpoints.iter().zip(&transports) {
-        let name =
-            if alone(transport) { transport.to_string() } else { format!("{transport} {}", place(&endpoint.address)) };
+        let name = if alone(transport) {
+            transport.to_string()
+        } else {
+            format!("{transport} {}", place(&endpoint.address))
+        };
         let again = (2..).map(|number| format!("{name} ({number})"));
-        let free = std::iter::once(name.clone()).chain(again).find(|name| !names.contains(name));
+        let free = std::iter::once(name.clone())
+            .chain(again)
+            .find(|name| !names.contains(name));
         names.extend(free);
     }
     names
@@ -114,14 +119,31 @@ fn factors(given: &Given, levels: Vec<Level>) -> IndexMap<String, FactorSummary>
         labels.insert(name.clone(), format!("{}{again}", endpoint.url));
     }
     let help = "the endpoint".to_owned();
-    IndexMap::from([(TRANSPORT.to_owned(), FactorSummary { help, levels, reference, controls: Vec::new(), labels })])
+    IndexMap::from([(
+        TRANSPORT.to_owned(),
+        FactorSummary {
+            help,
+            levels,
+            reference,
+            controls: Vec::new(),
+            labels,
+        },
+    )])
 }
 
 fn experiment(given: &Given, levels: &[Level]) -> Experiment {
     let urls: Vec<&str> = given.endpoints.values().map(|endpoint| endpoint.url.as_str()).collect();
-    let mut servers: Vec<&str> = given.endpoints.values().filter_map(|one| one.server.as_deref()).collect();
+    let mut servers: Vec<&str> = given
+        .endpoints
+        .values()
+        .filter_map(|one| one.server.as_deref())
+        .collect();
     servers.dedup();
-    let to = if let [server] = servers[..] { server.to_owned() } else { SERVER.to_owned() };
+    let to = if let [server] = servers[..] {
+        server.to_owned()
+    } else {
+        SERVER.to_owned()
+    };
     let factor = Factor {
         help: "the endpoint".to_owned(),
         levels: levels.to_vec(),
@@ -133,9 +155,20 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
         title: urls.join(" and "),
         question: "Which of these endpoints should a client use?".to_owned(),
         source: Source::Given,
-        link: Link { from: DRIVER.to_owned(), to, transport: None, proof: None },
+        link: Link {
+            from: DRIVER.to_owned(),
+            to,
+            transport: None,
+            proof: None,
+        },
         factors: IndexMap::from([(TRANSPORT.to_owned(), factor)]),
-        defaults: Defaults { trial: TRIAL, budget: BUDGET, precision: 0.02, margin: 0.02, blocks: None },
+        defaults: Defaults {
+            trial: TRIAL,
+            budget: BUDGET,
+            precision: 0.02,
+            margin: 0.02,
+            blocks: None,
+        },
         ..Experiment::default()
     }
 }
@@ -154,9 +187,17 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_called_by_what_sets_it_apart() {
-        assert_eq!(called(&["http://127.0.0.1:80/", "unix:/s", "https://127.0.0.1/"]), ["tcp", "unix", "tls"]);
         assert_eq!(
-            called(&["http://127.0.0.1:80/", "http://127.0.0.1:81/", "unix:/a/b", "http://127.0.0.1:80/x"]),
+            called(&["http://127.0.0.1:80/", "unix:/s", "https://127.0.0.1/"]),
+            ["tcp", "unix", "tls"]
+        );
+        assert_eq!(
+            called(&[
+                "http://127.0.0.1:80/",
+                "http://127.0.0.1:81/",
+                "unix:/a/b",
+                "http://127.0.0.1:80/x"
+            ]),
             ["tcp 127.0.0.1:80", "tcp 127.0.0.1:81", "unix", "tcp 127.0.0.1:80 (2)"]
         );
         assert_eq!(called(&["unix:/a/b", "unix:/a/c"]), ["unix b", "unix c"]);
@@ -165,29 +206,56 @@ mod tests {
     fn endpoint(url: &str) -> GivenEndpoint {
         let (endpoint, protocol) = parse(url, &UrlOptions::default()).unwrap();
         let spec = lasthop_protocol::spec::Spec::new(endpoint, protocol);
-        GivenEndpoint { url: url.to_owned(), spec, server: None, differs: Vec::new(), unchecked: None, secret: false }
+        GivenEndpoint {
+            url: url.to_owned(),
+            spec,
+            server: None,
+            differs: Vec::new(),
+            unchecked: None,
+            secret: false,
+        }
     }
 
     #[test]
     fn more_endpoints_than_a_run_may_have_cases_are_refused() {
         let given = |number: usize| {
-            let endpoints = (0..number).map(|at| (format!("tcp {at}"), endpoint("http://127.0.0.1:80/"))).collect();
-            Plan::of_given(Given { endpoints, restart: None, pids: IndexMap::new() })
+            let endpoints = (0..number)
+                .map(|at| (format!("tcp {at}"), endpoint("http://127.0.0.1:80/")))
+                .collect();
+            Plan::of_given(Given {
+                endpoints,
+                restart: None,
+                pids: IndexMap::new(),
+            })
         };
         assert_eq!(given(1000).unwrap().cases.len(), 1000);
         let error = given(1001).unwrap_err();
-        assert_eq!(error, "the endpoints make up to 1001 cases, more than 1000: compare fewer");
+        assert_eq!(
+            error,
+            "the endpoints make up to 1001 cases, more than 1000: compare fewer"
+        );
     }
 
     #[test]
     fn the_first_is_the_reference_of_all_others() {
-        let endpoints = [("tcp", "http://127.0.0.1:80/"), ("unix", "http+unix:/s"), ("tls", "https://127.0.0.1/")];
+        let endpoints = [
+            ("tcp", "http://127.0.0.1:80/"),
+            ("unix", "http+unix:/s"),
+            ("tls", "https://127.0.0.1/"),
+        ];
         let endpoints = endpoints.map(|(name, url)| (name.to_owned(), endpoint(url)));
-        let given = Given { endpoints: IndexMap::from(endpoints), restart: None, pids: IndexMap::new() };
+        let given = Given {
+            endpoints: IndexMap::from(endpoints),
+            restart: None,
+            pids: IndexMap::new(),
+        };
         let plan = Plan::of_given(given).unwrap();
         let references: Vec<Option<&str>> = plan.cases.iter().map(|case| case.reference.as_deref()).collect();
         assert_eq!(references, [None, Some("tcp"), Some("tcp")]);
-        assert_eq!(plan.summary().title, "http://127.0.0.1:80/ and http+unix:/s and https://127.0.0.1/");
+        assert_eq!(
+            plan.summary().title,
+            "http://127.0.0.1:80/ and http+unix:/s and https://127.0.0.1/"
+        );
         assert!(plan.stacks.len() == 1 && plan.stacks[0].services.is_empty());
         let settings = plan.settings(crate::settings::Overrides::default()).unwrap();
         assert_eq!(settings.budget_ns, 30_000_000_000);

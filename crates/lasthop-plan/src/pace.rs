@@ -30,7 +30,11 @@ pub enum PaceError {
     #[error("{}", .0.to_string().trim_end())]
     File(Box<Diagnostic>),
     #[error("{option}: {message}; {help}")]
-    Option { option: String, message: String, help: &'static str },
+    Option {
+        option: String,
+        message: String,
+        help: &'static str,
+    },
 }
 
 impl From<PaceError> for String {
@@ -54,7 +58,11 @@ impl Place {
                 let help = Some(in_file.to_owned()).filter(|help| !help.is_empty());
                 PaceError::File(Box::new(place.saying(message, help)))
             }
-            Self::Option(option) => PaceError::Option { option: option.clone(), message, help: in_option },
+            Self::Option(option) => PaceError::Option {
+                option: option.clone(),
+                message,
+                help: in_option,
+            },
         }
     }
 }
@@ -70,22 +78,30 @@ pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> 
     };
     let rate = read("load.rate", &load.rate, &load.rate_at)?.parse::<Rate>();
     let rate = rate.map_err(|error| load.rate_at.error(error.to_string(), UNREADABLE))?;
-    let text = read("load.arrivals", load.arrivals.as_deref().unwrap_or(CONSTANT), &load.arrivals_at)?;
+    let text = read(
+        "load.arrivals",
+        load.arrivals.as_deref().unwrap_or(CONSTANT),
+        &load.arrivals_at,
+    )?;
     let arrivals = arrivals(&text).ok_or_else(|| {
         let message = format!("`arrivals` is `{}`, expected {CONSTANT} or {POISSON}", text.trim());
         load.arrivals_at.error(message, UNREADABLE)
     })?;
     let model = rate.model(arrivals);
-    possible(load, model, context)
-        .map_err(|why| load.rate_at.error(format!("a load at {rate} requests/s: {why}"), IMPOSSIBLE))?;
+    possible(load, model, context).map_err(|why| {
+        load.rate_at
+            .error(format!("a load at {rate} requests/s: {why}"), IMPOSSIBLE)
+    })?;
     Ok(model)
 }
 
 /// Whether the pace depends on more than the levels of a case. Then only the plan, which has addresses, can tell it.
 pub(super) fn needs_addresses<'a>(load: &Load, services: impl IntoIterator<Item = &'a String>) -> bool {
     let templates = [&load.rate, &load.pipeline, &load.requests_per_connection, &load.reuse].into_iter();
-    let names =
-        templates.chain(&load.arrivals).chain(load.driver.first()).filter_map(|text| template::names(text).ok());
+    let names = templates
+        .chain(&load.arrivals)
+        .chain(load.driver.first())
+        .filter_map(|text| template::names(text).ok());
     let names: BTreeSet<String> = names.flatten().collect();
     let of = |service: &String| names.iter().any(|name| name.split('.').next() == Some(service));
     services.into_iter().any(of)
@@ -96,19 +112,37 @@ fn possible(load: &Load, model: Model, context: &Value) -> Result<(), String> {
     if model == Model::Closed {
         return Ok(());
     }
-    let text = |text: &str| template::render("load", text, context).ok().map(|text| text.trim().to_owned());
-    if let Some(driver) = load.driver.first().and_then(|word| text(word)).filter(|word| !word.is_empty()) {
+    let text = |text: &str| {
+        template::render("load", text, context)
+            .ok()
+            .map(|text| text.trim().to_owned())
+    };
+    if let Some(driver) = load
+        .driver
+        .first()
+        .and_then(|word| text(word))
+        .filter(|word| !word.is_empty())
+    {
         let program = driver.rsplit('/').next().unwrap_or(&driver);
-        return Err(format!("the driver `{program}` is not lasthop's own, and only that has an open loop"));
+        return Err(format!(
+            "the driver `{program}` is not lasthop's own, and only that has an open loop"
+        ));
     }
     let number = |template: &str| text(template).and_then(|text| text.parse().ok()).unwrap_or(1);
     // Whether there can be a rate does not depend on the server and the protocol.
-    let stand_in = Endpoint { address: Address::Unix("/".into()), tls: None };
+    let stand_in = Endpoint {
+        address: Address::Unix("/".into()),
+        tls: None,
+    };
     let spec = Spec {
         model,
         pipeline: number(&load.pipeline),
         requests_per_connection: number(&load.requests_per_connection),
-        reuse: if text(&load.reuse).as_deref() == Some("per-request") { Reuse::PerRequest } else { Reuse::KeepAlive },
+        reuse: if text(&load.reuse).as_deref() == Some("per-request") {
+            Reuse::PerRequest
+        } else {
+            Reuse::KeepAlive
+        },
         ..Spec::new(stand_in, Protocol::from(Echo { size: 64 }))
     };
     spec.validate_pipeline()?;

@@ -62,7 +62,12 @@ pub struct Stack {
 impl Stack {
     /// The only one of a run that starts no service.
     pub(super) fn empty() -> Self {
-        Self { number: 0, transport: Transport::Unix, levels: Levels::new(), services: IndexMap::new() }
+        Self {
+            number: 0,
+            transport: Transport::Unix,
+            levels: Levels::new(),
+            services: IndexMap::new(),
+        }
     }
 }
 
@@ -84,7 +89,11 @@ pub(crate) fn too_many(made: &str, cases: u128, advice: &str) -> String {
 fn reasons(excluded: &[Excluded]) -> String {
     let mut reasons: Vec<&str> = excluded.iter().map(|excluded| excluded.because.as_str()).collect();
     reasons.dedup();
-    if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) }
+    if reasons.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", reasons.join("; "))
+    }
 }
 
 fn pace_text(rate: Option<f64>) -> String {
@@ -126,8 +135,21 @@ impl Plan {
         let differences = named.iter().flat_map(|case| differences(case, &fingerprints)).collect();
         let stacks = stacks.into_iter().map(|(.., stack)| stack).collect();
         let factors = summaries(&experiment, &chosen);
-        let derived = if selection.aa { Vec::new() } else { derive(&experiment, &plans)? };
-        Ok(Self { factors, experiment, cases: plans, stacks, excluded, differences, derived, given: None })
+        let derived = if selection.aa {
+            Vec::new()
+        } else {
+            derive(&experiment, &plans)?
+        };
+        Ok(Self {
+            factors,
+            experiment,
+            cases: plans,
+            stacks,
+            excluded,
+            differences,
+            derived,
+            given: None,
+        })
     }
 
     /// Checks that trials of this length can be measured and have enough requests in every open loop.
@@ -180,7 +202,12 @@ impl Plan {
 
     /// The shortest trial with enough requests in every open loop; zero if there is none.
     pub(crate) fn shortest_trial(&self) -> Duration {
-        self.cases.iter().filter_map(|case| case.load.rate).map(pace::shortest_trial).max().unwrap_or_default()
+        self.cases
+            .iter()
+            .filter_map(|case| case.load.rate)
+            .map(pace::shortest_trial)
+            .max()
+            .unwrap_or_default()
     }
 
     /// The services of a stack in start order, with the addresses of a round filled in.
@@ -199,15 +226,23 @@ impl Plan {
     }
 
     fn renderer<'a>(&'a self, levels: &'a Levels, bindings: &'a Bindings) -> Renderer<'a> {
-        Renderer { experiment: &self.experiment, levels, bindings, symbolic: false }
+        Renderer {
+            experiment: &self.experiment,
+            levels,
+            bindings,
+            symbolic: false,
+        }
     }
 
     /// The experiment, for the record.
     pub fn summary(&self) -> ExperimentSummary {
         let experiment = &self.experiment;
         let recipes = |name: &String| {
-            let mut recipes: Vec<&str> =
-                self.stacks.iter().filter_map(|stack| Some(&stack.services.get(name)?.recipe[..])).collect();
+            let mut recipes: Vec<&str> = self
+                .stacks
+                .iter()
+                .filter_map(|stack| Some(&stack.services.get(name)?.recipe[..]))
+                .collect();
             recipes.sort_unstable();
             recipes.dedup();
             recipes.join(", ")
@@ -244,7 +279,11 @@ fn sketch_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<Sketch
     }
     // Each only once, for the first case that it concerns.
     let flaws: Vec<String> = flaws.into_values().collect();
-    if flaws.is_empty() { Ok(sketches) } else { Err(flaws.join("\n\n")) }
+    if flaws.is_empty() {
+        Ok(sketches)
+    } else {
+        Err(flaws.join("\n\n"))
+    }
 }
 
 /// The cases of a run, and the combinations left out.
@@ -257,7 +296,10 @@ fn named_cases(experiment: &Experiment, chosen: &Chosen, aa: bool) -> Result<(Ve
     }
     let (combinations, excluded) = cases::combinations(experiment, chosen)?;
     if combinations.is_empty() {
-        return Err(format!("no case is left with the selected levels{}", reasons(&excluded)));
+        return Err(format!(
+            "no case is left with the selected levels{}",
+            reasons(&excluded)
+        ));
     }
     if combinations.len() > MOST_CASES {
         return Err(too_many(combinations.len() as u128));
@@ -282,7 +324,11 @@ fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
     }
     let levels: Vec<Level> = drivers.iter().cloned().map(Level::Text).collect();
     let help = "load generator: lasthop, or a classic tool".to_owned();
-    let factor = Factor { help, levels, ..Factor::default() };
+    let factor = Factor {
+        help,
+        levels,
+        ..Factor::default()
+    };
     experiment.factors.insert(DRIVER.to_owned(), factor);
 }
 
@@ -294,7 +340,13 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), St
         experiment.load.rate_at = Place::Option("--overload".to_owned());
     }
     if let Some(rate) = selection.rate {
-        let named = experiment.load.rate.trim().trim_start_matches("{{").trim_end_matches("}}").trim();
+        let named = experiment
+            .load
+            .rate
+            .trim()
+            .trim_start_matches("{{")
+            .trim_end_matches("}}")
+            .trim();
         if let Some((factor, of)) = experiment.factors.get_key_value(named) {
             return Err(format!(
                 "this experiment sets its rate by the factor `{factor}`: select levels of that instead of --rate, for \
@@ -334,8 +386,23 @@ fn same_rates(plans: &[CasePlan]) -> Result<(), String> {
 fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, FactorSummary> {
     let mut summaries = IndexMap::new();
     for (name, levels) in chosen {
-        let Factor { help, reference, controls, labels, .. } = experiment.factors[name].clone();
-        summaries.insert(name.clone(), FactorSummary { help, levels: levels.clone(), reference, controls, labels });
+        let Factor {
+            help,
+            reference,
+            controls,
+            labels,
+            ..
+        } = experiment.factors[name].clone();
+        summaries.insert(
+            name.clone(),
+            FactorSummary {
+                help,
+                levels: levels.clone(),
+                reference,
+                controls,
+                labels,
+            },
+        );
     }
     summaries
 }
@@ -378,7 +445,11 @@ fn open_loop(spec: &Spec) -> Option<OpenLoop> {
 
 /// Command of a foreign driver without the directories of this run.
 fn driver_name(words: &[String]) -> String {
-    words.iter().map(|word| word.rsplit('/').next().unwrap_or(word)).collect::<Vec<_>>().join(" ")
+    words
+        .iter()
+        .map(|word| word.rsplit('/').next().unwrap_or(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The stack whose services are the same, or a new one. The second names of cases have stacks of their own.
@@ -393,18 +464,33 @@ fn stack_for(stacks: &mut Vec<(NamedCase, Fingerprint, Stack)>, case: &NamedCase
     }
     let number = stacks.len();
     let services = sketch.services.clone();
-    let stack = Stack { number, transport: case.transport, levels: case.levels.clone(), services };
+    let stack = Stack {
+        number,
+        transport: case.transport,
+        levels: case.levels.clone(),
+        services,
+    };
     stacks.push((case.clone(), sketch.fingerprint.clone(), stack));
     number
 }
 
 /// What differs between a case and its reference besides the link.
 fn differences(case: &NamedCase, fingerprints: &BTreeMap<&String, Fingerprint>) -> Vec<Difference> {
-    let Some(reference) = &case.reference else { return Vec::new() };
+    let Some(reference) = &case.reference else {
+        return Vec::new();
+    };
     let mut differences = Vec::new();
     for (place, old, new) in fingerprints[&case.id].diff(&fingerprints[reference]) {
-        let diff = TextDiff::from_lines(&old, &new).unified_diff().header(reference, &case.id).to_string();
-        differences.push(Difference { case: case.id.clone(), reference: reference.clone(), place, diff });
+        let diff = TextDiff::from_lines(&old, &new)
+            .unified_diff()
+            .header(reference, &case.id)
+            .to_string();
+        differences.push(Difference {
+            case: case.id.clone(),
+            reference: reference.clone(),
+            place,
+            diff,
+        });
     }
     differences
 }
@@ -419,7 +505,11 @@ mod tests {
 
     fn selection(only: &[&str], set: &[&str]) -> Selection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        Selection { only: parse(only), set: parse(set), ..Selection::default() }
+        Selection {
+            only: parse(only),
+            set: parse(set),
+            ..Selection::default()
+        }
     }
 
     fn plan(name: &str, selection: &Selection) -> Plan {
@@ -444,21 +534,38 @@ mod tests {
         let flaws: Vec<&str> = error.split("\n\n").collect();
         assert_eq!(flaws.len(), 2, "{error}");
         let said = error.to_string();
-        assert!(said.contains("case unix/connections=1: ") && said.contains("case tcp/connections=1: "), "{said}");
-        assert!(said.contains("gunicorn.port") && said.contains("gunicorn.path"), "{said}");
+        assert!(
+            said.contains("case unix/connections=1: ") && said.contains("case tcp/connections=1: "),
+            "{said}"
+        );
+        assert!(
+            said.contains("gunicorn.port") && said.contains("gunicorn.path"),
+            "{said}"
+        );
     }
 
     #[test]
     fn connections_share_a_stack() {
         let plan = plan("nginx-gunicorn", &Selection::default());
-        let expected = ["unix/connections=1", "unix/connections=10", "tcp/connections=1", "tcp/connections=10"];
+        let expected = [
+            "unix/connections=1",
+            "unix/connections=10",
+            "tcp/connections=1",
+            "tcp/connections=10",
+        ];
         assert_eq!(ids(&plan), expected);
         assert_eq!(references(&plan), [Some(expected[2]), Some(expected[3]), None, None]);
-        assert_eq!(plan.cases.iter().map(|case| case.stack).collect::<Vec<_>>(), [0, 0, 1, 1]);
+        assert_eq!(
+            plan.cases.iter().map(|case| case.stack).collect::<Vec<_>>(),
+            [0, 0, 1, 1]
+        );
         assert_eq!(plan.stacks.len(), 2);
         assert_eq!(plan.stacks[0].services["gunicorn"].transport, Transport::Unix);
         assert_eq!(plan.stacks[0].services["nginx"].transport, Transport::Tcp);
-        assert_eq!(plan.stacks[0].services.keys().collect::<Vec<_>>(), ["gunicorn", "nginx"]);
+        assert_eq!(
+            plan.stacks[0].services.keys().collect::<Vec<_>>(),
+            ["gunicorn", "nginx"]
+        );
         assert_eq!(plan.differences, []);
         assert_eq!(plan.cases[1].load.connections, 10);
         assert_eq!(plan.cases[1].load.bytes, Some(12));
@@ -472,19 +579,32 @@ mod tests {
         assert_eq!(names, ["thin", "thin-2", "thin-3", "thin-4", "nginx"]);
         let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
         let services = plan.services(&plan.stacks[0], &bindings).unwrap();
-        assert!(services[3].command.contains(&"/@run@/thin-4/socket".to_owned()), "{:?}", services[3].command);
+        assert!(
+            services[3].command.contains(&"/@run@/thin-4/socket".to_owned()),
+            "{:?}",
+            services[3].command
+        );
         let configuration = String::from_utf8_lossy(&services[4].files[0].1).into_owned();
-        let upstreams: Vec<&str> = configuration.lines().filter(|line| line.contains(" max_fails=0;")).collect();
+        let upstreams: Vec<&str> = configuration
+            .lines()
+            .filter(|line| line.contains(" max_fails=0;"))
+            .collect();
         assert_eq!(upstreams.len(), 4, "{configuration}");
         assert!(upstreams[1].contains("unix:/@run@/thin-2/socket"), "{upstreams:?}");
     }
 
     #[test]
     fn whom_the_driver_talks_to_may_depend_on_the_case() {
-        let plan = plan("containers", &selection(&["path=bridge,no-container-unix", "front=none,haproxy"], &[]));
+        let plan = plan(
+            "containers",
+            &selection(&["path=bridge,no-container-unix", "front=none,haproxy"], &[]),
+        );
         assert_eq!(plan.differences, []);
-        let targets: Vec<(&str, &str)> =
-            plan.cases.iter().map(|case| (case.case.as_str(), case.load.target.as_str())).collect();
+        let targets: Vec<(&str, &str)> = plan
+            .cases
+            .iter()
+            .map(|case| (case.case.as_str(), case.load.target.as_str()))
+            .collect();
         let expected = [
             ("bridge/front=none", "nginx"),
             ("bridge/front=haproxy", "haproxy"),
@@ -495,7 +615,10 @@ mod tests {
         assert!(!plan.stacks[0].services.contains_key("haproxy"));
         let front = &plan.stacks[1].services["haproxy"];
         assert_eq!(front.container.as_ref().unwrap().network, Network::Bridge);
-        assert!(plan.stacks[3].services["haproxy"].container.is_none(), "it is where nginx is");
+        assert!(
+            plan.stacks[3].services["haproxy"].container.is_none(),
+            "it is where nginx is"
+        );
         let bindings = placeholders(&plan.experiment, &plan.stacks[1].levels).unwrap();
         let load = plan.render(&plan.cases[1], &bindings).unwrap();
         assert_eq!(load.spec.endpoint, bindings.services["haproxy"].endpoint());
@@ -522,11 +645,21 @@ mod tests {
 
     #[test]
     fn quantities_follow_from_the_cases_that_they_name() {
-        let plan = plan("postgres", &selection(&["transport=unix,tcp"], &["rows=5,30,10", "auth=trust,password-md5"]));
+        let plan = plan(
+            "postgres",
+            &selection(&["transport=unix,tcp"], &["rows=5,30,10", "auth=trust,password-md5"]),
+        );
         let of = |quantity: &str| -> Vec<Derivation> {
-            plan.derived.iter().filter(|one| one.quantity == quantity).map(|one| one.from.clone()).collect()
+            plan.derived
+                .iter()
+                .filter(|one| one.quantity == quantity)
+                .map(|one| one.from.clone())
+                .collect()
         };
-        let difference = |of: &str, minus: &str| Derivation::Difference { of: of.into(), minus: minus.into() };
+        let difference = |of: &str, minus: &str| Derivation::Difference {
+            of: of.into(),
+            minus: minus.into(),
+        };
         assert_eq!(
             of("handshake"),
             ["unix", "tcp"].map(|t| difference(&format!("{t}/work=connect/auth=trust"), &format!("{t}/work=query")))
@@ -536,14 +669,28 @@ mod tests {
             difference(&case("password-md5"), &case("trust"))
         };
         assert_eq!(of("authentication"), ["unix", "tcp"].map(md5));
-        let points = |t: &str| [5, 10, 30].map(|n| (f64::from(n), format!("{t}/work=rows/rows={n}"))).to_vec();
-        assert_eq!(of("row"), ["unix", "tcp"].map(|t| Derivation::Slope { per: "rows".into(), points: points(t) }));
+        let points = |t: &str| {
+            [5, 10, 30]
+                .map(|n| (f64::from(n), format!("{t}/work=rows/rows={n}")))
+                .to_vec()
+        };
+        assert_eq!(
+            of("row"),
+            ["unix", "tcp"].map(|t| Derivation::Slope {
+                per: "rows".into(),
+                points: points(t)
+            })
+        );
     }
 
     #[test]
     fn a_quantity_whose_cases_were_not_chosen_is_left_out() {
         let derived = |only: &[&str], set: &[&str]| -> Vec<String> {
-            plan("postgres", &selection(only, set)).derived.into_iter().map(|one| one.quantity).collect()
+            plan("postgres", &selection(only, set))
+                .derived
+                .into_iter()
+                .map(|one| one.quantity)
+                .collect()
         };
         assert_eq!(derived(&["work=query"], &[]), [""; 0]);
         assert_eq!(derived(&["work=rows", "transport=tcp"], &["rows=7"]), [""; 0]);
@@ -554,8 +701,12 @@ mod tests {
     fn a_crossover_is_of_cases_that_are_compared() {
         let plan = plan("file-transfer", &Selection::default());
         let crossovers = plan.derived.iter().filter(|one| one.quantity == "crossover");
-        let [only] = &crossovers.collect::<Vec<_>>()[..] else { panic!("{:?}", plan.derived) };
-        let Derivation::Crossover { points, .. } = &only.from else { panic!("{only:?}") };
+        let [only] = &crossovers.collect::<Vec<_>>()[..] else {
+            panic!("{:?}", plan.derived)
+        };
+        let Derivation::Crossover { points, .. } = &only.from else {
+            panic!("{only:?}")
+        };
         assert_eq!(points[0], (1024.0, "unix/size=1024".to_owned()));
     }
 
@@ -566,12 +717,20 @@ mod tests {
         assert!(ids(&plan).contains(&"tls/pattern=stream"));
         assert_eq!(plan.stacks.len(), 9);
         assert_eq!(plan.differences, []);
-        assert!(plan.cases.iter().filter(|case| case.reference.is_none()).all(|case| case.transport == Transport::Tcp));
+        assert!(
+            plan.cases
+                .iter()
+                .filter(|case| case.reference.is_none())
+                .all(|case| case.transport == Transport::Tcp)
+        );
     }
 
     #[test]
     fn every_transport_of_sockets_differs_in_the_link_only() {
-        let set = ["transport=unix,abstract,tcp,tcp6,tls,tls-unix", "size=64,1024,16384,65536,1048576"];
+        let set = [
+            "transport=unix,abstract,tcp,tcp6,tls,tls-unix",
+            "size=64,1024,16384,65536,1048576",
+        ];
         let plan = plan("sockets", &selection(&["pattern=echo"], &set));
         assert_eq!(plan.cases.len(), 30);
         assert_eq!(plan.stacks.len(), 6);
@@ -585,14 +744,23 @@ mod tests {
         let server = &mut experiment.services["server"];
         server.count = "2".to_owned();
         let peers = "{% for peer in server.all %}{{ peer }} {{ peer.url }}\n{% endfor %}".to_owned();
-        server.config.insert("peers".into(), ConfigFile { text: peers, source: "peers".to_owned() });
+        server.config.insert(
+            "peers".into(),
+            ConfigFile {
+                text: peers,
+                source: "peers".to_owned(),
+            },
+        );
         let chosen = selection(&["pattern=echo"], &["transport=unix,abstract,tcp"]);
         assert_eq!(Plan::new(experiment, &chosen).unwrap().differences, []);
     }
 
     #[test]
     fn a_factor_of_tcp_neither_removes_nor_multiplies_unix() {
-        let plan = plan("sockets", &selection(&["pattern=echo", "transport=unix,tcp"], &["nodelay=true,false"]));
+        let plan = plan(
+            "sockets",
+            &selection(&["pattern=echo", "transport=unix,tcp"], &["nodelay=true,false"]),
+        );
         assert_eq!(ids(&plan), ["unix", "tcp/nodelay=true", "tcp/nodelay=false"]);
         assert_eq!(references(&plan), [Some("tcp/nodelay=true"), None, None]);
         assert_eq!(plan.differences, []);
@@ -601,7 +769,15 @@ mod tests {
     #[test]
     fn python_drives_itself_and_says_what_it_cannot() {
         let plan = plan("sockets", &selection(&["implementation=python"], &[]));
-        assert_eq!(ids(&plan), ["unix/pattern=hello", "unix/pattern=echo", "tcp/pattern=hello", "tcp/pattern=echo"]);
+        assert_eq!(
+            ids(&plan),
+            [
+                "unix/pattern=hello",
+                "unix/pattern=echo",
+                "tcp/pattern=hello",
+                "tcp/pattern=echo"
+            ]
+        );
         assert_eq!(plan.cases[0].load.driver, "python3 -E -s client.py");
         assert_eq!(plan.excluded.len(), 5);
         assert!(plan.excluded.iter().all(|excluded| !excluded.because.is_empty()));
@@ -618,9 +794,19 @@ mod tests {
 
     #[test]
     fn a_case_against_itself_has_two_stacks() {
-        let plan = plan("nginx-gunicorn", &Selection { aa: true, ..Selection::default() });
-        let expected =
-            ["tcp/connections=1", "tcp-again/connections=1", "tcp/connections=10", "tcp-again/connections=10"];
+        let plan = plan(
+            "nginx-gunicorn",
+            &Selection {
+                aa: true,
+                ..Selection::default()
+            },
+        );
+        let expected = [
+            "tcp/connections=1",
+            "tcp-again/connections=1",
+            "tcp/connections=10",
+            "tcp-again/connections=10",
+        ];
         assert_eq!(ids(&plan), expected);
         assert_eq!(references(&plan), [None, Some(expected[0]), None, Some(expected[2])]);
         let stacks: Vec<usize> = plan.cases.iter().map(|case| case.stack).collect();
@@ -638,9 +824,18 @@ mod tests {
         };
         assert!(error(&["connections=3"], &[]).contains("any whole number from 1 to 1000"));
         assert!(error(&[], &["connections=0"]).contains("no level `0`"));
-        assert_eq!(error(&["transprot=tcp"], &[]), "there is no factor `transprot`; did you mean `transport`?");
-        assert_eq!(error(&["transport=tpc"], &[]), "factor `transport` has no level `tpc`; did you mean `tcp`?");
-        assert_eq!(error(&["transport=tcp"], &["transport=unix"]), "factor `transport` is selected twice");
+        assert_eq!(
+            error(&["transprot=tcp"], &[]),
+            "there is no factor `transprot`; did you mean `transport`?"
+        );
+        assert_eq!(
+            error(&["transport=tpc"], &[]),
+            "factor `transport` has no level `tpc`; did you mean `tcp`?"
+        );
+        assert_eq!(
+            error(&["transport=tcp"], &["transport=unix"]),
+            "factor `transport` is selected twice"
+        );
         assert!("transport".parse::<lasthop_model::selection::Choice>().is_err());
         assert!("transport=a,,b".parse::<lasthop_model::selection::Choice>().is_err());
     }
@@ -658,17 +853,26 @@ mod tests {
         let plan = with_proxy_configuration(
             "server {{ gunicorn.address }};\n{% if transport == 'unix' %}\nfast;\n{% endif %}",
         );
-        let [difference] = &plan.differences[..] else { panic!("{:?}", plan.differences) };
+        let [difference] = &plan.differences[..] else {
+            panic!("{:?}", plan.differences)
+        };
         assert_eq!((&difference.case[..], &difference.reference[..]), ("unix", "tcp"));
         assert_eq!(difference.place, "nginx: nginx.conf");
-        assert_eq!(difference.diff, "--- tcp\n+++ unix\n@@ -1 +1,2 @@\n server @link@;\n+fast;\n");
+        assert_eq!(
+            difference.diff,
+            "--- tcp\n+++ unix\n@@ -1 +1,2 @@\n server @link@;\n+fast;\n"
+        );
     }
 
     #[test]
     fn a_branch_on_what_only_one_transport_has_is_reported_too() {
         let plan = with_proxy_configuration("{% if gunicorn.port %}keepalive 32;{% endif %}{{ gunicorn.url }}\n");
         assert_eq!(plan.differences.len(), 1);
-        assert!(plan.differences[0].diff.contains("-keepalive 32;@link@"), "{}", plan.differences[0].diff);
+        assert!(
+            plan.differences[0].diff.contains("-keepalive 32;@link@"),
+            "{}",
+            plan.differences[0].diff
+        );
     }
 
     #[test]
@@ -686,19 +890,38 @@ mod tests {
     }
 
     fn at(rate: &str) -> Selection {
-        Selection { rate: Some(rate.parse().unwrap()), ..selection(&["pattern=echo", "transport=unix,tcp"], &[]) }
+        Selection {
+            rate: Some(rate.parse().unwrap()),
+            ..selection(&["pattern=echo", "transport=unix,tcp"], &[])
+        }
     }
 
     #[test]
     fn a_rate_is_that_of_every_case() {
-        let planned = plan("sockets", &Selection { arrivals: Some(Arrivals::Poisson), ..at("2000") });
+        let planned = plan(
+            "sockets",
+            &Selection {
+                arrivals: Some(Arrivals::Poisson),
+                ..at("2000")
+            },
+        );
         assert_eq!(planned.differences, []);
         let bindings = placeholders(&planned.experiment, &planned.stacks[0].levels).unwrap();
         for case in &planned.cases {
-            assert_eq!((case.load.rate, case.load.arrivals), (Some(2000.0), Some(Arrivals::Poisson)));
+            assert_eq!(
+                (case.load.rate, case.load.arrivals),
+                (Some(2000.0), Some(Arrivals::Poisson))
+            );
         }
         let load = planned.render(&planned.cases[0], &bindings).unwrap();
-        assert_eq!(load.spec.model, Model::Open(OpenLoop { rate: 2000.0, arrivals: Arrivals::Poisson, seed: 0 }));
+        assert_eq!(
+            load.spec.model,
+            Model::Open(OpenLoop {
+                rate: 2000.0,
+                arrivals: Arrivals::Poisson,
+                seed: 0
+            })
+        );
         let closed = plan("sockets", &at("0"));
         assert_eq!((closed.cases[0].load.rate, closed.cases[0].load.arrivals), (None, None));
         assert!(planned.check_trial(Duration::from_millis(5)).is_ok());
@@ -716,15 +939,27 @@ mod tests {
         let plan = plan("sockets", &Selection::default());
         let refused = |trial: u64, budget: u64, blocks| {
             let [trial, budget] = [trial, budget].map(Duration::from_micros).map(Some);
-            let overrides = crate::settings::Overrides { trial, budget, blocks, ..Default::default() };
+            let overrides = crate::settings::Overrides {
+                trial,
+                budget,
+                blocks,
+                ..Default::default()
+            };
             plan.settings(overrides).map_err(|error| error.to_string()).err()
         };
-        assert!(refused(999, 5_000_000, None).unwrap().contains("--trial must be 1ms or longer"));
+        assert!(
+            refused(999, 5_000_000, None)
+                .unwrap()
+                .contains("--trial must be 1ms or longer")
+        );
         let (trial, cases) = (1_000_000, plan.cases.len() as u64);
         // With its warm-up a trial takes a tenth more.
         assert_eq!(refused(trial, 2_200_000 * cases, None), None);
         let error = refused(trial, 2_200_000 * cases - 1, None).unwrap();
-        assert!(error.contains("for the two blocks of a round, which is more than the budget"), "{error}");
+        assert!(
+            error.contains("for the two blocks of a round, which is more than the budget"),
+            "{error}"
+        );
         assert_eq!(refused(trial, 1_100_000 * cases, Some(1)), None);
     }
 
@@ -736,7 +971,12 @@ mod tests {
         };
         assert_eq!(usual("2000").unwrap(), Duration::from_millis(50));
         assert_eq!(usual("20").unwrap(), Duration::from_millis(500));
-        assert!(usual("5").unwrap_err().to_string().contains("make 0.25 in a trial of 50ms"));
+        assert!(
+            usual("5")
+                .unwrap_err()
+                .to_string()
+                .contains("make 0.25 in a trial of 50ms")
+        );
     }
 
     #[test]
@@ -744,18 +984,27 @@ mod tests {
         let with_rates = |rate: &str| {
             let mut experiment = Catalog::default().load("sockets").unwrap();
             let levels = vec![Level::Int(500), Level::Int(2000)];
-            let factor = Factor { levels, ..Factor::default() };
+            let factor = Factor {
+                levels,
+                ..Factor::default()
+            };
             experiment.factors.insert("rate".to_owned(), factor);
             experiment.load.rate = rate.to_owned();
             experiment
         };
         let chosen = selection(&["pattern=echo", "transport=unix,tcp"], &[]);
         let plan = Plan::new(with_rates("{{ rate }}"), &chosen).unwrap();
-        assert_eq!(ids(&plan), ["unix/rate=500", "unix/rate=2000", "tcp/rate=500", "tcp/rate=2000"]);
+        assert_eq!(
+            ids(&plan),
+            ["unix/rate=500", "unix/rate=2000", "tcp/rate=500", "tcp/rate=2000"]
+        );
         assert_eq!(plan.cases[1].load.rate, Some(2000.0));
         assert_eq!(plan.stacks.len(), 2, "a rate is a matter of the driver");
         let error = Plan::new(with_rates("{{ rate }}"), &at("100")).unwrap_err().to_string();
-        assert!(error.contains("the factor `rate`") && error.contains("--only rate=500"), "{error}");
+        assert!(
+            error.contains("the factor `rate`") && error.contains("--only rate=500"),
+            "{error}"
+        );
         let unfair = "{{ rate if transport == 'unix' else rate * 2 }}";
         let error = Plan::new(with_rates(unfair), &chosen).unwrap_err().to_string();
         assert!(
@@ -767,23 +1016,38 @@ mod tests {
     #[test]
     fn who_cannot_keep_a_rate_says_so() {
         let error = |name: &str, selection: Selection| {
-            Plan::new(Catalog::default().load(name).unwrap(), &selection).unwrap_err().to_string()
+            Plan::new(Catalog::default().load(name).unwrap(), &selection)
+                .unwrap_err()
+                .to_string()
         };
         let rate = Some("2000".parse().unwrap());
-        let python = Selection { rate, ..selection(&["implementation=python"], &[]) };
+        let python = Selection {
+            rate,
+            ..selection(&["implementation=python"], &[])
+        };
         assert!(error("sockets", python).contains("the driver `python3` is not lasthop's own, and only that has"));
-        let pipelined = Selection { rate, ..selection(&[], &["pipeline=16"]) };
+        let pipelined = Selection {
+            rate,
+            ..selection(&[], &["pipeline=16"])
+        };
         assert_eq!(
             error("redis", pipelined),
             "case unix/command=GET: --rate 2000: a load at 2000 requests/s: 16 requests in a pipeline: an open loop releases \
              requests one by one; leave such cases out with --only, or do not use --rate"
         );
-        let unit = Selection { rate, ..selection(&["work=queries"], &["queries=5"]) };
+        let unit = Selection {
+            rate,
+            ..selection(&["work=queries"], &["queries=5"])
+        };
         assert!(
             error("postgres", unit)
                 .contains("5 requests for each connection: an open loop releases requests one by one")
         );
-        let wrk = Selection { rate, drivers: vec!["wrk".to_owned()], ..Selection::default() };
+        let wrk = Selection {
+            rate,
+            drivers: vec!["wrk".to_owned()],
+            ..Selection::default()
+        };
         assert!(error("nginx-gunicorn", wrk).starts_with("wrk can drive only a closed loop"));
     }
 
@@ -792,13 +1056,31 @@ mod tests {
         let plan = plan("nginx-gunicorn", &Selection::default());
         let bindings = placeholders(&plan.experiment, &plan.stacks[0].levels).unwrap();
         let services = plan.services(&plan.stacks[0], &bindings).unwrap();
-        let [gunicorn, nginx] = &services[..] else { panic!("{services:?}") };
-        assert!(gunicorn.command.windows(2).any(|pair| pair == ["--bind", "unix:/@run@/gunicorn/socket"]));
-        assert!(gunicorn.files.iter().any(|(path, _)| path == std::path::Path::new("app/application.py")));
+        let [gunicorn, nginx] = &services[..] else {
+            panic!("{services:?}")
+        };
+        assert!(
+            gunicorn
+                .command
+                .windows(2)
+                .any(|pair| pair == ["--bind", "unix:/@run@/gunicorn/socket"])
+        );
+        assert!(
+            gunicorn
+                .files
+                .iter()
+                .any(|(path, _)| path == std::path::Path::new("app/application.py"))
+        );
         let (_, configuration) = &nginx.files[0];
         let configuration = String::from_utf8_lossy(configuration);
-        assert!(configuration.contains("server unix:/@run@/gunicorn/socket max_fails=0;"), "{configuration}");
-        assert!(configuration.contains("listen 127.0.0.1:60002 backlog=1024;"), "{configuration}");
+        assert!(
+            configuration.contains("server unix:/@run@/gunicorn/socket max_fails=0;"),
+            "{configuration}"
+        );
+        assert!(
+            configuration.contains("listen 127.0.0.1:60002 backlog=1024;"),
+            "{configuration}"
+        );
         assert!(!configuration.contains("user "), "{configuration}");
         let load = plan.render(&plan.cases[0], &bindings).unwrap();
         assert_eq!(load.spec.endpoint, bindings.services["nginx"].endpoint());

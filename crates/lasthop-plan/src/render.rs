@@ -95,7 +95,11 @@ impl Renderer<'_> {
     pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, String> {
         let context = template::of_levels(self.levels);
         let text = template::render(&format!("services.{name}.count"), &service.count, &context)?;
-        let number = text.trim().parse().ok().filter(|number| (0..=MOST_SERVERS).contains(number));
+        let number = text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number| (0..=MOST_SERVERS).contains(number));
         number.ok_or_else(|| {
             format!("service {name}: `count` renders to `{text}`, expected a whole number from 0 to {MOST_SERVERS}")
         })
@@ -108,16 +112,27 @@ impl Renderer<'_> {
         let context = Value::from(context);
         let at = |part: &str| format!("{name}: {part} of recipe {}", recipe.name);
         let list = |part: &str, items: &[Template]| self.list(&at(part), items, &context);
-        let made =
-            recipe.made.as_ref().map(|made| template::render(&at("start.program"), made, &context)).transpose()?;
+        let made = recipe
+            .made
+            .as_ref()
+            .map(|made| template::render(&at("start.program"), made, &context))
+            .transpose()?;
         let mut command = vec![made.unwrap_or_else(|| binding.program.display().to_string())];
         command.extend(self.arguments(name, recipe, binding, &context)?);
         Ok(RenderedService {
             name: name.to_owned(),
             recipe: recipe.name.clone(),
             command,
-            build: recipe.build.iter().map(|words| list("start.build", words)).collect::<Result<_, _>>()?,
-            prepare: recipe.prepare.iter().map(|words| list("start.prepare", words)).collect::<Result<_, _>>()?,
+            build: recipe
+                .build
+                .iter()
+                .map(|words| list("start.build", words))
+                .collect::<Result<_, _>>()?,
+            prepare: recipe
+                .prepare
+                .iter()
+                .map(|words| list("start.prepare", words))
+                .collect::<Result<_, _>>()?,
             prepare_timeout: recipe.prepare_timeout,
             environment: recipe
                 .environment
@@ -126,7 +141,10 @@ impl Renderer<'_> {
                 .collect::<Result<_, TemplateError>>()?,
             own_memory: recipe.own_memory,
             files: self.files(service, recipe, &context)?,
-            ready: Ready { check: self.ready(&at("ready"), recipe, &context)?, timeout: recipe.ready.timeout },
+            ready: Ready {
+                check: self.ready(&at("ready"), recipe, &context)?,
+                timeout: recipe.ready.timeout,
+            },
             stop: recipe.stop.clone(),
             endpoint: binding.endpoint(),
             secret: self.bindings.secret.clone(),
@@ -147,8 +165,13 @@ impl Renderer<'_> {
     pub(super) fn containers(&self) -> Result<IndexMap<String, Option<RenderedContainer>>, String> {
         let context = template::of_levels(self.levels);
         let render = |(name, service): (&String, &Service)| {
-            let container = service.container.as_ref().filter(|_| self.count(name, service) != Ok(0));
-            let rendered = container.map(|container| container::render(name, container, &context)).transpose()?;
+            let container = service
+                .container
+                .as_ref()
+                .filter(|_| self.count(name, service) != Ok(0));
+            let rendered = container
+                .map(|container| container::render(name, container, &context))
+                .transpose()?;
             let rendered = rendered.flatten();
             self.may_be_supervised(name, service, rendered.as_ref())?;
             Ok((name.clone(), rendered))
@@ -163,7 +186,9 @@ impl Renderer<'_> {
         service: &Service,
         container: Option<&RenderedContainer>,
     ) -> Result<(), String> {
-        let Some(Network::Inside(holder)) = container.map(|container| &container.network) else { return Ok(()) };
+        let Some(Network::Inside(holder)) = container.map(|container| &container.network) else {
+            return Ok(());
+        };
         let recipe = self.recipe(name, service)?;
         match recipe.run_as {
             Some(RunAs::Unprivileged) => Err(format!(
@@ -176,20 +201,30 @@ impl Renderer<'_> {
     }
 
     fn binding(&self, name: &str) -> Result<&ServiceBinding, String> {
-        self.bindings.services.get(name).ok_or_else(|| format!("service {name} has no address in this run"))
+        self.bindings
+            .services
+            .get(name)
+            .ok_or_else(|| format!("service {name} has no address in this run"))
     }
 
     /// Name of the recipe that a service has in this case.
     pub(super) fn recipe_name(&self, name: &str, service: &Service) -> Result<String, String> {
         let context = template::of_levels(self.levels);
-        Ok(template::render(&format!("services.{name}.recipe"), &service.recipe, &context)?.trim().to_owned())
+        Ok(
+            template::render(&format!("services.{name}.recipe"), &service.recipe, &context)?
+                .trim()
+                .to_owned(),
+        )
     }
 
     pub(super) fn recipe(&self, name: &str, service: &Service) -> Result<&Recipe, String> {
         let recipe = self.recipe_name(name, service)?;
         self.experiment.recipes.get(&recipe).ok_or_else(|| {
             let known: Vec<&str> = self.experiment.recipes.keys().map(String::as_str).collect();
-            format!("service {name}: there is no recipe `{recipe}` (known: {})", known.join(", "))
+            format!(
+                "service {name}: there is no recipe `{recipe}` (known: {})",
+                known.join(", ")
+            )
         })
     }
 
@@ -198,8 +233,9 @@ impl Renderer<'_> {
         let mut context = template::levels_context(self.levels);
         context.insert(SECRET.to_owned(), self.bindings.secret.as_str().into());
         for name in self.experiment.services.keys() {
-            let servers: Vec<&ServiceBinding> =
-                (0..).map_while(|index| self.bindings.services.get(&server_name(name, index))).collect();
+            let servers: Vec<&ServiceBinding> = (0..)
+                .map_while(|index| self.bindings.services.get(&server_name(name, index)))
+                .collect();
             let mut all = Vec::new();
             for server in &servers {
                 let text = address_text(reader, &server.address)?;
@@ -207,7 +243,9 @@ impl Renderer<'_> {
                 attributes.insert("address", text.as_str().into());
                 all.push(Named { text, attributes });
             }
-            let Some(Named { text, mut attributes }) = all.first().cloned() else { continue };
+            let Some(Named { text, mut attributes }) = all.first().cloned() else {
+                continue;
+            };
             attributes.insert("all", all.into_iter().map(Value::from_object).collect());
             context.insert(name.clone(), Value::from_object(Named { text, attributes }));
         }
@@ -230,7 +268,10 @@ impl Renderer<'_> {
         context.insert("program".to_owned(), binding.program.display().to_string().into());
         // The path may be a link: other programs of the same package are next to its target.
         let program = std::fs::canonicalize(&binding.program).unwrap_or_else(|_| binding.program.clone());
-        let bin = program.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+        let bin = program
+            .parent()
+            .map(|folder| folder.display().to_string())
+            .unwrap_or_default();
         context.insert("program_folder".to_owned(), bin.into());
         context.insert("user".to_owned(), account.user.as_str().into());
         context.insert("group".to_owned(), account.group.as_str().into());
@@ -260,11 +301,18 @@ impl Renderer<'_> {
         };
         for (key, setting) in &recipe.settings {
             let Some(level) = service.settings.get(key).or(setting.default.as_ref()) else {
-                return Err(format!("service {name}: recipe {} needs the setting `{key}`", recipe.name));
+                return Err(format!(
+                    "service {name}: recipe {} needs the setting `{key}`",
+                    recipe.name
+                ));
             };
             context.insert(key.clone(), value(key, level)?);
         }
-        for (key, level) in service.settings.iter().filter(|(key, _)| !recipe.settings.contains_key(*key)) {
+        for (key, level) in service
+            .settings
+            .iter()
+            .filter(|(key, _)| !recipe.settings.contains_key(*key))
+        {
             context.insert(key.clone(), value(key, level)?);
         }
         Ok(())
@@ -294,7 +342,10 @@ impl Renderer<'_> {
             return Ok(LISTEN.to_owned());
         }
         let mut context = context.clone();
-        context.insert("listen".to_owned(), address_value(binding, &binding.listen, binding.listen.to_string()));
+        context.insert(
+            "listen".to_owned(),
+            address_value(binding, &binding.listen, binding.listen.to_string()),
+        );
         let place = format!("{name}: listen.{} of recipe {}", binding.transport, recipe.name);
         Ok(template::render(&place, &listen.config, &Value::from(context))?)
     }
@@ -339,7 +390,10 @@ impl Renderer<'_> {
         config.extend(service.config.iter());
         let mut files = Vec::new();
         for (path, file) in config {
-            files.push((path.clone(), template::render(&file.source, &file.text, context)?.into_bytes()));
+            files.push((
+                path.clone(),
+                template::render(&file.source, &file.text, context)?.into_bytes(),
+            ));
         }
         let Some(app) = &service.app else { return Ok(files) };
         for (path, content) in &self.experiment.files {
@@ -353,9 +407,10 @@ impl Renderer<'_> {
     fn ready(&self, place: &str, recipe: &Recipe, context: &Value) -> Result<ReadyCheck, String> {
         Ok(match &recipe.ready.check {
             ReadyCheck::Connect => ReadyCheck::Connect,
-            ReadyCheck::Http { path, status } => {
-                ReadyCheck::Http { path: template::render(place, path, context)?, status: *status }
-            }
+            ReadyCheck::Http { path, status } => ReadyCheck::Http {
+                path: template::render(place, path, context)?,
+                status: *status,
+            },
             ReadyCheck::Command(words) => ReadyCheck::Command(self.list(place, words, context)?),
         })
     }
@@ -371,11 +426,18 @@ impl Renderer<'_> {
         };
         let protocol = text("protocol", &load.protocol)?.trim().to_owned();
         let nodelay = text("nodelay", &load.nodelay)?;
-        let nodelay = nodelay.trim().to_lowercase().parse().map_err(|_| wrong("nodelay", &nodelay, "true or false"))?;
+        let nodelay = nodelay
+            .trim()
+            .to_lowercase()
+            .parse()
+            .map_err(|_| wrong("nodelay", &nodelay, "true or false"))?;
         let target = self.target()?;
         // What the experiment does not say has the load generator's own defaults.
         let spec = Spec {
-            socket: SocketOptions { nodelay, ..SocketOptions::default() },
+            socket: SocketOptions {
+                nodelay,
+                ..SocketOptions::default()
+            },
             reuse: reuse("reuse", &text("reuse", &load.reuse)?)?,
             connections: number("connections", &load.connections)?,
             threads: number("threads", &load.threads)?,
@@ -384,13 +446,21 @@ impl Renderer<'_> {
             model: pace::of_case(load, &context)?,
             ..Spec::new(self.binding(&target)?.endpoint(), self.protocol(&protocol, &context)?)
         };
-        Ok(RenderedCase { target, spec, protocol, driver: self.driver(&context)?, proof: self.proof(&context)? })
+        Ok(RenderedCase {
+            target,
+            spec,
+            protocol,
+            driver: self.driver(&context)?,
+            proof: self.proof(&context)?,
+        })
     }
 
     /// Name of the service that the driver talks to in this case.
     fn target(&self) -> Result<String, String> {
         let context = template::of_levels(self.levels);
-        Ok(template::render("load.target", &self.experiment.load.target, &context)?.trim().to_owned())
+        Ok(template::render("load.target", &self.experiment.load.target, &context)?
+            .trim()
+            .to_owned())
     }
 
     fn driver(&self, context: &Value) -> Result<Option<Vec<String>>, String> {
@@ -410,15 +480,24 @@ impl Renderer<'_> {
         };
         let rendered = render_json(&table, parameters, context)?;
         (kind.read)(&rendered).map_err(|error| {
-            let within = if error.path().iter().len() > 0 { format!(".{}", error.path()) } else { String::new() };
+            let within = if error.path().iter().len() > 0 {
+                format!(".{}", error.path())
+            } else {
+                String::new()
+            };
             format!("{table}{within}: {}", error.inner())
         })
     }
 
     fn proof(&self, context: &Value) -> Result<Option<RenderedProof>, String> {
-        let Some(proof) = &self.experiment.link.proof else { return Ok(None) };
+        let Some(proof) = &self.experiment.link.proof else {
+            return Ok(None);
+        };
         let text = template::render("link.proof.reuse", &proof.reuse, context)?;
-        Ok(Some(RenderedProof { path: proof.path.clone(), reuse: reuse("reuse", &text)? }))
+        Ok(Some(RenderedProof {
+            path: proof.path.clone(),
+            reuse: reuse("reuse", &text)?,
+        }))
     }
 }
 
@@ -442,9 +521,12 @@ fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, Strin
             let typed = template::typed(place, text, context)?;
             serde_json::to_value(&typed).unwrap_or_else(|_| Json::String(typed.to_string()))
         }
-        Json::Array(items) => {
-            Json::Array(items.iter().map(|item| render_json(place, item, context)).collect::<Result<_, _>>()?)
-        }
+        Json::Array(items) => Json::Array(
+            items
+                .iter()
+                .map(|item| render_json(place, item, context))
+                .collect::<Result<_, _>>()?,
+        ),
         Json::Object(map) => {
             let render = |(key, item): (&String, &Json)| {
                 Ok((key.clone(), render_json(&format!("{place}.{key}"), item, context)?))
@@ -458,7 +540,9 @@ fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, Strin
 /// An address in the form that a server takes.
 pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String, String> {
     let own = |form: &Option<Template>, key: &str, value: Value| {
-        let form = form.as_ref().map(|form| template::render("connect", form, &Value::from_iter([(key, value)])));
+        let form = form
+            .as_ref()
+            .map(|form| template::render("connect", form, &Value::from_iter([(key, value)])));
         form.transpose().map(|text| text.unwrap_or_else(|| address.to_string()))
     };
     Ok(match address {
@@ -494,7 +578,10 @@ pub(super) const ADDRESS_ATTRIBUTES: [&str; 13] = [
 ];
 
 fn address_value(binding: &ServiceBinding, address: &Address, text: String) -> Value {
-    Value::from_object(Named { text, attributes: address_attributes(binding, address) })
+    Value::from_object(Named {
+        text,
+        attributes: address_attributes(binding, address),
+    })
 }
 
 fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&'static str, Value> {
@@ -530,9 +617,14 @@ pub(super) const TLS_ATTRIBUTES: [&str; 3] = ["authority", "certificate", "key"]
 fn tls_value(binding: &ServiceBinding) -> Option<Value> {
     let files = binding.tls.as_ref()?;
     let paths = [&files.authority, &files.certificate, &files.key];
-    let attributes =
-        TLS_ATTRIBUTES.into_iter().zip(paths.map(|path| Value::from(path.display().to_string()))).collect();
-    Some(Value::from_object(Named { text: files.certificate.display().to_string(), attributes }))
+    let attributes = TLS_ATTRIBUTES
+        .into_iter()
+        .zip(paths.map(|path| Value::from(path.display().to_string())))
+        .collect();
+    Some(Value::from_object(Named {
+        text: files.certificate.display().to_string(),
+        attributes,
+    }))
 }
 
 /// Name of the run's password in the templates of services and of the load.

@@ -21,7 +21,10 @@ pub struct Schedule {
 pub fn groups(cases: &[CasePlan]) -> Vec<Vec<usize>> {
     let mut groups: IndexMap<&str, Vec<usize>> = IndexMap::new();
     for (index, case) in cases.iter().enumerate() {
-        groups.entry(case.reference.as_ref().unwrap_or(&case.case)).or_default().push(index);
+        groups
+            .entry(case.reference.as_ref().unwrap_or(&case.case))
+            .or_default()
+            .push(index);
     }
     groups.into_values().collect()
 }
@@ -46,7 +49,10 @@ impl Schedule {
     }
 
     fn draws(&self, round: u32, pair: u32) -> Draws {
-        Draws::new(seed_for(self.seed, &["schedule", &round.to_string(), &pair.to_string()]))
+        Draws::new(seed_for(
+            self.seed,
+            &["schedule", &round.to_string(), &pair.to_string()],
+        ))
     }
 }
 
@@ -59,7 +65,10 @@ mod tests {
     /// Groups of these sizes.
     fn schedule(seed: u64, sizes: &[usize]) -> Schedule {
         let mut next = 0..;
-        Schedule::new(seed, sizes.iter().map(|size| next.by_ref().take(*size).collect()).collect())
+        Schedule::new(
+            seed,
+            sizes.iter().map(|size| next.by_ref().take(*size).collect()).collect(),
+        )
     }
 
     fn sizes() -> impl Strategy<Value = Vec<usize>> {
@@ -125,7 +134,10 @@ mod tests {
                 *counts.entry(schedule(7, sizes).order(round, 0)).or_insert(0_u32) += 1;
             }
             let expected = f64::from(draws) / f64::from(orders);
-            let chi_squared: f64 = counts.values().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
+            let chi_squared: f64 = counts
+                .values()
+                .map(|&count| (f64::from(count) - expected).powi(2) / expected)
+                .sum();
             assert_eq!(counts.len(), orders as usize);
             assert!(chi_squared < limit, "{sizes:?}: {chi_squared}");
         }

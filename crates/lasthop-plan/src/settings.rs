@@ -86,7 +86,10 @@ impl FromStr for Times {
     fn from_str(text: &str) -> Result<Self, String> {
         let read = |word: &str| word.trim().parse().ok().filter(|times| (0.1..=20.0).contains(times));
         let mut times: Vec<f64> = text.split(',').map(read).collect::<Option<_>>().ok_or_else(|| {
-            format!("`{text}` are not multiples of capacity: write numbers from 0.1 to 20, for example {}", Self::USUAL)
+            format!(
+                "`{text}` are not multiples of capacity: write numbers from 0.1 to 20, for example {}",
+                Self::USUAL
+            )
         })?;
         times.sort_by(f64::total_cmp);
         times.dedup();
@@ -126,7 +129,13 @@ impl Plan {
     /// # Errors
     /// Trials are too short, or the asked length leaves no time for two blocks; the processes cannot be placed as asked.
     pub fn settings(&self, overrides: Overrides) -> Result<Settings, String> {
-        let Defaults { trial, budget, precision, margin, blocks } = self.experiment.defaults;
+        let Defaults {
+            trial,
+            budget,
+            precision,
+            margin,
+            blocks,
+        } = self.experiment.defaults;
         let overload = overrides.overload.map(|times| OverloadSettings {
             times: times.0,
             before_ns: BEFORE.as_nanos() as u64,
@@ -147,15 +156,25 @@ impl Plan {
             (Some(DriverAt::Host(_)), PlacementChoice::Auto) => Placement::Free,
             (Some(DriverAt::Host(_)), PlacementChoice::Apart | PlacementChoice::Same) => {
                 return Err(
-                    "--placement cannot be used with a driver on another host, which has its own CPUs".to_owned()
+                    "--placement cannot be used with a driver on another host, which has its own CPUs".to_owned(),
                 );
             }
             (_, choice) => place(choice, &cpus::allowed(), services)?,
         };
         // Long enough for caches and the scheduler to settle after another case's turn.
-        let usual = if overload.is_some() { OVERLOAD_FILL } else { (trial / 10).max(LEAST_WARM_UP) };
+        let usual = if overload.is_some() {
+            OVERLOAD_FILL
+        } else {
+            (trial / 10).max(LEAST_WARM_UP)
+        };
         let warm_up = overrides.warm_up.unwrap_or(usual);
-        let warmest = self.experiment.services.values().map(|service| service.warm).max().unwrap_or_default();
+        let warmest = self
+            .experiment
+            .services
+            .values()
+            .map(|service| service.warm)
+            .max()
+            .unwrap_or_default();
         let rounds = overrides.rounds.or_else(|| overload.as_ref().map(|_| OVERLOAD_ROUNDS));
         let budget = match &overload {
             Some(overload) => self.overload_budget(overload, trial + warm_up) * rounds.unwrap_or(OVERLOAD_ROUNDS),
@@ -188,7 +207,11 @@ impl Plan {
     /// Time for a round: it ends when its trials are over, not with the budget, as a rule.
     fn overload_budget(&self, overload: &OverloadSettings, trial: Duration) -> Duration {
         let of = |times: &f64| {
-            let after = if *times > 1.0 { Duration::from_nanos(overload.after_ns) } else { Duration::ZERO };
+            let after = if *times > 1.0 {
+                Duration::from_nanos(overload.after_ns)
+            } else {
+                Duration::ZERO
+            };
             Duration::from_nanos(overload.before_ns) + trial + after + DRAIN
         };
         (overload.times.iter().map(of).sum::<Duration>() + trial * 2 + START) * self.cases.len() as u32
@@ -200,16 +223,19 @@ impl Plan {
 /// Placement affects the ratio itself (two processes on one core wake each other without an interrupt between cores),
 /// so it is chosen once per run, is the same for every case, and is recorded.
 fn place(choice: PlacementChoice, allowed: &[u32], services: usize) -> Result<Placement, String> {
-    let (last, others) = allowed.split_last().expect("a running process is allowed at least one CPU");
+    let (last, others) = allowed
+        .split_last()
+        .expect("a running process is allowed at least one CPU");
     match choice {
         PlacementChoice::Apart if others.is_empty() => Err(format!(
             "cannot place driver and services apart: this process may use only {} CPU; use --placement same or free",
             allowed.len()
         )),
         PlacementChoice::Auto if others.len() < services.max(1) => Ok(Placement::Free),
-        PlacementChoice::Auto | PlacementChoice::Apart => {
-            Ok(Placement::Apart { driver: vec![*last], services: others.to_vec() })
-        }
+        PlacementChoice::Auto | PlacementChoice::Apart => Ok(Placement::Apart {
+            driver: vec![*last],
+            services: others.to_vec(),
+        }),
         PlacementChoice::Same => Ok(Placement::Same { cpu: allowed[0] }),
         PlacementChoice::Free => Ok(Placement::Free),
     }
@@ -227,14 +253,34 @@ mod tests {
     #[test]
     fn auto_places_apart_only_where_each_process_has_a_cpu() {
         let auto = |allowed: &[u32], services| place(PlacementChoice::Auto, allowed, services).unwrap();
-        assert_eq!(auto(&[0, 1], 1), Placement::Apart { driver: vec![1], services: vec![0] });
+        assert_eq!(
+            auto(&[0, 1], 1),
+            Placement::Apart {
+                driver: vec![1],
+                services: vec![0]
+            }
+        );
         assert_eq!(auto(&[0, 1], 2), Placement::Free);
-        assert_eq!(auto(&[0, 2, 4, 6], 2), Placement::Apart { driver: vec![6], services: vec![0, 2, 4] });
+        assert_eq!(
+            auto(&[0, 2, 4, 6], 2),
+            Placement::Apart {
+                driver: vec![6],
+                services: vec![0, 2, 4]
+            }
+        );
     }
 
     #[test]
     fn apart_needs_two_cpus() {
-        assert!(place(PlacementChoice::Apart, &[3], 1).unwrap_err().to_string().contains("--placement"));
-        assert_eq!(place(PlacementChoice::Same, &[3], 1).unwrap(), Placement::Same { cpu: 3 });
+        assert!(
+            place(PlacementChoice::Apart, &[3], 1)
+                .unwrap_err()
+                .to_string()
+                .contains("--placement")
+        );
+        assert_eq!(
+            place(PlacementChoice::Same, &[3], 1).unwrap(),
+            Placement::Same { cpu: 3 }
+        );
     }
 }

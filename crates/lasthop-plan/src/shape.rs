@@ -57,7 +57,13 @@ impl<'a> Judge<'a> {
         let Some(keywords) = wanted.as_object() else { return };
         for (keyword, argument) in keywords {
             for kind in self.keyword(keyword, argument, value) {
-                self.found.push(Violation { pointer: pointer.to_owned(), value, wanted, required, kind });
+                self.found.push(Violation {
+                    pointer: pointer.to_owned(),
+                    value,
+                    wanted,
+                    required,
+                    kind,
+                });
             }
         }
         if let Some(alternatives) = wanted.get("anyOf").and_then(Value::as_array) {
@@ -87,14 +93,23 @@ impl<'a> Judge<'a> {
             "oneOf" => (fitting(list, value) != 1).then_some(Kind::Choice),
             "minimum" => (value.as_f64() < value.as_f64().and(argument.as_f64())).then_some(Kind::Minimum(argument)),
             "maximum" => (value.as_f64() > value.as_f64().and(argument.as_f64())).then_some(Kind::Maximum(argument)),
-            "minItems" => {
-                argument.as_u64().filter(|least| items.is_some_and(|items| items < *least)).map(Kind::MinItems)
-            }
-            "maxItems" => argument.as_u64().filter(|most| items.is_some_and(|items| items > *most)).map(Kind::MaxItems),
+            "minItems" => argument
+                .as_u64()
+                .filter(|least| items.is_some_and(|items| items < *least))
+                .map(Kind::MinItems),
+            "maxItems" => argument
+                .as_u64()
+                .filter(|most| items.is_some_and(|items| items > *most))
+                .map(Kind::MaxItems),
             "required" => {
-                let Some(table) = value.as_object() else { return Vec::new() };
+                let Some(table) = value.as_object() else {
+                    return Vec::new();
+                };
                 let keys = list.iter().filter_map(Value::as_str);
-                return keys.filter(|key| !table.contains_key(*key)).map(Kind::Missing).collect();
+                return keys
+                    .filter(|key| !table.contains_key(*key))
+                    .map(Kind::Missing)
+                    .collect();
             }
             _ => None,
         };
@@ -102,9 +117,13 @@ impl<'a> Judge<'a> {
     }
 
     fn matches(&mut self, pattern: &'a Value, value: &Value) -> bool {
-        let (Some(pattern), Some(text)) = (pattern.as_str(), value.as_str()) else { return true };
+        let (Some(pattern), Some(text)) = (pattern.as_str(), value.as_str()) else {
+            return true;
+        };
         let known = self.patterns.entry(pattern);
-        known.or_insert_with(|| Regex::new(pattern).expect("patterns of our own schemas are right")).is_match(text)
+        known
+            .or_insert_with(|| Regex::new(pattern).expect("patterns of our own schemas are right"))
+            .is_match(text)
     }
 
     /// What is wrong with the alternative that has room for a value of this type, if any has.
@@ -112,11 +131,20 @@ impl<'a> Judge<'a> {
         if fitting(all, value) > 0 {
             return;
         }
-        match all.iter().find(|one| one.get("type").is_some_and(|types| has_type(types, value))) {
+        match all
+            .iter()
+            .find(|one| one.get("type").is_some_and(|types| has_type(types, value)))
+        {
             Some(meant) => self.value(meant, value, pointer, required),
             None => {
                 let pointer = pointer.to_owned();
-                self.found.push(Violation { pointer, value, wanted, required, kind: Kind::Alternatives });
+                self.found.push(Violation {
+                    pointer,
+                    value,
+                    wanted,
+                    required,
+                    kind: Kind::Alternatives,
+                });
             }
         }
     }
@@ -134,7 +162,13 @@ impl<'a> Judge<'a> {
                 }
                 (None, Some(Value::Bool(false))) => {
                     let pointer = pointer.to_owned();
-                    self.found.push(Violation { pointer, value, wanted, required: false, kind: Kind::Unknown(key) });
+                    self.found.push(Violation {
+                        pointer,
+                        value,
+                        wanted,
+                        required: false,
+                        kind: Kind::Unknown(key),
+                    });
                 }
                 (None, Some(others)) => self.value(others, value, &inner, false),
                 (None, None) => {}
@@ -145,7 +179,10 @@ impl<'a> Judge<'a> {
 
 /// How many of the schemas a value fits.
 fn fitting(schemas: &[Value], value: &Value) -> usize {
-    schemas.iter().filter(|schema| violations(schema, value).is_empty()).count()
+    schemas
+        .iter()
+        .filter(|schema| violations(schema, value).is_empty())
+        .count()
 }
 
 /// TOML tells `1.0` from `1`, and so does this: only the second is an integer.
@@ -178,7 +215,15 @@ mod tests {
     use crate::{diagnostics::Diagnostics, document::Document, schema};
 
     /// Keywords that say nothing of a value's shape, beside those that are judged.
-    const ANNOTATIONS: [&str; 7] = ["$schema", "$id", "title", "description", "default", "format", "x-expected"];
+    const ANNOTATIONS: [&str; 7] = [
+        "$schema",
+        "$id",
+        "title",
+        "description",
+        "default",
+        "format",
+        "x-expected",
+    ];
     const JUDGED: [&str; 14] = [
         "type",
         "pattern",
@@ -198,17 +243,27 @@ mod tests {
 
     fn schemas() -> [Value; 3] {
         let study = include_str!("../../../docs/schema/study.json");
-        [schema::experiment_schema().clone(), schema::recipe_schema().clone(), serde_json::from_str(study).unwrap()]
+        [
+            schema::experiment_schema().clone(),
+            schema::recipe_schema().clone(),
+            serde_json::from_str(study).unwrap(),
+        ]
     }
 
     fn unknown_keywords(schema: &Value, found: &mut Vec<String>) {
         let Some(keywords) = schema.as_object() else { return };
         for (keyword, argument) in keywords {
             match keyword.as_str() {
-                "properties" => argument.as_object().unwrap().values().for_each(|inner| unknown_keywords(inner, found)),
-                "oneOf" | "anyOf" => {
-                    argument.as_array().unwrap().iter().for_each(|inner| unknown_keywords(inner, found))
-                }
+                "properties" => argument
+                    .as_object()
+                    .unwrap()
+                    .values()
+                    .for_each(|inner| unknown_keywords(inner, found)),
+                "oneOf" | "anyOf" => argument
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .for_each(|inner| unknown_keywords(inner, found)),
                 "items" | "additionalProperties" => unknown_keywords(argument, found),
                 known if JUDGED.contains(&known) || ANNOTATIONS.contains(&known) => {}
                 unknown => found.push(unknown.to_owned()),
@@ -226,7 +281,9 @@ mod tests {
     /// Every TOML file of the repository's data and of the fuzzers' corpus.
     fn documents() -> Vec<Value> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut folders = ["experiments", "services", "studies", "fuzz/corpus"].map(|name| root.join(name)).to_vec();
+        let mut folders = ["experiments", "services", "studies", "fuzz/corpus"]
+            .map(|name| root.join(name))
+            .to_vec();
         let mut found = Vec::new();
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
@@ -244,7 +301,9 @@ mod tests {
     fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
         found.push(pointer.to_owned());
         match value {
-            Value::Object(table) => table.iter().for_each(|(key, inner)| pointers(inner, &join(pointer, key), found)),
+            Value::Object(table) => table
+                .iter()
+                .for_each(|(key, inner)| pointers(inner, &join(pointer, key), found)),
             Value::Array(items) => {
                 items
                     .iter()
@@ -266,15 +325,22 @@ mod tests {
     fn same(value: &Value, judges: &[(Value, jsonschema::Validator)]) -> Result<(), TestCaseError> {
         for (schema, validator) in judges {
             let ours = violations(schema, value);
-            let theirs: Vec<String> =
-                validator.iter_errors(value).map(|error| error.instance_path().as_str().to_owned()).collect();
+            let theirs: Vec<String> = validator
+                .iter_errors(value)
+                .map(|error| error.instance_path().as_str().to_owned())
+                .collect();
             prop_assert_eq!(ours.is_empty(), theirs.is_empty(), "{} {:?}", value, theirs);
             for violation in &ours {
-                let near = theirs.iter().any(|theirs| violation.pointer.starts_with(theirs.as_str()));
+                let near = theirs
+                    .iter()
+                    .any(|theirs| violation.pointer.starts_with(theirs.as_str()));
                 prop_assert!(near, "{} is wrong for us, of {value} {theirs:?}", violation.pointer);
             }
             for place in &theirs {
-                prop_assert!(ours.iter().any(|ours| ours.pointer.starts_with(place.as_str())), "{place} of {value}");
+                prop_assert!(
+                    ours.iter().any(|ours| ours.pointer.starts_with(place.as_str())),
+                    "{place} of {value}"
+                );
             }
         }
         Ok(())

@@ -29,9 +29,9 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.set_fuel(Some(MOST_STEPS));
     environment.set_formatter(|output, state, value| match bool::try_from(value.clone()) {
         // Configuration files and options need `true`, but minijinja writes Python's `True`.
-        Ok(truth) if value.kind() == ValueKind::Bool => {
-            output.write_str(if truth { "true" } else { "false" }).map_err(Into::into)
-        }
+        Ok(truth) if value.kind() == ValueKind::Bool => output
+            .write_str(if truth { "true" } else { "false" })
+            .map_err(Into::into),
         _ => escape_formatter(output, state, value),
     });
     environment
@@ -73,8 +73,13 @@ fn flaw(error: &Error, text: &str) -> Flaw {
     let line = error.line().unwrap_or(1);
     let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let end = text[start..].find('\n').map_or(text.len(), |at| start + at);
-    let range = error.range().filter(|range| !range.is_empty() && range.end <= text.len());
-    Flaw { message: words(error), range: range.unwrap_or(start..end) }
+    let range = error
+        .range()
+        .filter(|range| !range.is_empty() && range.end <= text.len());
+    Flaw {
+        message: words(error),
+        range: range.unwrap_or(start..end),
+    }
 }
 
 fn words(error: &Error) -> String {
@@ -90,19 +95,26 @@ fn words(error: &Error) -> String {
 /// Errors: the template's syntax is wrong.
 pub(super) fn names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     let environment: &Environment<'_> = &ENVIRONMENT;
-    let template = environment.template_from_str(text).map_err(|error| flaw(&error, text))?;
+    let template = environment
+        .template_from_str(text)
+        .map_err(|error| flaw(&error, text))?;
     Ok(own_names(template.undeclared_variables(true)))
 }
 
 /// The same for an expression.
 /// Errors: the expression's syntax is wrong.
 pub(super) fn expression_names(text: &str) -> Result<BTreeSet<String>, Flaw> {
-    let expression = ENVIRONMENT.compile_expression_owned(text.to_owned()).map_err(|error| flaw(&error, text))?;
+    let expression = ENVIRONMENT
+        .compile_expression_owned(text.to_owned())
+        .map_err(|error| flaw(&error, text))?;
     Ok(own_names(expression.undeclared_variables(true)))
 }
 
 fn own_names(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
-    names.into_iter().filter(|name| !GLOBALS.contains(&name.split('.').next().unwrap_or(name))).collect()
+    names
+        .into_iter()
+        .filter(|name| !GLOBALS.contains(&name.split('.').next().unwrap_or(name)))
+        .collect()
 }
 
 /// Renders a template. `place` is the file or key that it came from.
@@ -113,7 +125,10 @@ pub fn render(place: &str, text: &str, context: &Value) -> Result<String, Templa
             (true, Some(line)) => format!("{place}:{line}"),
             _ => place.to_owned(),
         };
-        TemplateError { place, message: describe(&error, text) }
+        TemplateError {
+            place,
+            message: describe(&error, text),
+        }
     };
     let mut output = Bounded::default();
     let template = ENVIRONMENT.template_from_named_str(place, text).map_err(failed)?;
@@ -159,14 +174,23 @@ fn evaluate(
     expression: &str,
     context: &Value,
 ) -> Result<Value, TemplateError> {
-    let failed = |error: Error| TemplateError { place: place.to_owned(), message: words(&error) };
-    environment.compile_expression_owned(expression.to_owned()).map_err(failed)?.eval(context).map_err(failed)
+    let failed = |error: Error| TemplateError {
+        place: place.to_owned(),
+        message: words(&error),
+    };
+    environment
+        .compile_expression_owned(expression.to_owned())
+        .map_err(failed)?
+        .eval(context)
+        .map_err(failed)
 }
 
 /// Renders a value. Text that is exactly one expression keeps the expression's type.
 /// Errors: as [`render`].
 pub(super) fn typed(place: &str, text: &str, context: &Value) -> Result<Value, TemplateError> {
-    let Some(expression) = only_expression(text) else { return render(place, text, context).map(Value::from) };
+    let Some(expression) = only_expression(text) else {
+        return render(place, text, context).map(Value::from);
+    };
     let value = evaluate(&ENVIRONMENT, place, expression, context)?;
     if value.is_undefined() {
         // Rendering reports what is not defined.
@@ -196,7 +220,10 @@ pub(super) fn value_of(level: &Level) -> Value {
 
 /// What templates see of a case: its level of each factor that applies.
 pub(super) fn levels_context(levels: &Levels) -> BTreeMap<String, Value> {
-    levels.iter().map(|(name, level)| (name.clone(), value_of(level))).collect()
+    levels
+        .iter()
+        .map(|(name, level)| (name.clone(), value_of(level)))
+        .collect()
 }
 
 /// The same, for templates that see nothing else.

@@ -28,7 +28,9 @@ pub(super) fn without_null(schema: &mut Schema) {
     if let Some(Value::Array(options)) = object.get_mut("enum") {
         options.retain(|option| !option.is_null());
     }
-    let Some(Value::Array(choices)) = object.get_mut("anyOf") else { return };
+    let Some(Value::Array(choices)) = object.get_mut("anyOf") else {
+        return;
+    };
     choices.retain(|choice| *choice != json!({ "type": "null" }));
     let [Value::Object(only)] = &choices[..] else { return };
     let only = only.clone();
@@ -47,10 +49,18 @@ pub(super) fn or_templates(table: &mut Schema) {
 }
 
 fn each_inner(schema: &mut Map<String, Value>, change: fn(&mut Map<String, Value>)) {
-    let named = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut);
+    let named = schema
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flat_map(Map::values_mut);
     named.filter_map(Value::as_object_mut).for_each(change);
     for key in ["items", "additionalProperties"] {
-        schema.get_mut(key).and_then(Value::as_object_mut).into_iter().for_each(change);
+        schema
+            .get_mut(key)
+            .and_then(Value::as_object_mut)
+            .into_iter()
+            .for_each(change);
     }
 }
 
@@ -68,7 +78,11 @@ fn or_template(schema: &mut Map<String, Value>) {
         return;
     }
     let mut expected: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-    let pattern = words.iter().map(|word| format!("^{}$|", regex::escape(word))).collect::<String>() + TEMPLATE;
+    let pattern = words
+        .iter()
+        .map(|word| format!("^{}$|", regex::escape(word)))
+        .collect::<String>()
+        + TEMPLATE;
     let kinds = match kind.as_str() {
         Some("string") => json!("string"),
         Some(other) => {
@@ -77,7 +91,10 @@ fn or_template(schema: &mut Map<String, Value>) {
         }
         None => kind,
     };
-    let expected = format!("{}, or a template such as \"{{{{ connections }}}}\"", expected.join(", "));
+    let expected = format!(
+        "{}, or a template such as \"{{{{ connections }}}}\"",
+        expected.join(", ")
+    );
     schema.extend([
         ("type".to_owned(), kinds),
         ("pattern".to_owned(), pattern.into()),
@@ -109,9 +126,15 @@ fn merge_choices(schema: &mut Map<String, Value>) -> Vec<String> {
             }));
         }
     }
-    schema.insert("type".to_owned(), if keys.is_empty() { "string" } else { "object" }.into());
+    schema.insert(
+        "type".to_owned(),
+        if keys.is_empty() { "string" } else { "object" }.into(),
+    );
     if !keys.is_empty() {
-        schema.extend([("properties".to_owned(), keys.into()), ("additionalProperties".to_owned(), false.into())]);
+        schema.extend([
+            ("properties".to_owned(), keys.into()),
+            ("additionalProperties".to_owned(), false.into()),
+        ]);
     }
     found
 }
@@ -124,7 +147,13 @@ fn words(listed: Option<Value>) -> Vec<String> {
 fn in_words(kind: &str, schema: &Map<String, Value>) -> String {
     match (kind, schema.get("properties").and_then(Value::as_object)) {
         ("object", Some(keys)) => {
-            format!("a table with {}", keys.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" or "))
+            format!(
+                "a table with {}",
+                keys.keys()
+                    .map(|key| format!("`{key}`"))
+                    .collect::<Vec<_>>()
+                    .join(" or ")
+            )
         }
         ("object", None) => "a table".to_owned(),
         ("array", _) => "a list".to_owned(),
@@ -145,12 +174,22 @@ mod tests {
         assert_eq!(load["additionalProperties"], false);
         let redis = &load["properties"]["redis"]["properties"];
         assert_eq!(redis["command"]["type"], json!(["array", "string"]));
-        assert_eq!(redis["database"]["x-expected"], "a whole number, or a template such as \"{{ connections }}\"");
+        assert_eq!(
+            redis["database"]["x-expected"],
+            "a whole number, or a template such as \"{{ connections }}\""
+        );
         assert_eq!(redis["expect"]["type"], json!(["object", "string"]));
         assert_eq!(redis["expect"]["pattern"], r"^success$|^nil$|\{\{.*\}\}");
-        assert_eq!(redis["expect"]["properties"]["length"]["type"], json!(["integer", "string"]));
+        assert_eq!(
+            redis["expect"]["properties"]["length"]["type"],
+            json!(["integer", "string"])
+        );
         let body = &load["properties"]["http"]["properties"]["expect"]["properties"]["body"];
-        assert_eq!((&body["type"], &body["pattern"]), (&json!(["object", "string"]), &Value::Null), "{body}");
+        assert_eq!(
+            (&body["type"], &body["pattern"]),
+            (&json!(["object", "string"]), &Value::Null),
+            "{body}"
+        );
         assert_eq!(redis["password"]["type"], "string");
         assert_eq!(redis["password"]["pattern"], Value::Null);
         let mode = &load["properties"]["postgres"]["properties"]["mode"];

@@ -108,8 +108,17 @@ impl Transport {
 
     /// The transport that a URL or an address names by this word: all but those of a stream socket.
     pub fn of_address(word: &str) -> Option<Self> {
-        let stream = [Self::Unix, Self::Abstract, Self::Tcp, Self::Tcp6, Self::Tls, Self::TlsUnix];
-        Self::ALL.into_iter().find(|transport| transport.name() == word && !stream.contains(transport))
+        let stream = [
+            Self::Unix,
+            Self::Abstract,
+            Self::Tcp,
+            Self::Tcp6,
+            Self::Tls,
+            Self::TlsUnix,
+        ];
+        Self::ALL
+            .into_iter()
+            .find(|transport| transport.name() == word && !stream.contains(transport))
     }
 
     /// An address of its kind that names nothing yet: no path, no name, port 0.
@@ -179,7 +188,11 @@ impl Channel {
 
     /// What the kernel can tell about it: not whether a process spins.
     fn family(self) -> &'static str {
-        if self == Self::ShmSpin { Self::Shm.name() } else { self.name() }
+        if self == Self::ShmSpin {
+            Self::Shm.name()
+        } else {
+            self.name()
+        }
     }
 
     pub fn named(word: &str) -> Option<Self> {
@@ -256,7 +269,11 @@ impl Address {
 
     /// The host of a network address.
     pub fn ip(&self) -> Option<IpAddr> {
-        if let Self::Tcp(address) | Self::Udp(address) = self { Some(address.ip()) } else { None }
+        if let Self::Tcp(address) | Self::Udp(address) = self {
+            Some(address.ip())
+        } else {
+            None
+        }
     }
 
     /// The file that a Unix socket has.
@@ -268,7 +285,11 @@ impl Address {
     }
 
     pub fn channel(&self) -> Option<Channel> {
-        if let Self::Channel(channel, _) = self { Some(*channel) } else { None }
+        if let Self::Channel(channel, _) = self {
+            Some(*channel)
+        } else {
+            None
+        }
     }
 
     /// `AF_UNIX`, `AF_INET` or `AF_INET6`.
@@ -296,7 +317,8 @@ impl Address {
 
     /// What carries the bytes, as proofs name it: domain and type of a socket, or the kind of a channel.
     pub fn family(&self) -> &'static str {
-        self.channel().map_or_else(|| family(self.domain(), self.kind()), Channel::family)
+        self.channel()
+            .map_or_else(|| family(self.domain(), self.kind()), Channel::family)
     }
 
     /// The name by which `/proc/net/unix` lists it, if it is there: the kernel shows the NUL before an abstract name as `@`.
@@ -354,7 +376,9 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || format!("`{text}` is not an address: write 127.0.0.1:8080, unix:/path or unix:@name");
-        let named = text.split_once(':').and_then(|(word, rest)| Some((Transport::of_address(word)?, rest)));
+        let named = text
+            .split_once(':')
+            .and_then(|(word, rest)| Some((Transport::of_address(word)?, rest)));
         if let Some((transport, rest)) = named {
             return match transport.address() {
                 Self::Udp(_) => rest.parse().map(Self::Udp).map_err(|_| wrong()),
@@ -409,11 +433,18 @@ impl Endpoint {
 }
 
 fn unix(path: &Path) -> Result<SockAddr, String> {
-    named("socket path", &path.display().to_string(), path.as_os_str().as_bytes().len(), || SockAddr::unix(path))
+    named(
+        "socket path",
+        &path.display().to_string(),
+        path.as_os_str().as_bytes().len(),
+        || SockAddr::unix(path),
+    )
 }
 
 fn abstract_unix(name: &str) -> Result<SockAddr, String> {
-    named("abstract socket name", name, name.len(), || SockAddr::unix(format!("\0{name}")))
+    named("abstract socket name", name, name.len(), || {
+        SockAddr::unix(format!("\0{name}"))
+    })
 }
 
 fn named(
@@ -427,9 +458,9 @@ fn named(
         1..=UNIX_NAME_MAX => {
             make().map_err(|error| format!("the address `{name}` is refused by the socket library: {error}"))
         }
-        _ => {
-            Err(format!("the {what} `{name}` has {bytes} bytes, more than the {UNIX_NAME_MAX} that the kernel allows"))
-        }
+        _ => Err(format!(
+            "the {what} `{name}` has {bytes} bytes, more than the {UNIX_NAME_MAX} that the kernel allows"
+        )),
     }
 }
 
@@ -452,10 +483,21 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_again() {
-        for text in ["unix:/run/app.sock", "unix:@app", "127.0.0.1:8000", "[::1]:8000", "shm-spin:/run/app.sock"] {
+        for text in [
+            "unix:/run/app.sock",
+            "unix:@app",
+            "127.0.0.1:8000",
+            "[::1]:8000",
+            "shm-spin:/run/app.sock",
+        ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
-        for text in ["unixgram:/run/app.sock", "seqpacket:/run/app.sock", "udp:127.0.0.1:8125", "udp:[::1]:8125"] {
+        for text in [
+            "unixgram:/run/app.sock",
+            "seqpacket:/run/app.sock",
+            "udp:127.0.0.1:8125",
+            "udp:[::1]:8125",
+        ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
         assert!("udp:localhost".parse::<Address>().is_err());

@@ -17,7 +17,11 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), status: None }
+        Self {
+            class,
+            message: message.into(),
+            status: None,
+        }
     }
 
     /// A system error while connecting. `EAGAIN` there means that a Unix socket's backlog stayed full.

@@ -98,7 +98,9 @@ impl Histogram {
             pack(&mut packed, count);
             before = index;
         }
-        Self { packed: packed.into_boxed_slice() }
+        Self {
+            packed: packed.into_boxed_slice(),
+        }
     }
 
     /// Counts by bin, rising.
@@ -129,7 +131,13 @@ impl Histogram {
             below = below.saturating_add(bin.1);
             below >= rank
         });
-        reached.map_or(0, |(index, _)| if quantile == 0.0 { durations(index).0 } else { longest(index) })
+        reached.map_or(0, |(index, _)| {
+            if quantile == 0.0 {
+                durations(index).0
+            } else {
+                longest(index)
+            }
+        })
     }
 
     pub fn max(&self) -> u64 {
@@ -197,7 +205,13 @@ fn unpack(bytes: &mut &[u8]) -> Option<u64> {
 
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Histogram({} samples, p50 {} ns, max {} ns)", self.count(), self.quantile(0.5), self.max())
+        write!(
+            f,
+            "Histogram({} samples, p50 {} ns, max {} ns)",
+            self.count(),
+            self.quantile(0.5),
+            self.max()
+        )
     }
 }
 
@@ -206,9 +220,12 @@ impl Serialize for Histogram {
         // Readers reserve and go through all bins up to this bound.
         let highest = self.max().max(2);
         let mut dense: Hdr<u64> = Hdr::new_with_bounds(1, highest, DIGITS).map_err(S::Error::custom)?;
-        self.counts().for_each(|(index, count)| dense.saturating_record_n(durations(index).0, count));
+        self.counts()
+            .for_each(|(index, count)| dense.saturating_record_n(durations(index).0, count));
         let mut bytes = Vec::new();
-        V2Serializer::new().serialize(&dense, &mut bytes).map_err(S::Error::custom)?;
+        V2Serializer::new()
+            .serialize(&dense, &mut bytes)
+            .map_err(S::Error::custom)?;
         serializer.serialize_str(&STANDARD.encode(bytes))
     }
 }
@@ -217,7 +234,9 @@ impl Serialize for Histogram {
 fn is_as_long_as_it_says(bytes: &[u8]) -> bool {
     const COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
     const HEADER: usize = 40;
-    let Some((&cookie, rest)) = bytes.split_first_chunk() else { return false };
+    let Some((&cookie, rest)) = bytes.split_first_chunk() else {
+        return false;
+    };
     let payload = rest.first_chunk().map(|length| u32::from_be_bytes(*length) as usize);
     cookie == COOKIE && payload.is_some_and(|payload| HEADER.checked_add(payload) == Some(bytes.len()))
 }
@@ -228,15 +247,21 @@ impl<'de> Deserialize<'de> for Histogram {
         let text = String::deserialize(deserializer)?;
         let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
         if !is_as_long_as_it_says(&bytes) {
-            return Err(D::Error::custom("not an uncompressed HdrHistogram V2 of the length that it says"));
+            return Err(D::Error::custom(
+                "not an uncompressed HdrHistogram V2 of the length that it says",
+            ));
         }
         let read: Hdr<u64> = HdrDeserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| D::Error::custom(format!("{error:?}")))?;
-        let bins: Vec<_> =
-            read.iter_recorded().map(|bin| (index(bin.value_iterated_to()), bin.count_at_value())).collect();
+        let bins: Vec<_> = read
+            .iter_recorded()
+            .map(|bin| (index(bin.value_iterated_to()), bin.count_at_value()))
+            .collect();
         // The format has signed counts; bins that are one here must not exceed them together.
-        let counted = bins.iter().try_fold(0_i64, |sum, bin| sum.checked_add(i64::try_from(bin.1).ok()?));
+        let counted = bins
+            .iter()
+            .try_fold(0_i64, |sum, bin| sum.checked_add(i64::try_from(bin.1).ok()?));
         counted.ok_or_else(|| D::Error::custom("a histogram of more than 2^63 durations"))?;
         Ok(Self::of_sorted(bins))
     }

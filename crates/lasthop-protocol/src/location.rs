@@ -19,7 +19,11 @@ pub fn unknown_parameter(given: &str, known: &str) -> String {
 }
 
 pub fn no_port(text: &str) -> String {
-    let what = if text.is_empty() { "the URL".to_owned() } else { format!("`{text}`") };
+    let what = if text.is_empty() {
+        "the URL".to_owned()
+    } else {
+        format!("`{text}`")
+    };
     format!("{what} needs a host and a port, for example `127.0.0.1:9000`")
 }
 
@@ -38,7 +42,12 @@ pub struct UrlOptions {
 
 impl Default for UrlOptions {
     fn default() -> Self {
-        Self { size: 64, chunk: 65_536, authority: None, server_name: None }
+        Self {
+            size: 64,
+            chunk: 65_536,
+            authority: None,
+            server_name: None,
+        }
     }
 }
 
@@ -61,7 +70,10 @@ pub struct Location<'a> {
 impl<'a> Location<'a> {
     /// The same with TLS if the scheme is this one.
     pub fn secured_by(self, scheme: &str) -> Self {
-        Self { is_secure: self.is_secure || self.scheme == scheme, ..self }
+        Self {
+            is_secure: self.is_secure || self.scheme == scheme,
+            ..self
+        }
     }
 
     /// Host with port, and what follows, of `//host:port/…`.
@@ -73,7 +85,11 @@ impl<'a> Location<'a> {
     /// The endpoint of a URL that says nothing else: `//host:port` or the path of a socket.
     /// Errors: there is no host, no port where there is no default one, or no path.
     pub fn endpoint(&self, default_port: Option<u16>) -> Result<Endpoint, String> {
-        if self.is_socket { self.socket(self.rest) } else { self.tcp(self.authority().0, default_port) }
+        if self.is_socket {
+            self.socket(self.rest)
+        } else {
+            self.tcp(self.authority().0, default_port)
+        }
     }
 
     /// The path of a socket and what follows it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`, where a colon within
@@ -107,7 +123,10 @@ impl<'a> Location<'a> {
                 ));
             }
         };
-        Ok(Endpoint { address, tls: self.tls("localhost") })
+        Ok(Endpoint {
+            address,
+            tls: self.tls("localhost"),
+        })
     }
 
     /// An address of the scheme's transport, or of this one if it names none.
@@ -125,15 +144,26 @@ impl<'a> Location<'a> {
         let port = port.or(default_port).filter(|_| !host.is_empty());
         let port = port.ok_or_else(|| no_port(text))?;
         let at = resolve(host, port)?;
-        let address = if self.transport == Some(Transport::Udp) { Address::Udp(at) } else { Address::Tcp(at) };
-        Ok(Endpoint { address, tls: self.tls(host) })
+        let address = if self.transport == Some(Transport::Udp) {
+            Address::Udp(at)
+        } else {
+            Address::Tcp(at)
+        };
+        Ok(Endpoint {
+            address,
+            tls: self.tls(host),
+        })
     }
 
     /// TLS towards this host, if it is asked for.
     pub fn tls(&self, host: &str) -> Option<Tls> {
         let options = self.options;
         let server_name = options.server_name.clone().unwrap_or_else(|| host.to_owned());
-        self.is_secure.then(|| Tls { authority: options.authority.clone(), server_name, resumption: false })
+        self.is_secure.then(|| Tls {
+            authority: options.authority.clone(),
+            server_name,
+            resumption: false,
+        })
     }
 }
 
@@ -142,7 +172,9 @@ impl<'a> Location<'a> {
 pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
-        None => text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+        None => text
+            .rsplit_once(':')
+            .map_or((text, None), |(host, port)| (host, Some(port))),
     };
     Ok((host, port.map(port_number).transpose()?))
 }
@@ -165,7 +197,9 @@ pub fn port_number(text: &str) -> Result<u16, String> {
 /// Errors: it has none.
 pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
     let failed = |cause: String| format!("cannot find the address of `{host}`: {cause}");
-    let mut found = (host, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    let mut found = (host, port)
+        .to_socket_addrs()
+        .map_err(|error| failed(error.to_string()))?;
     found.next().ok_or_else(|| failed("it has no address".to_owned()))
 }
 
@@ -188,8 +222,12 @@ pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, String> {
 /// `user:password@host`, decoded; either may be absent.
 /// Errors: a percent-encoding is broken.
 pub fn credentials(text: &str) -> Result<(Option<String>, Option<String>, &str), String> {
-    let Some((given, host)) = text.rsplit_once('@') else { return Ok((None, None, text)) };
-    let (user, password) = given.split_once(':').map_or((given, None), |(user, password)| (user, Some(password)));
+    let Some((given, host)) = text.rsplit_once('@') else {
+        return Ok((None, None, text));
+    };
+    let (user, password) = given
+        .split_once(':')
+        .map_or((given, None), |(user, password)| (user, Some(password)));
     let user = Some(decode(user)?).filter(|user| !user.is_empty());
     Ok((user, password.map(decode_password).transpose()?, host))
 }
@@ -211,9 +249,14 @@ pub fn decode(text: &str) -> Result<String, String> {
             continue;
         }
         let (digits, after) = rest.split_at_checked(2).ok_or_else(broken)?;
-        let digits =
-            std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        bytes.push(digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or_else(broken)?);
+        let digits = std::str::from_utf8(digits)
+            .ok()
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        bytes.push(
+            digits
+                .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+                .ok_or_else(broken)?,
+        );
         rest = after;
     }
     String::from_utf8(bytes).map_err(|_| broken())
@@ -223,7 +266,13 @@ pub fn decode(text: &str) -> Result<String, String> {
 /// which the rest is asked for again.
 #[must_use]
 pub fn without_secrets(url: &str) -> String {
-    with_parameters(url, |key, value| if is_secret(key) { HIDDEN.to_owned() } else { value.to_owned() })
+    with_parameters(url, |key, value| {
+        if is_secret(key) {
+            HIDDEN.to_owned()
+        } else {
+            value.to_owned()
+        }
+    })
 }
 
 /// The same for everybody's eyes: only parameters that are known to be harmless are shown.
@@ -261,20 +310,37 @@ const HARMLESS: [&str; 20] = [
 ];
 
 fn harmless(key: &str, value: &str) -> String {
-    if HARMLESS.contains(&key) { value.to_owned() } else { HIDDEN.to_owned() }
+    if HARMLESS.contains(&key) {
+        value.to_owned()
+    } else {
+        HIDDEN.to_owned()
+    }
 }
 
 /// Whether a parameter or a header of this name is likely to be for one person only.
 pub fn is_secret(name: &str) -> bool {
-    const WORDS: [&str; 11] =
-        ["auth", "cookie", "credential", "jwt", "key", "pass", "pwd", "secret", "session", "signature", "token"];
+    const WORDS: [&str; 11] = [
+        "auth",
+        "cookie",
+        "credential",
+        "jwt",
+        "key",
+        "pass",
+        "pwd",
+        "secret",
+        "session",
+        "signature",
+        "token",
+    ];
     let name = name.to_ascii_lowercase();
     WORDS.iter().any(|word| name.contains(word)) || ["code", "hmac", "mac", "sid", "sig"].contains(&name.as_str())
 }
 
 /// The URL with what `shown` makes of the values of its parameters. What is no pair has no name to know it by.
 fn with_parameters(url: &str, shown: impl Fn(&str, &str) -> String) -> String {
-    let Some((location, parameters)) = url.split_once('?') else { return url.to_owned() };
+    let Some((location, parameters)) = url.split_once('?') else {
+        return url.to_owned();
+    };
     let one = |parameter: &str| match parameter.split_once('=') {
         Some((key, value)) if !value.trim_matches('=').is_empty() => format!("{key}={}", shown(key, value)),
         _ if parameter.is_empty() => String::new(),

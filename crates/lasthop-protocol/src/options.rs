@@ -19,7 +19,11 @@ pub struct SocketOptions {
 
 impl Default for SocketOptions {
     fn default() -> Self {
-        Self { nodelay: true, send_buffer: None, receive_buffer: None }
+        Self {
+            nodelay: true,
+            send_buffer: None,
+            receive_buffer: None,
+        }
     }
 }
 
@@ -116,7 +120,10 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect_ns: 5_000_000_000, request_ns: 10_000_000_000 }
+        Self {
+            connect_ns: 5_000_000_000,
+            request_ns: 10_000_000_000,
+        }
     }
 }
 
@@ -141,11 +148,17 @@ pub fn possible_rate(rate: f64) -> Result<(), String> {
     if (0.001..=1e8).contains(&rate) {
         Ok(())
     } else {
-        Err(format!("the rate is {rate} requests per second, must be 0.001 to 100,000,000"))
+        Err(format!(
+            "the rate is {rate} requests per second, must be 0.001 to 100,000,000"
+        ))
     }
 }
 
 /// Errors: the value is out of its range.
 pub fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), String> {
-    if (least..=most).contains(&value) { Ok(()) } else { Err(format!("{what} is {value}, must be {least} to {most}")) }
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{what} is {value}, must be {least} to {most}"))
+    }
 }

@@ -362,7 +362,11 @@ pub struct Reported {
 impl TrialResult {
     /// A trial of `elapsed_ns` in which nothing happened.
     pub fn empty(engine: Engine, elapsed_ns: u64) -> Self {
-        Self { elapsed_ns, engine, ..Self::default() }
+        Self {
+            elapsed_ns,
+            engine,
+            ..Self::default()
+        }
     }
 
     /// Right answers per second of the measure phase.
@@ -373,7 +377,11 @@ impl TrialResult {
     /// The latencies that users of the service see: for an open loop the response time, which counts from when a request
     /// was due; for a closed one the service time. `None` when the driver has none.
     pub fn latency(&self) -> Option<&Histogram> {
-        if self.offered.is_some() { self.response_time.as_ref() } else { self.service_time.as_ref() }
+        if self.offered.is_some() {
+            self.response_time.as_ref()
+        } else {
+            self.service_time.as_ref()
+        }
     }
 
     pub fn error_total(&self) -> u64 {

@@ -80,9 +80,21 @@ impl Spec {
     pub fn validate(&self) -> Result<(), String> {
         within("connections", self.connections.into(), 1, 65_535)?;
         within("threads", self.threads.into(), 1, 1_024)?;
-        within("connect timeout in nanoseconds", self.timeouts.connect_ns, 1_000, u64::MAX / 4)?;
-        within("request timeout in nanoseconds", self.timeouts.request_ns, 1_000, u64::MAX / 4)?;
-        let Self { connections, threads, .. } = *self;
+        within(
+            "connect timeout in nanoseconds",
+            self.timeouts.connect_ns,
+            1_000,
+            u64::MAX / 4,
+        )?;
+        within(
+            "request timeout in nanoseconds",
+            self.timeouts.request_ns,
+            1_000,
+            u64::MAX / 4,
+        )?;
+        let Self {
+            connections, threads, ..
+        } = *self;
         if threads > connections {
             return Err(format!(
                 "{threads} threads for {connections} connections: a thread needs at least one connection"
@@ -107,7 +119,9 @@ impl Spec {
     }
 
     fn validate_channel(&self) -> Result<(), String> {
-        let Some(channel) = self.endpoint.address.channel() else { return Ok(()) };
+        let Some(channel) = self.endpoint.address.channel() else {
+            return Ok(());
+        };
         let possible = self.is_plain() && self.endpoint.tls.is_none();
         if possible {
             return Ok(());
@@ -138,9 +152,9 @@ impl Spec {
             () if self.endpoint.tls.is_some() => {
                 Err("there is no TLS over sockets that carry whole messages".to_owned())
             }
-            () if !self.protocol.fits_packets() => {
-                Err(format!("{name} needs a socket that carries a stream of bytes, not whole messages"))
-            }
+            () if !self.protocol.fits_packets() => Err(format!(
+                "{name} needs a socket that carries a stream of bytes, not whole messages"
+            )),
             () => Ok(()),
         }
     }
@@ -199,10 +213,20 @@ impl Spec {
 
     fn usage(&self) -> Usage {
         // A connection that carries several requests is closed by the client: the server is told to keep it.
-        let reuse = if self.requests_per_connection > 1 { Reuse::KeepAlive } else { self.reuse };
+        let reuse = if self.requests_per_connection > 1 {
+            Reuse::KeepAlive
+        } else {
+            self.reuse
+        };
         let is_local = self.endpoint.address.ip().is_none();
         let keeps_boundaries = self.endpoint.address.keeps_boundaries();
-        Usage { reuse, pipeline: self.pipeline, encrypted: self.endpoint.tls.is_some(), is_local, keeps_boundaries }
+        Usage {
+            reuse,
+            pipeline: self.pipeline,
+            encrypted: self.endpoint.tls.is_some(),
+            is_local,
+            keeps_boundaries,
+        }
     }
 
     /// What makes the exchanges of one thread. `self` is valid.
@@ -241,7 +265,10 @@ mod tests {
         let spec = spec();
         assert_eq!((spec.connections, spec.threads, spec.pipeline), (1, 1, 1));
         assert_eq!(spec.requests_per_connection, 1);
-        assert_eq!((spec.reuse, spec.model, spec.engine), (Reuse::KeepAlive, Model::Closed, Engine::Auto));
+        assert_eq!(
+            (spec.reuse, spec.model, spec.engine),
+            (Reuse::KeepAlive, Model::Closed, Engine::Auto)
+        );
         spec.validate().unwrap();
         assert_eq!(spec, Spec::new(spec.endpoint.clone(), spec.protocol.clone()));
         let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
@@ -251,12 +278,23 @@ mod tests {
     #[test]
     fn the_open_loop_is_written_plainly() {
         let model: Model = serde_json::from_str(r#"{"open": {"rate": 500, "arrivals": "poisson"}}"#).unwrap();
-        assert_eq!(model, Model::Open(OpenLoop { rate: 500.0, arrivals: Arrivals::Poisson, seed: 0 }));
+        assert_eq!(
+            model,
+            Model::Open(OpenLoop {
+                rate: 500.0,
+                arrivals: Arrivals::Poisson,
+                seed: 0
+            })
+        );
     }
 
     #[test]
     fn what_cannot_be_carried_out_is_refused() {
-        let open = Model::Open(OpenLoop { rate: f64::NAN, arrivals: Arrivals::Constant, seed: 0 });
+        let open = Model::Open(OpenLoop {
+            rate: f64::NAN,
+            arrivals: Arrivals::Constant,
+            seed: 0,
+        });
         let header = |value: &str| {
             Protocol::from(Http {
                 method: "GET".into(),
@@ -266,25 +304,114 @@ mod tests {
                 hidden: vec![],
                 body: String::new(),
                 version: HttpVersion::V11,
-                expect: HttpExpect { status: 200, ..HttpExpect::default() },
+                expect: HttpExpect {
+                    status: 200,
+                    ..HttpExpect::default()
+                },
             })
         };
         let base = spec();
-        let piped = || Endpoint { address: Address::Channel(Channel::Pipe, "/s".into()), tls: None };
+        let piped = || Endpoint {
+            address: Address::Channel(Channel::Pipe, "/s".into()),
+            tls: None,
+        };
         for (spec, text) in [
-            (Spec { connections: 0, ..base.clone() }, "connections is 0, must be 1 to 65535"),
-            (Spec { threads: 2, ..base.clone() }, "2 threads for 1 connections"),
-            (Spec { engine: Engine::Blocking, connections: 2, ..base.clone() }, "the blocking engine drives one"),
-            (Spec { protocol: Echo { size: 7 }.into(), ..base.clone() }, "size of a message is 7, must be 8"),
-            (Spec { model: open, ..base.clone() }, "the rate is NaN"),
-            (Spec { engine: Engine::Blocking, spin_ns: Some(1), ..base.clone() }, "the blocking engine leaves waiting"),
-            (Spec { spin_ns: Some(2_000_000_000), ..base.clone() }, "spin in nanoseconds is 2000000000"),
-            (Spec { endpoint: piped(), connections: 2, ..base.clone() }, "a channel (pipe) is driven like"),
-            (Spec { endpoint: piped(), engine: Engine::Epoll, ..base.clone() }, "a channel (pipe) is driven like"),
-            (Spec { pipeline: 4, reuse: Reuse::PerRequest, ..base.clone() }, "4 requests in a pipeline"),
-            (Spec { requests_per_connection: 0, ..base.clone() }, "requests for each connection is 0, must be 1"),
-            (Spec { requests_per_connection: 2, ..base.clone() }, "2 requests for each connection: kept connections"),
-            (Spec { protocol: header("x\r\nB: c"), ..base }, "the header value"),
+            (
+                Spec {
+                    connections: 0,
+                    ..base.clone()
+                },
+                "connections is 0, must be 1 to 65535",
+            ),
+            (
+                Spec {
+                    threads: 2,
+                    ..base.clone()
+                },
+                "2 threads for 1 connections",
+            ),
+            (
+                Spec {
+                    engine: Engine::Blocking,
+                    connections: 2,
+                    ..base.clone()
+                },
+                "the blocking engine drives one",
+            ),
+            (
+                Spec {
+                    protocol: Echo { size: 7 }.into(),
+                    ..base.clone()
+                },
+                "size of a message is 7, must be 8",
+            ),
+            (
+                Spec {
+                    model: open,
+                    ..base.clone()
+                },
+                "the rate is NaN",
+            ),
+            (
+                Spec {
+                    engine: Engine::Blocking,
+                    spin_ns: Some(1),
+                    ..base.clone()
+                },
+                "the blocking engine leaves waiting",
+            ),
+            (
+                Spec {
+                    spin_ns: Some(2_000_000_000),
+                    ..base.clone()
+                },
+                "spin in nanoseconds is 2000000000",
+            ),
+            (
+                Spec {
+                    endpoint: piped(),
+                    connections: 2,
+                    ..base.clone()
+                },
+                "a channel (pipe) is driven like",
+            ),
+            (
+                Spec {
+                    endpoint: piped(),
+                    engine: Engine::Epoll,
+                    ..base.clone()
+                },
+                "a channel (pipe) is driven like",
+            ),
+            (
+                Spec {
+                    pipeline: 4,
+                    reuse: Reuse::PerRequest,
+                    ..base.clone()
+                },
+                "4 requests in a pipeline",
+            ),
+            (
+                Spec {
+                    requests_per_connection: 0,
+                    ..base.clone()
+                },
+                "requests for each connection is 0, must be 1",
+            ),
+            (
+                Spec {
+                    requests_per_connection: 2,
+                    ..base.clone()
+                },
+                "2 requests for each connection: kept connections",
+            ),
+            (
+                Spec {
+                    protocol: header("x\r\nB: c"),
+                    ..base
+                },
+                "the header value",
+            ),
         ] {
             let error = spec.validate().unwrap_err().to_string();
             assert!(error.starts_with(text), "{error}");

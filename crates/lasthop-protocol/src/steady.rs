@@ -80,7 +80,11 @@ impl Slow {
     /// Takes a trial into account.
     pub fn see(&mut self, latencies: &Histogram) {
         let is_worst = latencies.heavy(SLOW) > self.worst.heavy(SLOW);
-        let other = if is_worst { std::mem::replace(&mut self.worst, latencies.clone()) } else { latencies.clone() };
+        let other = if is_worst {
+            std::mem::replace(&mut self.worst, latencies.clone())
+        } else {
+            latencies.clone()
+        };
         self.pooled.merge(&other);
     }
 
@@ -101,19 +105,32 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn spec(connections: u32) -> Spec {
-        let endpoint = Endpoint { address: Address::Unix("/s".into()), tls: None };
-        Spec { connections, ..Spec::new(endpoint, Protocol::from(Echo { size: 64 })) }
+        let endpoint = Endpoint {
+            address: Address::Unix("/s".into()),
+            tls: None,
+        };
+        Spec {
+            connections,
+            ..Spec::new(endpoint, Protocol::from(Echo { size: 64 }))
+        }
     }
 
     fn times(times: &[(u64, u64)]) -> Histogram {
         let mut histogram = Histogram::new();
-        times.iter().for_each(|&(milliseconds, count)| histogram.record_n(milliseconds * MS, count));
+        times
+            .iter()
+            .for_each(|&(milliseconds, count)| histogram.record_n(milliseconds * MS, count));
         histogram
     }
 
     fn trial(requests: u64, milliseconds: u64, latencies: &[(u64, u64)]) -> TrialResult {
         let elapsed_ns = milliseconds * MS;
-        TrialResult { requests, elapsed_ns, service_time: Some(times(latencies)), ..TrialResult::default() }
+        TrialResult {
+            requests,
+            elapsed_ns,
+            service_time: Some(times(latencies)),
+            ..TrialResult::default()
+        }
     }
 
     fn under_way(spec: &Spec, trials: &[TrialResult]) -> (f64, bool) {
@@ -124,7 +141,10 @@ mod tests {
     #[test]
     fn ten_connections_have_ten_requests_under_way() {
         let one_worker = spec(10);
-        let (found, holds) = under_way(&one_worker, &[trial(50, 1_000, &[(200, 50)]), trial(25, 500, &[(200, 24)])]);
+        let (found, holds) = under_way(
+            &one_worker,
+            &[trial(50, 1_000, &[(200, 50)]), trial(25, 500, &[(200, 24)])],
+        );
         assert!((found - 10.0).abs() < 0.02 && holds, "{found}");
         // What began when nothing was queued, and what a window of 50 ms cut off.
         assert!(!under_way(&one_worker, &[trial(3, 60, &[(20, 1), (40, 1), (60, 1)])]).1);
@@ -135,24 +155,50 @@ mod tests {
     #[test]
     fn every_load_has_its_own_limits() {
         let piped = Spec { pipeline: 4, ..spec(2) };
-        assert!([(2, true), (8, true), (9, false), (1, false)].iter().all(|&(busy, holds)| {
-            let (_, found) = under_way(&piped, &[trial(100, 100, &[(busy, 100)])]);
-            found == holds
-        }));
-        let closing = Spec { reuse: Reuse::PerRequest, ..spec(1) };
+        assert!(
+            [(2, true), (8, true), (9, false), (1, false)]
+                .iter()
+                .all(|&(busy, holds)| {
+                    let (_, found) = under_way(&piped, &[trial(100, 100, &[(busy, 100)])]);
+                    found == holds
+                })
+        );
+        let closing = Spec {
+            reuse: Reuse::PerRequest,
+            ..spec(1)
+        };
         let mut short = Histogram::new();
         short.record_n(50_000, 1_000);
-        let quick = TrialResult { requests: 1_000, elapsed_ns: 90 * MS, service_time: Some(short), ..trial(0, 0, &[]) };
-        assert!(under_way(&closing, std::slice::from_ref(&quick)).1, "closing takes as long as a short request");
+        let quick = TrialResult {
+            requests: 1_000,
+            elapsed_ns: 90 * MS,
+            service_time: Some(short),
+            ..trial(0, 0, &[])
+        };
+        assert!(
+            under_way(&closing, std::slice::from_ref(&quick)).1,
+            "closing takes as long as a short request"
+        );
         assert!(!under_way(&spec(1), &[quick]).1);
-        let unit = Spec { requests_per_connection: 10, ..closing };
+        let unit = Spec {
+            requests_per_connection: 10,
+            ..closing
+        };
         assert!(under_way(&unit, &[trial(100, 100, &[(10, 10)])]).1);
-        assert_eq!(Little::of(&[TrialResult::default()], &spec(1)), None, "without latencies");
+        assert_eq!(
+            Little::of(&[TrialResult::default()], &spec(1)),
+            None,
+            "without latencies"
+        );
     }
 
     #[test]
     fn replies_are_slow_by_the_time_that_they_take() {
-        assert_eq!(times(&[(1, 900), (20, 1)]).heavy(SLOW) / MS, 1, "a reply of 20 ms is 2 % of the time");
+        assert_eq!(
+            times(&[(1, 900), (20, 1)]).heavy(SLOW) / MS,
+            1,
+            "a reply of 20 ms is 2 % of the time"
+        );
         assert_eq!(times(&[(1, 98), (300, 2)]).heavy(SLOW) / MS, 300);
         let mut slow = Slow::default();
         slow.see(&times(&[(1, 10), (2_500, 4)]));

@@ -28,7 +28,9 @@ pub fn redacted(url: &str) -> String {
         _ if url.split(':').next().is_some_and(|scheme| scheme.ends_with("unix")) => 0,
         _ => rest.len(),
     };
-    let user = rest[..reach].rfind('@').and_then(|at| Some((rest[..at].find(':')?, at)));
+    let user = rest[..reach]
+        .rfind('@')
+        .and_then(|at| Some((rest[..at].find(':')?, at)));
     let shown = match user {
         Some((colon, at)) => format!("{scheme}{}:{HIDDEN}{}", &rest[..colon], &rest[at..]),
         None => url.to_owned(),
@@ -50,7 +52,14 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), St
     let scheme = if scheme == "unix" { "http+unix" } else { scheme };
     let mut words = scheme.split('+');
     let first = words.next().unwrap_or_default();
-    let mut location = Location { scheme: first, is_socket: false, transport: None, is_secure: false, rest, options };
+    let mut location = Location {
+        scheme: first,
+        is_socket: false,
+        transport: None,
+        is_secure: false,
+        rest,
+        options,
+    };
     for word in words {
         match word {
             "unix" => location.is_socket = true,
@@ -105,23 +114,83 @@ mod tests {
     #[test]
     fn http_is_understood_over_tcp_and_sockets() {
         for (url, expected, path, secure) in [
-            ("http://127.0.0.1:8000/a?b=c#d", tcp_address("127.0.0.1:8000"), "/a?b=c", false),
+            (
+                "http://127.0.0.1:8000/a?b=c#d",
+                tcp_address("127.0.0.1:8000"),
+                "/a?b=c",
+                false,
+            ),
             ("http://127.0.0.1", tcp_address("127.0.0.1:80"), "/", false),
             ("https://[::1]/x", tcp_address("[::1]:443"), "/x", true),
-            ("http+unix:/run/app.sock:/uri", Address::Unix("/run/app.sock".into()), "/uri", false),
-            ("http+unix:/run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
+            (
+                "http+unix:/run/app.sock:/uri",
+                Address::Unix("/run/app.sock".into()),
+                "/uri",
+                false,
+            ),
+            (
+                "http+unix:/run/app.sock",
+                Address::Unix("/run/app.sock".into()),
+                "/",
+                false,
+            ),
             ("http+unix:/a:b.sock:/u", Address::Unix("/a:b.sock".into()), "/u", false),
-            ("http+unix://%2Frun%2Fapp.sock/uri", Address::Unix("/run/app.sock".into()), "/uri", false),
-            ("http+unix:///run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
-            ("http+unix:///run/app.sock:/uri", Address::Unix("/run/app.sock".into()), "/uri", false),
-            ("http+unix://%2Frun%2Fapp.sock", Address::Unix("/run/app.sock".into()), "/", false),
-            ("http://unix:/run/app.sock:/", Address::Unix("/run/app.sock".into()), "/", false),
-            ("http://unix:/run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
-            ("https://unix:/run/app.sock:/uri", Address::Unix("/run/app.sock".into()), "/uri", true),
+            (
+                "http+unix://%2Frun%2Fapp.sock/uri",
+                Address::Unix("/run/app.sock".into()),
+                "/uri",
+                false,
+            ),
+            (
+                "http+unix:///run/app.sock",
+                Address::Unix("/run/app.sock".into()),
+                "/",
+                false,
+            ),
+            (
+                "http+unix:///run/app.sock:/uri",
+                Address::Unix("/run/app.sock".into()),
+                "/uri",
+                false,
+            ),
+            (
+                "http+unix://%2Frun%2Fapp.sock",
+                Address::Unix("/run/app.sock".into()),
+                "/",
+                false,
+            ),
+            (
+                "http://unix:/run/app.sock:/",
+                Address::Unix("/run/app.sock".into()),
+                "/",
+                false,
+            ),
+            (
+                "http://unix:/run/app.sock",
+                Address::Unix("/run/app.sock".into()),
+                "/",
+                false,
+            ),
+            (
+                "https://unix:/run/app.sock:/uri",
+                Address::Unix("/run/app.sock".into()),
+                "/uri",
+                true,
+            ),
             ("http://unix:@app:/uri", Address::Abstract("app".into()), "/uri", false),
             ("unix:/run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
-            ("unix:/run/app.sock:/uri", Address::Unix("/run/app.sock".into()), "/uri", false),
-            ("unix:///run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
+            (
+                "unix:/run/app.sock:/uri",
+                Address::Unix("/run/app.sock".into()),
+                "/uri",
+                false,
+            ),
+            (
+                "unix:///run/app.sock",
+                Address::Unix("/run/app.sock".into()),
+                "/",
+                false,
+            ),
             ("unix:@app", Address::Abstract("app".into()), "/", false),
             ("https+unix:@app:/", Address::Abstract("app".into()), "/", true),
         ] {
@@ -142,7 +211,11 @@ mod tests {
         assert_eq!(endpoint.address, tcp_address("127.0.0.1:6000"));
         assert_eq!(endpoint.tls.unwrap().server_name, "127.0.0.1");
         assert_eq!(
-            (postgres.user.as_str(), postgres.password.as_deref(), postgres.database.as_str()),
+            (
+                postgres.user.as_str(),
+                postgres.password.as_deref(),
+                postgres.database.as_str()
+            ),
             ("u", Some("p@ss"), "db")
         );
         assert_eq!(
@@ -151,30 +224,60 @@ mod tests {
         );
         let (_, protocol) = read("postgres://u@127.0.0.1/?sslmode=require&channel_binding=require").unwrap();
         let postgres = protocol.get::<Postgres>().unwrap();
-        assert_eq!((postgres.channel_binding, postgres.database.as_str()), (ChannelBinding::Require, "u"));
+        assert_eq!(
+            (postgres.channel_binding, postgres.database.as_str()),
+            (ChannelBinding::Require, "u")
+        );
         let (endpoint, protocol) = read("mysql+tls://u:p%40ss@127.0.0.1/db").unwrap();
         let mysql = protocol.get::<Mysql>().unwrap();
-        assert_eq!((endpoint.address, endpoint.tls.is_some()), (tcp_address("127.0.0.1:3306"), true));
-        assert_eq!((&*mysql.user, mysql.password.as_deref(), &*mysql.database), ("u", Some("p@ss"), "db"));
+        assert_eq!(
+            (endpoint.address, endpoint.tls.is_some()),
+            (tcp_address("127.0.0.1:3306"), true)
+        );
+        assert_eq!(
+            (&*mysql.user, mysql.password.as_deref(), &*mysql.database),
+            ("u", Some("p@ss"), "db")
+        );
         let (endpoint, protocol) = read("mariadb+unix:/run/mysqld/mysqld.sock?user=me&password=a%26b&db=d").unwrap();
         let mysql = protocol.get::<Mysql>().unwrap();
         assert_eq!(endpoint.address, Address::Unix("/run/mysqld/mysqld.sock".into()));
-        assert_eq!((&*mysql.user, mysql.password.as_deref(), &*mysql.database), ("me", Some("a&b"), "d"));
+        assert_eq!(
+            (&*mysql.user, mysql.password.as_deref(), &*mysql.database),
+            ("me", Some("a&b"), "d")
+        );
         let (endpoint, protocol) = read("rediss://:secret@127.0.0.1/3").unwrap();
         let redis = protocol.get::<Redis>().unwrap();
         assert_eq!((endpoint.address, redis.database), (tcp_address("127.0.0.1:6379"), 3));
-        assert_eq!((redis.username.as_deref(), redis.password.as_deref()), (None, Some("secret")));
-        assert_eq!(address("redis+unix:/run/redis.sock"), Address::Unix("/run/redis.sock".into()));
+        assert_eq!(
+            (redis.username.as_deref(), redis.password.as_deref()),
+            (None, Some("secret"))
+        );
+        assert_eq!(
+            address("redis+unix:/run/redis.sock"),
+            Address::Unix("/run/redis.sock".into())
+        );
         let (endpoint, protocol) = read("redis+unix:/run/redis.sock?user=me&password=a%26b&db=2").unwrap();
         let redis = protocol.get::<Redis>().unwrap();
-        assert_eq!((endpoint.address, redis.database), (Address::Unix("/run/redis.sock".into()), 2));
-        assert_eq!((redis.username.as_deref(), redis.password.as_deref()), (Some("me"), Some("a&b")));
+        assert_eq!(
+            (endpoint.address, redis.database),
+            (Address::Unix("/run/redis.sock".into()), 2)
+        );
+        assert_eq!(
+            (redis.username.as_deref(), redis.password.as_deref()),
+            (Some("me"), Some("a&b"))
+        );
     }
 
     #[test]
     fn the_own_server_is_understood() {
-        let options = UrlOptions { size: 1024, ..UrlOptions::default() };
-        assert_eq!(address("echo+shm-spin:/s"), Address::Channel(Channel::ShmSpin, "/s".into()));
+        let options = UrlOptions {
+            size: 1024,
+            ..UrlOptions::default()
+        };
+        assert_eq!(
+            address("echo+shm-spin:/s"),
+            Address::Channel(Channel::ShmSpin, "/s".into())
+        );
         let (_, protocol) = parse("echo+unix:/s", &options).unwrap();
         assert_eq!(protocol, Echo { size: 1024 }.into());
         assert_eq!(address("hello://127.0.0.1:9000"), tcp_address("127.0.0.1:9000"));
@@ -196,7 +299,10 @@ mod tests {
             ("postgres://127.0.0.1/db", "the user is missing"),
             ("postgres://u@127.0.0.1/db?sslmode=prefer", "sslmode `prefer`"),
             ("postgres://u@127.0.0.1/db?x=1", "unknown parameter `x`"),
-            ("postgres://u@127.0.0.1/db?channel_binding=maybe", "channel_binding `maybe`"),
+            (
+                "postgres://u@127.0.0.1/db?channel_binding=maybe",
+                "channel_binding `maybe`",
+            ),
             ("mysql://127.0.0.1/db", "the user is missing"),
             ("mysql+unix:/s", "the user is missing"),
             ("mysql://u@/db", "needs a host and a port"),
@@ -207,7 +313,10 @@ mod tests {
             ("mysql+unix:/s?user=u&cleartext=1", "cleartext `1` is neither"),
             ("redis://127.0.0.1/x", "not the number of a Redis database"),
             ("redis+unix:/s?db=x", "not the number of a Redis database"),
-            ("redis+unix:/s?host=x", "unknown parameter `host` (known: user, password, db)"),
+            (
+                "redis+unix:/s?host=x",
+                "unknown parameter `host` (known: user, password, db)",
+            ),
             ("http+unix://%2/", "broken percent-encoding"),
         ] {
             let error = read(url).map(drop).unwrap_err().to_string();
@@ -218,22 +327,43 @@ mod tests {
     #[test]
     fn passwords_are_not_shown() {
         for (url, shown) in [
-            ("postgres://me:s3cret@127.0.0.1:1/db", "postgres://me:***@127.0.0.1:1/db"),
+            (
+                "postgres://me:s3cret@127.0.0.1:1/db",
+                "postgres://me:***@127.0.0.1:1/db",
+            ),
             ("postgres://me:s3/cr?et@h/db", "postgres://me:***@h/db"),
             ("redis://:s3cret@h/3", "redis://:***@h/3"),
             ("redis:me:s3cret@h", "redis:***@h"),
-            ("redis+unix:/a:b@c.sock?user=me&password=s3cret&db=2", "redis+unix:/a:b@c.sock?user=me&password=***&db=2"),
-            ("postgres:///db?host=/run&user=a@b&PassWord=s3cret", "postgres:///db?host=/run&user=a@b&PassWord=***"),
+            (
+                "redis+unix:/a:b@c.sock?user=me&password=s3cret&db=2",
+                "redis+unix:/a:b@c.sock?user=me&password=***&db=2",
+            ),
+            (
+                "postgres:///db?host=/run&user=a@b&PassWord=s3cret",
+                "postgres:///db?host=/run&user=a@b&PassWord=***",
+            ),
             ("http://me:s3cret@h/x", "http://me:***@h/x"),
-            ("http://h:80/a:b@c?access_token=s3cret", "http://h:80/a:b@c?access_token=***"),
+            (
+                "http://h:80/a:b@c?access_token=s3cret",
+                "http://h:80/a:b@c?access_token=***",
+            ),
             ("me:s3cret@h", "me:***@h"),
-            ("http://h/a?page=2&X-Amz-Signature=s3cret&s3cret", "http://h/a?page=2&X-Amz-Signature=***&***"),
-            ("http://h/a?czNjcmV0==&code=s3cret#token=s3cret", "http://h/a?***&code=***#***"),
+            (
+                "http://h/a?page=2&X-Amz-Signature=s3cret&s3cret",
+                "http://h/a?page=2&X-Amz-Signature=***&***",
+            ),
+            (
+                "http://h/a?czNjcmV0==&code=s3cret#token=s3cret",
+                "http://h/a?***&code=***#***",
+            ),
             (
                 "statsd+udp://h?counter=http://h/m?token=s3cret&counts=n",
                 "statsd+udp://h?counter=http://h/m?token=***&counts=n",
             ),
-            ("statsd+udp://h?counter=http%3A%2F%2Fh%2Fm%3Fk%3Ds3cret", "statsd+udp://h?counter=http://h/m?k=***"),
+            (
+                "statsd+udp://h?counter=http%3A%2F%2Fh%2Fm%3Fk%3Ds3cret",
+                "statsd+udp://h?counter=http://h/m?k=***",
+            ),
             ("http+unix:/run/app.sock:/@x", "http+unix:/run/app.sock:/@x"),
         ] {
             assert_eq!(redacted(url), shown);

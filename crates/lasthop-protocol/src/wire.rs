@@ -106,7 +106,10 @@ pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<Option
             let excerpt = || text.chars().take(80).collect();
             return serde_json::from_str(text)
                 .map(Some)
-                .map_err(|cause| WireError::Malformed { cause, excerpt: excerpt() });
+                .map_err(|cause| WireError::Malformed {
+                    cause,
+                    excerpt: excerpt(),
+                });
         }
         line.clear();
     }

@@ -26,7 +26,10 @@ const LONGEST_TEXT: usize = 64 << 10;
 /// Leaves the beginning of a text that is too long to be shown.
 fn shorten(text: &mut String) {
     if text.len() > LONGEST_TEXT {
-        let end = (0..=LONGEST_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let end = (0..=LONGEST_TEXT)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
         let more = text.len() - end;
         text.truncate(end);
         text.push_str(&format!("… ({more} more bytes in the record)"));
@@ -46,7 +49,10 @@ impl RunData {
             TrialRecord::Overload(trial) => trial.result.phases = Phases::default(),
             TrialRecord::Failure(failure) => {
                 let Failure { cause, log, hint, .. } = &mut **failure;
-                [Some(cause), Some(log), hint.as_mut()].into_iter().flatten().for_each(shorten);
+                [Some(cause), Some(log), hint.as_mut()]
+                    .into_iter()
+                    .flatten()
+                    .for_each(shorten);
             }
             TrialRecord::Resumed(_) => {}
         }
@@ -60,7 +66,9 @@ impl RunData {
             TrialRecord::Round(round) => Some(round),
             _ => None,
         });
-        let (Some(last), Some(before)) = (rounds.next(), rounds.next()) else { return };
+        let (Some(last), Some(before)) = (rounds.next(), rounds.next()) else {
+            return;
+        };
         for (case, seen) in &mut last.cases {
             match before.cases.get(case) {
                 Some(earlier) if earlier.says_the_same(seen) => *seen = earlier.clone(),
@@ -137,7 +145,11 @@ impl RunData {
     pub fn reports(&self) -> u32 {
         let first = self.trials().next().map(|trial| trial.at_ns);
         let measured = |resumption: &&Resumption| first.is_some_and(|first| first < resumption.at_ns);
-        let earlier = self.resumptions().filter(measured).filter(|resumption| resumption.ended.is_some()).count();
+        let earlier = self
+            .resumptions()
+            .filter(measured)
+            .filter(|resumption| resumption.ended.is_some())
+            .count();
         u32::try_from(earlier).unwrap_or(u32::MAX - 1) + 1
     }
 
@@ -157,21 +169,28 @@ impl RunData {
     /// When the run was last known to be running.
     pub fn last_seen(&self) -> Timestamp {
         let begun = (self.header.started, 0);
-        let (at, before) = self.resumptions().last().map_or(begun, |resumption| (resumption.at, resumption.at_ns));
+        let (at, before) = self
+            .resumptions()
+            .last()
+            .map_or(begun, |resumption| (resumption.at, resumption.at_ns));
         let since = i64::try_from(self.took_ns().saturating_sub(before)).unwrap_or(i64::MAX);
         at.saturating_add(SignedDuration::from_nanos(since)).unwrap_or(at)
     }
 
     /// The budget of the whole run in nanoseconds: as planned, or as it was last resumed with.
     pub fn budget_ns(&self) -> u64 {
-        self.resumptions().last().map_or(self.header.settings.budget_ns, |resumption| resumption.budget_ns)
+        self.resumptions()
+            .last()
+            .map_or(self.header.settings.budget_ns, |resumption| resumption.budget_ns)
     }
 
     /// How many rounds are complete, which means that every case that was up has its last trial or failed.
     pub fn whole_rounds(&self) -> u32 {
         let usual = self.header.settings.blocks;
-        let blocks: BTreeMap<u32, u32> =
-            self.rounds().filter_map(|round| Some((round.round, round.blocks.or(usual)?))).collect();
+        let blocks: BTreeMap<u32, u32> = self
+            .rounds()
+            .filter_map(|round| Some((round.round, round.blocks.or(usual)?)))
+            .collect();
         let is_last = |trial: &MeasuredTrial| blocks.get(&trial.round) == Some(&(trial.block + 1));
         let loads = |trial: &OverloadTrial| {
             let same = |other: &&OverloadTrial| {

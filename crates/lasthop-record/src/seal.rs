@@ -35,7 +35,10 @@ pub(super) fn made_here(record: &Path, runs: &Path, key: &Path) -> Result<Key, S
     if record.parent() != whole(runs).as_deref() {
         return Err(format!("it is not in your own store, {}", runs.display()));
     }
-    if let Some(path) = [record.clone(), record.join("run.json")].into_iter().find(may_be_others) {
+    if let Some(path) = [record.clone(), record.join("run.json")]
+        .into_iter()
+        .find(may_be_others)
+    {
         return Err(format!("others can write to {}", path.display()));
     }
     let proof = Key::of(key).map_err(|error| format!("the key {} cannot be used: {error}", key.display()))?;
@@ -53,7 +56,9 @@ pub(super) fn made_here(record: &Path, runs: &Path, key: &Path) -> Result<Key, S
         };
         let texts = [name.as_bytes(), file.as_bytes(), &content];
         if !seals.lines().any(|seal| proof.fits(&texts, seal)) {
-            return Err(format!("its {file} was not written here as it is now, or not under this name"));
+            return Err(format!(
+                "its {file} was not written here as it is now, or not under this name"
+            ));
         }
     }
     Ok(proof)
@@ -64,11 +69,15 @@ const NO_SEAL: &str = "it has no seal: it was copied into your store, or made by
 /// Whether another user may have written it.
 fn may_be_others(path: &PathBuf) -> bool {
     let me = rustix::process::geteuid().as_raw();
-    fs::symlink_metadata(path)
-        .map_or(true, |facts| facts.uid() != me || facts.is_symlink() || facts.permissions().mode() & 0o022 != 0)
+    fs::symlink_metadata(path).map_or(true, |facts| {
+        facts.uid() != me || facts.is_symlink() || facts.permissions().mode() & 0o022 != 0
+    })
 }
 
 /// Seals hold for one name, so that a copy under another one is none of this user's runs.
 fn name_of(record: &Path) -> io::Result<&str> {
-    record.file_name().and_then(|name| name.to_str()).ok_or_else(|| io::Error::other("its name is not UTF-8"))
+    record
+        .file_name()
+        .and_then(|name| name.to_str())
+        .ok_or_else(|| io::Error::other("its name is not UTF-8"))
 }

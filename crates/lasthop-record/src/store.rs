@@ -57,7 +57,10 @@ pub struct Store {
 impl Store {
     /// The store of a data folder.
     pub fn new(home: &Path) -> Self {
-        Self { runs: home.join("runs"), key: home.join("key") }
+        Self {
+            runs: home.join("runs"),
+            key: home.join("key"),
+        }
     }
 
     /// The key for a new record, made if there is none yet. Without one the record is like somebody else's.
@@ -108,7 +111,9 @@ impl Store {
     pub fn find(&self, wanted: &str) -> Result<PathBuf, ReadError> {
         let runs = self.list()?;
         if wanted == "last" {
-            return self.newest(|_| true)?.ok_or_else(|| if runs.is_empty() { self.empty() } else { self.none_own() });
+            return self
+                .newest(|_| true)?
+                .ok_or_else(|| if runs.is_empty() { self.empty() } else { self.none_own() });
         }
         if let Some(exact) = runs.iter().find(|path| name_of(path) == wanted) {
             return Ok(exact.clone());
@@ -127,7 +132,10 @@ impl Store {
             several => {
                 let names: Vec<String> = several.iter().map(|path| name_of(path)).collect();
                 let all = names.join(", ");
-                Err(ReadError(format!("`{wanted}` matches {} runs: {all}; give more of the name", names.len())))
+                Err(ReadError(format!(
+                    "`{wanted}` matches {} runs: {all}; give more of the name",
+                    names.len()
+                )))
             }
         }
     }
@@ -146,13 +154,20 @@ impl Store {
             .iter()
             .map(|path| name_of(path))
             .max_by(|a, b| strsim::jaro_winkler(a, wanted).total_cmp(&strsim::jaro_winkler(b, wanted)));
-        let meant = suggestion.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default();
-        ReadError(format!("no run `{wanted}` in {}{meant}; see `lasthop runs`", self.runs.display()))
+        let meant = suggestion
+            .map(|name| format!(" (did you mean `{name}`?)"))
+            .unwrap_or_default();
+        ReadError(format!(
+            "no run `{wanted}` in {}{meant}; see `lasthop runs`",
+            self.runs.display()
+        ))
     }
 
     fn empty(&self) -> ReadError {
         let store = self.runs.display();
-        ReadError(format!("no run is recorded yet in {store}; start one with `lasthop run`"))
+        ReadError(format!(
+            "no run is recorded yet in {store}; start one with `lasthop run`"
+        ))
     }
 
     fn none_own(&self) -> ReadError {
@@ -169,7 +184,10 @@ fn name_of(path: &Path) -> String {
 
 /// A record by its folder, quoted for a shell.
 pub fn word_for_folder(record: &Path) -> String {
-    let whole = std::path::absolute(record).unwrap_or_else(|_| record.to_owned()).display().to_string();
+    let whole = std::path::absolute(record)
+        .unwrap_or_else(|_| record.to_owned())
+        .display()
+        .to_string();
     shlex::try_quote(&whole).map_or_else(|_| "RUN".to_owned(), |word| word.into_owned())
 }
 
@@ -262,7 +280,10 @@ fn lines(directory: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), Read
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        (&mut file).take(LONGEST).read_until(b'\n', &mut line).map_err(&refused)?;
+        (&mut file)
+            .take(LONGEST)
+            .read_until(b'\n', &mut line)
+            .map_err(&refused)?;
         if line.len() as u64 == LONGEST {
             return Err(refused(beneath::too_long(&format!("line {number}"), LONGEST)));
         }

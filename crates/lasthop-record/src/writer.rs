@@ -50,25 +50,48 @@ impl Writer {
     pub fn create(runs: &Path, key: Option<Key>, header: &RunHeader) -> Result<Self, WriteError> {
         let directory = runs.join(&header.run);
         if !run_name::is_valid(&header.run) {
-            return Err(WriteError { path: directory, source: io::Error::other("that is not the name of a run") });
+            return Err(WriteError {
+                path: directory,
+                source: io::Error::other("that is not the name of a run"),
+            });
         }
-        fs::create_dir_all(runs).map_err(|source| WriteError { path: runs.to_owned(), source })?;
+        fs::create_dir_all(runs).map_err(|source| WriteError {
+            path: runs.to_owned(),
+            source,
+        })?;
         let made = DirBuilder::new().mode(0o700).create(&directory);
-        made.map_err(|source| WriteError { path: directory.clone(), source })?;
+        made.map_err(|source| WriteError {
+            path: directory.clone(),
+            source,
+        })?;
         let lock = appending(&directory.join("lock"))?;
-        lock.lock().map_err(|source| WriteError { path: directory.join("lock"), source })?;
+        lock.lock().map_err(|source| WriteError {
+            path: directory.join("lock"),
+            source,
+        })?;
         write_sealed(key.as_ref(), &directory, "run.json", header)?;
         let on_disk = File::open(runs).and_then(|folder| folder.sync_all());
-        on_disk.map_err(|source| WriteError { path: runs.to_owned(), source })?;
+        on_disk.map_err(|source| WriteError {
+            path: runs.to_owned(),
+            source,
+        })?;
         let trials = appending(&directory.join(TRIALS))?;
-        Ok(Self { directory, trials, key, _lock: lock })
+        Ok(Self {
+            directory,
+            trials,
+            key,
+            _lock: lock,
+        })
     }
 
     /// Opens the record of a run that has ended, without changing it yet; `None` while another lasthop writes it.
     /// Errors: [`WriteError`] if it cannot be written.
     pub fn reopen(directory: &Path) -> Result<Option<Self>, WriteError> {
         let path = directory.join("lock");
-        let refused = |source| WriteError { path: path.clone(), source };
+        let refused = |source| WriteError {
+            path: path.clone(),
+            source,
+        };
         let lock = appending(&path)?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -76,7 +99,12 @@ impl Writer {
             Ok(()) => {}
         }
         let trials = appending(&directory.join(TRIALS))?;
-        Ok(Some(Self { directory: directory.to_owned(), trials, key: None, _lock: lock }))
+        Ok(Some(Self {
+            directory: directory.to_owned(),
+            trials,
+            key: None,
+            _lock: lock,
+        }))
     }
 
     /// Seals what is written from now on. Only for a record that this key has sealed so far.
@@ -88,7 +116,10 @@ impl Writer {
     /// record's end.
     /// Errors: [`WriteError`] if a file cannot be written.
     pub fn resume(&mut self, resumption: &Resumption) -> Result<(), WriteError> {
-        self.cut_half_line().map_err(|source| WriteError { path: self.directory.join(TRIALS), source })?;
+        self.cut_half_line().map_err(|source| WriteError {
+            path: self.directory.join(TRIALS),
+            source,
+        })?;
         self.append(&TrialRecord::Resumed(Box::new(resumption.clone())))?;
         for path in [HEADLINE, END].map(|name| self.directory.join(name)) {
             match fs::remove_file(&path) {
@@ -141,12 +172,18 @@ impl Writer {
             TrialRecord::Trial(_) | TrialRecord::Overload(_) | TrialRecord::Failure(_) => Ok(()),
             TrialRecord::Round(_) | TrialRecord::Resumed(_) => self.trials.sync_data(),
         });
-        written.map_err(|source| WriteError { path: self.directory.join(TRIALS), source })
+        written.map_err(|source| WriteError {
+            path: self.directory.join(TRIALS),
+            source,
+        })
     }
 
     /// Errors: [`WriteError`] when a file cannot be written.
     pub fn end(self, end: &RunEnd) -> Result<(), WriteError> {
-        self.trials.sync_data().map_err(|source| WriteError { path: self.directory.join(TRIALS), source })?;
+        self.trials.sync_data().map_err(|source| WriteError {
+            path: self.directory.join(TRIALS),
+            source,
+        })?;
         write_bytes(&self.directory.join(END), &whole(end))
     }
 }
@@ -154,18 +191,27 @@ impl Writer {
 /// Keeps the result of a run in its record, so that a list of runs need not read their trials.
 /// Errors: [`WriteError`] if the file cannot be written.
 pub fn keep_headline(directory: &Path, headline: &str) -> Result<(), WriteError> {
-    write_bytes(&directory.join(HEADLINE), &Names::here().without_home(headline.as_bytes()))
+    write_bytes(
+        &directory.join(HEADLINE),
+        &Names::here().without_home(headline.as_bytes()),
+    )
 }
 
 fn appending(path: &Path) -> Result<File, WriteError> {
     let opened = private().append(true).open(path);
-    opened.map_err(|source| WriteError { path: path.to_owned(), source })
+    opened.map_err(|source| WriteError {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Opens a file, and creates it for its owner alone if it does not exist. Follows no link and does not block on a pipe.
 pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.create(true).mode(0o600).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    options
+        .create(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
     options
 }
 
@@ -200,7 +246,10 @@ pub fn in_use<T: Serialize + DeserializeOwned>(part: &T) -> serde_json::Result<T
 fn write_sealed(key: Option<&Key>, record: &Path, file: &str, value: &impl Serialize) -> Result<(), WriteError> {
     let (path, text) = (record.join(file), whole(value));
     let sealed = key.map_or(Ok(()), |key| seal::write(key, record, file, &text));
-    sealed.map_err(|source| WriteError { path: path.clone(), source })?;
+    sealed.map_err(|source| WriteError {
+        path: path.clone(),
+        source,
+    })?;
     write_bytes(&path, &text)
 }
 
@@ -215,5 +264,8 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
         fs::rename(&beside, path)?;
         File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
-    write().map_err(|source| WriteError { path: path.to_owned(), source })
+    write().map_err(|source| WriteError {
+        path: path.to_owned(),
+        source,
+    })
 }

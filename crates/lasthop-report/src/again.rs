@@ -5,12 +5,25 @@ use lasthop_analyse::summary::Summary;
 /// The command line that repeats the run with its seed, wherever lasthop is.
 #[must_use]
 pub fn again(summary: &Summary) -> String {
-    let Some((_, options)) = summary.command.split_first() else { return String::new() };
+    let Some((_, options)) = summary.command.split_first() else {
+        return String::new();
+    };
     let seed = summary.seed.to_string();
-    let has_seed = options.iter().any(|word| word == "--seed" || word.starts_with("--seed="));
-    let takes_seed = !options.first().is_some_and(|command| WITHOUT_SEED.contains(&command.as_str()));
-    let added = if has_seed || !takes_seed { vec![] } else { vec!["--seed", &seed] };
-    let words = ["lasthop"].into_iter().chain(options.iter().map(String::as_str)).chain(added);
+    let has_seed = options
+        .iter()
+        .any(|word| word == "--seed" || word.starts_with("--seed="));
+    let takes_seed = !options
+        .first()
+        .is_some_and(|command| WITHOUT_SEED.contains(&command.as_str()));
+    let added = if has_seed || !takes_seed {
+        vec![]
+    } else {
+        vec!["--seed", &seed]
+    };
+    let words = ["lasthop"]
+        .into_iter()
+        .chain(options.iter().map(String::as_str))
+        .chain(added);
     shlex::try_join(words).unwrap_or_default()
 }
 

@@ -30,7 +30,10 @@ impl Printed {
             let decimals = plain.split_once('.').map_or(0, |(_, decimals)| decimals.len() as i32);
             let digits = value.abs().max(1e-9).log10().floor() as i32;
             let place = if decimals == 0 { (digits - 2).max(0) } else { -decimals };
-            Self { value, half: 0.5 * 10f64.powi(place) }
+            Self {
+                value,
+                half: 0.5 * 10f64.powi(place),
+            }
         };
         pattern.find_iter(text).map(one).collect()
     }
@@ -40,7 +43,11 @@ impl Printed {
         let one = Self::all(text)[0];
         let decimals = text.contains('.');
         let digits = one.value.abs().max(1e-9).log10().floor() as i32;
-        let half = if decimals { one.half } else { 0.5 * 10f64.powi((digits - 1).max(0)) };
+        let half = if decimals {
+            one.half
+        } else {
+            0.5 * 10f64.powi((digits - 1).max(0))
+        };
         Self { half, ..one }
     }
 
@@ -59,8 +66,11 @@ fn tables(markdown: &str, columns: &[&str]) -> Vec<Vec<Cells>> {
             titles.clear();
             continue;
         };
-        let cells: Vec<String> =
-            line.trim_end_matches('|').split('|').map(|cell| cell.trim().replace("**", "")).collect();
+        let cells: Vec<String> = line
+            .trim_end_matches('|')
+            .split('|')
+            .map(|cell| cell.trim().replace("**", ""))
+            .collect();
         if titles.is_empty() {
             titles = cells;
             groups.push(vec![]);
@@ -85,13 +95,25 @@ fn contradictions(markdown: &str, ratio: &str, interval: &str, columns: &[&str])
     let mut found = Vec::new();
     for group in tables(markdown, &[ratio, interval]) {
         let reference = |row: &&Cells| row[ratio].starts_with('1') && row[interval].is_empty();
-        let Some(reference) = group.iter().find(reference) else { continue };
+        let Some(reference) = group.iter().find(reference) else {
+            continue;
+        };
         for row in group.iter().filter(|row| !row[interval].is_empty()) {
-            let Some(column) = columns.iter().find(|column| row.contains_key(**column)) else { continue };
-            let (Some(ours), Some(theirs)) = (number(row, column), number(reference, column)) else { continue };
-            let [low, high] = Printed::all(&row[interval])[..] else { panic!("{row:?}") };
+            let Some(column) = columns.iter().find(|column| row.contains_key(**column)) else {
+                continue;
+            };
+            let (Some(ours), Some(theirs)) = (number(row, column), number(reference, column)) else {
+                continue;
+            };
+            let [low, high] = Printed::all(&row[interval])[..] else {
+                panic!("{row:?}")
+            };
             let least = ours.ends()[0] / theirs.ends()[1];
-            let most = if theirs.ends()[0] > 0.0 { ours.ends()[1] / theirs.ends()[0] } else { f64::INFINITY };
+            let most = if theirs.ends()[0] > 0.0 {
+                ours.ends()[1] / theirs.ends()[0]
+            } else {
+                f64::INFINITY
+            };
             if most < low.ends()[0] || least > high.ends()[1] {
                 found.push(format!("{column}: {row:?} against {reference:?}"));
             }
@@ -115,20 +137,36 @@ fn micros(unit: &str) -> Option<f64> {
 /// several cases), and of busy CPUs.
 fn told(markdown: &str) -> [Vec<Printed>; 3] {
     let ratios = tables(markdown, &["ratio", "95 % interval"]).concat();
-    let ratios =
-        ratios.iter().flat_map(|row| [&row["ratio"], &row["95 % interval"]]).flat_map(|cell| Printed::all(cell));
+    let ratios = ratios
+        .iter()
+        .flat_map(|row| [&row["ratio"], &row["95 % interval"]])
+        .flat_map(|cell| Printed::all(cell));
     let mut times = Vec::new();
-    let after =
-        |title: &str, end: &str| markdown.split(title).skip(1).filter_map(|part| part.split(end).next()).collect();
-    let parts: [Vec<&str>; 2] =
-        [after("Does it matter?", "</details>"), after("### What follows from several cases", "\n<details>")];
-    for (column, cell) in parts.concat().into_iter().flat_map(|part| tables(part, &[])).flatten().flatten() {
+    let after = |title: &str, end: &str| {
+        markdown
+            .split(title)
+            .skip(1)
+            .filter_map(|part| part.split(end).next())
+            .collect()
+    };
+    let parts: [Vec<&str>; 2] = [
+        after("Does it matter?", "</details>"),
+        after("### What follows from several cases", "\n<details>"),
+    ];
+    for (column, cell) in parts
+        .concat()
+        .into_iter()
+        .flat_map(|part| tables(part, &[]))
+        .flatten()
+        .flatten()
+    {
         let unit = column.split(' ').next().and_then(micros);
         let unit = unit.or_else(|| cell.rsplit(' ').next().and_then(micros));
         let Some(unit) = unit else { continue };
-        times.extend(
-            Printed::all(&cell).iter().map(|one| Printed { value: one.value.abs() * unit, half: one.half * unit }),
-        );
+        times.extend(Printed::all(&cell).iter().map(|one| Printed {
+            value: one.value.abs() * unit,
+            half: one.half * unit,
+        }));
     }
     let cpus = tables(markdown, &["CPUs busy"]).concat();
     let cpus = cpus.iter().flat_map(|row| Printed::all(&row["CPUs busy"]));
@@ -140,7 +178,9 @@ fn unfounded(summary: &Summary, page: &str) -> Vec<String> {
     let [ratios, times, cpus] = told(page);
     let spoken = regex::Regex::new(r"([0-9][0-9,]*(?:\.[0-9]+)?) (times|CPUs|ns|µs|ms|s)\b").unwrap();
     let near = |one: Printed, known: &[Printed]| {
-        known.iter().any(|other| (one.value - other.value).abs() <= (one.half + other.half) * 1.000_001)
+        known
+            .iter()
+            .any(|other| (one.value - other.value).abs() <= (one.half + other.half) * 1.000_001)
     };
     let mut found = Vec::new();
     for line in super::answer(summary) {
@@ -150,7 +190,13 @@ fn unfounded(summary: &Summary, page: &str) -> Vec<String> {
             let is_told = match micros(&number[2]) {
                 None if &number[2] == "CPUs" => near(printed, &cpus),
                 None => near(printed, &ratios),
-                Some(unit) => near(Printed { value: printed.value * unit, half: printed.half * unit }, &times),
+                Some(unit) => near(
+                    Printed {
+                        value: printed.value * unit,
+                        half: printed.half * unit,
+                    },
+                    &times,
+                ),
             };
             if !is_told {
                 found.push(format!("{} in: {line}", &number[0]));
@@ -161,7 +207,10 @@ fn unfounded(summary: &Summary, page: &str) -> Vec<String> {
 }
 
 fn markdown(summary: &Summary) -> String {
-    let options = Options { verbose: true, ..Options::default() };
+    let options = Options {
+        verbose: true,
+        ..Options::default()
+    };
     String::from_utf8(render(summary, &Extras::default(), Format::Markdown, &options)).unwrap()
 }
 
@@ -176,7 +225,11 @@ fn check(summary: &Summary) -> Result<(), String> {
     let mut found = contradictions(&page, "ratio", confidence, rates);
     found.extend(contradictions(&page, "CPU ratio", "interval", &["all", "services"]));
     found.extend(unfounded(summary, &page));
-    if found.is_empty() { Ok(()) } else { Err(format!("{found:#?}\n{page}")) }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{found:#?}\n{page}"))
+    }
 }
 
 #[test]
@@ -201,7 +254,12 @@ fn a_contradiction_is_found() {
 
 #[test]
 fn what_answers_a_question_of_its_own_stands_in_a_table() {
-    let micros = |estimate: f64| Measured { unit: "us".into(), estimate, low: estimate - 1.0, high: estimate + 1.0 };
+    let micros = |estimate: f64| Measured {
+        unit: "us".into(),
+        estimate,
+        low: estimate - 1.0,
+        high: estimate + 1.0,
+    };
     let mut summary = fixtures::three_transports();
     summary.asked.occupies = vec!["unix".into()];
     summary.weighed = vec![Weighed {
@@ -214,7 +272,10 @@ fn what_answers_a_question_of_its_own_stands_in_a_table() {
     check(&summary).unwrap_or_else(|wrong| panic!("{wrong}"));
     let without = unfounded(&summary, &markdown(&fixtures::three_transports()));
     for number in ["310 µs", "5.7 ms", "0.70 CPUs", "0.67 CPUs"] {
-        assert!(without.iter().any(|said| said.starts_with(number)), "{number}: {without:#?}");
+        assert!(
+            without.iter().any(|said| said.starts_with(number)),
+            "{number}: {without:#?}"
+        );
     }
 }
 
@@ -258,14 +319,32 @@ fn record(world: &World) -> RunData {
     let truths = [
         Truth { rate: tcp, ..TCP },
         Truth { rate: unix, ..UNIX },
-        Truth { rate: tls, transport: Transport::Tls, ..TCP },
+        Truth {
+            rate: tls,
+            transport: Transport::Tls,
+            ..TCP
+        },
     ];
     let [luck, trial, neighbours] = world.noise;
-    let mut data = noisy_run(&truths, 5, 6, world.seed, Noise { luck, trial, neighbours });
+    let mut data = noisy_run(
+        &truths,
+        5,
+        6,
+        world.seed,
+        Noise {
+            luck,
+            trial,
+            neighbours,
+        },
+    );
     let mut draws = lasthop_stats::random::Draws::new(world.seed);
     for (place, case) in ["tcp", "unix", "tls"].into_iter().enumerate() {
         each_trial(&mut data, case, |trial| {
-            let taken = if draws.unit() < world.disturbed { draws.unit() } else { 0.0 };
+            let taken = if draws.unit() < world.disturbed {
+                draws.unit()
+            } else {
+                0.0
+            };
             trial.observations.machine.foreign_ns = (taken * 1.1e8) as u64;
             let slowed = 1.0 - world.slowed * taken * (place + 1) as f64 / 3.0;
             let stalled = if draws.unit() < world.stalls { 0.1 } else { 1.0 };
@@ -281,11 +360,21 @@ fn record(world: &World) -> RunData {
     data.header.answer.which = Some(["one", "other"].map(str::to_owned));
     data.header.derived = [("one", "unix"), ("other", "tls")]
         .map(|(quantity, of)| {
-            let from = Derivation::Difference { of: of.to_owned(), minus: "tcp".to_owned() };
-            DerivedPlan { quantity: quantity.to_owned(), help: quantity.to_owned(), levels: Default::default(), from }
+            let from = Derivation::Difference {
+                of: of.to_owned(),
+                minus: "tcp".to_owned(),
+            };
+            DerivedPlan {
+                quantity: quantity.to_owned(),
+                help: quantity.to_owned(),
+                levels: Default::default(),
+                from,
+            }
         })
         .into();
-    fail(&mut data, "unix", |trial| trial.block < world.failing && trial.round % 2 == 0);
+    fail(&mut data, "unix", |trial| {
+        trial.block < world.failing && trial.round % 2 == 0
+    });
     if world.proxied {
         data.header.experiment.from = "proxy".to_owned();
     }

@@ -18,8 +18,12 @@ use crate::text;
 /// Which way is better, where `benchstat` does not know it.
 const UNITS: &str = "Unit req/s better=higher\nUnit B/s better=higher\n";
 /// Go's names of architectures, where they differ from the kernel's.
-const ARCHITECTURES: [(&str, &str); 4] =
-    [("x86_64", "amd64"), ("aarch64", "arm64"), ("armv7l", "arm"), ("i686", "386")];
+const ARCHITECTURES: [(&str, &str); 4] = [
+    ("x86_64", "amd64"),
+    ("aarch64", "arm64"),
+    ("armv7l", "arm"),
+    ("i686", "386"),
+];
 
 /// The report for `benchstat`.
 #[must_use]
@@ -39,7 +43,9 @@ pub fn render(summary: &Summary, trials: &[TrialRow]) -> Vec<u8> {
 fn configuration(summary: &Summary) -> Vec<(&'static str, String)> {
     let mut all = vec![("pkg", format!("lasthop/{}", summary.experiment))];
     if let Some(environment) = &summary.environment {
-        let known = ARCHITECTURES.iter().find(|(kernel, _)| *kernel == environment.architecture);
+        let known = ARCHITECTURES
+            .iter()
+            .find(|(kernel, _)| *kernel == environment.architecture);
         let architecture = known.map_or(environment.architecture.as_str(), |(_, go)| go);
         all.extend([("goos", "linux".to_owned()), ("goarch", architecture.to_owned())]);
         all.push(("cpu", environment.cpu_model.clone()));
@@ -53,19 +59,38 @@ fn configuration(summary: &Summary) -> Vec<(&'static str, String)> {
 }
 
 fn name(summary: &Summary, case: &CaseSummary) -> String {
-    let levels = case.levels.iter().map(|(factor, level)| format!("/{}={}", word(factor), word(&level.to_string())));
-    let levels: String = if case.levels.is_empty() { format!("/{}", word(&case.case)) } else { levels.collect() };
-    format!("Benchmark{}{levels}-{}", capital(&word(&summary.experiment)), case.load.threads)
+    let levels = case
+        .levels
+        .iter()
+        .map(|(factor, level)| format!("/{}={}", word(factor), word(&level.to_string())));
+    let levels: String = if case.levels.is_empty() {
+        format!("/{}", word(&case.case))
+    } else {
+        levels.collect()
+    };
+    format!(
+        "Benchmark{}{levels}-{}",
+        capital(&word(&summary.experiment)),
+        case.load.threads
+    )
 }
 
 /// Text as a part of a name, in which spaces and slashes would begin something else.
 fn word(text: &str) -> String {
-    text::line(text).chars().map(|one| if one.is_whitespace() || one == '/' { '_' } else { one }).collect()
+    text::line(text)
+        .chars()
+        .map(|one| if one.is_whitespace() || one == '/' { '_' } else { one })
+        .collect()
 }
 
 /// Iterations, then values with their units.
 fn line(name: &str, trial: &TrialRow) -> String {
-    let mut line = format!("{name} {} {:.1} ns/op {:.1} req/s", trial.requests, 1e9 / trial.rate, trial.rate);
+    let mut line = format!(
+        "{name} {} {:.1} ns/op {:.1} req/s",
+        trial.requests,
+        1e9 / trial.rate,
+        trial.rate
+    );
     for ((_, name), micros) in QUANTILES.iter().zip(trial.latencies.iter().flatten()) {
         let _ = write!(line, " {:.0} {name}-ns", micros * 1e3);
     }
@@ -84,25 +109,42 @@ mod tests {
     fn every_line_is_one_that_go_writes() {
         let data = testing::healthy();
         let (summary, trials) = (summarise(&data), rows::rows(&data));
-        let extras = Extras { trials: trials.clone(), ..Extras::default() };
+        let extras = Extras {
+            trials: trials.clone(),
+            ..Extras::default()
+        };
         let shown = String::from_utf8(render(&summary, &extras, Format::Benchstat, &Options::default())).unwrap();
         let (results, others): (Vec<&str>, Vec<&str>) = shown.lines().partition(|line| line.starts_with("Benchmark"));
         assert_eq!(results.len(), trials.len());
         for (line, trial) in results.iter().zip(&trials) {
             let fields: Vec<&str> = line.split(' ').collect();
             let case = &summary.cases[trial.case];
-            assert!(fields[0].contains(&format!("/transport={}", case.levels["transport"])), "{line}");
-            assert!(fields[0].ends_with("-1") && fields[0].as_bytes()[9].is_ascii_uppercase(), "{line}");
+            assert!(
+                fields[0].contains(&format!("/transport={}", case.levels["transport"])),
+                "{line}"
+            );
+            assert!(
+                fields[0].ends_with("-1") && fields[0].as_bytes()[9].is_ascii_uppercase(),
+                "{line}"
+            );
             assert_eq!(fields[1], trial.requests.to_string());
-            let values: Vec<(f64, &str)> = fields[2..].chunks(2).map(|two| (two[0].parse().unwrap(), two[1])).collect();
+            let values: Vec<(f64, &str)> = fields[2..]
+                .chunks(2)
+                .map(|two| (two[0].parse().unwrap(), two[1]))
+                .collect();
             let value = |unit: &str| values.iter().find(|(_, one)| *one == unit).unwrap().0;
             assert!((value("ns/op") * value("req/s") / 1e9 - 1.0).abs() < 1e-3, "{line}");
             assert!(value("p50-ns") <= value("max-ns"), "{line}");
         }
         assert!(others.contains(&"Unit req/s better=higher"), "{others:?}");
-        let key =
-            |line: &&str| line.split_once(": ").is_some_and(|(key, _)| key.bytes().all(|b| b.is_ascii_lowercase()));
-        assert!(others.iter().all(|line| key(line) || line.starts_with("Unit ")), "{others:?}");
+        let key = |line: &&str| {
+            line.split_once(": ")
+                .is_some_and(|(key, _)| key.bytes().all(|b| b.is_ascii_lowercase()))
+        };
+        assert!(
+            others.iter().all(|line| key(line) || line.starts_with("Unit ")),
+            "{others:?}"
+        );
     }
 
     #[test]

@@ -76,7 +76,12 @@ fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&st
     let mut row = Row::default();
     row.put("experiment", &summary.experiment);
     row.put("run", &summary.run);
-    setting(&mut row, summary, trial.map(|trial| &summary.cases[trial.case]), factors);
+    setting(
+        &mut row,
+        summary,
+        trial.map(|trial| &summary.cases[trial.case]),
+        factors,
+    );
     row.put_some("round", trial.map(|trial| trial.round));
     row.put_some("block", trial.map(|trial| trial.block));
     row.put_some("position", trial.map(|trial| trial.position));
@@ -87,7 +92,10 @@ fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&st
     row.put_some("bytes_received", trial.map(|trial| trial.bytes));
     row.put_some("throughput_per_s", trial.map(|trial| trial.rate));
     for (place, (_, name)) in QUANTILES.iter().enumerate() {
-        row.put_some(format!("latency_{name}_us"), trial.and_then(|trial| Some(trial.latencies?[place])));
+        row.put_some(
+            format!("latency_{name}_us"),
+            trial.and_then(|trial| Some(trial.latencies?[place])),
+        );
     }
     row.put_some("cpu_driver_us", trial.map(|trial| trial.driver_cpu));
     row
@@ -97,9 +105,18 @@ fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&st
 /// repetitions. Shares are of the requests that were due; `error_KIND_share` is one for each way in which requests ended.
 fn loads(summary: &Summary, overload: &Overload) -> Vec<u8> {
     let factors = Shape::of(summary).factors;
-    let points = || overload.cases.iter().flat_map(|case| case.points.iter().map(move |point| (case, point)));
-    let kinds: IndexSet<&str> = points().flat_map(|(_, point)| point.wrong.keys().map(String::as_str)).collect();
-    let logged: IndexSet<&str> = points().flat_map(|(_, point)| point.logged.keys().map(String::as_str)).collect();
+    let points = || {
+        overload
+            .cases
+            .iter()
+            .flat_map(|case| case.points.iter().map(move |point| (case, point)))
+    };
+    let kinds: IndexSet<&str> = points()
+        .flat_map(|(_, point)| point.wrong.keys().map(String::as_str))
+        .collect();
+    let logged: IndexSet<&str> = points()
+        .flat_map(|(_, point)| point.logged.keys().map(String::as_str))
+        .collect();
     let row = |of: Option<(&OverloadCase, &OverloadPoint)>| {
         let mut row = Row::default();
         row.put("experiment", &summary.experiment);
@@ -138,7 +155,10 @@ fn load(row: &mut Row, point: Option<&OverloadPoint>, kinds: &IndexSet<&str>, lo
     row.spans("listen_drops", point.map(|point| point.listen_drops));
     row.spans("syns_retransmitted", point.map(|point| point.syns_retransmitted));
     for meaning in logged {
-        row.spans(&format!("logged {meaning}"), point.and_then(|point| point.logged.get(*meaning).copied()));
+        row.spans(
+            &format!("logged {meaning}"),
+            point.and_then(|point| point.logged.get(*meaning).copied()),
+        );
     }
 }
 
@@ -155,14 +175,19 @@ impl<'a> Shape<'a> {
     fn of(summary: &'a Summary) -> Self {
         let metrics = || summary.cases.iter().filter_map(|case| case.metrics.as_ref());
         let levels = summary.cases.iter().flat_map(|case| case.levels.keys());
-        let mut roles: [IndexSet<&str>; _] =
-            PER_REQUEST.each_ref().map(|one| metrics().flat_map(|metrics| (one.roles)(metrics)).collect());
+        let mut roles: [IndexSet<&str>; _] = PER_REQUEST
+            .each_ref()
+            .map(|one| metrics().flat_map(|metrics| (one.roles)(metrics)).collect());
         if roles[0].is_empty() {
             // There is always a driver.
             roles[0] = IndexSet::from(["driver"]);
         }
         let has_one_way = metrics().any(|metrics| metrics.one_way.is_some());
-        Self { roles, has_one_way, factors: summary.factors.keys().chain(levels).map(String::as_str).collect() }
+        Self {
+            roles,
+            has_one_way,
+            factors: summary.factors.keys().chain(levels).map(String::as_str).collect(),
+        }
     }
 }
 
@@ -195,7 +220,10 @@ impl Row {
         self.put_some(name, comparison.map(|comparison| comparison.ratio));
         self.put_some(format!("{name}_low"), comparison.map(|comparison| comparison.low));
         self.put_some(format!("{name}_high"), comparison.map(|comparison| comparison.high));
-        self.put_some(format!("{name}_verdict"), comparison.map(|comparison| super::wording::word(comparison.verdict)));
+        self.put_some(
+            format!("{name}_verdict"),
+            comparison.map(|comparison| super::wording::word(comparison.verdict)),
+        );
     }
 }
 
@@ -218,7 +246,10 @@ fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row 
         }
     }
     ratios(&mut row, summary, case);
-    let failure = summary.failures.iter().find(|failure| Some(&failure.case) == case.map(|case| &case.case));
+    let failure = summary
+        .failures
+        .iter()
+        .find(|failure| Some(&failure.case) == case.map(|case| &case.case));
     row.put_some("failed_stage", failure.map(|failure| &failure.stage));
     row
 }
@@ -226,7 +257,10 @@ fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row 
 fn setting(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, factors: &IndexSet<&str>) {
     row.put_some("case", case.map(|case| &case.case));
     for factor in factors {
-        row.put_some(format!("factor_{factor}"), case.and_then(|case| case.levels.get(*factor)));
+        row.put_some(
+            format!("factor_{factor}"),
+            case.and_then(|case| case.levels.get(*factor)),
+        );
     }
     row.put_some("is_reference", case.map(|case| case.reference));
     let reference = case.and_then(|case| summary.declared(case)).map(|c| &c.reference);
@@ -235,7 +269,10 @@ fn setting(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, factors
 
 fn costs(row: &mut Row, metrics: Option<&Metrics>, shape: &Shape<'_>) {
     for (one, roles) in PER_REQUEST.iter().zip(&shape.roles) {
-        for (role, (name, value)) in roles.iter().flat_map(|role| one.csv.iter().map(move |column| (role, column))) {
+        for (role, (name, value)) in roles
+            .iter()
+            .flat_map(|role| one.csv.iter().map(move |column| (role, column)))
+        {
             row.put_some(name.replace("ROLE", role), metrics.and_then(|m| value(m, role)));
         }
     }
@@ -250,11 +287,17 @@ fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {
     if !summary.limits.is_empty() {
         let of = |case: &CaseSummary| {
             let own = summary.limits.iter().filter(|held| held.case == case.case);
-            own.map(|held| format!("{}: {}", held.limit, name_of(held.standing))).collect::<Vec<_>>().join("; ")
+            own.map(|held| format!("{}: {}", held.limit, name_of(held.standing)))
+                .collect::<Vec<_>>()
+                .join("; ")
         };
         row.put_some("limits", case.map(of));
     }
-    row.put_some("lower_bound", case.and_then(|case| summary.declared(case)).map(|comparison| comparison.lower_bound));
+    row.put_some(
+        "lower_bound",
+        case.and_then(|case| summary.declared(case))
+            .map(|comparison| comparison.lower_bound),
+    );
 }
 
 /// A line of fields.

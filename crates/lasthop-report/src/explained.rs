@@ -42,7 +42,10 @@ fn paragraph(known: &Known) -> String {
 
 /// What it means, when it is found, and what to do.
 fn sentences(known: &Known) -> Vec<String> {
-    let note = known.note.map(|note| format!(" As a note: {note}.")).unwrap_or_default();
+    let note = known
+        .note
+        .map(|note| format!(" As a note: {note}."))
+        .unwrap_or_default();
     vec![
         format!("{}.{note}", known.line),
         format!("Severity: {}. Found when {}", known.severity, known.found),
@@ -53,11 +56,18 @@ fn sentences(known: &Known) -> Vec<String> {
 /// What a check means, as text.
 #[must_use]
 pub fn of(known: &Known) -> Document {
-    let blocks = sentences(known).into_iter().map(|text| Block::Paragraph(text.into())).collect();
+    let blocks = sentences(known)
+        .into_iter()
+        .map(|text| Block::Paragraph(text.into()))
+        .collect();
     Document {
         title: known.id.to_owned(),
         subtitle: Text::of(Tone::Dim, address_of_check(known.id)),
-        sections: vec![Section { title: None, depth: Depth::Open, blocks }],
+        sections: vec![Section {
+            title: None,
+            depth: Depth::Open,
+            blocks,
+        }],
     }
 }
 
@@ -66,11 +76,18 @@ pub fn of(known: &Known) -> Document {
 pub fn list() -> Document {
     let section = |(title, checks): &(&str, &[Known])| {
         let item = |known: &Known| Block::Item(Text::of(Tone::Strong, known.id).plain(format!(": {}", known.line)));
-        Section { title: Some((*title).to_owned()), depth: Depth::Open, blocks: checks.iter().map(item).collect() }
+        Section {
+            title: Some((*title).to_owned()),
+            depth: Depth::Open,
+            blocks: checks.iter().map(item).collect(),
+        }
     };
     Document {
         title: "Checks: what may speak against a result".to_owned(),
-        subtitle: Text::of(Tone::Dim, "lasthop explain-check ID says when one is found, and what to do"),
+        subtitle: Text::of(
+            Tone::Dim,
+            "lasthop explain-check ID says when one is found, and what to do",
+        ),
         sections: THEMES.iter().map(section).collect(),
     }
 }
@@ -80,7 +97,16 @@ mod tests {
     use lasthop_analyse::checks::known;
 
     /// Words of a statistician, which no line of a report may need.
-    const STATISTICS: [&str; 8] = ["Holm", "Spearman", "p =", "p <", "alike", "ρ", "variance", "correlation"];
+    const STATISTICS: [&str; 8] = [
+        "Holm",
+        "Spearman",
+        "p =",
+        "p <",
+        "alike",
+        "ρ",
+        "variance",
+        "correlation",
+    ];
 
     #[test]
     fn each_line_is_short_and_needs_neither_figures_nor_statistics() {
@@ -88,7 +114,11 @@ mod tests {
             for line in [Some(known.line), known.note].into_iter().flatten() {
                 let is_plain = !line.contains(|c: char| c.is_ascii_digit() || c == '%') && !line.ends_with('.');
                 assert!(is_plain && line.chars().count() <= 85, "{}: {line}", known.id);
-                assert!(STATISTICS.iter().all(|word| !line.contains(word)), "{}: {line}", known.id);
+                assert!(
+                    STATISTICS.iter().all(|word| !line.contains(word)),
+                    "{}: {line}",
+                    known.id
+                );
             }
             let ends = [known.found, known.advice].iter().all(|text| text.ends_with('.'));
             assert!(ends && !known.severity.is_empty(), "{}", known.id);

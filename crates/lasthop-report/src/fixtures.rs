@@ -18,11 +18,18 @@ pub struct Figures<'a> {
 }
 
 pub fn measured(unit: &str, estimate: f64) -> Measured {
-    Measured { unit: unit.into(), estimate, low: estimate * 0.98, high: estimate * 1.02 }
+    Measured {
+        unit: unit.into(),
+        estimate,
+        low: estimate * 0.98,
+        high: estimate * 1.02,
+    }
 }
 
 pub fn metrics(figures: &Figures<'_>) -> Metrics {
-    let switches = ["driver"].into_iter().chain(figures.roles.iter().map(|(role, _)| *role));
+    let switches = ["driver"]
+        .into_iter()
+        .chain(figures.roles.iter().map(|(role, _)| *role));
     Metrics {
         throughput: measured("1/s", figures.rate),
         bandwidth: Some(measured("bytes/s", figures.rate * 64.0)),
@@ -33,7 +40,11 @@ pub fn metrics(figures: &Figures<'_>) -> Metrics {
         cpu_per_request: CpuPerRequest {
             unit: "us".into(),
             driver: figures.driver,
-            roles: figures.roles.iter().map(|(role, cpu)| ((*role).to_owned(), *cpu)).collect(),
+            roles: figures
+                .roles
+                .iter()
+                .map(|(role, cpu)| ((*role).to_owned(), *cpu))
+                .collect(),
             counts_driver: true,
         },
         switches_per_request: switches
@@ -52,12 +63,21 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
     let name: Vec<String> = levels
         .iter()
         .enumerate()
-        .map(|(place, (factor, level))| if place == 0 { (*level).to_owned() } else { format!("{factor}={level}") })
+        .map(|(place, (factor, level))| {
+            if place == 0 {
+                (*level).to_owned()
+            } else {
+                format!("{factor}={level}")
+            }
+        })
         .collect();
     let worked = metrics.is_some();
     CaseSummary {
         case: name.join("/"),
-        levels: levels.iter().map(|(factor, level)| ((*factor).to_owned(), Level::from(*level))).collect(),
+        levels: levels
+            .iter()
+            .map(|(factor, level)| ((*factor).to_owned(), Level::from(*level)))
+            .collect(),
         transport: levels[0].1.parse().unwrap_or(Transport::Tcp),
         reference,
         load: LoadSummary {
@@ -109,7 +129,12 @@ fn materiality(spent_us: f64, ratio: [f64; 3], advises: bool) -> Materiality {
     let handler_ms = |ratio: f64| (spent_us * ((1.0 - ratio).abs() / 0.02 - 1.0)).max(0.0) / 1e3;
     let mut ends = [handler_ms(ratio[0]), handler_ms(ratio[2])];
     ends.sort_by(f64::total_cmp);
-    let break_even = Measured { unit: "ms".into(), estimate: handler_ms(ratio[1]), low: ends[0], high: ends[1] };
+    let break_even = Measured {
+        unit: "ms".into(),
+        estimate: handler_ms(ratio[1]),
+        low: ends[0],
+        high: ends[1],
+    };
     Materiality {
         saved_us: saved(ratio[1]),
         saved_us_low: saved(ratio[2]),
@@ -123,11 +148,23 @@ fn materiality(spent_us: f64, ratio: [f64; 3], advises: bool) -> Materiality {
 fn agree(summary: &mut Summary) {
     for comparison in &mut summary.comparisons {
         let of = |cases: &[CaseSummary], name: &str| cases.iter().find(|case| case.case == name)?.metrics.clone();
-        let Some(reference) = of(&summary.cases, &comparison.reference) else { continue };
-        let case = summary.cases.iter_mut().find(|case| case.case == comparison.case).expect("is compared");
+        let Some(reference) = of(&summary.cases, &comparison.reference) else {
+            continue;
+        };
+        let case = summary
+            .cases
+            .iter_mut()
+            .find(|case| case.case == comparison.case)
+            .expect("is compared");
         let (connections, is_open) = (case.load.connections, case.load.is_open());
         let Some(metrics) = case.metrics.as_mut() else { continue };
-        let &mut Comparison { low, ratio, high, metric, .. } = comparison;
+        let &mut Comparison {
+            low,
+            ratio,
+            high,
+            metric,
+            ..
+        } = comparison;
         match metric {
             Metric::Throughput => {
                 metrics.throughput = measured("1/s", reference.throughput.estimate * ratio);
@@ -193,7 +230,13 @@ fn environment(programs: &[(&str, &str, &str)]) -> Environment {
         programs: programs
             .iter()
             .map(|(name, path, version)| {
-                ((*name).to_owned(), ProgramVersion { path: (*path).into(), version: (*version).into() })
+                (
+                    (*name).to_owned(),
+                    ProgramVersion {
+                        path: (*path).into(),
+                        version: (*version).into(),
+                    },
+                )
             })
             .collect(),
         driver: None,
@@ -219,7 +262,10 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         question: "Which local transport is fastest between two processes?".into(),
         answer: vec![],
         limits: vec![],
-        link: LinkEnds { from: "driver".into(), to: "server".into() },
+        link: LinkEnds {
+            from: "driver".into(),
+            to: "server".into(),
+        },
         run: "sockets-20260801-120000".into(),
         lasthop: "0.1.0".into(),
         command: ["lasthop", "run", "sockets", "--seed", "42"].map(String::from).to_vec(),
@@ -263,17 +309,43 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
     summary
 }
 
-const UNIX: Figures<'_> = Figures { rate: 45_123.0, p50: 20.94, p99: 31.2, driver: 8.1, roles: &[("server", 7.4)] };
-const TCP: Figures<'_> = Figures { rate: 24_130.0, p50: 39.8, p99: 61.0, driver: 15.2, roles: &[("server", 12.6)] };
-const TLS: Figures<'_> = Figures { rate: 16_650.0, p50: 57.1, p99: 90.2, driver: 22.4, roles: &[("server", 20.9)] };
+const UNIX: Figures<'_> = Figures {
+    rate: 45_123.0,
+    p50: 20.94,
+    p99: 31.2,
+    driver: 8.1,
+    roles: &[("server", 7.4)],
+};
+const TCP: Figures<'_> = Figures {
+    rate: 24_130.0,
+    p50: 39.8,
+    p99: 61.0,
+    driver: 15.2,
+    roles: &[("server", 12.6)],
+};
+const TLS: Figures<'_> = Figures {
+    rate: 16_650.0,
+    p50: 57.1,
+    p99: 90.2,
+    driver: 22.4,
+    roles: &[("server", 20.9)],
+};
 
 fn echo(transport: &str, reference: bool, figures: &Figures<'_>) -> CaseSummary {
-    case(&[("transport", transport), ("pattern", "echo"), ("size", "64")], reference, Some(metrics(figures)))
+    case(
+        &[("transport", transport), ("pattern", "echo"), ("size", "64")],
+        reference,
+        Some(metrics(figures)),
+    )
 }
 
 /// Faster and slower, by much and by little.
 pub fn three_transports() -> Summary {
-    let cases = vec![echo("unix", false, &UNIX), echo("tcp", true, &TCP), echo("tls", false, &TLS)];
+    let cases = vec![
+        echo("unix", false, &UNIX),
+        echo("tcp", true, &TCP),
+        echo("tls", false, &TLS),
+    ];
     let (unix, tcp, tls) = (cases[0].case.clone(), cases[1].case.clone(), cases[2].case.clone());
     let faster = compare(&unix, &tcp, [1.83, 1.87, 1.91], Verdict::Faster);
     let slower = compare(&tls, &tcp, [0.68, 0.69, 0.70], Verdict::Slower);
@@ -289,7 +361,11 @@ pub fn three_transports() -> Summary {
 
 /// Nothing between the two, and a tail that is worse.
 pub fn equivalent() -> Summary {
-    let similar = Figures { rate: 44_950.0, p99: 44.0, ..UNIX };
+    let similar = Figures {
+        rate: 44_950.0,
+        p99: 44.0,
+        ..UNIX
+    };
     let cases = vec![echo("abstract", false, &similar), echo("unix", true, &UNIX)];
     let (one, reference) = (cases[0].case.clone(), cases[1].case.clone());
     let equivalent = compare(&one, &reference, [0.988, 0.996, 1.005], Verdict::Equivalent);
@@ -303,33 +379,61 @@ pub fn shared_cpu() -> Summary {
     let delays = [[4.2, 5.3], [9.6, 14.1], [9.8, 13.9]];
     for (case, [driver, server]) in summary.cases.iter_mut().zip(delays) {
         let Some(metrics) = case.metrics.as_mut() else { continue };
-        let delay = |us: f64, cpu: f64| RunDelay { us_per_request: us, share: us / (us + cpu) };
+        let delay = |us: f64, cpu: f64| RunDelay {
+            us_per_request: us,
+            share: us / (us + cpu),
+        };
         let cpu = &metrics.cpu_per_request;
         let (driver, server) = (delay(driver, cpu.driver), delay(server, cpu.roles["server"]));
         metrics.run_delay = IndexMap::from([("driver".to_owned(), driver), ("server".to_owned(), server)]);
     }
-    let saved = |us: f64| Measured { unit: "us".into(), estimate: us, low: us - 0.5, high: us + 0.5 };
-    let declared = summary.comparisons.iter_mut().filter(|comparison| comparison.metric == Metric::Throughput);
+    let saved = |us: f64| Measured {
+        unit: "us".into(),
+        estimate: us,
+        low: us - 0.5,
+        high: us + 0.5,
+    };
+    let declared = summary
+        .comparisons
+        .iter_mut()
+        .filter(|comparison| comparison.metric == Metric::Throughput);
     for (comparison, [driver, server]) in declared.zip([[5.4, 8.8], [-0.2, 0.2]]) {
-        let roles = [("driver".to_owned(), saved(driver)), ("server".to_owned(), saved(server))].into();
-        comparison.run_delay_saved = Some(RunDelaySaved { all: Some(saved(driver + server)), roles });
+        let roles = [
+            ("driver".to_owned(), saved(driver)),
+            ("server".to_owned(), saved(server)),
+        ]
+        .into();
+        comparison.run_delay_saved = Some(RunDelaySaved {
+            all: Some(saved(driver + server)),
+            roles,
+        });
     }
     summary
 }
 
 /// The budget was too small.
 pub fn undecided() -> Summary {
-    let similar = Figures { rate: 24_400.0, p50: 39.1, ..TCP };
+    let similar = Figures {
+        rate: 24_400.0,
+        p50: 39.1,
+        ..TCP
+    };
     let cases = vec![echo("tcp6", false, &similar), echo("tcp", true, &TCP)];
     let (one, reference) = (cases[0].case.clone(), cases[1].case.clone());
     let open = compare(&one, &reference, [0.97, 1.01, 1.05], Verdict::Undecided);
-    Summary { stopped: Stopped::Budget, ..summary(cases, vec![open]) }
+    Summary {
+        stopped: Stopped::Budget,
+        ..summary(cases, vec![open])
+    }
 }
 
 /// The driver was at its limit.
 pub fn lower_bound() -> Summary {
     let mut summary = three_transports();
-    summary.comparisons.iter_mut().for_each(|comparison| comparison.lower_bound = true);
+    summary
+        .comparisons
+        .iter_mut()
+        .for_each(|comparison| comparison.lower_bound = true);
     summary.checks = vec![
         Check {
             id: "settings".into(),
@@ -434,11 +538,17 @@ pub fn without_result() -> Summary {
 
 /// A reference against itself.
 pub fn same_twice() -> Summary {
-    let again = CaseSummary { case: "tcp-again/pattern=echo/size=64".into(), ..echo("tcp", false, &TCP) };
+    let again = CaseSummary {
+        case: "tcp-again/pattern=echo/size=64".into(),
+        ..echo("tcp", false, &TCP)
+    };
     let cases = vec![echo("tcp", true, &TCP), again];
     let (reference, again) = (cases[0].case.clone(), cases[1].case.clone());
     let comparison = compare(&again, &reference, [0.994, 1.003, 1.012], Verdict::Equivalent);
-    Summary { aa: true, ..summary(cases, vec![comparison]) }
+    Summary {
+        aa: true,
+        ..summary(cases, vec![comparison])
+    }
 }
 
 /// One transport only.
@@ -450,11 +560,21 @@ pub fn single_case() -> Summary {
 pub fn twelve_cases() -> Summary {
     const ROLES: [(&str, f64); 3] = [("nginx", 61.2), ("gunicorn", 402.7), ("postgres", 210.4)];
     let (mut cases, mut comparisons) = (vec![], vec![]);
-    for (at, (connections, reuse)) in
-        [("1", "close"), ("1", "keep-alive"), ("10", "close"), ("10", "keep-alive")].into_iter().enumerate()
+    for (at, (connections, reuse)) in [
+        ("1", "close"),
+        ("1", "keep-alive"),
+        ("10", "close"),
+        ("10", "keep-alive"),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let slowdown = 1.0 + at as f64;
-        for (transport, speed) in [("unix", 1.4 - 0.125 * at as f64), ("tcp", 1.0), ("tls", 0.4 + 0.197 * at as f64)] {
+        for (transport, speed) in [
+            ("unix", 1.4 - 0.125 * at as f64),
+            ("tcp", 1.0),
+            ("tls", 0.4 + 0.197 * at as f64),
+        ] {
             let roles = ROLES.map(|(role, cpu)| (role, cpu / speed));
             let figures = Figures {
                 rate: 1_210.0 * speed * slowdown,
@@ -485,7 +605,10 @@ pub fn twelve_cases() -> Summary {
     Summary {
         experiment: "nginx-gunicorn".into(),
         title: "nginx in front of gunicorn".into(),
-        link: LinkEnds { from: "nginx".into(), to: "gunicorn".into() },
+        link: LinkEnds {
+            from: "nginx".into(),
+            to: "gunicorn".into(),
+        },
         environment: Some(environment(&[
             ("nginx", "/usr/sbin/nginx", "1.26.3"),
             ("gunicorn", "/opt/venv/bin/gunicorn", "23.0.0"),
@@ -505,9 +628,11 @@ pub fn patterns() -> Summary {
         driver: figures.driver * scale,
         roles: &[("server", 0.0)],
     };
-    for (pattern, scale, unix, tls) in
-        [("hello", 2.4, 1.63, 0.21), ("echo", 1.0, 1.87, 0.69), ("stream", 50.0, 1.05, 0.97)]
-    {
+    for (pattern, scale, unix, tls) in [
+        ("hello", 2.4, 1.63, 0.21),
+        ("echo", 1.0, 1.87, 0.69),
+        ("stream", 50.0, 1.05, 0.97),
+    ] {
         let level = |transport| [("transport", transport), ("pattern", pattern)];
         for (transport, figures) in [("unix", &UNIX), ("tcp", &TCP), ("tls", &TLS)] {
             let mut metrics = metrics(&times(figures, scale));
@@ -533,8 +658,11 @@ pub fn stream() -> Summary {
         let mut metrics = metrics(figures);
         (metrics.latency_p50, metrics.latency_p99) = (None, None);
         metrics.bandwidth = Some(measured("bytes/s", rate));
-        let mut case =
-            case(&[("transport", transport), ("pattern", "stream"), ("size", "1048576")], reference, Some(metrics));
+        let mut case = case(
+            &[("transport", transport), ("pattern", "stream"), ("size", "1048576")],
+            reference,
+            Some(metrics),
+        );
         (case.load.protocol, case.load.bytes) = ("stream".into(), Some(1 << 20));
         case
     };
@@ -545,7 +673,11 @@ pub fn stream() -> Summary {
 
 /// An open loop: compared by the response time, with one case that could not keep the rate.
 pub fn at_a_rate() -> Summary {
-    let mut cases = vec![echo("unix", false, &UNIX), echo("tcp", true, &TCP), echo("tls", false, &TLS)];
+    let mut cases = vec![
+        echo("unix", false, &UNIX),
+        echo("tcp", true, &TCP),
+        echo("tls", false, &TLS),
+    ];
     for case in &mut cases {
         (case.load.rate, case.load.arrivals) = (Some(12_000.0), Some(Arrivals::Poisson));
         let Some(metrics) = case.metrics.as_mut() else { continue };
@@ -559,14 +691,25 @@ pub fn at_a_rate() -> Summary {
             lag_p99_us: Some(3.6),
         });
     }
-    let late = cases[2].metrics.as_mut().and_then(|metrics| metrics.open_loop.as_mut()).expect("just put there");
+    let late = cases[2]
+        .metrics
+        .as_mut()
+        .and_then(|metrics| metrics.open_loop.as_mut())
+        .expect("just put there");
     (late.sent, late.reached, late.lag_p99_us) = (98_000, false, Some(14_321.0));
     let (unix, tcp, tls) = (cases[0].case.clone(), cases[1].case.clone(), cases[2].case.clone());
     let by_time = |case: &str, [low, ratio, high]: [f64; 3], verdict| {
-        by(Metric::LatencyP50, &compare(case, &tcp, [1.0; 3], verdict), [low, ratio, high], verdict)
+        by(
+            Metric::LatencyP50,
+            &compare(case, &tcp, [1.0; 3], verdict),
+            [low, ratio, high],
+            verdict,
+        )
     };
-    let comparisons =
-        vec![by_time(&unix, [0.52, 0.53, 0.54], Verdict::Faster), by_time(&tls, [1.39, 1.42, 1.45], Verdict::Slower)];
+    let comparisons = vec![
+        by_time(&unix, [0.52, 0.53, 0.54], Verdict::Faster),
+        by_time(&tls, [1.39, 1.42, 1.45], Verdict::Slower),
+    ];
     let mut summary = summary(cases, comparisons);
     summary.checks.push(Check {
         id: "rate-not-reached".into(),

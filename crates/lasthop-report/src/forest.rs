@@ -76,7 +76,12 @@ impl Row {
     #[must_use]
     pub fn new(label: String, comparison: &Comparison) -> Self {
         let bound = if comparison.lower_bound { "at least " } else { "" };
-        Self { color: None, label, bound, comparison: comparison.clone() }
+        Self {
+            color: None,
+            label,
+            bound,
+            comparison: comparison.clone(),
+        }
     }
 
     fn colored(self, color: Option<usize>) -> Self {
@@ -149,10 +154,18 @@ impl Picture {
             down = panel.draw(&mut svg, down, self.margin);
         }
         let legend = match down > 0.0 {
-            true => format!("▲ better, ▼ worse, ■ equivalent, ○ undecided; shaded: within {}", margin(self.margin)),
+            true => format!(
+                "▲ better, ▼ worse, ■ equivalent, ○ undecided; shaded: within {}",
+                margin(self.margin)
+            ),
             false => "Nothing was compared.".to_owned(),
         };
-        let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 10.0, escape(&legend));
+        let _ = writeln!(
+            svg,
+            "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>",
+            down + 10.0,
+            escape(&legend)
+        );
         (svg, down + LEGEND)
     }
 }
@@ -162,9 +175,17 @@ fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
     let answer: Vec<String> = answer(summary).iter().map(ToString::to_string).collect();
     let rows = groups.iter().flat_map(|group| {
         group.compared().map(move |compared| {
-            let setting = if group.setting.is_empty() { String::new() } else { format!(" ({})", group.setting) };
+            let setting = if group.setting.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", group.setting)
+            };
             let label = group.label(compared.case);
-            format!("{label}{setting}: {}, {}.", interval(compared.comparison), word(compared.comparison.verdict))
+            format!(
+                "{label}{setting}: {}, {}.",
+                interval(compared.comparison),
+                word(compared.comparison.verdict)
+            )
         })
     });
     answer.into_iter().chain(rows).collect::<Vec<_>>().join(" ")
@@ -173,8 +194,10 @@ fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
 /// What is drawn, as a picture or as text.
 pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
     // In the order in which a page gives colours to them.
-    let labels: IndexSet<String> =
-        all.iter().flat_map(|group| group.cases.iter().map(|case| group.label(case))).collect();
+    let labels: IndexSet<String> = all
+        .iter()
+        .flat_map(|group| group.cases.iter().map(|case| group.label(case)))
+        .collect();
     let of = |wanted| {
         let with_rows = |group: &&Group<'_>| quantity(group) == wanted && group.compared().next().is_some();
         let groups: Vec<&Group<'_>> = all.iter().filter(with_rows).collect();
@@ -185,11 +208,17 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
                 let color = labels.iter().position(|one| *one == label);
                 Row::new(label, compared.comparison).colored(color)
             };
-            Part { heading: group.setting.clone(), rows: group.compared().map(row).collect() }
+            Part {
+                heading: group.setting.clone(),
+                rows: group.compared().map(row).collect(),
+            }
         };
         let reference = compared_name(groups[0].summary(), head);
         let title = directed(wanted, &format!("relative to {reference}"));
-        Some(Panel { title, parts: groups.iter().map(part).collect() })
+        Some(Panel {
+            title,
+            parts: groups.iter().map(part).collect(),
+        })
     };
     Quantity::DECLARED.into_iter().filter_map(of).collect()
 }
@@ -199,7 +228,11 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
 pub fn directed(quantity: Quantity, relative: &str) -> String {
     let word = quantity.word();
     let less = matches!(quantity, Quantity::ResponseTime | Quantity::Cpu);
-    if less { format!("← {word} {relative}") } else { format!("{word} {relative} →") }
+    if less {
+        format!("← {word} {relative}")
+    } else {
+        format!("{word} {relative} →")
+    }
 }
 
 impl Axis {
@@ -210,7 +243,10 @@ impl Axis {
         let low = least(|one| one.low).max(least(|one| one.ratio) / FURTHEST);
         let high = most(|one| one.high).min(most(|one| one.ratio) * FURTHEST);
         let room = (high / low).powf(0.06);
-        Self { low: low / room, high: high * room }
+        Self {
+            low: low / room,
+            high: high * room,
+        }
     }
 
     /// From 0 to 1; beyond an end, that end.
@@ -227,13 +263,18 @@ impl Axis {
     pub(super) fn ticks(&self) -> Vec<f64> {
         let decades = |digits: &[f64]| -> Vec<f64> {
             let powers = (-4..=4).map(|power| 10f64.powi(power));
-            powers.flat_map(|power| digits.iter().map(move |digit| digit * power)).collect()
+            powers
+                .flat_map(|power| digits.iter().map(move |digit| digit * power))
+                .collect()
         };
         let steps = |step: f64| (1..=400).map(|count| f64::from(count) * step).collect();
         let sets = [0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5].map(steps);
         let sets = sets.into_iter().chain([decades(&[1.0, 2.0, 5.0]), decades(&[1.0])]);
-        let shown =
-            |set: Vec<f64>| -> Vec<f64> { set.into_iter().filter(|at| (self.low..self.high).contains(at)).collect() };
+        let shown = |set: Vec<f64>| -> Vec<f64> {
+            set.into_iter()
+                .filter(|at| (self.low..self.high).contains(at))
+                .collect()
+        };
         let apart = |set: &Vec<f64>| set.windows(2).all(|two| self.place(two[1]) - self.place(two[0]) > 11.0);
         sets.map(shown).find(apart).unwrap_or_else(|| vec![1.0])
     }
@@ -247,13 +288,22 @@ impl Panel {
         let top = down + TITLE;
         let bottom = top + rows.iter().map(|row| row.height()).sum::<f64>() + HEADING * headings as f64;
         let axis = Axis::of(&rows, margin_share);
-        let _ = writeln!(svg, "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>", down + 18.0, escape(&self.title));
+        let _ = writeln!(
+            svg,
+            "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>",
+            down + 18.0,
+            escape(&self.title)
+        );
         axis.draw(svg, top, bottom, margin_share);
         let mut down = top;
         for Part { heading, rows } in &self.parts {
             if !heading.is_empty() {
-                let _ =
-                    writeln!(svg, "<text class=\"setting\" x=\"0\" y=\"{}\">{}</text>", down + 20.0, escape(heading));
+                let _ = writeln!(
+                    svg,
+                    "<text class=\"setting\" x=\"0\" y=\"{}\">{}</text>",
+                    down + 20.0,
+                    escape(heading)
+                );
                 down += HEADING;
             }
             for row in rows {
@@ -290,7 +340,12 @@ impl Axis {
     }
 
     fn draw_row(&self, svg: &mut String, down: f64, row: &Row) {
-        let Row { label, bound, comparison, .. } = row;
+        let Row {
+            label,
+            bound,
+            comparison,
+            ..
+        } = row;
         let base = down + 18.0;
         let last = base + row.height() - ROW;
         let _ = writeln!(
@@ -298,7 +353,9 @@ impl Axis {
             "<g class=\"{}{}\"><text class=\"case\" x=\"0\" y=\"{base}\">{}</text>\
              <text class=\"value\" x=\"100%\" y=\"{last}\">{bound}{} <tspan class=\"verdict\">{}</tspan></text>",
             word(comparison.verdict),
-            row.color.map(|color| format!(" c{}", color % COLORS)).unwrap_or_default(),
+            row.color
+                .map(|color| format!(" c{}", color % COLORS))
+                .unwrap_or_default(),
             escape(label),
             escape(&interval(comparison)),
             match comparison.metric {
@@ -316,10 +373,17 @@ impl Axis {
             svg,
             "<line class=\"interval\" x1=\"{low:.2}%\" x2=\"{high:.2}%\" y1=\"{middle}\" y2=\"{middle}\"/>"
         );
-        let cut = [(comparison.low < self.low, low, "‹"), (comparison.high > self.high, high, "›")];
+        let cut = [
+            (comparison.low < self.low, low, "‹"),
+            (comparison.high > self.high, high, "›"),
+        ];
         for (is_cut, end, arrow) in cut {
             let _ = match is_cut {
-                true => write!(svg, "<text class=\"cut\" x=\"{end:.2}%\" y=\"{}\">{arrow}</text>", middle + 6.0),
+                true => write!(
+                    svg,
+                    "<text class=\"cut\" x=\"{end:.2}%\" y=\"{}\">{arrow}</text>",
+                    middle + 6.0
+                ),
                 false => write!(
                     svg,
                     "<line class=\"end\" x1=\"{end:.2}%\" x2=\"{end:.2}%\" y1=\"{}\" y2=\"{}\"/>",
@@ -382,8 +446,16 @@ mod tests {
     fn a_transport_has_one_colour_and_a_verdict_a_shape() {
         let svg = shown(&fixtures::patterns());
         let of = |word: &str, color: &str| svg.matches(&format!("<g class=\"{word} {color}\">")).count();
-        assert_eq!((of("faster", "c0"), of("undecided", "c0")), (2, 1), "unix is first: {svg}");
-        assert_eq!((of("slower", "c2"), of("undecided", "c2")), (2, 1), "tls is third: {svg}");
+        assert_eq!(
+            (of("faster", "c0"), of("undecided", "c0")),
+            (2, 1),
+            "unix is first: {svg}"
+        );
+        assert_eq!(
+            (of("slower", "c2"), of("undecided", "c2")),
+            (2, 1),
+            "tls is third: {svg}"
+        );
         assert_eq!(svg.matches(shape(Verdict::Faster)).count(), 2);
     }
 
@@ -402,7 +474,10 @@ mod tests {
     #[test]
     fn a_hopeless_interval_does_not_squeeze_the_others() {
         let mut summary = fixtures::three_transports();
-        summary.comparisons.iter_mut().for_each(|comparison| comparison.high = 1e6);
+        summary
+            .comparisons
+            .iter_mut()
+            .for_each(|comparison| comparison.high = 1e6);
         let svg = shown(&summary);
         assert!(svg.contains("›") && !svg.contains("1,000,000</text>"), "{svg}");
     }

@@ -67,11 +67,19 @@ pub fn groups(summary: &Summary) -> Vec<Group<'_>> {
     }
     for case in &summary.cases {
         let compared_with = references.get(case.case.as_str()).copied();
-        let key = compared_with.filter(|_| !case.reference).unwrap_or_else(|| group_key(summary, case));
+        let key = compared_with
+            .filter(|_| !case.reference)
+            .unwrap_or_else(|| group_key(summary, case));
         found.entry(key).or_default().push(case);
     }
-    let mut groups: Vec<Group<'_>> =
-        found.into_values().map(|cases| Group { summary, cases, setting: String::new() }).collect();
+    let mut groups: Vec<Group<'_>> = found
+        .into_values()
+        .map(|cases| Group {
+            summary,
+            cases,
+            setting: String::new(),
+        })
+        .collect();
     name_settings(&mut groups);
     groups
 }
@@ -99,9 +107,14 @@ fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &Level)> {
 fn name_settings(groups: &mut [Group<'_>]) {
     let Some(first) = groups.first() else { return };
     let is_shared = |(factor, level): &(&String, &Level)| {
-        groups.iter().all(|group| group.head().levels.get(*factor) == Some(*level))
+        groups
+            .iter()
+            .all(|group| group.head().levels.get(*factor) == Some(*level))
     };
-    let shared: HashSet<&String> = other_levels(first.head()).filter(is_shared).map(|(factor, _)| factor).collect();
+    let shared: HashSet<&String> = other_levels(first.head())
+        .filter(is_shared)
+        .map(|(factor, _)| factor)
+        .collect();
     for group in groups {
         let varying = other_levels(group.head()).filter(|(factor, _)| !shared.contains(factor));
         group.setting = phrases(group.summary, varying);
@@ -111,7 +124,9 @@ fn name_settings(groups: &mut [Group<'_>]) {
 /// A case by its short name and setting. An unknown name stays as it is.
 #[must_use]
 pub fn short_name(groups: &[Group<'_>], name: &str) -> String {
-    let found = groups.iter().find_map(|group| Some((group, group.cases.iter().find(|case| case.case == name)?)));
+    let found = groups
+        .iter()
+        .find_map(|group| Some((group, group.cases.iter().find(|case| case.case == name)?)));
     match found {
         Some((group, case)) if group.setting.is_empty() => group.label(case),
         Some((group, case)) => format!("{} ({})", group.label(case), group.setting),
@@ -122,18 +137,30 @@ pub fn short_name(groups: &[Group<'_>], name: &str) -> String {
 /// Levels that all cases have, in words.
 #[must_use]
 pub fn constants(summary: &Summary) -> String {
-    let Some(first) = summary.cases.first() else { return String::new() };
-    let everywhere = |factor: &str, level: &Level| {
-        summary.cases.iter().all(|case| case.levels.get(factor).is_none_or(|other| other == level))
+    let Some(first) = summary.cases.first() else {
+        return String::new();
     };
-    phrases(summary, other_levels(first).filter(|(factor, level)| everywhere(factor, level)))
+    let everywhere = |factor: &str, level: &Level| {
+        summary
+            .cases
+            .iter()
+            .all(|case| case.levels.get(factor).is_none_or(|other| other == level))
+    };
+    phrases(
+        summary,
+        other_levels(first).filter(|(factor, level)| everywhere(factor, level)),
+    )
 }
 
 impl<'a> Group<'a> {
     /// The reference, or the first case if there is none.
     #[must_use]
     pub fn head(&self) -> &'a CaseSummary {
-        self.cases.iter().copied().find(|case| case.reference).unwrap_or(self.cases[0])
+        self.cases
+            .iter()
+            .copied()
+            .find(|case| case.reference)
+            .unwrap_or(self.cases[0])
     }
 
     #[must_use]
@@ -160,10 +187,17 @@ impl<'a> Group<'a> {
 
     /// Cases that have a comparison and may be used, in order.
     pub fn compared(&self) -> impl Iterator<Item = Compared<'a>> {
-        self.cases.iter().filter(|case| self.invalid(case).is_none()).filter_map(|&case| {
-            let comparison = self.declared(case)?;
-            Some(Compared { case, reference: self.head(), comparison })
-        })
+        self.cases
+            .iter()
+            .filter(|case| self.invalid(case).is_none())
+            .filter_map(|&case| {
+                let comparison = self.declared(case)?;
+                Some(Compared {
+                    case,
+                    reference: self.head(),
+                    comparison,
+                })
+            })
     }
 
     /// Cases that have a comparison and must not be used, with the reason.
@@ -177,7 +211,11 @@ impl<'a> Group<'a> {
     #[must_use]
     pub fn is_bulk(&self) -> bool {
         let bulk = |case: &CaseSummary| case.load.protocol == "stream" || case.load.bytes.is_some_and(|b| b >= 1 << 16);
-        let mut measured = self.cases.iter().filter_map(|case| Some((case, case.metrics.as_ref()?))).peekable();
+        let mut measured = self
+            .cases
+            .iter()
+            .filter_map(|case| Some((case, case.metrics.as_ref()?)))
+            .peekable();
         let counts = |case: &CaseSummary| bulk(case) && !case.load.is_open();
         measured.peek().is_some() && measured.all(|(case, metrics)| metrics.bandwidth.is_some() && counts(case))
     }
@@ -192,7 +230,10 @@ impl<'a> Group<'a> {
     /// Short name of a case within its group, in the words of the command line.
     #[must_use]
     pub fn label(&self, case: &CaseSummary) -> String {
-        let label = self.with_extras(case, &compared_level(case).map_or_else(|| case.case.clone(), Level::to_string));
+        let label = self.with_extras(
+            case,
+            &compared_level(case).map_or_else(|| case.case.clone(), Level::to_string),
+        );
         let head = self.head();
         if case.case == head.case || case.levels != head.levels {
             return label;
@@ -217,16 +258,27 @@ impl<'a> Group<'a> {
     fn with_extras(&self, case: &CaseSummary, name: &str) -> String {
         let head = self.head();
         let differs = |factor: &str, level: &Level| head.levels.get(factor).is_some_and(|own| own != level);
-        let extras = phrases(self.summary, other_levels(case).filter(|(factor, level)| differs(factor, level)));
-        if extras.is_empty() { name.to_owned() } else { format!("{name}, {extras}") }
+        let extras = phrases(
+            self.summary,
+            other_levels(case).filter(|(factor, level)| differs(factor, level)),
+        );
+        if extras.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name}, {extras}")
+        }
     }
 }
 
 /// What is compared, of a case, for a sentence: in the experiment's words or the usual ones.
 #[must_use]
 pub fn compared_name<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
-    let found = COMPARED.iter().find_map(|factor| Some((factor, case.levels.get(*factor)?.word()?)));
-    found.map_or(&case.case, |(factor, level)| label(summary, factor, level).unwrap_or_else(|| transport_name(level)))
+    let found = COMPARED
+        .iter()
+        .find_map(|factor| Some((factor, case.levels.get(*factor)?.word()?)));
+    found.map_or(&case.case, |(factor, level)| {
+        label(summary, factor, level).unwrap_or_else(|| transport_name(level))
+    })
 }
 
 /// The experiment's own words for a level.
@@ -240,7 +292,10 @@ fn transport_name(level: &str) -> &str {
 }
 
 fn phrases<'a>(summary: &Summary, levels: impl Iterator<Item = (&'a String, &'a Level)>) -> String {
-    levels.map(|(factor, level)| phrase(summary, factor, level)).collect::<Vec<_>>().join(", ")
+    levels
+        .map(|(factor, level)| phrase(summary, factor, level))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`, or those of the experiment.
@@ -305,7 +360,10 @@ mod tests {
         let mut summary = three_transports();
         let labels = [("limit", "free", "no limit at all"), ("transport", "unix", "pigeon")];
         for (factor, level, label) in labels {
-            summary.labels.insert(factor.to_owned(), IndexMap::from([(level.to_owned(), label.to_owned())]));
+            summary.labels.insert(
+                factor.to_owned(),
+                IndexMap::from([(level.to_owned(), label.to_owned())]),
+            );
         }
         assert_eq!(phrase(&summary, "limit", &"free".into()), "no limit at all");
         assert_eq!(phrase(&summary, "limit", &"half".into()), "half");

@@ -15,8 +15,14 @@ pub fn render(summary: &Summary) -> Vec<u8> {
 /// With the answer that reports for people have.
 #[must_use]
 pub fn answered(summary: &Summary) -> Summary {
-    let lines = answer(summary).iter().map(|line| line.to_string().replace(NBSP, " ")).collect();
-    Summary { answer: lines, ..summary.clone() }
+    let lines = answer(summary)
+        .iter()
+        .map(|line| line.to_string().replace(NBSP, " "))
+        .collect();
+    Summary {
+        answer: lines,
+        ..summary.clone()
+    }
 }
 
 /// JSON schema (draft 2020-12) of a summary, generated from the types.

@@ -63,8 +63,16 @@ pub enum Format {
 }
 
 impl Format {
-    pub const ALL: [Self; 8] =
-        [Self::Terminal, Self::Json, Self::Csv, Self::Trials, Self::Benchstat, Self::Markdown, Self::Html, Self::Svg];
+    pub const ALL: [Self; 8] = [
+        Self::Terminal,
+        Self::Json,
+        Self::Csv,
+        Self::Trials,
+        Self::Benchstat,
+        Self::Markdown,
+        Self::Html,
+        Self::Svg,
+    ];
 
     /// Whether only a single run has this format.
     #[must_use]
@@ -99,10 +107,16 @@ pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Opti
 #[must_use]
 pub fn checked(summary: &Summary, options: &Options) -> Vec<u8> {
     let of_link = ["link-not-proven", "reuse-not-as-asked", "transport-not-as-asked"];
-    let mut summary = Summary { comparisons: Vec::new(), ..summary.clone() };
+    let mut summary = Summary {
+        comparisons: Vec::new(),
+        ..summary.clone()
+    };
     summary.checks.retain(|check| of_link.contains(&check.id.as_str()));
     let mut page = Page::about(&summary.folder, options);
     let parts = content::Parts::of(&summary);
-    [parts.figures, parts.failures, parts.evidence].iter().flatten().for_each(|section| page.section(section));
+    [parts.figures, parts.failures, parts.evidence]
+        .iter()
+        .flatten()
+        .for_each(|section| page.section(section));
     page.finish()
 }

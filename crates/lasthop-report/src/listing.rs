@@ -94,16 +94,26 @@ pub fn experiments_table(experiments: &[ExperimentEntry], all: bool, options: &O
     }
     let mut rows = Vec::new();
     for (group, entries) in groups {
-        rows.push(Row::Group(if group.is_empty() { "others".to_owned() } else { group.to_owned() }));
+        rows.push(Row::Group(if group.is_empty() {
+            "others".to_owned()
+        } else {
+            group.to_owned()
+        }));
         rows.extend(entries.into_iter().map(row));
     }
     let mut page = Page::new(options);
     let columns = vec![Column::left("experiment"), Column::left("about")];
     page.table(&Table { columns, rows });
-    let left: Vec<&str> =
-        experiments.iter().filter(|entry| !entry.missing.is_empty()).map(|one| &one.name[..]).collect();
+    let left: Vec<&str> = experiments
+        .iter()
+        .filter(|entry| !entry.missing.is_empty())
+        .map(|one| &one.name[..])
+        .collect();
     if !all && !left.is_empty() {
-        let text = format!("Not ready, because programs are missing: {} (lasthop list --all)", left.join(", "));
+        let text = format!(
+            "Not ready, because programs are missing: {} (lasthop list --all)",
+            left.join(", ")
+        );
         page.blank();
         page.block(&Block::Paragraph(Text::of(Tone::Dim, text)));
     }
@@ -112,8 +122,11 @@ pub fn experiments_table(experiments: &[ExperimentEntry], all: bool, options: &O
 
 fn row(entry: &ExperimentEntry) -> Row {
     let name = Cell::new(Tone::Strong, &entry.name);
-    let title =
-        if entry.source == BUILT_IN { entry.title.clone() } else { format!("{} ({})", entry.title, entry.source) };
+    let title = if entry.source == BUILT_IN {
+        entry.title.clone()
+    } else {
+        format!("{} ({})", entry.title, entry.source)
+    };
     match &entry.missing[..] {
         [] => Row::Cells(vec![name, title.into()]),
         missing => {

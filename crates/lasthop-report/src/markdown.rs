@@ -31,7 +31,10 @@ mod tests {
             summary.command = words.iter().map(ToString::to_string).collect();
             again(&summary)
         };
-        assert_eq!(of(&["/a/lasthop", "run", "./my stack"]), "lasthop run './my stack' --seed 7");
+        assert_eq!(
+            of(&["/a/lasthop", "run", "./my stack"]),
+            "lasthop run './my stack' --seed 7"
+        );
         assert_eq!(of(&["lasthop"]), "lasthop --seed 7");
         assert_eq!(of(&["lasthop", "run", "--seed=5"]), "lasthop run '--seed=5'");
         assert_eq!(of(&["lasthop", "run", "--seed", "5"]), "lasthop run --seed 5");

@@ -42,8 +42,10 @@ const PLOTS: [(&str, &str); 4] = [
     ("cost", "What a request costs"),
 ];
 /// The same of a run with overload.
-const OFFERED: [(&str, &str); 2] =
-    [("goodput", "Right answers per second"), ("unserved", "Requests without a right answer")];
+const OFFERED: [(&str, &str); 2] = [
+    ("goodput", "Right answers per second"),
+    ("unserved", "Requests without a right answer"),
+];
 
 /// What the script of a page reads.
 #[derive(Serialize)]
@@ -123,7 +125,11 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
         head(summary),
         show(&parts.cut_off),
         show(&parts.limits),
-        if compared { figure("ratios", "Ratios", &Picture::of(summary).inline()) } else { String::new() },
+        if compared {
+            figure("ratios", "Ratios", &Picture::of(summary).inline())
+        } else {
+            String::new()
+        },
         show(&parts.figures),
         plots.iter().map(drawn).collect(),
         show(&parts.cost),
@@ -218,15 +224,26 @@ fn of_group<'a>(group: &'a Group<'a>, extras: &'a Extras) -> GroupData<'a> {
         label: group.label(case),
         plots: place(&case.case).and_then(|place| extras.plots.get(place)),
         cost: costs(case.metrics.as_ref()),
-        matter: group.compared().find(|compared| compared.case.case == case.case).and_then(|one| matter(group, one)),
+        matter: group
+            .compared()
+            .find(|compared| compared.case.case == case.case)
+            .and_then(|one| matter(group, one)),
     });
-    GroupData { setting: &group.setting, open: quantity(group) == Quantity::ResponseTime, cases: cases.collect() }
+    GroupData {
+        setting: &group.setting,
+        open: quantity(group) == Quantity::ResponseTime,
+        cases: cases.collect(),
+    }
 }
 
 /// Of the roles that cases are compared by.
 fn costs(metrics: Option<&Metrics>) -> Vec<Cost<'_>> {
     let Some(metrics) = metrics else { return vec![] };
-    let of = |(role, cpu)| Cost { role, cpu, waiting: metrics.run_delay.get(role).map(|delay| delay.us_per_request) };
+    let of = |(role, cpu)| Cost {
+        role,
+        cpu,
+        waiting: metrics.run_delay.get(role).map(|delay| delay.us_per_request),
+    };
     metrics.cpu_per_request.counted().map(of).collect()
 }
 
@@ -249,7 +266,12 @@ fn matter(group: &Group<'_>, compared: Compared<'_>) -> Option<Matter> {
 }
 
 fn worth(verdict: Verdict, materiality: &Materiality, spent: f64) -> Worth {
-    let Materiality { saved_us_low, saved_us, saved_us_high, .. } = *materiality;
+    let Materiality {
+        saved_us_low,
+        saved_us,
+        saved_us_high,
+        ..
+    } = *materiality;
     Worth {
         verdict: word(verdict),
         saved: [saved_us_low, saved_us, saved_us_high],
@@ -282,8 +304,12 @@ mod tests {
             assert!(place("class=\"answer\"") < place("id=\"numbers\""), "{name}");
             let data = embedded_in(&page);
             assert_eq!(data["result"]["run"], summary.run.as_str(), "{name}");
-            let cases: usize =
-                data["groups"].as_array().unwrap().iter().map(|group| group["cases"].as_array().unwrap().len()).sum();
+            let cases: usize = data["groups"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|group| group["cases"].as_array().unwrap().len())
+                .sum();
             assert_eq!(cases, summary.cases.len(), "{name}");
         }
     }
@@ -323,7 +349,11 @@ mod tests {
         }
         let size = |extras: &Extras| render(&summary, extras).len();
         let without = size(&Extras::default());
-        let per_case = (size(&Extras { plots: plots.clone(), ..Extras::default() }) - without) / plots.len();
+        let per_case = (size(&Extras {
+            plots: plots.clone(),
+            ..Extras::default()
+        }) - without)
+            / plots.len();
         assert!(without + 8 * per_case < 1_000_000, "{without} and {per_case} a case");
     }
 
@@ -338,8 +368,18 @@ mod tests {
             (failure.cause, failure.log) = (hostile.into(), hostile.into());
         }
         let configuration = vec![(hostile.into(), hostile.into())];
-        let page = shown(&summary, &Extras { configuration, ..Extras::default() });
-        assert_eq!(page.matches("<script").count(), 2, "the data and the script of the page");
+        let page = shown(
+            &summary,
+            &Extras {
+                configuration,
+                ..Extras::default()
+            },
+        );
+        assert_eq!(
+            page.matches("<script").count(),
+            2,
+            "the data and the script of the page"
+        );
         assert!(!page.contains("<img") && !page.contains('\u{202e}'));
         assert_eq!(embedded_in(&page)["result"]["title"], hostile);
     }

@@ -63,7 +63,9 @@ impl Glyphs {
     }
 
     fn words(&self, text: &str) -> String {
-        self.words.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+        self.words
+            .iter()
+            .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     }
 }
 
@@ -71,9 +73,16 @@ impl Glyphs {
 pub fn ratios(summary: &Summary, width: usize, unicode: bool) -> Vec<Text> {
     let glyphs = Glyphs::of(unicode);
     let (groups, share) = (groups(summary), summary.settings.margin);
-    let mut lines: Vec<Text> = panels(&groups).iter().flat_map(|panel| drawn(panel, share, width, glyphs)).collect();
+    let mut lines: Vec<Text> = panels(&groups)
+        .iter()
+        .flat_map(|panel| drawn(panel, share, width, glyphs))
+        .collect();
     if !lines.is_empty() {
-        let legend = format!("{} within {}, counts as no difference", glyphs.margin, margin_text(share));
+        let legend = format!(
+            "{} within {}, counts as no difference",
+            glyphs.margin,
+            margin_text(share)
+        );
         lines.push(Text::of(Tone::Dim, glyphs.words(&legend)));
     }
     lines
@@ -96,7 +105,10 @@ fn drawn(panel: &Panel, margin: f64, width: usize, glyphs: &Glyphs) -> Vec<Text>
             lines.extend(labelled(&glyphs.words(&row.label), labels, drawn));
         }
     }
-    lines.push(Text::of(Tone::Dim, format!("{:1$}{2}", "", labels + GAP, ticks(&axis, room))));
+    lines.push(Text::of(
+        Tone::Dim,
+        format!("{:1$}{2}", "", labels + GAP, ticks(&axis, room)),
+    ));
     lines
 }
 
@@ -106,7 +118,11 @@ fn heading(setting: &str, glyphs: &Glyphs) -> Option<Text> {
 
 /// Longer labels get a line of their own.
 fn label_width<'a>(labels: impl Iterator<Item = &'a str>, width: usize) -> usize {
-    labels.map(display_width).filter(|label| *label <= width / 3).max().unwrap_or(width / 6)
+    labels
+        .map(display_width)
+        .filter(|label| *label <= width / 3)
+        .max()
+        .unwrap_or(width / 6)
 }
 
 fn labelled(label: &str, width: usize, drawn: Text) -> Vec<Text> {
@@ -158,12 +174,18 @@ pub fn latencies(summary: &Summary, plots: &[CasePlots], width: usize, unicode: 
     let of = |case: &CaseSummary| {
         let place = summary.cases.iter().position(|other| other.case == case.case)?;
         let CasePlots { service, response, .. } = plots.get(place)?;
-        response.as_ref().or(service.as_ref()).filter(|latencies| !latencies.shares.is_empty())
+        response
+            .as_ref()
+            .or(service.as_ref())
+            .filter(|latencies| !latencies.shares.is_empty())
     };
     let mut lines = Vec::new();
     for group in &groups(summary) {
-        let known: Vec<(String, &Latencies)> =
-            group.cases.iter().filter_map(|case| Some((glyphs.words(&group.label(case)), of(case)?))).collect();
+        let known: Vec<(String, &Latencies)> = group
+            .cases
+            .iter()
+            .filter_map(|case| Some((glyphs.words(&group.label(case)), of(case)?)))
+            .collect();
         if !known.is_empty() {
             lines.extend(heading(&group.setting, glyphs));
             lines.extend(spread(&known, width, glyphs));
@@ -211,7 +233,11 @@ fn columns(latencies: &Latencies, first: i32, bins: usize, room: usize, glyphs: 
     for (bin, share) in (latencies.first - first..).zip(&latencies.shares) {
         let bin = bin as usize;
         let columns = bin * room / bins..((bin + 1) * room / bins).max(bin * room / bins + 1);
-        heights.iter_mut().take(columns.end).skip(columns.start).for_each(|height| *height += share);
+        heights
+            .iter_mut()
+            .take(columns.end)
+            .skip(columns.start)
+            .for_each(|height| *height += share);
     }
     let highest = heights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let step = |height: &f64| (height / highest * glyphs.bars.len() as f64).ceil() as usize;
@@ -229,15 +255,26 @@ mod tests {
     #[test]
     fn a_row_shows_margin_interval_and_ratio() {
         let axis = Axis { low: 0.5, high: 2.0 };
-        let mut comparison =
-            fixtures::compare("unix", "tcp", [1.3, 1.5, 1.7], lasthop_analyse::summary::Verdict::Faster);
+        let mut comparison = fixtures::compare(
+            "unix",
+            "tcp",
+            [1.3, 1.5, 1.7],
+            lasthop_analyse::summary::Verdict::Faster,
+        );
         let drawn = bar(&axis, &comparison, 0.02, 41, &UNICODE);
         assert_eq!(drawn.trim(), "░│░      ├───●──┤");
         assert_eq!(drawn.chars().position(|one| one == '│'), Some(20), "1 is in the middle");
         (comparison.low, comparison.high) = (0.1, 9.0);
         let cut = bar(&axis, &comparison, 0.02, 41, &ASCII);
-        assert!(cut.starts_with('<') && cut.ends_with('>') && cut.contains("-o-"), "{cut}");
-        assert!(ticks(&axis, 41).split_whitespace().any(|tick| tick == "1"), "{}", ticks(&axis, 41));
+        assert!(
+            cut.starts_with('<') && cut.ends_with('>') && cut.contains("-o-"),
+            "{cut}"
+        );
+        assert!(
+            ticks(&axis, 41).split_whitespace().any(|tick| tick == "1"),
+            "{}",
+            ticks(&axis, 41)
+        );
     }
 
     #[test]
@@ -247,22 +284,34 @@ mod tests {
             for unicode in [true, false] {
                 let lines: Vec<String> = ratios(&summary, 78, unicode).iter().map(ToString::to_string).collect();
                 let glyphs = Glyphs::of(unicode);
-                let rows = lines.iter().filter(|line| line.contains([glyphs.ends[0], glyphs.cut[0], glyphs.ratio]));
+                let rows = lines
+                    .iter()
+                    .filter(|line| line.contains([glyphs.ends[0], glyphs.cut[0], glyphs.ratio]));
                 assert!(rows.count() >= marks, "{name}: {lines:#?}");
-                assert!(unicode || lines.concat().replace('\u{a0}', " ").is_ascii(), "{name}: {lines:#?}");
+                assert!(
+                    unicode || lines.concat().replace('\u{a0}', " ").is_ascii(),
+                    "{name}: {lines:#?}"
+                );
             }
         }
     }
 
     #[test]
     fn a_histogram_is_as_wide_as_the_page_and_shows_where_requests_are() {
-        let latencies = |first, shares: &[f64]| Latencies { first, shares: shares.to_vec(), ..Latencies::default() };
+        let latencies = |first, shares: &[f64]| Latencies {
+            first,
+            shares: shares.to_vec(),
+            ..Latencies::default()
+        };
         let (fast, slow) = (latencies(90, &[0.5, 0.5]), latencies(92, &[0.25, 0.75, 0.0, 0.0005]));
         let cases = [("unix".to_owned(), &fast), ("tcp".to_owned(), &slow)];
         let lines: Vec<String> = spread(&cases, 30, &UNICODE).iter().map(ToString::to_string).collect();
         assert_eq!(lines[0], format!("unix  {}{:12}", "█".repeat(12), ""));
         assert_eq!(lines[1], format!("tcp   {:12}{}{}", "", "▃".repeat(6), "█".repeat(6)));
-        assert_eq!(lines[2].split_whitespace().collect::<Vec<_>>(), ["1.00", "µs", "1.36", "µs"]);
+        assert_eq!(
+            lines[2].split_whitespace().collect::<Vec<_>>(),
+            ["1.00", "µs", "1.36", "µs"]
+        );
         assert_eq!(display_width(&lines[2]), 30);
         assert_eq!(last_shown(&slow), 93, "the slowest are left out");
     }
@@ -270,13 +319,25 @@ mod tests {
     #[test]
     fn the_report_of_a_record_has_both() {
         let data = testing::healthy();
-        let extras = Extras { plots: lasthop_analyse::plots::plots(&data), ..Extras::default() };
+        let extras = Extras {
+            plots: lasthop_analyse::plots::plots(&data),
+            ..Extras::default()
+        };
         for (verbose, unicode) in [(false, true), (true, true), (true, false)] {
             for width in [40, 80, 100] {
-                let options = Options { verbose, unicode, width, ..Options::default() };
+                let options = Options {
+                    verbose,
+                    unicode,
+                    width,
+                    ..Options::default()
+                };
                 let page = render(&lasthop_analyse::summarise(&data), &extras, Format::Terminal, &options);
                 let page = String::from_utf8(page).unwrap();
-                assert_eq!(page.contains("\nLatencies\n") && page.contains("\nRatios\n"), verbose, "{page}");
+                assert_eq!(
+                    page.contains("\nLatencies\n") && page.contains("\nRatios\n"),
+                    verbose,
+                    "{page}"
+                );
                 assert_eq!(page.contains('█'), verbose && unicode, "{page}");
                 assert!(page.lines().all(|line| display_width(line) <= width), "{page}");
             }

@@ -23,7 +23,10 @@ pub fn render(summary: &Summary, plots: &[CasePlots], options: &Options) -> Vec<
     page.blank();
     let hidden = |section: &Section| !page.shows(section);
     let mut more = if document.sections.iter().any(hidden) && !options.verbose {
-        format!("lasthop report {} --verbose, or --format html for a page with plots", summary.word)
+        format!(
+            "lasthop report {} --verbose, or --format html for a page with plots",
+            summary.word
+        )
     } else {
         format!("lasthop report {} --format html, a page with plots", summary.word)
     };

@@ -10,7 +10,10 @@ use super::*;
 use crate::fixtures;
 
 fn text(summary: &Summary, format: Format) -> String {
-    let everything = Options { verbose: true, ..Options::default() };
+    let everything = Options {
+        verbose: true,
+        ..Options::default()
+    };
     String::from_utf8(render(summary, &Extras::default(), format, &everything)).expect("reports are UTF-8")
 }
 
@@ -18,17 +21,30 @@ fn text(summary: &Summary, format: Format) -> String {
 #[test]
 fn a_report_fits_a_screen() {
     for (name, summary) in fixtures::all() {
-        let page =
-            String::from_utf8(render(&summary, &Extras::default(), Format::Terminal, &Options::default())).unwrap();
-        assert!(page.lines().count() <= 40 || summary.failures.len() > 1, "{name}:\n{page}");
+        let page = String::from_utf8(render(
+            &summary,
+            &Extras::default(),
+            Format::Terminal,
+            &Options::default(),
+        ))
+        .unwrap();
+        assert!(
+            page.lines().count() <= 40 || summary.failures.len() > 1,
+            "{name}:\n{page}"
+        );
     }
     for (name, summary) in [
         ("three_transports", fixtures::three_transports()),
         ("patterns", fixtures::patterns()),
         ("lower_bound", fixtures::lower_bound()),
     ] {
-        let page =
-            String::from_utf8(render(&summary, &Extras::default(), Format::Terminal, &Options::default())).unwrap();
+        let page = String::from_utf8(render(
+            &summary,
+            &Extras::default(),
+            Format::Terminal,
+            &Options::default(),
+        ))
+        .unwrap();
         insta::assert_snapshot!(format!("brief_{name}"), page);
     }
 }
@@ -56,9 +72,10 @@ fn csv_snapshots() {
 
 #[test]
 fn json_snapshots() {
-    for (name, summary) in
-        [("three_transports", fixtures::three_transports()), ("failed_case", fixtures::failed_case())]
-    {
+    for (name, summary) in [
+        ("three_transports", fixtures::three_transports()),
+        ("failed_case", fixtures::failed_case()),
+    ] {
         insta::assert_snapshot!(format!("json_{name}"), text(&summary, Format::Json));
     }
 }
@@ -70,7 +87,10 @@ fn a_reference_alone_is_compared_with_nothing() {
     summary.cases.retain(|case| case.reference || case.case == failed);
     summary.comparisons.clear();
     summary.stopped = Stopped::Failed;
-    let page = text(&summary, Format::Terminal).split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = text(&summary, Format::Terminal)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     assert!(page.contains("No answer: TLS over TCP failed at ready. "), "{page}");
     assert!(page.contains("stopped: nothing was left to compare"), "{page}");
 }
@@ -84,7 +104,12 @@ fn no_terminal_line_is_wider_than_asked() {
                     &summary,
                     &Extras::default(),
                     Format::Terminal,
-                    &Options { color, width, verbose: true, unicode: true },
+                    &Options {
+                        color,
+                        width,
+                        verbose: true,
+                        unicode: true,
+                    },
                 );
                 for line in String::from_utf8(page).unwrap().lines() {
                     assert!(display_width(line) <= width, "{name} at {width}: {line:?}");
@@ -129,13 +154,22 @@ fn escape_sequences_appear_only_when_colour_is_asked_for() {
             &summary,
             &Extras::default(),
             Format::Terminal,
-            &Options { color: true, width: 80, verbose: true, unicode: true },
+            &Options {
+                color: true,
+                width: 80,
+                verbose: true,
+                unicode: true,
+            },
         );
         let coloured = String::from_utf8(coloured).unwrap();
         assert!(coloured.contains("\u{1b}["), "{name} has no colour");
         let plain = anstream::adapter::strip_str(&coloured).to_string();
         let plain: String = plain.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
-        assert_eq!(plain, text(&summary, Format::Terminal), "{name}: colour changes the text");
+        assert_eq!(
+            plain,
+            text(&summary, Format::Terminal),
+            "{name}: colour changes the text"
+        );
     }
 }
 
@@ -146,13 +180,27 @@ fn what_must_not_be_used_has_no_verdict_and_no_colour() {
         &summary,
         &Extras::default(),
         Format::Terminal,
-        &Options { color: true, width: 80, verbose: true, unicode: true },
+        &Options {
+            color: true,
+            width: 80,
+            verbose: true,
+            unicode: true,
+        },
     ))
     .unwrap();
     let plain = anstream::adapter::strip_str(&page).to_string();
-    assert!(plain.contains("tls: 12 of 432,100 answers had the wrong content"), "{plain}");
-    assert!(!plain.contains("slower") && !plain.contains("TLS over TCP takes"), "{plain}");
-    let row = page.lines().find(|line| line.contains("invalid") && line.contains("tls")).unwrap();
+    assert!(
+        plain.contains("tls: 12 of 432,100 answers had the wrong content"),
+        "{plain}"
+    );
+    assert!(
+        !plain.contains("slower") && !plain.contains("TLS over TCP takes"),
+        "{plain}"
+    );
+    let row = page
+        .lines()
+        .find(|line| line.contains("invalid") && line.contains("tls"))
+        .unwrap();
     assert!(row.ends_with("  invalid") && !row.contains("\u{1b}[31m"), "{row:?}");
 
     // A reference that must not be used takes the others along.
@@ -161,10 +209,15 @@ fn what_must_not_be_used_has_no_verdict_and_no_colour() {
     assert_eq!(headline(&summary), "unix invalid, tls invalid");
 
     let mut summary = fixtures::twelve_cases();
-    summary
-        .checks
-        .push(Check { case: Some(summary.cases[0].case.clone()), ..fixtures::lower_bound().checks[3].clone() });
-    assert!(headline(&summary).contains("unix faster 2/4 undecided 1/4 invalid 1/4"), "{}", headline(&summary));
+    summary.checks.push(Check {
+        case: Some(summary.cases[0].case.clone()),
+        ..fixtures::lower_bound().checks[3].clone()
+    });
+    assert!(
+        headline(&summary).contains("unix faster 2/4 undecided 1/4 invalid 1/4"),
+        "{}",
+        headline(&summary)
+    );
 }
 
 /// The time of a connection with several requests is not the latency of a request.
@@ -176,8 +229,14 @@ fn the_time_of_several_requests_is_not_called_a_latency() {
         (case.load.reuse, case.load.requests_per_connection) = ("per-request".to_owned(), 1_024);
     }
     let page = text(&summary, Format::Markdown);
-    assert!(!page.contains("latency") && page.contains("1,024 requests p50"), "{page}");
-    assert!(page.contains("carries 1,024 requests, p50 and p99 are the time of all of them"), "{page}");
+    assert!(
+        !page.contains("latency") && page.contains("1,024 requests p50"),
+        "{page}"
+    );
+    assert!(
+        page.contains("carries 1,024 requests, p50 and p99 are the time of all of them"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -196,11 +255,26 @@ fn json_reads_back_and_fits_its_schema() {
         let json = text(&summary, Format::Json);
         assert!(json.ends_with("}\n"), "{name}");
         let read: Summary = serde_json::from_str(&json).unwrap();
-        let said: Vec<String> = answer(&summary).iter().map(|line| line.to_string().replace('\u{a0}', " ")).collect();
+        let said: Vec<String> = answer(&summary)
+            .iter()
+            .map(|line| line.to_string().replace('\u{a0}', " "))
+            .collect();
         assert_eq!(read.answer, said, "{name}");
-        assert_eq!(Summary { answer: vec![], word: summary.word.clone(), ..read }, summary, "{name}");
+        assert_eq!(
+            Summary {
+                answer: vec![],
+                word: summary.word.clone(),
+                ..read
+            },
+            summary,
+            "{name}"
+        );
         let value = serde_json::from_str(&json).unwrap();
-        assert!(validator.is_valid(&value), "{name}: {:?}", validator.iter_errors(&value).next());
+        assert!(
+            validator.is_valid(&value),
+            "{name}: {:?}",
+            validator.iter_errors(&value).next()
+        );
     }
     assert!(!validator.is_valid(&serde_json::json!({ "schema": "lasthop/1" })));
 }
@@ -208,7 +282,10 @@ fn json_reads_back_and_fits_its_schema() {
 /// Keys that scripts rely on: more may be added, none may disappear.
 #[test]
 fn json_keeps_the_keys_that_scripts_rely_on() {
-    let summary = Summary { checks: fixtures::lower_bound().checks, ..fixtures::failed_case() };
+    let summary = Summary {
+        checks: fixtures::lower_bound().checks,
+        ..fixtures::failed_case()
+    };
     let json: serde_json::Value = serde_json::from_str(&text(&summary, Format::Json)).unwrap();
     let has = |value: &serde_json::Value, keys: &[&str]| {
         let found: BTreeSet<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
@@ -216,12 +293,28 @@ fn json_keeps_the_keys_that_scripts_rely_on() {
             assert!(found.contains(key), "{key} is not among {found:?}");
         }
     };
-    let top =
-        ["schema", "experiment", "run", "seed", "stopped", "environment", "cases", "comparisons", "checks", "failures"];
+    let top = [
+        "schema",
+        "experiment",
+        "run",
+        "seed",
+        "stopped",
+        "environment",
+        "cases",
+        "comparisons",
+        "checks",
+        "failures",
+    ];
     has(&json, &top);
     let case = &json["cases"][0];
-    has(case, &["case", "levels", "reference", "trials", "failed_trials", "metrics"]);
-    has(&case["metrics"], &["throughput", "latency_p50", "latency_p99", "cpu_per_request"]);
+    has(
+        case,
+        &["case", "levels", "reference", "trials", "failed_trials", "metrics"],
+    );
+    has(
+        &case["metrics"],
+        &["throughput", "latency_p50", "latency_p99", "cpu_per_request"],
+    );
     for metric in ["throughput", "latency_p50", "latency_p99"] {
         has(&case["metrics"][metric], &["unit", "estimate", "low", "high"]);
     }
@@ -230,7 +323,10 @@ fn json_keeps_the_keys_that_scripts_rely_on() {
     assert_eq!(json["schema"], "lasthop/1");
     assert_eq!(json["stopped"], "precision");
     assert_eq!(case["levels"]["transport"], "unix");
-    has(&json["comparisons"][0], &["case", "reference", "metric", "ratio", "low", "high", "verdict"]);
+    has(
+        &json["comparisons"][0],
+        &["case", "reference", "metric", "ratio", "low", "high", "verdict"],
+    );
     has(&json["checks"][0], &["id", "severity", "case", "evidence", "effect"]);
     has(&json["failures"][0], &["case", "stage", "cause", "log"]);
 }
@@ -238,31 +334,45 @@ fn json_keeps_the_keys_that_scripts_rely_on() {
 /// Numbers of a text, thousands separators removed.
 fn numbers(text: &str) -> BTreeSet<String> {
     let pattern = regex::Regex::new(r"[0-9][0-9,]*(\.[0-9]+)?").unwrap();
-    pattern.find_iter(text).map(|found| found.as_str().replace(',', "")).collect()
+    pattern
+        .find_iter(text)
+        .map(|found| found.as_str().replace(',', ""))
+        .collect()
 }
 
 #[test]
 fn terminal_and_markdown_say_the_numbers_of_the_json() {
     for (name, summary) in fixtures::all() {
-        let (terminal, markdown) =
-            (numbers(&text(&summary, Format::Terminal)), numbers(&text(&summary, Format::Markdown)));
+        let (terminal, markdown) = (
+            numbers(&text(&summary, Format::Terminal)),
+            numbers(&text(&summary, Format::Markdown)),
+        );
         for metrics in summary.cases.iter().filter_map(|case| case.metrics.as_ref()) {
             let rate = match name {
                 "stream" => units::significant(metrics.bandwidth.as_ref().unwrap().estimate / 1e6, 3),
                 _ => units::significant(metrics.throughput.estimate, 3),
             };
             let rate = rate.replace(',', "");
-            assert!(terminal.contains(&rate) && markdown.contains(&rate), "{name}: {rate} of {terminal:?}");
+            assert!(
+                terminal.contains(&rate) && markdown.contains(&rate),
+                "{name}: {rate} of {terminal:?}"
+            );
         }
-        for comparison in
-            summary.comparisons.iter().filter(|c| c.metric == lasthop_analyse::summary::Metric::Throughput)
+        for comparison in summary
+            .comparisons
+            .iter()
+            .filter(|c| c.metric == lasthop_analyse::summary::Metric::Throughput)
         {
             let near = |text: &BTreeSet<String>| {
                 text.iter()
                     .filter_map(|number| number.parse::<f64>().ok())
                     .any(|n| (n - comparison.ratio).abs() <= 0.005)
             };
-            assert!(near(&terminal) && near(&markdown), "{name}: ratio {} is not said", comparison.ratio);
+            assert!(
+                near(&terminal) && near(&markdown),
+                "{name}: ratio {} is not said",
+                comparison.ratio
+            );
         }
     }
 }
@@ -271,9 +381,15 @@ fn terminal_and_markdown_say_the_numbers_of_the_json() {
 fn csv_holds_the_numbers_of_the_json_in_full() {
     for (name, summary) in fixtures::all() {
         let page = text(&summary, Format::Csv);
-        let mut lines = page.split_terminator("\r\n").map(|line| line.split(',').collect::<Vec<_>>());
+        let mut lines = page
+            .split_terminator("\r\n")
+            .map(|line| line.split(',').collect::<Vec<_>>());
         let header = lines.next().unwrap();
-        assert_eq!(header.len(), header.iter().collect::<BTreeSet<_>>().len(), "{name}: two columns of one name");
+        assert_eq!(
+            header.len(),
+            header.iter().collect::<BTreeSet<_>>().len(),
+            "{name}: two columns of one name"
+        );
         let rows: Vec<_> = lines.collect();
         assert_eq!(rows.len(), summary.cases.len(), "{name}");
         for (row, case) in rows.iter().zip(&summary.cases) {
@@ -288,8 +404,10 @@ fn csv_holds_the_numbers_of_the_json_in_full() {
 
 #[test]
 fn headlines() {
-    let lines: Vec<String> =
-        fixtures::all().iter().map(|(name, summary)| format!("{name}: {}", headline(summary))).collect();
+    let lines: Vec<String> = fixtures::all()
+        .iter()
+        .map(|(name, summary)| format!("{name}: {}", headline(summary)))
+        .collect();
     insta::assert_snapshot!(lines.join("\n"));
 }
 
@@ -304,9 +422,17 @@ fn lists() {
         headline: headline.into(),
     };
     let runs = [
-        run("sockets-20260801-120000", RunState::Complete, &headline(&fixtures::three_transports())),
+        run(
+            "sockets-20260801-120000",
+            RunState::Complete,
+            &headline(&fixtures::three_transports()),
+        ),
         run("sockets-20260801-130000", RunState::CutOff, "no result"),
-        run("sockets-20260801-140000", RunState::Unreadable("run.json line 3: unknown field `x`".into()), ""),
+        run(
+            "sockets-20260801-140000",
+            RunState::Unreadable("run.json line 3: unknown field `x`".into()),
+            "",
+        ),
     ];
     let experiments = [
         ExperimentEntry {
@@ -325,14 +451,21 @@ fn lists() {
         },
     ];
     let options = Options::default();
-    let lists = [false, true].map(|all| experiments_table(&experiments, all, &options)).concat();
+    let lists = [false, true]
+        .map(|all| experiments_table(&experiments, all, &options))
+        .concat();
     let text = [runs_table(&runs, &options), lists].concat();
     insta::assert_snapshot!(String::from_utf8(text).unwrap());
 }
 
 #[test]
 fn a_run_that_died_before_its_first_case_renders() {
-    let summary = Summary { cases: vec![], comparisons: vec![], failures: vec![], ..fixtures::without_result() };
+    let summary = Summary {
+        cases: vec![],
+        comparisons: vec![],
+        failures: vec![],
+        ..fixtures::without_result()
+    };
     for format in Format::ALL {
         assert!(!render(&summary, &Extras::default(), format, &Options::default()).is_empty());
     }
@@ -350,7 +483,12 @@ fn show() {
             &summary,
             &Extras::default(),
             Format::Terminal,
-            &Options { color: true, width: 80, verbose: true, unicode: true },
+            &Options {
+                color: true,
+                width: 80,
+                verbose: true,
+                unicode: true,
+            },
         );
         println!("{}", String::from_utf8(page).unwrap());
     }

@@ -64,14 +64,26 @@ fn interval(comparison: &Comparison) -> String {
         return signed_interval(comparison);
     }
     let places = percent_places(comparison);
-    let (near, far) = if comparison.ratio >= 1.0 { (low, high) } else { (high, low) };
-    format!("{} to {}", percent((near - 1.0).abs(), places), percent((far - 1.0).abs(), places))
+    let (near, far) = if comparison.ratio >= 1.0 {
+        (low, high)
+    } else {
+        (high, low)
+    };
+    format!(
+        "{} to {}",
+        percent((near - 1.0).abs(), places),
+        percent((far - 1.0).abs(), places)
+    )
 }
 
 /// `−18 % to +2 %`
 fn signed_interval(comparison: &Comparison) -> String {
     let places = percent_places(comparison);
-    format!("{} to {}", signed_percent(comparison.low - 1.0, places), signed_percent(comparison.high - 1.0, places))
+    format!(
+        "{} to {}",
+        signed_percent(comparison.low - 1.0, places),
+        signed_percent(comparison.high - 1.0, places)
+    )
 }
 
 /// What it takes to decide these comparisons, or those that a longer run can decide: how much time, and the option to
@@ -82,16 +94,25 @@ pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String 
     if undecided.iter().all(|comparison| comparison.one_start) {
         return "one start of the servers decides nothing, so use a larger budget".to_owned();
     }
-    let known: Vec<f64> = undecided.iter().filter_map(|comparison| comparison.more_seconds).collect();
+    let known: Vec<f64> = undecided
+        .iter()
+        .filter_map(|comparison| comparison.more_seconds)
+        .collect();
     match known.iter().copied().reduce(f64::max) {
         Some(seconds) if seconds.is_finite() && seconds < DAY => {
             let budget = written(budget((spent + seconds).max(allowed)));
-            let of =
-                if known.len() < undecided.len() { format!(" for {} of them", known.len()) } else { String::new() };
+            let of = if known.len() < undecided.len() {
+                format!(" for {} of them", known.len())
+            } else {
+                String::new()
+            };
             format!("about {} would be enough{of} (--budget{NBSP}{budget})", rough(seconds))
         }
         Some(_) => "more than a day of measuring would be needed".to_owned(),
-        None if undecided.iter().all(|comparison| (comparison.blocks as usize) < LEAST_BLOCKS) => {
+        None if undecided
+            .iter()
+            .all(|comparison| (comparison.blocks as usize) < LEAST_BLOCKS) =>
+        {
             "there are too few blocks to estimate how long it would take".to_owned()
         }
         None => {
@@ -155,7 +176,11 @@ fn is_large(ratio: f64) -> bool {
 /// The ends of a ratio's interval: `1.59 to 1.88`
 #[must_use]
 pub fn bounds(comparison: &Comparison, places: usize) -> String {
-    format!("{} to {}", ratio(comparison.low, places), ratio(comparison.high, places))
+    format!(
+        "{} to {}",
+        ratio(comparison.low, places),
+        ratio(comparison.high, places)
+    )
 }
 
 /// Decimal places needed to show the interval of a ratio.
@@ -178,7 +203,11 @@ fn units(comparison: &Comparison) -> f64 {
 fn signed_percent(share: f64, places: usize) -> String {
     let text = percent(share, places);
     let is_zero = !text.bytes().any(|byte| byte.is_ascii_digit() && byte != b'0');
-    if share > 0.0 && !is_zero { format!("+{text}") } else { text }
+    if share > 0.0 && !is_zero {
+        format!("+{text}")
+    } else {
+        text
+    }
 }
 
 /// A change with its interval: `−13 % (95 % interval −18 % to −8 %)`, or as a ratio if it is large.
@@ -237,18 +266,33 @@ mod tests {
     }
 
     fn open(more_seconds: Option<f64>) -> Comparison {
-        Comparison { more_seconds, ..comparison(Verdict::Undecided, 0.97, 1.01, 1.05) }
+        Comparison {
+            more_seconds,
+            ..comparison(Verdict::Undecided, 0.97, 1.01, 1.05)
+        }
     }
 
     #[test]
     fn what_no_longer_run_decides_is_said() {
         let (soon, later, never) = (open(Some(29.0)), open(Some(91.0)), open(None));
         let say = |all: &[&Comparison]| more_time(all, 60.0, 60.0).replace(NBSP, " ");
-        assert_eq!(say(&[&soon, &later]), "about 2 more minutes would be enough (--budget 3m)");
-        assert_eq!(say(&[&soon, &never]), "about 30 more seconds would be enough for 1 of them (--budget 90s)");
+        assert_eq!(
+            say(&[&soon, &later]),
+            "about 2 more minutes would be enough (--budget 3m)"
+        );
+        assert_eq!(
+            say(&[&soon, &never]),
+            "about 30 more seconds would be enough for 1 of them (--budget 90s)"
+        );
         assert_eq!(say(&[&never]), "even a hundred times this run would not decide it");
-        let few = Comparison { blocks: 2, ..open(None) };
-        assert_eq!(say(&[&few]), "there are too few blocks to estimate how long it would take");
+        let few = Comparison {
+            blocks: 2,
+            ..open(None)
+        };
+        assert_eq!(
+            say(&[&few]),
+            "there are too few blocks to estimate how long it would take"
+        );
     }
 
     #[test]

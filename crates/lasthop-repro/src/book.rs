@@ -88,8 +88,13 @@ pub fn write_site(folder: &Path, results: &[Repetition]) -> Result<PathBuf, Book
 
 /// Beside the target, then renamed: a reader never sees half a file.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), BookError> {
-    let failed = |cause| BookError { path: path.to_owned(), cause };
+    let failed = |cause| BookError {
+        path: path.to_owned(),
+        cause,
+    };
     let beside = path.with_extension("part");
     fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
-    fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path)).map_err(failed)
+    fs::write(&beside, bytes)
+        .and_then(|()| fs::rename(&beside, path))
+        .map_err(failed)
 }

@@ -99,10 +99,18 @@ struct Shortened {
 impl Job<'_> {
     /// Both ways of measuring for one of the study's runs.
     pub fn carry_out(&self, run: &StudyRun, tell: &mut dyn FnMut(&Event<'_>)) -> (Part, Carried) {
-        let mut part = Part { runs: run.id.clone(), experiment: run.experiment.clone(), ..Part::default() };
+        let mut part = Part {
+            runs: run.id.clone(),
+            experiment: run.experiment.clone(),
+            ..Part::default()
+        };
         let mut carried = Carried::default();
         part.beyond.clone_from(&run.beyond);
-        let Plans { experiment, design, method: plan } = match self.plans(run) {
+        let Plans {
+            experiment,
+            design,
+            method: plan,
+        } = match self.plans(run) {
             Ok(planned) => planned,
             Err(reason) => {
                 part.skipped = Some(reason);
@@ -150,13 +158,21 @@ impl Job<'_> {
                 part.failures.push("interrupted".to_owned());
                 break;
             }
-            let mut method = MethodCase { levels: texts(&case.levels), trials: Vec::new(), double: Vec::new() };
+            let mut method = MethodCase {
+                levels: texts(&case.levels),
+                trials: Vec::new(),
+                double: Vec::new(),
+            };
             let factors: &[u64] = if run.time == Time::Slope { &[1, 2] } else { &[1] };
             for &factor in factors {
                 match self.method(experiment, case, &shortened, factor, tell) {
                     Ok((record, data)) => {
                         let answered = data.trials().filter(|trial| trial.result.requests > 0);
-                        let into = if factor == 1 { &mut method.trials } else { &mut method.double };
+                        let into = if factor == 1 {
+                            &mut method.trials
+                        } else {
+                            &mut method.double
+                        };
                         into.extend(answered.map(|trial| trial.result.clone()));
                         keep_failures(part, &lasthop_analyse::summarise(&data), "the study's method");
                         part.method_records.push(record);
@@ -174,7 +190,10 @@ impl Job<'_> {
         if interrupt::heard() {
             return Err("interrupted".to_owned());
         }
-        let because = run.because.as_ref().map_or_else(String::new, |because| format!(": {because}"));
+        let because = run
+            .because
+            .as_ref()
+            .map_or_else(String::new, |because| format!(": {because}"));
         let experiment = match self.options.catalog.load(&run.experiment) {
             Ok(experiment) => experiment,
             Err(LoadError::Unknown { .. }) => {
@@ -186,17 +205,28 @@ impl Job<'_> {
             return Err(because.clone());
         }
         let plan = |set| {
-            let selection = Selection { set, ..Selection::default() };
+            let selection = Selection {
+                set,
+                ..Selection::default()
+            };
             Plan::new(experiment.clone(), &selection).map_err(|error| error.to_string())
         };
         let (design, method) = (plan(self.design_levels(run))?, plan(self.levels(run))?);
         closed(&design).and_then(|()| closed(&method))?;
-        Ok(Plans { experiment, design, method })
+        Ok(Plans {
+            experiment,
+            design,
+            method,
+        })
     }
 
     /// Levels of the runs, and of the figures and claims that they answer.
     pub(super) fn levels(&self, run: &StudyRun) -> Vec<Choice> {
-        let short = if self.budget < SHORT { run.short.clone() } else { IndexMap::new() };
+        let short = if self.budget < SHORT {
+            run.short.clone()
+        } else {
+            IndexMap::new()
+        };
         self.with_figures(run, run.levels.clone(), short)
     }
 
@@ -216,21 +246,36 @@ impl Job<'_> {
         mut chosen: IndexMap<String, Vec<String>>,
         short: IndexMap<String, Vec<String>>,
     ) -> Vec<Choice> {
-        let figures = self.study.figures.iter().filter(|figure| figure.runs == run.id).map(|figure| &figure.levels);
+        let figures = self
+            .study
+            .figures
+            .iter()
+            .filter(|figure| figure.runs == run.id)
+            .map(|figure| &figure.levels);
         let claims = self.study.claims.iter().filter(|claim| claim.runs == run.id);
-        for (factor, level) in figures.chain(claims.flat_map(|claim| [&claim.case, &claim.against])).flatten() {
+        for (factor, level) in figures
+            .chain(claims.flat_map(|claim| [&claim.case, &claim.against]))
+            .flatten()
+        {
             let levels = chosen.entry(factor.clone()).or_default();
             if !levels.contains(level) {
                 levels.push(level.clone());
             }
         }
         chosen.extend(short);
-        chosen.into_iter().map(|(factor, levels)| Choice { factor, levels }).collect()
+        chosen
+            .into_iter()
+            .map(|(factor, levels)| Choice { factor, levels })
+            .collect()
     }
 
     /// What all its runs do differently from their experiments.
     pub(super) fn overrides(&self) -> Overrides {
-        Overrides { seed: self.options.seed, budget: Some(self.budget), ..Overrides::default() }
+        Overrides {
+            seed: self.options.seed,
+            budget: Some(self.budget),
+            ..Overrides::default()
+        }
     }
 
     /// One condition as the study had it: its servers alone, one start of them, its runs one after the other, no pinning.
@@ -245,7 +290,12 @@ impl Job<'_> {
         let tool = self.study.method.tool;
         let levels = case.levels.iter();
         let selection = Selection {
-            set: levels.map(|(name, level)| Choice { factor: name.clone(), levels: vec![level.to_string()] }).collect(),
+            set: levels
+                .map(|(name, level)| Choice {
+                    factor: name.clone(),
+                    levels: vec![level.to_string()],
+                })
+                .collect(),
             drivers: tool.iter().map(|tool| tool.name.to_owned()).collect(),
             ..Selection::default()
         };
@@ -260,7 +310,10 @@ impl Job<'_> {
             precision: Some(1e-6),
             budget: Some(Duration::from_secs(u64::from(shortened.runs) * (seconds + 20) + 120)),
             placement: PlacementChoice::Free,
-            tools: tool.map(|tool| self.choice(tool, shortened, count)).into_iter().collect(),
+            tools: tool
+                .map(|tool| self.choice(tool, shortened, count))
+                .into_iter()
+                .collect(),
             ..self.overrides()
         };
         self.execute(&plan, overrides, tell)
@@ -270,8 +323,14 @@ impl Job<'_> {
         let seconds = shortened.seconds.to_string();
         let number = count.unwrap_or(1).to_string();
         let flags = self.study.method.flags.iter();
-        let flags = flags.map(|flag| flag.replace("{seconds}", &seconds).replace("{count}", &number)).collect();
-        ToolChoice { flags, count, ..ToolChoice::plain(tool.name) }
+        let flags = flags
+            .map(|flag| flag.replace("{seconds}", &seconds).replace("{count}", &number))
+            .collect();
+        ToolChoice {
+            flags,
+            count,
+            ..ToolChoice::plain(tool.name)
+        }
     }
 
     /// Fewer runs first, then shorter ones, so that the method takes about as long as the budget at most.
@@ -294,8 +353,12 @@ impl Job<'_> {
         let room = (self.budget.as_secs_f64() / conditions - START).max(2.0);
         let runs = ((room / one) as u32).clamp(1, run.runs);
         let scale = (room / one).min(1.0);
-        let seconds = method.seconds.map(|seconds| ((f64::from(seconds) * scale) as u64).max(1));
-        let count = run.count.map(|count| ((count as f64 * scale) as u64).clamp(count.min(50), count));
+        let seconds = method
+            .seconds
+            .map(|seconds| ((f64::from(seconds) * scale) as u64).max(1));
+        let count = run
+            .count
+            .map(|count| ((count as f64 * scale) as u64).clamp(count.min(50), count));
         let mut shorter = Vec::new();
         if runs < run.runs {
             shorter.push(format!("{runs} of {} runs", run.runs));
@@ -333,7 +396,10 @@ impl Job<'_> {
             Time::Rate | Time::Slope => length,
         };
         let plural = if shortened.runs == 1 { "run" } else { "runs averaged" };
-        format!("{driver}, {length}, {} {plural}, one condition after the other", shortened.runs)
+        format!(
+            "{driver}, {length}, {} {plural}, one condition after the other",
+            shortened.runs
+        )
     }
 
     pub(super) fn execute(
@@ -343,7 +409,9 @@ impl Job<'_> {
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(String, RunData), Trouble> {
         let options = self.options;
-        let settings = plan.settings(overrides).map_err(|error| Trouble::Other(error.to_string()))?;
+        let settings = plan
+            .settings(overrides)
+            .map_err(|error| Trouble::Other(error.to_string()))?;
         let locator = Locator::new(options.home, &plan.experiment.name, options.programs.clone());
         let job = lasthop_run::Job {
             engine: options.engine,
@@ -366,7 +434,12 @@ impl Job<'_> {
 /// What of a factor was run: `rows of 50000 and 100000`.
 fn levels_of(plan: &Plan, factor: &str) -> String {
     let mut levels: Vec<String> = Vec::new();
-    for level in plan.cases.iter().filter_map(|case| case.levels.get(factor)).map(ToString::to_string) {
+    for level in plan
+        .cases
+        .iter()
+        .filter_map(|case| case.levels.get(factor))
+        .map(ToString::to_string)
+    {
         if !levels.contains(&level) {
             levels.push(level);
         }
@@ -378,7 +451,12 @@ fn levels_of(plan: &Plan, factor: &str) -> String {
 fn describe_design(run: &StudyRun, plan: &Plan, summary: &Summary) -> String {
     let series = run.design_levels().into_iter().filter(|(factor, levels)| {
         let numbers = levels.len() > 1 && levels.iter().all(|level| level.parse::<u64>().is_ok());
-        numbers && plan.experiment.derive.values().any(|derive| derive.kind == DeriveKind::Per(factor.clone()))
+        numbers
+            && plan
+                .experiment
+                .derive
+                .values()
+                .any(|derive| derive.kind == DeriveKind::Per(factor.clone()))
     });
     let mut words: Vec<String> = series.map(|(factor, _)| levels_of(plan, &factor)).collect();
     words.push(format!(
@@ -396,13 +474,19 @@ fn relative(into: &Home, record: &std::path::Path) -> String {
 }
 
 fn slowest(design: &Summary) -> f64 {
-    let rates = design.cases.iter().filter_map(|case| Some(case.metrics.as_ref()?.throughput.estimate));
+    let rates = design
+        .cases
+        .iter()
+        .filter_map(|case| Some(case.metrics.as_ref()?.throughput.estimate));
     rates.fold(f64::INFINITY, f64::min).clamp(0.05, 1e7)
 }
 
 fn keep_failures(part: &mut Part, summary: &Summary, of: &str) {
     for failure in &summary.failures {
-        push_once(&mut part.failures, format!("{of}: {} failed at {}: {}", failure.case, failure.stage, failure.cause));
+        push_once(
+            &mut part.failures,
+            format!("{of}: {} failed at {}: {}", failure.case, failure.stage, failure.cause),
+        );
     }
 }
 

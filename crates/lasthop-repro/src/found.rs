@@ -9,7 +9,12 @@ use crate::study::model::StudyRun;
 /// Every condition where the study had none, every derived quantity where one answers it.
 pub fn found(run: &StudyRun, design: &Summary) -> Vec<Found> {
     match &run.design.quantity {
-        Some(name) => design.derived.iter().filter(|derived| derived.quantity == *name).map(quantity).collect(),
+        Some(name) => design
+            .derived
+            .iter()
+            .filter(|derived| derived.quantity == *name)
+            .map(quantity)
+            .collect(),
         None if run.beyond.is_some() => design.cases.iter().map(|case| condition(case, design)).collect(),
         None => Vec::new(),
     }
@@ -22,11 +27,19 @@ fn value(measured: &Measured) -> Value {
 /// One block gives no interval: its bounds repeat the value.
 fn bounded(value: f64, low: f64, high: f64) -> Value {
     let known = high > low;
-    Value { value, low: known.then_some(low), high: known.then_some(high) }
+    Value {
+        value,
+        low: known.then_some(low),
+        high: known.then_some(high),
+    }
 }
 
 fn quantity(derived: &Derived) -> Found {
-    let levels: Vec<String> = derived.levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
+    let levels: Vec<String> = derived
+        .levels
+        .iter()
+        .map(|(factor, level)| format!("{factor}={level}"))
+        .collect();
     Found {
         condition: format!("{}: {}", derived.quantity, levels.join(", ")),
         unit: "us".to_owned(),

@@ -58,8 +58,17 @@ pub struct Options<'a> {
 pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Repetition {
     let begun = std::time::Instant::now();
     let mut result = Repetition::of(study, options.budget.as_secs_f64(), date::now().to_string());
-    let parts = study.runs.iter().filter(|run| options.catalog.load(&run.experiment).is_ok()).count().max(1);
-    let job = Job { study, options, budget: options.budget / u32::try_from(parts).unwrap_or(u32::MAX) };
+    let parts = study
+        .runs
+        .iter()
+        .filter(|run| options.catalog.load(&run.experiment).is_ok())
+        .count()
+        .max(1);
+    let job = Job {
+        study,
+        options,
+        budget: options.budget / u32::try_from(parts).unwrap_or(u32::MAX),
+    };
     let carried: Vec<(Part, Carried)> = study.runs.iter().map(|run| job.carry_out(run, tell)).collect();
     let measured = all_measured(study, &carried);
     let find = |id: &str| study.runs.iter().position(|run| run.id == id).map(|at| &measured[at]);
@@ -77,7 +86,11 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
                 .and_then(|part| part.design_value(&figure.measured, &figure.levels, &figure.unit)),
         })
         .collect();
-    result.claims = study.claims.iter().map(|claim| claim_row(study, claim, find(&claim.runs))).collect();
+    result.claims = study
+        .claims
+        .iter()
+        .map(|claim| claim_row(study, claim, find(&claim.runs)))
+        .collect();
     for (at, (part, carried)) in carried.iter().enumerate() {
         let mut part = part.clone();
         part.why = why::notes(study, &measured[at], carried, &part, &result);
@@ -134,10 +147,15 @@ fn published_ratio(study: &Study, claim: &Claim) -> Option<f64> {
             figure.runs == claim.runs
                 && figure.system == claim.system
                 && !figure.levels.is_empty()
-                && wanted.iter().all(|(factor, level)| figure.levels.get(factor) == Some(level))
+                && wanted
+                    .iter()
+                    .all(|(factor, level)| figure.levels.get(factor) == Some(level))
         });
-        let exact: Vec<f64> =
-            fitting.clone().filter(|figure| figure.quantity == claim.quantity).map(|figure| figure.value).collect();
+        let exact: Vec<f64> = fitting
+            .clone()
+            .filter(|figure| figure.quantity == claim.quantity)
+            .map(|figure| figure.value)
+            .collect();
         // A study that counts requests for a second publishes the rate, too.
         let counted = || {
             let counts = fitting.clone().filter(|figure| figure.measured.is(Base::Requests));

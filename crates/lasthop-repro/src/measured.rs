@@ -52,27 +52,47 @@ impl Known {
     /// One block gives no interval: its bounds repeat the value.
     fn shown(self) -> Value {
         let bounded = self.high > self.low;
-        Value { value: self.value, low: bounded.then_some(self.low), high: bounded.then_some(self.high) }
+        Value {
+            value: self.value,
+            low: bounded.then_some(self.low),
+            high: bounded.then_some(self.high),
+        }
     }
 
     fn times(self, factor: f64) -> Self {
-        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+        Self {
+            value: self.value * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+        }
     }
 
     /// One divided by it. An interval that reaches 0 has no inverse.
     fn inverse(self) -> Option<Self> {
-        (self.low > 0.0).then(|| Self { value: 1.0 / self.value, low: 1.0 / self.high, high: 1.0 / self.low })
+        (self.low > 0.0).then(|| Self {
+            value: 1.0 / self.value,
+            low: 1.0 / self.high,
+            high: 1.0 / self.low,
+        })
     }
 
     /// On a scale of logarithms, as ratios are. Where an interval reaches 0 the ratio has none.
     fn by(self, other: Self) -> Option<Self> {
         let ratio = self.value / other.value;
         if self.low <= 0.0 || other.low <= 0.0 {
-            return (self.value > 0.0 && other.value > 0.0).then_some(Self { value: ratio, low: ratio, high: ratio });
+            return (self.value > 0.0 && other.value > 0.0).then_some(Self {
+                value: ratio,
+                low: ratio,
+                high: ratio,
+            });
         }
         let down = (self.value / self.low).ln().hypot((other.high / other.value).ln());
         let up = (self.high / self.value).ln().hypot((other.value / other.low).ln());
-        Some(Self { value: ratio, low: ratio * (-down).exp(), high: ratio * up.exp() })
+        Some(Self {
+            value: ratio,
+            low: ratio * (-down).exp(),
+            high: ratio * up.exp(),
+        })
     }
 }
 
@@ -96,7 +116,11 @@ impl MeasuredPart<'_> {
     /// A quantity by the study's method, in `of`'s unit: the mean of its runs, as the study had it.
     pub fn method_value(&self, quantity: &Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
         let value = self.by_method(quantity, levels)? / unit(of);
-        value.is_finite().then_some(Value { value, low: None, high: None })
+        value.is_finite().then_some(Value {
+            value,
+            low: None,
+            high: None,
+        })
     }
 
     /// A quantity by lasthop's design, in `of`'s unit, with its interval.
@@ -106,7 +130,9 @@ impl MeasuredPart<'_> {
     }
 
     fn method_case(&self, levels: &IndexMap<String, String>) -> Option<&MethodCase> {
-        self.method.iter().find(|case| fits(&case.levels, levels) && !case.trials.is_empty())
+        self.method
+            .iter()
+            .find(|case| fits(&case.levels, levels) && !case.trials.is_empty())
     }
 
     /// Seconds of a request by the study's method.
@@ -144,7 +170,13 @@ impl MeasuredPart<'_> {
         };
         let seconds = |trial: &TrialResult| trial.elapsed_ns as f64 / 1e9;
         let said = |of: fn(&lasthop_protocol::result::Reported) -> Option<f64>| {
-            average(&|trial| trial.reported.as_deref().and_then(of).map(|nanoseconds| nanoseconds / 1e9))
+            average(&|trial| {
+                trial
+                    .reported
+                    .as_deref()
+                    .and_then(of)
+                    .map(|nanoseconds| nanoseconds / 1e9)
+            })
         };
         match quantity {
             Quantity { count: Some(count), .. } => self.exactly(*count, levels),
@@ -171,24 +203,37 @@ impl MeasuredPart<'_> {
     /// Mean seconds of the runs of so many requests, if they had exactly so many.
     fn exactly(&self, count: u64, levels: &IndexMap<String, String>) -> Option<f64> {
         let case = self.method_case(levels)?;
-        let trials = if self.run.count == Some(count) { &case.trials } else { &case.double };
+        let trials = if self.run.count == Some(count) {
+            &case.trials
+        } else {
+            &case.double
+        };
         let all = trials.iter().all(|trial| trial.requests == count);
         mean::of(trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9)).filter(|_| all)
     }
 
     fn at_level(&self, level: &str, levels: &IndexMap<String, String>) -> Option<f64> {
-        let Time::Levels(factor) = &self.run.time else { return None };
+        let Time::Levels(factor) = &self.run.time else {
+            return None;
+        };
         let mut wanted = levels.clone();
         wanted.insert(factor.clone(), level.to_owned());
         let case = self.method_case(&wanted)?;
-        mean::of(case.trials.iter().map(|trial| trial.elapsed_ns as f64 / 1e9 / trial.requests.max(1) as f64))
+        mean::of(
+            case.trials
+                .iter()
+                .map(|trial| trial.elapsed_ns as f64 / 1e9 / trial.requests.max(1) as f64),
+        )
     }
 
     /// The case of lasthop's design that a condition corresponds to.
     pub fn design_case(&self, levels: &IndexMap<String, String>) -> Option<&CaseSummary> {
         let summary = self.design.as_ref()?;
         let wanted = self.design_condition(levels);
-        summary.cases.iter().find(|case| fits(&texts(&case.levels), &wanted) && case.metrics.is_some())
+        summary
+            .cases
+            .iter()
+            .find(|case| fits(&texts(&case.levels), &wanted) && case.metrics.is_some())
     }
 
     /// A condition with what tells it from other cases of lasthop's design.
@@ -200,7 +245,12 @@ impl MeasuredPart<'_> {
 
     /// The derived quantity of the experiment that answers what the study got by a line or a subtraction, in seconds.
     fn derived(&self, quantity: &Quantity, levels: &Levels) -> Option<Known> {
-        let name = self.run.design.quantity.as_ref().filter(|_| self.is_derived(quantity))?;
+        let name = self
+            .run
+            .design
+            .quantity
+            .as_ref()
+            .filter(|_| self.is_derived(quantity))?;
         let wanted = self.design_condition(levels);
         let mut all = self.design.as_ref()?.derived.iter();
         let found = all.find(|derived| derived.quantity == *name && fits(&texts(&derived.levels), &wanted))?;
@@ -225,7 +275,9 @@ impl MeasuredPart<'_> {
 
     /// Seconds of a request at a level of the factor that a line goes over.
     fn design_time_at(&self, level: &str, levels: &Levels) -> Option<Known> {
-        let Time::Levels(factor) = &self.run.time else { return None };
+        let Time::Levels(factor) = &self.run.time else {
+            return None;
+        };
         let mut wanted = levels.clone();
         wanted.insert(factor.clone(), level.to_owned());
         request_time(self.design_case(&wanted)?)
@@ -234,21 +286,38 @@ impl MeasuredPart<'_> {
     /// Seconds of a request by lasthop's design, in one case or of a line through several.
     fn design_time(&self, levels: &IndexMap<String, String>) -> Option<Known> {
         let per = |levels: &IndexMap<String, String>| request_time(self.design_case(levels)?);
-        let Time::Levels(factor) = &self.run.time else { return per(levels) };
-        let cases: Vec<Levels> = self.design.as_ref()?.cases.iter().map(|case| texts(&case.levels)).collect();
+        let Time::Levels(factor) = &self.run.time else {
+            return per(levels);
+        };
+        let cases: Vec<Levels> = self
+            .design
+            .as_ref()?
+            .cases
+            .iter()
+            .map(|case| texts(&case.levels))
+            .collect();
         let ends = ends(cases.iter(), factor, levels)?;
-        Some(per(&ends.1.1)?.minus(per(&ends.0.1)?).times(1.0 / (ends.1.0 - ends.0.0)))
+        Some(
+            per(&ends.1.1)?
+                .minus(per(&ends.0.1)?)
+                .times(1.0 / (ends.1.0 - ends.0.0)),
+        )
     }
 
     /// What another of the runs takes from its own: its line where it has one, else the time of its case.
     fn subtracted(&self, levels: &Levels) -> Option<Known> {
-        self.derived(&Quantity::of(Base::Time), levels).or_else(|| self.design_time(levels))
+        self.derived(&Quantity::of(Base::Time), levels)
+            .or_else(|| self.design_time(levels))
     }
 
     fn by_design(&self, quantity: &Quantity, levels: &IndexMap<String, String>) -> Option<Known> {
         if self.is_derived(quantity) {
             let found = self.derived(quantity, levels)?;
-            return if quantity.base == Base::Rate { found.inverse() } else { Some(found) };
+            return if quantity.base == Base::Rate {
+                found.inverse()
+            } else {
+                Some(found)
+            };
         }
         let metrics = || self.design_case(levels).and_then(|case| case.metrics.as_ref());
         match quantity {
@@ -257,12 +326,23 @@ impl MeasuredPart<'_> {
             Quantity { base, .. } => match base {
                 Base::Rate if matches!(self.run.time, Time::Levels(_)) => self.design_time(levels)?.inverse(),
                 Base::Rate => metrics().map(|metrics| known(&metrics.throughput)),
-                Base::LatencyP99 => metrics()?.latency_p99.as_ref().map(|measured| known(measured).times(1e-6)),
-                Base::LatencyMax => {
-                    metrics()?.latency_max.map(|value| Known { value, low: value, high: value }.times(1e-6))
-                }
+                Base::LatencyP99 => metrics()?
+                    .latency_p99
+                    .as_ref()
+                    .map(|measured| known(measured).times(1e-6)),
+                Base::LatencyMax => metrics()?.latency_max.map(|value| {
+                    Known {
+                        value,
+                        low: value,
+                        high: value,
+                    }
+                    .times(1e-6)
+                }),
                 Base::LatencyMean | Base::Time => self.design_time(levels),
-                Base::Difference => Some(self.design_time(levels)?.minus(self.minus.as_ref()?.design_time(levels)?)),
+                Base::Difference => Some(
+                    self.design_time(levels)?
+                        .minus(self.minus.as_ref()?.design_time(levels)?),
+                ),
                 Base::Subtracted => self.minus.as_ref()?.subtracted(levels),
                 _ => None,
             },
@@ -286,7 +366,9 @@ impl MeasuredPart<'_> {
             if let Some(paired) = self.paired(quantity, case, against) {
                 return Some(paired);
             }
-            self.by_design(quantity, case)?.by(self.by_design(quantity, against)?).map(Known::shown)
+            self.by_design(quantity, case)?
+                .by(self.by_design(quantity, against)?)
+                .map(Known::shown)
         };
         let ratios: Option<Vec<Value>> = self.pairs(case, against).iter().map(one).collect();
         geometric_mean(&ratios?)
@@ -301,7 +383,11 @@ impl MeasuredPart<'_> {
             Time::Levels(factor) => Some(factor),
             Time::Rate | Time::Slope => None,
         };
-        let design = self.design.iter().flat_map(|summary| &summary.cases).map(|case| texts(&case.levels));
+        let design = self
+            .design
+            .iter()
+            .flat_map(|summary| &summary.cases)
+            .map(|case| texts(&case.levels));
         let mut pairs = Vec::new();
         for mut over in design.filter(|have| fits(have, case)) {
             over.retain(|factor, _| Some(factor) != counted);
@@ -324,20 +410,35 @@ impl MeasuredPart<'_> {
         let summary = self.design.as_ref()?;
         let (over, under) = (self.design_case(case)?, self.design_case(against)?);
         let find = |one: &str, other: &str| {
-            let mut all = summary.comparisons.iter().filter(|comparison| comparison.metric == Metric::Throughput);
+            let mut all = summary
+                .comparisons
+                .iter()
+                .filter(|comparison| comparison.metric == Metric::Throughput);
             all.find(|comparison| comparison.case == one && comparison.reference == other)
         };
         let straight = find(&over.case, &under.case).map(|found| (found.ratio, found.low, found.high));
         let turned =
             || find(&under.case, &over.case).map(|found| (1.0 / found.ratio, 1.0 / found.high, 1.0 / found.low));
         let (ratio, low, high) = straight.or_else(turned)?;
-        let of = |value: f64, low: f64, high: f64| Value { value, low: Some(low), high: Some(high) };
-        Some(if time { of(1.0 / ratio, 1.0 / high, 1.0 / low) } else { of(ratio, low, high) })
+        let of = |value: f64, low: f64, high: f64| Value {
+            value,
+            low: Some(low),
+            high: Some(high),
+        };
+        Some(if time {
+            of(1.0 / ratio, 1.0 / high, 1.0 / low)
+        } else {
+            of(ratio, low, high)
+        })
     }
 }
 
 fn known(measured: &Measured) -> Known {
-    Known { value: measured.estimate, low: measured.low, high: measured.high }
+    Known {
+        value: measured.estimate,
+        low: measured.low,
+        high: measured.high,
+    }
 }
 
 /// Seconds of a request in one case: one divided by the rate of a connection.
@@ -354,12 +455,18 @@ fn geometric_mean(ratios: &[Value]) -> Option<Value> {
     let count = ratios.len() as f64;
     let value = mean::of(ratios.iter().map(|ratio| ratio.value.ln()))?.exp();
     let spread = |bound: &dyn Fn(&Value) -> Option<f64>| {
-        let parts: Option<Vec<f64>> =
-            ratios.iter().map(|ratio| Some((bound(ratio)? / ratio.value).ln().powi(2))).collect();
+        let parts: Option<Vec<f64>> = ratios
+            .iter()
+            .map(|ratio| Some((bound(ratio)? / ratio.value).ln().powi(2)))
+            .collect();
         Some(parts?.iter().sum::<f64>().sqrt() / count)
     };
     let (down, up) = (spread(&|ratio| ratio.low), spread(&|ratio| ratio.high));
-    Some(Value { value, low: down.map(|log| value * (-log).exp()), high: up.map(|log| value * log.exp()) })
+    Some(Value {
+        value,
+        low: down.map(|log| value * (-log).exp()),
+        high: up.map(|log| value * log.exp()),
+    })
 }
 
 /// A number of a factor, and the levels of its condition.
@@ -397,23 +504,52 @@ mod tests {
     fn intervals_go_through_arithmetic() {
         assert_eq!(known(4.0, 2.0, 8.0).inverse(), Some(known(0.25, 0.125, 0.5)));
         assert_eq!(known(1.0, -1.0, 3.0).inverse(), None);
-        assert_eq!(known(10.0, 7.0, 13.0).minus(known(4.0, 0.0, 8.0)), known(6.0, 1.0, 11.0));
+        assert_eq!(
+            known(10.0, 7.0, 13.0).minus(known(4.0, 0.0, 8.0)),
+            known(6.0, 1.0, 11.0)
+        );
         let ratio = known(8.0, 4.0, 16.0).by(known(2.0, 2.0, 2.0)).unwrap();
         assert!((ratio.value - 4.0).abs() < 1e-9 && (ratio.low - 2.0).abs() < 1e-9 && (ratio.high - 8.0).abs() < 1e-9);
         let unbounded = known(3.0, 0.5, 4.0).by(known(1.0, -1.0, 2.0)).unwrap().shown();
-        assert_eq!(unbounded, Value { value: 3.0, low: None, high: None }, "undecided, not nothing");
+        assert_eq!(
+            unbounded,
+            Value {
+                value: 3.0,
+                low: None,
+                high: None
+            },
+            "undecided, not nothing"
+        );
         assert_eq!(known(1.0, 0.5, 2.0).by(known(-1.0, -2.0, 2.0)), None);
     }
 
     #[test]
     fn several_pairs_are_one_ratio() {
-        let ratio = |value: f64, half: f64| Value { value, low: Some(value / half), high: Some(value * half) };
+        let ratio = |value: f64, half: f64| Value {
+            value,
+            low: Some(value / half),
+            high: Some(value * half),
+        };
         let all = geometric_mean(&[ratio(2.0, 1.2), ratio(8.0, 1.2)]).unwrap();
         assert!((all.value - 4.0).abs() < 1e-9);
-        assert!((all.high.unwrap() / 4.0 - 1.2_f64.powf(0.5_f64.sqrt())).abs() < 1e-9, "{all:?}");
-        let without = Value { value: 2.0, low: None, high: None };
+        assert!(
+            (all.high.unwrap() / 4.0 - 1.2_f64.powf(0.5_f64.sqrt())).abs() < 1e-9,
+            "{all:?}"
+        );
+        let without = Value {
+            value: 2.0,
+            low: None,
+            high: None,
+        };
         assert_eq!(geometric_mean(&[without, ratio(2.0, 1.1)]).unwrap().low, None);
-        assert_eq!(known(3.0, 3.0, 3.0).shown(), Value { value: 3.0, low: None, high: None });
+        assert_eq!(
+            known(3.0, 3.0, 3.0).shown(),
+            Value {
+                value: 3.0,
+                low: None,
+                high: None
+            }
+        );
     }
 
     #[test]

@@ -185,8 +185,17 @@ const SAME: f64 = 0.05;
 
 /// Judges a claim by the ratio that was measured: `claimed` is the range that fits it.
 pub fn judge(claimed: (f64, f64), measured: Option<Value>) -> Word {
-    let Some(Value { value, low: Some(low), high: Some(high) }) = measured else {
-        return if measured.is_some() { Word::Undecided } else { Word::NotRepeated };
+    let Some(Value {
+        value,
+        low: Some(low),
+        high: Some(high),
+    }) = measured
+    else {
+        return if measured.is_some() {
+            Word::Undecided
+        } else {
+            Word::NotRepeated
+        };
     };
     let (least, most) = claimed;
     let touches = high >= least && low <= most;
@@ -209,7 +218,11 @@ mod tests {
     use super::*;
 
     fn ratio(value: f64, low: f64, high: f64) -> Option<Value> {
-        Some(Value { value, low: Some(low), high: Some(high) })
+        Some(Value {
+            value,
+            low: Some(low),
+            high: Some(high),
+        })
     }
 
     #[test]

@@ -30,12 +30,19 @@ pub fn document(result: &Repetition) -> Document {
                 Seconds(result.seconds)
             ),
         ),
-        sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
+        sections: sections
+            .into_iter()
+            .filter(|section| !section.blocks.is_empty())
+            .collect(),
     }
 }
 
 fn section(title: &str, depth: Depth, blocks: Vec<Block>) -> Section {
-    Section { title: Some(title.to_owned()), depth, blocks }
+    Section {
+        title: Some(title.to_owned()),
+        depth,
+        blocks,
+    }
 }
 
 fn columns(first: &str) -> Vec<Column> {
@@ -57,19 +64,38 @@ fn claims(result: &Repetition) -> Section {
         Row::Cells(vec![
             claim_name(row).into(),
             Cell::new(tone, row.word.words()),
-            row.published.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}")).into(),
-            row.method.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}")).into(),
+            row.published
+                .map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))
+                .into(),
+            row.method
+                .map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))
+                .into(),
             row.lasthop.map_or_else(|| "–".to_owned(), ratio).into(),
         ])
     };
     let mut columns = columns("claim (ratio)");
     columns.insert(1, Column::left("verdict"));
-    let table = Table { columns, rows: result.claims.iter().map(row).collect() };
-    section("What was claimed", Depth::Open, if result.claims.is_empty() { vec![] } else { vec![Block::Table(table)] })
+    let table = Table {
+        columns,
+        rows: result.claims.iter().map(row).collect(),
+    };
+    section(
+        "What was claimed",
+        Depth::Open,
+        if result.claims.is_empty() {
+            vec![]
+        } else {
+            vec![Block::Table(table)]
+        },
+    )
 }
 
 fn claim_name(row: &ClaimRow) -> String {
-    let system = if row.claim.system.is_empty() { String::new() } else { format!(" [{}]", row.claim.system) };
+    let system = if row.claim.system.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", row.claim.system)
+    };
     format!("{}{system}", row.claim.text)
 }
 
@@ -92,20 +118,33 @@ fn figures(result: &Repetition, part: &Part) -> Section {
                 .shortened
                 .as_ref()
                 .map_or_else(String::new, |short| format!(" (shortened to the budget: {short})"));
-            blocks.push(Block::Paragraph(format!("Their method here: {method}{shortened}.").into()));
+            blocks.push(Block::Paragraph(
+                format!("Their method here: {method}{shortened}.").into(),
+            ));
         }
         _ => {}
     }
     if let Some(design) = &part.design {
         blocks.push(Block::Paragraph(format!("lasthop here: {design}.").into()));
     }
-    blocks.extend(part.failures.iter().map(|failure| Block::Item(Text::of(Tone::Bad, failure))));
-    let rows: Vec<&FigureRow> = result.figures.iter().filter(|row| row.figure.runs == part.runs).collect();
+    blocks.extend(
+        part.failures
+            .iter()
+            .map(|failure| Block::Item(Text::of(Tone::Bad, failure))),
+    );
+    let rows: Vec<&FigureRow> = result
+        .figures
+        .iter()
+        .filter(|row| row.figure.runs == part.runs)
+        .collect();
     let mut cells = Vec::new();
     let mut last = String::new();
     for row in rows {
-        let system =
-            if row.figure.system.is_empty() { String::new() } else { format!(", system {}", row.figure.system) };
+        let system = if row.figure.system.is_empty() {
+            String::new()
+        } else {
+            format!(", system {}", row.figure.system)
+        };
         let group = format!("{}{system}", row.figure.condition);
         if group != last {
             cells.push(Row::Group(group.clone()));
@@ -114,12 +153,19 @@ fn figures(result: &Repetition, part: &Part) -> Section {
         cells.push(Row::Cells(vec![
             row.figure.words().into(),
             format!("{} {}", row.figure.printed, row.figure.unit).into(),
-            row.method.map_or_else(|| "–".to_owned(), |value| shown(value, &row.figure.unit)).into(),
-            row.lasthop.map_or_else(|| "–".to_owned(), |value| shown(value, &row.figure.unit)).into(),
+            row.method
+                .map_or_else(|| "–".to_owned(), |value| shown(value, &row.figure.unit))
+                .into(),
+            row.lasthop
+                .map_or_else(|| "–".to_owned(), |value| shown(value, &row.figure.unit))
+                .into(),
         ]));
     }
     if !cells.is_empty() {
-        blocks.push(Block::Table(Table { columns: columns("figure"), rows: cells }));
+        blocks.push(Block::Table(Table {
+            columns: columns("figure"),
+            rows: cells,
+        }));
     }
     section(&format!("{}: {}", part.experiment, part.runs), Depth::Open, blocks)
 }
@@ -128,13 +174,23 @@ fn figures(result: &Repetition, part: &Part) -> Section {
 fn beside(part: &Part) -> Option<Section> {
     let difference = part.found.iter().any(|found| found.unit == "us");
     let row = |found: &Found| {
-        let against = found.against.map(|value| if difference { shown(value, "us") } else { ratio(value) });
+        let against = found
+            .against
+            .map(|value| if difference { shown(value, "us") } else { ratio(value) });
         let mut cells: Vec<Cell> = vec![
             found.condition.as_str().into(),
-            found.value.map_or_else(|| "–".to_owned(), |value| shown(value, &found.unit)).into(),
+            found
+                .value
+                .map_or_else(|| "–".to_owned(), |value| shown(value, &found.unit))
+                .into(),
         ];
         if !difference {
-            cells.push(found.latency_p99.map_or_else(|| "–".to_owned(), |value| shown(value, "us")).into());
+            cells.push(
+                found
+                    .latency_p99
+                    .map_or_else(|| "–".to_owned(), |value| shown(value, "us"))
+                    .into(),
+            );
         }
         cells.push(against.unwrap_or_else(|| "–".to_owned()).into());
         if !difference {
@@ -143,7 +199,11 @@ fn beside(part: &Part) -> Option<Section> {
         Row::Cells(cells)
     };
     let columns = if difference {
-        vec![Column::left("quantity"), Column::right("time"), Column::right("more than the reference")]
+        vec![
+            Column::left("quantity"),
+            Column::right("time"),
+            Column::right("more than the reference"),
+        ]
     } else {
         vec![
             Column::left("condition"),
@@ -153,7 +213,10 @@ fn beside(part: &Part) -> Option<Section> {
             Column::left("verdict"),
         ]
     };
-    let table = Table { columns, rows: part.found.iter().map(row).collect() };
+    let table = Table {
+        columns,
+        rows: part.found.iter().map(row).collect(),
+    };
     let title = match &part.beyond {
         Some(beyond) => format!("What the study could not do: {beyond}"),
         None => format!("What else lasthop found ({})", part.runs),
@@ -176,29 +239,49 @@ fn shown(value: Value, unit: &str) -> String {
 }
 
 fn why(part: &Part) -> Option<Section> {
-    let items =
-        part.why.iter().map(|note| Block::Item(Text::of(Tone::Strong, format!("{}: ", note.id)).plain(&note.text)));
+    let items = part
+        .why
+        .iter()
+        .map(|note| Block::Item(Text::of(Tone::Strong, format!("{}: ", note.id)).plain(&note.text)));
     let blocks: Vec<Block> = items.collect();
     (!blocks.is_empty()).then(|| section(&format!("Why they differ ({})", part.runs), Depth::Open, blocks))
 }
 
 fn missed(result: &Repetition) -> Section {
-    let items = result.missed.iter().map(|missed| Block::Item(missed.text.as_str().into())).collect();
+    let items = result
+        .missed
+        .iter()
+        .map(|missed| Block::Item(missed.text.as_str().into()))
+        .collect();
     section("What the study's method missed", Depth::Folded, items)
 }
 
 fn environment(result: &Repetition) -> Section {
     let theirs = &result.published_environment;
-    let software: Vec<String> = theirs.software.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let software: Vec<String> = theirs
+        .software
+        .iter()
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
     let mut blocks = vec![
         Block::Paragraph(
-            format!("Then: {}; {}; {}; {}", theirs.machine, theirs.system, software.join(", "), theirs.link).into(),
+            format!(
+                "Then: {}; {}; {}; {}",
+                theirs.machine,
+                theirs.system,
+                software.join(", "),
+                theirs.link
+            )
+            .into(),
         ),
         Block::Paragraph(format!("Their method: {}", result.published_method).into()),
     ];
     if let Some(here) = &result.environment {
-        let programs: Vec<String> =
-            here.programs.iter().map(|(name, program)| format!("{name} {}", program.version)).collect();
+        let programs: Vec<String> = here
+            .programs
+            .iter()
+            .map(|(name, program)| format!("{name} {}", program.version))
+            .collect();
         let text = format!(
             "Here: {}, {}, {}, Linux {}; {}",
             here.cpu_model,
@@ -213,7 +296,9 @@ fn environment(result: &Repetition) -> Section {
         let records = part.design_record.iter().chain(&part.method_records);
         let records: Vec<&str> = records.map(String::as_str).collect();
         if !records.is_empty() {
-            blocks.push(Block::Item(format!("records of {}: {}", part.runs, records.join(", ")).into()));
+            blocks.push(Block::Item(
+                format!("records of {}: {}", part.runs, records.join(", ")).into(),
+            ));
         }
     }
     section("Environment", Depth::Folded, blocks)
@@ -229,12 +314,26 @@ pub fn listing(studies: &[(Study, String)]) -> Document {
             state.as_str().into(),
         ])
     };
-    let columns =
-        vec![Column::left("study"), Column::right("figures"), Column::left("tool"), Column::left("state here")];
-    let table = Table { columns, rows: studies.iter().map(row).collect() };
+    let columns = vec![
+        Column::left("study"),
+        Column::right("figures"),
+        Column::left("tool"),
+        Column::left("state here"),
+    ];
+    let table = Table {
+        columns,
+        rows: studies.iter().map(row).collect(),
+    };
     Document {
         title: "Studies".to_owned(),
-        subtitle: Text::of(Tone::Dim, "lasthop repro NAME repeats one study, lasthop repro --all writes a book of all"),
-        sections: vec![Section { title: None, depth: Depth::Open, blocks: vec![Block::Table(table)] }],
+        subtitle: Text::of(
+            Tone::Dim,
+            "lasthop repro NAME repeats one study, lasthop repro --all writes a book of all",
+        ),
+        sections: vec![Section {
+            title: None,
+            depth: Depth::Open,
+            blocks: vec![Block::Table(table)],
+        }],
     }
 }

@@ -37,15 +37,40 @@ pub fn notes(
     made: &Part,
     repetition: &Repetition,
 ) -> Vec<Note> {
-    let claims = repetition.claims.iter().filter(|row| row.claim.runs == part.run.id).collect();
-    let facts = Facts { study, part, carried, made, claims, repetition };
-    let rules: [fn(&Facts<'_>) -> Option<Note>; 11] =
-        [speed, runs, line, difference, reuse, paths, client, placement, versions, resolution, process_start];
+    let claims = repetition
+        .claims
+        .iter()
+        .filter(|row| row.claim.runs == part.run.id)
+        .collect();
+    let facts = Facts {
+        study,
+        part,
+        carried,
+        made,
+        claims,
+        repetition,
+    };
+    let rules: [fn(&Facts<'_>) -> Option<Note>; 11] = [
+        speed,
+        runs,
+        line,
+        difference,
+        reuse,
+        paths,
+        client,
+        placement,
+        versions,
+        resolution,
+        process_start,
+    ];
     rules.iter().filter_map(|rule| rule(&facts)).collect()
 }
 
 fn note(id: &str, text: String) -> Option<Note> {
-    Some(Note { id: id.to_owned(), text })
+    Some(Note {
+        id: id.to_owned(),
+        text,
+    })
 }
 
 impl Facts<'_> {
@@ -60,9 +85,18 @@ impl Facts<'_> {
 
 /// Another machine: the figures themselves cannot agree, their ratios can.
 fn speed(facts: &Facts<'_>) -> Option<Note> {
-    let rows = facts.repetition.figures.iter().filter(|row| row.figure.runs == facts.part.run.id);
-    let factors: Vec<f64> = rows.filter_map(|row| factor(facts, row)).filter(|factor| *factor > 0.0).collect();
-    let (low, high) = factors.iter().fold((f64::MAX, 0.0_f64), |(low, high), &next| (low.min(next), high.max(next)));
+    let rows = facts
+        .repetition
+        .figures
+        .iter()
+        .filter(|row| row.figure.runs == facts.part.run.id);
+    let factors: Vec<f64> = rows
+        .filter_map(|row| factor(facts, row))
+        .filter(|factor| *factor > 0.0)
+        .collect();
+    let (low, high) = factors.iter().fold((f64::MAX, 0.0_f64), |(low, high), &next| {
+        (low.min(next), high.max(next))
+    });
     let environment = facts.environment()?;
     (!factors.is_empty()).then_some(())?;
     note(
@@ -109,7 +143,9 @@ fn runs(facts: &Facts<'_>) -> Option<Note> {
     if let Some(published) = row.published {
         let inside = published >= low && published <= high;
         let word = if inside { "inside" } else { "outside" };
-        text.push_str(&format!("; the published ratio {published:.3} lies {word} its interval"));
+        text.push_str(&format!(
+            "; the published ratio {published:.3} lies {word} its interval"
+        ));
     }
     note("runs", text)
 }
@@ -137,7 +173,9 @@ fn negative(facts: &Facts<'_>, quantity: &Quantity) -> (usize, usize) {
             conditions.push(levels);
         }
     }
-    let values = conditions.iter().filter_map(|levels| facts.part.method_value(quantity, levels, "us"));
+    let values = conditions
+        .iter()
+        .filter_map(|levels| facts.part.method_value(quantity, levels, "us"));
     let values: Vec<f64> = values.map(|value| value.value).collect();
     (values.iter().filter(|value| **value <= 0.0).count(), values.len())
 }
@@ -167,13 +205,23 @@ fn reuse(facts: &Facts<'_>) -> Option<Note> {
     let seen: Vec<String> = alike
         .iter()
         .map(|((requests, connections), cases)| {
-            format!("{requests} requests over {} in {}", counted(*connections, "connection"), cases.join(", "))
+            format!(
+                "{requests} requests over {} in {}",
+                counted(*connections, "connection"),
+                cases.join(", ")
+            )
         })
         .collect();
     if seen.is_empty() {
         return drivers_reuse(facts);
     }
-    note("reuse", format!("connections of the link, counted by the application: {}", seen.join("; ")))
+    note(
+        "reuse",
+        format!(
+            "connections of the link, counted by the application: {}",
+            seen.join("; ")
+        ),
+    )
 }
 
 /// The same of the driver's own connection, as its sockets showed.
@@ -188,8 +236,10 @@ fn drivers_reuse(facts: &Facts<'_>) -> Option<Note> {
         };
         *alike.entry(how).or_default() += 1;
     }
-    let words: Vec<String> =
-        alike.iter().map(|(how, cases)| format!("{how} in {}", counted(*cases as u64, "condition"))).collect();
+    let words: Vec<String> = alike
+        .iter()
+        .map(|(how, cases)| format!("{how} in {}", counted(*cases as u64, "condition")))
+        .collect();
     let text = format!("lasthop's driver had {}, as its sockets showed", words.join(", "));
     (!words.is_empty()).then(|| note("reuse", text)).flatten()
 }
@@ -201,7 +251,9 @@ fn paths(facts: &Facts<'_>) -> Option<Note> {
         (!hops.is_empty()).then(|| format!("{}: {}", case.case, observation::path(hops)))
     });
     let found: Vec<String> = found.collect();
-    (!found.is_empty()).then(|| note("paths", format!("found on this machine: {}", found.join("; ")))).flatten()
+    (!found.is_empty())
+        .then(|| note("paths", format!("found on this machine: {}", found.join("; "))))
+        .flatten()
 }
 
 /// How much of a core the study's client and lasthop's used.
@@ -215,7 +267,10 @@ fn client(facts: &Facts<'_>) -> Option<Note> {
         .filter(|load| load.is_finite())
         .collect();
     let highest = loads.iter().copied().fold(0.0, f64::max);
-    let own = facts.cases().filter_map(|case| Some(case.metrics.as_ref()?.driver_load)).fold(0.0, f64::max);
+    let own = facts
+        .cases()
+        .filter_map(|case| Some(case.metrics.as_ref()?.driver_load))
+        .fold(0.0, f64::max);
     (!loads.is_empty()).then_some(())?;
     let name = facts.study.method.tool.map_or("the study's program", |tool| tool.name);
     let verdict = if highest >= SATURATED {
@@ -225,7 +280,11 @@ fn client(facts: &Facts<'_>) -> Option<Note> {
     };
     note(
         "client",
-        format!("{name} used up to {} of a core, lasthop's driver {}: {verdict}", percent(highest), percent(own)),
+        format!(
+            "{name} used up to {} of a core, lasthop's driver {}: {verdict}",
+            percent(highest),
+            percent(own)
+        ),
     )
 }
 
@@ -239,7 +298,10 @@ fn placement(facts: &Facts<'_>) -> Option<Note> {
         }
         Placement::Same { .. } => "client and servers shared one CPU".to_owned(),
     };
-    note("placement", format!("{how}; part of each figure depends on which CPUs the processes get"))
+    note(
+        "placement",
+        format!("{how}; part of each figure depends on which CPUs the processes get"),
+    )
 }
 
 /// Versions there and here, of what both name.
@@ -247,22 +309,38 @@ fn versions(facts: &Facts<'_>) -> Option<Note> {
     let environment = facts.environment()?;
     let pairs = facts.study.environment.software.iter().filter_map(|(name, theirs)| {
         let ours = environment.programs.get(name).map(|program| program.version.clone())?;
-        let theirs = if theirs == "not stated" { "version not stated" } else { theirs.as_str() };
+        let theirs = if theirs == "not stated" {
+            "version not stated"
+        } else {
+            theirs.as_str()
+        };
         Some(format!("{name} {theirs} then, {ours} here"))
     });
     let pairs: Vec<String> = pairs.collect();
-    (!pairs.is_empty()).then(|| note("versions", pairs.join("; "))).flatten()
+    (!pairs.is_empty())
+        .then(|| note("versions", pairs.join("; ")))
+        .flatten()
 }
 
 /// What the tool's clock can show, against the difference that was found.
 fn resolution(facts: &Facts<'_>) -> Option<Note> {
-    let trial = facts.part.method.iter().flat_map(|case| &case.trials).find_map(|trial| trial.reported.as_ref())?;
+    let trial = facts
+        .part
+        .method
+        .iter()
+        .flat_map(|case| &case.trials)
+        .find_map(|trial| trial.reported.as_ref())?;
     let row = facts.claims.first()?;
     let (quantity, words) = match row.claim.measured.base {
         Base::Time | Base::Difference => (row.claim.measured.clone(), row.claim.words.as_str()),
         _ => (Quantity::of(Base::LatencyMean), Base::LatencyMean.words()),
     };
-    let time = |levels| facts.part.design_value(&quantity, levels, "us").map(|value| value.value);
+    let time = |levels| {
+        facts
+            .part
+            .design_value(&quantity, levels, "us")
+            .map(|value| value.value)
+    };
     let effect = (time(&row.claim.case)? - time(&row.claim.against)?).abs();
     let resolution = trial.resolution_ns / 1e3;
     let word = if resolution > effect {
@@ -270,8 +348,15 @@ fn resolution(facts: &Facts<'_>) -> Option<Note> {
     } else {
         "fine enough for the difference"
     };
-    let caution = trial.caution.as_ref().map_or_else(String::new, |caution| format!(" ({caution})"));
-    let shown = if resolution < 1.0 { "less than 1".to_owned() } else { format!("{resolution:.0}") };
+    let caution = trial
+        .caution
+        .as_ref()
+        .map_or_else(String::new, |caution| format!(" ({caution})"));
+    let shown = if resolution < 1.0 {
+        "less than 1".to_owned()
+    } else {
+        format!("{resolution:.0}")
+    };
     note(
         "resolution",
         format!(
@@ -287,8 +372,14 @@ fn process_start(facts: &Facts<'_>) -> Option<Note> {
     let case = facts.part.method.iter().find(|case| !case.trials.is_empty())?;
     let trial = case.trials.first()?;
     (trial.connections_opened == trial.requests && trial.requests > 1).then_some(())?;
-    let theirs = facts.part.method_value(&Quantity::of(Base::Time), &case.levels, "ms")?.value;
-    let ours = facts.part.design_value(&Quantity::of(Base::Time), &case.levels, "ms")?.value;
+    let theirs = facts
+        .part
+        .method_value(&Quantity::of(Base::Time), &case.levels, "ms")?
+        .value;
+    let ours = facts
+        .part
+        .design_value(&Quantity::of(Base::Time), &case.levels, "ms")?
+        .value;
     note(
         "process-start",
         format!(

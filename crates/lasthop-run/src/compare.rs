@@ -84,23 +84,36 @@ fn advice(failure: &Failure) -> Option<&'static str> {
 /// Errors: an endpoint is not on this machine, gives no right answer, or another one than the first. Once `go_on` returns false,
 /// the error has no meaning.
 pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, CompareError> {
-    permit(asked.endpoints.iter().map(|(url, spec)| (url.clone(), spec)), asked.remote)?;
+    permit(
+        asked.endpoints.iter().map(|(url, spec)| (url.clone(), spec)),
+        asked.remote,
+    )?;
     if let Some((role, pid)) = asked.pids.iter().find(|(_, pid)| process::Stat::of(**pid).is_none()) {
-        return Err(CompareError::NoProcess { role: role.clone(), pid: *pid });
+        return Err(CompareError::NoProcess {
+            role: role.clone(),
+            pid: *pid,
+        });
     }
     let places: Vec<_> = asked.endpoints.iter().map(|(_, spec)| spec.endpoint.clone()).collect();
     let mut endpoints = IndexMap::new();
     let mut first: Option<(String, Vec<Trait>)> = None;
     let mut unlike = Vec::new();
     for (name, (url, mut spec)) in given::names(&places).into_iter().zip(asked.endpoints) {
-        let failed = |failure| CompareError::NoAnswer { url: url.clone(), failure };
+        let failed = |failure| CompareError::NoAnswer {
+            url: url.clone(),
+            failure,
+        };
         let (traits, unchecked) = look(&mut spec, asked.learn, &mut go_on).map_err(failed)?;
         let (reference, theirs) = first.get_or_insert_with(|| (url.clone(), traits.clone()));
         let differs = differences(theirs, &traits);
         unlike.extend(
-            differs.iter().map(|(what, [one, other])| format!("{what}: {one} at {reference}, {other} at {url}")),
+            differs
+                .iter()
+                .map(|(what, [one, other])| format!("{what}: {one} at {reference}, {other} at {url}")),
         );
-        let differs = differs.iter().map(|(what, [one, other])| format!("{what}: {one} and {other}"));
+        let differs = differs
+            .iter()
+            .map(|(what, [one, other])| format!("{what}: {one} and {other}"));
         let server = listener::server(&spec.endpoint.address).map(|owner| role_of(&owner, &asked.pids));
         let endpoint = GivenEndpoint {
             unchecked: unchecked.or_else(|| asked.unchecked.clone()),
@@ -113,7 +126,11 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
         endpoints.insert(name, endpoint);
     }
     if unlike.is_empty() || asked.differing {
-        return Ok(Given { endpoints, restart: asked.restart, pids: asked.pids });
+        return Ok(Given {
+            endpoints,
+            restart: asked.restart,
+            pids: asked.pids,
+        });
     }
     Err(CompareError::Differ(unlike))
 }
@@ -162,11 +179,21 @@ fn look(
     go_on: &mut impl FnMut() -> bool,
 ) -> Result<(Vec<Trait>, Option<String>), Failure> {
     let look = if learn { reference::learn } else { reference::sampled };
-    let Reference { protocol, unchecked, samples } = look(spec, go_on)?;
+    let Reference {
+        protocol,
+        unchecked,
+        samples,
+    } = look(spec, go_on)?;
     spec.protocol = protocol;
-    let Some([first, second]) = samples else { return Ok((Vec::new(), None)) };
+    let Some([first, second]) = samples else {
+        return Ok((Vec::new(), None));
+    };
     let second = spec.protocol.traits(&second.reply)?;
-    let same = spec.protocol.traits(&first.reply)?.into_iter().filter(|one| second.contains(one));
+    let same = spec
+        .protocol
+        .traits(&first.reply)?
+        .into_iter()
+        .filter(|one| second.contains(one));
     Ok((same.collect(), unchecked))
 }
 
@@ -176,9 +203,14 @@ type Difference = (String, [String; 2]);
 fn differences(one: &[Trait], other: &[Trait]) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
     for (name, one) in one {
-        let Some((_, other)) = other.iter().find(|(what, value)| what == name && value != one) else { continue };
+        let Some((_, other)) = other.iter().find(|(what, value)| what == name && value != one) else {
+            continue;
+        };
         // Bodies that are not of one length differ anyway.
-        if !found.iter().any(|(what, _)| what.strip_prefix("length of the ") == Some(name)) {
+        if !found
+            .iter()
+            .any(|(what, _)| what.strip_prefix("length of the ") == Some(name))
+        {
             found.push(difference(name, one, other));
         }
     }
@@ -201,13 +233,24 @@ fn difference(name: &str, one: &[u8], other: &[u8]) -> Difference {
 
 /// Every address that the load asks: the endpoint, and the page that counts what it received.
 fn addresses(spec: &Spec) -> Vec<Address> {
-    let counter = spec.protocol.receipt().and_then(|receipt| parse(&receipt.url, &UrlOptions::default()).ok());
-    [Some(spec.endpoint.address.clone()), counter.map(|(page, _)| page.address)].into_iter().flatten().collect()
+    let counter = spec
+        .protocol
+        .receipt()
+        .and_then(|receipt| parse(&receipt.url, &UrlOptions::default()).ok());
+    [
+        Some(spec.endpoint.address.clone()),
+        counter.map(|(page, _)| page.address),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The address of another machine. One of this machine's can be bound.
 fn foreign(address: &Address) -> Option<IpAddr> {
-    address.ip().filter(|ip| !ip.is_loopback() && UdpSocket::bind((*ip, 0)).is_err())
+    address
+        .ip()
+        .filter(|ip| !ip.is_loopback() && UdpSocket::bind((*ip, 0)).is_err())
 }
 
 #[cfg(test)]
@@ -235,15 +278,29 @@ mod tests {
     #[test]
     fn what_both_have_is_compared_byte_for_byte() {
         let text = |text: &str| text.as_bytes().to_vec();
-        let one = [("status", text("200")), ("length of the body", text("5 bytes")), ("body", text("Hello"))];
+        let one = [
+            ("status", text("200")),
+            ("length of the body", text("5 bytes")),
+            ("body", text("Hello")),
+        ];
         let said = |other: &[Trait]| {
             let found = differences(&one, other);
-            found.iter().map(|(what, [one, other])| format!("{what}: {one}, {other}")).collect::<Vec<_>>()
+            found
+                .iter()
+                .map(|(what, [one, other])| format!("{what}: {one}, {other}"))
+                .collect::<Vec<_>>()
         };
         assert_eq!(said(&one), [""; 0]);
-        assert_eq!(said(&[("status", text("404"))]), ["status: 200, 404"], "what varies is not compared");
+        assert_eq!(
+            said(&[("status", text("404"))]),
+            ["status: 200, 404"],
+            "what varies is not compared"
+        );
         assert_eq!(said(&[("body", text("Jello"))]), ["body: Hello, Jello"]);
-        assert_eq!(said(&[("body", b"Hell\xff".to_vec())]), [r#"body, from byte 4 on: "Hello", "Hell\xff""#]);
+        assert_eq!(
+            said(&[("body", b"Hell\xff".to_vec())]),
+            [r#"body, from byte 4 on: "Hello", "Hell\xff""#]
+        );
         let longer = [("length of the body", text("6 bytes")), ("body", text("Hello!"))];
         assert_eq!(said(&longer), ["length of the body: 5 bytes, 6 bytes"]);
     }

@@ -36,8 +36,12 @@ pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, exp
     let mut lines = Vec::new();
     if let Some(given) = given {
         lines.extend(given.endpoints.iter().flat_map(|(name, endpoint)| load(name, endpoint)));
-        lines
-            .extend(given.pids.iter().map(|(role, pid)| format!("a look at the CPU time of process {pid}, as {role}")));
+        lines.extend(
+            given
+                .pids
+                .iter()
+                .map(|(role, pid)| format!("a look at the CPU time of process {pid}, as {role}")),
+        );
         lines.extend(given.restart.iter().map(|command| format!("the command {command}")));
     }
     match &experiment.source {
@@ -54,18 +58,65 @@ pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, exp
     }
     let choice = |choice: &Choice| format!("{}={}", choice.factor, choice.levels.join(","));
     let selection = &origin.selection;
-    lines.extend(selection.only.iter().chain(&selection.set).map(|one| format!("with the levels {}", choice(one))));
-    lines.extend(selection.rate.map(|rate| format!("at the rate {}", rate_text(rate.into()))));
-    lines.push(format!("for up to {} in all", written(Duration::from_nanos(settings.budget_ns))));
-    lines.extend(origin.programs.iter().map(|(recipe, path)| format!("the program {} for {recipe}", path.display())));
+    lines.extend(
+        selection
+            .only
+            .iter()
+            .chain(&selection.set)
+            .map(|one| format!("with the levels {}", choice(one))),
+    );
+    lines.extend(
+        selection
+            .rate
+            .map(|rate| format!("at the rate {}", rate_text(rate.into()))),
+    );
+    lines.push(format!(
+        "for up to {} in all",
+        written(Duration::from_nanos(settings.budget_ns))
+    ));
+    lines.extend(
+        origin
+            .programs
+            .iter()
+            .map(|(recipe, path)| format!("the program {} for {recipe}", path.display())),
+    );
     lines.extend(settings.tools.iter().map(|tool| format!("the tool {tool}")));
-    lines.extend(origin.engine.map(|engine| format!("the container engine {}", engine.name())));
-    lines.extend(settings.driver_at.as_ref().map(|place| format!("a driver at {}", String::from(place.clone()))));
+    lines.extend(
+        origin
+            .engine
+            .map(|engine| format!("the container engine {}", engine.name())),
+    );
+    lines.extend(
+        settings
+            .driver_at
+            .as_ref()
+            .map(|place| format!("a driver at {}", String::from(place.clone()))),
+    );
     let remote = &origin.remote;
-    lines.extend(remote.options.iter().map(|option| format!("ssh with the option {option}")));
-    lines.extend(remote.config.iter().map(|path| format!("ssh with the configuration {}", path.display())));
-    lines.extend(remote.program.iter().map(|program| format!("on that host the program {program}")));
-    lines.extend(remote.listen.iter().map(|address| format!("servers that listen on {address}")));
+    lines.extend(
+        remote
+            .options
+            .iter()
+            .map(|option| format!("ssh with the option {option}")),
+    );
+    lines.extend(
+        remote
+            .config
+            .iter()
+            .map(|path| format!("ssh with the configuration {}", path.display())),
+    );
+    lines.extend(
+        remote
+            .program
+            .iter()
+            .map(|program| format!("on that host the program {program}")),
+    );
+    lines.extend(
+        remote
+            .listen
+            .iter()
+            .map(|address| format!("servers that listen on {address}")),
+    );
     lines
 }
 
@@ -74,7 +125,10 @@ pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, exp
 fn load(name: &str, endpoint: &GivenEndpoint) -> Vec<String> {
     let spec = &endpoint.spec;
     let address = &spec.endpoint.address;
-    let mut lines = vec![format!("load on {address}, which the record calls {name:?} and {:?}", endpoint.url)];
+    let mut lines = vec![format!(
+        "load on {address}, which the record calls {name:?} and {:?}",
+        endpoint.url
+    )];
     let mut told = Vec::new();
     leaves("", &serde_json::to_value(spec).unwrap_or_default(), &mut told);
     let mut usual = Vec::new();
@@ -83,7 +137,11 @@ fn load(name: &str, endpoint: &GivenEndpoint) -> Vec<String> {
     let is_said = |leaf: &&(String, Value)| {
         leaf.0.starts_with("endpoint.tls") || leaf.0.starts_with("protocol.") || !usual.contains(leaf)
     };
-    lines.extend(told.iter().filter(is_said).map(|(path, value)| format!("load on {address}, with {path} {value}")));
+    lines.extend(
+        told.iter()
+            .filter(is_said)
+            .map(|(path, value)| format!("load on {address}, with {path} {value}")),
+    );
     let variable = spec.protocol.kind().password_variable.filter(|_| endpoint.secret);
     lines.extend(variable.map(|variable| format!("load on {address}, with the password in the variable {variable}")));
     lines
@@ -91,7 +149,13 @@ fn load(name: &str, endpoint: &GivenEndpoint) -> Vec<String> {
 
 /// Each value in a tree that is not empty, by its path. What replies are compared with is not sent.
 fn leaves(path: &str, tree: &Value, found: &mut Vec<(String, Value)>) {
-    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    let below = |name: &str| {
+        if path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{path}.{name}")
+        }
+    };
     match tree {
         Value::Object(parts) => {
             parts
@@ -100,7 +164,10 @@ fn leaves(path: &str, tree: &Value, found: &mut Vec<(String, Value)>) {
                 .for_each(|(name, part)| leaves(&below(name), part, found));
         }
         Value::Array(parts) if parts.iter().any(|part| part.is_array() || part.is_object()) => {
-            parts.iter().enumerate().for_each(|(at, part)| leaves(&below(&at.to_string()), part, found));
+            parts
+                .iter()
+                .enumerate()
+                .for_each(|(at, part)| leaves(&below(&at.to_string()), part, found));
         }
         Value::Array(parts) if parts.is_empty() => {}
         Value::Null => {}
@@ -115,7 +182,10 @@ fn commands(recipe: &Recipe) -> Vec<String> {
         ProgramKind::Lasthop => "lasthop".to_owned(),
         ProgramKind::Named { names, .. } => names.join(" or "),
     };
-    let server = [program].into_iter().chain(recipe.arguments.iter().cloned()).collect::<Vec<_>>();
+    let server = [program]
+        .into_iter()
+        .chain(recipe.arguments.iter().cloned())
+        .collect::<Vec<_>>();
     let check = match &recipe.ready.check {
         ReadyCheck::Command(words) => Some(words),
         ReadyCheck::Connect | ReadyCheck::Http { .. } => None,

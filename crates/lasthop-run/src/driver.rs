@@ -27,7 +27,10 @@ pub enum DriverError {
     Silent(Duration),
     #[error("the driver wrote `{line}`, which does not follow the protocol: {cause}")]
     Garbled { line: String, cause: String },
-    #[error("the driver speaks protocol version {found}, but this lasthop speaks {}", wire::VERSION)]
+    #[error(
+        "the driver speaks protocol version {found}, but this lasthop speaks {}",
+        wire::VERSION
+    )]
     Version { found: u32 },
     #[error("the driver wrote a line of more than {0} bytes, which does not follow the protocol")]
     Endless(usize),
@@ -89,7 +92,10 @@ impl Driver {
     pub fn greet(requests: OwnedFd, replies: OwnedFd) -> Result<Self, DriverError> {
         let mut driver = Self(Lines::new(Some(requests), replies, LONGEST)?);
         match driver.receive(ATTENTION)? {
-            Reply::Hello { protocol: wire::VERSION, .. } => Ok(driver),
+            Reply::Hello {
+                protocol: wire::VERSION,
+                ..
+            } => Ok(driver),
             Reply::Hello { protocol, .. } => Err(DriverError::Version { found: protocol }),
             other => Err(unexpected(&other)),
         }
@@ -100,7 +106,13 @@ impl Driver {
     /// # Errors
     /// [`DriverError::Refused`] if the server's reply is wrong or missing.
     pub fn prepare(&mut self, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
-        match self.ask(&Request::Prepare { case: case.to_owned(), spec: Box::new(spec.clone()) }, PREPARE)? {
+        match self.ask(
+            &Request::Prepare {
+                case: case.to_owned(),
+                spec: Box::new(spec.clone()),
+            },
+            PREPARE,
+        )? {
             Reply::Prepared { proof, .. } => Ok(proof),
             other => Err(unexpected(&other)),
         }
@@ -128,13 +140,23 @@ impl Driver {
     /// # Errors
     /// The driver does not listen.
     pub fn begin_stages(&mut self, case: &str, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
-        let phases = TrialPhases { warm_up_ns: 0, measure_ns: LoadStage::total_ns(&stages) };
+        let phases = TrialPhases {
+            warm_up_ns: 0,
+            measure_ns: LoadStage::total_ns(&stages),
+        };
         self.send_trial(case, phases, stages)
     }
 
     fn send_trial(&mut self, case: &str, phases: TrialPhases, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
-        self.send(&Request::Trial { case: case.to_owned(), phases, stages })?;
-        Ok(Asked { begun: Instant::now(), limit: Duration::from_nanos(phases.warm_up_ns + phases.measure_ns) + DRAIN })
+        self.send(&Request::Trial {
+            case: case.to_owned(),
+            phases,
+            stages,
+        })?;
+        Ok(Asked {
+            begun: Instant::now(),
+            limit: Duration::from_nanos(phases.warm_up_ns + phases.measure_ns) + DRAIN,
+        })
     }
 
     /// Waits for the end of the trial that was begun.
@@ -142,7 +164,10 @@ impl Driver {
     /// # Errors
     /// The driver ended or is silent.
     pub fn end(&mut self, asked: &Asked) -> Result<Answer, DriverError> {
-        Ok(Answer { line: self.0.hear(asked.limit)?, waited: asked.begun.elapsed() })
+        Ok(Answer {
+            line: self.0.hear(asked.limit)?,
+            waited: asked.begun.elapsed(),
+        })
     }
 
     /// Closes the connections of a case.
@@ -230,23 +255,64 @@ fn absurdity(result: &TrialResult, waited: Duration) -> Option<&'static str> {
     let count = elapsed;
     let histograms = [&result.service_time, &result.response_time, &result.lag];
     let finite = |reported: &Reported| {
-        let values = [reported.mean_ns, reported.deviation_ns, reported.median_ns, reported.p99_ns, reported.max_ns];
-        values.into_iter().flatten().chain([reported.resolution_ns]).all(|value| (0.0..1e18).contains(&value))
+        let values = [
+            reported.mean_ns,
+            reported.deviation_ns,
+            reported.median_ns,
+            reported.p99_ns,
+            reported.max_ns,
+        ];
+        values
+            .into_iter()
+            .flatten()
+            .chain([reported.resolution_ns])
+            .all(|value| (0.0..1e18).contains(&value))
     };
     [
         (result.elapsed_ns == 0, "no time has passed"),
         (result.elapsed_ns > elapsed, "it took more time than it was given"),
-        (result.requests > result.requests_total, "there are more requests in its measure phase than in all of it"),
-        (result.requests_total > count, "there are more requests than nanoseconds"),
-        (errors.fold(0, u64::saturating_add) > count, "there are more errors than nanoseconds"),
-        (histograms.iter().copied().flatten().any(|one| one.count() > count), "there are more times than nanoseconds"),
-        (result.bytes_received > 1 << 56, "there are more bytes than memory moves in a day"),
-        (cost.user_ns.max(cost.system_ns) > cpu, "it used more CPU time than a thousand CPUs have"),
-        (cost.run_delay_ns.is_some_and(|delay| delay > cpu), "it waited longer for CPUs than a thousand threads can"),
-        (result.offered.is_some_and(|offered| !(0.0..1e12).contains(&offered.rate)), "its rate is not a rate"),
-        (result.reported.as_ref().is_some_and(|reported| !finite(reported)), "its reported times are not times"),
         (
-            result.speed.is_some_and(|speed| ![speed.before, speed.after].into_iter().all(is_speed)),
+            result.requests > result.requests_total,
+            "there are more requests in its measure phase than in all of it",
+        ),
+        (
+            result.requests_total > count,
+            "there are more requests than nanoseconds",
+        ),
+        (
+            errors.fold(0, u64::saturating_add) > count,
+            "there are more errors than nanoseconds",
+        ),
+        (
+            histograms.iter().copied().flatten().any(|one| one.count() > count),
+            "there are more times than nanoseconds",
+        ),
+        (
+            result.bytes_received > 1 << 56,
+            "there are more bytes than memory moves in a day",
+        ),
+        (
+            cost.user_ns.max(cost.system_ns) > cpu,
+            "it used more CPU time than a thousand CPUs have",
+        ),
+        (
+            cost.run_delay_ns.is_some_and(|delay| delay > cpu),
+            "it waited longer for CPUs than a thousand threads can",
+        ),
+        (
+            result
+                .offered
+                .is_some_and(|offered| !(0.0..1e12).contains(&offered.rate)),
+            "its rate is not a rate",
+        ),
+        (
+            result.reported.as_ref().is_some_and(|reported| !finite(reported)),
+            "its reported times are not times",
+        ),
+        (
+            result
+                .speed
+                .is_some_and(|speed| ![speed.before, speed.after].into_iter().all(is_speed)),
             "its speed is not one",
         ),
     ]
@@ -261,7 +327,10 @@ fn is_speed(speed: f64) -> bool {
 
 fn unexpected(reply: &Reply) -> DriverError {
     let line = serde_json::to_string(reply).unwrap_or_default();
-    DriverError::Garbled { line: line.chars().take(200).collect(), cause: "another reply was expected".to_owned() }
+    DriverError::Garbled {
+        line: line.chars().take(200).collect(),
+        cause: "another reply was expected".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -296,8 +365,14 @@ mod tests {
 
     #[test]
     fn another_protocol_version_is_refused() {
-        let error = scripted(vec!["{\"hello\":{\"protocol\":9,\"driver\":\"test\",\"version\":\"0\"}}\n"]).unwrap_err();
-        assert_eq!(error.to_string(), "the driver speaks protocol version 9, but this lasthop speaks 1");
+        let error = scripted(vec![
+            "{\"hello\":{\"protocol\":9,\"driver\":\"test\",\"version\":\"0\"}}\n",
+        ])
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the driver speaks protocol version 9, but this lasthop speaks 1"
+        );
     }
 
     #[test]
@@ -308,24 +383,76 @@ mod tests {
             "{\"closed\":{\"case\":\"a\"}}\n",
         ])
         .unwrap();
-        let error = driver.trial("a", TrialPhases { warm_up_ns: 1, measure_ns: 1 }).unwrap_err();
+        let error = driver
+            .trial(
+                "a",
+                TrialPhases {
+                    warm_up_ns: 1,
+                    measure_ns: 1,
+                },
+            )
+            .unwrap_err();
         assert!(error.is_alive());
-        assert_eq!((error.stage(), error.to_string().as_str()), (Stage::Verify, "status 500"));
+        assert_eq!(
+            (error.stage(), error.to_string().as_str()),
+            (Stage::Verify, "status 500")
+        );
         driver.close("a").unwrap();
     }
 
     #[test]
     fn numbers_that_cannot_be_are_refused() {
-        let good = TrialResult { requests: 10, requests_total: 12, ..TrialResult::empty(Engine::Blocking, 5_000_000) };
+        let good = TrialResult {
+            requests: 10,
+            requests_total: 12,
+            ..TrialResult::empty(Engine::Blocking, 5_000_000)
+        };
         let judged = |result| absurdity(&result, Duration::from_millis(6));
         assert_eq!(judged(good.clone()), None);
-        assert!(judged(TrialResult { elapsed_ns: 0, ..good.clone() }).is_some());
-        assert!(judged(TrialResult { elapsed_ns: u64::MAX, ..good.clone() }).is_some());
-        assert!(judged(TrialResult { requests: 13, ..good.clone() }).is_some());
-        assert!(judged(TrialResult { requests: u64::MAX, requests_total: u64::MAX, ..good.clone() }).is_some());
-        let cost = DriverCost { user_ns: u64::MAX, system_ns: u64::MAX, ..DriverCost::default() };
+        assert!(
+            judged(TrialResult {
+                elapsed_ns: 0,
+                ..good.clone()
+            })
+            .is_some()
+        );
+        assert!(
+            judged(TrialResult {
+                elapsed_ns: u64::MAX,
+                ..good.clone()
+            })
+            .is_some()
+        );
+        assert!(
+            judged(TrialResult {
+                requests: 13,
+                ..good.clone()
+            })
+            .is_some()
+        );
+        assert!(
+            judged(TrialResult {
+                requests: u64::MAX,
+                requests_total: u64::MAX,
+                ..good.clone()
+            })
+            .is_some()
+        );
+        let cost = DriverCost {
+            user_ns: u64::MAX,
+            system_ns: u64::MAX,
+            ..DriverCost::default()
+        };
         assert!(judged(TrialResult { cost, ..good.clone() }).is_some());
-        let error = |class| (class, ErrorCount { count: u64::MAX, first: String::new() });
+        let error = |class| {
+            (
+                class,
+                ErrorCount {
+                    count: u64::MAX,
+                    first: String::new(),
+                },
+            )
+        };
         let errors = [error(ErrorClass::Reset), error(ErrorClass::Os)].into_iter().collect();
         assert!(judged(TrialResult { errors, ..good }).is_some());
     }

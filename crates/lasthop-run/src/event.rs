@@ -11,7 +11,12 @@ use lasthop_stack::guard::GuardError;
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The record is open, and `cases` cases will take turns for at most `budget`.
-    Began { run: &'a str, cases: usize, stacks: usize, budget: Duration },
+    Began {
+        run: &'a str,
+        cases: usize,
+        stacks: usize,
+        budget: Duration,
+    },
     /// The experiment's Containerfile cannot be used, so the image is built from this machine's packages.
     Instead { because: &'a str },
     /// A run was resumed.
@@ -24,7 +29,12 @@ pub enum Event<'a> {
     /// answer.
     Restarting { patience: Duration },
     /// The next trial begins.
-    Trial { round: u32, block: u32, case: &'a str, elapsed: Duration },
+    Trial {
+        round: u32,
+        block: u32,
+        case: &'a str,
+        elapsed: Duration,
+    },
     /// The trial that has just ended was interrupted by a pause and is discarded.
     Paused { case: &'a str },
     /// A case has no results in this round.
@@ -36,7 +46,15 @@ pub enum Event<'a> {
     /// The guard was lost, which ends the run, or the guard does not end.
     GuardFailed(&'a GuardError),
     /// A round is over, and these are the results so far.
-    Progress { round: u32, elapsed: Duration, comparisons: &'a [ProgressLine] },
+    Progress {
+        round: u32,
+        elapsed: Duration,
+        comparisons: &'a [ProgressLine],
+    },
     /// There will be no more trials.
-    Ended { stopped: Stopped, record: PathBuf, elapsed: Duration },
+    Ended {
+        stopped: Stopped,
+        record: PathBuf,
+        elapsed: Duration,
+    },
 }

@@ -27,7 +27,12 @@ pub fn patience(left: Duration) -> Duration {
 /// The processes of the servers as they are now. One server has one role, however many endpoints it has. A process that the user
 /// named may have ended with a restart; then it has none.
 pub fn roles(given: &Given) -> Vec<Role> {
-    let role = |name: &str, pid| Role { stack: 0, name: name.to_owned(), pid, container: InContainer::No };
+    let role = |name: &str, pid| Role {
+        stack: 0,
+        name: name.to_owned(),
+        pid,
+        container: InContainer::No,
+    };
     let named = given.pids.iter().filter(|(_, pid)| is_alive(**pid));
     let mut roles: Vec<Role> = named.map(|(name, pid)| role(name, *pid)).collect();
     for endpoint in given.endpoints.values() {
@@ -76,14 +81,21 @@ pub fn restart(
         _ => format!("the restart command: {error}"),
     })?;
     if !ended.status.success() {
-        return Err(format!("the restart command ended with {}: {}", ended.status, ended.output.trim()));
+        return Err(format!(
+            "the restart command ended with {}: {}",
+            ended.status,
+            ended.output.trim()
+        ));
     }
     let begun = Instant::now();
     for endpoint in given.endpoints.values() {
         while let Err(failure) = sample::take(&endpoint.spec, &go_on) {
             if begun.elapsed() > patience || !interrupt::pause(Duration::from_millis(50)) {
                 let address = &endpoint.spec.endpoint.address;
-                return Err(format!("after the restart, {address} does not answer: {}", failure.message));
+                return Err(format!(
+                    "after the restart, {address} does not answer: {}",
+                    failure.message
+                ));
             }
         }
     }

@@ -23,7 +23,9 @@ pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
 
 /// Databases also say this about the rights of roles.
 fn is_denied(said: &str) -> bool {
-    said.split("permission denied").skip(1).any(|after| !after.starts_with(" for ") && !after.starts_with(" to "))
+    said.split("permission denied")
+        .skip(1)
+        .any(|after| !after.starts_with(" for ") && !after.starts_with(" to "))
 }
 
 fn is_too_long(said: &str) -> bool {
@@ -39,11 +41,28 @@ mod tests {
 
     #[test]
     fn the_usual_causes_are_recognised() {
-        let account = Account { user: "nobody".into(), group: "nogroup".into(), is_root: false, ids: (65534, 65534) };
+        let account = Account {
+            user: "nobody".into(),
+            group: "nogroup".into(),
+            is_root: false,
+            ids: (65534, 65534),
+        };
         let hint = |cause: &str, log: &str| {
             let (stage, case) = (Stage::Ready, "unix".to_owned());
             let (cause, log) = (cause.to_owned(), log.to_owned());
-            of(&Failure { round: 0, block: None, case, stage, cause, log, log_file: None, hint: None }, Some(&account))
+            of(
+                &Failure {
+                    round: 0,
+                    block: None,
+                    case,
+                    stage,
+                    cause,
+                    log,
+                    log_file: None,
+                    hint: None,
+                },
+                Some(&account),
+            )
         };
         for log in [
             "connect() to unix:/tmp/x failed (13: Permission denied) while connecting to upstream",
@@ -59,7 +78,10 @@ mod tests {
             "Unix-domain socket path \"/x\" is too long (maximum 107 bytes)",
             "bind: File name too long",
         ] {
-            assert!(hint("service `app` exited", log).is_some_and(|hint| hint.contains("107 bytes")), "{log}");
+            assert!(
+                hint("service `app` exited", log).is_some_and(|hint| hint.contains("107 bytes")),
+                "{log}"
+            );
         }
         for (cause, log) in [
             ("the server says: permission denied for table accounts", ""),

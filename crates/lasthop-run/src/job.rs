@@ -65,7 +65,13 @@ impl<'a> Job<'a> {
     #[must_use]
     pub fn with_origin(self, origin: Origin) -> Self {
         let (engine, images, remote) = (origin.engine, origin.images, origin.remote.clone());
-        Self { engine, images, remote, origin: Some(origin), ..self }
+        Self {
+            engine,
+            images,
+            remote,
+            origin: Some(origin),
+            ..self
+        }
     }
 }
 

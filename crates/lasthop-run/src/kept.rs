@@ -36,7 +36,10 @@ impl Kept {
             let app = server.join(APP);
             let name = server.file_name().unwrap_or_default().to_string_lossy();
             if app.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-                let first = self.0.entry(service_of(&name).to_owned()).or_insert_with(|| app.clone());
+                let first = self
+                    .0
+                    .entry(service_of(&name).to_owned())
+                    .or_insert_with(|| app.clone());
                 copies.push((first.clone(), app));
             }
         }
@@ -52,7 +55,11 @@ fn entries(folder: &Path) -> Vec<DirEntry> {
 
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let is_folder = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    entries(folder).into_iter().filter(is_folder).map(|entry| entry.path()).collect()
+    entries(folder)
+        .into_iter()
+        .filter(is_folder)
+        .map(|entry| entry.path())
+        .collect()
 }
 
 /// Makes links of the files below `copy` that are as those below `first`. Nobody may write to either any more.
@@ -89,13 +96,21 @@ fn hide_names_in(path: &Path) -> io::Result<()> {
     let text = regular::read(path, LONGEST)?;
     let is_log = path.file_name().is_some_and(|name| name == LOG) || path.extension().is_some_and(|end| end == LOG);
     let names = Names::here();
-    let hidden = if is_log { names.without_both(&text) } else { names.without_home(&text) };
+    let hidden = if is_log {
+        names.without_both(&text)
+    } else {
+        names.without_home(&text)
+    };
     if matches!(&hidden, Cow::Borrowed(_)) {
         return Ok(());
     }
     // The compiled form of a script cannot be changed and is not needed.
     if text.contains(&0) {
-        return if path.extension().is_some_and(|end| end == "pyc") { fs::remove_file(path) } else { Ok(()) };
+        return if path.extension().is_some_and(|end| end == "pyc") {
+            fs::remove_file(path)
+        } else {
+            Ok(())
+        };
     }
     let new = path.with_file_name(NEW);
     let mode = fs::metadata(path)?.permissions();

@@ -56,7 +56,10 @@ impl Lengths {
     /// For groups of indices of cases that are compared.
     pub fn new(settings: &Settings, groups: Vec<Vec<usize>>) -> Self {
         let cases = groups.iter().map(Vec::len).sum();
-        let usual = TrialPhases { warm_up_ns: settings.warm_up_ns, measure_ns: settings.trial_ns };
+        let usual = TrialPhases {
+            warm_up_ns: settings.warm_up_ns,
+            measure_ns: settings.trial_ns,
+        };
         Self {
             groups: settings.lengthens.then_some(groups),
             usual,
@@ -95,14 +98,20 @@ impl Lengths {
     }
 
     fn replies(&mut self, case: usize, taken: f64) -> &mut Replies {
-        if taken < DISTURBED { &mut self.quiet[case] } else { &mut self.disturbed[case] }
+        if taken < DISTURBED {
+            &mut self.quiet[case]
+        } else {
+            &mut self.disturbed[case]
+        }
     }
 
     /// A trial is over.
     pub fn see(&mut self, case: usize, trial: &MeasuredTrial) {
         let is_of_now = trial.phases.unwrap_or(self.usual) == self.phases[case];
         if let Some(latencies) = replies(&trial.result).filter(|_| self.groups.is_some() && is_of_now) {
-            self.replies(case, trial.observations.machine.taken()).seen.see(latencies);
+            self.replies(case, trial.observations.machine.taken())
+                .seen
+                .see(latencies);
         }
     }
 
@@ -114,7 +123,13 @@ impl Lengths {
         let mut changed = false;
         for group in &groups {
             let members: Vec<usize> = group.iter().copied().filter(|case| runs(*case)).collect();
-            let slow = |known: &[Replies]| members.iter().map(|case| known[*case].slow_ns()).max().unwrap_or_default();
+            let slow = |known: &[Replies]| {
+                members
+                    .iter()
+                    .map(|case| known[*case].slow_ns())
+                    .max()
+                    .unwrap_or_default()
+            };
             let (quiet, disturbed) = (slow(&self.quiet), slow(&self.disturbed));
             let now = members.first().map_or(self.usual, |case| self.phases[*case]);
             if quiet.max(disturbed) * LEAST_TRIALS <= now.measure_ns {
@@ -169,19 +184,31 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
-    const USUAL: TrialPhases = TrialPhases { warm_up_ns: 10 * MS, measure_ns: 50 * MS };
+    const USUAL: TrialPhases = TrialPhases {
+        warm_up_ns: 10 * MS,
+        measure_ns: 50 * MS,
+    };
 
     /// Two pairs of cases.
     fn lengths(is_fixed: bool) -> Lengths {
         let groups = (!is_fixed).then(|| vec![vec![0, 1], vec![2, 3]]);
         let none = vec![Replies::default(); 4];
-        Lengths { groups, usual: USUAL, phases: vec![USUAL; 4], quiet: none.clone(), disturbed: none }
+        Lengths {
+            groups,
+            usual: USUAL,
+            phases: vec![USUAL; 4],
+            quiet: none.clone(),
+            disturbed: none,
+        }
     }
 
     fn result(milliseconds: u64) -> TrialResult {
         let mut latencies = Histogram::new();
         latencies.record_n(milliseconds * MS, 10);
-        TrialResult { service_time: Some(latencies), ..TrialResult::default() }
+        TrialResult {
+            service_time: Some(latencies),
+            ..TrialResult::default()
+        }
     }
 
     fn warm(lengths: &mut Lengths, case: usize, milliseconds: [u64; 2]) {
@@ -221,7 +248,10 @@ mod tests {
     #[test]
     fn sends_that_wait_lengthen_nothing() {
         let lengths = lengths(false);
-        let sends = TrialResult { one_way: Some(Box::new(OneWay::default())), ..result(900) };
+        let sends = TrialResult {
+            one_way: Some(Box::new(OneWay::default())),
+            ..result(900)
+        };
         assert!(lengths.is_short_for(0, &result(900)) && !lengths.is_short_for(0, &sends));
     }
 
@@ -244,7 +274,10 @@ mod tests {
         assert!(lengths.adapt(Duration::from_secs(20), |_| true));
         assert!((20..30).contains(&blocks(&lengths)), "{lengths:?}");
         warm(&mut lengths, 0, [2_000, 2_000]);
-        assert!(lengths.adapt(Duration::from_secs(20), |_| true), "they are slow by themselves");
+        assert!(
+            lengths.adapt(Duration::from_secs(20), |_| true),
+            "they are slow by themselves"
+        );
         assert!((4..6).contains(&blocks(&lengths)), "{lengths:?}");
     }
 

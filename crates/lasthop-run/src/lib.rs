@@ -116,10 +116,18 @@ fn measure(
 ) -> Result<Outcome, RunError> {
     let mut programs = Programs::locate(job.plan, &job.settings.tools, job.locator).map_err(RunError::Missing)?;
     if let Some(why) = programs.all_missing(job.plan, |service| site::may_bring(job, service)) {
-        return Err(if programs.are_absent() { RunError::Missing(why) } else { RunError::Unusable(why) });
+        return Err(if programs.are_absent() {
+            RunError::Missing(why)
+        } else {
+            RunError::Unusable(why)
+        });
     }
     // Only a run that can be resumed needs digests, and computing them reads whole executables.
-    let executables = if job.origin.is_some() { programs.digests() } else { Digests::new() };
+    let executables = if job.origin.is_some() {
+        programs.digests()
+    } else {
+        Digests::new()
+    };
     let sandbox = Sandbox::create()?;
     let guard = Guard::launch(&sandbox)?;
     let driver_place = match &job.settings.driver_at {
@@ -132,7 +140,10 @@ fn measure(
     }
     if let Some(Ok(site)) = &site {
         programs.add_site(site);
-        if let image::Origin::Packages { because: Some(because), .. } = &site.image.origin {
+        if let image::Origin::Packages {
+            because: Some(because), ..
+        } = &site.image.origin
+        {
             tell(&Event::Instead { because });
         }
     }
@@ -140,7 +151,12 @@ fn measure(
     let begun = Instant::now();
     let Open { mut writer, data, past } = match unfinished {
         None => begin(job, executables, tell)?,
-        Some(run) => run.go_on(job, &environment(&programs, driver_place.as_ref(), None), &executables, tell)?,
+        Some(run) => run.go_on(
+            job,
+            &environment(&programs, driver_place.as_ref(), None),
+            &executables,
+            tell,
+        )?,
     };
     let comparisons = comparisons(job.plan);
     let groups = schedule::groups(&job.plan.cases);
@@ -174,12 +190,20 @@ fn measure(
     let took = runner.elapsed();
     drop(runner);
     let record = writer.directory().to_owned();
-    writer.end(&RunEnd { stopped, ended: date::now(), took_ns: nanoseconds(took) })?;
+    writer.end(&RunEnd {
+        stopped,
+        ended: date::now(),
+        took_ns: nanoseconds(took),
+    })?;
     tell(&Event::Clearing { guard: guard.pid() });
     if let Err(error) = guard.end() {
         tell(&Event::GuardFailed(&error));
     }
-    tell(&Event::Ended { stopped, record: record.clone(), elapsed: took });
+    tell(&Event::Ended {
+        stopped,
+        record: record.clone(),
+        elapsed: took,
+    });
     Ok(Outcome { record, stopped })
 }
 
@@ -202,8 +226,17 @@ fn begin(job: &Job<'_>, executables: Digests, tell: &mut dyn FnMut(&Event<'_>)) 
         stacks: job.plan.stacks.len(),
         budget: Duration::from_nanos(job.settings.budget_ns),
     });
-    let data = RunData { header, environment: None, records: Vec::new(), end: None };
-    Ok(Open { writer, data, past: Past::default() })
+    let data = RunData {
+        header,
+        environment: None,
+        records: Vec::new(),
+        end: None,
+    };
+    Ok(Open {
+        writer,
+        data,
+        past: Past::default(),
+    })
 }
 
 fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
@@ -231,7 +264,11 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
 fn environment(programs: &Programs, driver_place: Option<&DriverPlace>, label: Option<&String>) -> Environment {
     let here = lasthop_observe::environment::read(&facts::Facts::here(), programs.versions());
     let host = label.cloned().unwrap_or(here.host);
-    Environment { driver: driver_place.map(DriverPlace::describe), host, ..here }
+    Environment {
+        driver: driver_place.map(DriverPlace::describe),
+        host,
+        ..here
+    }
 }
 
 /// The label that names the machine.
@@ -246,17 +283,25 @@ fn name_of_run(started: Timestamp, experiment: &str, machine: Option<&String>) -
         number => format!("-{number}"),
     };
     let process = format!("{}{further}", std::process::id());
-    let words: Vec<&str> =
-        [Some(experiment), machine.map(String::as_str), Some(&process)].into_iter().flatten().collect();
+    let words: Vec<&str> = [Some(experiment), machine.map(String::as_str), Some(&process)]
+        .into_iter()
+        .flatten()
+        .collect();
     run_name::made(started, &words)
 }
 
 /// Cases that are compared, by index: each with its reference, and those of a derived quantity.
 fn comparisons(plan: &Plan) -> Vec<Vec<usize>> {
-    let pairs = plan.cases.iter().filter_map(|case| Some(vec![&case.case, case.reference.as_ref()?]));
+    let pairs = plan
+        .cases
+        .iter()
+        .filter_map(|case| Some(vec![&case.case, case.reference.as_ref()?]));
     let derived = plan.derived.iter().map(|derived| derived.from.cases());
     let index = |name: &String| plan.cases.iter().position(|case| case.case == *name);
-    pairs.chain(derived).map(|names| names.into_iter().filter_map(index).collect()).collect()
+    pairs
+        .chain(derived)
+        .map(|names| names.into_iter().filter_map(index).collect())
+        .collect()
 }
 
 /// A run in progress.
@@ -294,7 +339,11 @@ impl Runner<'_> {
         self.wait_for_stop()?;
         let stopped = stopped?;
         let nothing = !self.data.has_measured();
-        Ok(if nothing && stopped == Stopped::Budget { Stopped::Failed } else { stopped })
+        Ok(if nothing && stopped == Stopped::Budget {
+            Stopped::Failed
+        } else {
+            stopped
+        })
     }
 
     fn rounds(&mut self) -> Result<Stopped, RunError> {
@@ -323,7 +372,12 @@ impl Runner<'_> {
                 return Ok(Stopped::Failed);
             }
             let precise = self.is_precise(number);
-            if self.job.settings.rounds.is_some_and(|most| self.whole_rounds(number) >= most) {
+            if self
+                .job
+                .settings
+                .rounds
+                .is_some_and(|most| self.whole_rounds(number) >= most)
+            {
                 return Ok(Stopped::Rounds);
             }
             if precise {
@@ -365,7 +419,8 @@ impl Runner<'_> {
             _ => None,
         });
         let measured: BTreeSet<&str> = trials.collect();
-        self.rotation.count_failures(|case| measured.contains(&*self.job.plan.cases[case].case));
+        self.rotation
+            .count_failures(|case| measured.contains(&*self.job.plan.cases[case].case));
     }
 
     /// Waits until the round before has ended.
@@ -387,9 +442,14 @@ impl Runner<'_> {
         }
         let look = lasthop_analyse::look(&self.data);
         let elapsed = self.elapsed();
-        (self.tell)(&Event::Progress { round, elapsed, comparisons: &look.lines });
+        (self.tell)(&Event::Progress {
+            round,
+            elapsed,
+            comparisons: &look.lines,
+        });
         let line = |case: &CasePlan| look.lines.iter().find(|line| line.case == case.case && line.blocks > 0);
-        self.rotation.let_go(|case| line(&self.job.plan.cases[case]).map(|line| line.precise));
+        self.rotation
+            .let_go(|case| line(&self.job.plan.cases[case]).map(|line| line.precise));
         look.precise
     }
 
@@ -418,7 +478,9 @@ impl Runner<'_> {
     fn fail(&mut self, mut failure: Failure) -> Result<(), RunError> {
         let folder = std::path::absolute(self.writer.directory()).unwrap_or_default();
         failure.hint = hint::of(&failure, self.account_of(&failure.case).as_ref());
-        failure.log_file = failure.log_file.and_then(|file| Some(file.strip_prefix(&folder).ok()?.to_owned()));
+        failure.log_file = failure
+            .log_file
+            .and_then(|file| Some(file.strip_prefix(&folder).ok()?.to_owned()));
         (self.tell)(&Event::CaseFailed(&failure));
         let log = Names::here().without_both(failure.log.as_bytes()).into_owned();
         failure.log = String::from_utf8(log).unwrap_or_default();
@@ -427,9 +489,18 @@ impl Runner<'_> {
 
     /// The account that the servers of a case run as. In a container it means something else.
     fn account_of(&self, case: &str) -> Option<Account> {
-        let case = self.job.plan.cases.iter().find(|one| one.case == case && self.job.plan.given.is_none())?;
+        let case = self
+            .job
+            .plan
+            .cases
+            .iter()
+            .find(|one| one.case == case && self.job.plan.given.is_none())?;
         let mut services = self.job.plan.stacks[case.stack].services.values();
-        if services.any(|service| service.container.is_some()) { None } else { account::unprivileged().ok() }
+        if services.any(|service| service.container.is_some()) {
+            None
+        } else {
+            account::unprivileged().ok()
+        }
     }
 
     /// Written once every program has been started and has printed its version. A round that is cut short starts only

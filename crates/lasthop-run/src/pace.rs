@@ -109,7 +109,11 @@ mod tests {
         let seconds = Duration::from_secs;
         assert_eq!(blocks(seconds(30), seconds(0), seconds(1), seconds(1)), PAIR);
         assert_eq!(blocks(seconds(30), seconds(30), seconds(1), Duration::ZERO), MOST);
-        assert_eq!(blocks(seconds(100), seconds(8), seconds(1), seconds(1)), 8, "one round, not a round and a bit");
+        assert_eq!(
+            blocks(seconds(100), seconds(8), seconds(1), seconds(1)),
+            8,
+            "one round, not a round and a bit"
+        );
     }
 
     #[test]

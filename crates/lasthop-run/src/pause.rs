@@ -34,7 +34,10 @@ pub struct Pause {
 
 impl Pause {
     pub fn watch() -> Self {
-        Self { continued: CONTINUED.load(Ordering::Relaxed), slept: slept() }
+        Self {
+            continued: CONTINUED.load(Ordering::Relaxed),
+            slept: slept(),
+        }
     }
 
     pub fn has_seen_one(&self) -> bool {

@@ -35,10 +35,13 @@ fn ask(spec: &Spec, wanted: &RenderedProof, watch: &Arc<Watch>) -> Result<LinkOb
     let mut connections = BTreeSet::new();
     for _ in 0..REQUESTS {
         let answer = get(spec, &wanted.path, watch)?;
-        let (family, identity) = answer
-            .trim()
-            .split_once(' ')
-            .ok_or_else(|| format!("{} answered `{}`, expected `FAMILY IDENTITY`", wanted.path, shortened(&answer)))?;
+        let (family, identity) = answer.trim().split_once(' ').ok_or_else(|| {
+            format!(
+                "{} answered `{}`, expected `FAMILY IDENTITY`",
+                wanted.path,
+                shortened(&answer)
+            )
+        })?;
         families.insert(family.to_owned());
         connections.insert(identity.to_owned());
     }
@@ -59,13 +62,21 @@ fn get(spec: &Spec, path: &str, watch: &Arc<Watch>) -> Result<String, String> {
         return Err("a link can only be asked over HTTP".to_owned());
     };
     let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts)?;
-    let mut stream = connector.open(&Calls::default(), watch).map_err(|failure| failure.to_string())?.stream;
+    let mut stream = connector
+        .open(&Calls::default(), watch)
+        .map_err(|failure| failure.to_string())?
+        .stream;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", http.host);
-    stream.send_all(request.as_bytes()).map_err(|failure| failure.to_string())?;
+    stream
+        .send_all(request.as_bytes())
+        .map_err(|failure| failure.to_string())?;
     let mut reply = Vec::new();
     let mut buffer = [0; 4096];
     while reply.len() < LONGEST_ANSWER {
-        match stream.receive(&mut buffer).map_err(|error| Failure::io("reply", &error).to_string())? {
+        match stream
+            .receive(&mut buffer)
+            .map_err(|error| Failure::io("reply", &error).to_string())?
+        {
             0 => break,
             read => reply.extend_from_slice(&buffer[..read]),
         }
@@ -112,9 +123,18 @@ mod tests {
         let spec = Spec::new(endpoint, protocol);
         let within = |seconds: u64| {
             let nanoseconds = seconds * 1_000_000_000;
-            Spec { timeouts: Timeouts { connect_ns: nanoseconds, request_ns: nanoseconds }, ..spec.clone() }
+            Spec {
+                timeouts: Timeouts {
+                    connect_ns: nanoseconds,
+                    request_ns: nanoseconds,
+                },
+                ..spec.clone()
+            }
         };
-        let wanted = RenderedProof { path: "/who".into(), reuse: Reuse::KeepAlive };
+        let wanted = RenderedProof {
+            path: "/who".into(),
+            reuse: Reuse::KeepAlive,
+        };
         assert_eq!(link(&within(1), &wanted, || true).unwrap_err(), "reply: timed out");
         assert_eq!(link(&within(3600), &wanted, || false).unwrap_err(), "reply: timed out");
     }

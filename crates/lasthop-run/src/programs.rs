@@ -30,16 +30,23 @@ impl Programs {
         let mut found = BTreeMap::new();
         for service in plan.stacks.iter().flat_map(|stack| stack.services.values()) {
             let recipe = &plan.experiment.recipes[&service.recipe];
-            found.entry(service.recipe.clone()).or_insert_with(|| locator.locate(&recipe.name, &recipe.program));
+            found
+                .entry(service.recipe.clone())
+                .or_insert_with(|| locator.locate(&recipe.name, &recipe.program));
         }
         let locator = locator.for_tools();
         let mut located_tools = BTreeMap::new();
         for choice in tools {
             let tool = lasthop_classic::named(&choice.tool)?;
-            let located = locator.locate(tool.name, &tool.program()).map_err(|error| error.to_string())?;
+            let located = locator
+                .locate(tool.name, &tool.program())
+                .map_err(|error| error.to_string())?;
             located_tools.insert(choice.tool.clone(), located);
         }
-        Ok(Self { found, tools: located_tools })
+        Ok(Self {
+            found,
+            tools: located_tools,
+        })
     }
 
     pub fn get(&self, recipe: &str) -> Result<&Located, &LocateError> {
@@ -65,8 +72,11 @@ impl Programs {
     /// If every stack lacks something: all that is missing, one line each.
     pub fn all_missing(&self, plan: &Plan, brought: impl Fn(&StackService) -> bool) -> Option<String> {
         let none = plan.stacks.iter().all(|stack| self.missing(stack, &brought).is_some());
-        let lines: Vec<String> =
-            self.found.values().filter_map(|found| Some(found.as_ref().err()?.to_string())).collect();
+        let lines: Vec<String> = self
+            .found
+            .values()
+            .filter_map(|found| Some(found.as_ref().err()?.to_string()))
+            .collect();
         none.then(|| lines.join("\n"))
     }
 
@@ -80,23 +90,47 @@ impl Programs {
 
     /// Adds what no recipe names: the container engine, the image, and programs in it that differ from this machine's.
     pub fn add_site(&mut self, site: &Site) {
-        let engine = Located { path: site.engine.program.clone(), version: site.describe() };
-        let image = Located { path: site.image.name.clone().into(), version: site.image.describe() };
-        let inside =
-            site.image.programs.iter().map(|(recipe, located)| (format!("{recipe}{IN_IMAGE}"), located.clone()));
-        let all = [(site.engine.kind.name().to_owned(), engine), ("image".to_owned(), image)].into_iter().chain(inside);
+        let engine = Located {
+            path: site.engine.program.clone(),
+            version: site.describe(),
+        };
+        let image = Located {
+            path: site.image.name.clone().into(),
+            version: site.image.describe(),
+        };
+        let inside = site
+            .image
+            .programs
+            .iter()
+            .map(|(recipe, located)| (format!("{recipe}{IN_IMAGE}"), located.clone()));
+        let all = [
+            (site.engine.kind.name().to_owned(), engine),
+            ("image".to_owned(), image),
+        ]
+        .into_iter()
+        .chain(inside);
         self.found.extend(all.map(|(name, located)| (name, Ok(located))));
     }
 
     /// Digests of the executables, including lasthop's. One that cannot be read has none.
     pub fn digests(&self) -> Digests {
-        let recipes =
-            self.found.iter().filter_map(|(name, found)| Some((name.clone(), found.as_ref().ok()?.path.clone())));
-        let tools = self.tools.iter().map(|(tool, located)| (tool.clone(), located.path.clone()));
-        let own = own_executable().ok().map(|path| ("lasthop".to_owned(), PathBuf::from(path)));
+        let recipes = self
+            .found
+            .iter()
+            .filter_map(|(name, found)| Some((name.clone(), found.as_ref().ok()?.path.clone())));
+        let tools = self
+            .tools
+            .iter()
+            .map(|(tool, located)| (tool.clone(), located.path.clone()));
+        let own = own_executable()
+            .ok()
+            .map(|path| ("lasthop".to_owned(), PathBuf::from(path)));
         let mut paths: BTreeMap<String, PathBuf> = recipes.chain(tools).collect();
         paths.extend(own);
-        paths.into_iter().filter_map(|(name, path)| Some((name, digest::of_file(&path).ok()?))).collect()
+        paths
+            .into_iter()
+            .filter_map(|(name, path)| Some((name, digest::of_file(&path).ok()?)))
+            .collect()
     }
 
     /// Path and version of everything that was found, by recipe.
@@ -104,11 +138,23 @@ impl Programs {
         let version = |(recipe, located): (&String, &Result<Located, LocateError>)| {
             let located = located.as_ref().ok()?;
             let path = located.path.display().to_string();
-            Some((recipe.clone(), ProgramVersion { path, version: located.version.clone() }))
+            Some((
+                recipe.clone(),
+                ProgramVersion {
+                    path,
+                    version: located.version.clone(),
+                },
+            ))
         };
         let tools = self.tools.iter().map(|(tool, located)| {
             let path = located.path.display().to_string();
-            (tool.clone(), ProgramVersion { path, version: located.version.clone() })
+            (
+                tool.clone(),
+                ProgramVersion {
+                    path,
+                    version: located.version.clone(),
+                },
+            )
         });
         self.found.iter().filter_map(version).chain(tools).collect()
     }

@@ -65,8 +65,16 @@ pub enum ResumeError {
 const MOST_ROUNDS: u32 = 1 << 24;
 
 /// What is written when a run is resumed.
-const WRITTEN: [&str; 8] =
-    ["lock", "trials.jsonl", "environment.json", "end.json", "headline.txt", "services", "run.json", SEAL];
+const WRITTEN: [&str; 8] = [
+    "lock",
+    "trials.jsonl",
+    "environment.json",
+    "end.json",
+    "headline.txt",
+    "services",
+    "run.json",
+    SEAL,
+];
 
 /// The locked record of an unfinished run.
 pub struct Unfinished {
@@ -95,7 +103,11 @@ impl Unfinished {
     /// The run is still running, is finished, or does not say what it was made from.
     pub fn open(directory: &Path, own: &Store) -> Result<Self, ResumeError> {
         let run = store::header(directory)?.run;
-        if let Some(link) = WRITTEN.iter().map(|name| directory.join(name)).find(|path| path.is_symlink()) {
+        if let Some(link) = WRITTEN
+            .iter()
+            .map(|name| directory.join(name))
+            .find(|path| path.is_symlink())
+        {
             return Err(ResumeError::Link(link));
         }
         if store::state(directory) == store::State::Running {
@@ -110,8 +122,17 @@ impl Unfinished {
         if let Some(why) = data.end.as_ref().and_then(|end| finished(end.stopped, measured)) {
             return Err(ResumeError::Finished { run, why });
         }
-        let origin = data.header.origin.clone().ok_or_else(|| ResumeError::NoOrigin(run.clone()))?;
-        let opened = Self { writer, data, origin, foreign };
+        let origin = data
+            .header
+            .origin
+            .clone()
+            .ok_or_else(|| ResumeError::NoOrigin(run.clone()))?;
+        let opened = Self {
+            writer,
+            data,
+            origin,
+            foreign,
+        };
         match opened.last_round().filter(|round| *round > MOST_ROUNDS) {
             Some(round) => Err(ResumeError::Rounds { run, round }),
             None => Ok(opened),
@@ -129,9 +150,15 @@ impl Unfinished {
         let by_budget = self.data.end.as_ref().is_some_and(|end| end.stopped == Stopped::Budget);
         if more.is_none() && (by_budget || budget_ns < used.saturating_add(nanoseconds(LEAST_BUDGET))) {
             let budget = Duration::from_nanos(header.settings.budget_ns);
-            return Err(ResumeError::Spent { run: header.run.clone(), budget });
+            return Err(ResumeError::Spent {
+                run: header.run.clone(),
+                budget,
+            });
         }
-        Ok(Settings { budget_ns, ..header.settings.clone() })
+        Ok(Settings {
+            budget_ns,
+            ..header.settings.clone()
+        })
     }
 
     /// The endpoints of a comparison.
@@ -147,14 +174,23 @@ impl Unfinished {
         let header = &self.data.header;
         let because = self.foreign.clone()?;
         let executed = consent::executed(&self.origin, settings, header.given.as_ref(), experiment);
-        Some(Consent { run: header.run.clone(), because, executed })
+        Some(Consent {
+            run: header.run.clone(),
+            because,
+            executed,
+        })
     }
 
     /// # Errors
     /// [`Changed`] if a file of the experiment or of a recipe has changed, or lasthop has another version.
     pub fn same_experiment(&self, experiment: &Experiment) -> Result<(), Changed> {
         let mut differences = Vec::new();
-        compare(&mut differences, "lasthop", &self.data.header.lasthop, env!("CARGO_PKG_VERSION"));
+        compare(
+            &mut differences,
+            "lasthop",
+            &self.data.header.lasthop,
+            env!("CARGO_PKG_VERSION"),
+        );
         differences.extend(changed_files(&self.origin.files, &digest::of_experiment(experiment)));
         self.unchanged(differences)
     }
@@ -165,7 +201,11 @@ impl Unfinished {
         let header = &self.data.header;
         let then = record::recorded(&(header.cases.clone(), header.factors.clone()));
         let same = then == record::recorded(&(plan.cases.clone(), plan.factors.clone()));
-        self.unchanged(if same { Vec::new() } else { vec!["its cases would be different".to_owned()] })
+        self.unchanged(if same {
+            Vec::new()
+        } else {
+            vec!["its cases would be different".to_owned()]
+        })
     }
 
     /// # Errors
@@ -184,7 +224,11 @@ impl Unfinished {
             None => {}
         }
         let programs = then.map(|then| &then.programs);
-        compare_programs(&mut differences, (programs, &self.origin.executables), (&now.programs, executables));
+        compare_programs(
+            &mut differences,
+            (programs, &self.origin.executables),
+            (&now.programs, executables),
+        );
         let cpus = cpus::allowed();
         let placement = &self.data.header.settings.placement;
         let used: BTreeSet<&u32> = placement.driver_cpus().iter().chain(placement.service_cpus()).collect();
@@ -197,12 +241,23 @@ impl Unfinished {
         let RunHeader { run, command, .. } = &self.data.header;
         let words = command.get(1..).unwrap_or_default().iter().map(String::as_str);
         let again = shlex::try_join(words).map_or_else(|_| "it".to_owned(), |words| format!("`lasthop {words}`"));
-        if differences.is_empty() { Ok(()) } else { Err(Changed { run: run.clone(), differences, again }) }
+        if differences.is_empty() {
+            Ok(())
+        } else {
+            Err(Changed {
+                run: run.clone(),
+                differences,
+                again,
+            })
+        }
     }
 
     /// The highest number of a round, complete or not.
     fn last_round(&self) -> Option<u32> {
-        let folders = std::fs::read_dir(self.writer.services()).into_iter().flatten().flatten();
+        let folders = std::fs::read_dir(self.writer.services())
+            .into_iter()
+            .flatten()
+            .flatten();
         let started = folders.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         self.data.rounds().map(|round| round.round).chain(started).max()
     }
@@ -241,9 +296,16 @@ impl Unfinished {
             ended: self.data.end.take().map(|end| end.stopped),
         };
         self.writer.resume(&resumption)?;
-        tell(&Event::Resumed { run: &self.data.header.run, resumption: &resumption });
+        tell(&Event::Resumed {
+            run: &self.data.header.run,
+            resumption: &resumption,
+        });
         self.data.records.push(TrialRecord::Resumed(Box::new(resumption)));
-        Ok(Open { writer: self.writer, data: self.data, past })
+        Ok(Open {
+            writer: self.writer,
+            data: self.data,
+            past,
+        })
     }
 }
 
@@ -264,7 +326,10 @@ fn compare(differences: &mut Vec<String>, what: &str, then: &str, now: &str) {
 }
 
 fn changed_files(then: &Digests, now: &Digests) -> Vec<String> {
-    let gone = then.keys().filter(|file| !now.contains_key(*file)).map(|file| format!("{file} is gone"));
+    let gone = then
+        .keys()
+        .filter(|file| !now.contains_key(*file))
+        .map(|file| format!("{file} is gone"));
     let other = now.iter().filter_map(|(file, digest)| match then.get(file) {
         None => Some(format!("{file} is new")),
         Some(before) => (before != digest).then(|| format!("{file} has changed")),
@@ -290,7 +355,11 @@ fn compare_machines(differences: &mut Vec<String>, then: &Environment, now: &Env
         ("architecture", &then.architecture, &now.architecture),
         ("distribution", &then.distribution, &now.distribution),
         ("virtualization", &then.virtualization, &now.virtualization),
-        ("governor", &then.governor.clone().unwrap_or_else(none), &now.governor.clone().unwrap_or_else(none)),
+        (
+            "governor",
+            &then.governor.clone().unwrap_or_else(none),
+            &now.governor.clone().unwrap_or_else(none),
+        ),
         ("place of the driver", &driver(then), &driver(now)),
     ] {
         compare(differences, what, then, now);
@@ -323,12 +392,23 @@ fn compare_programs(differences: &mut Vec<String>, then: (Option<&Versions>, &Di
         }
     }
     for (name, program) in now.0 {
-        let had = if then.0.is_some() { known.contains_key(name) } else { then.1.contains_key(name) };
+        let had = if then.0.is_some() {
+            known.contains_key(name)
+        } else {
+            then.1.contains_key(name)
+        };
         if !had && (then.0.is_some() || now.1.contains_key(name)) {
-            differences.push(format!("{name}: was missing, is now {} ({})", program.version, program.path));
+            differences.push(format!(
+                "{name}: was missing, is now {} ({})",
+                program.version, program.path
+            ));
         }
     }
-    for name in then.1.keys().filter(|name| !known.contains_key(*name) && !now.1.contains_key(*name)) {
+    for name in then
+        .1
+        .keys()
+        .filter(|name| !known.contains_key(*name) && !now.1.contains_key(*name))
+    {
         differences.push(format!("{name}: its executable is now missing"));
     }
     for (name, digest) in now.1.iter().filter(|(name, _)| !told.contains(name)) {
@@ -345,21 +425,30 @@ mod tests {
     use super::*;
 
     fn digests(pairs: &[(&str, &str)]) -> Digests {
-        pairs.iter().map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned())).collect::<BTreeMap<_, _>>()
+        pairs
+            .iter()
+            .map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned()))
+            .collect::<BTreeMap<_, _>>()
     }
 
     #[test]
     fn each_file_that_differs_is_named() {
         let then = digests(&[("app/a.py", "1"), ("experiment.toml", "2"), ("nginx.conf", "3")]);
         let now = digests(&[("experiment.toml", "2"), ("nginx.conf", "4"), ("app/b.py", "1")]);
-        assert_eq!(changed_files(&then, &now), ["app/a.py is gone", "app/b.py is new", "nginx.conf has changed"]);
+        assert_eq!(
+            changed_files(&then, &now),
+            ["app/a.py is gone", "app/b.py is new", "nginx.conf has changed"]
+        );
         assert_eq!(changed_files(&then, &then), [""; 0]);
     }
 
     #[test]
     fn a_program_differs_by_path_version_or_content() {
         let programs = |version: &str| {
-            let program = ProgramVersion { path: "/usr/sbin/nginx".to_owned(), version: version.to_owned() };
+            let program = ProgramVersion {
+                path: "/usr/sbin/nginx".to_owned(),
+                version: version.to_owned(),
+            };
             IndexMap::from([("nginx".to_owned(), program)])
         };
         let lines = |version: &str, digest: &str| {
@@ -380,7 +469,10 @@ mod tests {
     fn a_program_that_was_missing_is_a_difference() {
         let programs = |names: &[&str]| {
             let one = |name: &&str| {
-                let program = ProgramVersion { path: format!("/usr/bin/{name}"), version: "1.22".to_owned() };
+                let program = ProgramVersion {
+                    path: format!("/usr/bin/{name}"),
+                    version: "1.22".to_owned(),
+                };
                 ((*name).to_owned(), program)
             };
             names.iter().map(one).collect::<Versions>()
@@ -395,12 +487,19 @@ mod tests {
         };
         let new = "thin: was missing, is now 1.22 (/usr/bin/thin)";
         assert_eq!(lines((Some(&["nginx"]), &some), (&["nginx", "thin"], &all)), [new]);
-        assert_eq!(lines((None, &some), (&["nginx", "thin"], &all)), [new], "it ended before it wrote its environment");
+        assert_eq!(
+            lines((None, &some), (&["nginx", "thin"], &all)),
+            [new],
+            "it ended before it wrote its environment"
+        );
         assert_eq!(
             lines((Some(&["nginx", "thin"]), &all), (&["nginx"], &some)),
             ["thin: was /usr/bin/thin, is now missing"]
         );
-        assert_eq!(lines((None, &all), (&["nginx"], &some)), ["thin: its executable is now missing"]);
+        assert_eq!(
+            lines((None, &all), (&["nginx"], &some)),
+            ["thin: its executable is now missing"]
+        );
         assert_eq!(lines((Some(&["nginx"]), &some), (&["nginx"], &some)), [""; 0]);
         // The engine and the image have no digest here.
         assert_eq!(lines((None, &some), (&["nginx", "podman"], &some)), [""; 0]);

@@ -22,12 +22,17 @@ impl Rotation {
     pub fn new(cases: usize, ties: impl IntoIterator<Item = Vec<usize>>) -> Self {
         let mut units: Vec<BTreeSet<usize>> = (0..cases).map(|case| BTreeSet::from([case])).collect();
         for tie in ties {
-            let (tied, apart): (Vec<_>, Vec<_>) =
-                units.into_iter().partition(|unit| tie.iter().any(|case| unit.contains(case)));
+            let (tied, apart): (Vec<_>, Vec<_>) = units
+                .into_iter()
+                .partition(|unit| tie.iter().any(|case| unit.contains(case)));
             units = apart;
             units.push(tied.into_iter().flatten().collect());
         }
-        Self { units, left: BTreeSet::new(), failing: vec![0; cases] }
+        Self {
+            units,
+            left: BTreeSet::new(),
+            failing: vec![0; cases],
+        }
     }
 
     /// Whether a case is started and driven.

@@ -108,22 +108,40 @@ impl RunningDriver {
     /// Prepares a case, with the paths of files as they are where the driver runs.
     fn prepare(&mut self, place: Option<&DriverPlace>, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
         let there = place.map(|place| place.localise(spec)).transpose();
-        let there = there.map_err(|cause| DriverError::Refused { stage: wire::Stage::Spec, cause })?;
+        let there = there.map_err(|cause| DriverError::Refused {
+            stage: wire::Stage::Spec,
+            cause,
+        })?;
         self.driver.prepare(case, there.as_ref().unwrap_or(spec))
     }
 
     /// A short trial that does not count. Where it has too few replies, another of up to the usual length.
     fn warm_up(&mut self, case: &str, phases: TrialPhases) -> Result<TrialResult, DriverError> {
-        let short = TrialPhases { measure_ns: phases.measure_ns.min(WARM_NS), ..phases };
+        let short = TrialPhases {
+            measure_ns: phases.measure_ns.min(WARM_NS),
+            ..phases
+        };
         let warm = self.driver.trial(case, short);
         let is_enough = match &warm {
             Ok(warm) => warm.requests_total >= WARM_REQUESTS,
-            Err(error) => !matches!(error, DriverError::Refused { stage: wire::Stage::Trial, .. }),
+            Err(error) => !matches!(
+                error,
+                DriverError::Refused {
+                    stage: wire::Stage::Trial,
+                    ..
+                }
+            ),
         };
         if is_enough || short == phases {
             return warm;
         }
-        self.driver.trial(case, TrialPhases { measure_ns: phases.measure_ns.min(FEW_NS), ..phases })
+        self.driver.trial(
+            case,
+            TrialPhases {
+                measure_ns: phases.measure_ns.min(FEW_NS),
+                ..phases
+            },
+        )
     }
 }
 
@@ -159,12 +177,20 @@ impl From<&StartError> for Trouble {
 impl Trouble {
     /// Without a log.
     fn at(stage: Stage, cause: impl ToString) -> Self {
-        Self { stage, cause: cause.to_string(), log: Log::default() }
+        Self {
+            stage,
+            cause: cause.to_string(),
+            log: Log::default(),
+        }
     }
 
     fn ended(stage: Stage, instance: &Instance, exit: Exit) -> Self {
         let cause = format!("service `{}` {exit}", instance.name);
-        Self { stage, cause, log: instance.read_log() }
+        Self {
+            stage,
+            cause,
+            log: instance.read_log(),
+        }
     }
 
     fn preparing(cause: impl ToString) -> Self {
@@ -173,14 +199,27 @@ impl Trouble {
 
     fn of(self, round: u32, block: Option<u32>, case: &CasePlan) -> Failure {
         let Self { stage, cause, log } = self;
-        Failure { round, block, case: case.case.clone(), stage, cause, log: log.tail, log_file: log.file, hint: None }
+        Failure {
+            round,
+            block,
+            case: case.case.clone(),
+            stage,
+            cause,
+            log: log.tail,
+            log_file: log.file,
+            hint: None,
+        }
     }
 }
 
 /// Restarts servers that lasthop did not start, if there is a command for that and they have been measured already.
 fn restart_given(runner: &mut Runner<'_>, number: u32) -> Result<Vec<String>, String> {
-    let Some(given) = runner.job.plan.given.as_ref().filter(|_| number > 0) else { return Ok(Vec::new()) };
-    let Some(command) = &given.restart else { return Ok(Vec::new()) };
+    let Some(given) = runner.job.plan.given.as_ref().filter(|_| number > 0) else {
+        return Ok(Vec::new());
+    };
+    let Some(command) = &given.restart else {
+        return Ok(Vec::new());
+    };
     let budget = Duration::from_nanos(runner.job.settings.budget_ns);
     let patience = given::patience(budget.saturating_sub(runner.elapsed()));
     (runner.tell)(&Event::Restarting { patience });
@@ -196,7 +235,10 @@ impl Round {
         let (at, begun) = (runner.elapsed(), Instant::now());
         let plan = runner.job.plan;
         let services = plan.stacks.iter().map(|stack| stack.services.len()).sum();
-        (runner.tell)(&Event::Starting { round: number, services });
+        (runner.tell)(&Event::Starting {
+            round: number,
+            services,
+        });
         let mut round = Self {
             number,
             started: Duration::ZERO,
@@ -243,7 +285,11 @@ impl Round {
             cases: proofs,
             headroom,
             blocks: Some(round.planned),
-            left: runner.rotation.left().map(|index| plan.cases[index].case.clone()).collect(),
+            left: runner
+                .rotation
+                .left()
+                .map(|index| plan.cases[index].case.clone())
+                .collect(),
             same_servers,
         })))?;
         Ok(round)
@@ -267,7 +313,11 @@ impl Round {
             let number = plan.bindings.stack;
             match started {
                 Ok(stack) => {
-                    self.stacks[number] = Some(RunningStack { stack, bindings: plan.bindings, waited });
+                    self.stacks[number] = Some(RunningStack {
+                        stack,
+                        bindings: plan.bindings,
+                        waited,
+                    });
                 }
                 Err(_) if runner.was_cut_off() => {}
                 Err(error) => runner.fail_stack(self.number, number, &Trouble::from(&error))?,
@@ -318,7 +368,11 @@ impl Round {
         match proven {
             Ok((proof, driver)) => {
                 let pid = self.drivers[&driver].process.pid;
-                self.ready[index] = Some(Ready { driver, pid, spec: Box::new(proof.spec.clone()) });
+                self.ready[index] = Some(Ready {
+                    driver,
+                    pid,
+                    spec: Box::new(proof.spec.clone()),
+                });
                 Ok(Some(proof))
             }
             Err(_) if runner.was_cut_off() => Ok(None),
@@ -340,8 +394,10 @@ impl Round {
         if let Model::Open(open) = &mut rendered.spec.model {
             open.seed = self.arrivals_seed(runner);
         }
-        if let Some(cause) =
-            runner.driver_place.as_ref().and_then(|place| place.refuses(&rendered.spec.endpoint.address))
+        if let Some(cause) = runner
+            .driver_place
+            .as_ref()
+            .and_then(|place| place.refuses(&rendered.spec.endpoint.address))
         {
             return Err(Trouble::at(Stage::Connect, cause));
         }
@@ -366,56 +422,63 @@ impl Round {
         let settling = self.settling(runner, index);
         let watch = self.watch_link(runner, case, bindings, proof.is_some());
         let running = self.drivers.get_mut(driver).expect("it has just been started");
-        let verified = running.prepare(runner.driver_place.as_ref(), &case.case, &spec).and_then(|seen| {
-            // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own
-            // engine.
-            if tool_of(&case.levels).is_some() {
-                return Ok((seen, 0));
-            }
-            let name = match &runner.job.settings.overload {
-                None => case.case.clone(),
-                Some(_) => {
-                    let name = capacity::closed_name(&case.case);
-                    running.prepare(runner.driver_place.as_ref(), &name, &capacity::closed(&spec))?;
-                    name
+        let verified = running
+            .prepare(runner.driver_place.as_ref(), &case.case, &spec)
+            .and_then(|seen| {
+                // A tool's shortest trial is long, and its driver has already verified the replies with lasthop's own
+                // engine.
+                if tool_of(&case.levels).is_some() {
+                    return Ok((seen, 0));
                 }
-            };
-            let begun = Instant::now();
-            let mut requests = 0;
-            while settling > begun.elapsed() && !runner.is_cut_short() {
-                let left = nanoseconds(settling - begun.elapsed()).clamp(WARM_NS, SETTLE_NS);
-                let slice = TrialPhases { warm_up_ns: 0, measure_ns: left };
-                requests += running.driver.trial(&name, slice)?.requests_total;
-            }
-            let begun = Instant::now();
-            let phases = runner.phases(index);
-            let warm = running.warm_up(&name, phases)?;
-            requests += warm.requests_total;
-            if runner.lengths.is_short_for(index, &warm) {
-                let before = self.observer.snapshot();
-                let again = running.warm_up(&name, phases)?;
-                let after = self.observer.snapshot();
-                let observed = self.observer.between(&before, &after, case.stack);
-                requests += again.requests_total;
-                runner.lengths.expect(index, [&warm, &again], observed.machine.taken());
-            }
-            while watch.as_ref().is_some_and(|watch| !watch.has_seen())
-                && begun.elapsed() < LINK_PATIENCE
-                && !runner.is_cut_short()
-            {
-                requests += running.warm_up(&name, phases)?.requests_total;
-            }
-            Ok((seen, requests))
-        });
+                let name = match &runner.job.settings.overload {
+                    None => case.case.clone(),
+                    Some(_) => {
+                        let name = capacity::closed_name(&case.case);
+                        running.prepare(runner.driver_place.as_ref(), &name, &capacity::closed(&spec))?;
+                        name
+                    }
+                };
+                let begun = Instant::now();
+                let mut requests = 0;
+                while settling > begun.elapsed() && !runner.is_cut_short() {
+                    let left = nanoseconds(settling - begun.elapsed()).clamp(WARM_NS, SETTLE_NS);
+                    let slice = TrialPhases {
+                        warm_up_ns: 0,
+                        measure_ns: left,
+                    };
+                    requests += running.driver.trial(&name, slice)?.requests_total;
+                }
+                let begun = Instant::now();
+                let phases = runner.phases(index);
+                let warm = running.warm_up(&name, phases)?;
+                requests += warm.requests_total;
+                if runner.lengths.is_short_for(index, &warm) {
+                    let before = self.observer.snapshot();
+                    let again = running.warm_up(&name, phases)?;
+                    let after = self.observer.snapshot();
+                    let observed = self.observer.between(&before, &after, case.stack);
+                    requests += again.requests_total;
+                    runner.lengths.expect(index, [&warm, &again], observed.machine.taken());
+                }
+                while watch.as_ref().is_some_and(|watch| !watch.has_seen())
+                    && begun.elapsed() < LINK_PATIENCE
+                    && !runner.is_cut_short()
+                {
+                    requests += running.warm_up(&name, phases)?.requests_total;
+                }
+                Ok((seen, requests))
+            });
         let (seen, requests) = verified.map_err(|error| self.examine_driver(runner, driver, case, &error))?;
         let (seen_link, elsewhere) = watch.map_or((None, None), |watch| watch.saw(requests));
         let link = match proof {
             None => seen_link,
-            Some(wanted) => Some(probe::link(&spec, &wanted, || !runner.is_cut_short()).map_err(|cause| Trouble {
-                stage: Stage::Verify,
-                cause: format!("the application does not say which connection a request came over: {cause}"),
-                log: self.log_of(case),
-            })?),
+            Some(wanted) => Some(
+                probe::link(&spec, &wanted, || !runner.is_cut_short()).map_err(|cause| Trouble {
+                    stage: Stage::Verify,
+                    cause: format!("the application does not say which connection a request came over: {cause}"),
+                    log: self.log_of(case),
+                })?,
+            ),
         };
         let path = match (&runner.site, runner.is_first_round()) {
             (Some(_), true) => self.path(runner, case, bindings),
@@ -425,7 +488,13 @@ impl Round {
         if runner.job.plan.given.is_some() {
             spec.protocol.hide_secrets();
         }
-        Ok(CaseProof { spec, driver: seen, link, elsewhere, path })
+        Ok(CaseProof {
+            spec,
+            driver: seen,
+            link,
+            elsewhere,
+            path,
+        })
     }
 
     /// How long a case loads its servers before it is measured. Those that run already need it once.
@@ -435,7 +504,11 @@ impl Round {
         let sharing = (0..cases.len()).filter(shares).count().max(1) as u32;
         let given = runner.job.plan.given.as_ref();
         let runs_already = self.number > 0 && given.is_some_and(|given| given.restart.is_none());
-        if runs_already { Duration::ZERO } else { Duration::from_nanos(runner.job.settings.settle_ns) / sharing }
+        if runs_already {
+            Duration::ZERO
+        } else {
+            Duration::from_nanos(runner.job.settings.settle_ns) / sharing
+        }
     }
 
     /// Watches the link's server while the driver sends, unless the driver is the client of the link. Where the application
@@ -446,7 +519,10 @@ impl Round {
             return None;
         }
         let stack = &self.stacks[case.stack].as_ref()?.stack;
-        let servers = bindings.services.values().filter(|server| service_of(&server.name) == link.to);
+        let servers = bindings
+            .services
+            .values()
+            .filter(|server| service_of(&server.name) == link.to);
         let listening = servers.filter_map(|server| Some((stack.instance(&server.name)?.pid, server.listen.clone())));
         let listening: Vec<Listening> = listening.collect();
         let is_known = |(_, address): &Listening| bindings.services.values().any(|one| is_at(&one.listen, address));
@@ -465,8 +541,12 @@ impl Round {
     /// The hops of the link. A container meets other rules and proxies than a process on the host.
     fn path(&self, runner: &Runner<'_>, case: &CasePlan, bindings: &Bindings) -> Vec<String> {
         let link = &runner.job.plan.experiment.link;
-        let Some(to) = bindings.services.get(&link.to) else { return Vec::new() };
-        let from = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&link.from));
+        let Some(to) = bindings.services.get(&link.to) else {
+            return Vec::new();
+        };
+        let from = self.stacks[case.stack]
+            .as_ref()
+            .and_then(|up| up.stack.instance(&link.from));
         match from {
             Some(from) => lasthop_observe::path::decode_from(from.pid, &to.address),
             None => lasthop_observe::path::decode(&to.address),
@@ -475,7 +555,9 @@ impl Round {
 
     /// Starts a driver, lasthop's own without a command, unless it is already running. Returns its name.
     fn start_driver(&mut self, runner: &Runner<'_>, command: Option<Vec<String>>) -> Result<String, Trouble> {
-        let name = command.as_ref().map_or_else(|| OWN.to_owned(), |command| command.join(" "));
+        let name = command
+            .as_ref()
+            .map_or_else(|| OWN.to_owned(), |command| command.join(" "));
         if self.drivers.contains_key(&name) {
             return Ok(name);
         }
@@ -512,7 +594,10 @@ impl Round {
             numbers.into_iter().zip(Stack::stop_all(stacks)).collect()
         });
         // Without a thread everything was dropped, which kills it.
-        StoppingRound { round, ending: ending.ok() }
+        StoppingRound {
+            round,
+            ending: ending.ok(),
+        }
     }
 
     fn roles(&self, plan: &Plan) -> Vec<Role> {
@@ -521,9 +606,19 @@ impl Round {
             let stack = up.bindings.stack;
             for one in &up.stack.instances {
                 let name = service_of(&one.name).to_owned();
-                roles.push(Role { stack, name, pid: one.pid, container: one.in_container() });
+                roles.push(Role {
+                    stack,
+                    name,
+                    pid: one.pid,
+                    container: one.in_container(),
+                });
                 for (name, pid) in &one.helpers {
-                    roles.push(Role { stack, name: name.clone(), pid: *pid, container: InContainer::No });
+                    roles.push(Role {
+                        stack,
+                        name: name.clone(),
+                        pid: *pid,
+                        container: InContainer::No,
+                    });
                 }
             }
         }
@@ -536,23 +631,42 @@ impl Round {
             return self.examine(case, error.stage(), error);
         }
         self.wait_for_end(case, error.stage(), error).unwrap_or_else(|| {
-            let log = self.drivers.remove(name).map(|dead| Log::read(&dead.log)).unwrap_or_default();
-            let explained = runner.driver_place.as_ref().map(DriverPlace::explain_end).unwrap_or_default();
-            Trouble { stage: error.stage(), cause: format!("{error}{explained}"), log }
+            let log = self
+                .drivers
+                .remove(name)
+                .map(|dead| Log::read(&dead.log))
+                .unwrap_or_default();
+            let explained = runner
+                .driver_place
+                .as_ref()
+                .map(DriverPlace::explain_end)
+                .unwrap_or_default();
+            Trouble {
+                stage: error.stage(),
+                cause: format!("{error}{explained}"),
+                log,
+            }
         })
     }
 
     /// Why a case failed.
     fn examine(&mut self, case: &CasePlan, stage: Stage, seen: impl Display) -> Trouble {
         let ended = self.wait_for_end(case, stage.clone(), &seen);
-        ended.unwrap_or_else(|| Trouble { stage, cause: seen.to_string(), log: self.log_of(case) })
+        ended.unwrap_or_else(|| Trouble {
+            stage,
+            cause: seen.to_string(),
+            log: self.log_of(case),
+        })
     }
 
     /// If a service of the case ends, that explains more than a reset connection.
     fn wait_for_end(&mut self, case: &CasePlan, stage: Stage, seen: impl Display) -> Option<Trouble> {
         let (instance, exit) = self.stacks[case.stack].as_mut()?.wait_for_end()?;
         let ended = Trouble::ended(stage, instance, exit);
-        Some(Trouble { cause: format!("{} ({seen})", ended.cause), ..ended })
+        Some(Trouble {
+            cause: format!("{} ({seen})", ended.cause),
+            ..ended
+        })
     }
 
     /// If the service has ended, replies come from something else, such as a worker that outlives its master, and must
@@ -566,7 +680,9 @@ impl Round {
 
     /// The log of the service that a case's driver talks to.
     fn log_of(&self, case: &CasePlan) -> Log {
-        let target = self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(&case.load.target));
+        let target = self.stacks[case.stack]
+            .as_ref()
+            .and_then(|up| up.stack.instance(&case.load.target));
         target.map(Instance::read_log).unwrap_or_default()
     }
 }
@@ -651,7 +767,11 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
     let requests: OwnedFd = process.stdin.take().expect("asked for").into();
     let replies: OwnedFd = process.stdout.take().expect("asked for").into();
     let driver = Driver::greet(requests, replies).map_err(|error| error.to_string())?;
-    Ok(RunningDriver { driver, process, log: log.to_owned() })
+    Ok(RunningDriver {
+        driver,
+        process,
+        log: log.to_owned(),
+    })
 }
 
 impl Runner<'_> {
@@ -662,7 +782,10 @@ impl Runner<'_> {
             None => phases,
             Some(_) => {
                 let wanted = phases.measure_ns.div_ceil(1_000_000_000) * 1_000_000_000;
-                TrialPhases { warm_up_ns: 0, measure_ns: wanted.max(nanoseconds(lasthop_classic::SHORTEST_TRIAL)) }
+                TrialPhases {
+                    warm_up_ns: 0,
+                    measure_ns: wanted.max(nanoseconds(lasthop_classic::SHORTEST_TRIAL)),
+                }
             }
         }
     }
@@ -672,7 +795,11 @@ impl Runner<'_> {
         let located = self.programs.tool(tool.name);
         let choice = self.job.settings.tools.iter().find(|choice| choice.tool == tool.name);
         let scratch = self.sandbox.path().join(format!("tool-{}", tool.name));
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch).map_err(Trouble::preparing)?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&scratch)
+            .map_err(Trouble::preparing)?;
         let foreign = Foreign {
             choice: choice.cloned().unwrap_or_else(|| ToolChoice::plain(tool.name)),
             program: located.path.clone(),
@@ -686,32 +813,54 @@ impl Runner<'_> {
 
     /// Whether a stack still has a case that takes turns.
     fn wanted(&self, stack: usize) -> bool {
-        self.job.plan.cases.iter().enumerate().any(|(index, case)| case.stack == stack && self.rotation.has(index))
+        self.job
+            .plan
+            .cases
+            .iter()
+            .enumerate()
+            .any(|(index, case)| case.stack == stack && self.rotation.has(index))
     }
 
     fn stack_plan(&self, stack: &PlannedStack, round: u32) -> Result<StackPlan, Trouble> {
-        let may_bring = stack.services.values().any(|service| site::may_bring(self.job, service));
+        let may_bring = stack
+            .services
+            .values()
+            .any(|service| site::may_bring(self.job, service));
         if let (true, Some(Err(error))) = (may_bring, &self.site) {
             return Err(Trouble::at(Stage::Locate, error));
         }
-        if let Some((service, error)) = self.programs.missing(stack, |service| self.program_in_image(service).is_some())
+        if let Some((service, error)) = self
+            .programs
+            .missing(stack, |service| self.program_in_image(service).is_some())
         {
             return Err(Trouble::at(Stage::Locate, format!("service `{service}`: {error}")));
         }
         let contained = stack.services.values().any(|service| service.container.is_some());
-        let wanted: Vec<Wanted> =
-            stack.services.iter().map(|(name, service)| self.wanted_service(name, service, contained)).collect();
+        let wanted: Vec<Wanted> = stack
+            .services
+            .iter()
+            .map(|(name, service)| self.wanted_service(name, service, contained))
+            .collect();
         let record = self.writer.services();
-        let mut bindings = self.sandbox.bind(&record, round, stack.number, &wanted).map_err(Trouble::preparing)?;
+        let mut bindings = self
+            .sandbox
+            .bind(&record, round, stack.number, &wanted)
+            .map_err(Trouble::preparing)?;
         let containers = self.contain(stack, &mut bindings)?;
         if let Some(place) = &self.driver_place {
             let cases = self.job.plan.cases.iter().filter(|case| case.stack == stack.number);
             for target in cases.map(|case| case.load.target.as_str()).collect::<BTreeSet<_>>() {
-                place.make_reachable(&mut bindings, target, &containers).map_err(Trouble::preparing)?;
+                place
+                    .make_reachable(&mut bindings, target, &containers)
+                    .map_err(Trouble::preparing)?;
             }
         }
         let services = self.job.plan.services(stack, &bindings).map_err(Trouble::preparing)?;
-        Ok(StackPlan { bindings, services, containers })
+        Ok(StackPlan {
+            bindings,
+            services,
+            containers,
+        })
     }
 
     /// Assigns services of a stack to containers, as planned.
@@ -732,15 +881,29 @@ impl Runner<'_> {
 
     /// The program of a service in a container, if it differs from this machine's.
     fn program_in_image(&self, service: &StackService) -> Option<&Path> {
-        let site = self.site.as_ref()?.as_ref().ok().filter(|_| service.container.is_some())?;
-        site.image.programs.get(&service.recipe).map(|located| located.path.as_path())
+        let site = self
+            .site
+            .as_ref()?
+            .as_ref()
+            .ok()
+            .filter(|_| service.container.is_some())?;
+        site.image
+            .programs
+            .get(&service.recipe)
+            .map(|located| located.path.as_path())
     }
 
     /// `contained`: there are containers in its stack.
     fn wanted_service(&self, name: &str, service: &StackService, contained: bool) -> Wanted {
         let recipe = &self.job.plan.experiment.recipes[&service.recipe];
         let inside = self.program_in_image(service);
-        let here = || self.programs.get(&service.recipe).expect("nothing is missing").path.as_path();
+        let here = || {
+            self.programs
+                .get(&service.recipe)
+                .expect("nothing is missing")
+                .path
+                .as_path()
+        };
         let program = inside.unwrap_or_else(here);
         let mut wanted = Wanted::new(name, service.transport, program);
         wanted.recipe.clone_from(&service.recipe);

@@ -39,13 +39,22 @@ fn context(experiment: &Experiment) -> Option<Context<'_>> {
         Source::Folder(folder) => Some(folder.as_path()),
         Source::BuiltIn | Source::Given => None,
     };
-    experiment.files.contains_key(Path::new(FILE)).then_some(Context { files: &experiment.files, folder })
+    experiment.files.contains_key(Path::new(FILE)).then_some(Context {
+        files: &experiment.files,
+        folder,
+    })
 }
 
 fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
     let mut needs = None;
     let experiment = &job.plan.experiment;
-    let contained = |stack: &Stack| stack.services.values().filter(|service| service.container.is_some()).count();
+    let contained = |stack: &Stack| {
+        stack
+            .services
+            .values()
+            .filter(|service| service.container.is_some())
+            .count()
+    };
     let most = job.plan.stacks.iter().map(contained).max().unwrap_or_default() as u32;
     for (name, service) in job.plan.stacks.iter().flat_map(|stack| &stack.services) {
         let Some(container) = &service.container else { continue };
@@ -57,9 +66,21 @@ fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
         needs.volumes.extend(container.volume.clone());
         let recipe = &experiment.recipes[&service.recipe];
         needs.programs.insert(service.recipe.clone(), recipe.program.clone());
-        needs.content.packages.extend(recipe.program.packages.of(APT.name).iter().cloned());
-        needs.content.packages.extend(experiment.services[service_of(name)].packages.of(APT.name).iter().cloned());
-        needs.content.programs.extend(programs.get(&service.recipe).ok().map(|located| located.path.clone()));
+        needs
+            .content
+            .packages
+            .extend(recipe.program.packages.of(APT.name).iter().cloned());
+        needs.content.packages.extend(
+            experiment.services[service_of(name)]
+                .packages
+                .of(APT.name)
+                .iter()
+                .cloned(),
+        );
+        needs
+            .content
+            .programs
+            .extend(programs.get(&service.recipe).ok().map(|located| located.path.clone()));
     }
     needs
 }

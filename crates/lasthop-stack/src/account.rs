@@ -20,7 +20,11 @@ pub fn current() -> Account {
 /// Errors: `/etc/passwd` has no `nobody`.
 pub fn unprivileged() -> Result<Account, NoAccount> {
     let own = current();
-    if own.is_root { nobody(Path::new(PASSWD)).ok_or(NoAccount) } else { Ok(own) }
+    if own.is_root {
+        nobody(Path::new(PASSWD)).ok_or(NoAccount)
+    } else {
+        Ok(own)
+    }
 }
 
 const PASSWD: &str = "/etc/passwd";
@@ -32,7 +36,12 @@ fn nobody(accounts: &Path) -> Option<Account> {
     if accounts.exists() {
         return named(NOBODY, accounts);
     }
-    Some(Account { user: OVERFLOW.to_string(), group: OVERFLOW.to_string(), is_root: false, ids: (OVERFLOW, OVERFLOW) })
+    Some(Account {
+        user: OVERFLOW.to_string(),
+        group: OVERFLOW.to_string(),
+        is_root: false,
+        ids: (OVERFLOW, OVERFLOW),
+    })
 }
 
 /// The account without any rights that every system has.
@@ -48,7 +57,12 @@ fn named(user: &str, accounts: &Path) -> Option<Account> {
     let line = text.lines().find(|line| line.split(':').next() == Some(user))?;
     let number = |at: usize| line.split(':').nth(at)?.parse::<u32>().ok();
     let (uid, gid) = (number(2)?, number(3)?);
-    Some(Account { user: user.to_owned(), group: name_in("/etc/group", gid), is_root: uid == 0, ids: (uid, gid) })
+    Some(Account {
+        user: user.to_owned(),
+        group: name_in("/etc/group", gid),
+        is_root: uid == 0,
+        ids: (uid, gid),
+    })
 }
 
 /// Both files have `name:password:number:…` lines.
@@ -77,7 +91,10 @@ mod tests {
 
     #[test]
     fn without_accounts_the_number_of_nobody_is_enough() {
-        assert_eq!(super::nobody(Path::new("/nonexistent/passwd")).unwrap().ids, (OVERFLOW, OVERFLOW));
+        assert_eq!(
+            super::nobody(Path::new("/nonexistent/passwd")).unwrap().ids,
+            (OVERFLOW, OVERFLOW)
+        );
         assert_eq!(super::nobody(Path::new("/dev/null")), None);
     }
 

@@ -43,7 +43,10 @@ const NAMES: [(&str, i32); 9] = [
 /// The number of a signal by its name, with or without `SIG`.
 pub fn signal_number(name: &str) -> Option<i32> {
     let name = name.strip_prefix("SIG").unwrap_or(name);
-    NAMES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+    NAMES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, number)| *number)
 }
 
 /// The name of a signal without `SIG`.

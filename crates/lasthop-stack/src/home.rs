@@ -52,7 +52,11 @@ impl Home {
 
     /// Errors: [`HomeError::NotText`]: commands, configurations and records name paths below it.
     pub fn as_text(self) -> Result<Self, HomeError> {
-        if self.0.to_str().is_some() { Ok(self) } else { Err(HomeError::NotText { path: self.0 }) }
+        if self.0.to_str().is_some() {
+            Ok(self)
+        } else {
+            Err(HomeError::NotText { path: self.0 })
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -82,7 +86,10 @@ impl Home {
         // A file without a name: nothing of the user's can be in its way.
         fs::create_dir_all(&path)
             .and_then(|()| tempfile::tempfile_in(&path))
-            .map_err(|cause| HomeError::ReadOnly { path: path.clone(), cause })?;
+            .map_err(|cause| HomeError::ReadOnly {
+                path: path.clone(),
+                cause,
+            })?;
         Ok(path)
     }
 }
@@ -94,7 +101,11 @@ mod tests {
     use super::*;
 
     fn home(set: &[(&str, &str)]) -> Result<PathBuf, HomeError> {
-        let variable = |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+        let variable = |name: &str| {
+            set.iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| value.into())
+        };
         Home::from_variables(variable).map(|home| home.0)
     }
 
@@ -104,10 +115,16 @@ mod tests {
         assert_eq!(home(&all).unwrap(), PathBuf::from("/l"));
         assert_eq!(home(&all[..2]).unwrap(), PathBuf::from("/x/lasthop"));
         assert_eq!(home(&all[..1]).unwrap(), PathBuf::from("/h/.local/share/lasthop"));
-        assert_eq!(home(&[("LASTHOP_HOME", ""), ("HOME", "/h")]).unwrap(), PathBuf::from("/h/.local/share/lasthop"));
+        assert_eq!(
+            home(&[("LASTHOP_HOME", ""), ("HOME", "/h")]).unwrap(),
+            PathBuf::from("/h/.local/share/lasthop")
+        );
         let bytes = |name: &str| (name == "HOME").then(|| OsString::from_vec(b"/h\xff".to_vec()));
         let error = Home::from_variables(bytes).unwrap_err().to_string();
-        assert!(error.contains("is not UTF-8") && error.contains("set LASTHOP_HOME"), "{error}");
+        assert!(
+            error.contains("is not UTF-8") && error.contains("set LASTHOP_HOME"),
+            "{error}"
+        );
         assert!(home(&[]).unwrap_err().to_string().contains("set LASTHOP_HOME"));
     }
 
@@ -115,8 +132,14 @@ mod tests {
     fn a_folder_that_cannot_be_written_says_where_why_and_what_to_do() {
         // /proc refuses new directories, also to root.
         let error = Home::at("/proc/lasthop").writable("runs").unwrap_err().to_string();
-        assert!(error.starts_with("lasthop cannot write its data folder /proc/lasthop/runs: "), "{error}");
-        assert!(error.ends_with("; set LASTHOP_HOME to a directory that can be written"), "{error}");
+        assert!(
+            error.starts_with("lasthop cannot write its data folder /proc/lasthop/runs: "),
+            "{error}"
+        );
+        assert!(
+            error.ends_with("; set LASTHOP_HOME to a directory that can be written"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -25,13 +25,26 @@ const UNKNOWN: &str = "of unknown version";
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
     #[error("{} was not found in {}; {remedy}", either(names), places(looked))]
-    NotFound { names: Vec<String>, looked: Vec<PathBuf>, remedy: String },
+    NotFound {
+        names: Vec<String>,
+        looked: Vec<PathBuf>,
+        remedy: String,
+    },
     #[error("{path}, given for `{name}`, is not an executable file")]
     NotExecutable { name: String, path: PathBuf },
     #[error("cannot find out the version of {path}: {cause}{}", quoted(output))]
-    Version { path: PathBuf, cause: String, output: String },
+    Version {
+        path: PathBuf,
+        cause: String,
+        output: String,
+    },
     #[error("{path} has version {version}, but at least {minimum} is needed; {remedy}")]
-    TooOld { path: PathBuf, version: String, minimum: String, remedy: String },
+    TooOld {
+        path: PathBuf,
+        version: String,
+        minimum: String,
+        remedy: String,
+    },
 }
 
 impl LocateError {
@@ -41,7 +54,12 @@ impl LocateError {
         match self {
             Self::NotFound { names, remedy, .. } => format!("{} was not found; {remedy}", either(names)),
             Self::Version { path, cause, output } => {
-                let said = output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or(cause);
+                let said = output
+                    .lines()
+                    .rev()
+                    .map(str::trim)
+                    .find(|line| !line.is_empty())
+                    .unwrap_or(cause);
                 format!("cannot find out the version of {}: {said}", path.display())
             }
             other => other.to_string(),
@@ -50,24 +68,38 @@ impl LocateError {
 }
 
 fn either(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
+    names
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 fn places(looked: &[PathBuf]) -> String {
-    looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    looked
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn quoted(output: &str) -> String {
-    output.trim_end().lines().take(20).fold(String::new(), |mut text, line| {
-        let _ = write!(text, "\n    {line}");
-        text
-    })
+    output
+        .trim_end()
+        .lines()
+        .take(20)
+        .fold(String::new(), |mut text, line| {
+            let _ = write!(text, "\n    {line}");
+            text
+        })
 }
 
 /// The first file of this name in a folder of `PATH`.
 pub fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+    env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
 }
 
 /// A program that can be started.
@@ -95,8 +127,15 @@ impl Locator {
     pub fn new(home: &Home, experiment: &str, given: BTreeMap<String, PathBuf>) -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         let own = [home.python(experiment).join("bin"), home.gems(experiment).join("bin")];
-        let folders = own.into_iter().chain(env::split_paths(&path).filter(|folder| folder.is_absolute())).collect();
-        Self { experiment: experiment.to_owned(), given, folders }
+        let folders = own
+            .into_iter()
+            .chain(env::split_paths(&path).filter(|folder| folder.is_absolute()))
+            .collect();
+        Self {
+            experiment: experiment.to_owned(),
+            given,
+            folders,
+        }
     }
 
     /// Calls the experiment so in advice: a folder is set up by its path.
@@ -113,7 +152,10 @@ impl Locator {
 
     /// The same for a classic tool, which `lasthop setup --tools` installs.
     pub fn for_tools(&self) -> Self {
-        Self { experiment: "--tools".to_owned(), ..self.clone() }
+        Self {
+            experiment: "--tools".to_owned(),
+            ..self.clone()
+        }
     }
 
     /// The program of the recipe of this name.
@@ -134,7 +176,10 @@ impl Locator {
         if let Some(path) = self.given([recipe, "lasthop"].into_iter())? {
             return Ok(Located { path, version });
         }
-        let path = env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(|| "/proc/self/exe".into());
+        let path = env::current_exe()
+            .ok()
+            .filter(|path| path.exists())
+            .unwrap_or_else(|| "/proc/self/exe".into());
         Ok(Located { path, version })
     }
 
@@ -145,7 +190,10 @@ impl Locator {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 return match is_executable(&path) {
                     true => Ok(Some(path)),
-                    false => Err(LocateError::NotExecutable { name: name.to_owned(), path }),
+                    false => Err(LocateError::NotExecutable {
+                        name: name.to_owned(),
+                        path,
+                    }),
                 };
             }
         }
@@ -168,16 +216,26 @@ impl Locator {
                 looked.push(folder.clone());
             }
         }
-        let candidates = looked.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        let candidates = looked
+            .iter()
+            .flat_map(|folder| names.iter().map(|name| folder.join(name)));
         let found = candidates.into_iter().find(|path| is_executable(path));
         found.ok_or_else(|| {
             let by_hand = || {
                 format!("no package of it is known: install it yourself, or name its file with --program {recipe}=PATH")
             };
             let setup = || format!("`{}` installs it", self.setup());
-            let usual = if program.packages.is_empty() { by_hand() } else { setup() };
+            let usual = if program.packages.is_empty() {
+                by_hand()
+            } else {
+                setup()
+            };
             let remedy = program.obtain.clone().unwrap_or(usual);
-            LocateError::NotFound { names: names.to_vec(), looked, remedy }
+            LocateError::NotFound {
+                names: names.to_vec(),
+                looked,
+                remedy,
+            }
         })
     }
 }
@@ -189,9 +247,12 @@ fn new_enough(
     remedy: impl Fn() -> String,
 ) -> Result<Located, LocateError> {
     match &program.minimum {
-        Some(minimum) if is_older(&version, minimum) => {
-            Err(LocateError::TooOld { path, version, minimum: minimum.clone(), remedy: remedy() })
-        }
+        Some(minimum) if is_older(&version, minimum) => Err(LocateError::TooOld {
+            path,
+            version,
+            minimum: minimum.clone(),
+            remedy: remedy(),
+        }),
         _ => Ok(Located { path, version }),
     }
 }
@@ -207,21 +268,35 @@ pub fn within(
     let ProgramKind::Named { names, folders: own } = &program.kind else {
         let looked = folders.to_vec();
         let remedy = "lasthop itself can run there only with --images packages".to_owned();
-        return Err(LocateError::NotFound { names: vec!["lasthop".to_owned()], looked, remedy });
+        return Err(LocateError::NotFound {
+            names: vec!["lasthop".to_owned()],
+            looked,
+            remedy,
+        });
     };
     let mut looked: Vec<PathBuf> = folders.to_vec();
     looked.extend(own.iter().filter(|folder| !folders.contains(folder)).cloned());
-    for path in looked.iter().flat_map(|folder| names.iter().map(|name| folder.join(name))) {
+    for path in looked
+        .iter()
+        .flat_map(|folder| names.iter().map(|name| folder.join(name)))
+    {
         if let Ok(version) = told(start(&path), &path, program) {
-            return new_enough(path, version, program, || "add a newer version to the Containerfile".to_owned());
+            return new_enough(path, version, program, || {
+                "add a newer version to the Containerfile".to_owned()
+            });
         }
     }
     let remedy = "add it to the Containerfile".to_owned();
-    Err(LocateError::NotFound { names: names.clone(), looked, remedy })
+    Err(LocateError::NotFound {
+        names: names.clone(),
+        looked,
+        remedy,
+    })
 }
 
 fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 fn version_of(path: &Path, program: &Program) -> Result<String, LocateError> {
@@ -233,18 +308,32 @@ fn version_of(path: &Path, program: &Program) -> Result<String, LocateError> {
 
 /// The version that a program prints when `command` is called with its version arguments.
 fn told(mut command: Command, path: &Path, program: &Program) -> Result<String, LocateError> {
-    let refused = |cause: String, output: String| LocateError::Version { path: path.to_owned(), cause, output };
+    let refused = |cause: String, output: String| LocateError::Version {
+        path: path.to_owned(),
+        cause,
+        output,
+    };
     let pattern = Regex::new(&program.version_pattern).map_err(|error| refused(error.to_string(), String::new()))?;
     command.args(&program.version_arguments).env("LC_ALL", "C");
     let ended = command::run(command, VERSION_TIMEOUT, command::Life::Bound)
         .map_err(|error| refused(error.to_string(), String::new()))?;
     // An engine's message about a program that it cannot start is not a version.
     let printed = ended.text();
-    let text = if matches!(ended.status.code(), Some(125..=127)) { "" } else { &printed };
-    let version = pattern.captures(text).and_then(|groups| groups.get(1)).map(|group| group.as_str().to_owned());
+    let text = if matches!(ended.status.code(), Some(125..=127)) {
+        ""
+    } else {
+        &printed
+    };
+    let version = pattern
+        .captures(text)
+        .and_then(|groups| groups.get(1))
+        .map(|group| group.as_str().to_owned());
     version.ok_or_else(|| {
         let arguments = program.version_arguments.join(" ");
-        let cause = format!("`{arguments}` ended with {}, and its output does not match `{pattern}`", ended.status);
+        let cause = format!(
+            "`{arguments}` ended with {}, and its output does not match `{pattern}`",
+            ended.status
+        );
         refused(cause, printed.clone())
     })
 }
@@ -274,7 +363,10 @@ mod tests {
 
     fn recipe(name: &str, version_arguments: &[&str], pattern: &str, minimum: Option<&str>) -> (String, Program) {
         let program = Program {
-            kind: ProgramKind::Named { names: vec![name.into()], folders: vec!["/usr/sbin".into()] },
+            kind: ProgramKind::Named {
+                names: vec![name.into()],
+                folders: vec!["/usr/sbin".into()],
+            },
             version_arguments: version_arguments.iter().map(ToString::to_string).collect(),
             version_pattern: pattern.into(),
             minimum: minimum.map(Into::into),
@@ -289,7 +381,10 @@ mod tests {
     }
 
     fn locator(home: &Path) -> Locator {
-        Locator { folders: vec![home.join("bin")], ..Locator::new(&Home::at(home), "exp", BTreeMap::new()) }
+        Locator {
+            folders: vec![home.join("bin")],
+            ..Locator::new(&Home::at(home), "exp", BTreeMap::new())
+        }
     }
 
     fn program(folder: &Path, name: &str, script: &str) -> PathBuf {
@@ -303,7 +398,11 @@ mod tests {
     #[test]
     fn nginx_is_found_in_the_folder_of_its_recipe() {
         let home = tempfile::tempdir().unwrap();
-        let located = locate(&locator(home.path()), &recipe("nginx", &["-v"], r"nginx/(\S+)", Some("1.0"))).unwrap();
+        let located = locate(
+            &locator(home.path()),
+            &recipe("nginx", &["-v"], r"nginx/(\S+)", Some("1.0")),
+        )
+        .unwrap();
         assert_eq!(located.path, PathBuf::from("/usr/sbin/nginx"));
         assert!(located.version.starts_with("1."), "{}", located.version);
     }
@@ -317,7 +416,13 @@ mod tests {
         assert_eq!(locate(&locator, &sh).unwrap().version, "7");
         let given = program(home.path(), "mine", "echo v8");
         locator.given.insert("sh".into(), given.clone());
-        assert_eq!(locate(&locator, &sh).unwrap(), Located { path: given, version: "8".into() });
+        assert_eq!(
+            locate(&locator, &sh).unwrap(),
+            Located {
+                path: given,
+                version: "8".into()
+            }
+        );
         locator.given.insert("sh".into(), "/etc/passwd".into());
         let error = locate(&locator, &sh).unwrap_err().to_string();
         assert_eq!(error, "/etc/passwd, given for `sh`, is not an executable file");
@@ -329,11 +434,17 @@ mod tests {
         let mut frobd = recipe("frobd", &[], "", None);
         let error = locate(&locator(home.path()), &frobd).unwrap_err();
         let by_hand = "install it yourself, or name its file with --program frobd=PATH";
-        assert_eq!(error.brief(), format!("`frobd` was not found; no package of it is known: {by_hand}"));
+        assert_eq!(
+            error.brief(),
+            format!("`frobd` was not found; no package of it is known: {by_hand}")
+        );
         frobd.1.packages.python.push("frobd==1".to_owned());
         let error = locate(&locator(home.path()), &frobd).unwrap_err().to_string();
         let bin = home.path().join("bin");
-        let wanted = format!("`frobd` was not found in {}, /usr/sbin; `lasthop setup exp` installs it", bin.display());
+        let wanted = format!(
+            "`frobd` was not found in {}, /usr/sbin; `lasthop setup exp` installs it",
+            bin.display()
+        );
         assert_eq!(error, wanted);
     }
 
@@ -348,15 +459,27 @@ mod tests {
             path.display()
         );
         assert_eq!(error.to_string(), wanted);
-        assert_eq!(error.brief(), format!("cannot find out the version of {}: usage: frobd", path.display()));
+        assert_eq!(
+            error.brief(),
+            format!("cannot find out the version of {}: usage: frobd", path.display())
+        );
     }
 
     #[test]
     fn an_old_version_is_refused() {
         let home = tempfile::tempdir().unwrap();
         program(&home.path().join("bin"), "frobd", "echo frobd 1.9.3");
-        let error = locate(&locator(home.path()), &recipe("frobd", &[], r"frobd (\S+)", Some("1.10"))).unwrap_err();
-        assert!(error.to_string().contains("has version 1.9.3, but at least 1.10 is needed"), "{error}");
+        let error = locate(
+            &locator(home.path()),
+            &recipe("frobd", &[], r"frobd (\S+)", Some("1.10")),
+        )
+        .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("has version 1.9.3, but at least 1.10 is needed"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -370,9 +493,15 @@ mod tests {
         let mut own = recipe("lasthop", &[], "", None);
         own.1.kind = ProgramKind::Lasthop;
         let home = tempfile::tempdir().unwrap();
-        assert_eq!(locate(&locator(home.path()), &own).unwrap().path, env::current_exe().unwrap());
+        assert_eq!(
+            locate(&locator(home.path()), &own).unwrap().path,
+            env::current_exe().unwrap()
+        );
         let given = BTreeMap::from([("lasthop".to_owned(), PathBuf::from("/bin/sh"))]);
-        let locator = Locator { given, ..locator(home.path()) };
+        let locator = Locator {
+            given,
+            ..locator(home.path())
+        };
         assert_eq!(locate(&locator, &own).unwrap().path, PathBuf::from("/bin/sh"));
     }
 }

@@ -69,11 +69,16 @@ impl Namespace {
     /// Errors: [`NamespaceError`]: no rights, no `ip`, no free subnet.
     pub fn make(guard: &Guard, lasthop: &str, sandbox: &Path) -> Result<Self, NamespaceError> {
         let subnet = free_subnet(&used()?, first_choice()).ok_or(NamespaceError::NoSubnet)?;
-        let mut holder =
-            guard.spawn(Spawn::new([lasthop, "hold"]).stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::Same))?;
+        let mut holder = guard.spawn(
+            Spawn::new([lasthop, "hold"])
+                .stdin(Input::Pipe)
+                .stdout(Output::Pipe)
+                .stderr(Output::Same),
+        )?;
         let output = holder.stdout.take().expect("asked for");
-        let heard =
-            Lines::new(None, output.into(), WORD).map_err(LineError::Io).and_then(|mut said| said.hear(TIMEOUT));
+        let heard = Lines::new(None, output.into(), WORD)
+            .map_err(LineError::Io)
+            .and_then(|mut said| said.hear(TIMEOUT));
         let word = heard.map_err(|error| NamespaceError::Refused(error.to_string()))?;
         let word = String::from_utf8_lossy(&word);
         if word != READY {
@@ -82,7 +87,13 @@ impl Namespace {
         let address = |number: u32| Ipv4Addr::from(subnet + number);
         let link = link_name(sandbox);
         private::write(&sandbox.join(RECORD), link.as_bytes()).map_err(NamespaceError::Sandbox)?;
-        let mut made = Self { link, outside: address(1), inside: address(2), outside6: None, holder };
+        let mut made = Self {
+            link,
+            outside: address(1),
+            inside: address(2),
+            outside6: None,
+            holder,
+        };
         made.connect()?;
         made.outside6 = made.connect6(subnet);
         Ok(made)
@@ -95,12 +106,20 @@ impl Namespace {
 
     fn connect(&self) -> Result<(), IpError> {
         let (link, pid) = (&self.link, self.holder.pid.to_string());
-        ip(None, &["link", "add", link, "type", "veth", "peer", "name", INSIDE, "netns", &pid])?;
+        ip(
+            None,
+            &[
+                "link", "add", link, "type", "veth", "peer", "name", INSIDE, "netns", &pid,
+            ],
+        )?;
         ip(None, &["address", "add", &format!("{}/30", self.outside), "dev", link])?;
         ip(None, &["link", "set", link, "up"])?;
         let inside = self.file();
         ip(Some(&inside), &["link", "set", "lo", "up"])?;
-        ip(Some(&inside), &["address", "add", &format!("{}/30", self.inside), "dev", INSIDE])?;
+        ip(
+            Some(&inside),
+            &["address", "add", &format!("{}/30", self.inside), "dev", INSIDE],
+        )?;
         ip(Some(&inside), &["link", "set", INSIDE, "up"])
     }
 
@@ -109,8 +128,23 @@ impl Namespace {
         let own = (subnet - RANGE) as u16;
         let [a, b, c, d] = RANGE6;
         let address = |number| Ipv6Addr::new(a, b, c, d, 0, 0, own, number);
-        ip(None, &["address", "add", &format!("{}/126", address(1)), "dev", &self.link, "nodad"]).ok()?;
-        ip(Some(&self.file()), &["address", "add", &format!("{}/126", address(2)), "dev", INSIDE, "nodad"]).ok()?;
+        ip(
+            None,
+            &[
+                "address",
+                "add",
+                &format!("{}/126", address(1)),
+                "dev",
+                &self.link,
+                "nodad",
+            ],
+        )
+        .ok()?;
+        ip(
+            Some(&self.file()),
+            &["address", "add", &format!("{}/126", address(2)), "dev", INSIDE, "nodad"],
+        )
+        .ok()?;
         Some(address(1))
     }
 }
@@ -166,6 +200,9 @@ mod tests {
         assert_eq!(free_subnet(&used, 0), Some(RANGE + 4));
         assert_eq!(free_subnet(&used, 5), Some(RANGE + 20));
         assert_eq!(free_subnet(&ranges("198.18.0.0/15"), 7), None);
-        assert_eq!(free_subnet(&ranges("198.18.0.0/16"), 7), Some(u32::from(Ipv4Addr::new(198, 19, 0, 0))));
+        assert_eq!(
+            free_subnet(&ranges("198.18.0.0/16"), 7),
+            Some(u32::from(Ipv4Addr::new(198, 19, 0, 0)))
+        );
     }
 }

@@ -62,7 +62,11 @@ pub fn start(
     let files = sandbox.tls();
     let null = NullSpec {
         address: spec.endpoint.address.clone(),
-        tls: spec.endpoint.tls.as_ref().map(|_| (files.certificate.clone(), files.key.clone())),
+        tls: spec
+            .endpoint
+            .tls
+            .as_ref()
+            .map(|_| (files.certificate.clone(), files.key.clone())),
         nodelay: true,
         script,
     };

@@ -29,7 +29,10 @@ pub const PASS: u32 = 0o711;
 
 /// The outermost folder on the way to a file that an account cannot enter.
 pub fn closed_folder(path: &Path, ids: (u32, u32)) -> Option<&Path> {
-    path.ancestors().skip(1).filter(|folder| folder.exists() && !lets_pass(folder, ids)).last()
+    path.ancestors()
+        .skip(1)
+        .filter(|folder| folder.exists() && !lets_pass(folder, ids))
+        .last()
 }
 
 /// Whether an account may pass through a folder, by its mode.
@@ -48,7 +51,9 @@ fn lets_pass(folder: &Path, (user, group): (u32, u32)) -> bool {
 /// the executable. A link in an environment may lead out of it; then it is both. Nothing where there is no such file, as with
 /// the program of a container's image.
 pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
-    let Ok(itself) = program.canonicalize() else { return BTreeSet::new() };
+    let Ok(itself) = program.canonicalize() else {
+        return BTreeSet::new();
+    };
     let link = || Some(program.parent()?.canonicalize().ok()?.join(program.file_name()?));
     let own = fs::canonicalize("/proc/self/exe").ok();
     let mut needed = BTreeSet::new();
@@ -59,7 +64,12 @@ pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
         } else if own.as_ref() == Some(&path) {
             needed.insert(path);
         } else if let Some(closed) = closed_folder(&path, ids) {
-            needed.extend(path.ancestors().take_while(|folder| *folder != closed).last().map(Path::to_owned));
+            needed.extend(
+                path.ancestors()
+                    .take_while(|folder| *folder != closed)
+                    .last()
+                    .map(Path::to_owned),
+            );
         }
     }
     needed.retain(|path| closed_folder(path, ids).is_some());
@@ -101,12 +111,19 @@ impl Passage {
         let text = |path: &Path| Ok::<_, io::Error>(CString::new(path.as_os_str().as_bytes())?);
         let mut passage = Self::default();
         for path in targets {
-            let Some(closed) = closed_folder(path, ids) else { continue };
+            let Some(closed) = closed_folder(path, ids) else {
+                continue;
+            };
             passage.closed.insert(text(closed)?);
             let between = path.ancestors().skip(1).take_while(|folder| *folder != closed);
             let mut folders = between.map(text).collect::<Result<Vec<_>, _>>()?;
             folders.reverse();
-            passage.targets.push(Target { path: text(path)?, is_folder: path.is_dir(), folders, mount: None });
+            passage.targets.push(Target {
+                path: text(path)?,
+                is_folder: path.is_dir(),
+                folders,
+                mount: None,
+            });
         }
         Ok(passage)
     }
@@ -145,7 +162,13 @@ impl Target {
             rustix::fs::open(&self.path, OFlags::CREATE | OFlags::CLOEXEC, Mode::empty())?;
         }
         let Some(mount) = &self.mount else { return Ok(()) };
-        Ok(rustix::mount::move_mount(mount, c"", CWD, &self.path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+        Ok(rustix::mount::move_mount(
+            mount,
+            c"",
+            CWD,
+            &self.path,
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+        )?)
     }
 }
 
@@ -217,7 +240,11 @@ mod tests {
         assert_eq!(needed_for(&link, NOBODY), BTreeSet::from([environment.clone()]));
         let (_other, python) = folders([0o700, 0o755, 0o755]);
         let bin = python.parent().unwrap();
-        fs::write(inner.join("pyvenv.cfg"), format!("home = {}\nversion = 3.11\n", bin.display())).unwrap();
+        fs::write(
+            inner.join("pyvenv.cfg"),
+            format!("home = {}\nversion = 3.11\n", bin.display()),
+        )
+        .unwrap();
         let base = bin.parent().unwrap().to_owned();
         assert_eq!(needed_for(&program, NOBODY), BTreeSet::from([environment, base]));
     }

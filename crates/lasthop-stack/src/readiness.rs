@@ -56,7 +56,10 @@ pub fn wait_until_ready(
             return Err(NotReady::Died(exit));
         }
         if begin.elapsed() >= ready.timeout {
-            return Err(NotReady::TimedOut { after: ready.timeout, last });
+            return Err(NotReady::TimedOut {
+                after: ready.timeout,
+                last,
+            });
         }
         if !interrupt::pause(pause.min(left)) {
             return Err(GuardError::Interrupted.into());
@@ -75,7 +78,9 @@ fn ask(
     match check {
         ReadyCheck::Connect => {
             let address = endpoint.address.clone();
-            patiently(timeout, move || connect(&address, timeout).map(drop).map_err(|error| error.to_string()))
+            patiently(timeout, move || {
+                connect(&address, timeout).map(drop).map_err(|error| error.to_string())
+            })
         }
         ReadyCheck::Http { path, status } => {
             let (endpoint, path, status) = (endpoint.clone(), path.clone(), *status);
@@ -90,7 +95,11 @@ fn ask(
             Ok(match child.wait(timeout)? {
                 Some(exit) if exit.success() => Ok(()),
                 Some(exit) => Err(format!("`{}` {exit}", command.join(" "))),
-                None => Err(format!("`{}` took longer than {:.1} s", command.join(" "), timeout.as_secs_f64())),
+                None => Err(format!(
+                    "`{}` took longer than {:.1} s",
+                    command.join(" "),
+                    timeout.as_secs_f64()
+                )),
             })
         }
     }
@@ -124,7 +133,10 @@ fn http_status(endpoint: &Endpoint, path: &str, timeout: Duration) -> io::Result
 }
 
 fn get(mut stream: impl Read + Write, path: &str) -> io::Result<u16> {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )?;
     stream.flush()?;
     let mut head = [0; 12];
     stream.read_exact(&mut head)?;

@@ -73,7 +73,12 @@ pub enum SandboxError {
     #[error("this machine has no IPv6 loopback address ::1: {0}")]
     NoIpv6(io::Error),
     #[error("found no free port on {address} between {low} and {high}: {cause}")]
-    NoPort { address: IpAddr, low: u16, high: u16, cause: io::Error },
+    NoPort {
+        address: IpAddr,
+        low: u16,
+        high: u16,
+        cause: io::Error,
+    },
     #[error("cannot create {path}: {cause}")]
     Directory { path: PathBuf, cause: io::Error },
     #[error(
@@ -90,7 +95,11 @@ pub enum SandboxError {
         "the account `{user}`, which {program} would run as, cannot reach {path}: install the program where everybody can \
          reach it, or run lasthop as another user than root"
     )]
-    Unreachable { user: String, program: PathBuf, path: PathBuf },
+    Unreachable {
+        user: String,
+        program: PathBuf,
+        path: PathBuf,
+    },
     #[error(transparent)]
     Account(#[from] account::NoAccount),
     #[error(transparent)]
@@ -156,7 +165,10 @@ impl Sandbox {
     /// Like [`Sandbox::create`], in this directory.
     /// Errors: the directory cannot be written.
     pub fn create_in(parent: &Path) -> Result<Self, SandboxError> {
-        let refused = |cause| SandboxError::Create { parent: parent.to_owned(), cause };
+        let refused = |cause| SandboxError::Create {
+            parent: parent.to_owned(),
+            cause,
+        };
         let parent = parent.canonicalize().map_err(refused)?;
         if !is_plain(&parent) {
             return Err(SandboxError::NotPlain { path: parent });
@@ -165,7 +177,12 @@ impl Sandbox {
         let secret = random::secret().map_err(refused);
         let made = secret.and_then(|secret| Ok((secret, tls::make(&path.join("tls"))?)));
         match made {
-            Ok((secret, tls)) => Ok(Self { path, lock, tls, secret }),
+            Ok((secret, tls)) => Ok(Self {
+                path,
+                lock,
+                tls,
+                secret,
+            }),
             Err(error) => {
                 let _ = remove(&path);
                 Err(error)
@@ -206,7 +223,14 @@ impl Sandbox {
             services.insert(service.name.clone(), self.bind_service(record, round, stack, service)?);
         }
         let (account, secret) = (account::current(), self.secret.clone());
-        Ok(Bindings { round, stack, services, account, secret, cpus: Vec::new() })
+        Ok(Bindings {
+            round,
+            stack,
+            services,
+            account,
+            secret,
+            cpus: Vec::new(),
+        })
     }
 
     /// The folders stay lasthop's own, with whatever it puts into them, until [`hand_over`].
@@ -224,13 +248,20 @@ impl Sandbox {
         let cache = self.path.join(kind).join(&service.recipe);
         let address = self.address(&runtime, service, &format!("{place}.{}", service.name))?;
         for folder in [&runtime, &cache] {
-            let (parent, name) = (folder.parent().expect("below the sandbox"), folder.file_name().expect("named"));
+            let (parent, name) = (
+                folder.parent().expect("below the sandbox"),
+                folder.file_name().expect("named"),
+            );
             make(&self.path, parent, 0o700)?;
             make(parent, Path::new(name), 0o700)?;
         }
         let mut binding = ServiceBinding {
             name: service.name.clone(),
-            directory: if is_plain(&record) { record.clone() } else { runtime.join(FILES) },
+            directory: if is_plain(&record) {
+                record.clone()
+            } else {
+                runtime.join(FILES)
+            },
             record,
             account: None,
             needed: Vec::new(),
@@ -276,8 +307,12 @@ impl Sandbox {
                 folder.give(None, Some(group))?;
                 folder.set_mode(0o710)
             })?;
-            std::os::unix::fs::lchown(&self.tls.key, Some(user), Some(group))
-                .map_err(|cause| SandboxError::NotGiven { path: self.tls.key.clone(), cause })?;
+            std::os::unix::fs::lchown(&self.tls.key, Some(user), Some(group)).map_err(|cause| {
+                SandboxError::NotGiven {
+                    path: self.tls.key.clone(),
+                    cause,
+                }
+            })?;
         }
         binding.directory = binding.runtime.join(FILES);
         binding.account = Some(account);
@@ -297,14 +332,25 @@ impl Sandbox {
         let needed: Vec<PathBuf> = sandbox.into_iter().chain(program).collect();
         match needed.first().filter(|_| !passage::is_possible()) {
             None => Ok(needed),
-            Some(path) if *path == self.path => Err(SandboxError::Closed { user, path: path.clone() }),
-            Some(path) => Err(SandboxError::Unreachable { user, program: binding.program.clone(), path: path.clone() }),
+            Some(path) if *path == self.path => Err(SandboxError::Closed {
+                user,
+                path: path.clone(),
+            }),
+            Some(path) => Err(SandboxError::Unreachable {
+                user,
+                program: binding.program.clone(),
+                path: path.clone(),
+            }),
         }
     }
 
     fn address(&self, runtime: &Path, service: &Wanted, name: &str) -> Result<Address, SandboxError> {
         let sandbox = self.path.file_name().unwrap_or_default().to_string_lossy();
-        free_address(&service.transport.address(), runtime.join(&service.socket), format!("{sandbox}.{name}"))
+        free_address(
+            &service.transport.address(),
+            runtime.join(&service.socket),
+            format!("{sandbox}.{name}"),
+        )
     }
 }
 
@@ -317,11 +363,21 @@ impl Drop for Sandbox {
 
 /// Directories where sandboxes are created (the first one) or may have been created, without duplicates.
 pub(super) fn parents() -> Vec<PathBuf> {
-    let mut runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| is_short_and_ours(path));
+    let mut runtime = env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|path| is_short_and_ours(path));
     // Root's is closed to the account that servers run as.
-    let last = if rustix::process::geteuid().is_root() { runtime.take() } else { None };
+    let last = if rustix::process::geteuid().is_root() {
+        runtime.take()
+    } else {
+        None
+    };
     let mut parents = Vec::new();
-    for parent in wanted_parent().into_iter().chain(runtime).chain([env::temp_dir(), PathBuf::from("/tmp")]).chain(last)
+    for parent in wanted_parent()
+        .into_iter()
+        .chain(runtime)
+        .chain([env::temp_dir(), PathBuf::from("/tmp")])
+        .chain(last)
     {
         if !parents.contains(&parent) {
             parents.push(parent);
@@ -332,7 +388,9 @@ pub(super) fn parents() -> Vec<PathBuf> {
 
 /// Where the user wants sandboxes.
 fn wanted_parent() -> Option<PathBuf> {
-    env::var_os(SANDBOX_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
+    env::var_os(SANDBOX_VARIABLE)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
 }
 
 /// Whether a path needs no quoting in any shell, configuration file or address. Templates write paths into files of
@@ -366,7 +424,9 @@ fn make_locked(parent: &Path) -> io::Result<(PathBuf, File)> {
         fs::rename(&hidden, &path)?;
         Ok(file)
     });
-    locked.inspect_err(|_| drop(remove_unfinished(&hidden))).map(|file| (path, file))
+    locked
+        .inspect_err(|_| drop(remove_unfinished(&hidden)))
+        .map(|file| (path, file))
 }
 
 /// Locks the file of a sandbox. Fails if another process has locked it, which means that the sandbox is in use.
@@ -377,13 +437,19 @@ pub(super) fn lock(file: &File) -> io::Result<()> {
 fn random_word() -> io::Result<String> {
     let mut bytes = [0_u8; WORD];
     rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
-    Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect())
+    Ok(bytes
+        .iter()
+        .map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]))
+        .collect())
 }
 
 /// Makes the folder of a service in the record, and those above up to `services`. Links are not followed: the record may be
 /// somebody else's.
 fn make_record(services: &Path, service: &Path) -> Result<PathBuf, SandboxError> {
-    let (run, name) = (services.parent().unwrap_or(services), services.file_name().unwrap_or_default());
+    let (run, name) = (
+        services.parent().unwrap_or(services),
+        services.file_name().unwrap_or_default(),
+    );
     make(run, &Path::new(name).join(service), 0o755)
 }
 
@@ -392,20 +458,28 @@ fn make(own: &Path, below: &Path, mode: u32) -> Result<PathBuf, SandboxError> {
     let path = own.join(below);
     let below = path.strip_prefix(own).expect("it is below");
     let made = Folder::open(own).and_then(|own| own.make(below, mode));
-    made.map(|_| path.clone()).map_err(|cause| SandboxError::Directory { path, cause })
+    made.map(|_| path.clone())
+        .map_err(|cause| SandboxError::Directory { path, cause })
 }
 
 /// Changes a folder whose name only lasthop's own account can give to another one.
 fn given(path: &Path, change: impl FnOnce(&Folder) -> io::Result<()>) -> Result<(), SandboxError> {
     let parent = path.parent().unwrap_or(path);
     let folder = Folder::open(parent).and_then(|parent| parent.at(Path::new(path.file_name().unwrap_or_default())));
-    folder.and_then(|folder| change(&folder)).map_err(|cause| SandboxError::NotGiven { path: path.to_owned(), cause })
+    folder
+        .and_then(|folder| change(&folder))
+        .map_err(|cause| SandboxError::NotGiven {
+            path: path.to_owned(),
+            cause,
+        })
 }
 
 /// Gives a service's folder to the account that it runs as. From here on lasthop makes nothing in it, and opens nothing in
 /// it by name.
 pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), SandboxError> {
-    let Some((user, group)) = binding.account.as_ref().map(|account| account.ids) else { return Ok(()) };
+    let Some((user, group)) = binding.account.as_ref().map(|account| account.ids) else {
+        return Ok(());
+    };
     given(&binding.runtime, |folder| folder.give(Some(user), Some(group)))
 }
 
@@ -454,7 +528,10 @@ mod tests {
         let path = sandbox.path().to_owned();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         assert!(path.as_os_str().len() <= PARENT_LIMIT + 16, "{}", path.display());
-        assert_eq!(sandbox.tls().key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            sandbox.tls().key.metadata().unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         drop(sandbox);
         assert!(!path.exists());
     }
@@ -463,7 +540,10 @@ mod tests {
     fn each_service_gets_the_address_of_its_transport() {
         let sandbox = Sandbox::create().unwrap();
         let record = tempfile::tempdir().unwrap();
-        let all: Vec<_> = Transport::ALL.iter().map(|transport| wanted(transport.name(), *transport)).collect();
+        let all: Vec<_> = Transport::ALL
+            .iter()
+            .map(|transport| wanted(transport.name(), *transport))
+            .collect();
         let bindings = sandbox.bind(record.path(), 1, 2, &all).unwrap();
         assert_eq!(bindings.services["unix"].directory, record.path().join("1/2/unix"));
         for transport in Transport::ALL {
@@ -488,10 +568,17 @@ mod tests {
         let odd = parent.path().join("a 'b\";>c;$(d)");
         fs::create_dir(&odd).unwrap();
         let error = Sandbox::create_in(&odd).unwrap_err().to_string();
-        assert!(error.contains("c;$(d)") && error.contains("set LASTHOP_SANDBOX"), "{error}");
+        assert!(
+            error.contains("c;$(d)") && error.contains("set LASTHOP_SANDBOX"),
+            "{error}"
+        );
         assert_eq!(fs::read_dir(&odd).unwrap().count(), 0);
         let sandbox = Sandbox::create().unwrap();
-        let service = sandbox.bind(&odd, 0, 0, &[wanted("app", Transport::Unix)]).unwrap().services["app"].clone();
+        let service = sandbox
+            .bind(&odd, 0, 0, &[wanted("app", Transport::Unix)])
+            .unwrap()
+            .services["app"]
+            .clone();
         assert!(service.directory.starts_with(sandbox.path()) && service.directory.is_dir());
         assert_eq!(service.record, odd.join("0/0/app"));
     }
@@ -502,7 +589,10 @@ mod tests {
         let deep = parent.path().join("d".repeat(90));
         fs::create_dir(&deep).unwrap();
         let sandbox = Sandbox::create_in(&deep).unwrap();
-        let error = sandbox.bind(parent.path(), 0, 0, &[wanted("app", Transport::Unix)]).unwrap_err().to_string();
+        let error = sandbox
+            .bind(parent.path(), 0, 0, &[wanted("app", Transport::Unix)])
+            .unwrap_err()
+            .to_string();
         let path = sandbox.path().join("0.0/app/socket");
         let expected = format!(
             "the socket path {} has {} bytes, but the kernel allows 107: set TMPDIR or LASTHOP_SANDBOX to a \
@@ -511,14 +601,26 @@ mod tests {
             path.as_os_str().len()
         );
         assert_eq!(error, expected);
-        assert!(sandbox.bind(parent.path(), 0, 0, &[wanted("app", Transport::Tcp)]).is_ok());
-        assert_eq!(socket_path(PathBuf::from("x".repeat(107))).unwrap().as_os_str().len(), 107);
+        assert!(
+            sandbox
+                .bind(parent.path(), 0, 0, &[wanted("app", Transport::Tcp)])
+                .is_ok()
+        );
+        assert_eq!(
+            socket_path(PathBuf::from("x".repeat(107))).unwrap().as_os_str().len(),
+            107
+        );
         assert!(socket_path(PathBuf::from("x".repeat(108))).is_err());
     }
 
     #[test]
     fn a_parent_that_is_missing_names_the_remedy() {
-        let error = Sandbox::create_in(Path::new("/nowhere/at/all")).unwrap_err().to_string();
-        assert!(error.contains("/nowhere/at/all") && error.contains("LASTHOP_SANDBOX"), "{error}");
+        let error = Sandbox::create_in(Path::new("/nowhere/at/all"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("/nowhere/at/all") && error.contains("LASTHOP_SANDBOX"),
+            "{error}"
+        );
     }
 }

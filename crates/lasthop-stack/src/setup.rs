@@ -30,7 +30,11 @@ pub enum SetupError {
     #[error("installing packages needs root or sudo; as root, run: {by_hand} {}", names.join(" "))]
     NoRoot { by_hand: &'static str, names: Vec<String> },
     #[error("`{program}` is needed to {what}, but is not on PATH{}", package.as_ref().map(|name| format!("; install the package {name}")).unwrap_or_default())]
-    NoTool { program: &'static str, what: &'static str, package: Option<&'static str> },
+    NoTool {
+        program: &'static str,
+        what: &'static str,
+        package: Option<&'static str>,
+    },
     #[error("cannot start `{command}`: {cause}")]
     Start { command: String, cause: io::Error },
     #[error("`{command}` ended with {status}; see its output above")]
@@ -121,16 +125,24 @@ pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> R
 }
 
 fn installs(steps: &[SetupStep], program: &str) -> bool {
-    steps.iter().any(|step| step.command.iter().any(|word| word.starts_with(program)))
+    steps
+        .iter()
+        .any(|step| step.command.iter().any(|word| word.starts_with(program)))
 }
 
 fn no_tool(program: &'static str, what: &'static str, package: &'static str) -> SetupError {
-    SetupError::NoTool { program, what, package: Some(package) }
+    SetupError::NoTool {
+        program,
+        what,
+        package: Some(package),
+    }
 }
 
 /// The package manager of this machine.
 pub fn manager() -> Option<&'static Manager> {
-    MANAGERS.into_iter().find(|manager| manager.programs.iter().all(|program| on_path(program)))
+    MANAGERS
+        .into_iter()
+        .find(|manager| manager.programs.iter().all(|program| on_path(program)))
 }
 
 /// What you must install yourself, because no name of it is known for this machine's package manager.
@@ -142,22 +154,40 @@ pub fn by_hand(needs: &[Need], system: &System) -> Vec<String> {
 
 /// What Python needs to create virtual environments.
 fn environments() -> Need {
-    let system = MANAGERS.map(|manager| (manager.name.to_owned(), vec![manager.venv.to_owned()])).into();
-    Need { of: "Python environments".to_owned(), located: false, packages: Packages { system, ..Packages::default() } }
+    let system = MANAGERS
+        .map(|manager| (manager.name.to_owned(), vec![manager.venv.to_owned()]))
+        .into();
+    Need {
+        of: "Python environments".to_owned(),
+        located: false,
+        packages: Packages {
+            system,
+            ..Packages::default()
+        },
+    }
 }
 
 fn with_environments(needs: &[Need], system: &System) -> Vec<Need> {
     let python = needs.iter().any(|need| !need.packages.python.is_empty());
-    needs.iter().cloned().chain((python && !system.venv).then(environments)).collect()
+    needs
+        .iter()
+        .cloned()
+        .chain((python && !system.venv).then(environments))
+        .collect()
 }
 
 fn names<'a>(manager: &Manager, needs: impl IntoIterator<Item = &'a Need>) -> BTreeSet<String> {
     let wanted = needs.into_iter().filter(|need| !need.located);
-    wanted.flat_map(|need| need.packages.of(manager.name)).cloned().collect()
+    wanted
+        .flat_map(|need| need.packages.of(manager.name))
+        .cloned()
+        .collect()
 }
 
 fn system_steps(needs: &[Need], system: &System) -> Result<Vec<SetupStep>, SetupError> {
-    let Some(manager) = system.manager else { return Ok(Vec::new()) };
+    let Some(manager) = system.manager else {
+        return Ok(Vec::new());
+    };
     let missing = &names(manager, needs) - &system.installed;
     if missing.is_empty() {
         return Ok(Vec::new());
@@ -166,7 +196,10 @@ fn system_steps(needs: &[Need], system: &System) -> Result<Vec<SetupStep>, Setup
         (false, _) => &[],
         (true, true) => &["sudo"],
         (true, false) => {
-            return Err(SetupError::NoRoot { by_hand: manager.by_hand, names: missing.into_iter().collect() });
+            return Err(SetupError::NoRoot {
+                by_hand: manager.by_hand,
+                names: missing.into_iter().collect(),
+            });
         }
     };
     let step = |why: String, words: &[&str], names: &BTreeSet<String>| SetupStep {
@@ -184,7 +217,11 @@ fn system_steps(needs: &[Need], system: &System) -> Result<Vec<SetupStep>, Setup
     let lacks =
         |need: &&Need| !need.located && need.packages.of(manager.name).iter().any(|name| missing.contains(name));
     let users: Vec<&str> = needs.iter().filter(lacks).map(|need| need.of.as_str()).collect();
-    steps.push(step(format!("packages of the system for {}", users.join(", ")), manager.install, &missing));
+    steps.push(step(
+        format!("packages of the system for {}", users.join(", ")),
+        manager.install,
+        &missing,
+    ));
     Ok(steps)
 }
 
@@ -195,9 +232,19 @@ fn python_steps(environment: &Path, requirements: &BTreeSet<&String>) -> [SetupS
     let made = python.exists();
     let installed = made && is_stamped(&stamp, &list);
     let directory = environment.display().to_string();
-    let pip = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--"];
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--",
+    ];
     let command = std::iter::once(python.display().to_string());
-    let command = command.chain(pip.map(str::to_owned)).chain(requirements.iter().map(ToString::to_string)).collect();
+    let command = command
+        .chain(pip.map(str::to_owned))
+        .chain(requirements.iter().map(ToString::to_string))
+        .collect();
     [
         SetupStep {
             why: "a private Python environment".to_owned(),
@@ -221,17 +268,32 @@ fn gem_step(environment: &Path, gems: &BTreeSet<&String>) -> SetupStep {
     let list = listing(gems);
     let directory = environment.display().to_string();
     let bin = environment.join("bin").display().to_string();
-    let fixed = ["gem", "install", "--no-document", "--install-dir", &directory, "--bindir", &bin];
+    let fixed = [
+        "gem",
+        "install",
+        "--no-document",
+        "--install-dir",
+        &directory,
+        "--bindir",
+        &bin,
+    ];
     SetupStep {
         why: "Ruby gems of the experiment, in a private folder".to_owned(),
-        command: fixed.map(str::to_owned).into_iter().chain(gems.iter().map(ToString::to_string)).collect(),
+        command: fixed
+            .map(str::to_owned)
+            .into_iter()
+            .chain(gems.iter().map(ToString::to_string))
+            .collect(),
         satisfied: is_stamped(&stamp, &list),
         stamp: Some((stamp, list)),
     }
 }
 
 fn listing(requirements: &BTreeSet<&String>) -> String {
-    requirements.iter().map(|requirement| format!("{requirement}\n")).collect()
+    requirements
+        .iter()
+        .map(|requirement| format!("{requirement}\n"))
+        .collect()
 }
 
 fn is_stamped(stamp: &Path, list: &str) -> bool {
@@ -252,13 +314,25 @@ pub fn execute(
     for step in steps.iter().filter(|step| !step.satisfied) {
         started(step);
         let shown = || step.shown();
-        let status = run(&step.command, output).map_err(|cause| SetupError::Start { command: shown(), cause })?;
+        let status = run(&step.command, output).map_err(|cause| SetupError::Start {
+            command: shown(),
+            cause,
+        })?;
         if !status.success() {
-            return Err(SetupError::Failed { command: shown(), status });
+            return Err(SetupError::Failed {
+                command: shown(),
+                status,
+            });
         }
         if let Some((path, text)) = &step.stamp {
-            let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, text));
-            written.map_err(|cause| SetupError::Stamp { path: path.clone(), cause })?;
+            let written = path
+                .parent()
+                .map_or(Ok(()), fs::create_dir_all)
+                .and_then(|()| fs::write(path, text));
+            written.map_err(|cause| SetupError::Stamp {
+                path: path.clone(),
+                cause,
+            })?;
         }
     }
     Ok(())
@@ -267,7 +341,11 @@ pub fn execute(
 impl SetupStep {
     /// The command, quoted for a shell.
     pub fn shown(&self) -> String {
-        self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        self.command
+            .iter()
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
@@ -310,19 +388,32 @@ fn answers(program: &str, arguments: &[&str]) -> bool {
 
 /// What a package manager answers about these packages.
 fn about(question: &[&str], wanted: &BTreeSet<String>) -> String {
-    let words: Vec<&str> = question.iter().copied().chain(wanted.iter().map(String::as_str)).collect();
+    let words: Vec<&str> = question
+        .iter()
+        .copied()
+        .chain(wanted.iter().map(String::as_str))
+        .collect();
     ask(words[0], &words[1..]).map(|ended| ended.text()).unwrap_or_default()
 }
 
 fn installed(manager: &Manager, wanted: &BTreeSet<String>) -> BTreeSet<String> {
     let text = about(manager.installed, wanted);
-    let found: BTreeSet<String> = text.lines().filter_map(manager.installed_name).map(str::to_owned).collect();
+    let found: BTreeSet<String> = text
+        .lines()
+        .filter_map(manager.installed_name)
+        .map(str::to_owned)
+        .collect();
     &found & wanted
 }
 
 fn listed(manager: &Manager, wanted: &BTreeSet<String>) -> BTreeSet<String> {
-    let Some(lists) = &manager.lists else { return BTreeSet::new() };
-    (lists.known)(&about(lists.query, wanted)).into_iter().map(str::to_owned).collect()
+    let Some(lists) = &manager.lists else {
+        return BTreeSet::new();
+    };
+    (lists.known)(&about(lists.query, wanted))
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -333,9 +424,21 @@ mod tests {
 
     fn need(of: &str, debian: &[&str], python: &[&str], gems: &[&str]) -> Need {
         let own = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-        let system = if debian.is_empty() { [].into() } else { [("apt".to_owned(), own(debian))].into() };
-        let packages = Packages { system, python: own(python), gems: own(gems) };
-        Need { of: of.into(), located: false, packages }
+        let system = if debian.is_empty() {
+            [].into()
+        } else {
+            [("apt".to_owned(), own(debian))].into()
+        };
+        let packages = Packages {
+            system,
+            python: own(python),
+            gems: own(gems),
+        };
+        Need {
+            of: of.into(),
+            located: false,
+            packages,
+        }
     }
 
     fn set(names: &[&str]) -> BTreeSet<String> {
@@ -343,29 +446,57 @@ mod tests {
     }
 
     fn debian() -> System {
-        System { root: true, manager: Some(&APT), python: true, venv: true, gem: true, ..System::default() }
+        System {
+            root: true,
+            manager: Some(&APT),
+            python: true,
+            venv: true,
+            gem: true,
+            ..System::default()
+        }
     }
 
     fn shown(steps: &[SetupStep]) -> Vec<String> {
-        steps.iter().filter(|step| !step.satisfied).map(SetupStep::shown).collect()
+        steps
+            .iter()
+            .filter(|step| !step.satisfied)
+            .map(SetupStep::shown)
+            .collect()
     }
 
     #[test]
     fn what_is_missing_is_installed_and_lists_are_fetched_only_where_needed() {
-        let needs = [need("nginx", &["nginx"], &[], &[]), need("redis", &["redis-server"], &[], &[])];
+        let needs = [
+            need("nginx", &["nginx"], &[], &[]),
+            need("redis", &["redis-server"], &[], &[]),
+        ];
         let home = Home::at("/data");
-        let mut system = System { listed: set(&["nginx", "redis-server"]), ..debian() };
+        let mut system = System {
+            listed: set(&["nginx", "redis-server"]),
+            ..debian()
+        };
         let install = "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends --";
         let steps = plan("exp", &needs, &home, &system).unwrap();
         assert_eq!(shown(&steps), [format!("{install} nginx redis-server")]);
         assert_eq!(steps[0].why, "packages of the system for nginx, redis");
 
         system.installed = set(&["nginx"]);
-        assert_eq!(shown(&plan("exp", &needs, &home, &system).unwrap()), [format!("{install} redis-server")]);
+        assert_eq!(
+            shown(&plan("exp", &needs, &home, &system).unwrap()),
+            [format!("{install} redis-server")]
+        );
 
-        system = System { listed: set(&[]), root: false, sudo: true, ..system };
+        system = System {
+            listed: set(&[]),
+            root: false,
+            sudo: true,
+            ..system
+        };
         let steps = plan("exp", &needs, &home, &system).unwrap();
-        assert_eq!(shown(&steps)[0], "sudo env DEBIAN_FRONTEND=noninteractive apt-get update");
+        assert_eq!(
+            shown(&steps)[0],
+            "sudo env DEBIAN_FRONTEND=noninteractive apt-get update"
+        );
         assert_eq!(shown(&steps)[1], format!("sudo {install} redis-server"));
 
         system.installed = set(&["nginx", "redis-server"]);
@@ -374,23 +505,41 @@ mod tests {
 
     #[test]
     fn a_program_from_elsewhere_is_left_alone() {
-        let needs = [Need { located: true, ..need("nginx", &["nginx"], &[], &[]) }];
+        let needs = [Need {
+            located: true,
+            ..need("nginx", &["nginx"], &[], &[])
+        }];
         assert_eq!(plan("exp", &needs, &Home::at("/data"), &debian()).unwrap(), []);
     }
 
     #[test]
     fn elsewhere_the_names_are_said() {
         let needs = [need("nginx", &["nginx"], &[], &[])];
-        let system = System { manager: None, ..debian() };
+        let system = System {
+            manager: None,
+            ..debian()
+        };
         assert_eq!(plan("exp", &needs, &Home::at("/data"), &system).unwrap(), []);
         assert!(by_hand(&needs, &system)[0].ends_with(": install nginx yourself (as apt calls it)"));
         let python = [need("app", &[], &["flask==3.1.0"], &[])];
         let said = by_hand(&python, &System { venv: false, ..system });
-        assert!(said[0].starts_with("Python environments: no package manager was found"), "{said:?}");
+        assert!(
+            said[0].starts_with("Python environments: no package manager was found"),
+            "{said:?}"
+        );
         assert_eq!(by_hand(&needs, &debian()), [""; 0]);
-        let system = System { root: false, sudo: false, ..debian() };
-        let error = plan("exp", &needs, &Home::at("/data"), &system).unwrap_err().to_string();
-        assert!(error.ends_with("as root, run: apt-get install --no-install-recommends nginx"), "{error}");
+        let system = System {
+            root: false,
+            sudo: false,
+            ..debian()
+        };
+        let error = plan("exp", &needs, &Home::at("/data"), &system)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.ends_with("as root, run: apt-get install --no-install-recommends nginx"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -421,10 +570,22 @@ mod tests {
     fn every_manager_gets_its_own_command_line() {
         let commands = MANAGERS.map(|manager| {
             let system = [(manager.name.to_owned(), vec!["a".to_owned(), "b".to_owned()])].into();
-            let packages = Packages { system, ..Packages::default() };
-            let needs = [Need { of: "a".into(), located: false, packages }];
-            let system =
-                System { root: false, sudo: true, manager: Some(manager), listed: set(&["a", "b"]), ..debian() };
+            let packages = Packages {
+                system,
+                ..Packages::default()
+            };
+            let needs = [Need {
+                of: "a".into(),
+                located: false,
+                packages,
+            }];
+            let system = System {
+                root: false,
+                sudo: true,
+                manager: Some(manager),
+                listed: set(&["a", "b"]),
+                ..debian()
+            };
             shown(&plan("exp", &needs, &Home::at("/data"), &system).unwrap()).join("; ")
         });
         assert_eq!(
@@ -442,11 +603,18 @@ mod tests {
     #[test]
     fn debian_keeps_venv_in_a_package_of_its_own() {
         let needs = [need("app", &[], &["flask==3.1.0"], &[])];
-        let system = System { venv: false, listed: set(&["python3-venv"]), ..debian() };
+        let system = System {
+            venv: false,
+            listed: set(&["python3-venv"]),
+            ..debian()
+        };
         assert!(shown(&plan("exp", &needs, &Home::at("/data"), &system).unwrap())[0].ends_with(" python3-venv"));
         let needs = [need("app", &[], &[], &["thin:1"])];
         let error = plan("exp", &needs, &Home::at("/data"), &System { gem: false, ..debian() }).unwrap_err();
-        assert_eq!(error.to_string(), "`gem` is needed to install gems, but is not on PATH; install the package ruby");
+        assert_eq!(
+            error.to_string(),
+            "`gem` is needed to install gems, but is not on PATH; install the package ruby"
+        );
     }
 
     #[test]
@@ -465,7 +633,10 @@ mod tests {
             (result.map_err(|error| error.to_string()), lines, count)
         };
         let (result, lines, count) = run(&[step("echo no", true), step("echo a; echo b >&2", false)]);
-        assert_eq!((result, lines, count), (Ok(()), vec!["a".to_owned(), "b".to_owned()], 1));
+        assert_eq!(
+            (result, lines, count),
+            (Ok(()), vec!["a".to_owned(), "b".to_owned()], 1)
+        );
         assert_eq!(fs::read_to_string(&stamp).unwrap(), "echo a; echo b >&2");
         let (result, lines, _) = run(&[step("echo x; exit 9", false), step("echo never", false)]);
         assert_eq!(lines, ["x"]);

@@ -55,12 +55,19 @@ pub struct StackPlan {
 impl StackPlan {
     /// The services with their folders, before any of them runs.
     fn grounds(&self) -> Result<Vec<Ground<'_>>, StartError> {
-        let ground = |service| self.ground(service).map_err(|(stage, cause)| StartError::at(service, stage, cause));
+        let ground = |service| {
+            self.ground(service)
+                .map_err(|(stage, cause)| StartError::at(service, stage, cause))
+        };
         self.services.iter().map(ground).collect()
     }
 
     fn ground<'a>(&'a self, service: &'a RenderedService) -> Result<Ground<'a>, (Stage, StartCause)> {
-        let binding = self.bindings.services.get(&service.name).ok_or((Stage::Start, StartCause::Unbound))?;
+        let binding = self
+            .bindings
+            .services
+            .get(&service.name)
+            .ok_or((Stage::Start, StartCause::Unbound))?;
         Ground::lay(binding, service, self.containers.get(&service.name)).map_err(|cause| (Stage::Prepare, cause))
     }
 }
@@ -86,13 +93,22 @@ pub struct Log {
 
 impl StartError {
     fn at(service: &RenderedService, stage: Stage, cause: StartCause) -> Self {
-        Self { service: service.name.clone(), stage, cause: Box::new(cause), log: Log::default() }
+        Self {
+            service: service.name.clone(),
+            stage,
+            cause: Box::new(cause),
+            log: Log::default(),
+        }
     }
 }
 
 fn shown(log: &str) -> String {
     let lines = log.lines().map(|line| format!("\n    {line}")).collect::<String>();
-    if lines.is_empty() { lines } else { format!("\n  last lines of its log:{lines}") }
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\n  last lines of its log:{lines}")
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -119,14 +135,22 @@ pub enum StartCause {
     Signal(String),
     #[error("it was stopped, but {address} is still answered by {}", by(owner))]
     StillAnswers { address: String, owner: Option<Owner> },
-    #[error("{address}, where its port was to be published, was taken meanwhile by {}; try again", by(owner))]
+    #[error(
+        "{address}, where its port was to be published, was taken meanwhile by {}; try again",
+        by(owner)
+    )]
     PortTaken { address: SocketAddr, owner: Option<Owner> },
     #[error(
         "the folder {folder} cannot hold a Unix socket: {cause} (file system: {kind}); {}",
         if *on_volume { "let the engine keep its volumes on a local file system" }
         else { "set LASTHOP_SANDBOX to a directory on a local file system such as /tmp" }
     )]
-    NoSockets { folder: PathBuf, kind: Box<str>, cause: io::Error, on_volume: bool },
+    NoSockets {
+        folder: PathBuf,
+        kind: Box<str>,
+        cause: io::Error,
+        on_volume: bool,
+    },
     #[error(transparent)]
     Engine(EngineError),
     #[error(transparent)]
@@ -140,7 +164,9 @@ pub enum StartCause {
 }
 
 fn by(owner: &Option<Owner>) -> String {
-    owner.as_ref().map_or_else(|| "another process".to_owned(), Owner::to_string)
+    owner
+        .as_ref()
+        .map_or_else(|| "another process".to_owned(), Owner::to_string)
 }
 
 /// A running service. Dropping it kills it, except a container, which stays until the run ends.
@@ -247,7 +273,11 @@ impl Stack {
     /// service after the other. On an error, stops those that already run.
     /// Errors: the service that failed, the stage, the cause and the end of its log.
     pub fn start(guard: &Guard, plan: &StackPlan) -> Result<Self, StartError> {
-        let mut stack = Self { round: plan.bindings.round, stack: plan.bindings.stack, instances: Vec::new() };
+        let mut stack = Self {
+            round: plan.bindings.round,
+            stack: plan.bindings.stack,
+            instances: Vec::new(),
+        };
         for ground in plan.grounds()? {
             match start::service(guard, &plan.bindings.cpus, &ground) {
                 Ok(instance) => stack.instances.push(instance),
@@ -276,7 +306,9 @@ impl Stack {
 
     /// The first service that has ended by itself, if any.
     pub fn died(&self) -> Option<(&Instance, Exit)> {
-        self.instances.iter().find_map(|instance| Some((instance, instance.exited()?)))
+        self.instances
+            .iter()
+            .find_map(|instance| Some((instance, instance.exited()?)))
     }
 
     /// Stops all services in reverse order, even if stopping one fails.
@@ -299,7 +331,11 @@ fn in_parallel<T: Send, R: Send>(
     let further = items.len().saturating_sub(1);
     let items = Mutex::new(items.enumerate());
     let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let some = || std::iter::from_fn(next).map(|(number, item)| (number, work(item))).collect::<Vec<_>>();
+    let some = || {
+        std::iter::from_fn(next)
+            .map(|(number, item)| (number, work(item)))
+            .collect::<Vec<_>>()
+    };
     let mut done = thread::scope(|scope| {
         let begin = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
         let threads: Vec<_> = (0..further).map_while(begin).collect();
@@ -322,7 +358,10 @@ impl Log {
         let text = folder::end_of_log(path);
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
-        Self { file: (!tail.is_empty()).then(|| path.to_owned()), tail }
+        Self {
+            file: (!tail.is_empty()).then(|| path.to_owned()),
+            tail,
+        }
     }
 }
 

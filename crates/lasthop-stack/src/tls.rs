@@ -30,7 +30,10 @@ pub fn make(directory: &Path) -> Result<TlsFiles, TlsError> {
     let key = KeyPair::generate()?;
     let certificate = server()?.signed_by(&key, &issuer)?;
 
-    let refused = |cause| TlsError::Write { path: directory.to_owned(), cause };
+    let refused = |cause| TlsError::Write {
+        path: directory.to_owned(),
+        cause,
+    };
     DirBuilder::new().mode(0o700).create(directory).map_err(refused)?;
     let files = TlsFiles {
         authority: directory.join("authority.pem"),
@@ -75,7 +78,10 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<(), TlsError> {
         .mode(mode)
         .open(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|cause| TlsError::Write { path: path.to_owned(), cause })
+        .map_err(|cause| TlsError::Write {
+            path: path.to_owned(),
+            cause,
+        })
 }
 
 #[cfg(test)]
@@ -90,12 +96,28 @@ mod tests {
         let files = make(&directory.path().join("tls")).unwrap();
         let verify = |option: &str, name: &str| {
             let mut command = Command::new("openssl");
-            command.args(["verify", "-x509_strict", "-purpose", "sslserver", option, name, "-CAfile"]);
+            command.args([
+                "verify",
+                "-x509_strict",
+                "-purpose",
+                "sslserver",
+                option,
+                name,
+                "-CAfile",
+            ]);
             command.arg(&files.authority).arg(&files.certificate).output().unwrap()
         };
-        for (option, name) in [("-verify_ip", "127.0.0.1"), ("-verify_ip", "::1"), ("-verify_hostname", "localhost")] {
+        for (option, name) in [
+            ("-verify_ip", "127.0.0.1"),
+            ("-verify_ip", "::1"),
+            ("-verify_hostname", "localhost"),
+        ] {
             let output = verify(option, name);
-            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "{name}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
         assert!(!verify("-verify_hostname", "example.org").status.success());
     }

@@ -17,7 +17,15 @@ pub fn remove(sandbox: &Path) -> bool {
 /// `lh-abcdef` for `lasthop-abcdef`, because names of links have at most 15 bytes.
 pub fn link_name(sandbox: &Path) -> String {
     let name = sandbox.file_name().unwrap_or_default().to_string_lossy();
-    format!("lh-{}", name.rsplit('-').next().unwrap_or_default().chars().take(12).collect::<String>())
+    format!(
+        "lh-{}",
+        name.rsplit('-')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(12)
+            .collect::<String>()
+    )
 }
 
 #[cfg(test)]

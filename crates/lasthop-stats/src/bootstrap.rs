@@ -100,7 +100,11 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
 
 /// A sum over units, each taken as often as it was drawn.
 pub(crate) fn weighted(times: &[u32], values: &[f64]) -> f64 {
-    times.iter().zip(values).map(|(&times, value)| f64::from(times) * value).sum()
+    times
+        .iter()
+        .zip(values)
+        .map(|(&times, value)| f64::from(times) * value)
+        .sum()
 }
 
 #[cfg(test)]
@@ -121,7 +125,10 @@ mod tests {
 
     #[test]
     fn a_statistic_that_mostly_does_not_exist_has_no_estimate() {
-        let how = Resampling { seed: 1, resamples: 100 };
+        let how = Resampling {
+            seed: 1,
+            resamples: 100,
+        };
         let mut calls = 0;
         let rare = estimate(&[1, 1, 1], how, |_| {
             calls += 1;

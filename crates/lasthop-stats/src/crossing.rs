@@ -46,7 +46,12 @@ pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: R
     let logs: Vec<f64> = sizes.iter().map(|size| size.ln()).collect();
     let units = blocks.units();
     let counts: Vec<f64> = units.iter().map(|unit| unit.len() as f64).collect();
-    let sums = |at: usize| units.iter().map(|unit| unit.iter().map(|block| block.0[at]).sum()).collect();
+    let sums = |at: usize| {
+        units
+            .iter()
+            .map(|unit| unit.iter().map(|block| block.0[at]).sum())
+            .collect()
+    };
     let sums: Vec<Vec<f64>> = (0..sizes.len()).map(sums).collect();
     let effects = |times: &[u32]| -> Vec<f64> {
         let count = weighted(times, &counts);
@@ -57,7 +62,11 @@ pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: R
         let mean = |times: &[u32]| Some(weighted(times, &sums[at]) / weighted(times, &counts));
         bootstrap::estimate(&blocks.sizes(), how, mean).is_some_and(|effect| {
             let Interval { low, high, .. } = effect.interval(CONFIDENCE);
-            if outside { low > threshold || high < -threshold } else { -threshold <= low && high <= threshold }
+            if outside {
+                low > threshold || high < -threshold
+            } else {
+                -threshold <= low && high <= threshold
+            }
         })
     };
     match place(&logs, &effects(&vec![1; units.len()]), threshold) {
@@ -106,8 +115,13 @@ mod tests {
     #[test]
     fn it_is_interpolated_over_the_logarithm() {
         // From 0.10 at 10,000 to 0.02 at 100,000: 0.06 half-way, at 10^4.5.
-        let Some(Crossing::At(at)) = of(&[[0.3, 0.1, 0.02]; 4], 0.06) else { panic!() };
-        assert!((at.value - 10f64.powf(4.5).ln()).abs() < 1e-9 && at.standard_error < 1e-9, "{at:?}");
+        let Some(Crossing::At(at)) = of(&[[0.3, 0.1, 0.02]; 4], 0.06) else {
+            panic!()
+        };
+        assert!(
+            (at.value - 10f64.powf(4.5).ln()).abs() < 1e-9 && at.standard_error < 1e-9,
+            "{at:?}"
+        );
     }
 
     #[test]
@@ -117,7 +131,9 @@ mod tests {
 
     #[test]
     fn only_the_last_crossing_counts() {
-        let Some(Crossing::At(at)) = of(&[[0.01, 0.1, 0.0]; 3], 0.05) else { panic!() };
+        let Some(Crossing::At(at)) = of(&[[0.01, 0.1, 0.0]; 3], 0.05) else {
+            panic!()
+        };
         assert!(at.value > 1e4_f64.ln());
     }
 
@@ -129,15 +145,31 @@ mod tests {
 
     #[test]
     fn what_the_intervals_allow_is_open() {
-        assert_eq!(of(&[[0.3, 0.2, 0.5], [0.3, 0.2, -0.2], [0.3, 0.2, 0.1]], 0.05), Some(Crossing::Open));
-        assert_eq!(of(&[[0.01, 0.0, 0.3], [0.0, 0.0, -0.3], [0.0, 0.0, 0.01]], 0.05), Some(Crossing::Open));
+        assert_eq!(
+            of(&[[0.3, 0.2, 0.5], [0.3, 0.2, -0.2], [0.3, 0.2, 0.1]], 0.05),
+            Some(Crossing::Open)
+        );
+        assert_eq!(
+            of(&[[0.01, 0.0, 0.3], [0.0, 0.0, -0.3], [0.0, 0.0, 0.01]], 0.05),
+            Some(Crossing::Open)
+        );
     }
 
     #[test]
     fn scatter_widens_it_and_stays_within_the_sizes() {
-        let rounds = [[0.3, 0.1, 0.03], [0.3, 0.12, 0.01], [0.3, 0.07, 0.02], [0.3, 0.11, 0.04]];
-        let Some(Crossing::At(at)) = of(&rounds, 0.05) else { panic!() };
-        assert!(at.standard_error > 0.01 && (at.standard_error < (1e5_f64 / 1e4).ln()), "{at:?}");
+        let rounds = [
+            [0.3, 0.1, 0.03],
+            [0.3, 0.12, 0.01],
+            [0.3, 0.07, 0.02],
+            [0.3, 0.11, 0.04],
+        ];
+        let Some(Crossing::At(at)) = of(&rounds, 0.05) else {
+            panic!()
+        };
+        assert!(
+            at.standard_error > 0.01 && (at.standard_error < (1e5_f64 / 1e4).ln()),
+            "{at:?}"
+        );
     }
 
     #[test]

@@ -86,7 +86,10 @@ mod tests {
     #[test]
     fn what_cannot_be_grouped_is_named() {
         assert_eq!(Grouped::<f64>::new(vec![]).unwrap_err(), GroupedError::NoRound);
-        assert_eq!(Grouped::new(vec![vec![1.0], vec![]]).unwrap_err(), GroupedError::NoBlock { round: 1 });
+        assert_eq!(
+            Grouped::new(vec![vec![1.0], vec![]]).unwrap_err(),
+            GroupedError::NoBlock { round: 1 }
+        );
         let error = Grouped::new(vec![vec![1.0, f64::NAN]]).unwrap_err();
         assert_eq!(error, GroupedError::Invalid { round: 0, block: 1 });
         assert!(error.to_string().contains("round 0, block 1"));

@@ -28,7 +28,10 @@ mod tests {
     fn an_example_by_hand() {
         let adjusted = adjust(&[0.01, 0.04, 0.03, 0.005]);
         let expected = [0.03, 0.06, 0.06, 0.02];
-        assert!(adjusted.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{adjusted:?}");
+        assert!(
+            adjusted.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12),
+            "{adjusted:?}"
+        );
     }
 
     #[test]

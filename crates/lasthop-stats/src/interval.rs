@@ -20,14 +20,22 @@ impl Interval {
     /// The interval of 1/x.
     #[must_use]
     pub fn inverse(&self) -> Self {
-        Self { estimate: 1.0 / self.estimate, low: 1.0 / self.high, high: 1.0 / self.low }
+        Self {
+            estimate: 1.0 / self.estimate,
+            low: 1.0 / self.high,
+            high: 1.0 / self.low,
+        }
     }
 
     /// Multiplied by a positive constant: a change of unit.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         debug_assert!(factor > 0.0);
-        Self { estimate: self.estimate * factor, low: self.low * factor, high: self.high * factor }
+        Self {
+            estimate: self.estimate * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+        }
     }
 
     #[must_use]
@@ -51,7 +59,11 @@ impl Estimate {
     /// From `deviation`, which divides by so many effective units, more than one, instead of by one fewer.
     pub(crate) fn over_units(value: f64, deviation: f64, effective: f64) -> Self {
         let standard_error = deviation * (effective / (effective - 1.0)).sqrt();
-        Self { value, standard_error, freedom: (effective - 1.0).max(1.0) }
+        Self {
+            value,
+            standard_error,
+            freedom: (effective - 1.0).max(1.0),
+        }
     }
 
     #[must_use]
@@ -63,7 +75,11 @@ impl Estimate {
     #[must_use]
     pub fn interval(&self, confidence: f64) -> Interval {
         let half = self.half_width(confidence);
-        Interval { estimate: self.value, low: self.value - half, high: self.value + half }
+        Interval {
+            estimate: self.value,
+            low: self.value - half,
+            high: self.value + half,
+        }
     }
 
     /// The interval of e^x, for statistics that are logarithms.
@@ -72,13 +88,20 @@ impl Estimate {
         let log = self.interval(confidence);
         // A scatter without bound still gives finite ends, which JSON can hold.
         let bounded = |x: f64| x.exp().clamp(f64::MIN_POSITIVE, f64::MAX);
-        Interval { estimate: bounded(log.estimate), low: bounded(log.low), high: bounded(log.high) }
+        Interval {
+            estimate: bounded(log.estimate),
+            low: bounded(log.low),
+            high: bounded(log.high),
+        }
     }
 
     /// The same estimate with a known, independent rounding error added: half of a bin's width, for instance.
     #[must_use]
     pub fn with_rounding(&self, standard_error: f64) -> Self {
-        Self { standard_error: self.standard_error.hypot(standard_error), ..*self }
+        Self {
+            standard_error: self.standard_error.hypot(standard_error),
+            ..*self
+        }
     }
 
     /// This minus another that is independent of it. The degrees of freedom are those of B. L. Welch (*Biometrika* 34,
@@ -87,9 +110,16 @@ impl Estimate {
     pub fn minus(&self, other: &Self) -> Self {
         let standard_error = self.standard_error.hypot(other.standard_error);
         let share = |one: &Self| (one.standard_error / standard_error).powi(4) / one.freedom;
-        let freedom =
-            if standard_error > 0.0 { 1.0 / (share(self) + share(other)) } else { self.freedom.min(other.freedom) };
-        Self { value: self.value - other.value, standard_error, freedom }
+        let freedom = if standard_error > 0.0 {
+            1.0 / (share(self) + share(other))
+        } else {
+            self.freedom.min(other.freedom)
+        };
+        Self {
+            value: self.value - other.value,
+            standard_error,
+            freedom,
+        }
     }
 
     /// Two-sided probability of a value at least this far from 0 if the truth is 0. A standard error of 0 gives 0, or 1
@@ -107,11 +137,18 @@ impl Estimate {
 mod tests {
     use super::*;
 
-    const SOME: Estimate = Estimate { value: 0.1, standard_error: 0.05, freedom: 3.0 };
+    const SOME: Estimate = Estimate {
+        value: 0.1,
+        standard_error: 0.05,
+        freedom: 3.0,
+    };
 
     #[test]
     fn more_confidence_is_wider() {
-        let widths: Vec<f64> = [0.5, 0.8, 0.9, 0.95, 0.99].iter().map(|&level| SOME.half_width(level)).collect();
+        let widths: Vec<f64> = [0.5, 0.8, 0.9, 0.95, 0.99]
+            .iter()
+            .map(|&level| SOME.half_width(level))
+            .collect();
         assert!(widths.is_sorted_by(|a, b| a < b), "{widths:?}");
     }
 
@@ -120,30 +157,82 @@ mod tests {
         let half = SOME.half_width(0.95);
         let at_the_edge = Estimate { value: half, ..SOME };
         assert!((at_the_edge.p_value() - 0.05).abs() < 1e-12);
-        assert_eq!(Estimate { value: 0.0, standard_error: 0.0, freedom: 3.0 }.p_value(), 1.0);
-        assert_eq!(Estimate { value: 0.1, standard_error: 0.0, freedom: 3.0 }.p_value(), 0.0);
+        assert_eq!(
+            Estimate {
+                value: 0.0,
+                standard_error: 0.0,
+                freedom: 3.0
+            }
+            .p_value(),
+            1.0
+        );
+        assert_eq!(
+            Estimate {
+                value: 0.1,
+                standard_error: 0.0,
+                freedom: 3.0
+            }
+            .p_value(),
+            0.0
+        );
     }
 
     #[test]
     fn a_difference_has_the_scatter_of_both() {
         let alike = SOME.minus(&Estimate { value: 0.3, ..SOME });
-        assert!((alike.value + 0.2).abs() < 1e-12 && (alike.freedom - 6.0).abs() < 1e-9, "{alike:?}");
+        assert!(
+            (alike.value + 0.2).abs() < 1e-12 && (alike.freedom - 6.0).abs() < 1e-9,
+            "{alike:?}"
+        );
         assert!((alike.standard_error - 0.05 * 2.0_f64.sqrt()).abs() < 1e-12);
-        let precise = Estimate { standard_error: 1e-9, freedom: 50.0, ..SOME };
-        assert!((SOME.minus(&precise).freedom - 3.0).abs() < 1e-6, "the one that scatters decides");
-        let exact = Estimate { standard_error: 0.0, ..SOME };
-        assert_eq!(exact.minus(&exact).interval(0.95), Interval { estimate: 0.0, low: 0.0, high: 0.0 });
+        let precise = Estimate {
+            standard_error: 1e-9,
+            freedom: 50.0,
+            ..SOME
+        };
+        assert!(
+            (SOME.minus(&precise).freedom - 3.0).abs() < 1e-6,
+            "the one that scatters decides"
+        );
+        let exact = Estimate {
+            standard_error: 0.0,
+            ..SOME
+        };
+        assert_eq!(
+            exact.minus(&exact).interval(0.95),
+            Interval {
+                estimate: 0.0,
+                low: 0.0,
+                high: 0.0
+            }
+        );
     }
 
     #[test]
     fn ends_stay_finite() {
-        let wild = Estimate { value: 0.0, standard_error: 1e6, freedom: 1.0 }.exponential(0.95);
+        let wild = Estimate {
+            value: 0.0,
+            standard_error: 1e6,
+            freedom: 1.0,
+        }
+        .exponential(0.95);
         assert!(wild.low > 0.0 && wild.high.is_finite() && wild.log_half_width().is_finite());
     }
 
     #[test]
     fn the_inverse_swaps_the_ends() {
-        let interval = Interval { estimate: 2.0, low: 1.6, high: 2.5 };
-        assert_eq!(interval.inverse(), Interval { estimate: 0.5, low: 0.4, high: 0.625 });
+        let interval = Interval {
+            estimate: 2.0,
+            low: 1.6,
+            high: 2.5,
+        };
+        assert_eq!(
+            interval.inverse(),
+            Interval {
+                estimate: 0.5,
+                low: 0.4,
+                high: 0.625
+            }
+        );
     }
 }

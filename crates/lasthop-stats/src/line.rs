@@ -38,10 +38,16 @@ impl Moments {
     fn new(blocks: &Grouped<Points>) -> Self {
         let points: Vec<&(f64, f64)> = blocks.values().flat_map(|block| &block.0).collect();
         let count = points.len() as f64;
-        let centre = (points.iter().map(|p| p.0).sum::<f64>() / count, points.iter().map(|p| p.1).sum::<f64>() / count);
+        let centre = (
+            points.iter().map(|p| p.0).sum::<f64>() / count,
+            points.iter().map(|p| p.1).sum::<f64>() / count,
+        );
         let sum = |term: fn(f64, f64) -> f64| -> Vec<f64> {
             let unit = |unit: &[Points]| {
-                unit.iter().flat_map(|block| &block.0).map(|p| term(p.0 - centre.0, p.1 - centre.1)).sum()
+                unit.iter()
+                    .flat_map(|block| &block.0)
+                    .map(|p| term(p.0 - centre.0, p.1 - centre.1))
+                    .sum()
             };
             blocks.units().into_iter().map(unit).collect()
         };
@@ -101,13 +107,23 @@ mod tests {
         assert!((line.slope.value - 0.500_1).abs() < 5e-5);
         assert!((line.intercept.value - 3.000_1).abs() < 5e-5);
         // The textbook's standard error of the slope is 0.1179; the bootstrap of 11 points comes near.
-        assert!((line.slope.standard_error / 0.117_9 - 1.0).abs() < 0.35, "{}", line.slope.standard_error);
+        assert!(
+            (line.slope.standard_error / 0.117_9 - 1.0).abs() < 0.35,
+            "{}",
+            line.slope.standard_error
+        );
         assert!(line.slope.interval(0.95).contains(0.5));
     }
 
     #[test]
     fn one_x_has_no_slope() {
         let block = || Points(vec![(1.0, 2.0), (1.0, 3.0)]);
-        assert_eq!(line(&Grouped::new(vec![vec![block()], vec![block()]]).unwrap(), Resampling::new(1)), None);
+        assert_eq!(
+            line(
+                &Grouped::new(vec![vec![block()], vec![block()]]).unwrap(),
+                Resampling::new(1)
+            ),
+            None
+        );
     }
 }

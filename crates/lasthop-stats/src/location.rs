@@ -62,10 +62,20 @@ pub fn locate(blocks: &Grouped<Disturbed>) -> Option<Located> {
     }
     let blocks: Vec<Disturbed> = blocks.values().copied().collect();
     let (unweighted, weights) = huber(&blocks, &vec![1.0; blocks.len()], &sizes);
-    Some(match roots(&blocks, unweighted.value).map(|roots| huber(&blocks, &roots, &sizes)) {
-        Some((estimate, weights)) => Located { estimate, unweighted: Some(unweighted), weights },
-        None => Located { estimate: unweighted, unweighted: None, weights },
-    })
+    Some(
+        match roots(&blocks, unweighted.value).map(|roots| huber(&blocks, &roots, &sizes)) {
+            Some((estimate, weights)) => Located {
+                estimate,
+                unweighted: Some(unweighted),
+                weights,
+            },
+            None => Located {
+                estimate: unweighted,
+                unweighted: None,
+                weights,
+            },
+        },
+    )
 }
 
 /// How a location depends on the disturbance: a straight line through the blocks.
@@ -95,7 +105,11 @@ pub fn trend(blocks: &Grouped<Disturbed>) -> Option<Trend> {
         .iter()
         .zip(&roots)
         .map(|(block, root)| {
-            (root * root, block.disturbance, (block.value - centre).clamp(-limit / root, limit / root))
+            (
+                root * root,
+                block.disturbance,
+                (block.value - centre).clamp(-limit / root, limit / root),
+            )
         })
         .collect();
     let sum = |f: &dyn Fn(f64, f64) -> f64| points.iter().map(|&(weight, x, y)| weight * f(x, y)).sum::<f64>();
@@ -108,12 +122,20 @@ pub fn trend(blocks: &Grouped<Disturbed>) -> Option<Trend> {
     let start = (sum(&|_, y| y) - slope * x) / total;
     let effective = effective_units(&of_rounds(points.iter().map(|point| point.0), &sizes));
     let estimate = |value: f64, influence: &dyn Fn(f64) -> f64| {
-        let pulls = points.iter().map(|&(weight, x, y)| weight * (y - start - slope * x) * influence(x));
+        let pulls = points
+            .iter()
+            .map(|&(weight, x, y)| weight * (y - start - slope * x) * influence(x));
         Estimate::over_units(value, deviation(pulls, &sizes) / spread, effective)
     };
     let least = least(&blocks);
-    let at_least = estimate(centre + start + slope * least, &|at| xx - x * at + least * (total * at - x));
-    Some(Trend { least, at_least, slope: estimate(slope, &|at| total * at - x) })
+    let at_least = estimate(centre + start + slope * least, &|at| {
+        xx - x * at + least * (total * at - x)
+    });
+    Some(Trend {
+        least,
+        at_least,
+        slope: estimate(slope, &|at| total * at - x),
+    })
 }
 
 /// What a tenth of the blocks stay below, or none at all if that is near enough: a line says nothing beyond its points.
@@ -149,15 +171,34 @@ fn roots(blocks: &[Disturbed], centre: f64) -> Option<Vec<f64>> {
 /// round.
 fn huber(blocks: &[Disturbed], roots: &[f64], sizes: &[usize]) -> (Estimate, Vec<f64>) {
     let (centre, limit) = centre(blocks, roots);
-    let residuals: Vec<f64> = blocks.iter().zip(roots).map(|(block, root)| root * (block.value - centre)).collect();
-    let full: f64 = residuals.iter().zip(roots).filter(|(r, _)| r.abs() <= limit).map(|(_, root)| root * root).sum();
-    let pulls = residuals.iter().zip(roots).map(|(residual, root)| root * residual.clamp(-limit, limit));
+    let residuals: Vec<f64> = blocks
+        .iter()
+        .zip(roots)
+        .map(|(block, root)| root * (block.value - centre))
+        .collect();
+    let full: f64 = residuals
+        .iter()
+        .zip(roots)
+        .filter(|(r, _)| r.abs() <= limit)
+        .map(|(_, root)| root * root)
+        .sum();
+    let pulls = residuals
+        .iter()
+        .zip(roots)
+        .map(|(residual, root)| root * residual.clamp(-limit, limit));
     // Huber's correction for a scale that comes from the same data (Robust Statistics, 6.6).
     let share = residuals.iter().filter(|residual| residual.abs() <= limit).count() as f64 / blocks.len() as f64;
     let correction = 1.0 + (1.0 - share) / share / blocks.len() as f64;
     let effective = effective_units(&of_rounds(roots.iter().map(|root| root * root), sizes));
-    let weights = residuals.iter().zip(roots).map(|(residual, root)| weight(*root, *residual, limit)).collect();
-    (Estimate::over_units(centre, correction * deviation(pulls, sizes) / full, effective), weights)
+    let weights = residuals
+        .iter()
+        .zip(roots)
+        .map(|(residual, root)| weight(*root, *residual, limit))
+        .collect();
+    (
+        Estimate::over_units(centre, correction * deviation(pulls, sizes) / full, effective),
+        weights,
+    )
 }
 
 /// What a block counts for.
@@ -167,7 +208,11 @@ fn weight(root: f64, residual: f64, limit: f64) -> f64 {
 
 /// The root of the squared sums over rounds.
 fn deviation(pulls: impl Iterator<Item = f64>, sizes: &[usize]) -> f64 {
-    of_rounds(pulls, sizes).iter().map(|pull| pull * pull).sum::<f64>().sqrt()
+    of_rounds(pulls, sizes)
+        .iter()
+        .map(|pull| pull * pull)
+        .sum::<f64>()
+        .sqrt()
 }
 
 /// The estimate, and the residual beyond which a block's pull is limited.
@@ -181,7 +226,10 @@ fn centre(blocks: &[Disturbed], roots: &[f64]) -> (f64, f64) {
         if blocks.len() >= LEAST_BLOCKS && scale > 0.0 {
             limit = BEND * scale;
         }
-        let weights = residuals.iter().zip(roots).map(|(residual, root)| weight(*root, *residual, limit));
+        let weights = residuals
+            .iter()
+            .zip(roots)
+            .map(|(residual, root)| weight(*root, *residual, limit));
         let (mut sum, mut total) = (0.0, 0.0);
         for (block, weight) in blocks.iter().zip(weights) {
             sum += weight * block.value;
@@ -205,5 +253,9 @@ fn of_rounds(values: impl Iterator<Item = f64>, sizes: &[usize]) -> Vec<f64> {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else {
+        f64::midpoint(values[middle - 1], values[middle])
+    }
 }

@@ -17,13 +17,17 @@ pub fn mean(values: &Grouped<f64>, how: Resampling) -> Option<Estimate> {
     let sums: Vec<f64> = values.units().iter().map(|blocks| blocks.iter().sum()).collect();
     let sizes = values.sizes();
     let counts: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
-    bootstrap::estimate(&sizes, how, |times| Some(weighted(times, &sums) / weighted(times, &counts)))
+    bootstrap::estimate(&sizes, how, |times| {
+        Some(weighted(times, &sums) / weighted(times, &counts))
+    })
 }
 
 /// The arithmetic mean of plain numbers; `None` of none.
 #[must_use]
 pub fn of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.into_iter().fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
+    let (sum, count) = values
+        .into_iter()
+        .fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / f64::from(count))
 }
 
@@ -41,14 +45,27 @@ mod tests {
     /// turns into the textbook's s/√R: the scatter of the rounds' means.
     #[test]
     fn the_standard_error_is_the_textbooks() {
-        let rounds = vec![vec![1.0, 2.0], vec![2.0, 4.0], vec![0.0, 1.0], vec![3.0, 5.0], vec![2.0, 2.5]];
+        let rounds = vec![
+            vec![1.0, 2.0],
+            vec![2.0, 4.0],
+            vec![0.0, 1.0],
+            vec![3.0, 5.0],
+            vec![2.0, 2.5],
+        ];
         let means = [1.5, 3.0, 0.5, 4.0, 2.25];
         let grand = means.iter().sum::<f64>() / 5.0;
         let spread = (means.iter().map(|mean| (mean - grand) * (mean - grand)).sum::<f64>() / 4.0 / 5.0).sqrt();
-        let how = Resampling { seed: 1, resamples: 200_000 };
+        let how = Resampling {
+            seed: 1,
+            resamples: 200_000,
+        };
         let estimate = mean(&Grouped::new(rounds).unwrap(), how).unwrap();
         assert!((estimate.value - grand).abs() < 1e-12);
-        assert!((estimate.standard_error / spread - 1.0).abs() < 0.006, "{} {spread}", estimate.standard_error);
+        assert!(
+            (estimate.standard_error / spread - 1.0).abs() < 0.006,
+            "{} {spread}",
+            estimate.standard_error
+        );
         assert!((estimate.freedom - 4.0).abs() < 1e-9);
     }
 

@@ -74,7 +74,11 @@ fn pool_with(machines: &[Estimate], errors: Errors) -> Option<Pooled> {
     let spread = spread(&[machines], errors);
     let mean = means(&[machines], spread.deviation.estimate).pop()?;
     let error = mean.standard_error.hypot(spread.deviation.estimate);
-    let next = (freedom > 0.0).then_some(Estimate { standard_error: error, freedom, ..mean });
+    let next = (freedom > 0.0).then_some(Estimate {
+        standard_error: error,
+        freedom,
+        ..mean
+    });
     Some(Pooled { mean, next, spread })
 }
 
@@ -102,11 +106,18 @@ fn freedom(kinds: &[&[Estimate]]) -> f64 {
 /// Of each kind, with the scatter about all of them.
 fn means(kinds: &[&[Estimate]], deviation: f64) -> Vec<Estimate> {
     let freedom = freedom(kinds);
-    let squares = kinds.iter().map(|kind| Weighted::new(kind, deviation).squares).sum::<f64>();
+    let squares = kinds
+        .iter()
+        .map(|kind| Weighted::new(kind, deviation).squares)
+        .sum::<f64>();
     let scatter = (squares / freedom).max(1.0);
     let mean = |kind: &&[Estimate]| {
         let Weighted { mean, total, .. } = Weighted::new(kind, deviation);
-        Estimate { value: mean, standard_error: (scatter / total).sqrt(), freedom }
+        Estimate {
+            value: mean,
+            standard_error: (scatter / total).sqrt(),
+            freedom,
+        }
     };
     kinds.iter().map(mean).collect()
 }
@@ -134,7 +145,10 @@ impl Weighted {
     fn new(kind: &[Estimate], deviation: f64) -> Self {
         let total: f64 = kind.iter().map(|one| 1.0 / variance(one, deviation)).sum();
         let mean = kind.iter().map(|one| one.value / variance(one, deviation)).sum::<f64>() / total;
-        let squares = kind.iter().map(|one| (one.value - mean).powi(2) / variance(one, deviation)).sum();
+        let squares = kind
+            .iter()
+            .map(|one| (one.value - mean).powi(2) / variance(one, deviation))
+            .sum();
         Self { mean, total, squares }
     }
 }
@@ -144,8 +158,11 @@ fn probability(kinds: &[&[Estimate]], deviation: f64, errors: Errors) -> f64 {
     let freedom = freedom(kinds);
     if let Errors::Shared = errors {
         let squares: f64 = kinds.iter().map(|kind| Weighted::new(kind, deviation).squares).sum();
-        let shared =
-            kinds.iter().flat_map(|kind| kind.iter()).map(|one| certainty(one, deviation)).fold(MANY, f64::min);
+        let shared = kinds
+            .iter()
+            .flat_map(|kind| kind.iter())
+            .map(|one| certainty(one, deviation))
+            .fold(MANY, f64::min);
         return f_upper_tail(squares / freedom, freedom, shared);
     }
     let (mut squares, mut expected, mut traces, mut uncertain) = (0.0, 0.0, 0.0, 0.0);
@@ -159,17 +176,29 @@ fn probability(kinds: &[&[Estimate]], deviation: f64, errors: Errors) -> f64 {
         traces += (1.0 - 2.0 / machines) * sum(&|one| variance(one, deviation).powi(2)) + (total / machines).powi(2);
         uncertain += sum(&|one| (share * variance(one, deviation)).powi(2) / certainty(one, deviation));
     }
-    f_upper_tail(squares / expected, expected * expected / traces, (expected * expected / uncertain).min(MANY))
+    f_upper_tail(
+        squares / expected,
+        expected * expected / traces,
+        (expected * expected / uncertain).min(MANY),
+    )
 }
 
 fn spread(kinds: &[&[Estimate]], errors: Errors) -> Spread {
     let freedom = freedom(kinds);
-    let squares = |deviation: f64| kinds.iter().map(|kind| Weighted::new(kind, deviation).squares).sum::<f64>();
+    let squares = |deviation: f64| {
+        kinds
+            .iter()
+            .map(|kind| Weighted::new(kind, deviation).squares)
+            .sum::<f64>()
+    };
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let estimate = least(|deviation| squares(deviation) <= freedom);
     let low = least(|deviation| probability(kinds, deviation, errors) >= tail).min(estimate);
     let high = least(|deviation| probability(kinds, deviation, errors) >= 1.0 - tail).max(estimate);
-    Spread { deviation: Interval { estimate, low, high }, p: probability(kinds, 0.0, errors) }
+    Spread {
+        deviation: Interval { estimate, low, high },
+        p: probability(kinds, 0.0, errors),
+    }
 }
 
 /// The least deviation that is large enough, for a condition that holds from some deviation on; 0 if it always holds.
@@ -194,7 +223,11 @@ mod tests {
     use super::*;
 
     fn known(value: f64, standard_error: f64) -> Estimate {
-        Estimate { value, standard_error, freedom: 1e9 }
+        Estimate {
+            value,
+            standard_error,
+            freedom: 1e9,
+        }
     }
 
     /// For equal standard errors Paule and Mandel's variance is that of the values less the squared error.
@@ -203,11 +236,17 @@ mod tests {
         let machines: Vec<Estimate> = [1.0, 2.0, 4.0, 5.0].map(|value| known(value, 0.5)).to_vec();
         let pooled = pool(&machines).unwrap();
         let variance = (4.0 + 1.0 + 1.0 + 4.0) / 3.0;
-        assert!((pooled.spread.deviation.estimate.powi(2) - (variance - 0.25)).abs() < 1e-9, "{pooled:?}");
+        assert!(
+            (pooled.spread.deviation.estimate.powi(2) - (variance - 0.25)).abs() < 1e-9,
+            "{pooled:?}"
+        );
         assert!((pooled.mean.value - 3.0).abs() < 1e-12);
         assert!((pooled.mean.standard_error - (variance / 4.0_f64).sqrt()).abs() < 1e-9);
         assert_eq!((pooled.mean.freedom, pooled.next.unwrap().freedom), (3.0, 2.0));
-        assert!(pooled.spread.p < 1e-6 && pooled.spread.deviation.low > 0.5, "{pooled:?}");
+        assert!(
+            pooled.spread.p < 1e-6 && pooled.spread.deviation.low > 0.5,
+            "{pooled:?}"
+        );
     }
 
     /// Two machines: Welch's test of means is his test of a difference.
@@ -219,7 +258,10 @@ mod tests {
             freedom,
         });
         let pooled = pool(&[one, other]).unwrap();
-        assert!((pooled.spread.p - other.minus(&one).p_value()).abs() < 1e-9, "{pooled:?}");
+        assert!(
+            (pooled.spread.p - other.minus(&one).p_value()).abs() < 1e-9,
+            "{pooled:?}"
+        );
         assert_eq!(pooled.next, None);
     }
 
@@ -235,12 +277,21 @@ mod tests {
         let same = pool(&[known(0.3, 0.0); 3]).unwrap();
         assert_eq!((same.mean.value, same.spread.deviation.estimate), (0.3, 0.0));
         let apart = pool(&[known(0.1, 0.0), known(0.2, 0.0)]).unwrap();
-        assert!(apart.spread.p < 1e-9 && apart.spread.deviation.high.is_finite(), "{apart:?}");
+        assert!(
+            apart.spread.p < 1e-9 && apart.spread.deviation.high.is_finite(),
+            "{apart:?}"
+        );
     }
 
     #[test]
     fn kinds_that_differ_are_told_from_machines_that_do() {
-        let kind = |centre: f64| vec![known(centre - 0.01, 0.01), known(centre, 0.01), known(centre + 0.01, 0.01)];
+        let kind = |centre: f64| {
+            vec![
+                known(centre - 0.01, 0.01),
+                known(centre, 0.01),
+                known(centre + 0.01, 0.01),
+            ]
+        };
         let found = kinds(&[kind(0.5), kind(0.8)]).unwrap();
         assert!(found.within.p > 0.2 && found.between.spread.p < 1e-4, "{found:?}");
         assert!((found.means[1].value - 0.8).abs() < 1e-9 && found.means[1].freedom == 4.0);

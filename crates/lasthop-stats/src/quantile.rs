@@ -71,7 +71,11 @@ impl Merged {
         T: BlockValue + 'a,
         H: Histogram + 'a,
     {
-        let units: Vec<Vec<(u64, u64)>> = blocks.units().iter().map(|unit| merged(unit.iter().map(&pick))).collect();
+        let units: Vec<Vec<(u64, u64)>> = blocks
+            .units()
+            .iter()
+            .map(|unit| merged(unit.iter().map(&pick)))
+            .collect();
         let mut values: Vec<u64> = units.iter().flatten().map(|bin| bin.0).collect();
         values.sort_unstable();
         let mut end = 0;
@@ -82,7 +86,14 @@ impl Merged {
         let values: Vec<(u64, usize)> = values.chunk_by(|a, b| a == b).map(entries).collect();
         let totals = units.iter().map(|bins| bins.iter().map(|bin| bin.1).sum()).collect();
         let (rounds, sizes) = (blocks.rounds(), blocks.sizes());
-        let mut all = Self { rounds, sizes, units: vec![0; end], counts: vec![0; end], values, totals };
+        let mut all = Self {
+            rounds,
+            sizes,
+            units: vec![0; end],
+            counts: vec![0; end],
+            values,
+            totals,
+        };
         all.fill(&units);
         all
     }
@@ -170,7 +181,12 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(merged: &'a Merged, quantile: f64) -> Self {
-        let mut walk = Self { merged, quantile, start: 0, up_to_start: vec![0; merged.totals.len()] };
+        let mut walk = Self {
+            merged,
+            quantile,
+            start: 0,
+            up_to_start: vec![0; merged.totals.len()],
+        };
         let rank = walk.rank(merged.totals.iter().sum());
         let mut below = 0;
         for value in 0..merged.values.len() {
@@ -192,11 +208,20 @@ impl<'a> Walk<'a> {
 
     /// The lowest bin that at least the share of the merged counts do not exceed.
     fn quantile(&self, times: &[u32]) -> Option<f64> {
-        let Merged { values, units, counts, totals, .. } = self.merged;
+        let Merged {
+            values,
+            units,
+            counts,
+            totals,
+            ..
+        } = self.merged;
         let weighted =
             |counts: &[u64]| -> u64 { times.iter().zip(counts).map(|(&times, n)| u64::from(times) * n).sum() };
         let of = |value: usize| -> u64 {
-            self.merged.entries(value).map(|entry| u64::from(times[units[entry] as usize]) * counts[entry]).sum()
+            self.merged
+                .entries(value)
+                .map(|entry| u64::from(times[units[entry] as usize]) * counts[entry])
+                .sum()
         };
         let rank = self.rank(weighted(totals));
         let (mut value, mut below) = (self.start, weighted(&self.up_to_start));
@@ -256,8 +281,13 @@ mod tests {
     #[test]
     fn a_walk_finds_what_a_pass_over_everything_finds() {
         let mut draws = crate::random::Draws::new(3);
-        let mut bins =
-            || Bins((0..8).map(|_| (1 + u64::from(draws.below(40)), 1 + u64::from(draws.below(9)))).collect());
+        let mut bins = || {
+            Bins(
+                (0..8)
+                    .map(|_| (1 + u64::from(draws.below(40)), 1 + u64::from(draws.below(9))))
+                    .collect(),
+            )
+        };
         let blocks = Grouped::new((0..6).map(|_| vec![bins(), bins()]).collect()).unwrap();
         for quantile in [0.0, 0.01, 0.3, 0.5, 0.99, 1.0] {
             let merged = Merged::of(&blocks);
@@ -266,8 +296,10 @@ mod tests {
                 let times: Vec<u32> = (0..6).map(|_| draws.below(3)).collect();
                 let drawn = blocks.units().into_iter().zip(&times);
                 let all = drawn.flat_map(|(unit, times)| vec![unit; *times as usize]).flatten();
-                let mut samples: Vec<u64> =
-                    all.flat_map(|block| &block.0).flat_map(|&(value, count)| vec![value; count as usize]).collect();
+                let mut samples: Vec<u64> = all
+                    .flat_map(|block| &block.0)
+                    .flat_map(|&(value, count)| vec![value; count as usize])
+                    .collect();
                 samples.sort_unstable();
                 let rank = ((quantile * samples.len() as f64).ceil() as usize).max(1);
                 assert_eq!(
@@ -292,7 +324,9 @@ mod tests {
             reference: Bins((1..=50).map(|i| (20 * luck * i, i)).collect()),
         };
         let rounds = vec![vec![block(10), block(11)], vec![block(13), block(15)], vec![block(9)]];
-        let ratio = MergedPairs::of(&Grouped::new(rounds).unwrap()).log_ratio(0.5, Resampling::new(1)).unwrap();
+        let ratio = MergedPairs::of(&Grouped::new(rounds).unwrap())
+            .log_ratio(0.5, Resampling::new(1))
+            .unwrap();
         assert!((ratio.value - 1.3_f64.ln()).abs() < 1e-12);
         assert!(ratio.standard_error < 1e-12);
     }

@@ -64,8 +64,9 @@ impl Draws {
 pub fn seed_for(seed: u64, purpose: &[&str]) -> u64 {
     // FNV-1a over the words, each ended by a byte that UTF-8 never holds.
     let bytes = purpose.iter().flat_map(|word| word.bytes().chain([0xff]));
-    let hash =
-        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
     let mut state = seed ^ hash;
     split_mix(&mut state)
 }
@@ -87,7 +88,14 @@ mod tests {
     fn split_mix_gives_its_published_first_outputs() {
         let mut state = 1_234_567;
         let words: Vec<u64> = (0..3).map(|_| split_mix(&mut state)).collect();
-        assert_eq!(words, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!(
+            words,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
     }
 
     #[test]
@@ -96,7 +104,10 @@ mod tests {
         let numbers: Vec<u32> = (0..8).map(|_| draws.below(1_000)).collect();
         let mut order: Vec<u32> = (0..6).collect();
         draws.shuffle(&mut order);
-        assert_eq!((numbers, order), (vec![804, 537, 537, 508, 231, 831, 906, 557], vec![1, 0, 4, 3, 2, 5]));
+        assert_eq!(
+            (numbers, order),
+            (vec![804, 537, 537, 508, 231, 831, 906, 557], vec![1, 0, 4, 3, 2, 5])
+        );
     }
 
     #[test]

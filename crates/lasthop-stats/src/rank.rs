@@ -18,7 +18,10 @@ pub fn spearman_p_value(correlation: f64, pairs: usize) -> f64 {
         return 0.0;
     }
     let freedom = pairs as f64 - 2.0;
-    crate::student::two_sided(correlation * (freedom / (1.0 - correlation * correlation)).sqrt(), freedom)
+    crate::student::two_sided(
+        correlation * (freedom / (1.0 - correlation * correlation)).sqrt(),
+        freedom,
+    )
 }
 
 fn ranks(values: &[f64]) -> Vec<f64> {

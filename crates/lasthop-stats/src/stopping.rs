@@ -56,7 +56,11 @@ pub fn more_data(log_ratio: &Estimate, margin: f64, confidence: f64) -> Option<f
     let (mut low, mut high) = (1.0, FARTHEST);
     while high - low > 1e-7 {
         let middle = f64::midpoint(low, high);
-        if half_width(middle) > target { low = middle } else { high = middle }
+        if half_width(middle) > target {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     Some(high - 1.0)
 }
@@ -66,7 +70,11 @@ mod tests {
     use super::*;
 
     fn estimate(value: f64, standard_error: f64) -> Estimate {
-        Estimate { value, standard_error, freedom: 9.0 }
+        Estimate {
+            value,
+            standard_error,
+            freedom: 9.0,
+        }
     }
 
     #[test]
@@ -96,7 +104,11 @@ mod tests {
         let undecided = estimate(0.03, 0.02);
         let more = more_data(&undecided, 0.02, 0.95).unwrap();
         let units = 10.0 * (1.0 + more);
-        let then = Estimate { standard_error: 0.02 / (1.0 + more).sqrt(), freedom: units - 1.0, ..undecided };
+        let then = Estimate {
+            standard_error: 0.02 / (1.0 + more).sqrt(),
+            freedom: units - 1.0,
+            ..undecided
+        };
         assert!((then.half_width(0.95) / 0.03 - 1.0).abs() < 1e-6);
         // Square-root law alone: (2.262 · 0.02 / 0.03)² − 1 = 1.27; a firmer t makes it somewhat less.
         assert!(more > 0.9 && more < 1.27, "{more}");

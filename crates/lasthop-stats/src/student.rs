@@ -17,7 +17,11 @@ fn ln_gamma(x: f64) -> f64 {
         1.505_632_735_149_311_6e-7,
     ];
     let x = x - 1.0;
-    let series: f64 = TERMS[0] + (1..).zip(&TERMS[1..]).map(|(k, term)| term / (x + f64::from(k))).sum::<f64>();
+    let series: f64 = TERMS[0]
+        + (1..)
+            .zip(&TERMS[1..])
+            .map(|(k, term)| term / (x + f64::from(k)))
+            .sum::<f64>();
     let base = x + G + 0.5;
     0.5 * (2.0 * std::f64::consts::PI).ln() + (x + 0.5) * base.ln() - base + series.ln()
 }
@@ -80,7 +84,10 @@ pub fn f_upper_tail(f: f64, above: f64, below: f64) -> f64 {
 /// If `confidence` is not within (0, 1) or `freedom` is not positive.
 #[must_use]
 pub fn critical(confidence: f64, freedom: f64) -> f64 {
-    assert!(confidence > 0.0 && confidence < 1.0, "a confidence of {confidence} is not within (0, 1)");
+    assert!(
+        confidence > 0.0 && confidence < 1.0,
+        "a confidence of {confidence} is not within (0, 1)"
+    );
     assert!(freedom > 0.0, "{freedom} degrees of freedom are not positive");
     let tail = (1.0 - confidence) / 2.0;
     let mut high = 1.0;
@@ -91,7 +98,11 @@ pub fn critical(confidence: f64, freedom: f64) -> f64 {
     // Bisection to 12 digits: the tail is monotone, nothing can go wrong.
     while high - low > 1e-12 * high {
         let middle = 0.5 * (low + high);
-        if upper_tail(middle, freedom) > tail { low = middle } else { high = middle }
+        if upper_tail(middle, freedom) > tail {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     0.5 * (low + high)
 }
@@ -101,7 +112,10 @@ mod tests {
     use super::*;
 
     fn close(left: f64, right: f64, tolerance: f64) {
-        assert!((left - right).abs() <= tolerance * right.abs().max(1.0), "{left} is not {right}");
+        assert!(
+            (left - right).abs() <= tolerance * right.abs().max(1.0),
+            "{left} is not {right}"
+        );
     }
 
     /// NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2, column 0.975, three decimals.
@@ -119,7 +133,10 @@ mod tests {
             (100.0, 1.984),
         ];
         for (freedom, expected) in table {
-            assert!((critical(0.95, freedom) - expected).abs() < 0.000_5, "freedom {freedom}");
+            assert!(
+                (critical(0.95, freedom) - expected).abs() < 0.000_5,
+                "freedom {freedom}"
+            );
         }
         assert!((critical(0.99, 5.0) - 4.032).abs() < 0.000_5);
         assert!((critical(0.90, 10.0) - 1.812).abs() < 0.000_5);
@@ -143,7 +160,12 @@ mod tests {
     /// NIST/SEMATECH e-Handbook, table 1.3.6.7.3, upper 5 %; and F(1, n) is the square of t(n).
     #[test]
     fn the_f_distribution_has_its_published_values() {
-        for (f, above, below) in [(4.965, 1.0, 10.0), (3.326, 5.0, 10.0), (2.711, 5.0, 20.0), (2.165, 10.0, 30.0)] {
+        for (f, above, below) in [
+            (4.965, 1.0, 10.0),
+            (3.326, 5.0, 10.0),
+            (2.711, 5.0, 20.0),
+            (2.165, 10.0, 30.0),
+        ] {
             close(f_upper_tail(f, above, below), 0.05, 5e-5);
         }
         close(f_upper_tail(6.25, 1.0, 7.0), two_sided(2.5, 7.0), 1e-12);

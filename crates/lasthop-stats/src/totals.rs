@@ -43,7 +43,11 @@ impl Totals {
 impl BlockValue for Totals {
     fn is_valid(&self) -> bool {
         let usable = |x: f64| x.is_finite() && x >= 0.0;
-        !self.0.is_empty() && self.0.iter().all(|part| usable(part.numerator) && usable(part.denominator))
+        !self.0.is_empty()
+            && self
+                .0
+                .iter()
+                .all(|part| usable(part.numerator) && usable(part.denominator))
     }
 }
 
@@ -68,14 +72,24 @@ impl UnitTotals {
         let units = blocks.units();
         let parts = blocks.values().map(|block| pick(block).0.len()).min().unwrap_or(0);
         let sum = |part: usize, field: fn(&Fraction) -> f64| -> Vec<f64> {
-            units.iter().map(|unit| unit.iter().map(|block| field(&pick(block).0[part])).sum()).collect()
+            units
+                .iter()
+                .map(|unit| unit.iter().map(|block| field(&pick(block).0[part])).sum())
+                .collect()
         };
-        Self((0..parts).map(|part| (sum(part, |f| f.numerator), sum(part, |f| f.denominator))).collect())
+        Self(
+            (0..parts)
+                .map(|part| (sum(part, |f| f.numerator), sum(part, |f| f.denominator)))
+                .collect(),
+        )
     }
 
     /// Sum of the parts' quotients; not finite when nothing was counted.
     fn quotient(&self, times: &[u32]) -> f64 {
-        self.0.iter().map(|(numerator, denominator)| weighted(times, numerator) / weighted(times, denominator)).sum()
+        self.0
+            .iter()
+            .map(|(numerator, denominator)| weighted(times, numerator) / weighted(times, denominator))
+            .sum()
     }
 }
 
@@ -97,18 +111,25 @@ pub fn log_quotient(blocks: &Grouped<Totals>, how: Resampling) -> Option<Estimat
 #[must_use]
 pub fn log_ratio(blocks: &Grouped<PairedTotals>, how: Resampling) -> Option<Estimate> {
     let (case, reference) = paired(blocks);
-    bootstrap::estimate(&blocks.sizes(), how, |times| Some((case.quotient(times) / reference.quotient(times)).ln()))
+    bootstrap::estimate(&blocks.sizes(), how, |times| {
+        Some((case.quotient(times) / reference.quotient(times)).ln())
+    })
 }
 
 /// The case's quotient minus the reference's, the same blocks drawn for both.
 #[must_use]
 pub fn difference(blocks: &Grouped<PairedTotals>, how: Resampling) -> Option<Estimate> {
     let (case, reference) = paired(blocks);
-    bootstrap::estimate(&blocks.sizes(), how, |times| Some(case.quotient(times) - reference.quotient(times)))
+    bootstrap::estimate(&blocks.sizes(), how, |times| {
+        Some(case.quotient(times) - reference.quotient(times))
+    })
 }
 
 fn paired(blocks: &Grouped<PairedTotals>) -> (UnitTotals, UnitTotals) {
-    (UnitTotals::new(blocks, |block| &block.case), UnitTotals::new(blocks, |block| &block.reference))
+    (
+        UnitTotals::new(blocks, |block| &block.case),
+        UnitTotals::new(blocks, |block| &block.reference),
+    )
 }
 
 #[cfg(test)]
@@ -117,8 +138,10 @@ mod tests {
 
     #[test]
     fn it_is_the_quotient_of_sums() {
-        let blocks =
-            Grouped::new(vec![vec![Totals::of(10.0, 1.0), Totals::of(30.0, 3.0)], vec![Totals::of(80.0, 6.0)]]);
+        let blocks = Grouped::new(vec![
+            vec![Totals::of(10.0, 1.0), Totals::of(30.0, 3.0)],
+            vec![Totals::of(80.0, 6.0)],
+        ]);
         assert_eq!(point(&blocks.unwrap()), Some(12.0));
     }
 
@@ -135,14 +158,21 @@ mod tests {
         assert_eq!(point(&none), None);
         assert_eq!(log_quotient(&none, Resampling::new(1)), None);
         let free = Grouped::new(vec![vec![Totals::of(0.0, 5.0)], vec![Totals::of(0.0, 5.0)]]).unwrap();
-        assert_eq!((point(&free), log_quotient(&free, Resampling::new(1))), (Some(0.0), None));
+        assert_eq!(
+            (point(&free), log_quotient(&free, Resampling::new(1))),
+            (Some(0.0), None)
+        );
     }
 
     #[test]
     fn noise_that_both_cases_share_cancels() {
-        let block =
-            |luck: f64| PairedTotals { case: Totals::of(13.0 * luck, 1.0), reference: Totals::of(10.0 * luck, 1.0) };
-        let rounds = [1.0, 1.4, 0.7, 2.0].map(|luck| vec![block(luck), block(luck * 1.1)]).to_vec();
+        let block = |luck: f64| PairedTotals {
+            case: Totals::of(13.0 * luck, 1.0),
+            reference: Totals::of(10.0 * luck, 1.0),
+        };
+        let rounds = [1.0, 1.4, 0.7, 2.0]
+            .map(|luck| vec![block(luck), block(luck * 1.1)])
+            .to_vec();
         let ratio = log_ratio(&Grouped::new(rounds).unwrap(), Resampling::new(1)).unwrap();
         assert!((ratio.value - 1.3_f64.ln()).abs() < 1e-12);
         assert!(ratio.standard_error < 1e-12);

@@ -61,15 +61,24 @@ mod tests {
     fn an_example_by_hand() {
         let values = Grouped::new(vec![vec![1.0, 2.0, 3.0], vec![5.0, 6.0, 7.0]]).unwrap();
         let found = components(&values).unwrap();
-        assert!((found.within - 1.0).abs() < 1e-12 && (found.between - 23.0 / 3.0).abs() < 1e-12, "{found:?}");
-        assert!((found.p_value - student::two_sided(24_f64.sqrt(), 4.0)).abs() < 1e-12, "F(1, n) is t(n) squared");
+        assert!(
+            (found.within - 1.0).abs() < 1e-12 && (found.between - 23.0 / 3.0).abs() < 1e-12,
+            "{found:?}"
+        );
+        assert!(
+            (found.p_value - student::two_sided(24_f64.sqrt(), 4.0)).abs() < 1e-12,
+            "F(1, n) is t(n) squared"
+        );
     }
 
     #[test]
     fn without_rounds_or_scatter_there_is_nothing_to_take_apart() {
         assert_eq!(components(&Grouped::new(vec![vec![1.0, 2.0]]).unwrap()), None);
         assert_eq!(components(&Grouped::new(vec![vec![1.0], vec![2.0]]).unwrap()), None);
-        assert_eq!(components(&Grouped::new(vec![vec![1.0, 1.0], vec![2.0, 2.0]]).unwrap()), None);
+        assert_eq!(
+            components(&Grouped::new(vec![vec![1.0, 1.0], vec![2.0, 2.0]]).unwrap()),
+            None
+        );
     }
 
     /// Uneven rounds with a known share of one half.

@@ -49,7 +49,15 @@ mod tests {
     use super::*;
 
     fn word(low: f64, high: f64, better: Better) -> Verdict {
-        verdict(&Interval { estimate: f64::midpoint(low, high), low, high }, 0.02, better)
+        verdict(
+            &Interval {
+                estimate: f64::midpoint(low, high),
+                low,
+                high,
+            },
+            0.02,
+            better,
+        )
     }
 
     #[test]
@@ -71,8 +79,18 @@ mod tests {
 
     #[test]
     fn the_resolution_is_the_farthest_end() {
-        let same =
-            [Interval { estimate: 1.0, low: 0.99, high: 1.01 }, Interval { estimate: 1.01, low: 0.98, high: 1.04 }];
+        let same = [
+            Interval {
+                estimate: 1.0,
+                low: 0.99,
+                high: 1.01,
+            },
+            Interval {
+                estimate: 1.01,
+                low: 0.98,
+                high: 1.04,
+            },
+        ];
         assert!((resolution(&same).unwrap() - 0.04).abs() < 1e-12);
         assert_eq!(resolution(&[]), None);
     }

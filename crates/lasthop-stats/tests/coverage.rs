@@ -44,7 +44,9 @@ fn coverage_of_quantiles(truth: f64, run: impl FnMut(&mut Draws, Resampling) -> 
 
 fn coverage_of_few(runs: u64, truth: f64, mut run: impl FnMut(&mut Draws, Resampling) -> Interval) -> f64 {
     let mut draws = Draws::new(20_170);
-    let hits = (0..runs).filter(|&seed| run(&mut draws, Resampling { seed, resamples: 200 }).contains(truth)).count();
+    let hits = (0..runs)
+        .filter(|&seed| run(&mut draws, Resampling { seed, resamples: 200 }).contains(truth))
+        .count();
     100.0 * hits as f64 / runs as f64
 }
 
@@ -56,12 +58,17 @@ fn has_time() -> bool {
 /// Per cent of simulated runs whose interval contains `truth`.
 fn coverage(truth: f64, mut run: impl FnMut(&mut Draws, Resampling) -> Interval) -> f64 {
     let mut draws = Draws::new(20_170);
-    let hits = (0..RUNS).filter(|&number| run(&mut draws, resampling(number)).contains(truth)).count();
+    let hits = (0..RUNS)
+        .filter(|&number| run(&mut draws, resampling(number)).contains(truth))
+        .count();
     100.0 * hits as f64 / RUNS as f64
 }
 
 fn within(what: &str, percent: f64, low: f64, high: f64) {
-    assert!(percent >= low && percent <= high, "{what}: {percent:.1} % is not within {low} to {high} %");
+    assert!(
+        percent >= low && percent <= high,
+        "{what}: {percent:.1} % is not within {low} to {high} %"
+    );
 }
 
 #[test]
@@ -72,7 +79,12 @@ fn means_are_covered_for_few_and_many_rounds() {
                 let values = (0..rounds).map(|_| round(draws, blocks, between)).collect();
                 mean::mean(&Grouped::new(values).unwrap(), how).unwrap().interval(0.95)
             });
-            within(&format!("{rounds} rounds of {blocks}, luck {between}"), percent, 93.0, 97.5);
+            within(
+                &format!("{rounds} rounds of {blocks}, luck {between}"),
+                percent,
+                93.0,
+                97.5,
+            );
         }
     }
 }
@@ -101,14 +113,21 @@ fn differences_of_independent_runs_are_covered() {
             let before = run(old, 1.0);
             run(new, wider).minus(&before).interval(0.95)
         });
-        within(&format!("{old} rounds against {new}, {wider} times as wide"), percent, 93.0, 97.5);
+        within(
+            &format!("{old} rounds against {new}, {wider} times as wide"),
+            percent,
+            93.0,
+            97.5,
+        );
     }
 }
 
 #[test]
 fn one_round_covers_when_rounds_do_not_differ() {
     let percent = coverage(0.0, |draws, how| {
-        mean::mean(&Grouped::new(vec![round(draws, 12, 0.0)]).unwrap(), how).unwrap().interval(0.95)
+        mean::mean(&Grouped::new(vec![round(draws, 12, 0.0)]).unwrap(), how)
+            .unwrap()
+            .interval(0.95)
     });
     within("1 round of 12", percent, 93.0, 97.5);
 }
@@ -138,7 +157,11 @@ fn until_precise<T: BlockValue + Clone>(
 }
 
 fn mean_until_precise(draws: &mut Draws, how: Resampling, between: f64, precision: f64) -> Estimate {
-    until_precise(precision, || round(draws, 5, between), |values| mean::mean(values, how).unwrap())
+    until_precise(
+        precision,
+        || round(draws, 5, between),
+        |values| mean::mean(values, how).unwrap(),
+    )
 }
 
 /// The standard deviation of a round's mean is 0.63 without luck and 1.18 with it, so that the precisions need about 4 to
@@ -153,7 +176,12 @@ fn stopping_when_narrow_enough_keeps_the_coverage() {
             let percent = coverage_of_few(runs, 0.0, |draws, how| {
                 mean_until_precise(draws, how, between, how_precise).interval(stopping::LOOKS_CONFIDENCE)
             });
-            within(&format!("stop at ±{precision}, luck {between}"), percent, 93.0 - wider, 97.5 + wider);
+            within(
+                &format!("stop at ±{precision}, luck {between}"),
+                percent,
+                93.0 - wider,
+                97.5 + wider,
+            );
         }
     }
 }
@@ -170,7 +198,12 @@ fn leave_when_precise(draws: &mut Draws, how: Resampling) -> [Interval; 2] {
             if found.is_some() {
                 continue;
             }
-            rounds.push(round(draws, 10 / present, 0.5).into_iter().map(|value| scale * value).collect());
+            rounds.push(
+                round(draws, 10 / present, 0.5)
+                    .into_iter()
+                    .map(|value| scale * value)
+                    .collect(),
+            );
             let estimate = mean::mean(&Grouped::new(rounds.clone()).unwrap(), how).unwrap();
             let enough = rounds.len() >= stopping::LEAST_ROUNDS
                 && stopping::precise_enough(&estimate, rounds.len(), 0.3_f64.exp_m1(), level);
@@ -201,7 +234,9 @@ fn until_decided(draws: &mut Draws, how: Resampling, between: f64, level: fn(u32
     let mut rounds = Vec::new();
     for report in 1.. {
         rounds.extend((0..6).map(|_| round(draws, 5, between)));
-        let interval = mean::mean(&Grouped::new(rounds.clone()).unwrap(), how).unwrap().interval(level(report));
+        let interval = mean::mean(&Grouped::new(rounds.clone()).unwrap(), how)
+            .unwrap()
+            .interval(level(report));
         if report == 4 || !interval.contains(0.0) {
             return interval;
         }
@@ -232,11 +267,18 @@ fn a_second_draw_within_rounds_would_cover_too_much() {
     let percent = coverage(0.0, |draws, how| {
         let rounds: Vec<Vec<f64>> = (0..10).map(|_| round(draws, 6, 0.0)).collect();
         let mut inner = Draws::new(how.seed);
-        let means: Vec<f64> = (0..how.resamples).map(|_| two_level_mean(&mut inner, &rounds)).collect();
+        let means: Vec<f64> = (0..how.resamples)
+            .map(|_| two_level_mean(&mut inner, &rounds))
+            .collect();
         let centre = rounds.iter().flatten().sum::<f64>() / 60.0;
         let spread = (means.iter().map(|mean| (mean - centre).powi(2)).sum::<f64>() / means.len() as f64).sqrt();
         let corrected = spread * (10.0_f64 / 9.0).sqrt();
-        Estimate { value: centre, standard_error: corrected, freedom: 9.0 }.interval(0.95)
+        Estimate {
+            value: centre,
+            standard_error: corrected,
+            freedom: 9.0,
+        }
+        .interval(0.95)
     });
     within("two levels", percent, 97.6, 100.0);
 }
@@ -245,16 +287,25 @@ fn two_level_mean(draws: &mut Draws, rounds: &[Vec<f64>]) -> f64 {
     let mut sum = 0.0;
     for _ in rounds {
         let round = &rounds[draws.below(rounds.len() as u32) as usize];
-        sum += (0..round.len()).map(|_| round[draws.below(round.len() as u32) as usize]).sum::<f64>();
+        sum += (0..round.len())
+            .map(|_| round[draws.below(round.len() as u32) as usize])
+            .sum::<f64>();
     }
     sum / rounds.iter().map(Vec::len).sum::<usize>() as f64
 }
 
 /// A block's histogram of 120 log-normal latencies about 100 µs.
 fn latencies(draws: &mut Draws, scale: f64) -> Bins {
-    let mut values: Vec<u64> = (0..120).map(|_| (100_000.0 * scale * (0.3 * normal(draws)).exp()) as u64).collect();
+    let mut values: Vec<u64> = (0..120)
+        .map(|_| (100_000.0 * scale * (0.3 * normal(draws)).exp()) as u64)
+        .collect();
     values.sort_unstable();
-    Bins(values.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).collect())
+    Bins(
+        values
+            .chunk_by(|a, b| a == b)
+            .map(|same| (same[0], same.len() as u64))
+            .collect(),
+    )
 }
 
 /// Both cases have luck of their own and the block's noise in common; the truth of every quantile's ratio is 1.3.
@@ -277,7 +328,10 @@ fn ratios_of_quantiles_are_covered() {
         for share in [0.5, 0.99] {
             let percent = coverage_of_quantiles(1.3, |draws, how| {
                 let values = (0..rounds).map(|_| latency_round(draws)).collect();
-                MergedPairs::of(&Grouped::new(values).unwrap()).log_ratio(share, how).unwrap().exponential(0.95)
+                MergedPairs::of(&Grouped::new(values).unwrap())
+                    .log_ratio(share, how)
+                    .unwrap()
+                    .exponential(0.95)
             });
             within(&format!("{rounds} rounds, quantile {share}"), percent, 93.0, 97.5);
         }
@@ -307,7 +361,10 @@ fn totals_round(draws: &mut Draws) -> Vec<PairedTotals> {
                 let requests = 1_000.0 + 800.0 * draws.unit();
                 Totals::of(scale * requests * (0.1 * heavy(draws)).exp(), requests)
             };
-            PairedTotals { case: block(20.0 * luck), reference: block(25.0) }
+            PairedTotals {
+                case: block(20.0 * luck),
+                reference: block(25.0),
+            }
         })
         .collect()
 }
@@ -317,7 +374,9 @@ fn ratios_of_totals_are_covered() {
     for rounds in [4, 10] {
         let percent = coverage(0.8, |draws, how| {
             let values = (0..rounds).map(|_| totals_round(draws)).collect();
-            totals::log_ratio(&Grouped::new(values).unwrap(), how).unwrap().exponential(0.95)
+            totals::log_ratio(&Grouped::new(values).unwrap(), how)
+                .unwrap()
+                .exponential(0.95)
         });
         within(&format!("{rounds} rounds, totals"), percent, 93.0, 97.5);
     }
@@ -328,7 +387,10 @@ fn slopes_are_covered() {
     for rounds in [4, 10] {
         let percent = coverage(3.0, |draws, how| {
             let values = (0..rounds).map(|_| line_round(draws)).collect();
-            line::line(&Grouped::new(values).unwrap(), how).unwrap().slope.interval(0.95)
+            line::line(&Grouped::new(values).unwrap(), how)
+                .unwrap()
+                .slope
+                .interval(0.95)
         });
         within(&format!("{rounds} rounds, slope"), percent, 93.0, 97.5);
     }

@@ -11,7 +11,10 @@ use lasthop_stats::{
 };
 use proptest::prelude::*;
 
-const HOW: Resampling = Resampling { seed: 11, resamples: 100 };
+const HOW: Resampling = Resampling {
+    seed: 11,
+    resamples: 100,
+};
 
 fn rounds<T: std::fmt::Debug>(block: impl Strategy<Value = T> + Clone) -> impl Strategy<Value = Vec<Vec<T>>> {
     prop::collection::vec(prop::collection::vec(block, 1..6), 2..8)

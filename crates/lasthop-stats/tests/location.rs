@@ -75,7 +75,11 @@ fn run_with_differences(world: &World, draws: &mut Draws) -> (Grouped<Disturbed>
     let mut round = |number: usize, draws: &mut Draws| {
         let luck = world.luck * normal(draws);
         let mut last = 0.0;
-        let blocks = if world.cut && number + 1 == world.rounds { world.blocks / 4 } else { world.blocks };
+        let blocks = if world.cut && number + 1 == world.rounds {
+            world.blocks / 4
+        } else {
+            world.blocks
+        };
         (0..blocks.max(1))
             .map(|_| {
                 let fresh = 0.05 * (world.noise)(draws);
@@ -109,8 +113,14 @@ fn simulate(world: &World) -> Seen {
     let (mut hits, mut width, mut of_means, mut heeded) = (0, 0.0, 0.0, 0);
     for seed in 0..RUNS {
         let data = run(world, &mut draws);
-        let Located { estimate, unweighted, .. } = locate(&data).unwrap();
-        let plain = data.units().iter().map(|unit| unit.iter().map(|block| block.value).collect()).collect();
+        let Located {
+            estimate, unweighted, ..
+        } = locate(&data).unwrap();
+        let plain = data
+            .units()
+            .iter()
+            .map(|unit| unit.iter().map(|block| block.value).collect())
+            .collect();
         let mean = mean::mean(&Grouped::new(plain).unwrap(), Resampling { seed, resamples: 200 }).unwrap();
         hits += u32::from(estimate.interval(0.95).contains(TRUTH));
         width += estimate.half_width(0.95);
@@ -118,28 +128,120 @@ fn simulate(world: &World) -> Seen {
         heeded += u32::from(unweighted.is_some());
     }
     let share = |count: u32| f64::from(count) / RUNS as f64;
-    Seen { coverage: 100.0 * share(hits), width: width / of_means, weighted: share(heeded) }
+    Seen {
+        coverage: 100.0 * share(hits),
+        width: width / of_means,
+        weighted: share(heeded),
+    }
 }
 
 #[test]
 fn locations_are_covered_quiet_and_disturbed() {
     let worlds = [
         ("quiet", QUIET),
-        ("2 rounds of 6", World { rounds: 2, blocks: 6, ..QUIET }),
-        ("2 rounds of 2", World { rounds: 2, blocks: 2, ..QUIET }),
-        ("4 rounds of 2", World { rounds: 4, blocks: 2, ..QUIET }),
-        ("1 round of 7", World { rounds: 1, blocks: 7, luck: 0.0, ..QUIET }),
-        ("3 rounds of 4", World { rounds: 3, blocks: 4, ..QUIET }),
-        ("4 rounds of 4, much luck", World { rounds: 4, blocks: 4, luck: 0.1, ..QUIET }),
-        ("20 rounds of 10, much luck", World { rounds: 20, luck: 0.1, ..QUIET }),
+        (
+            "2 rounds of 6",
+            World {
+                rounds: 2,
+                blocks: 6,
+                ..QUIET
+            },
+        ),
+        (
+            "2 rounds of 2",
+            World {
+                rounds: 2,
+                blocks: 2,
+                ..QUIET
+            },
+        ),
+        (
+            "4 rounds of 2",
+            World {
+                rounds: 4,
+                blocks: 2,
+                ..QUIET
+            },
+        ),
+        (
+            "1 round of 7",
+            World {
+                rounds: 1,
+                blocks: 7,
+                luck: 0.0,
+                ..QUIET
+            },
+        ),
+        (
+            "3 rounds of 4",
+            World {
+                rounds: 3,
+                blocks: 4,
+                ..QUIET
+            },
+        ),
+        (
+            "4 rounds of 4, much luck",
+            World {
+                rounds: 4,
+                blocks: 4,
+                luck: 0.1,
+                ..QUIET
+            },
+        ),
+        (
+            "20 rounds of 10, much luck",
+            World {
+                rounds: 20,
+                luck: 0.1,
+                ..QUIET
+            },
+        ),
         ("heavy tails", World { noise: heavy, ..QUIET }),
         ("bursts", World { bursts: 0.2, ..QUIET }),
-        ("bursts, 4 rounds of 8", World { bursts: 0.2, rounds: 4, blocks: 8, ..QUIET }),
+        (
+            "bursts, 4 rounds of 8",
+            World {
+                bursts: 0.2,
+                rounds: 4,
+                blocks: 8,
+                ..QUIET
+            },
+        ),
         ("bursts in every second trial", World { bursts: 0.5, ..QUIET }),
-        ("bursts, badly read", World { bursts: 0.2, reading: 1.0, ..QUIET }),
-        ("bursts and autocorrelation", World { bursts: 0.2, memory: 0.7, ..QUIET }),
-        ("bursts, last round cut short", World { bursts: 0.2, cut: true, rounds: 5, ..QUIET }),
-        ("the transport's own disturbance", World { bursts: 0.5, caused: 0.1, ..QUIET }),
+        (
+            "bursts, badly read",
+            World {
+                bursts: 0.2,
+                reading: 1.0,
+                ..QUIET
+            },
+        ),
+        (
+            "bursts and autocorrelation",
+            World {
+                bursts: 0.2,
+                memory: 0.7,
+                ..QUIET
+            },
+        ),
+        (
+            "bursts, last round cut short",
+            World {
+                bursts: 0.2,
+                cut: true,
+                rounds: 5,
+                ..QUIET
+            },
+        ),
+        (
+            "the transport's own disturbance",
+            World {
+                bursts: 0.5,
+                caused: 0.1,
+                ..QUIET
+            },
+        ),
     ];
     for (name, world) in worlds {
         let seen = simulate(&world);
@@ -160,7 +262,11 @@ fn bursts_hardly_widen_the_interval() {
 /// regressing on the difference takes 2 % away from a true ratio.
 #[test]
 fn regressing_on_the_difference_would_adjust_truth_away() {
-    let world = World { bursts: 0.5, caused: 0.05, ..QUIET };
+    let world = World {
+        bursts: 0.5,
+        caused: 0.05,
+        ..QUIET
+    };
     let mut draws = Draws::new(7);
     let (mut regressed, mut located) = (0.0, 0.0);
     for _ in 0..200 {
@@ -188,9 +294,23 @@ fn a_trend_is_found_where_there_is_one() {
         let mut draws = Draws::new(3);
         let (mut significant, mut covered) = (0, 0);
         for _ in 0..RUNS {
-            let blocks = run(&World { bursts: 0.5, reading: 0.02, ..QUIET }, &mut draws);
-            let tilted = |block: &Disturbed| Disturbed { value: block.value + slope * block.disturbance, ..*block };
-            let rounds = blocks.units().iter().map(|unit| unit.iter().map(tilted).collect()).collect();
+            let blocks = run(
+                &World {
+                    bursts: 0.5,
+                    reading: 0.02,
+                    ..QUIET
+                },
+                &mut draws,
+            );
+            let tilted = |block: &Disturbed| Disturbed {
+                value: block.value + slope * block.disturbance,
+                ..*block
+            };
+            let rounds = blocks
+                .units()
+                .iter()
+                .map(|unit| unit.iter().map(tilted).collect())
+                .collect();
             let trend = trend(&Grouped::new(rounds).unwrap()).unwrap();
             significant += u32::from(trend.slope.p_value() < 0.005);
             assert_eq!(trend.least, 0.0);
@@ -199,7 +319,10 @@ fn a_trend_is_found_where_there_is_one() {
         [significant, covered].map(|count| f64::from(count) / RUNS as f64)
     };
     let [false_alarms, covered] = found(0.0);
-    assert!(false_alarms < 0.02 && (0.92..0.975).contains(&covered), "{false_alarms} {covered}");
+    assert!(
+        false_alarms < 0.02 && (0.92..0.975).contains(&covered),
+        "{false_alarms} {covered}"
+    );
     let [found, covered] = found(0.5);
     assert!(found > 0.95 && (0.88..0.975).contains(&covered), "{found} {covered}");
 }
@@ -210,12 +333,26 @@ fn a_trend_is_not_read_where_there_is_no_block() {
     let mut draws = Draws::new(4);
     let mut covered = 0;
     for _ in 0..RUNS {
-        let blocks = run(&World { bursts: 0.5, reading: 0.02, ..QUIET }, &mut draws);
+        let blocks = run(
+            &World {
+                bursts: 0.5,
+                reading: 0.02,
+                ..QUIET
+            },
+            &mut draws,
+        );
         let always = |block: &Disturbed| {
             let disturbance = block.disturbance + 2.0;
-            Disturbed { value: block.value + 0.5 * disturbance, disturbance }
+            Disturbed {
+                value: block.value + 0.5 * disturbance,
+                disturbance,
+            }
         };
-        let rounds = blocks.units().iter().map(|unit| unit.iter().map(always).collect()).collect();
+        let rounds = blocks
+            .units()
+            .iter()
+            .map(|unit| unit.iter().map(always).collect())
+            .collect();
         let trend = trend(&Grouped::new(rounds).unwrap()).unwrap();
         assert!((2.0..2.1).contains(&trend.least), "{}", trend.least);
         covered += u32::from(trend.at_least.interval(0.95).contains(TRUTH + 0.5 * trend.least));
@@ -226,7 +363,12 @@ fn a_trend_is_not_read_where_there_is_no_block() {
 #[test]
 fn a_few_blocks_have_their_mean() {
     let blocks = |values: &[f64]| {
-        let block = |&value: &f64| vec![Disturbed { value, disturbance: 0.0 }];
+        let block = |&value: &f64| {
+            vec![Disturbed {
+                value,
+                disturbance: 0.0,
+            }]
+        };
         locate(&Grouped::new(values.iter().map(block).collect()).unwrap())
     };
     assert!(blocks(&[0.1]).is_none());

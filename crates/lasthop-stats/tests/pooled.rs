@@ -39,7 +39,10 @@ fn percent(mut holds: impl FnMut(&mut Draws) -> bool) -> f64 {
 }
 
 fn within(what: &str, percent: f64, low: f64, high: f64) {
-    assert!((low..=high).contains(&percent), "{what}: {percent:.1} % is not within {low} to {high} %");
+    assert!(
+        (low..=high).contains(&percent),
+        "{what}: {percent:.1} % is not within {low} to {high} %"
+    );
 }
 
 fn of_fleets(machines: u32, between: f64, holds: impl Fn(&Pooled, &mut Draws) -> bool) -> f64 {
@@ -100,7 +103,13 @@ fn equal_machines_are_rarely_called_different_and_unequal_ones_often() {
 fn of_kinds(centres: &[f64], between: f64, holds: impl Fn(&Kinds) -> bool) -> f64 {
     percent(|draws| {
         let kind = |centre: &f64| -> Vec<Estimate> {
-            fleet(draws, 4, between).iter().map(|one| Estimate { value: one.value + centre, ..*one }).collect()
+            fleet(draws, 4, between)
+                .iter()
+                .map(|one| Estimate {
+                    value: one.value + centre,
+                    ..*one
+                })
+                .collect()
         };
         holds(&kinds(&centres.iter().map(kind).collect::<Vec<_>>()).unwrap())
     })
@@ -109,9 +118,13 @@ fn of_kinds(centres: &[f64], between: f64, holds: impl Fn(&Kinds) -> bool) -> f6
 #[test]
 fn kinds_are_covered() {
     for between in SPREADS {
-        let held = of_kinds(&[0.0, 5.0, 9.0], between, |found| found.means[1].interval(0.95).contains(5.0));
+        let held = of_kinds(&[0.0, 5.0, 9.0], between, |found| {
+            found.means[1].interval(0.95).contains(5.0)
+        });
         within(&format!("mean of a kind, spread {between}"), held, 92.5, 99.0);
-        let held = of_kinds(&[0.0, 5.0, 9.0], between, |found| found.within.deviation.contains(between));
+        let held = of_kinds(&[0.0, 5.0, 9.0], between, |found| {
+            found.within.deviation.contains(between)
+        });
         within(&format!("deviation within kinds, spread {between}"), held, 93.0, 99.0);
         let called = of_kinds(&[0.0; 3], between, |found| found.between.spread.p < 0.05);
         within(&format!("equal kinds, spread {between}"), called, 1.0, 7.0);

@@ -17,22 +17,40 @@ use rustix::{
 /// Opens a file below a folder for reading.
 /// Errors: it is missing, no regular file, or a link is on the way to it.
 pub fn open(folder: &Path, below: &Path) -> io::Result<File> {
-    let file = File::from(descriptor(folder, below, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+    let file = File::from(descriptor(
+        folder,
+        below,
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
+    )?);
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
+    }
 }
 
 /// Reads a file below a folder that has at most so many bytes.
 /// Errors: as [`open`], or it is longer.
 pub fn read(folder: &Path, below: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(folder, below)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most { Err(too_long("it", most)) } else { Ok(bytes) }
+    open(folder, below)?
+        .take(most.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        Err(too_long("it", most))
+    } else {
+        Ok(bytes)
+    }
 }
 
 /// Says that something is longer than a limit of so many bytes.
 #[must_use]
 pub fn too_long(what: &str, most: u64) -> io::Error {
-    let limit = if most < 1 << 20 { format!("{} KiB", most >> 10) } else { format!("{} MiB", most >> 20) };
+    let limit = if most < 1 << 20 {
+        format!("{} KiB", most >> 10)
+    } else {
+        format!("{} MiB", most >> 20)
+    };
     io::Error::other(format!("{what} is longer than {limit}, the limit for records"))
 }
 
@@ -42,13 +60,25 @@ pub fn names(folder: &Path, below: &Path) -> io::Result<Vec<OsString>> {
     let entries = Dir::read_from(descriptor(folder, below, OFlags::RDONLY | OFlags::DIRECTORY)?)?;
     let name = |entry: rustix::io::Result<rustix::fs::DirEntry>| Ok(entry?.file_name().to_bytes().to_vec());
     let names: io::Result<Vec<Vec<u8>>> = entries.map(name).collect();
-    Ok(names?.into_iter().filter(|name| name != b"." && name != b"..").map(OsString::from_vec).collect())
+    Ok(names?
+        .into_iter()
+        .filter(|name| name != b"." && name != b"..")
+        .map(OsString::from_vec)
+        .collect())
 }
 
 fn descriptor(folder: &Path, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     // The folder was named by the user, who may use links.
-    let folder = openat(CWD, folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    if below.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
+    let folder = openat(
+        CWD,
+        folder,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    if below
+        .components()
+        .any(|part| !matches!(part, Component::Normal(_) | Component::CurDir))
+    {
         return Err(outside());
     }
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -58,7 +88,13 @@ fn descriptor(folder: &Path, below: &Path, flags: OFlags) -> io::Result<OwnedFd>
         Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => walk(folder, below, flags),
         opened => opened,
     };
-    opened.map_err(|error| if matches!(error, Errno::LOOP | Errno::XDEV) { outside() } else { error.into() })
+    opened.map_err(|error| {
+        if matches!(error, Errno::LOOP | Errno::XDEV) {
+            outside()
+        } else {
+            error.into()
+        }
+    })
 }
 
 /// Does the same one part at a time.
@@ -66,9 +102,18 @@ fn walk(folder: OwnedFd, below: &Path, flags: OFlags) -> rustix::io::Result<Owne
     let mut at = folder;
     let mut parts = below.components().peekable();
     while let Some(part) = parts.next() {
-        let own = if parts.peek().is_some() { OFlags::PATH | OFlags::DIRECTORY } else { flags };
-        at = openat(&at, Path::new(part.as_os_str()), own | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|error| if error == Errno::NOTDIR { Errno::LOOP } else { error })?;
+        let own = if parts.peek().is_some() {
+            OFlags::PATH | OFlags::DIRECTORY
+        } else {
+            flags
+        };
+        at = openat(
+            &at,
+            Path::new(part.as_os_str()),
+            own | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(|error| if error == Errno::NOTDIR { Errno::LOOP } else { error })?;
     }
     Ok(at)
 }
@@ -98,7 +143,14 @@ mod tests {
         symlink("deep/file", inside.join("near")).unwrap();
         symlink("/proc/self/cwd", inside.join("magic")).unwrap();
         symlink("/dev/zero", inside.join("zero")).unwrap();
-        rustix::fs::mknodat(CWD, inside.join("pipe"), rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        rustix::fs::mknodat(
+            CWD,
+            inside.join("pipe"),
+            rustix::fs::FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        )
+        .unwrap();
         folder
     }
 
@@ -122,14 +174,25 @@ mod tests {
         let folder = folder();
         let inside = folder.path().join("inside");
         assert_eq!(read(&inside, Path::new("deep/file"), 7).unwrap(), b"content");
-        assert!(read(&inside, Path::new("deep/file"), 6).unwrap_err().to_string().contains("longer than 0 KiB"));
+        assert!(
+            read(&inside, Path::new("deep/file"), 6)
+                .unwrap_err()
+                .to_string()
+                .contains("longer than 0 KiB")
+        );
         for refused in REFUSED {
             let error = read(&inside, Path::new(refused), 1 << 20).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::Other, "{refused}: {error}");
         }
-        assert_eq!(open(&inside, Path::new("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            open(&inside, Path::new("none")).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
         symlink(&inside, folder.path().join("named")).unwrap();
-        assert!(open(&folder.path().join("named"), Path::new("deep/file")).is_ok(), "the user's own link");
+        assert!(
+            open(&folder.path().join("named"), Path::new("deep/file")).is_ok(),
+            "the user's own link"
+        );
         assert_eq!(names(&inside, Path::new("deep")).unwrap(), ["file"]);
         assert!(names(&inside, Path::new("folder")).is_err() && names(&inside, Path::new("pipe")).is_err());
     }
@@ -143,7 +206,9 @@ mod tests {
             walk(start, Path::new(below), OFlags::RDONLY | OFlags::NONBLOCK)
         };
         let mut content = String::new();
-        File::from(walked("deep/file").unwrap()).read_to_string(&mut content).unwrap();
+        File::from(walked("deep/file").unwrap())
+            .read_to_string(&mut content)
+            .unwrap();
         assert_eq!(content, "content");
         for link in ["absolute", "up", "folder/file", "near", "magic", "magic/x", "zero"] {
             assert_eq!(walked(link).unwrap_err(), Errno::LOOP, "{link}");

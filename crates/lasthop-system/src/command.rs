@@ -57,7 +57,11 @@ pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<En
         file.rewind()?;
         let mut bytes = Vec::new();
         file.take(ERRORS).read_to_end(&mut bytes)?;
-        return Ok(Ended { status, output: String::from_utf8_lossy(&bytes).into_owned(), errors: String::new() });
+        return Ok(Ended {
+            status,
+            output: String::from_utf8_lossy(&bytes).into_owned(),
+            errors: String::new(),
+        });
     }
     let (output, writer) = io::pipe()?;
     let (errors, error_writer) = io::pipe()?;
@@ -65,13 +69,20 @@ pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<En
     let output = read_aside(output, OUTPUT)?;
     let errors = read_aside(errors, ERRORS)?;
     let status = wait(command, timeout, life)?;
-    Ok(Ended { status, output: arrived(&output), errors: arrived(&errors) })
+    Ok(Ended {
+        status,
+        output: arrived(&output),
+        errors: arrived(&errors),
+    })
 }
 
 /// As [`run`], with both streams in a file, which can be read after an error too.
 /// Errors: as [`run`].
 pub fn run_into(mut command: Command, file: &File, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
-    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?);
+    command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file.try_clone()?);
     wait(command, timeout, life)
 }
 
@@ -150,8 +161,16 @@ mod tests {
 
     #[test]
     fn both_outputs_and_the_status_are_kept() {
-        let ended = run(shell("echo out; echo err >&2; exit 4"), Duration::from_secs(20), Life::Bound).unwrap();
-        assert_eq!((ended.status.code(), ended.output.as_str(), ended.errors.as_str()), (Some(4), "out\n", "err\n"));
+        let ended = run(
+            shell("echo out; echo err >&2; exit 4"),
+            Duration::from_secs(20),
+            Life::Bound,
+        )
+        .unwrap();
+        assert_eq!(
+            (ended.status.code(), ended.output.as_str(), ended.errors.as_str()),
+            (Some(4), "out\n", "err\n")
+        );
         assert_eq!(ended.text(), "out\nerr\n");
     }
 
@@ -159,11 +178,22 @@ mod tests {
     fn what_a_command_leaves_running_goes_on_and_may_write() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("said");
-        let script =
-            format!("echo out; (read word <{0}.go; echo word; echo $? >{0}) & echo $!; exit 4", file.display());
-        assert!(Command::new("mkfifo").arg(file.with_extension("go")).status().unwrap().success());
+        let script = format!(
+            "echo out; (read word <{0}.go; echo word; echo $? >{0}) & echo $!; exit 4",
+            file.display()
+        );
+        assert!(
+            Command::new("mkfifo")
+                .arg(file.with_extension("go"))
+                .status()
+                .unwrap()
+                .success()
+        );
         let ended = run(shell(&script), Duration::from_secs(20), Life::LeavesChildren).unwrap();
-        assert_eq!((ended.status.code(), ended.output.lines().next()), (Some(4), Some("out")));
+        assert_eq!(
+            (ended.status.code(), ended.output.lines().next()),
+            (Some(4), Some("out"))
+        );
         std::fs::write(file.with_extension("go"), "go\n").unwrap();
         while std::fs::read_to_string(&file).unwrap_or_default() != "0\n" {
             std::thread::sleep(Duration::from_millis(1));

@@ -4,8 +4,12 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 /// CPUs that this process may run on, in ascending order.
 pub fn allowed() -> Vec<u32> {
-    let Ok(set) = sched_getaffinity(None) else { return vec![0] };
-    (0..CpuSet::MAX_CPU as u32).filter(|cpu| set.is_set(*cpu as usize)).collect()
+    let Ok(set) = sched_getaffinity(None) else {
+        return vec![0];
+    };
+    (0..CpuSet::MAX_CPU as u32)
+        .filter(|cpu| set.is_set(*cpu as usize))
+        .collect()
 }
 
 #[cfg(test)]

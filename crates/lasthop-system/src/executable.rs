@@ -3,5 +3,9 @@
 /// If the file was replaced since lasthop started, this is its link in `/proc`, which still works for the guard that starts it.
 pub fn own_executable() -> Result<String, String> {
     let path = std::env::current_exe().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
-    Ok(if path.exists() { path.display().to_string() } else { "/proc/self/exe".to_owned() })
+    Ok(if path.exists() {
+        path.display().to_string()
+    } else {
+        "/proc/self/exe".to_owned()
+    })
 }

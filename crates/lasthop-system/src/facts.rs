@@ -25,7 +25,9 @@ impl Facts {
 
     /// A file's text without white space around it.
     pub fn text(&self, path: &str) -> Option<String> {
-        fs::read_to_string(self.path(path)).ok().map(|text| text.trim().to_owned())
+        fs::read_to_string(self.path(path))
+            .ok()
+            .map(|text| text.trim().to_owned())
     }
 
     pub fn number(&self, path: &str) -> Option<i64> {
@@ -39,7 +41,9 @@ impl Facts {
     /// Names in a directory, sorted.
     pub fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
         names.sort();
         names
     }
@@ -62,7 +66,12 @@ impl Facts {
     /// A size of `/proc/meminfo` in bytes.
     pub fn memory(&self, name: &str) -> Option<u64> {
         let value = self.field("/proc/meminfo", name)?;
-        value.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+        value
+            .split_ascii_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()
+            .map(|kibibytes| kibibytes * 1024)
     }
 
     /// CPUs that are online.

@@ -44,12 +44,19 @@ impl Folder {
     fn walk(&self, path: &Path, make: Option<u32>) -> io::Result<Self> {
         let mut folder = Self(self.0.try_clone()?);
         for part in path.components() {
-            let Component::Normal(name) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
+            let Component::Normal(name) = part else {
+                return Err(io::ErrorKind::InvalidInput.into());
+            };
             let made = match make {
                 Some(mode) => made(rustix::fs::mkdirat(&folder.0, name, Mode::from_raw_mode(mode)))?,
                 None => false,
             };
-            folder = Self(rustix::fs::openat(&folder.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?);
+            folder = Self(rustix::fs::openat(
+                &folder.0,
+                name,
+                FOLDER | OFlags::NOFOLLOW,
+                Mode::empty(),
+            )?);
             if let Some(mode) = make.filter(|_| made) {
                 // The umask took some of it away; some file systems have none.
                 let _ = folder.set_mode(mode);
@@ -90,7 +97,11 @@ impl Folder {
     /// Gives it to a user and a group; `None` leaves one as it is.
     /// Errors: this process may not do that.
     pub fn give(&self, user: Option<u32>, group: Option<u32>) -> io::Result<()> {
-        Ok(rustix::fs::fchown(&self.0, user.map(Uid::from_raw), group.map(Gid::from_raw))?)
+        Ok(rustix::fs::fchown(
+            &self.0,
+            user.map(Uid::from_raw),
+            group.map(Gid::from_raw),
+        )?)
     }
 
     /// Its path for calls that take no descriptor, valid as long as this lives.
@@ -128,7 +139,10 @@ pub fn end_of_log(path: &Path) -> String {
 fn log_folder(path: &Path) -> io::Result<(Folder, &Path)> {
     let own = path.ancestors().nth(2).ok_or(io::ErrorKind::InvalidInput)?;
     let (folder, name) = (path.parent().unwrap_or(own), path.file_name().unwrap_or_default());
-    Ok((Folder::open(own)?.at(folder.strip_prefix(own).unwrap_or(folder))?, Path::new(name)))
+    Ok((
+        Folder::open(own)?.at(folder.strip_prefix(own).unwrap_or(folder))?,
+        Path::new(name),
+    ))
 }
 
 #[cfg(test)]
@@ -150,7 +164,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = Folder::open(root.path()).unwrap();
         let inner = folder.make(Path::new("a/b"), 0o731).unwrap();
-        inner.create(Path::new("file"), 0o666).unwrap().write_all(b"new").unwrap();
+        inner
+            .create(Path::new("file"), 0o666)
+            .unwrap()
+            .write_all(b"new")
+            .unwrap();
         let [a, b] = ["a", "a/b"].map(|name| root.path().join(name));
         assert_eq!((mode(&a), mode(&b), mode(&b.join("file"))), (0o731, 0o731, 0o666));
         folder.make(Path::new("a"), 0o700).unwrap();
@@ -158,7 +176,11 @@ mod tests {
         let again = folder.create(Path::new("a/b/file"), 0o600).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         let mut text = String::new();
-        folder.read(Path::new("a/b/file")).unwrap().read_to_string(&mut text).unwrap();
+        folder
+            .read(Path::new("a/b/file"))
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
         assert_eq!(text, "new");
         assert_eq!(fs::read(folder.path().join("a/b/file")).unwrap(), b"new");
         inner.remove(Path::new("file")).unwrap();
@@ -174,7 +196,10 @@ mod tests {
         symlink(outside.path().join("new"), root.path().join("new")).unwrap();
         let folder = Folder::open(root.path()).unwrap();
         for way in ["folder", "folder/inner", "..", "/tmp"] {
-            assert!(folder.at(Path::new(way)).is_err() && folder.make(Path::new(way), 0o755).is_err(), "{way}");
+            assert!(
+                folder.at(Path::new(way)).is_err() && folder.make(Path::new(way), 0o755).is_err(),
+                "{way}"
+            );
         }
         for way in ["folder/new", "new", "file", "../file"] {
             assert!(folder.create(Path::new(way), 0o600).is_err(), "{way}");

@@ -63,7 +63,11 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
         signal_hook::flag::register(*signal, Arc::clone(&heard))?;
         signal_hook::low_level::pipe::register(*signal, ring.try_clone()?)?;
     }
-    let _ = WORD.set(Word { heard: Arc::clone(&heard), times, bell });
+    let _ = WORD.set(Word {
+        heard: Arc::clone(&heard),
+        times,
+        bell,
+    });
     Ok(heard)
 }
 
@@ -153,7 +157,9 @@ pub fn aside<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send
 
 /// Which of these are ready; none when the time is over.
 fn poll(wanted: &[(Option<BorrowedFd<'_>>, PollFlags)], deadline: Option<Instant>) -> io::Result<Vec<bool>> {
-    let there = wanted.iter().filter_map(|(fd, flags)| Some(PollFd::from_borrowed_fd((*fd)?, *flags)));
+    let there = wanted
+        .iter()
+        .filter_map(|(fd, flags)| Some(PollFd::from_borrowed_fd((*fd)?, *flags)));
     let mut polled: Vec<PollFd<'_>> = there.collect();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -165,7 +171,10 @@ fn poll(wanted: &[(Option<BorrowedFd<'_>>, PollFlags)], deadline: Option<Instant
         }
     }
     let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
-    Ok(wanted.iter().map(|(fd, _)| fd.is_some() && ready.next() == Some(true)).collect())
+    Ok(wanted
+        .iter()
+        .map(|(fd, _)| fd.is_some() && ready.next() == Some(true))
+        .collect())
 }
 
 #[cfg(test)]
@@ -176,7 +185,11 @@ mod tests {
     fn work_aside_is_waited_for_so_long_and_no_longer() {
         assert_eq!(aside(Duration::from_secs(60), || 7), Some(7));
         let (hold, held) = mpsc::channel::<()>();
-        assert_eq!(aside(Duration::from_millis(1), move || held.recv()), None, "it still waits");
+        assert_eq!(
+            aside(Duration::from_millis(1), move || held.recv()),
+            None,
+            "it still waits"
+        );
         drop(hold);
     }
 
@@ -186,6 +199,10 @@ mod tests {
         let soon = Instant::now() + Duration::from_millis(1);
         assert_eq!(wait_for(&reader, PollFlags::IN, soon).unwrap(), Waited::Late);
         io::Write::write_all(&mut writer, b"x").unwrap();
-        assert_eq!(wait_for(&reader, PollFlags::IN, soon).unwrap(), Waited::Ready, "late, and there all the same");
+        assert_eq!(
+            wait_for(&reader, PollFlags::IN, soon).unwrap(),
+            Waited::Ready,
+            "late, and there all the same"
+        );
     }
 }

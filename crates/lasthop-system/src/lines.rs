@@ -46,7 +46,12 @@ impl Lines {
         if let Some(input) = &input {
             rustix::io::ioctl_fionbio(input, true)?;
         }
-        Ok(Self { input: input.map(File::from), output: output.into(), longest, rest: Vec::new() })
+        Ok(Self {
+            input: input.map(File::from),
+            output: output.into(),
+            longest,
+            rest: Vec::new(),
+        })
     }
 
     /// Closes the process's input.
@@ -155,7 +160,10 @@ mod tests {
         assert!(matches!(lines.hear(soon), Err(LineError::Silent(_))));
         thread::spawn(move || while writer.write_all(b"x").is_ok() {});
         let dripping = lines.hear(soon);
-        assert!(matches!(dripping, Err(LineError::Silent(_) | LineError::TooLong(_))), "{dripping:?}");
+        assert!(
+            matches!(dripping, Err(LineError::Silent(_) | LineError::TooLong(_))),
+            "{dripping:?}"
+        );
         let ((_unread, input), (output, _writer)) = (io::pipe().unwrap(), io::pipe().unwrap());
         let mut lines = Lines::new(Some(input.into()), output.into(), 1).unwrap();
         assert!(matches!(lines.say(&[0; 1 << 20], soon), Err(LineError::Silent(_))));

@@ -32,7 +32,10 @@ impl std::fmt::Display for Owner {
 pub fn owners(address: &Address) -> Vec<Owner> {
     let inodes = inodes(address);
     let all = if inodes.is_empty() { Vec::new() } else { process::all() };
-    all.into_iter().filter(|pid| holds_any(*pid, &inodes)).map(owner).collect()
+    all.into_iter()
+        .filter(|pid| holds_any(*pid, &inodes))
+        .map(owner)
+        .collect()
 }
 
 /// The server that listens at an address: the oldest ancestor of the same program among those that hold the socket, or
@@ -42,7 +45,10 @@ pub fn server(address: &Address) -> Option<Owner> {
     let holding = owners(address).into_iter().find(|owner| owner.pid > 1);
     let found = holding.or_else(|| who_listens(address).filter(|pid| *pid > 1).map(owner))?;
     let mut eldest = found;
-    while let Some(parent) = Stat::of(eldest.pid).map(|stat| owner(stat.parent)).filter(|parent| parent.pid > 1) {
+    while let Some(parent) = Stat::of(eldest.pid)
+        .map(|stat| owner(stat.parent))
+        .filter(|parent| parent.pid > 1)
+    {
         if parent.command != eldest.command {
             break;
         }
@@ -75,29 +81,43 @@ fn inodes(address: &Address) -> Vec<String> {
 }
 
 fn owner(pid: i32) -> Owner {
-    Owner { pid, command: command_of(pid) }
+    Owner {
+        pid,
+        command: command_of(pid),
+    }
 }
 
 /// A process's command, at most 15 bytes.
 pub fn command_of(pid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+    fs::read_to_string(format!("/proc/{pid}/comm"))
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
 }
 
 /// Sockets that listen at a TCP port, whatever the address, in the network namespace of a process.
 pub fn listening_inodes(inside: i32, port: u16) -> Vec<String> {
     let listens = |line: &String| line.split_ascii_whitespace().nth(3) == Some("0A");
-    at_port(inside, port).filter(listens).filter_map(|line| column(&line, 9)).collect()
+    at_port(inside, port)
+        .filter(listens)
+        .filter_map(|line| column(&line, 9))
+        .collect()
 }
 
 fn tcp_tables(inside: i32) -> impl Iterator<Item = String> + use<> {
-    ["tcp", "tcp6"].into_iter().flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")))
+    ["tcp", "tcp6"]
+        .into_iter()
+        .flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")))
 }
 
 /// The lines of a TCP port's sockets, in any state.
 fn at_port(inside: i32, port: u16) -> impl Iterator<Item = String> + use<> {
     let end = format!(":{port:04X}");
-    tcp_tables(inside)
-        .filter(move |line| line.split_ascii_whitespace().nth(1).is_some_and(|local| local.ends_with(&end)))
+    tcp_tables(inside).filter(move |line| {
+        line.split_ascii_whitespace()
+            .nth(1)
+            .is_some_and(|local| local.ends_with(&end))
+    })
 }
 
 /// The lines of a kernel table, one at a time, because a table may have tens of thousands of sockets in `TIME_WAIT`.
@@ -153,9 +173,13 @@ pub fn holds_any(pid: i32, inodes: &[String]) -> bool {
 }
 
 fn holds(pid: i32, links: &[String]) -> bool {
-    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
     let is_one = |target: &Path| links.iter().any(|link| target.as_os_str() == link.as_str());
-    descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| is_one(&target)))
+    descriptors
+        .flatten()
+        .any(|entry| fs::read_link(entry.path()).is_ok_and(|target| is_one(&target)))
 }
 
 /// The clients' ports of a TCP listener's connections in the network namespace of a process, and whether each is open; the
@@ -193,7 +217,11 @@ fn tcp_inodes(address: SocketAddr) -> Vec<String> {
         IpAddr::V4(ip) => {
             let found = tcp_inodes_in("/proc/net/tcp", address);
             let mapped = SocketAddr::new(ip.to_ipv6_mapped().into(), address.port());
-            if found.is_empty() { tcp_inodes_in("/proc/net/tcp6", mapped) } else { found }
+            if found.is_empty() {
+                tcp_inodes_in("/proc/net/tcp6", mapped)
+            } else {
+                found
+            }
         }
     }
 }
@@ -201,14 +229,24 @@ fn tcp_inodes(address: SocketAddr) -> Vec<String> {
 /// `/proc/net/tcp`: address and port in hexadecimal, the state (0A listens), the inode in the tenth column.
 fn tcp_inodes_in(file: &str, address: SocketAddr) -> Vec<String> {
     let port = format!("{:04X}", address.port());
-    let accepted = [hexadecimal(address.ip()), if address.is_ipv4() { "0".repeat(8) } else { "0".repeat(32) }];
+    let accepted = [
+        hexadecimal(address.ip()),
+        if address.is_ipv4() {
+            "0".repeat(8)
+        } else {
+            "0".repeat(32)
+        },
+    ];
     let listens = |line: &String| {
         let mut columns = line.split_ascii_whitespace().skip(1);
         let local = columns.next().and_then(|local| local.split_once(':'));
         let state = columns.nth(1);
         local.is_some_and(|(ip, at)| at == port && accepted.iter().any(|known| known == ip)) && state == Some("0A")
     };
-    table(file).filter(listens).filter_map(|line| column(&line, 9)).collect()
+    table(file)
+        .filter(listens)
+        .filter_map(|line| column(&line, 9))
+        .collect()
 }
 
 /// The kernel prints each 32-bit word of an address in the machine's byte order.
@@ -217,7 +255,9 @@ fn hexadecimal(ip: IpAddr) -> String {
         IpAddr::V4(ip) => ip.octets().to_vec(),
         IpAddr::V6(ip) => ip.octets().to_vec(),
     };
-    let words = bytes.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+    let words = bytes
+        .chunks_exact(4)
+        .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
     words.map(|word| format!("{word:08X}")).collect()
 }
 
@@ -244,7 +284,10 @@ fn unixgram_inodes(path: &str) -> Vec<String> {
         let mut columns = line.split_ascii_whitespace();
         columns.nth(4) == Some("0002") && columns.nth(2) == Some(path)
     };
-    table("/proc/net/unix").filter(is_one).filter_map(|line| column(&line, 6)).collect()
+    table("/proc/net/unix")
+        .filter(is_one)
+        .filter_map(|line| column(&line, 6))
+        .collect()
 }
 
 fn unix_listening(lines: impl Iterator<Item = String>, path: &str) -> Vec<String> {
@@ -268,13 +311,18 @@ mod tests {
     use super::*;
 
     fn found(address: &Address) -> bool {
-        owners(address).iter().any(|owner| owner.pid == std::process::id() as i32 && !owner.command.is_empty())
+        owners(address)
+            .iter()
+            .any(|owner| owner.pid == std::process::id() as i32 && !owner.command.is_empty())
     }
 
     #[test]
     fn addresses_of_the_tables_are_read_as_they_are_written() {
         for address in ["10.89.0.3:8080", "[fd00::1]:80"].map(|text| text.parse::<SocketAddr>().unwrap()) {
-            assert_eq!(from_table(&format!("{}:{:04X}", hexadecimal(address.ip()), address.port())), Some(address));
+            assert_eq!(
+                from_table(&format!("{}:{:04X}", hexadecimal(address.ip()), address.port())),
+                Some(address)
+            );
         }
         for wrong in ["", "0100007F", "0100007:1F90", "0100007F:", "local_address"] {
             assert_eq!(from_table(wrong), None, "{wrong}");
@@ -302,7 +350,10 @@ mod tests {
         let _listener = UnixListener::bind(directory.path().join("s")).unwrap();
         let found = server(&address).unwrap();
         let own = std::process::id() as i32;
-        assert!(found.pid == own || process::descendants(found.pid).contains(&own), "{found}");
+        assert!(
+            found.pid == own || process::descendants(found.pid).contains(&own),
+            "{found}"
+        );
         assert_eq!(who_listens(&address), Some(own));
     }
 

@@ -27,30 +27,44 @@ impl Names {
         static HERE: OnceLock<Names> = OnceLock::new();
         HERE.get_or_init(|| {
             let home = env::home_dir().and_then(|home| home.to_str().map(str::to_owned));
-            Self::of(&home.unwrap_or_default(), &Facts::here().sysctl("kernel.hostname").unwrap_or_default())
+            Self::of(
+                &home.unwrap_or_default(),
+                &Facts::here().sysctl("kernel.hostname").unwrap_or_default(),
+            )
         })
     }
 
     /// Of this home folder, if it is an absolute path to one, and this host.
     pub fn of(home: &str, host: &str) -> Self {
         let set = home.trim_end_matches('/').to_owned();
-        let real = fs::canonicalize(&set).ok().and_then(|path| path.to_str().map(str::to_owned));
+        let real = fs::canonicalize(&set)
+            .ok()
+            .and_then(|path| path.to_str().map(str::to_owned));
         let mut homes: Vec<String> = [Some(set), real].into_iter().flatten().collect();
         homes.retain(|home| home.starts_with('/') && home.len() > 1);
         homes.dedup();
         let is_name = host.len() >= LEAST && !NO_NAMES.contains(&host);
-        Self { homes, host: is_name.then(|| host.to_owned()) }
+        Self {
+            homes,
+            host: is_name.then(|| host.to_owned()),
+        }
     }
 
     /// A text with `~` in the place of the home folder.
     pub fn without_home<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
-        self.homes.iter().fold(Cow::Borrowed(text), |text, home| without(text, home.as_bytes(), HOME, is_whole_path))
+        self.homes.iter().fold(Cow::Borrowed(text), |text, home| {
+            without(text, home.as_bytes(), HOME, is_whole_path)
+        })
     }
 
     /// The same of JSON, in whose strings some letters are escaped.
     pub fn json_without_home<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         let escaped = |home: &String| home.replace('\\', "\\\\").replace('"', "\\\"");
-        Self { homes: self.homes.iter().map(escaped).collect(), host: None }.without_home(text)
+        Self {
+            homes: self.homes.iter().map(escaped).collect(),
+            host: None,
+        }
+        .without_home(text)
     }
 
     /// A log without the home folder and the name of the host.
@@ -66,12 +80,18 @@ impl Names {
 
     /// The text with the home folder where [`Names::without_home`] put `~`. In a shell's command it means the same.
     pub fn with_home(&self, text: &str) -> String {
-        let Some(home) = self.homes.first() else { return text.to_owned() };
+        let Some(home) = self.homes.first() else {
+            return text.to_owned();
+        };
         let mut parts = text.split('~');
         let mut whole = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let begins = whole.is_empty() || whole.ends_with("://") || !whole.bytes().last().is_some_and(is_in_path);
-            whole.push_str(if begins && (part.is_empty() || part.starts_with('/')) { home } else { "~" });
+            whole.push_str(if begins && (part.is_empty() || part.starts_with('/')) {
+                home
+            } else {
+                "~"
+            });
             whole.push_str(part);
         }
         whole
@@ -101,7 +121,11 @@ fn is_whole_path(before: &[u8], after: &[u8]) -> bool {
 fn without<'a>(text: Cow<'a, [u8]>, name: &[u8], by: &[u8], is_whole: impl Fn(&[u8], &[u8]) -> bool) -> Cow<'a, [u8]> {
     let mut replaced = Vec::new();
     let (mut copied, mut at) = (0, 0);
-    while let Some(found) = text[at..].windows(name.len()).position(|part| part == name).map(|found| at + found) {
+    while let Some(found) = text[at..]
+        .windows(name.len())
+        .position(|part| part == name)
+        .map(|found| at + found)
+    {
         at = found + name.len();
         if is_whole(&text[..found], &text[at..]) {
             replaced.extend_from_slice(&text[copied..found]);
@@ -121,7 +145,10 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> String {
-        let names = Names { homes: vec!["/home/al".to_owned()], host: Some("secret-host".to_owned()) };
+        let names = Names {
+            homes: vec!["/home/al".to_owned()],
+            host: Some("secret-host".to_owned()),
+        };
         String::from_utf8(names.without_both(text.as_bytes()).into_owned()).unwrap()
     }
 
@@ -138,9 +165,15 @@ mod tests {
             assert_eq!(told(text), folded);
             assert_eq!(names.with_home(folded), text);
         }
-        for same in
-            ["/home/alice/x", "/home/al.bak/x", "/home/al-2", "/mnt/home/al", "a~/b", "awk '$1 ~ /x/'", "/a/~/b"]
-        {
+        for same in [
+            "/home/alice/x",
+            "/home/al.bak/x",
+            "/home/al-2",
+            "/mnt/home/al",
+            "a~/b",
+            "awk '$1 ~ /x/'",
+            "/a/~/b",
+        ] {
             assert_eq!((told(same), names.with_home(same)), (same.to_owned(), same.to_owned()));
         }
         assert_eq!(told("in /home/al. (/home/al)"), "in ~. (~)");
@@ -151,14 +184,23 @@ mod tests {
 
     #[test]
     fn a_host_is_hidden_where_it_is_a_word() {
-        assert_eq!(told("on secret-host: [secret-host.example]"), "on (host): [(host).example]");
+        assert_eq!(
+            told("on secret-host: [secret-host.example]"),
+            "on (host): [(host).example]"
+        );
         assert_eq!(told("secret-hosts, not-secret-host"), "secret-hosts, not-secret-host");
-        assert_eq!([Names::of("", "localhost"), Names::of("", "vm")], [Names::default(), Names::default()]);
+        assert_eq!(
+            [Names::of("", "localhost"), Names::of("", "vm")],
+            [Names::default(), Names::default()]
+        );
     }
 
     #[test]
     fn letters_that_json_escapes_are_found() {
-        let names = Names { homes: vec!["/home/a\"b".to_owned()], host: None };
+        let names = Names {
+            homes: vec!["/home/a\"b".to_owned()],
+            host: None,
+        };
         assert_eq!(&*names.json_without_home(br#"["/home/a\"b/c"]"#), b"[\"~/c\"]");
     }
 }

@@ -44,16 +44,20 @@ pub fn enter(namespace: &Path, command: &[std::ffi::OsString]) -> io::Error {
     };
     match File::open(namespace).and_then(|file| go_into(&file)) {
         Ok(()) => Command::new(program).args(arguments).exec(),
-        Err(error) => {
-            io::Error::new(error.kind(), format!("cannot enter the namespace {}: {error}", namespace.display()))
-        }
+        Err(error) => io::Error::new(
+            error.kind(),
+            format!("cannot enter the namespace {}: {error}", namespace.display()),
+        ),
     }
 }
 
 /// Moves the calling thread, and no other, into a network namespace.
 /// Errors: it is no network namespace, or the kernel refuses.
 pub fn go_into(namespace: &File) -> io::Result<()> {
-    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
+    Ok(move_into_link_name_space(
+        namespace.as_fd(),
+        Some(LinkNameSpaceType::Network),
+    )?)
 }
 
 /// Runs `ip`, inside a namespace if one is given.
@@ -62,7 +66,10 @@ pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<(), IpError> {
 }
 
 pub fn asked(namespace: Option<&Path>, words: &[&str]) -> Result<String, IpError> {
-    let failed = |cause: String| IpError::Failed { command: words.join(" "), cause };
+    let failed = |cause: String| IpError::Failed {
+        command: words.join(" "),
+        cause,
+    };
     let mut command = Command::new("ip");
     command.args(words);
     if let Some(path) = namespace {
@@ -83,7 +90,9 @@ pub fn asked(namespace: Option<&Path>, words: &[&str]) -> Result<String, IpError
 pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, IpError> {
     let text = asked(None, &["-o", "address", "show", "scope", "global"])?;
     let address = |line: &str| {
-        let mut words = line.split_ascii_whitespace().skip_while(|word| !matches!(*word, "inet" | "inet6"));
+        let mut words = line
+            .split_ascii_whitespace()
+            .skip_while(|word| !matches!(*word, "inet" | "inet6"));
         words.nth(1)?.split('/').next()?.parse().ok()
     };
     Ok(text.lines().filter_map(address).collect())

@@ -10,7 +10,12 @@ use std::{
 /// Opens a file for writing, empty.
 /// Errors: when it cannot be created.
 pub fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
 }
 
 /// Opens a file for writing that was not there.

@@ -27,7 +27,10 @@ pub struct Stat {
 impl Stat {
     /// Reads the stat of a process; `None` if there is none (any more).
     pub fn of(pid: i32) -> Option<Self> {
-        fs::read_to_string(format!("/proc/{pid}/stat")).ok().as_deref().and_then(Self::parse)
+        fs::read_to_string(format!("/proc/{pid}/stat"))
+            .ok()
+            .as_deref()
+            .and_then(Self::parse)
     }
 
     /// The command in parentheses may hold spaces and parentheses, so fields count from the last `)`.
@@ -44,7 +47,16 @@ impl Stat {
         let system: u64 = fields.next()?.parse().ok()?;
         let threads = fields.nth(2)?.parse().ok()?;
         let start_ticks = fields.nth(1)?.parse().ok()?;
-        Some(Self { pid, state, parent, group, session, ended_children_ticks: user + system, threads, start_ticks })
+        Some(Self {
+            pid,
+            state,
+            parent,
+            group,
+            session,
+            ended_children_ticks: user + system,
+            threads,
+            start_ticks,
+        })
     }
 }
 
@@ -62,7 +74,10 @@ impl Handle {
     pub fn open(pid: i32) -> Option<Self> {
         let pid = Pid::from_raw(pid).filter(|pid| !pid.is_init())?;
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(descriptor) => Some(Self { pid, descriptor: Some(descriptor) }),
+            Ok(descriptor) => Some(Self {
+                pid,
+                descriptor: Some(descriptor),
+            }),
             Err(Errno::NOSYS) => Some(Self { pid, descriptor: None }),
             Err(_) => None,
         }
@@ -79,17 +94,27 @@ impl Handle {
 
 /// Kills all descendants of a process that are alive now, and returns their numbers.
 pub fn kill_descendants(root: i32) -> Vec<i32> {
-    let found = descendants(root).into_iter().filter_map(|pid| Some((pid, Handle::open(pid)?)));
+    let found = descendants(root)
+        .into_iter()
+        .filter_map(|pid| Some((pid, Handle::open(pid)?)));
     let opened: Vec<(i32, Handle)> = found.collect();
     let still = descendants(root);
-    opened.iter().filter(|(pid, _)| still.contains(pid)).for_each(|(_, handle)| handle.kill());
+    opened
+        .iter()
+        .filter(|(pid, _)| still.contains(pid))
+        .for_each(|(_, handle)| handle.kill());
     still
 }
 
 /// The numbers of all processes.
 pub fn all() -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// All descendants of a process, itself excluded, parents before children.
@@ -118,10 +143,15 @@ struct NoChildrenFile;
 
 fn children(pid: i32) -> Result<Vec<i32>, NoChildrenFile> {
     let mut children = Vec::new();
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Ok(children) };
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Ok(children);
+    };
     for task in tasks.flatten() {
         match fs::read_to_string(task.path().join("children")) {
-            Ok(text) => children.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<i32>().ok())),
+            Ok(text) => children.extend(
+                text.split_ascii_whitespace()
+                    .filter_map(|word| word.parse::<i32>().ok()),
+            ),
             Err(error) if error.kind() == io::ErrorKind::NotFound && task.path().exists() => {
                 return Err(NoChildrenFile);
             }
@@ -156,8 +186,14 @@ mod tests {
     fn a_command_with_spaces_and_parentheses_does_not_confuse() {
         let text = "77 (a) (b c) S 5 77 70 0 -1 4194560 1 2 0 0 10 20 3 4 20 0 6 0 9999 1 1 1";
         let stat = Stat::parse(text).unwrap();
-        assert_eq!((stat.pid, stat.state, stat.parent, stat.group, stat.session), (77, b'S', 5, 77, 70));
-        assert_eq!((stat.ended_children_ticks, stat.threads, stat.start_ticks), (7, 6, 9999));
+        assert_eq!(
+            (stat.pid, stat.state, stat.parent, stat.group, stat.session),
+            (77, b'S', 5, 77, 70)
+        );
+        assert_eq!(
+            (stat.ended_children_ticks, stat.threads, stat.start_ticks),
+            (7, 6, 9999)
+        );
     }
 
     #[test]

@@ -9,5 +9,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 pub fn secret() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom(&mut bytes[..], GetRandomFlags::empty())?;
-    Ok(bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|half| char::from(b'a' + half)).collect())
+    Ok(bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|half| char::from(b'a' + half))
+        .collect())
 }

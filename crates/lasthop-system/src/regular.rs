@@ -49,12 +49,18 @@ pub fn read_end(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 fn opened(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let irregular = || io::Error::other("it is not a regular file");
     // A pipe opens at once or not at all, a socket never; regular files do not know the difference.
-    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let file = options
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path);
     let file = file.map_err(|error| match error.raw_os_error() {
         Some(libc::ELOOP | libc::ENXIO) => irregular(),
         _ => error,
     })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(irregular())
+    }
 }
 
 #[cfg(test)]
@@ -83,13 +89,22 @@ mod tests {
     fn only_regular_files_are_opened_and_nothing_is_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         for path in irregular(folder.path()) {
-            assert!(open(&path).is_err() && read(&path, 9).is_err() && append(&path).is_err(), "{path:?}");
+            assert!(
+                open(&path).is_err() && read(&path, 9).is_err() && append(&path).is_err(),
+                "{path:?}"
+            );
             assert!(read_end(&path, 9).is_err(), "{path:?}");
         }
         for path in ["pipe", "zero", "link"] {
-            assert_eq!(open(&folder.path().join(path)).unwrap_err().to_string(), "it is not a regular file");
+            assert_eq!(
+                open(&folder.path().join(path)).unwrap_err().to_string(),
+                "it is not a regular file"
+            );
         }
-        assert_eq!(open(&folder.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            open(&folder.path().join("none")).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 
     #[test]
@@ -101,6 +116,9 @@ mod tests {
         }
         assert_eq!(read(&path, 9).unwrap(), b"begin,end");
         assert_eq!(read(&path, 8).unwrap_err().to_string(), "it is longer than 8 B");
-        assert_eq!((read_end(&path, 3).unwrap(), read_end(&path, 99).unwrap()), (b"end".into(), b"begin,end".into()));
+        assert_eq!(
+            (read_end(&path, 3).unwrap(), read_end(&path, 99).unwrap()),
+            (b"end".into(), b"begin,end".into())
+        );
     }
 }

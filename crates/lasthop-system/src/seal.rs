@@ -23,7 +23,10 @@ impl Key {
     /// Errors: it is missing, no key, or others than this user could know or replace it.
     pub fn of(path: &Path) -> io::Result<Self> {
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let mut file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits() as i32)
+            .open(path)?;
         let facts = file.metadata()?;
         if !facts.is_file() || facts.len() != LENGTH as u64 {
             return Err(io::Error::other("it is not a key"));
@@ -49,7 +52,11 @@ impl Key {
     /// The seal of some texts, in hexadecimal digits.
     #[must_use]
     pub fn seal(&self, texts: &[&[u8]]) -> String {
-        hmac::sign(&self.0, &joined(texts)).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        hmac::sign(&self.0, &joined(texts))
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 
     /// Whether a seal is that of these texts.
@@ -63,13 +70,18 @@ impl Key {
 
 /// With their lengths, so that no two lists of texts become the same bytes.
 fn joined(texts: &[&[u8]]) -> Vec<u8> {
-    texts.iter().flat_map(|text| [&(text.len() as u64).to_le_bytes()[..], *text].concat()).collect()
+    texts
+        .iter()
+        .flat_map(|text| [&(text.len() as u64).to_le_bytes()[..], *text].concat())
+        .collect()
 }
 
 /// Whole or not at all: a reader never sees a part of it.
 fn make(path: &Path) -> io::Result<()> {
     let mut bytes = [0; LENGTH];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("the system has no random numbers"))?;
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| io::Error::other("the system has no random numbers"))?;
     // Made for its owner alone.
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
     file.write_all(&bytes)?;
@@ -99,14 +111,29 @@ mod tests {
         let key = Key::of_or_new(&path).unwrap();
         let seal = key.seal(&[b"run", b"content"]);
         assert!(key.fits(&[b"run", b"content"], &seal) && Key::of(&path).unwrap().fits(&[b"run", b"content"], &seal));
-        for other in [&[&b"run"[..], b"contents"][..], &[b"ru", b"ncontent"], &[b"runcontent"], &[]] {
+        for other in [
+            &[&b"run"[..], b"contents"][..],
+            &[b"ru", b"ncontent"],
+            &[b"runcontent"],
+            &[],
+        ] {
             assert!(!key.fits(other, &seal), "{other:?}");
         }
-        for other in ["", "00", &seal[2..], &format!("{seal}00"), &"é".repeat(32), &"g".repeat(64)] {
+        for other in [
+            "",
+            "00",
+            &seal[2..],
+            &format!("{seal}00"),
+            &"é".repeat(32),
+            &"g".repeat(64),
+        ] {
             assert!(!key.fits(&[b"run", b"content"], other), "{other}");
         }
         fs::remove_file(&path).unwrap();
-        assert!(!Key::of_or_new(&path).unwrap().fits(&[b"run", b"content"], &seal), "another key");
+        assert!(
+            !Key::of_or_new(&path).unwrap().fits(&[b"run", b"content"], &seal),
+            "another key"
+        );
     }
 
     #[test]

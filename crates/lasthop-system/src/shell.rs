@@ -16,7 +16,12 @@ mod tests {
     fn quoted_text_is_one_word_for_a_shell() {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("printf %s {}", quoted("a 'b' $c\n"))]);
-        assert_eq!(command::run(command, Duration::from_secs(10), command::Life::Bound).unwrap().output, "a 'b' $c\n");
+        assert_eq!(
+            command::run(command, Duration::from_secs(10), command::Life::Bound)
+                .unwrap()
+                .output,
+            "a 'b' $c\n"
+        );
         assert_eq!(quoted("daemon off; 100%"), "'daemon off; 100%'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
     }

@@ -28,9 +28,14 @@ pub fn bound(at: SocketAddr) -> impl Iterator<Item = Bound> {
 /// While other sockets come and go, the kernel lists some twice and leaves some out, because between two reads it resumes by
 /// their number. So this reads as much at once as it gives, and counts a socket once.
 fn look(port: u16) -> BTreeMap<u64, Bound> {
-    let tables = ["/proc/net/udp", "/proc/net/udp6"].into_iter().filter_map(|table| File::open(table).ok());
+    let tables = ["/proc/net/udp", "/proc/net/udp6"]
+        .into_iter()
+        .filter_map(|table| File::open(table).ok());
     let lines = tables.flat_map(|table| BufReader::new(table).lines().map_while(Result::ok));
-    lines.filter_map(|line| read(&line, port)).map(|socket| (socket.inode, socket)).collect()
+    lines
+        .filter_map(|line| read(&line, port))
+        .map(|socket| (socket.inode, socket))
+        .collect()
 }
 
 /// Datagrams that the kernel dropped at this port so far; `None` if no socket of this network namespace is bound to it.
@@ -44,7 +49,12 @@ fn read(line: &str, port: u16) -> Option<Bound> {
     let columns: Vec<&str> = line.split_ascii_whitespace().collect();
     let (_, local) = columns.get(1)?.split_once(':')?;
     let is_one = u16::from_str_radix(local, 16) == Ok(port) && columns.get(3) == Some(&"07");
-    is_one.then(|| Some(Bound { inode: columns.get(9)?.parse().ok()?, drops: columns.get(12)?.parse().ok()? }))?
+    is_one.then(|| {
+        Some(Bound {
+            inode: columns.get(9)?.parse().ok()?,
+            drops: columns.get(12)?.parse().ok()?,
+        })
+    })?
 }
 
 #[cfg(test)]
@@ -65,7 +75,9 @@ mod tests {
         assert_eq!(drops(at), Some(0));
         socket2::SockRef::from(&receiver).set_recv_buffer_size(4096).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let sent: u64 = (0..100).map(|_| u64::from(sender.send_to(&[0; 1000], at).is_ok())).sum();
+        let sent: u64 = (0..100)
+            .map(|_| u64::from(sender.send_to(&[0; 1000], at).is_ok()))
+            .sum();
         receiver.set_nonblocking(true).unwrap();
         let received = std::iter::from_fn(|| receiver.recv(&mut [0; 1000]).ok()).count() as u64;
         assert!(received < sent, "{received}");

@@ -61,7 +61,11 @@ impl Found<'_> {
 
     /// One start of the servers decides nothing.
     fn is_apart(&self, margin: f64) -> bool {
-        let decided = self.known.iter().flatten().filter(|(comparison, _)| !comparison.one_start);
+        let decided = self
+            .known
+            .iter()
+            .flatten()
+            .filter(|(comparison, _)| !comparison.one_start);
         let logs: Vec<&Estimate> = decided.map(|(_, log)| *log).collect();
         let pairs = logs.len() * logs.len().saturating_sub(1) / 2;
         let confidence = 1.0 - (1.0 - CONFIDENCE) / pairs.max(1) as f64;
@@ -70,7 +74,9 @@ impl Found<'_> {
             let found = verdict::verdict(&interval, margin, better(self.one.metric));
             matches!(found, lasthop_stats::Verdict::Faster | lasthop_stats::Verdict::Slower)
         };
-        logs.iter().enumerate().any(|(place, one)| logs[..place].iter().any(|other| differ(one, other)))
+        logs.iter()
+            .enumerate()
+            .any(|(place, one)| logs[..place].iter().any(|other| differ(one, other)))
     }
 }
 
@@ -85,7 +91,10 @@ pub fn judge(all: &[Found<'_>], margin: f64) -> Vec<Option<Apart>> {
     let one = |(found, p): (&Found<'_>, &Option<f64>)| {
         p.as_ref()?;
         let p = adjusted.next()?;
-        Some(Apart { p, differs: p < 1.0 - CONFIDENCE && found.is_apart(margin) })
+        Some(Apart {
+            p,
+            differs: p < 1.0 - CONFIDENCE && found.is_apart(margin),
+        })
     };
     all.iter().zip(&tested).map(one).collect()
 }

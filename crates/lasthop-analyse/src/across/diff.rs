@@ -119,7 +119,10 @@ pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
     let old = Analysed::of(old_data).named_like(&new.summary);
     alike(&old, &new)?;
     let missing = |from: &Analysed, to: &Analysed| {
-        from.case_names().filter(|case| to.case_names().all(|other| other != *case)).cloned().collect()
+        from.case_names()
+            .filter(|case| to.case_names().all(|other| other != *case))
+            .cloned()
+            .collect()
     };
     let summary = &new.summary;
     Ok(Diff {
@@ -151,7 +154,9 @@ fn ratios(old: &Analysed, new: &Analysed) -> Vec<RatioChange> {
     let one = |(to, to_log): (&Comparison, _)| {
         let (from, from_log) = old.like(to)?;
         let (change, verdict, p) = change(to.metric, from_log, to_log, confidence, margin);
-        let unusable = [old, new].iter().any(|run| run.summary.invalid(&to.case, &to.reference).is_some());
+        let unusable = [old, new]
+            .iter()
+            .any(|run| run.summary.invalid(&to.case, &to.reference).is_some());
         // What one run was asked for, another may only describe.
         let unusable = unusable || is_declared(&old.summary, from) != is_declared(&new.summary, to);
         let one_start = from.one_start || to.one_start;
@@ -175,7 +180,9 @@ fn ratios(old: &Analysed, new: &Analysed) -> Vec<RatioChange> {
     let mut all: Vec<RatioChange> = new.summary.comparisons.iter().zip(&new.logs).filter_map(one).collect();
     let family: Vec<f64> = all.iter().filter_map(|one| one.adjusted_p).collect();
     let judged = all.iter_mut().filter_map(|one| one.adjusted_p.as_mut());
-    judged.zip(holm::adjust(&family)).for_each(|(p, adjusted)| *p = adjusted);
+    judged
+        .zip(holm::adjust(&family))
+        .for_each(|(p, adjusted)| *p = adjusted);
     all
 }
 
@@ -186,7 +193,9 @@ fn cases(old: &Analysed, new: &Analysed) -> Vec<CaseChange> {
     let of = |run: &Analysed, case: &str| run.case_names().position(|name| name == case);
     let mut found = Vec::new();
     for (case, to) in new.summary.cases.iter().zip(&new.cases) {
-        let Some(from) = of(old, &case.case).map(|place| &old.cases[place]) else { continue };
+        let Some(from) = of(old, &case.case).map(|place| &old.cases[place]) else {
+            continue;
+        };
         let same = |known: &Known| from.iter().find(|one| one.metric == known.metric);
         found.extend(to.iter().filter_map(|known| {
             let before = same(known)?;

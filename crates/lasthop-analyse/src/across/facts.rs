@@ -40,12 +40,19 @@ type Facts = IndexMap<(Kind, String), String>;
 #[must_use]
 pub fn differing(runs: &[&RunData]) -> Vec<Differing> {
     let has = |run: &RunData, case: &str| run.header.cases.iter().any(|plan| plan.case == case);
-    let facts: Vec<Facts> = runs.iter().map(|run| of(run, |case| runs.iter().all(|run| has(run, case)))).collect();
+    let facts: Vec<Facts> = runs
+        .iter()
+        .map(|run| of(run, |case| runs.iter().all(|run| has(run, case))))
+        .collect();
     let keys: IndexSet<&(Kind, String)> = facts.iter().flat_map(IndexMap::keys).collect();
     let one = |key: &(Kind, String)| {
         let values: Vec<Option<String>> = facts.iter().map(|facts| facts.get(key).cloned()).collect();
         let differs = values.iter().any(|value| *value != values[0]);
-        differs.then(|| Differing { kind: key.0, name: key.1.clone(), values })
+        differs.then(|| Differing {
+            kind: key.0,
+            name: key.1.clone(),
+            values,
+        })
     };
     let mut found: Vec<Differing> = keys.into_iter().filter_map(one).collect();
     found.sort_by_key(|one| one.kind as u8);
@@ -60,7 +67,12 @@ fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     let programs = run.environment.iter().flat_map(|environment| &environment.programs);
     let programs = programs.map(|(name, program)| (name.clone(), program.version.clone()));
     let lasthop = [("lasthop".to_owned(), header.lasthop.clone())];
-    facts.extend(lasthop.into_iter().chain(programs).map(|(name, version)| ((Kind::Program, name), version)));
+    facts.extend(
+        lasthop
+            .into_iter()
+            .chain(programs)
+            .map(|(name, version)| ((Kind::Program, name), version)),
+    );
     settings(&mut facts, &header.settings);
     fields(&mut facts, Kind::Setting, "recipe of", &header.experiment.services);
     for (name, factor) in &header.factors {
@@ -72,16 +84,27 @@ fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     }
     for (case, endpoint) in header.given.iter().flat_map(|given| &given.endpoints) {
         facts.insert((Kind::Setting, format!("{case} URL")), endpoint.url.clone());
-        facts.extend(endpoint.server.clone().map(|server| ((Kind::Program, format!("{case} server")), server)));
+        facts.extend(
+            endpoint
+                .server
+                .clone()
+                .map(|server| ((Kind::Program, format!("{case} server")), server)),
+        );
     }
     let Some(origin) = &header.origin else { return facts };
     fields(&mut facts, Kind::Setting, "engine", &origin.engine);
     fields(&mut facts, Kind::Setting, "images", &origin.images);
     let short = |digest: &String| digest.chars().take(DIGITS).collect::<String>();
     let digests = |kind, name: fn(&String) -> String, all: &lasthop_model::record::Digests| -> Facts {
-        all.iter().map(|(of, digest)| ((kind, name(of)), short(digest))).collect()
+        all.iter()
+            .map(|(of, digest)| ((kind, name(of)), short(digest)))
+            .collect()
     };
-    facts.extend(digests(Kind::Program, |of| format!("executable of {of}"), &origin.executables));
+    facts.extend(digests(
+        Kind::Program,
+        |of| format!("executable of {of}"),
+        &origin.executables,
+    ));
     facts.extend(digests(Kind::File, String::clone, &origin.files));
     facts
 }
@@ -113,7 +136,11 @@ fn flatten(facts: &mut Facts, kind: Kind, place: &str, value: &Value) {
         Value::Object(object) => {
             for (name, value) in object {
                 // The name of a sysctl stays as it is.
-                let name = if name.contains('.') { name.clone() } else { name.replace('_', " ") };
+                let name = if name.contains('.') {
+                    name.clone()
+                } else {
+                    name.replace('_', " ")
+                };
                 flatten(facts, kind, format!("{place} {name}").trim_start(), value);
             }
             return;
@@ -145,8 +172,13 @@ mod tests {
         let environment = new.environment.as_mut().unwrap();
         environment.kernel = "6.19".to_owned();
         environment.load_average = [9.0; 3];
-        environment.sysctl.insert("net.core.somaxconn".to_owned(), "128".to_owned());
-        let nginx = ProgramVersion { path: "/usr/sbin/nginx".to_owned(), version: "1.26".to_owned() };
+        environment
+            .sysctl
+            .insert("net.core.somaxconn".to_owned(), "128".to_owned());
+        let nginx = ProgramVersion {
+            path: "/usr/sbin/nginx".to_owned(),
+            version: "1.26".to_owned(),
+        };
         environment.programs.insert("nginx".to_owned(), nginx);
         new.header.settings.seed = 77;
         new.header.settings.trial_ns = 50_000_000;
@@ -157,7 +189,11 @@ mod tests {
         let shown: Vec<String> = found
             .iter()
             .map(|one| {
-                let values: Vec<&str> = one.values.iter().map(|value| value.as_deref().unwrap_or("none")).collect();
+                let values: Vec<&str> = one
+                    .values
+                    .iter()
+                    .map(|value| value.as_deref().unwrap_or("none"))
+                    .collect();
                 format!("{:?} {}: {}", one.kind, one.name, values.join(" → "))
             })
             .collect();
@@ -183,9 +219,17 @@ mod tests {
         }))
         .unwrap();
         let mut new = old.clone();
-        new.header.origin.as_mut().unwrap().files.insert("experiment.toml".to_owned(), "c".repeat(64));
+        new.header
+            .origin
+            .as_mut()
+            .unwrap()
+            .files
+            .insert("experiment.toml".to_owned(), "c".repeat(64));
         let found = differing(&[&old, &new]);
-        assert_eq!((found.len(), found[0].kind, &*found[0].name), (1, Kind::File, "experiment.toml"));
+        assert_eq!(
+            (found.len(), found[0].kind, &*found[0].name),
+            (1, Kind::File, "experiment.toml")
+        );
         assert_eq!(found[0].values, [Some("a".repeat(DIGITS)), Some("c".repeat(DIGITS))]);
     }
 }

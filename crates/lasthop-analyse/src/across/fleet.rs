@@ -131,7 +131,11 @@ impl From<pooled::Spread> for Spread {
     fn from(pooled::Spread { deviation, p }: pooled::Spread) -> Self {
         // Finite, which JSON can hold.
         let [ratio, low, high] = [deviation.estimate, deviation.low, deviation.high].map(|log| log.exp().min(f64::MAX));
-        Self { typical: Ratio { ratio, low, high }, p, differs: None }
+        Self {
+            typical: Ratio { ratio, low, high },
+            p,
+            differs: None,
+        }
     }
 }
 
@@ -183,8 +187,15 @@ impl Member {
     }
 
     fn name(&self) -> String {
-        let host = || self.data.environment.as_ref().map(|environment| environment.host.clone());
-        self.fact(NAME).or_else(host).unwrap_or_else(|| self.data.header.run.clone())
+        let host = || {
+            self.data
+                .environment
+                .as_ref()
+                .map(|environment| environment.host.clone())
+        };
+        self.fact(NAME)
+            .or_else(host)
+            .unwrap_or_else(|| self.data.header.run.clone())
     }
 }
 
@@ -212,7 +223,9 @@ pub fn fleet(mut members: Vec<Member>, by: &[String]) -> Result<Fleet, NoFleet> 
         member.analysed.rename_like(&first);
     }
     for (place, member) in members.iter().enumerate() {
-        members[..place].iter().try_for_each(|before| alike(&before.analysed, &member.analysed))?;
+        members[..place]
+            .iter()
+            .try_for_each(|before| alike(&before.analysed, &member.analysed))?;
     }
     let by = what_makes_kinds(&members, by)?;
     let (kinds, of) = kinds(&members, &by);
@@ -224,8 +237,14 @@ pub fn fleet(mut members: Vec<Member>, by: &[String]) -> Result<Fleet, NoFleet> 
         let name = if is_one_machine { run.run.clone() } else { member.name() };
         Machine { name, kind: *kind, run }
     };
-    let main = members.iter().map(|member| &member.analysed.summary).max_by_key(|summary| summary.cases.len());
-    let margin = members.iter().map(|member| member.analysed.summary.settings.margin).fold(0.0, f64::max);
+    let main = members
+        .iter()
+        .map(|member| &member.analysed.summary)
+        .max_by_key(|summary| summary.cases.len());
+    let margin = members
+        .iter()
+        .map(|member| member.analysed.summary.settings.margin)
+        .fold(0.0, f64::max);
     Ok(Fleet {
         schema: SCHEMA.to_owned(),
         experiment: first.experiment.clone(),
@@ -252,7 +271,9 @@ fn what_makes_kinds(members: &[Member], by: &[String]) -> Result<Vec<String>, No
     if !by.is_empty() {
         return Ok(by.to_vec());
     }
-    let labels = members.iter().flat_map(|member| member.data.header.labels.keys().map(String::as_str));
+    let labels = members
+        .iter()
+        .flat_map(|member| member.data.header.labels.keys().map(String::as_str));
     let all: IndexSet<&str> = USUAL.into_iter().chain(labels.filter(|label| *label != NAME)).collect();
     let differs = |name: &&str| members.iter().any(|member| member.fact(name) != members[0].fact(name));
     Ok(all.into_iter().filter(differs).map(str::to_owned).collect())
@@ -268,14 +289,23 @@ fn kinds(members: &[Member], by: &[String]) -> (Vec<Kind>, Vec<usize>) {
         of.push(entry.index());
         *entry.or_insert(0) += 1;
     }
-    (found.into_iter().map(|(values, machines)| Kind { values, machines }).collect(), of)
+    (
+        found
+            .into_iter()
+            .map(|(values, machines)| Kind { values, machines })
+            .collect(),
+        of,
+    )
 }
 
 fn comparisons(members: &[Member], of: &[usize], kinds: usize, margin: f64) -> Vec<Together> {
     let all = apart::found(&members.iter().map(|member| &member.analysed).collect::<Vec<_>>());
     let judged = apart::judge(&all, margin);
-    let mut together: Vec<Together> =
-        all.iter().zip(judged).map(|(found, apart)| self::together(found, apart, of, kinds)).collect();
+    let mut together: Vec<Together> = all
+        .iter()
+        .zip(judged)
+        .map(|(found, apart)| self::together(found, apart, of, kinds))
+        .collect();
     adjust_kinds(&mut together);
     together
 }
@@ -283,10 +313,17 @@ fn comparisons(members: &[Member], of: &[usize], kinds: usize, margin: f64) -> V
 fn together(found: &Found<'_>, apart: Option<Apart>, of: &[usize], kinds: usize) -> Together {
     let pooled = pooled::pool(&found.logs());
     let ratio = |log: &Estimate| Ratio::from(log.exponential(CONFIDENCE));
-    let judged = |(comparison, _): (&Comparison, _)| Judged { ratio: comparison.into(), verdict: comparison.verdict };
+    let judged = |(comparison, _): (&Comparison, _)| Judged {
+        ratio: comparison.into(),
+        verdict: comparison.verdict,
+    };
     let spread = |pooled: Pooled| {
         let spread = Spread::from(pooled.spread);
-        Spread { p: apart.map_or(spread.p, |apart| apart.p), differs: apart.map(|apart| apart.differs), ..spread }
+        Spread {
+            p: apart.map_or(spread.p, |apart| apart.p),
+            differs: apart.map(|apart| apart.differs),
+            ..spread
+        }
     };
     Together {
         case: found.one.case.clone(),
@@ -309,17 +346,32 @@ fn by_kind(found: &Found<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
     let known: Vec<Vec<Estimate>> = logs.iter().filter(|logs| !logs.is_empty()).cloned().collect();
     let found = pooled::kinds(&known)?;
     let mut means = found.means.iter().map(|mean| Ratio::from(mean.exponential(CONFIDENCE)));
-    let means = logs.iter().map(|logs| if logs.is_empty() { None } else { means.next() }).collect();
-    Some(ByKind { means, within: found.within.into(), between: found.between.spread.into() })
+    let means = logs
+        .iter()
+        .map(|logs| if logs.is_empty() { None } else { means.next() })
+        .collect();
+    Some(ByKind {
+        means,
+        within: found.within.into(),
+        between: found.between.spread.into(),
+    })
 }
 
 /// The judged comparisons are one family, as for machines.
 fn adjust_kinds(all: &mut [Together]) {
-    let judged = all.iter_mut().filter(|one| one.declared || one.metric == Metric::CpuPerRequest);
-    let mut between: Vec<&mut Spread> = judged.filter_map(|one| Some(&mut one.kinds.as_mut()?.between)).collect();
+    let judged = all
+        .iter_mut()
+        .filter(|one| one.declared || one.metric == Metric::CpuPerRequest);
+    let mut between: Vec<&mut Spread> = judged
+        .filter_map(|one| Some(&mut one.kinds.as_mut()?.between))
+        .collect();
     let adjusted = holm::adjust(&between.iter().map(|spread| spread.p).collect::<Vec<_>>());
     for (spread, p) in between.iter_mut().zip(adjusted) {
-        **spread = Spread { p, differs: Some(p < 1.0 - CONFIDENCE), ..**spread };
+        **spread = Spread {
+            p,
+            differs: Some(p < 1.0 - CONFIDENCE),
+            ..**spread
+        };
     }
 }
 
@@ -327,7 +379,11 @@ impl Together {
     /// The verdict on the mean.
     #[must_use]
     pub fn verdict(&self, margin: f64) -> Option<Verdict> {
-        let Ratio { ratio: estimate, low, high } = self.mean?;
+        let Ratio {
+            ratio: estimate,
+            low,
+            high,
+        } = self.mean?;
         let interval = lasthop_stats::Interval { estimate, low, high };
         Some(verdict::verdict(&interval, margin, better(self.metric)).into())
     }
@@ -335,6 +391,10 @@ impl Together {
     /// On how many machines the verdict is this one.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
-        self.machines.iter().flatten().filter(|judged| judged.verdict == verdict).count()
+        self.machines
+            .iter()
+            .flatten()
+            .filter(|judged| judged.verdict == verdict)
+            .count()
     }
 }

@@ -96,7 +96,13 @@ impl From<&Comparison> for Ratio {
 }
 
 impl From<Interval> for Ratio {
-    fn from(Interval { estimate: ratio, low, high }: Interval) -> Self {
+    fn from(
+        Interval {
+            estimate: ratio,
+            low,
+            high,
+        }: Interval,
+    ) -> Self {
         Self { ratio, low, high }
     }
 }
@@ -118,8 +124,15 @@ impl Analysed {
         let trials = Trials::new(data);
         let compared = comparisons::compare_all(&trials);
         let absolute = Absolute::of(&trials, &compared);
-        let cases = trials.cases().iter().map(|plan| cases::known(&trials, &absolute, plan)).collect();
-        Self { cases, ..Self::of_compared(&trials, compared) }
+        let cases = trials
+            .cases()
+            .iter()
+            .map(|plan| cases::known(&trials, &absolute, plan))
+            .collect();
+        Self {
+            cases,
+            ..Self::of_compared(&trials, compared)
+        }
     }
 
     /// Without what only absolute figures need.
@@ -130,7 +143,12 @@ impl Analysed {
     fn of_compared(trials: &Trials<'_>, compared: Vec<Compared>) -> Self {
         let logs = compared.iter().map(|compared| compared.log_ratio).collect();
         let confidence = trials.confidence();
-        Self { summary: super::summary(trials, compared), logs, cases: Vec::new(), confidence }
+        Self {
+            summary: super::summary(trials, compared),
+            logs,
+            cases: Vec::new(),
+            confidence,
+        }
     }
 
     /// With the names that another run has for cases of the same levels: a name leaves out factors with one level.
@@ -142,11 +160,23 @@ impl Analysed {
     fn rename_like(&mut self, other: &Summary) {
         let names = self.names_in(other);
         let rename = |name: &mut String| names.get(name).into_iter().for_each(|new| name.clone_from(new));
-        let Summary { cases, comparisons, alternatives, checks, failures, .. } = &mut self.summary;
+        let Summary {
+            cases,
+            comparisons,
+            alternatives,
+            checks,
+            failures,
+            ..
+        } = &mut self.summary;
         cases.iter_mut().for_each(|case| rename(&mut case.case));
         let judged = comparisons.iter_mut().chain(alternatives);
-        judged.flat_map(|one| [&mut one.case, &mut one.reference]).for_each(rename);
-        checks.iter_mut().filter_map(|check| check.case.as_mut()).for_each(rename);
+        judged
+            .flat_map(|one| [&mut one.case, &mut one.reference])
+            .for_each(rename);
+        checks
+            .iter_mut()
+            .filter_map(|check| check.case.as_mut())
+            .for_each(rename);
         failures.iter_mut().for_each(|failure| rename(&mut failure.case));
     }
 
@@ -158,12 +188,20 @@ impl Analysed {
             Some((case.case.clone(), other.cases.iter().find(same)?.case.clone()))
         };
         let unknown = self.summary.cases.iter().filter(|case| !has(other, &case.case));
-        if self.summary.aa || other.aa { IndexMap::new() } else { unknown.filter_map(one).collect() }
+        if self.summary.aa || other.aa {
+            IndexMap::new()
+        } else {
+            unknown.filter_map(one).collect()
+        }
     }
 
     /// The comparison of the same case with the same reference by the same metric, with its logarithm.
     fn like(&self, other: &Comparison) -> Option<(&Comparison, &Estimate)> {
-        self.summary.comparisons.iter().zip(&self.logs).find(|(one, _)| is_like(one, other))
+        self.summary
+            .comparisons
+            .iter()
+            .zip(&self.logs)
+            .find(|(one, _)| is_like(one, other))
     }
 
     fn case_names(&self) -> impl Iterator<Item = &String> {
@@ -185,7 +223,11 @@ fn is_declared(summary: &Summary, comparison: &Comparison) -> bool {
 fn change(metric: Metric, from: &Estimate, to: &Estimate, confidence: f64, margin: f64) -> (Ratio, Verdict, f64) {
     let log = to.minus(from);
     let interval = log.exponential(confidence);
-    (interval.into(), verdict::verdict(&interval, margin, better(metric)).into(), log.p_value())
+    (
+        interval.into(),
+        verdict::verdict(&interval, margin, better(metric)).into(),
+        log.p_value(),
+    )
 }
 
 /// Two runs of the same experiment with a case in common.
@@ -196,7 +238,10 @@ fn alike(old: &Analysed, new: &Analysed) -> Result<(), NotAlike> {
         return Err(NotAlike::Same(one.run.clone()));
     }
     if one.experiment != other.experiment {
-        return Err(NotAlike::Experiments(names, [one.experiment.clone(), other.experiment.clone()]));
+        return Err(NotAlike::Experiments(
+            names,
+            [one.experiment.clone(), other.experiment.clone()],
+        ));
     }
     let listed = |run: &Analysed| run.case_names().map(String::as_str).collect::<Vec<_>>().join(", ");
     match old.case_names().any(|case| new.case_names().any(|other| case == other)) {

@@ -11,9 +11,17 @@ use super::{
 };
 use crate::testing::{self, Noise, TCP, Truth, UNIX, at_rate, each_trial, fail, noisy_run};
 
-const TLS: Truth = Truth { transport: Transport::Tls, rate: 15_000.0, service_cpu_us: 30.0 };
+const TLS: Truth = Truth {
+    transport: Transport::Tls,
+    rate: 15_000.0,
+    service_cpu_us: 30.0,
+};
 /// As on a shared machine: each start is 2 % off, each trial 5 %, and neighbours take up to a fifth.
-const SHARED: Noise = Noise { luck: 0.02, trial: 0.05, neighbours: 0.1 };
+const SHARED: Noise = Noise {
+    luck: 0.02,
+    trial: 0.05,
+    neighbours: 0.1,
+};
 /// Rounds and blocks of a run of about 30 s.
 const LENGTH: (u32, u32) = (10, 8);
 const PAIRS: u64 = 100;
@@ -22,7 +30,13 @@ const PAIRS: u64 = 100;
 fn day(truths: &[Truth], seed: u64) -> RunData {
     let mut draws = Draws::new(seed ^ 0xda);
     let speed = 0.7 + 0.6 * draws.unit();
-    let today: Vec<Truth> = truths.iter().map(|truth| Truth { rate: truth.rate * speed, ..*truth }).collect();
+    let today: Vec<Truth> = truths
+        .iter()
+        .map(|truth| Truth {
+            rate: truth.rate * speed,
+            ..*truth
+        })
+        .collect();
     let mut data = noisy_run(&today, LENGTH.0, LENGTH.1, seed, SHARED);
     for case in data.header.cases.clone() {
         each_trial(&mut data, &case.case, |trial| {
@@ -46,7 +60,14 @@ fn changed(diff: &Diff) -> Vec<&RatioChange> {
 #[test]
 fn ninety_five_of_a_hundred_pairs_are_judged_rightly() {
     let same = [TCP, UNIX, TLS];
-    let slower = [TCP, Truth { rate: UNIX.rate * 0.9, ..UNIX }, TLS];
+    let slower = [
+        TCP,
+        Truth {
+            rate: UNIX.rate * 0.9,
+            ..UNIX
+        },
+        TLS,
+    ];
     let (mut silent, mut found) = (0, 0);
     for seed in (0..PAIRS).map(|pair| 3 * pair) {
         let old = day(&same, seed);
@@ -55,7 +76,10 @@ fn ninety_five_of_a_hundred_pairs_are_judged_rightly() {
         let is_it = |one: &&RatioChange| one.case == "unix" && one.verdict == Some(Verdict::Slower);
         found += u64::from(changed(&planted).iter().any(is_it));
     }
-    assert!(silent >= 95 && found >= 95, "of {PAIRS} pairs {silent} say no change, and {found} find the one planted");
+    assert!(
+        silent >= 95 && found >= 95,
+        "of {PAIRS} pairs {silent} say no change, and {found} find the one planted"
+    );
 }
 
 #[test]
@@ -72,7 +96,12 @@ fn ratios_are_matched_and_changes_are_quotients() {
     );
     // The reference did not change, and a case that halves its rate doubles its median.
     let change = |case: &str, metric: Metric| {
-        diff.cases.iter().find(|one| one.case == case && one.metric == metric).unwrap().change.ratio
+        diff.cases
+            .iter()
+            .find(|one| one.case == case && one.metric == metric)
+            .unwrap()
+            .change
+            .ratio
     };
     assert!((change("tcp", Metric::Throughput) - 1.0).abs() < 0.05);
     assert!((change("unix", Metric::LatencyP50) - 2.0).abs() < 0.1);
@@ -85,7 +114,13 @@ fn what_must_not_be_used_is_not_judged() {
     new.header.run = "test-2".to_owned();
     testing::add_errors(&mut new, "unix", lasthop_protocol::result::ErrorClass::WrongContent, 50);
     let diff = diff(&old, &new).unwrap();
-    assert!(diff.comparisons.iter().all(|one| one.verdict.is_none() && !one.is_judged()), "{:?}", diff.comparisons);
+    assert!(
+        diff.comparisons
+            .iter()
+            .all(|one| one.verdict.is_none() && !one.is_judged()),
+        "{:?}",
+        diff.comparisons
+    );
 }
 
 #[test]
@@ -94,7 +129,10 @@ fn cases_of_one_run_alone_are_named() {
     new.header.run = "test-2".to_owned();
     fail(&mut new, "unix", |_| true);
     let diff = diff(&testing::healthy(), &new).unwrap();
-    assert_eq!((&diff.only_old[..], &diff.only_new[..]), (&[][..], &["tls".to_owned()][..]));
+    assert_eq!(
+        (&diff.only_old[..], &diff.only_new[..]),
+        (&[][..], &["tls".to_owned()][..])
+    );
     assert!(diff.comparisons.is_empty());
 }
 
@@ -117,10 +155,19 @@ fn cases_of_the_same_levels_are_the_same_under_other_names() {
         }
     }
     let found = diff(&old, &new).unwrap();
-    assert!(found.comparisons.iter().any(|one| one.declared && one.case == "unix/pattern=echo"), "{found:?}");
+    assert!(
+        found
+            .comparisons
+            .iter()
+            .any(|one| one.declared && one.case == "unix/pattern=echo"),
+        "{found:?}"
+    );
     assert!(found.only_old.is_empty() && found.only_new.is_empty());
     let all = together(&[old, new]).comparisons;
-    assert!(all.iter().all(|one| one.machines.iter().all(Option::is_some)), "{all:?}");
+    assert!(
+        all.iter().all(|one| one.machines.iter().all(Option::is_some)),
+        "{all:?}"
+    );
 }
 
 #[test]
@@ -131,10 +178,18 @@ fn runs_that_are_not_alike_are_refused() {
     new.header.run = "test-2".to_owned();
     new.header.experiment.name = "store".to_owned();
     let error = diff(&old, &new).unwrap_err().to_string();
-    assert_eq!(error, "`test-1` is a run of sockets and `test-2` one of store; compare runs of the same experiment");
+    assert_eq!(
+        error,
+        "`test-1` is a run of sockets and `test-2` one of store; compare runs of the same experiment"
+    );
     let mut new = testing::run(&[TLS], 6, 5);
     new.header.run = "test-2".to_owned();
-    assert!(diff(&old, &new).unwrap_err().to_string().contains("the former has tcp, unix, the latter tls"));
+    assert!(
+        diff(&old, &new)
+            .unwrap_err()
+            .to_string()
+            .contains("the former has tcp, unix, the latter tls")
+    );
 }
 
 #[test]
@@ -157,17 +212,37 @@ fn together(runs: &[RunData]) -> Fleet {
 /// Whichever way two runs are put together, each ratio has the same p and the same word.
 #[test]
 fn all_reports_of_two_runs_agree() {
-    let slower = |factor: f64| [TCP, Truth { rate: UNIX.rate * factor, ..UNIX }, TLS];
+    let slower = |factor: f64| {
+        [
+            TCP,
+            Truth {
+                rate: UNIX.rate * factor,
+                ..UNIX
+            },
+            TLS,
+        ]
+    };
     let (mut some, mut none) = (0, 0);
     for (seed, factor) in [1.0, 0.97, 0.95, 0.9, 1.1, 0.96, 0.94, 1.05].into_iter().enumerate() {
-        let runs = [day(&[TCP, UNIX, TLS], 2 * seed as u64), day(&slower(factor), 2 * seed as u64 + 1)];
+        let runs = [
+            day(&[TCP, UNIX, TLS], 2 * seed as u64),
+            day(&slower(factor), 2 * seed as u64 + 1),
+        ];
         let changes = diff(&runs[0], &runs[1]).unwrap();
         let fleet = together(&runs);
         for change in changes.comparisons.iter().filter(|one| one.is_judged()) {
             let is = |case: &str, metric: Metric| case == change.case && metric == change.metric;
-            let machines = fleet.comparisons.iter().find(|one| is(&one.case, one.metric)).unwrap().between_machines;
+            let machines = fleet
+                .comparisons
+                .iter()
+                .find(|one| is(&one.case, one.metric))
+                .unwrap()
+                .between_machines;
             assert_eq!(machines.unwrap().differs, Some(change.changed()), "{change:?}");
-            assert!((machines.unwrap().p - change.adjusted_p.unwrap()).abs() < 1e-9, "{change:?} {machines:?}");
+            assert!(
+                (machines.unwrap().p - change.adjusted_p.unwrap()).abs() < 1e-9,
+                "{change:?} {machines:?}"
+            );
             *(if change.changed() { &mut some } else { &mut none }) += 1;
         }
     }
@@ -179,7 +254,10 @@ fn a_closed_and_an_open_loop_have_no_ratio_in_common() {
     let runs = [day(&[TCP, UNIX], 1), at_rate(day(&[TCP, UNIX], 2), 1_000.0)];
     let judged = |one: bool, metric: Metric| one && metric != Metric::CpuPerRequest;
     let changes = diff(&runs[0], &runs[1]).unwrap().comparisons;
-    assert!(!changes.iter().any(|one| judged(one.is_judged(), one.metric)), "{changes:?}");
+    assert!(
+        !changes.iter().any(|one| judged(one.is_judged(), one.metric)),
+        "{changes:?}"
+    );
     let fleet = together(&runs).comparisons;
     let compared = |one: &fleet::Together| one.between_machines.is_some_and(|spread| spread.differs.is_some());
     assert!(!fleet.iter().any(|one| judged(compared(one), one.metric)), "{fleet:?}");

@@ -20,8 +20,16 @@ const ENOUGH_PERIODS: u64 = 10;
 
 /// `nginx 12 times for 345 ms, 3.4 % of the time`
 fn said((role, throttled): (&String, &Throttled)) -> String {
-    let times = if throttled.times == 1 { "once".to_owned() } else { format!("{} times", throttled.times) };
-    format!("{role} {times} for {:.0} ms, {} of the time", throttled.seconds * 1e3, percent(throttled.share))
+    let times = if throttled.times == 1 {
+        "once".to_owned()
+    } else {
+        format!("{} times", throttled.times)
+    };
+    format!(
+        "{role} {times} for {:.0} ms, {} of the time",
+        throttled.seconds * 1e3,
+        percent(throttled.share)
+    )
 }
 
 /// Throttling is the purpose of a CPU limit. It is reported because the limit then sets the pace, not the link.
@@ -29,7 +37,10 @@ pub fn throttled(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let check = |case: &str| {
         let roles = cases::throttled(trials, case);
-        let text = format!("throttled by the CPU limit: {}", roles.iter().map(said).collect::<Vec<_>>().join("; "));
+        let text = format!(
+            "throttled by the CPU limit: {}",
+            roles.iter().map(said).collect::<Vec<_>>().join("; ")
+        );
         let effect = "a container that has used up its share waits for the next period, so throughput is the limit \
                   divided by CPU time per request, and the slowest requests take a period longer";
         (!roles.is_empty()).then(|| of_case("throttled", Severity::Note, case, text, effect))
@@ -40,7 +51,10 @@ pub fn throttled(evidence: &Evidence) -> Vec<Check> {
 pub fn short_for_the_limit(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let trial_ns = trials.data.header.settings.trial_ns;
-    let strikes = trials.cases().iter().any(|plan| !cases::throttled(trials, &plan.case).is_empty());
+    let strikes = trials
+        .cases()
+        .iter()
+        .any(|plan| !cases::throttled(trials, &plan.case).is_empty());
     let check = || {
         let text = format!(
             "CPU limits work in periods of {} ms, and a trial lasts {} ms",
@@ -55,17 +69,26 @@ pub fn short_for_the_limit(evidence: &Evidence) -> Vec<Check> {
         );
         of_run("short-for-the-limit", Severity::Doubt, text, &effect)
     };
-    (strikes && trial_ns < PERIOD_NS * ENOUGH_PERIODS).then(check).into_iter().collect()
+    (strikes && trial_ns < PERIOD_NS * ENOUGH_PERIODS)
+        .then(check)
+        .into_iter()
+        .collect()
 }
 
 /// An image from a Containerfile has its own versions of programs.
 pub fn image_programs(evidence: &Evidence) -> Vec<Check> {
-    let Some(environment) = &evidence.trials.data.environment else { return Vec::new() };
+    let Some(environment) = &evidence.trials.data.environment else {
+        return Vec::new();
+    };
     let differ = |(name, inside): (&String, &ProgramVersion)| {
         let recipe = name.strip_suffix(IN_IMAGE)?;
         let here = environment.programs.get(recipe)?;
-        (here.version != inside.version)
-            .then(|| format!("{recipe} {} in the image, {} on this machine", inside.version, here.version))
+        (here.version != inside.version).then(|| {
+            format!(
+                "{recipe} {} in the image, {} on this machine",
+                inside.version, here.version
+            )
+        })
     };
     let found: Vec<String> = environment.programs.iter().filter_map(differ).collect();
     let effect = "cases with and without a container differ in the program too; --images packages builds the image \

@@ -31,10 +31,19 @@ impl<'a> Twins<'a> {
     fn of(trials: &Trials<'a>, plan: &'a CasePlan) -> Option<Self> {
         tool_of(&plan.levels)?;
         let same = |other: &&CasePlan| {
-            let own = other.levels.get(DRIVER).is_some_and(|level| level.to_string() == OWN_DRIVER);
-            own && plan.levels.iter().all(|(factor, level)| factor == DRIVER || other.levels.get(factor) == Some(level))
+            let own = other
+                .levels
+                .get(DRIVER)
+                .is_some_and(|level| level.to_string() == OWN_DRIVER);
+            own && plan
+                .levels
+                .iter()
+                .all(|(factor, level)| factor == DRIVER || other.levels.get(factor) == Some(level))
         };
-        Some(Self { tool: plan, own: trials.cases().iter().find(same)? })
+        Some(Self {
+            tool: plan,
+            own: trials.cases().iter().find(same)?,
+        })
     }
 
     /// The tool's throughput divided by lasthop's, within blocks.
@@ -68,13 +77,21 @@ fn judge(trials: &Trials<'_>, twins: &Twins<'_>) -> Option<Check> {
     let outside = ratio.high < 1.0 - AGREEMENT || ratio.low > 1.0 + AGREEMENT;
     let reasons = reasons(trials, twins, ratio.estimate);
     let (id, severity, effect) = match (within, outside) {
-        (true, _) => ("cross-check-agrees", Severity::Note, format!("two load generators agree within {limit}")),
+        (true, _) => (
+            "cross-check-agrees",
+            Severity::Note,
+            format!("two load generators agree within {limit}"),
+        ),
         (_, true) if reasons.is_empty() => (
             "cross-check-differs",
             Severity::Doubt,
             "one of the two counts wrong, or they send different requests".to_owned(),
         ),
-        (_, true) => ("cross-check-explained", Severity::Note, format!("likely because {}", reasons.join("; "))),
+        (_, true) => (
+            "cross-check-explained",
+            Severity::Note,
+            format!("likely because {}", reasons.join("; ")),
+        ),
         _ => {
             let effect = format!("too few blocks to say whether they agree within {limit}; a longer run would tell");
             ("cross-check-undecided", Severity::Note, effect)
@@ -115,19 +132,33 @@ fn reasons(trials: &Trials<'_>, twins: &Twins<'_>, ratio: f64) -> Vec<String> {
     }
     let opened = |plan: &CasePlan| {
         let (opened, requests) = trials.of(&plan.case).fold((0, 0), |(opened, requests), trial| {
-            (opened + trial.result.connections_opened, requests + trial.result.requests_total)
+            (
+                opened + trial.result.connections_opened,
+                requests + trial.result.requests_total,
+            )
         });
         opened as f64 / (requests.max(1) as f64)
     };
     let (theirs, ours) = (opened(twins.tool), opened(twins.own));
     if (theirs - ours).abs() > 0.05 {
-        found.push(format!("{tool} opened {theirs:.2} connections per request and lasthop {ours:.2}"));
+        found.push(format!(
+            "{tool} opened {theirs:.2} connections per request and lasthop {ours:.2}"
+        ));
     }
     let load = cases::driver_load(trials, twins.tool);
     if load >= super::driver::SATURATED {
-        found.push(format!("{tool} used {} of a core and was the bottleneck", percent(load)));
+        found.push(format!(
+            "{tool} used {} of a core and was the bottleneck",
+            percent(load)
+        ));
     }
-    let asked = trials.data.header.settings.tools.iter().find(|choice| choice.tool == *tool);
+    let asked = trials
+        .data
+        .header
+        .settings
+        .tools
+        .iter()
+        .find(|choice| choice.tool == *tool);
     if let Some(choice) = asked.filter(|choice| !choice.flags.is_empty()) {
         found.push(format!(
             "it ran with its own flags `{}` instead of the case's {} connections",
@@ -140,10 +171,15 @@ fn reasons(trials: &Trials<'_>, twins: &Twins<'_>, ratio: f64) -> Vec<String> {
 
 /// The medians, if the tool prints one and its clock is fine enough.
 fn median(trials: &Trials<'_>, twins: &Twins<'_>) -> Option<String> {
-    let reported: Vec<_> = trials.of(&twins.tool.case).filter_map(|trial| trial.result.reported.as_ref()).collect();
+    let reported: Vec<_> = trials
+        .of(&twins.tool.case)
+        .filter_map(|trial| trial.result.reported.as_ref())
+        .collect();
     let medians: Vec<f64> = reported.iter().filter_map(|reported| reported.median_ns).collect();
     let resolution = reported.first()?.resolution_ns;
-    let (low, high) = medians.iter().fold((f64::MAX, 0.0_f64), |(low, high), &next| (low.min(next), high.max(next)));
+    let (low, high) = medians.iter().fold((f64::MAX, 0.0_f64), |(low, high), &next| {
+        (low.min(next), high.max(next))
+    });
     if medians.is_empty() {
         return None;
     }
@@ -156,7 +192,12 @@ fn median(trials: &Trials<'_>, twins: &Twins<'_>) -> Option<String> {
             ours / 1e3
         ));
     }
-    Some(format!("median latency: {tool} {:.0} to {:.0} µs, lasthop {:.1} µs", low / 1e3, high / 1e3, ours / 1e3))
+    Some(format!(
+        "median latency: {tool} {:.0} to {:.0} µs, lasthop {:.1} µs",
+        low / 1e3,
+        high / 1e3,
+        ours / 1e3
+    ))
 }
 
 /// Some tools take a password only as an argument.
@@ -164,8 +205,13 @@ pub fn password_shown(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let shown = |plan: &CasePlan| {
         let tool = tool_of(&plan.levels)?;
-        let shows = trials.proofs(&plan.case).any(|proof| (tool.shows_password)(&proof.spec));
-        let text = format!("{} got the password as an argument, the only way it takes one", tool.name);
+        let shows = trials
+            .proofs(&plan.case)
+            .any(|proof| (tool.shows_password)(&proof.spec));
+        let text = format!(
+            "{} got the password as an argument, the only way it takes one",
+            tool.name
+        );
         let effect = "every user of this machine could read the password during a trial; the figures are not affected";
         shows.then(|| of_case("password-shown", Severity::Note, &plan.case, text, effect))
     };
@@ -180,5 +226,8 @@ pub fn tool_trials(evidence: &Evidence) -> Vec<Check> {
     let text = format!("trials of the classic tools last at least {shortest:.0} s, those of lasthop {trial:.3} s");
     let effect = "tools run for whole seconds and include the warm-up; fewer of their trials fit into the budget";
     let has_tools = trials.cases().iter().any(|plan| tool_of(&plan.levels).is_some());
-    (has_tools && shortest > trial).then(|| of_run("tool-trials", Severity::Note, text, effect)).into_iter().collect()
+    (has_tools && shortest > trial)
+        .then(|| of_run("tool-trials", Severity::Note, text, effect))
+        .into_iter()
+        .collect()
 }

@@ -37,7 +37,9 @@ struct Work {
 impl Work {
     /// `None` if nothing is known of its processes.
     fn of(trials: &Trials, case: &str, role: &str) -> Option<Self> {
-        let all = trials.of(case).filter_map(|trial| Some((served(trial), trial.observations.roles.get(role)?)));
+        let all = trials
+            .of(case)
+            .filter_map(|trial| Some((served(trial), trial.observations.roles.get(role)?)));
         let (mut answers, mut cpu_ns, mut switches, mut processes) = (0.0, 0, 0, 0);
         for (served, usage) in all {
             answers += served;
@@ -46,7 +48,10 @@ impl Work {
             processes += usage.processes;
         }
         let known = processes > 0 && answers > 0.0;
-        known.then(|| Self { cpu_us: cpu_ns as f64 / 1e3 / answers, switches: switches as f64 / answers })
+        known.then(|| Self {
+            cpu_us: cpu_ns as f64 / 1e3 / answers,
+            switches: switches as f64 / answers,
+        })
     }
 
     /// Whether it did far less than the same service did for the same answers elsewhere.
@@ -55,7 +60,11 @@ impl Work {
     }
 
     fn words(self) -> String {
-        format!("{} µs of CPU time and {} context switches", figure(self.cpu_us), figure(self.switches))
+        format!(
+            "{} µs of CPU time and {} context switches",
+            figure(self.cpu_us),
+            figure(self.switches)
+        )
     }
 }
 
@@ -75,7 +84,10 @@ pub fn load_not_over_link(evidence: &Evidence) -> Vec<Check> {
             .or_else(|| other_work(trials, plan))?;
         Some(of_case(ID, Severity::Invalid, &plan.case, text, effect))
     };
-    let cases = trials.cases().iter().filter(|_| trials.data.header.experiment.from != "driver");
+    let cases = trials
+        .cases()
+        .iter()
+        .filter(|_| trials.data.header.experiment.from != "driver");
     cases.filter_map(check).collect()
 }
 
@@ -89,14 +101,21 @@ fn idle(trials: &Trials, plan: &CasePlan) -> Option<String> {
         Some(format!(", against {} with {}", work.words(), other.case))
     });
     let idle = own.cpu_us < LEAST_CPU_US;
-    (idle || more.is_some())
-        .then(|| format!("{seen}{}: most answers did not come through the link", more.unwrap_or_default()))
+    (idle || more.is_some()).then(|| {
+        format!(
+            "{seen}{}: most answers did not come through the link",
+            more.unwrap_or_default()
+        )
+    })
 }
 
 /// A service beside the link worked here and not in a case that is compared with this one.
 fn other_work(trials: &Trials, plan: &CasePlan) -> Option<String> {
     let experiment = &trials.data.header.experiment;
-    let others = experiment.services.keys().filter(|role| **role != experiment.from && **role != experiment.to);
+    let others = experiment
+        .services
+        .keys()
+        .filter(|role| **role != experiment.from && **role != experiment.to);
     let found = |role: &String| {
         let own = Work::of(trials, &plan.case, role)?;
         compared_with(trials, plan).find_map(|other| {
@@ -124,10 +143,16 @@ fn compared_with<'a>(trials: &Trials<'a>, plan: &'a CasePlan) -> impl Iterator<I
 /// Other traffic of the machine opens connections too, so that there may be more, but never fewer.
 fn too_few_opened(trials: &Trials, plan: &CasePlan) -> Option<String> {
     let experiment = &trials.data.header.experiment;
-    let each_its_own =
-        |seen: &CaseProof| seen.link.as_ref().is_some_and(|link| link.wanted.as_deref() == Some("per-request"));
+    let each_its_own = |seen: &CaseProof| {
+        seen.link
+            .as_ref()
+            .is_some_and(|link| link.wanted.as_deref() == Some("per-request"))
+    };
     let is_tcp = !plan.transport.is_unix() && trials.proofs(&plan.case).last().is_some_and(each_its_own);
-    let opened: u64 = trials.of(&plan.case).map(|trial| trial.observations.network.tcp_opened).sum();
+    let opened: u64 = trials
+        .of(&plan.case)
+        .map(|trial| trial.observations.network.tcp_opened)
+        .sum();
     let answers: f64 = trials.of(&plan.case).map(served).sum();
     let share = opened as f64 / answers.max(1.0);
     (is_tcp && (COUNTED_SHARE..OPENED_SHARE).contains(&share)).then(|| {
@@ -148,8 +173,14 @@ fn elsewhere(trials: &Trials, plan: &CasePlan) -> Option<String> {
         let all = seen.connections + seen.over_link;
         f64::from(seen.connections) > ELSEWHERE_SHARE * f64::from(all)
     };
-    let Elsewhere { address, connections, over_link } =
-        trials.proofs(&plan.case).filter_map(|seen| seen.elsewhere.as_ref()).find(is_much)?;
+    let Elsewhere {
+        address,
+        connections,
+        over_link,
+    } = trials
+        .proofs(&plan.case)
+        .filter_map(|seen| seen.elsewhere.as_ref())
+        .find(is_much)?;
     Some(format!(
         "while the driver sent, {to} was reached over {} at {address}, which is not the link; {over_link} were \
          seen on the link",

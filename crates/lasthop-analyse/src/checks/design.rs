@@ -64,19 +64,34 @@ pub fn too_few_blocks(evidence: &Evidence) -> Vec<Check> {
         few.then(|| of_case("too-few-blocks", Severity::Doubt, &pairs.case.case, text, effect))
     };
     let trials = evidence.trials;
-    trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).filter_map(check).collect()
+    trials
+        .cases()
+        .iter()
+        .filter_map(|plan| Pairs::of(trials, plan))
+        .filter_map(check)
+        .collect()
 }
 
 /// Verdicts of difference that do not survive Holm's adjustment over all comparisons by declared metrics.
 pub fn multiplicity(evidence: &Evidence) -> Vec<Check> {
-    let family = evidence.compared.iter().filter(|one| one.comparison.adjusted_p.is_some()).count();
+    let family = evidence
+        .compared
+        .iter()
+        .filter(|one| one.comparison.adjusted_p.is_some())
+        .count();
     let check = |one: &Compared| {
         let comparison = &one.comparison;
         let adjusted = comparison.adjusted_p?;
-        let what = if comparison.metric == Metric::CpuPerRequest { " (its CPU per request)" } else { "" };
+        let what = if comparison.metric == Metric::CpuPerRequest {
+            " (its CPU per request)"
+        } else {
+            ""
+        };
         let text = format!("one of {family} comparisons{what}; after Holm's adjustment p = {adjusted:.2}");
         let effect = "among that many comparisons, one may differ by chance alone: treat the verdict as a hint, or repeat this case alone";
-        comparison.may_be_chance().then(|| of_case("multiplicity", Severity::Doubt, &comparison.case, text, effect))
+        comparison
+            .may_be_chance()
+            .then(|| of_case("multiplicity", Severity::Doubt, &comparison.case, text, effect))
     };
     evidence.compared.iter().filter_map(check).collect()
 }
@@ -88,7 +103,11 @@ pub fn resolution(evidence: &Evidence) -> Vec<Check> {
     }
     let interval = |compared: &Compared| {
         let comparison = &compared.comparison;
-        Interval { estimate: comparison.ratio, low: comparison.low, high: comparison.high }
+        Interval {
+            estimate: comparison.ratio,
+            low: comparison.low,
+            high: comparison.high,
+        }
     };
     let primary = evidence.compared.iter().filter(|one| evidence.is_primary(one));
     let same: Vec<Interval> = primary.map(interval).collect();
@@ -116,14 +135,25 @@ pub fn process_luck(evidence: &Evidence) -> Vec<Check> {
         matters.then(|| of_case("process-luck", Severity::Note, &pairs.case.case, text, effect))
     };
     let trials = evidence.trials;
-    trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).filter_map(check).collect()
+    trials
+        .cases()
+        .iter()
+        .filter_map(|plan| Pairs::of(trials, plan))
+        .filter_map(check)
+        .collect()
 }
 
 /// Servers that lasthop did not start are the same processes in every round, unless there is a way to restart them that does.
 pub fn not_restarted(evidence: &Evidence) -> Vec<Check> {
     let data = evidence.trials.data;
-    let Some(given) = &data.header.given else { return Vec::new() };
-    let same: BTreeSet<&str> = data.rounds().flat_map(|round| &round.same_servers).map(String::as_str).collect();
+    let Some(given) = &data.header.given else {
+        return Vec::new();
+    };
+    let same: BTreeSet<&str> = data
+        .rounds()
+        .flat_map(|round| &round.same_servers)
+        .map(String::as_str)
+        .collect();
     let (text, then) = match &given.restart {
         None => (
             "the servers ran before and were not restarted between rounds".to_owned(),
@@ -144,7 +174,13 @@ pub fn not_restarted(evidence: &Evidence) -> Vec<Check> {
 
 /// Replies of an endpoint that are not checked byte for byte.
 pub fn weak_check(evidence: &Evidence) -> Vec<Check> {
-    let endpoints = evidence.trials.data.header.given.iter().flat_map(|given| &given.endpoints);
+    let endpoints = evidence
+        .trials
+        .data
+        .header
+        .given
+        .iter()
+        .flat_map(|given| &given.endpoints);
     let check = |(case, endpoint): (&String, &GivenEndpoint)| {
         let text = endpoint.unchecked.clone()?;
         let effect = "a reply that is wrong elsewhere counts as right, and endpoints may not answer alike there; give \

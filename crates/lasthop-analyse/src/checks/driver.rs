@@ -74,7 +74,11 @@ pub fn headroom(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let check = |plan: &CasePlan| {
         let times = cases::headroom(trials, plan)?;
-        let than = if plan.load.is_open() { "the rate, in a closed loop" } else { "as many requests" };
+        let than = if plan.load.is_open() {
+            "the rate, in a closed loop"
+        } else {
+            "as many requests"
+        };
         let text = format!("against a server that does nothing, the same load reached {times:.1} times {than}");
         let effect = "the generator and the transport are a large part of what is measured, and the servers a small \
                       one; expect smaller differences with servers that do more work";
@@ -91,9 +95,16 @@ pub fn mark_lower_bounds(trials: &Trials, comparisons: &mut [Comparison]) {
         let saturated = |plan: &CasePlan| !plan.load.is_open() && cases::driver_load(trials, plan) >= SATURATED;
         trials.plan(case).is_some_and(saturated) && !loses(trials, case)
     };
-    for comparison in comparisons.iter_mut().filter(|comparison| comparison.metric != Metric::CpuPerRequest) {
+    for comparison in comparisons
+        .iter_mut()
+        .filter(|comparison| comparison.metric != Metric::CpuPerRequest)
+    {
         let case_is_better = (comparison.ratio > 1.0) == (comparison.metric == Metric::Throughput);
-        let better = if case_is_better { &comparison.case } else { &comparison.reference };
+        let better = if case_is_better {
+            &comparison.case
+        } else {
+            &comparison.reference
+        };
         comparison.lower_bound = saturated(better);
     }
 }

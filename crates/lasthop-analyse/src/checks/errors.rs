@@ -15,11 +15,18 @@ const INVALID_SHARE: f64 = 0.001;
 fn found(evidence: &Evidence, case: &str) -> Vec<(String, u64, String)> {
     let trials = evidence.trials;
     let first = |class: &str| {
-        let mut errors = trials.every().filter(|trial| trial.case == case).flat_map(|trial| &trial.result.errors);
-        errors.find(|(found, _)| cases::name_of(**found) == class).map(|(_, error)| error.first.clone())
+        let mut errors = trials
+            .every()
+            .filter(|trial| trial.case == case)
+            .flat_map(|trial| &trial.result.errors);
+        errors
+            .find(|(found, _)| cases::name_of(**found) == class)
+            .map(|(_, error)| error.first.clone())
     };
     let errors = cases::errors(trials, case).into_iter().filter(|(_, count)| *count > 0);
-    errors.map(|(class, count)| (class.clone(), count, first(&class).unwrap_or_default())).collect()
+    errors
+        .map(|(class, count)| (class.clone(), count, first(&class).unwrap_or_default()))
+        .collect()
 }
 
 /// Any error. Errors are never counted as fast requests, but failed requests are missing from the latencies.
@@ -36,9 +43,15 @@ pub fn errors(evidence: &Evidence) -> Vec<Check> {
             .collect();
         let text = format!("{} of requests: {}", percent(share), list.join(", "));
         let (severity, effect) = if share > INVALID_SHARE {
-            (Severity::Invalid, "more than 0.1 % of requests failed, so the figures cover only the rest")
+            (
+                Severity::Invalid,
+                "more than 0.1 % of requests failed, so the figures cover only the rest",
+            )
         } else {
-            (Severity::Doubt, "failed requests are missing from throughput and latencies")
+            (
+                Severity::Doubt,
+                "failed requests are missing from throughput and latencies",
+            )
         };
         (errors > 0).then(|| of_case("errors", severity, case, text, effect))
     };
@@ -69,7 +82,12 @@ fn of_class(evidence: &Evidence, class: &str, id: &str, effect: &str) -> Vec<Che
             effect,
         ))
     };
-    evidence.trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
+    evidence
+        .trials
+        .cases()
+        .iter()
+        .filter_map(|plan| check(&plan.case))
+        .collect()
 }
 
 /// Trials without a result, in a case that otherwise works.

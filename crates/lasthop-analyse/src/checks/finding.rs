@@ -18,23 +18,37 @@ impl Evidence<'_> {
     /// Whether a comparison is by the metric of its load, which the run was planned for.
     pub fn is_primary(&self, compared: &Compared) -> bool {
         let comparison = &compared.comparison;
-        self.trials.plan(&comparison.case).is_some_and(|plan| Metric::primary(&plan.load) == comparison.metric)
+        self.trials
+            .plan(&comparison.case)
+            .is_some_and(|plan| Metric::primary(&plan.load) == comparison.metric)
     }
 
     /// Cases that may use TCP. What happens to TCP during the others is somebody else's.
     pub fn with_tcp(&self) -> impl Iterator<Item = &CasePlan> {
-        self.trials.cases().iter().filter(|plan| self.trials.may_use_tcp(&plan.case))
+        self.trials
+            .cases()
+            .iter()
+            .filter(|plan| self.trials.may_use_tcp(&plan.case))
     }
 }
 
 /// A finding about one case.
 pub fn of_case(id: &str, severity: Severity, case: &str, evidence: String, effect: &str) -> Check {
-    Check { case: Some(case.to_owned()), ..of_run(id, severity, evidence, effect) }
+    Check {
+        case: Some(case.to_owned()),
+        ..of_run(id, severity, evidence, effect)
+    }
 }
 
 /// A finding about the whole run.
 pub fn of_run(id: &str, severity: Severity, evidence: String, effect: &str) -> Check {
-    Check { id: id.to_owned(), severity, case: None, evidence, effect: effect.to_owned() }
+    Check {
+        id: id.to_owned(),
+        severity,
+        case: None,
+        evidence,
+        effect: effect.to_owned(),
+    }
 }
 
 /// `12,345`

@@ -34,7 +34,10 @@ impl Known {
     }
 
     const fn noted(self, note: &'static str) -> Self {
-        Self { note: Some(note), ..self }
+        Self {
+            note: Some(note),
+            ..self
+        }
     }
 
     const fn asked(self) -> Self {
@@ -54,7 +57,15 @@ const fn known(
     found: &'static str,
     advice: &'static str,
 ) -> Known {
-    Known { id, severity, line, note: None, found, advice, asked: false }
+    Known {
+        id,
+        severity,
+        line,
+        note: None,
+        found,
+        advice,
+        asked: false,
+    }
 }
 
 const DOUBT: &str = "doubt";

@@ -19,7 +19,11 @@ fn merged(evidence: &Evidence, case: &str) -> Option<Histogram> {
 }
 
 fn count(histogram: &Histogram, from_ns: u64, to_ns: u64) -> u64 {
-    histogram.bins().filter(|(value, _)| (from_ns..to_ns).contains(value)).map(|(_, count)| count).sum()
+    histogram
+        .bins()
+        .filter(|(value, _)| (from_ns..to_ns).contains(value))
+        .map(|(_, count)| count)
+        .sum()
 }
 
 /// Latencies within the window, if they are a cluster: many more than in the neighbouring windows of the same width.
@@ -36,7 +40,9 @@ fn cases<'a>(
     plans: impl Iterator<Item = &'a CasePlan>,
     check: impl Fn(&CasePlan, &Histogram) -> Option<Check>,
 ) -> Vec<Check> {
-    plans.filter_map(|plan| check(plan, &merged(evidence, &plan.case)?)).collect()
+    plans
+        .filter_map(|plan| check(plan, &merged(evidence, &plan.case)?))
+        .collect()
 }
 
 /// The kernel's shortest delayed ACK takes 40 ms. A small write that Nagle's algorithm holds back waits for it.
@@ -60,8 +66,15 @@ pub fn delayed_ack(evidence: &Evidence) -> Vec<Check> {
 pub fn syn_retransmit(evidence: &Evidence) -> Vec<Check> {
     cases(evidence, evidence.with_tcp(), |plan, histogram| {
         let windows = [(980 * MS, 1_150 * MS), (2_950 * MS, 3_300 * MS)];
-        let inside: u64 = windows.iter().filter_map(|&(from, to)| cluster(histogram, from, to, 1)).sum();
-        let repeated = evidence.trials.of(&plan.case).map(|trial| trial.observations.network.syns_retransmitted).sum();
+        let inside: u64 = windows
+            .iter()
+            .filter_map(|&(from, to)| cluster(histogram, from, to, 1))
+            .sum();
+        let repeated = evidence
+            .trials
+            .of(&plan.case)
+            .map(|trial| trial.observations.network.syns_retransmitted)
+            .sum();
         let text = format!(
             "{} took about 1 s or 3 s, against a median of {}, and the kernel sent {} again",
             counted(inside, "answer"),
@@ -85,7 +98,10 @@ pub fn coarse_clock(evidence: &Evidence) -> Vec<Check> {
         let text = if histogram.count() >= 1_000 && steps < 10 {
             format!("{} latencies have only {steps} distinct values", histogram.count())
         } else if histogram.quantile(0.5) < SHORTEST_MEDIAN_NS {
-            format!("the median of {} is not much longer than reading a clock", median(histogram))
+            format!(
+                "the median of {} is not much longer than reading a clock",
+                median(histogram)
+            )
         } else {
             return None;
         };

@@ -25,7 +25,10 @@ fn contradiction(plan: &CasePlan, driver_is_the_link: bool, seen: &CaseProof) ->
     }
     let got = &seen.driver;
     if got.family != wanted {
-        return Some(format!("the driver's connection is {}, not {wanted} (peer {})", got.family, got.peer));
+        return Some(format!(
+            "the driver's connection is {}, not {wanted} (peer {})",
+            got.family, got.peer
+        ));
     }
     if tls != got.tls_version.is_some() {
         let version = got.tls_version.as_deref().unwrap_or("not encrypted");
@@ -34,8 +37,15 @@ fn contradiction(plan: &CasePlan, driver_is_the_link: bool, seen: &CaseProof) ->
             if tls { "TLS" } else { "no TLS" }
         ));
     }
-    let link = seen.link.as_ref().filter(|link| link.family != plan.transport.address().family())?;
-    Some(format!("the link's connection is {}, not {}", link.family, plan.transport.address().family()))
+    let link = seen
+        .link
+        .as_ref()
+        .filter(|link| link.family != plan.transport.address().family())?;
+    Some(format!(
+        "the link's connection is {}, not {}",
+        link.family,
+        plan.transport.address().family()
+    ))
 }
 
 pub fn transport_not_as_asked(evidence: &Evidence) -> Vec<Check> {
@@ -43,8 +53,16 @@ pub fn transport_not_as_asked(evidence: &Evidence) -> Vec<Check> {
     let direct = trials.data.header.experiment.from == "driver";
     let effect = "the case did not measure the transport in its name";
     let check = |plan: &CasePlan| {
-        let text = trials.proofs(&plan.case).find_map(|seen| contradiction(plan, direct, seen))?;
-        Some(of_case("transport-not-as-asked", Severity::Invalid, &plan.case, text, effect))
+        let text = trials
+            .proofs(&plan.case)
+            .find_map(|seen| contradiction(plan, direct, seen))?;
+        Some(of_case(
+            "transport-not-as-asked",
+            Severity::Invalid,
+            &plan.case,
+            text,
+            effect,
+        ))
     };
     trials.cases().iter().filter_map(check).collect()
 }
@@ -56,18 +74,35 @@ fn per_request(seen: &CaseProof) -> bool {
 
 fn driver_reuse(evidence: &Evidence, case: &str, seen: &CaseProof) -> Option<String> {
     if per_request(seen) == seen.driver.reused {
-        let (got, wanted) = if seen.driver.reused { ("shared", "one each") } else { ("had one each", "a shared one") };
-        return Some(format!("two requests of the driver {got} connection, but the case asks for {wanted}"));
+        let (got, wanted) = if seen.driver.reused {
+            ("shared", "one each")
+        } else {
+            ("had one each", "a shared one")
+        };
+        return Some(format!(
+            "two requests of the driver {got} connection, but the case asks for {wanted}"
+        ));
     }
-    let opened: u64 = evidence.trials.of(case).map(|trial| trial.result.connections_opened).sum();
+    let opened: u64 = evidence
+        .trials
+        .of(case)
+        .map(|trial| trial.result.connections_opened)
+        .sum();
     let requests: f64 = evidence.trials.of(case).map(served).sum();
     let share = opened as f64 * f64::from(seen.spec.requests_per_connection) / requests.max(1.0);
     let trials = evidence.trials.count(case) as u64;
     let kept_badly = share > REOPENED_SHARE && opened > u64::from(seen.spec.connections) * trials;
-    let wrong = if per_request(seen) { trials > 0 && share < OPENED_SHARE } else { kept_badly };
+    let wrong = if per_request(seen) {
+        trials > 0 && share < OPENED_SHARE
+    } else {
+        kept_badly
+    };
     wrong.then(|| {
         let (opened, requests) = (counted(opened, "connection"), grouped(requests as u64));
-        format!("the driver opened {opened} for {requests} requests ({})", percent(share))
+        format!(
+            "the driver opened {opened} for {requests} requests ({})",
+            percent(share)
+        )
     })
 }
 
@@ -78,10 +113,14 @@ fn link_reuse(link: &LinkObserved) -> Option<String> {
         // A pool may use a few connections, but not one per request.
         _ => link.requests > 1 && link.connections * 2 > link.requests,
     };
-    let LinkObserved { requests, connections, .. } = link;
+    let LinkObserved {
+        requests, connections, ..
+    } = link;
     wrong.then(|| {
-        let (requests, connections) =
-            (counted((*requests).into(), "request"), counted((*connections).into(), "connection"));
+        let (requests, connections) = (
+            counted((*requests).into(), "request"),
+            counted((*connections).into(), "connection"),
+        );
         format!("{requests} came over {connections} of the link, but the case asks for {wanted}")
     })
 }
@@ -93,9 +132,18 @@ pub fn reuse_not_as_asked(evidence: &Evidence) -> Vec<Check> {
     let check = |plan: &CasePlan| {
         let mut proofs = trials.proofs(&plan.case);
         let text = proofs.find_map(|seen| {
-            seen.link.as_ref().and_then(link_reuse).or_else(|| driver_reuse(evidence, &plan.case, seen))
+            seen.link
+                .as_ref()
+                .and_then(link_reuse)
+                .or_else(|| driver_reuse(evidence, &plan.case, seen))
         })?;
-        Some(of_case("reuse-not-as-asked", Severity::Invalid, &plan.case, text, effect))
+        Some(of_case(
+            "reuse-not-as-asked",
+            Severity::Invalid,
+            &plan.case,
+            text,
+            effect,
+        ))
     };
     trials.cases().iter().filter_map(check).collect()
 }
@@ -125,7 +173,10 @@ pub fn open_to_everybody(evidence: &Evidence) -> Vec<Check> {
         let open =
             |seen: &&CaseProof| seen.driver.password_asked == Some(false) && seen.spec.endpoint.address.ip().is_some();
         let seen = trials.proofs(&plan.case).find(open)?;
-        let text = format!("{} accepted the driver at {} without a password", plan.load.target, seen.driver.peer);
+        let text = format!(
+            "{} accepted the driver at {} without a password",
+            plan.load.target, seen.driver.peer
+        );
         Some(of_case("open-to-everybody", Severity::Note, &plan.case, text, effect))
     };
     trials.cases().iter().filter_map(check).collect()
@@ -135,7 +186,11 @@ pub fn open_to_everybody(evidence: &Evidence) -> Vec<Check> {
 fn tls_of(evidence: &Evidence, case: &str) -> Vec<String> {
     let tls = |seen: &CaseProof| {
         let driver = &seen.driver;
-        Some(format!("{} {}", driver.tls_version.as_deref()?, driver.tls_cipher.as_deref().unwrap_or("")))
+        Some(format!(
+            "{} {}",
+            driver.tls_version.as_deref()?,
+            driver.tls_cipher.as_deref().unwrap_or("")
+        ))
     };
     let mut all: Vec<String> = evidence.trials.proofs(case).filter_map(tls).collect();
     all.sort();
@@ -163,7 +218,9 @@ pub fn nodelay_off(evidence: &Evidence) -> Vec<Check> {
     let effect = "Nagle's algorithm may hold small writes until the peer's delayed ACK, up to 40 ms, which makes Unix \
                   sockets look better than they are";
     let check = |plan: &CasePlan| {
-        let off = trials.proofs(&plan.case).find(|seen| seen.driver.nodelay == Some(false))?;
+        let off = trials
+            .proofs(&plan.case)
+            .find(|seen| seen.driver.nodelay == Some(false))?;
         let (severity, text) = match off.spec.socket.nodelay {
             true => (Severity::Doubt, "TCP_NODELAY was asked for, but reads back as off"),
             false => (Severity::Note, "TCP_NODELAY is off, as asked"),

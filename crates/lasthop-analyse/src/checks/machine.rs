@@ -27,12 +27,19 @@ fn share(evidence: &Evidence, pick: fn(&MachineUsage) -> u64) -> Option<f64> {
 
 pub fn steal(evidence: &Evidence) -> Vec<Check> {
     let check = |share: f64| {
-        let text = format!("the hypervisor gave {} of the CPU time to others (steal)", percent(share));
+        let text = format!(
+            "the hypervisor gave {} of the CPU time to others (steal)",
+            percent(share)
+        );
         let effect = "latency tails and throughput include waits of the virtual machine; ratios suffer less, because \
                       cases take turns, but can be off by more than their intervals: repeat the run";
         of_run("steal", Severity::Doubt, text, effect)
     };
-    share(evidence, |usage| usage.steal_ns).filter(|&share| share >= STEAL_SHARE).map(check).into_iter().collect()
+    share(evidence, |usage| usage.steal_ns)
+        .filter(|&share| share >= STEAL_SHARE)
+        .map(check)
+        .into_iter()
+        .collect()
 }
 
 pub fn foreign_load(evidence: &Evidence) -> Vec<Check> {
@@ -42,7 +49,11 @@ pub fn foreign_load(evidence: &Evidence) -> Vec<Check> {
              nobody can compute it from this run: stop them and repeat";
         of_run("foreign-load", Severity::Doubt, text, effect)
     };
-    share(evidence, |usage| usage.foreign_ns).filter(|&share| share >= FOREIGN_SHARE).map(check).into_iter().collect()
+    share(evidence, |usage| usage.foreign_ns)
+        .filter(|&share| share >= FOREIGN_SHARE)
+        .map(check)
+        .into_iter()
+        .collect()
 }
 
 /// Comparisons whose disturbed blocks count less.
@@ -68,7 +79,11 @@ pub fn ratio_under_load(evidence: &Evidence) -> Vec<Check> {
         let found = UnderLoad::of(&pairs)?;
         let there = found.at_least.exponential(trials.confidence());
         let cpus = |taken: f64| format!("{taken:.2} CPUs");
-        let taken = if found.least > 0.0 { cpus(found.least) } else { "nothing".to_owned() };
+        let taken = if found.least > 0.0 {
+            cpus(found.least)
+        } else {
+            "nothing".to_owned()
+        };
         let text = format!(
             "{:.2} ({:.2} to {:.2}) while others took {taken} from the machine, {:.2} while they took {}, as on average",
             there.estimate,
@@ -82,9 +97,20 @@ pub fn ratio_under_load(evidence: &Evidence) -> Vec<Check> {
             true => "the ratio depends on what else runs; the report gives the one while nothing else ran",
             false => "the ratio depends on what else runs: stop it and repeat the run",
         };
-        Some(of_case("ratio-under-load", Severity::Doubt, &pairs.case.case, text, effect))
+        Some(of_case(
+            "ratio-under-load",
+            Severity::Doubt,
+            &pairs.case.case,
+            text,
+            effect,
+        ))
     };
-    trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan)).filter_map(check).collect()
+    trials
+        .cases()
+        .iter()
+        .filter_map(|plan| Pairs::of(trials, plan))
+        .filter_map(check)
+        .collect()
 }
 
 pub fn placement(evidence: &Evidence) -> Vec<Check> {
@@ -94,17 +120,30 @@ pub fn placement(evidence: &Evidence) -> Vec<Check> {
                        so ratios on several cores will differ";
     match (&data.header.settings.placement, cpus) {
         (Placement::Apart { driver, services }, _) => {
-            let shared: Vec<String> = driver.iter().filter(|cpu| services.contains(cpu)).map(u32::to_string).collect();
-            let text = format!("driver and services were meant to be apart, but share CPU {}", shared.join(", "));
+            let shared: Vec<String> = driver
+                .iter()
+                .filter(|cpu| services.contains(cpu))
+                .map(u32::to_string)
+                .collect();
+            let text = format!(
+                "driver and services were meant to be apart, but share CPU {}",
+                shared.join(", ")
+            );
             let effect = "the driver takes CPU time from the services under test";
             (!shared.is_empty()).then(|| of_run("placement", Severity::Doubt, text, effect))
         }
-        (Placement::Same { cpu }, _) => {
-            Some(of_run("placement", Severity::Note, format!("everything ran on CPU {cpu}"), effect_same))
-        }
-        (Placement::Free, Some(1)) => {
-            Some(of_run("placement", Severity::Note, "the machine has one CPU".to_owned(), effect_same))
-        }
+        (Placement::Same { cpu }, _) => Some(of_run(
+            "placement",
+            Severity::Note,
+            format!("everything ran on CPU {cpu}"),
+            effect_same,
+        )),
+        (Placement::Free, Some(1)) => Some(of_run(
+            "placement",
+            Severity::Note,
+            "the machine has one CPU".to_owned(),
+            effect_same,
+        )),
         (Placement::Free, _) => None,
     }
     .into_iter()
@@ -125,20 +164,37 @@ fn shared_cpu(evidence: &Evidence) -> Option<String> {
 }
 
 pub fn spins_in_vain(evidence: &Evidence) -> Vec<Check> {
-    let Some(cpu) = shared_cpu(evidence) else { return Vec::new() };
+    let Some(cpu) = shared_cpu(evidence) else {
+        return Vec::new();
+    };
     let effect = "who waits spins on the CPU that the other one needs to answer: the case shows that and not what \
                   shared memory can do with a CPU for each";
     let text = format!("client and server spin, and share {cpu}");
-    let spinning = evidence.trials.cases().iter().filter(|plan| plan.transport == Transport::ShmSpin);
-    spinning.map(|plan| of_case("spins-in-vain", Severity::Doubt, &plan.case, text.clone(), effect)).collect()
+    let spinning = evidence
+        .trials
+        .cases()
+        .iter()
+        .filter(|plan| plan.transport == Transport::ShmSpin);
+    spinning
+        .map(|plan| of_case("spins-in-vain", Severity::Doubt, &plan.case, text.clone(), effect))
+        .collect()
 }
 
 pub fn governor(evidence: &Evidence) -> Vec<Check> {
-    let governor = evidence.trials.data.environment.as_ref().and_then(|environment| environment.governor.as_deref());
+    let governor = evidence
+        .trials
+        .data
+        .environment
+        .as_ref()
+        .and_then(|environment| environment.governor.as_deref());
     let check = |governor: &str| {
         let text = format!("the frequency governor is {governor}");
         let effect = "the CPU clock follows the load, so a request after an idle wait is slower; the governor `performance` prevents this";
         of_run("governor", Severity::Note, text, effect)
     };
-    governor.filter(|governor| *governor != "performance").map(check).into_iter().collect()
+    governor
+        .filter(|governor| *governor != "performance")
+        .map(check)
+        .into_iter()
+        .collect()
 }

@@ -54,7 +54,12 @@ const CHECKS: &[(CheckFunction, &[&str])] = &[
     (open_loop::late, &["late"]),
     (
         cross_check::cross_check,
-        &["cross-check-agrees", "cross-check-differs", "cross-check-explained", "cross-check-undecided"],
+        &[
+            "cross-check-agrees",
+            "cross-check-differs",
+            "cross-check-explained",
+            "cross-check-undecided",
+        ],
     ),
     (cross_check::tool_trials, &["tool-trials"]),
     (cross_check::password_shown, &["password-shown"]),
@@ -104,7 +109,10 @@ pub fn all(evidence: &Evidence) -> Vec<Check> {
     let mut found = Vec::new();
     for (check, ids) in CHECKS {
         let own = check(evidence);
-        debug_assert!(own.iter().all(|finding| ids.contains(&finding.id.as_str())), "not in CHECKS: {own:?}");
+        debug_assert!(
+            own.iter().all(|finding| ids.contains(&finding.id.as_str())),
+            "not in CHECKS: {own:?}"
+        );
         found.extend(own);
     }
     found.sort_by_key(|check| std::cmp::Reverse(check.severity));

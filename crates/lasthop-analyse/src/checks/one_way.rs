@@ -24,10 +24,18 @@ pub fn lost(evidence: &Evidence) -> Vec<Check> {
             _ => ", none of them dropped by the kernel as far as it tells".to_owned(),
         };
         let share = percent(all.lost() as f64 / all.sent_total as f64);
-        let text = format!("{share} of {} requests never arrived{where_lost}", grouped(all.sent_total));
+        let text = format!(
+            "{share} of {} requests never arrived{where_lost}",
+            grouped(all.sent_total)
+        );
         Some(of_case("lost", Severity::Doubt, case, text, effect))
     };
-    evidence.trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
+    evidence
+        .trials
+        .cases()
+        .iter()
+        .filter_map(|plan| check(&plan.case))
+        .collect()
 }
 
 #[cfg(test)]
@@ -50,8 +58,13 @@ mod tests {
             let received_total = trial.result.requests_total;
             let (sent, sent_total) = (trial.result.requests + lost, received_total + lost);
             let dropped_total = dropped.filter(|_| lost > 0);
-            trial.result.one_way =
-                Some(Box::new(OneWay { sent, waited: 0, sent_total, received_total, dropped_total }));
+            trial.result.one_way = Some(Box::new(OneWay {
+                sent,
+                waited: 0,
+                sent_total,
+                received_total,
+                dropped_total,
+            }));
             trial.result.cost.system_ns = trial.result.elapsed_ns;
         };
         each_trial(&mut data, "unix", |trial| one_way(trial, lost));
@@ -76,7 +89,10 @@ mod tests {
     #[test]
     fn a_driver_that_sends_more_than_arrives_is_not_the_bottleneck() {
         let saturated = |data: &RunData| -> Vec<Option<String>> {
-            findings(data, "driver-saturated").into_iter().map(|check| check.case).collect()
+            findings(data, "driver-saturated")
+                .into_iter()
+                .map(|check| check.case)
+                .collect()
         };
         assert_eq!(saturated(&sending(0, None)).len(), 2);
         let losing = sending(5, Some(5));
@@ -84,11 +100,27 @@ mod tests {
         let summary = summarise(&losing);
         let of_speed = |one: &&Comparison| one.metric == Metric::Throughput;
         let comparison = summary.comparisons.iter().find(of_speed).unwrap();
-        assert!(comparison.ratio > 1.0 && !comparison.lower_bound, "unix is the better one");
-        let advice = comparison.materiality.as_ref().and_then(|materiality| materiality.break_even.as_ref());
+        assert!(
+            comparison.ratio > 1.0 && !comparison.lower_bound,
+            "unix is the better one"
+        );
+        let advice = comparison
+            .materiality
+            .as_ref()
+            .and_then(|materiality| materiality.break_even.as_ref());
         assert!(advice.is_none(), "no handler is waited for");
-        let unix = summary.cases.iter().find(|case| case.case == "unix").unwrap().metrics.as_ref().unwrap();
+        let unix = summary
+            .cases
+            .iter()
+            .find(|case| case.case == "unix")
+            .unwrap()
+            .metrics
+            .as_ref()
+            .unwrap();
         let sending = unix.one_way.as_ref().unwrap();
-        assert!(sending.lost > 0.0 && Some(sending.sent - sending.received) == sending.dropped, "{sending:?}");
+        assert!(
+            sending.lost > 0.0 && Some(sending.sent - sending.received) == sending.dropped,
+            "{sending:?}"
+        );
     }
 }

@@ -19,7 +19,11 @@ const LARGE_LAG: f64 = 0.1;
 const SMALL_LAG_NS: u64 = 100_000;
 
 fn open<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (&'a CasePlan, f64)> {
-    evidence.trials.cases().iter().filter_map(|plan| Some((plan, plan.load.rate?)))
+    evidence
+        .trials
+        .cases()
+        .iter()
+        .filter_map(|plan| Some((plan, plan.load.rate?)))
 }
 
 /// Fewer than 99 % of the requests that were due were sent.
@@ -64,7 +68,11 @@ pub fn late(evidence: &Evidence) -> Vec<Check> {
 }
 
 fn time(ns: u64) -> String {
-    if ns < 1_000_000 { format!("{:.0} µs", ns as f64 / 1e3) } else { format!("{:.1} ms", ns as f64 / 1e6) }
+    if ns < 1_000_000 {
+        format!("{:.0} µs", ns as f64 / 1e3)
+    } else {
+        format!("{:.1} ms", ns as f64 / 1e6)
+    }
 }
 
 /// Share of the time in which a connection had a request in flight (Little's law).
@@ -77,7 +85,12 @@ fn busy(trials: &Trials, plan: &CasePlan, rate: f64) -> f64 {
 /// Quantities derived from the time of a request at full load.
 pub fn derived_left_out(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
-    let left_out = trials.data.header.derived.iter().filter(|plan| derived::is_at_a_rate(trials, &plan.from));
+    let left_out = trials
+        .data
+        .header
+        .derived
+        .iter()
+        .filter(|plan| derived::is_at_a_rate(trials, &plan.from));
     let mut names: Vec<&str> = left_out.map(|plan| plan.quantity.as_str()).collect();
     names.dedup();
     let text = format!("left out in open loops: {}", names.join(", "));
@@ -102,7 +115,11 @@ mod tests {
     fn sending(sent: u64) -> RunData {
         let mut data = at_rate(healthy(), 2_000.0);
         each_trial(&mut data, "unix", |trial| {
-            trial.result.offered = Some(Offered { rate: 2_000.0, scheduled: 1_000, sent });
+            trial.result.offered = Some(Offered {
+                rate: 2_000.0,
+                scheduled: 1_000,
+                sent,
+            });
         });
         data
     }
@@ -111,8 +128,14 @@ mod tests {
     fn a_rate_that_is_not_reached_is_invalid() {
         assert_eq!(findings(&sending(990), "rate-not-reached"), []);
         let check = finding(&sending(989), "rate-not-reached");
-        assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Invalid));
-        assert_eq!(check.evidence, "of 30,000 requests due at 2,000 requests/s, 29,670 (99 %) were sent in time");
+        assert_eq!(
+            (check.case.as_deref(), check.severity),
+            (Some("unix"), Severity::Invalid)
+        );
+        assert_eq!(
+            check.evidence,
+            "of 30,000 requests due at 2,000 requests/s, 29,670 (99 %) were sent in time"
+        );
         let metrics = summarise(&sending(989)).cases[1].metrics.clone().unwrap();
         assert!(!metrics.open_loop.unwrap().reached);
         assert_eq!(findings(&healthy(), "rate-not-reached"), []);
@@ -141,12 +164,18 @@ mod tests {
         let check = finding(&lagging(123, 1_200), "late");
         assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
         assert!(
-            check.evidence.contains("were sent at least 123 µs late, compared with a p99 of 1.2 ms"),
+            check
+                .evidence
+                .contains("were sent at least 123 µs late, compared with a p99 of 1.2 ms"),
             "{}",
             check.evidence
         );
         // 2,000 requests/s of some 38 µs on one connection.
-        assert!(check.evidence.contains("busy 7.") || check.evidence.contains("busy 8."), "{}", check.evidence);
+        assert!(
+            check.evidence.contains("busy 7.") || check.evidence.contains("busy 8."),
+            "{}",
+            check.evidence
+        );
         assert_eq!(finding(&lagging(101, 150), "late").case.as_deref(), Some("unix"));
     }
 
@@ -155,25 +184,45 @@ mod tests {
         let mut data = lagging(1_000, 1_200);
         assert_eq!(findings(&data, "late").len(), 1);
         each_trial(&mut data, "unix", |trial| {
-            trial.result.offered = Some(Offered { rate: 2_000.0, scheduled: 200, sent: 100 });
+            trial.result.offered = Some(Offered {
+                rate: 2_000.0,
+                scheduled: 200,
+                sent: 100,
+            });
         });
         assert_eq!(findings(&data, "late"), []);
         assert_eq!(findings(&data, "rate-not-reached").len(), 1);
     }
 
     fn driver_at_its_limit(mut data: RunData) -> RunData {
-        each_trial(&mut data, "unix", |trial| trial.result.cost.system_ns = trial.result.elapsed_ns);
+        each_trial(&mut data, "unix", |trial| {
+            trial.result.cost.system_ns = trial.result.elapsed_ns
+        });
         data
     }
 
     #[test]
     fn a_driver_that_waits_awake_is_no_doubt_while_it_keeps_its_rate() {
-        assert_eq!(finding(&driver_at_its_limit(healthy()), "driver-saturated").case.as_deref(), Some("unix"));
+        assert_eq!(
+            finding(&driver_at_its_limit(healthy()), "driver-saturated")
+                .case
+                .as_deref(),
+            Some("unix")
+        );
         let kept = driver_at_its_limit(sending(1_000));
         assert_eq!(findings(&kept, "driver-saturated"), []);
-        assert!(summarise(&kept).comparisons.iter().all(|comparison| !comparison.lower_bound));
+        assert!(
+            summarise(&kept)
+                .comparisons
+                .iter()
+                .all(|comparison| !comparison.lower_bound)
+        );
         let check = finding(&driver_at_its_limit(sending(900)), "driver-saturated");
-        assert!(check.effect.contains("why the rate was not reached"), "{}", check.effect);
+        assert!(
+            check.effect.contains("why the rate was not reached"),
+            "{}",
+            check.effect
+        );
     }
 
     #[test]
@@ -196,15 +245,26 @@ mod tests {
     #[test]
     fn derived_quantities_of_open_loops_are_left_out_and_named() {
         let derived = |mut data: RunData| {
-            let from = Derivation::Difference { of: "tcp".into(), minus: "unix".into() };
+            let from = Derivation::Difference {
+                of: "tcp".into(),
+                minus: "unix".into(),
+            };
             let (quantity, help) = ("handshake".into(), "what".into());
-            data.header.derived = vec![DerivedPlan { quantity, help, levels: Default::default(), from }];
+            data.header.derived = vec![DerivedPlan {
+                quantity,
+                help,
+                levels: Default::default(),
+                from,
+            }];
             data
         };
         assert_eq!(findings(&derived(healthy()), "derived-left-out"), []);
         assert_eq!(summarise(&derived(healthy())).derived.len(), 1);
         let open = derived(at_rate(healthy(), 2_000.0));
-        assert_eq!(finding(&open, "derived-left-out").evidence, "left out in open loops: handshake");
+        assert_eq!(
+            finding(&open, "derived-left-out").evidence,
+            "left out in open loops: handshake"
+        );
         assert_eq!(summarise(&open).derived, []);
     }
 }

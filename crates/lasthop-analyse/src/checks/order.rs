@@ -59,8 +59,10 @@ fn reference_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
     if plan.reference.is_some() {
         return None;
     }
-    let (times, values): (Vec<f64>, Vec<f64>) =
-        trials.of(&plan.case).filter_map(|trial| Some((trial.at_ns as f64, primary(trial)?))).unzip();
+    let (times, values): (Vec<f64>, Vec<f64>) = trials
+        .of(&plan.case)
+        .filter_map(|trial| Some((trial.at_ns as f64, primary(trial)?)))
+        .unzip();
     let correlation = trend(&times, &values)?;
     let (what, way) = (primary_name(plan), if correlation > 0.0 { "rises" } else { "falls" });
     let text = format!("its {what} {way} during the run (Spearman's ρ = {correlation:.2})");
@@ -72,12 +74,21 @@ fn reference_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
 pub fn position(evidence: &Evidence) -> Vec<Check> {
     let trials = evidence.trials;
     let check = |plan: &CasePlan| {
-        let (places, values): (Vec<f64>, Vec<f64>) =
-            trials.of(&plan.case).filter_map(|trial| Some((f64::from(trial.position), primary(trial)?))).unzip();
+        let (places, values): (Vec<f64>, Vec<f64>) = trials
+            .of(&plan.case)
+            .filter_map(|trial| Some((f64::from(trial.position), primary(trial)?)))
+            .unzip();
         let correlation = trend(&places, &values)?;
         // A shorter time is faster, and so is a higher rate.
-        let way = if (correlation > 0.0) != plan.load.is_open() { "faster" } else { "slower" };
-        let text = format!("it is {way} late in a block (Spearman's ρ = {correlation:.2}, {} trials)", values.len());
+        let way = if (correlation > 0.0) != plan.load.is_open() {
+            "faster"
+        } else {
+            "slower"
+        };
+        let text = format!(
+            "it is {way} late in a block (Spearman's ρ = {correlation:.2}, {} trials)",
+            values.len()
+        );
         let effect = "a case affects the one after it; because the order is random, this widens intervals and does not bias ratios";
         Some(of_case("position", Severity::Note, &plan.case, text, effect))
     };
@@ -120,9 +131,17 @@ pub fn warming(evidence: &Evidence) -> Vec<Check> {
         let [early, late] = Pairs::of(trials, plan)?.halves_of_rounds();
         let changes = early.blocks.iter().zip(&late.blocks).filter_map(|(early, late)| {
             let [before, after] = [early, late].map(|block| Some((primary(block.1)? / primary(block.2)?).ln()));
-            let disturbance =
-                [early.1, early.2, late.1, late.2].into_iter().map(|trial| trial.observations.machine.taken()).sum();
-            Some((early.0.0, Disturbed { value: after? - before?, disturbance }))
+            let disturbance = [early.1, early.2, late.1, late.2]
+                .into_iter()
+                .map(|trial| trial.observations.machine.taken())
+                .sum();
+            Some((
+                early.0.0,
+                Disturbed {
+                    value: after? - before?,
+                    disturbance,
+                },
+            ))
         });
         let change = location::locate(&grouped(changes)?)?.estimate;
         let shift = (change.value.abs() / 2.0).exp_m1();

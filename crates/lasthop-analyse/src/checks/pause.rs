@@ -32,7 +32,11 @@ fn described(resumption: &Resumption) -> String {
         Some(_) => "it was interrupted",
     };
     let after = resumption.at_ns as f64 / 1e9;
-    format!("{how} after {after:.0} s and resumed {} later, at {}", duration(resumption.pause_ns), resumption.at)
+    format!(
+        "{how} after {after:.0} s and resumed {} later, at {}",
+        duration(resumption.pause_ns),
+        resumption.at
+    )
 }
 
 fn duration(nanoseconds: u64) -> String {
@@ -61,9 +65,16 @@ pub fn pause(evidence: &Evidence) -> Vec<Check> {
 
 fn of_ratio(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
     let pairs = Pairs::of(trials, plan)?;
-    let moved = moved(trials, parts, pairs.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())))?;
-    let text =
-        format!("the ratio to {} differs by {} between the parts of the run", pairs.reference.case, percent(moved));
+    let moved = moved(
+        trials,
+        parts,
+        pairs.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())),
+    )?;
+    let text = format!(
+        "the ratio to {} differs by {} between the parts of the run",
+        pairs.reference.case,
+        percent(moved)
+    );
     let effect = "the result is a mean over two states: start a new run, and look for what changed in the pause";
     Some(of_case("pause", Severity::Doubt, &plan.case, text, effect))
 }
@@ -91,9 +102,14 @@ fn moved(trials: &Trials, part_of: &Parts, logs: impl Iterator<Item = (u32, f64)
     for (round, logs) in rounds {
         parts.entry(part_of[&round]).or_default().extend(mean::of(logs));
     }
-    let means: Vec<f64> = parts.values().filter_map(|rounds| mean::of(rounds.iter().copied())).collect();
-    let (low, high) =
-        (means.iter().copied().fold(f64::INFINITY, f64::min), means.iter().copied().fold(f64::MIN, f64::max));
+    let means: Vec<f64> = parts
+        .values()
+        .filter_map(|rounds| mean::of(rounds.iter().copied()))
+        .collect();
+    let (low, high) = (
+        means.iter().copied().fold(f64::INFINITY, f64::min),
+        means.iter().copied().fold(f64::MIN, f64::max),
+    );
     let found = variance::components(&Grouped::new(parts.into_values().collect()).ok()?)?;
     let share = (high - low).exp_m1();
     (found.p_value < LEVEL && share > trials.data.header.settings.margin).then_some(share)

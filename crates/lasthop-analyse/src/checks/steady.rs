@@ -25,8 +25,11 @@ pub fn littles_law(evidence: &Evidence) -> Vec<Check> {
     let check = |plan: &CasePlan| {
         let little = steady::little(trials, plan).filter(|little| !little.holds())?;
         let (least, most) = (little.possible.start(), little.possible.end());
-        let known =
-            if (most - least) / most < 0.05 { format!("{most:.0}") } else { format!("{least:.1} to {most:.0}") };
+        let known = if (most - least) / most < 0.05 {
+            format!("{most:.0}")
+        } else {
+            format!("{least:.1} to {most:.0}")
+        };
         let text = format!(
             "by Little's law, the mean latency and the throughput make {:.1} requests under way at a time; the \
              connections had {known}",
@@ -65,10 +68,15 @@ pub fn short_trials(evidence: &Evidence) -> Vec<Check> {
 }
 
 fn advice(trials: &Trials, short: TooShort) -> String {
-    let Settings { lengthens, budget_ns, .. } = trials.data.header.settings;
+    let Settings {
+        lengthens, budget_ns, ..
+    } = trials.data.header.settings;
     let needed = trials.cases().len() as u64 * UNITS * short.slow_ns * LEAST_BLOCKS as u64;
     if !lengthens {
-        return format!("use `--trial {}` or more, or leave out --trial", whole(short.slow_ns * 4));
+        return format!(
+            "use `--trial {}` or more, or leave out --trial",
+            whole(short.slow_ns * 4)
+        );
     }
     match needed > budget_ns {
         true => format!("its trials would be longer with `--budget {}`", whole(needed)),
@@ -85,6 +93,10 @@ fn said(nanoseconds: u64) -> String {
 
 /// Rounded up, as an option takes it.
 fn whole(nanoseconds: u64) -> String {
-    let unit = if nanoseconds < 1_000_000_000 { 1_000_000 } else { 1_000_000_000 };
+    let unit = if nanoseconds < 1_000_000_000 {
+        1_000_000
+    } else {
+        1_000_000_000
+    };
     written(Duration::from_nanos(nanoseconds.div_ceil(unit) * unit))
 }

@@ -47,8 +47,16 @@ fn a_saturated_driver_makes_a_lower_bound() {
     assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
     assert!(check.evidence.contains("86 %"), "{}", check.evidence);
     let summary = summarise(&data);
-    for (metric, bound) in [(Metric::Throughput, true), (Metric::LatencyP50, true), (Metric::CpuPerRequest, false)] {
-        assert_eq!(comparison(&summary, "unix", metric).unwrap().lower_bound, bound, "{metric:?}");
+    for (metric, bound) in [
+        (Metric::Throughput, true),
+        (Metric::LatencyP50, true),
+        (Metric::CpuPerRequest, false),
+    ] {
+        assert_eq!(
+            comparison(&summary, "unix", metric).unwrap().lower_bound,
+            bound,
+            "{metric:?}"
+        );
     }
 }
 
@@ -59,10 +67,24 @@ fn given(found: &[&str]) -> RunData {
     let endpoint = |case: &&str| {
         let server = found.contains(case).then(|| "server".to_owned());
         let (url, spec) = (format!("http://{case}/"), spec.clone());
-        ((*case).to_owned(), GivenEndpoint { url, spec, server, differs: Vec::new(), unchecked: None, secret: false })
+        (
+            (*case).to_owned(),
+            GivenEndpoint {
+                url,
+                spec,
+                server,
+                differs: Vec::new(),
+                unchecked: None,
+                secret: false,
+            },
+        )
     };
     let endpoints = ["tcp", "unix"].iter().map(endpoint).collect();
-    data.header.given = Some(Given { endpoints, restart: None, pids: Default::default() });
+    data.header.given = Some(Given {
+        endpoints,
+        restart: None,
+        pids: Default::default(),
+    });
     data
 }
 
@@ -75,7 +97,10 @@ fn servers_that_run_already_are_restarted_or_doubted() {
     assert_eq!(findings(&data, "not-restarted"), []);
     each_round(&mut data).for_each(|round| round.same_servers = vec!["unix".to_owned()]);
     let found = finding(&data, "not-restarted");
-    assert!(found.severity == Severity::Doubt && found.evidence.ends_with("as before it: unix"), "{found:?}");
+    assert!(
+        found.severity == Severity::Doubt && found.evidence.ends_with("as before it: unix"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -94,7 +119,11 @@ fn a_named_process_that_ends_has_no_share_and_leaves_a_doubt() {
         }
     });
     assert!(!shares(&data).contains_key("helper"));
-    assert!(findings(&data, "server-unknown").iter().any(|check| check.case.as_deref() == Some("tcp")));
+    assert!(
+        findings(&data, "server-unknown")
+            .iter()
+            .any(|check| check.case.as_deref() == Some("tcp"))
+    );
 }
 
 #[test]
@@ -127,7 +156,11 @@ fn a_driver_that_limits_only_the_worse_case_bounds_nothing() {
     let mut data = healthy();
     driver_load(&mut data, "tcp", 0.95);
     assert_eq!(finding(&data, "driver-saturated").case.as_deref(), Some("tcp"));
-    assert!(!comparison(&summarise(&data), "unix", Metric::Throughput).unwrap().lower_bound);
+    assert!(
+        !comparison(&summarise(&data), "unix", Metric::Throughput)
+            .unwrap()
+            .lower_bound
+    );
 }
 
 #[test]
@@ -140,10 +173,16 @@ fn a_driver_kept_from_a_cpu_of_its_own_is_doubted() {
         });
         findings(&data, "driver-kept-off")
     };
-    let apart = || Placement::Apart { driver: vec![1], services: vec![0] };
+    let apart = || Placement::Apart {
+        driver: vec![1],
+        services: vec![0],
+    };
     assert_eq!(kept(0.009, apart()), []);
     let found = kept(0.011, apart());
-    assert_eq!((found.len(), found[0].case.as_deref(), found[0].severity), (1, Some("unix"), Severity::Doubt));
+    assert_eq!(
+        (found.len(), found[0].case.as_deref(), found[0].severity),
+        (1, Some("unix"), Severity::Doubt)
+    );
     assert!(found[0].evidence.contains("1.1 %"), "{}", found[0].evidence);
     assert_eq!(kept(0.5, Placement::Free), []);
     let mut unknown = healthy();
@@ -157,7 +196,11 @@ fn scarce_headroom_is_doubted() {
     let null = |times: f64| {
         let mut data = healthy();
         let rate = summarise(&data).cases[1].metrics.as_ref().unwrap().throughput.estimate;
-        each_round(&mut data).next().unwrap().headroom.insert("unix".to_owned(), times * rate);
+        each_round(&mut data)
+            .next()
+            .unwrap()
+            .headroom
+            .insert("unix".to_owned(), times * rate);
         data
     };
     assert_eq!(findings(&healthy(), "headroom"), []);
@@ -182,7 +225,11 @@ fn errors_are_doubted_and_above_a_thousandth_invalid() {
     add_errors(&mut data, "unix", ErrorClass::Reset, 1);
     let check = finding(&data, "errors");
     assert_eq!(check.severity, Severity::Doubt);
-    assert!(check.evidence.contains("30 × reset (first: the first one)"), "{}", check.evidence);
+    assert!(
+        check.evidence.contains("30 × reset (first: the first one)"),
+        "{}",
+        check.evidence
+    );
     add_errors(&mut data, "unix", ErrorClass::Reset, 10);
     assert_eq!(finding(&data, "errors").severity, Severity::Invalid);
     assert_eq!(summarise(&data).cases[1].errors["reset"], 300);
@@ -194,7 +241,11 @@ fn errors_with_a_known_cause_are_named() {
     let mut data = healthy();
     add_errors(&mut data, "unix", ErrorClass::BacklogFull, 3);
     add_errors(&mut data, "tcp", ErrorClass::NoPort, 2);
-    assert!(finding(&data, "backlog-full").evidence.contains("90 connections failed"));
+    assert!(
+        finding(&data, "backlog-full")
+            .evidence
+            .contains("90 connections failed")
+    );
     assert_eq!(finding(&data, "ports-exhausted").case.as_deref(), Some("tcp"));
 }
 
@@ -209,13 +260,21 @@ fn failed_trials_of_a_working_case() {
 fn steal_and_foreign_load_are_shares_of_all_cpus() {
     let mut data = healthy();
     // Of 4 CPUs × 110 ms in every second trial.
-    each_trial(&mut data, "unix", |trial| trial.observations.machine.steal_ns = 8_000_000);
+    each_trial(&mut data, "unix", |trial| {
+        trial.observations.machine.steal_ns = 8_000_000
+    });
     assert_eq!(findings(&data, "steal"), []);
-    each_trial(&mut data, "unix", |trial| trial.observations.machine.steal_ns = 9_000_000);
+    each_trial(&mut data, "unix", |trial| {
+        trial.observations.machine.steal_ns = 9_000_000
+    });
     assert!(finding(&data, "steal").evidence.contains("1.0 %"));
-    each_trial(&mut data, "tcp", |trial| trial.observations.machine.foreign_ns = 43_000_000);
+    each_trial(&mut data, "tcp", |trial| {
+        trial.observations.machine.foreign_ns = 43_000_000
+    });
     assert_eq!(findings(&data, "foreign-load"), []);
-    each_trial(&mut data, "tcp", |trial| trial.observations.machine.foreign_ns = 45_000_000);
+    each_trial(&mut data, "tcp", |trial| {
+        trial.observations.machine.foreign_ns = 45_000_000
+    });
     assert_eq!(finding(&data, "foreign-load").severity, Severity::Doubt);
 }
 
@@ -234,19 +293,41 @@ fn differences_of_configuration_are_shown() {
 
 #[test]
 fn spinning_takes_a_cpu_for_each() {
-    let mut data = run(&[TCP, Truth { transport: Transport::ShmSpin, ..UNIX }], 6, 5);
+    let mut data = run(
+        &[
+            TCP,
+            Truth {
+                transport: Transport::ShmSpin,
+                ..UNIX
+            },
+        ],
+        6,
+        5,
+    );
     let mut found = |placement: Placement, cpus: u32| {
         data.header.settings.placement = placement;
         data.environment.as_mut().unwrap().cpus = cpus;
-        findings(&data, "spins-in-vain").into_iter().map(|check| check.evidence).collect::<Vec<_>>()
+        findings(&data, "spins-in-vain")
+            .into_iter()
+            .map(|check| check.evidence)
+            .collect::<Vec<_>>()
     };
-    let apart = |services| Placement::Apart { driver: vec![0], services };
+    let apart = |services| Placement::Apart {
+        driver: vec![0],
+        services,
+    };
     assert_eq!(found(Placement::Free, 2), [""; 0]);
     assert_eq!(found(apart(vec![1]), 2), [""; 0]);
     assert_eq!(found(apart(vec![0, 1]), 2), [""; 0]);
     assert_eq!(found(apart(vec![0]), 2), ["client and server spin, and share CPU 0"]);
-    assert_eq!(found(Placement::Same { cpu: 3 }, 4), ["client and server spin, and share CPU 3"]);
-    assert_eq!(found(Placement::Free, 1), ["client and server spin, and share the machine's only CPU"]);
+    assert_eq!(
+        found(Placement::Same { cpu: 3 }, 4),
+        ["client and server spin, and share CPU 3"]
+    );
+    assert_eq!(
+        found(Placement::Free, 1),
+        ["client and server spin, and share the machine's only CPU"]
+    );
 }
 
 #[test]
@@ -254,7 +335,10 @@ fn another_transport_than_asked_is_invalid() {
     let mut data = healthy();
     each_proof(&mut data, "unix", |seen| seen.driver.family = "inet".to_owned());
     let check = finding(&data, "transport-not-as-asked");
-    assert_eq!((check.severity, check.case.as_deref()), (Severity::Invalid, Some("unix")));
+    assert_eq!(
+        (check.severity, check.case.as_deref()),
+        (Severity::Invalid, Some("unix"))
+    );
     assert!(check.evidence.contains("inet, not unix"), "{}", check.evidence);
 }
 
@@ -263,8 +347,13 @@ fn with_work(work: &[(&str, u64, f64)]) -> RunData {
     let mut data = healthy();
     let experiment = &mut data.header.experiment;
     (experiment.from, experiment.to) = ("proxy".to_owned(), "server".to_owned());
-    experiment.services = ["proxy", "server", "other"].map(|name| (name.to_owned(), name.to_owned())).into();
-    data.header.cases.iter_mut().for_each(|plan| plan.load.target = "proxy".to_owned());
+    experiment.services = ["proxy", "server", "other"]
+        .map(|name| (name.to_owned(), name.to_owned()))
+        .into();
+    data.header
+        .cases
+        .iter_mut()
+        .for_each(|plan| plan.load.target = "proxy".to_owned());
     for (case, cpu_ns, switches) in work {
         each_trial(&mut data, case, |trial| {
             let answers = trial.result.requests_total;
@@ -279,10 +368,17 @@ const LOAD: &str = "load-not-over-link";
 
 #[test]
 fn a_server_that_does_nothing_for_an_answer_did_not_answer() {
-    assert_eq!(findings(&with_work(&[("unix", 600, 0.0), ("tcp", 600, 0.0)]), LOAD), [], "it is quick");
+    assert_eq!(
+        findings(&with_work(&[("unix", 600, 0.0), ("tcp", 600, 0.0)]), LOAD),
+        [],
+        "it is quick"
+    );
     let data = with_work(&[("unix", 10, 0.02), ("tcp", 136_000, 2.5)]);
     let check = finding(&data, LOAD);
-    assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Invalid));
+    assert_eq!(
+        (check.case.as_deref(), check.severity),
+        (Some("unix"), Severity::Invalid)
+    );
     assert_eq!(
         check.evidence,
         "for each answer server took 0.0 µs of CPU time and 0.0 context switches, against 136 µs of CPU time and 2.5 \
@@ -291,7 +387,10 @@ fn a_server_that_does_nothing_for_an_answer_did_not_answer() {
     let summary = summarise(&data);
     assert!(summary.comparisons.iter().all(|one| one.verdict == Verdict::Undecided));
     // Of both at once, neither is like the other.
-    assert_eq!(findings(&with_work(&[("unix", 10, 0.0), ("tcp", 10, 0.0)]), LOAD).len(), 2);
+    assert_eq!(
+        findings(&with_work(&[("unix", 10, 0.0), ("tcp", 10, 0.0)]), LOAD).len(),
+        2
+    );
     // The driver sees its own link.
     let mut direct = data;
     direct.header.experiment.from = "driver".to_owned();
@@ -316,7 +415,12 @@ fn a_service_that_works_in_one_case_only_took_the_load() {
             each_trial(&mut data, case, |trial| {
                 let answers = trial.result.requests_total;
                 let (cpu_ns, voluntary_switches) = (answers * cpu_ns, cpu_ns * answers / 20_000);
-                let usage = RoleUsage { cpu_ns, voluntary_switches, processes: 1, ..RoleUsage::default() };
+                let usage = RoleUsage {
+                    cpu_ns,
+                    voluntary_switches,
+                    processes: 1,
+                    ..RoleUsage::default()
+                };
                 trial.observations.roles.insert(role.to_owned(), usage);
             });
         }
@@ -324,7 +428,11 @@ fn a_service_that_works_in_one_case_only_took_the_load() {
     };
     let found = with("other", 20_000);
     assert_eq!((found.len(), found[0].case.as_deref()), (1, Some("unix")));
-    assert!(found[0].evidence.ends_with("proxy asked it instead of server"), "{}", found[0].evidence);
+    assert!(
+        found[0].evidence.ends_with("proxy asked it instead of server"),
+        "{}",
+        found[0].evidence
+    );
     assert_eq!(with("other", 300), []);
     assert_eq!(with("proxy", 20_000), [], "what it spares on the link, the proxy may");
     assert_eq!(with("docker-proxy", 20_000), [], "a hop of one path");
@@ -336,7 +444,12 @@ fn each_answer_that_should_have_a_connection_had_one() {
         let mut data = with_work(&[]);
         for case in ["unix", "tcp"] {
             let wanted = Some(wanted.to_owned());
-            let link = LinkObserved { family: family(case).to_owned(), requests: 8, connections: 8, wanted };
+            let link = LinkObserved {
+                family: family(case).to_owned(),
+                requests: 8,
+                connections: 8,
+                wanted,
+            };
             each_proof(&mut data, case, |seen| seen.link = Some(link.clone()));
         }
         each_trial(&mut data, case, |trial| {
@@ -364,7 +477,11 @@ fn family(case: &str) -> &'static str {
 fn a_server_that_is_reached_by_another_address_invalidates() {
     let seen = |connections, over_link| {
         let mut data = with_work(&[]);
-        let elsewhere = Elsewhere { address: "127.0.0.1:8001".to_owned(), connections, over_link };
+        let elsewhere = Elsewhere {
+            address: "127.0.0.1:8001".to_owned(),
+            connections,
+            over_link,
+        };
         each_proof(&mut data, "unix", |seen| seen.elsewhere = Some(elsewhere.clone()));
         findings(&data, LOAD)
     };
@@ -380,13 +497,29 @@ fn a_server_that_is_reached_by_another_address_invalidates() {
 
 #[test]
 fn missing_and_unasked_tls_are_invalid() {
-    let mut data = run(&[TCP, Truth { transport: Transport::Tls, ..TCP }], 6, 5);
+    let mut data = run(
+        &[
+            TCP,
+            Truth {
+                transport: Transport::Tls,
+                ..TCP
+            },
+        ],
+        6,
+        5,
+    );
     assert_eq!(findings(&data, "transport-not-as-asked"), []);
     each_proof(&mut data, "tls", |seen| seen.driver.tls_version = None);
     assert_eq!(finding(&data, "transport-not-as-asked").case.as_deref(), Some("tls"));
     let mut data = healthy();
-    each_proof(&mut data, "tcp", |seen| seen.driver.tls_version = Some("TLSv1.3".to_owned()));
-    assert!(finding(&data, "transport-not-as-asked").evidence.contains("TLSv1.3, but the case asks for no TLS"));
+    each_proof(&mut data, "tcp", |seen| {
+        seen.driver.tls_version = Some("TLSv1.3".to_owned())
+    });
+    assert!(
+        finding(&data, "transport-not-as-asked")
+            .evidence
+            .contains("TLSv1.3, but the case asks for no TLS")
+    );
 }
 
 fn behind_a_proxy(wanted: &str, requests: u32, connections: u32) -> RunData {
@@ -395,7 +528,12 @@ fn behind_a_proxy(wanted: &str, requests: u32, connections: u32) -> RunData {
     for (case, family) in [("tcp", "inet"), ("unix", "unix")] {
         each_proof(&mut data, case, |seen| {
             let (family, wanted) = (family.to_owned(), Some(wanted.to_owned()));
-            seen.link = Some(LinkObserved { family, requests, connections, wanted });
+            seen.link = Some(LinkObserved {
+                family,
+                requests,
+                connections,
+                wanted,
+            });
             // The driver speaks TCP to the proxy, whatever the link is.
             seen.driver.family = "inet".to_owned();
             seen.spec.endpoint.address = lasthop_protocol::spec::Address::Tcp("127.0.0.1:8".parse().unwrap());
@@ -408,8 +546,14 @@ fn behind_a_proxy(wanted: &str, requests: u32, connections: u32) -> RunData {
 fn a_link_behind_a_proxy_is_judged_by_the_applications_word() {
     let mut data = behind_a_proxy("per-request", 4, 4);
     assert_eq!(summarise(&data).checks, []);
-    each_proof(&mut data, "unix", |seen| seen.link.as_mut().unwrap().family = "inet".to_owned());
-    assert!(finding(&data, "transport-not-as-asked").evidence.contains("the link's connection is inet"));
+    each_proof(&mut data, "unix", |seen| {
+        seen.link.as_mut().unwrap().family = "inet".to_owned()
+    });
+    assert!(
+        finding(&data, "transport-not-as-asked")
+            .evidence
+            .contains("the link's connection is inet")
+    );
     each_proof(&mut data, "unix", |seen| seen.link = None);
     let check = finding(&data, "link-not-proven");
     assert_eq!((check.severity, check.case.as_deref()), (Severity::Note, Some("unix")));
@@ -418,13 +562,21 @@ fn a_link_behind_a_proxy_is_judged_by_the_applications_word() {
 #[test]
 fn a_server_that_lets_anybody_in_is_named_where_anybody_can_reach_it() {
     let mut data = healthy();
-    for (asked, open) in [(None, vec![]), (Some(true), vec![]), (Some(false), vec![Some("tcp".to_owned())])] {
+    for (asked, open) in [
+        (None, vec![]),
+        (Some(true), vec![]),
+        (Some(false), vec![Some("tcp".to_owned())]),
+    ] {
         for case in ["unix", "tcp"] {
             each_proof(&mut data, case, |seen| seen.driver.password_asked = asked);
         }
         let found = findings(&data, "open-to-everybody");
         assert!(found.iter().all(|check| check.severity == Severity::Note), "{found:?}");
-        assert_eq!(found.into_iter().map(|check| check.case).collect::<Vec<_>>(), open, "{asked:?}");
+        assert_eq!(
+            found.into_iter().map(|check| check.case).collect::<Vec<_>>(),
+            open,
+            "{asked:?}"
+        );
     }
 }
 
@@ -450,9 +602,13 @@ fn reuse_of_the_driver_is_proven_and_counted() {
     assert!(finding(&data, "reuse-not-as-asked").evidence.contains("had one each"));
     let mut data = healthy();
     // A server that closes after 1,000 requests is no contradiction; one that closes after 20 is.
-    each_trial(&mut data, "unix", |trial| trial.result.connections_opened = trial.result.requests_total / 1_000);
+    each_trial(&mut data, "unix", |trial| {
+        trial.result.connections_opened = trial.result.requests_total / 1_000
+    });
     assert_eq!(findings(&data, "reuse-not-as-asked"), []);
-    each_trial(&mut data, "unix", |trial| trial.result.connections_opened = trial.result.requests_total / 20);
+    each_trial(&mut data, "unix", |trial| {
+        trial.result.connections_opened = trial.result.requests_total / 20
+    });
     assert!(finding(&data, "reuse-not-as-asked").evidence.contains("5.0 %"));
 }
 
@@ -463,17 +619,28 @@ fn a_connection_per_request_must_be_opened_for_each() {
         seen.spec.reuse = Reuse::PerRequest;
         seen.driver.reused = false;
     });
-    assert_eq!(findings(&data, "reuse-not-as-asked").len(), 1, "no connection was opened");
-    each_trial(&mut data, "unix", |trial| trial.result.connections_opened = trial.result.requests_total);
+    assert_eq!(
+        findings(&data, "reuse-not-as-asked").len(),
+        1,
+        "no connection was opened"
+    );
+    each_trial(&mut data, "unix", |trial| {
+        trial.result.connections_opened = trial.result.requests_total
+    });
     assert_eq!(findings(&data, "reuse-not-as-asked"), []);
 }
 
 #[test]
 fn tls_versions_that_differ() {
-    let tls = Truth { transport: Transport::Tls, ..TCP };
+    let tls = Truth {
+        transport: Transport::Tls,
+        ..TCP
+    };
     let mut data = run(&[tls, tls], 6, 5);
     assert_eq!(findings(&data, "tls-differs"), []);
-    each_proof(&mut data, "tls#2", |seen| seen.driver.tls_version = Some("TLSv1.2".to_owned()));
+    each_proof(&mut data, "tls#2", |seen| {
+        seen.driver.tls_version = Some("TLSv1.2".to_owned())
+    });
     assert!(finding(&data, "tls-differs").evidence.contains("TLSv1.2"));
 }
 
@@ -524,9 +691,16 @@ fn a_difference_that_many_comparisons_would_yield_by_chance() {
         each_trial(&mut data, "tcp#3", |trial| trial.result.requests += step);
         data
     });
-    let barely = raised.skip_while(|data| differs(data)).find(differs).expect("some step just excludes 1");
+    let barely = raised
+        .skip_while(|data| differs(data))
+        .find(differs)
+        .expect("some step just excludes 1");
     let check = finding(&barely, "multiplicity");
-    assert_eq!(check.case.as_deref(), Some("tcp#3"), "the real difference, of tcp#2, outlasts");
+    assert_eq!(
+        check.case.as_deref(),
+        Some("tcp#3"),
+        "the real difference, of tcp#2, outlasts"
+    );
     assert!(check.evidence.starts_with("one of 6 comparisons"), "{}", check.evidence);
 }
 
@@ -553,9 +727,15 @@ fn only_a_run_against_itself_states_a_resolution() {
 #[test]
 fn placements_that_colour_the_result() {
     let mut data = healthy();
-    data.header.settings.placement = Placement::Apart { driver: vec![0], services: vec![1, 2] };
+    data.header.settings.placement = Placement::Apart {
+        driver: vec![0],
+        services: vec![1, 2],
+    };
     assert_eq!(findings(&data, "placement"), []);
-    data.header.settings.placement = Placement::Apart { driver: vec![0, 1], services: vec![1, 2] };
+    data.header.settings.placement = Placement::Apart {
+        driver: vec![0, 1],
+        services: vec![1, 2],
+    };
     assert!(finding(&data, "placement").evidence.contains("CPU 1"));
     data.header.settings.placement = Placement::Same { cpu: 3 };
     assert!(finding(&data, "placement").evidence.contains("CPU 3"));
@@ -576,7 +756,10 @@ fn a_governor_that_saves() {
 #[test]
 fn programs_of_an_image_that_are_not_this_machines() {
     let mut data = healthy();
-    let program = |version: &str| ProgramVersion { path: "/usr/sbin/nginx".to_owned(), version: version.to_owned() };
+    let program = |version: &str| ProgramVersion {
+        path: "/usr/sbin/nginx".to_owned(),
+        version: version.to_owned(),
+    };
     let programs = &mut data.environment.as_mut().unwrap().programs;
     programs.insert("nginx".to_owned(), program("1.22.1"));
     programs.insert("nginx, in the image".to_owned(), program("1.22.1"));
@@ -593,9 +776,15 @@ fn counters_of_the_network() {
         trial.observations.network.listen_overflows = 2;
         trial.observations.network.tcp_retransmitted = 8;
     });
-    assert!(finding(&data, "accept-queue-overflow").evidence.contains("60 connections"));
+    assert!(
+        finding(&data, "accept-queue-overflow")
+            .evidence
+            .contains("60 connections")
+    );
     assert_eq!(finding(&data, "retransmissions").severity, Severity::Doubt);
-    each_trial(&mut data, "tcp", |trial| trial.observations.network.tcp_retransmitted = 1);
+    each_trial(&mut data, "tcp", |trial| {
+        trial.observations.network.tcp_retransmitted = 1
+    });
     assert_eq!(finding(&data, "retransmissions").severity, Severity::Note);
 }
 
@@ -604,8 +793,13 @@ fn hold(data: &mut RunData, each: u64, reused: bool) {
     each_trial(data, "tcp", |trial| {
         let held = each * u64::from(trial.block + 1);
         let roles = vec!["nginx".to_owned()];
-        trial.observations.held_ports =
-            Some(Box::new(HeldPorts { roles, server: "10.89.0.3:8000".to_owned(), held, range: 28_232, reused }));
+        trial.observations.held_ports = Some(Box::new(HeldPorts {
+            roles,
+            server: "10.89.0.3:8000".to_owned(),
+            held,
+            range: 28_232,
+            reused,
+        }));
     });
 }
 
@@ -613,7 +807,11 @@ fn hold(data: &mut RunData, each: u64, reused: bool) {
 fn ports_in_time_wait() {
     let mut data = healthy();
     hold(&mut data, 2_823, false);
-    assert_eq!(findings(&data, "time-wait"), [], "five blocks a round: 14,115, and half of 28,232 is 14,116");
+    assert_eq!(
+        findings(&data, "time-wait"),
+        [],
+        "five blocks a round: 14,115, and half of 28,232 is 14,116"
+    );
     hold(&mut data, 2_824, false);
     let text = finding(&data, "time-wait").evidence;
     assert_eq!(
@@ -622,14 +820,23 @@ fn ports_in_time_wait() {
         "no trial began after that"
     );
     hold(&mut data, 7_058, false);
-    each_trial(&mut data, "tcp", |trial| trial.result.requests /= if trial.block > 1 { 5 } else { 1 });
+    each_trial(&mut data, "tcp", |trial| {
+        trial.result.requests /= if trial.block > 1 { 5 } else { 1 }
+    });
     let check = finding(&data, "time-wait");
     assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("tcp")));
     let figures = check.evidence.split_once("; ").unwrap().1;
-    let figures: Vec<f64> = figures.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let figures: Vec<f64> = figures
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
     assert!((3.0..8.0).contains(&(figures[0] / figures[1])), "{}", check.evidence);
     hold(&mut data, 7_058, true);
-    assert_eq!(findings(&data, "time-wait"), [], "ports that serve again are no trouble");
+    assert_eq!(
+        findings(&data, "time-wait"),
+        [],
+        "ports that serve again are no trouble"
+    );
 }
 
 fn slow_answers(data: &mut RunData, case: &str, ns: u64, each: u64) {
@@ -648,7 +855,9 @@ fn clusters_at_forty_milliseconds_and_at_one_second() {
     assert_eq!(findings(&data, "syn-retransmit"), []);
     slow_answers(&mut data, "tcp", 1_020_000_000, 1);
     assert_eq!(findings(&data, "syn-retransmit"), [], "a queue may take a second, too");
-    each_trial(&mut data, "tcp", |trial| trial.observations.network.syns_retransmitted = 1);
+    each_trial(&mut data, "tcp", |trial| {
+        trial.observations.network.syns_retransmitted = 1
+    });
     assert_eq!(finding(&data, "syn-retransmit").case.as_deref(), Some("tcp"));
 }
 
@@ -670,16 +879,32 @@ fn latencies_that_contradict_the_throughput_are_left_out() {
     each_trial(&mut data, "tcp", |trial| trial.result.elapsed_ns = 1_000_000_000);
     let has_latency = |data: &RunData| {
         let summary = summarise(data);
-        summary.cases.iter().find(|case| case.case == "tcp").unwrap().metrics.as_ref().unwrap().latency_p50.is_some()
+        summary
+            .cases
+            .iter()
+            .find(|case| case.case == "tcp")
+            .unwrap()
+            .metrics
+            .as_ref()
+            .unwrap()
+            .latency_p50
+            .is_some()
     };
     // 50 replies a second at 10 connections take 200 ms each.
     data.header.settings.trial_ns = 1_000_000_000;
     ten_at_once(&mut data, "tcp", 200_000_000);
-    assert_eq!((findings(&data, "littles-law"), findings(&data, "short-trials")), (vec![], vec![]));
+    assert_eq!(
+        (findings(&data, "littles-law"), findings(&data, "short-trials")),
+        (vec![], vec![])
+    );
     assert!(has_latency(&data));
     ten_at_once(&mut data, "tcp", 60_000_000);
     let check = finding(&data, "littles-law");
-    assert!(check.evidence.contains("make 3.0 requests under way"), "{}", check.evidence);
+    assert!(
+        check.evidence.contains("make 3.0 requests under way"),
+        "{}",
+        check.evidence
+    );
     assert!(!has_latency(&data));
 }
 
@@ -696,8 +921,13 @@ fn trials_that_are_short_for_their_replies_say_which_budget_would_do() {
     let advised = finding(&data, "short-trials").effect;
     assert!(advised.contains("with `--budget 2"), "{advised}");
     // Those before they were lengthened do not count.
-    let last = TrialPhases { warm_up_ns: 400_000_000, measure_ns: 800_000_000 };
-    each_trial(&mut data, "tcp", |trial| trial.phases = (trial.round > 0).then_some(last));
+    let last = TrialPhases {
+        warm_up_ns: 400_000_000,
+        measure_ns: 800_000_000,
+    };
+    each_trial(&mut data, "tcp", |trial| {
+        trial.phases = (trial.round > 0).then_some(last)
+    });
     assert_eq!(findings(&data, "short-trials"), []);
     let summary = summarise(&data);
     let case = summary.cases.iter().find(|case| case.case == "tcp").unwrap();
@@ -715,12 +945,21 @@ fn without_tcp_nothing_is_said_of_it() {
         trial.observations.network.tcp_retransmitted = 8;
         trial.observations.network.syns_retransmitted = 1;
     });
-    let ids = ["delayed-ack", "syn-retransmit", "accept-queue-overflow", "retransmissions"];
+    let ids = [
+        "delayed-ack",
+        "syn-retransmit",
+        "accept-queue-overflow",
+        "retransmissions",
+    ];
     ids.iter().for_each(|id| assert_eq!(findings(&data, id), [], "{id}"));
     each_trial(&mut data, "unix", |trial| {
-        trial.observations.roles.insert("backend".to_owned(), Default::default());
+        trial
+            .observations
+            .roles
+            .insert("backend".to_owned(), Default::default());
     });
-    ids.iter().for_each(|id| assert_eq!(findings(&data, id).len(), 1, "{id}: behind the socket there may be TCP"));
+    ids.iter()
+        .for_each(|id| assert_eq!(findings(&data, id).len(), 1, "{id}: behind the socket there may be TCP"));
 }
 
 #[test]
@@ -740,7 +979,11 @@ fn clocks_that_are_too_coarse() {
         (0..500).for_each(|i| steps.record(1_000_000 * (1 + i % 2)));
         trial.result.service_time = Some(steps);
     });
-    assert!(finding(&data, "coarse-clock").evidence.contains("only 2 distinct values"));
+    assert!(
+        finding(&data, "coarse-clock")
+            .evidence
+            .contains("only 2 distinct values")
+    );
     let mut data = healthy();
     each_trial(&mut data, "unix", |trial| {
         let mut short = Histogram::new();
@@ -761,9 +1004,15 @@ fn a_ratio_that_moves_and_a_machine_that_does() {
     slow("unix");
     slow("tcp");
     let check = finding(&data, "drift");
-    assert_eq!((check.severity, check.case.as_deref()), (Severity::Note, Some("tcp")), "both alike: {check:?}");
+    assert_eq!(
+        (check.severity, check.case.as_deref()),
+        (Severity::Note, Some("tcp")),
+        "both alike: {check:?}"
+    );
     let mut data = healthy();
-    each_trial(&mut data, "unix", |trial| trial.result.requests -= 60 * u64::from(trial.round));
+    each_trial(&mut data, "unix", |trial| {
+        trial.result.requests -= 60 * u64::from(trial.round)
+    });
     let check = finding(&data, "drift");
     assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
     assert!(check.evidence.contains("falls"), "{}", check.evidence);
@@ -773,7 +1022,9 @@ fn a_ratio_that_moves_and_a_machine_that_does() {
 fn resume_before(data: &mut RunData, round: u32, ended: Option<Stopped>) {
     let is_there = |record: &TrialRecord| matches!(record, TrialRecord::Round(found) if found.round == round);
     let place = data.records.iter().position(is_there).unwrap();
-    let TrialRecord::Round(first) = &data.records[place] else { unreachable!() };
+    let TrialRecord::Round(first) = &data.records[place] else {
+        unreachable!()
+    };
     let resumption = Resumption {
         at: "2026-01-01T03:00:00Z".parse().unwrap(),
         command: vec![],
@@ -792,7 +1043,11 @@ fn a_ratio_that_is_another_one_after_a_pause() {
     resume_before(&mut data, 3, None);
     let check = finding(&data, "resumed");
     assert_eq!(check.severity, Severity::Note);
-    assert!(check.evidence.contains("killed") && check.evidence.contains("3 h later"), "{}", check.evidence);
+    assert!(
+        check.evidence.contains("killed") && check.evidence.contains("3 h later"),
+        "{}",
+        check.evidence
+    );
     assert_eq!(findings(&data, "pause"), [], "the same before and after");
     let slow_after = |data: &mut RunData, case: &str| {
         each_trial(data, case, |trial| {
@@ -804,7 +1059,12 @@ fn a_ratio_that_is_another_one_after_a_pause() {
     assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
     assert!(check.evidence.contains("differs by 12 %"), "{}", check.evidence);
     slow_after(&mut data, "tcp");
-    assert!(findings(&data, "pause").iter().all(|check| check.severity == Severity::Note), "both alike");
+    assert!(
+        findings(&data, "pause")
+            .iter()
+            .all(|check| check.severity == Severity::Note),
+        "both alike"
+    );
 }
 
 /// What was reported before may have decided that the run goes on; what was killed had reported nothing.
@@ -827,7 +1087,9 @@ fn a_run_that_was_reported_before_gets_wider_intervals() {
 #[test]
 fn a_case_that_is_slower_when_it_comes_late() {
     let mut data = healthy();
-    each_trial(&mut data, "unix", |trial| trial.result.requests -= 600 * u64::from(trial.position));
+    each_trial(&mut data, "unix", |trial| {
+        trial.result.requests -= 600 * u64::from(trial.position)
+    });
     assert!(finding(&data, "position").evidence.contains("slower late"));
 }
 
@@ -838,7 +1100,10 @@ fn a_ratio_that_is_another_once_the_trial_has_settled() {
         for (case, first) in [("tcp", 0.5), ("unix", 0.5 * (1.0 + share))] {
             each_trial(&mut data, case, |trial| {
                 let requests = (trial.result.requests as f64 * first) as u64;
-                trial.result.first_half = Some(FirstHalf { requests, elapsed_ns: trial.result.elapsed_ns / 2 });
+                trial.result.first_half = Some(FirstHalf {
+                    requests,
+                    elapsed_ns: trial.result.elapsed_ns / 2,
+                });
             });
         }
         data
@@ -847,7 +1112,11 @@ fn a_ratio_that_is_another_once_the_trial_has_settled() {
     assert_eq!(findings(&faster_first(0.015), "settling"), [], "below the margin");
     let check = finding(&faster_first(0.05), "settling");
     assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
-    assert!(check.evidence.contains("in the first half of the trials and"), "{}", check.evidence);
+    assert!(
+        check.evidence.contains("in the first half of the trials and"),
+        "{}",
+        check.evidence
+    );
 }
 
 #[test]
@@ -858,7 +1127,11 @@ fn invalidating_findings_come_first() {
     data.environment.as_mut().unwrap().governor = Some("powersave".to_owned());
     let severities: Vec<Severity> = summarise(&data).checks.iter().map(|check| check.severity).collect();
     assert_eq!(severities, [Severity::Invalid, Severity::Doubt, Severity::Note]);
-    assert!(data.records.iter().any(|record| matches!(record, TrialRecord::Trial(_))));
+    assert!(
+        data.records
+            .iter()
+            .any(|record| matches!(record, TrialRecord::Trial(_)))
+    );
 }
 
 #[test]
@@ -879,7 +1152,9 @@ fn a_password_among_the_arguments_of_a_tool_is_said() {
         });
         findings(&data, "password-shown")
     };
-    let [check] = &driven_by("redis-benchmark", Some("s3cret"))[..] else { panic!("one case has a password") };
+    let [check] = &driven_by("redis-benchmark", Some("s3cret"))[..] else {
+        panic!("one case has a password")
+    };
     assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Note));
     assert!(!check.evidence.contains("s3cret"), "{}", check.evidence);
     assert_eq!(driven_by("redis-benchmark", None), []);
@@ -900,7 +1175,9 @@ fn a_ratio_that_changes_within_each_round_is_doubted() {
     let mut data = run(&[TCP, UNIX], 6, 6);
     assert_eq!(findings(&data, "warming"), []);
     // Later rounds are slower, whichever half: that is not warming up.
-    each_trial(&mut data, "unix", |trial| trial.result.elapsed_ns += u64::from(trial.round) * 20_000_000);
+    each_trial(&mut data, "unix", |trial| {
+        trial.result.elapsed_ns += u64::from(trial.round) * 20_000_000
+    });
     assert_eq!(findings(&data, "warming"), []);
     each_trial(&mut data, "unix", |trial| {
         if trial.block < 3 {
@@ -908,6 +1185,9 @@ fn a_ratio_that_changes_within_each_round_is_doubted() {
         }
     });
     let check = finding(&data, "warming");
-    assert!(check.effect.contains("--settle") && check.evidence.contains("first half of the rounds"), "{check:?}");
+    assert!(
+        check.effect.contains("--settle") && check.evidence.contains("first half of the rounds"),
+        "{check:?}"
+    );
     assert_eq!(check.case.as_deref(), Some("unix"));
 }

@@ -29,7 +29,12 @@ fn held(trial: &MeasuredTrial) -> Option<&HeldPorts> {
 }
 
 pub fn time_wait(evidence: &Evidence) -> Vec<Check> {
-    evidence.trials.cases().iter().filter_map(|plan| of_plan(evidence.trials, plan)).collect()
+    evidence
+        .trials
+        .cases()
+        .iter()
+        .filter_map(|plan| of_plan(evidence.trials, plan))
+        .collect()
 }
 
 fn of_plan(trials: &Trials, plan: &CasePlan) -> Option<Check> {
@@ -56,8 +61,10 @@ fn fall(trials: &Trials, plan: &CasePlan) -> Option<String> {
     }
     let plans = trials.cases().iter().filter(|other| other.stack == plan.stack);
     let cases: BTreeSet<&str> = plans.map(|plan| plan.case.as_str()).collect();
-    let mut of_stack: Vec<&MeasuredTrial> =
-        trials.every().filter(|trial| cases.contains(trial.case.as_str())).collect();
+    let mut of_stack: Vec<&MeasuredTrial> = trials
+        .every()
+        .filter(|trial| cases.contains(trial.case.as_str()))
+        .collect();
     of_stack.sort_by_key(|trial| (trial.round, trial.at_ns));
     let mut rates = [Vec::new(), Vec::new()];
     let mut before: Option<&MeasuredTrial> = None;
@@ -69,5 +76,8 @@ fn fall(trials: &Trials, plan: &CasePlan) -> Option<String> {
         before = Some(trial);
     }
     let [before, after] = rates.map(mean::of);
-    Some(format!("; {:.0} requests/s before half of them were held, {:.0} after", before?, after?))
+    Some(format!(
+        "; {:.0} requests/s before half of them were held, {:.0} after",
+        before?, after?
+    ))
 }

@@ -53,14 +53,21 @@ fn encoded(text: &str) -> String {
 
 /// The query for the objects of one run, or of all.
 fn of(id: Option<&str>) -> String {
-    format!("labelSelector={}", encoded(&id.map_or(LABEL.to_owned(), |id| format!("{LABEL}={id}"))))
+    format!(
+        "labelSelector={}",
+        encoded(&id.map_or(LABEL.to_owned(), |id| format!("{LABEL}={id}")))
+    )
 }
 
 impl<'a> Cluster<'a> {
     /// Errors: there is no kubectl, or it refuses the kubeconfig.
     pub(super) fn reach(place: &Where, is_given_up: &'a dyn Fn() -> bool) -> Result<Self, FleetError> {
         let namespace = place.namespace.clone().unwrap_or_else(|| proxy::namespace(place));
-        Ok(Self { namespace, proxy: Proxy::start(place)?, is_given_up })
+        Ok(Self {
+            namespace,
+            proxy: Proxy::start(place)?,
+            is_given_up,
+        })
     }
 
     /// Whether nobody waits for its answers any more.
@@ -70,7 +77,11 @@ impl<'a> Cluster<'a> {
 
     /// The same, with another reason to stop waiting.
     pub(super) fn until(self, is_given_up: &dyn Fn() -> bool) -> Cluster<'_> {
-        Cluster { namespace: self.namespace, proxy: self.proxy, is_given_up }
+        Cluster {
+            namespace: self.namespace,
+            proxy: self.proxy,
+            is_given_up,
+        }
     }
 
     fn path(&self, group: &str, kind: &str) -> String {
@@ -107,7 +118,11 @@ impl<'a> Cluster<'a> {
     /// Errors: the proxy is gone.
     pub(super) fn log(&self, pod: &str) -> io::Result<UnixStream> {
         let pods = self.core_path("pods");
-        self.proxy.send("GET", &format!("{pods}/{}/log?container={DRIVER}&follow=true", encoded(pod)), b"")
+        self.proxy.send(
+            "GET",
+            &format!("{pods}/{}/log?container={DRIVER}&follow=true", encoded(pod)),
+            b"",
+        )
     }
 
     pub(super) fn namespace(&self) -> &str {
@@ -133,20 +148,32 @@ impl<'a> Cluster<'a> {
         let ready = nodes.items.iter().filter(|node| reason::takes_pods(node));
         let mut members: Vec<Member> = ready.map(|node| member(&node.metadata.name, Some(node))).collect();
         members.sort_by(|one, other| one.node.cmp(&other.node));
-        if members.is_empty() { Err(FleetError::NoNodes(wanted.selector.clone())) } else { Ok(members) }
+        if members.is_empty() {
+            Err(FleetError::NoNodes(wanted.selector.clone()))
+        } else {
+            Ok(members)
+        }
     }
 
     /// Makes a Job, which may own other objects: they end with it.
     pub(super) fn create_job(&self, job: &Value) -> Result<Owner, String> {
         let Job { metadata, .. } = self.create(&self.jobs_path(), job)?;
-        Ok(Owner { api_version: "batch/v1".into(), kind: "Job".into(), name: metadata.name, uid: metadata.uid })
+        Ok(Owner {
+            api_version: "batch/v1".into(),
+            kind: "Job".into(),
+            name: metadata.name,
+            uid: metadata.uid,
+        })
     }
 
     /// Makes a Service, and returns its address.
     pub(super) fn create_service(&self, mut service: Value, owner: &Owner) -> Result<IpAddr, String> {
         service["metadata"]["ownerReferences"] = serde_json::json!([owner]);
         let made: Service = self.create(&self.core_path("services"), &service)?;
-        made.spec.cluster_ip.parse().map_err(|_| "its Service has no address".to_owned())
+        made.spec
+            .cluster_ip
+            .parse()
+            .map_err(|_| "its Service has no address".to_owned())
     }
 
     pub(super) fn pods(&self, id: Option<&str>) -> Result<Vec<Pod>, String> {
@@ -163,13 +190,21 @@ impl<'a> Cluster<'a> {
 
     /// Nodes that no longer answer, and what the cluster says of them; none without the right to look.
     pub(super) fn lost_nodes(&self) -> BTreeMap<String, String> {
-        let Ok(nodes) = self.get::<List<Node>>(NODES) else { return BTreeMap::new() };
-        nodes.items.iter().filter_map(|node| Some((node.metadata.name.clone(), reason::lost(node)?))).collect()
+        let Ok(nodes) = self.get::<List<Node>>(NODES) else {
+            return BTreeMap::new();
+        };
+        nodes
+            .items
+            .iter()
+            .filter_map(|node| Some((node.metadata.name.clone(), reason::lost(node)?)))
+            .collect()
     }
 
     /// Why a Job has no Pod: it has ended, or cannot make one, of which only its events tell.
     pub(super) fn without_pod(&self, member: &Member) -> reason::Phase {
-        let Some(made) = &member.job else { return reason::Phase::Waits(String::new()) };
+        let Some(made) = &member.job else {
+            return reason::Phase::Waits(String::new());
+        };
         if made.since.elapsed() < PODLESS {
             return reason::Phase::Waits("waits for its Pod".to_owned());
         }
@@ -186,7 +221,10 @@ impl<'a> Cluster<'a> {
         }
         let about = encoded(&format!("involvedObject.name={},type=Warning", made.name));
         let events = self.get::<List<Event>>(&format!("{}?fieldSelector={about}", self.core_path("events")));
-        let last = events.ok().and_then(|events| events.items.into_iter().next_back()).map(|event| event.message);
+        let last = events
+            .ok()
+            .and_then(|events| events.items.into_iter().next_back())
+            .map(|event| event.message);
         if member.had_pod() {
             return reason::Phase::Failed(last.unwrap_or_else(|| "its Pod was deleted".to_owned()));
         }
@@ -222,7 +260,12 @@ impl<'a> Cluster<'a> {
                     thread::sleep(PAUSE);
                     continue;
                 }
-                let why = jobs.err().map(|error| error.to_string()).or(pods.err()).or(refused).unwrap_or_default();
+                let why = jobs
+                    .err()
+                    .map(|error| error.to_string())
+                    .or(pods.err())
+                    .or(refused)
+                    .unwrap_or_default();
                 return vec![format!("what has the label {LABEL}: {why}")];
             };
             let lost = self.lost_nodes();

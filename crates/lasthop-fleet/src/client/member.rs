@@ -67,7 +67,11 @@ pub(super) struct Made {
 
 impl Made {
     fn new(job: Owner) -> Self {
-        Self { name: job.name, uid: job.uid, since: Instant::now() }
+        Self {
+            name: job.name,
+            uid: job.uid,
+            since: Instant::now(),
+        }
     }
 
     /// Whether a Pod is of it. Anybody's Pod may name an owner; the uid of this one is known to few.
@@ -105,7 +109,14 @@ impl Log {
         if let Some(reader) = stream.as_ref().and_then(|stream| stream.try_clone().ok()) {
             thread::spawn(move || follow(reader, &sender));
         }
-        Self { pieces, lines: Lines::default(), stream, said, at: 0, broken: None }
+        Self {
+            pieces,
+            lines: Lines::default(),
+            stream,
+            said,
+            at: 0,
+            broken: None,
+        }
     }
 
     /// The next line of those that have come.
@@ -170,7 +181,9 @@ impl Member {
         let there = node.and_then(reason::cpus).filter(|_| !wanted.exact_cpus);
         Self {
             node: name.to_owned(),
-            labels: std::iter::once(("machine".to_owned(), name.to_owned())).chain(labels).collect(),
+            labels: std::iter::once(("machine".to_owned(), name.to_owned()))
+                .chain(labels)
+                .collect(),
             cpus: there.map_or(cpus, |there| there.min(cpus)),
             job: None,
             received: Vec::new(),
@@ -201,21 +214,30 @@ impl Member {
     }
 
     pub(super) fn keep_companion(&mut self, layout: Layout, job: Owner, address: Option<IpAddr>) {
-        let companion = Companion { layout, job: Made::new(job), address, runs: false };
+        let companion = Companion {
+            layout,
+            job: Made::new(job),
+            address,
+            runs: false,
+        };
         self.companions.get_or_insert_default().push(companion);
     }
 
     /// Where the other Pods are reached, once all of them run.
     pub(super) fn addresses(&self) -> Option<Addresses> {
         let companions = self.companions.iter().flatten();
-        companions.map(|one| Some((one.layout, one.address.filter(|_| one.runs)?))).collect()
+        companions
+            .map(|one| Some((one.layout, one.address.filter(|_| one.runs)?)))
+            .collect()
     }
 
     /// Takes what the cluster says of the other Pods.
     pub(super) fn look_beside(&mut self, pods: &[Pod], wait: Duration, tell: &mut dyn FnMut(&Event<'_>)) {
         let mut failed = None;
         for one in self.companions.iter_mut().flatten() {
-            let Some(pod) = pods.iter().find(|pod| one.job.owns(pod)) else { continue };
+            let Some(pod) = pods.iter().find(|pod| one.job.owns(pod)) else {
+                continue;
+            };
             match reason::of_pod(pod) {
                 Phase::Runs => {
                     one.address = one.address.or_else(|| pod.status.pod_ip.parse().ok());
@@ -241,7 +263,8 @@ impl Member {
     pub(super) fn is_lost(&mut self, why: Option<&String>) -> Option<String> {
         let since = why.map(|_| self.lost.unwrap_or_else(Instant::now));
         self.lost = since;
-        why.filter(|_| since.is_some_and(|since| since.elapsed() > LOST)).cloned()
+        why.filter(|_| since.is_some_and(|since| since.elapsed() > LOST))
+            .cloned()
     }
 
     pub(super) fn had_pod(&self) -> bool {
@@ -253,14 +276,20 @@ impl Member {
     }
 
     pub(super) fn fail(&mut self, why: String, tell: &mut dyn FnMut(&Event<'_>)) {
-        tell(&Event::Failed { node: &self.node, why: &why });
+        tell(&Event::Failed {
+            node: &self.node,
+            why: &why,
+        });
         self.failure = Some(why);
         self.log = None;
     }
 
     /// A record that was not completed.
     pub(super) fn part(&self) -> Option<PathBuf> {
-        self.receiver.folder().filter(|_| self.receiver.received().is_none()).map(Path::to_owned)
+        self.receiver
+            .folder()
+            .filter(|_| self.receiver.received().is_none())
+            .map(Path::to_owned)
     }
 
     /// Ends a run whose record is there. Returns its Job.
@@ -290,7 +319,10 @@ impl Member {
             Phase::Failed(why) => return self.fail(why.clone(), tell),
             Phase::Waits(why) if waited => return self.fail(why.clone(), tell),
             Phase::Waits(why) if self.phase.as_ref() != Some(&phase) => {
-                tell(&Event::Phase { node: &self.node, phase: why });
+                tell(&Event::Phase {
+                    node: &self.node,
+                    phase: why,
+                });
             }
             Phase::Waits(_) => {}
             Phase::Runs | Phase::Ended(_) => self.read_log(pod, cluster),
@@ -319,7 +351,10 @@ impl Member {
         let said: Vec<&str> = self.last.iter().map(String::as_str).collect();
         match said.is_empty() {
             true => format!("its container ended with {code} before the record was complete"),
-            false => format!("its container ended with {code} before the record was complete: {}", said.join("\n")),
+            false => format!(
+                "its container ended with {code} before the record was complete: {}",
+                said.join("\n")
+            ),
         }
     }
 
@@ -356,7 +391,10 @@ impl Member {
         if log.at <= log.said || line.trim().is_empty() {
             return;
         }
-        tell(&Event::Says { node: &self.node, line: &line });
+        tell(&Event::Says {
+            node: &self.node,
+            line: &line,
+        });
         self.last.push_back(line);
         if self.last.len() > SHOWN {
             self.last.pop_front();

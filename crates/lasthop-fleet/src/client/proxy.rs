@@ -44,7 +44,10 @@ pub(super) struct Refusal {
 
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
-        Self { code: 0, message: format!("the cluster does not answer: {error}") }
+        Self {
+            code: 0,
+            message: format!("the cluster does not answer: {error}"),
+        }
     }
 }
 
@@ -58,9 +61,14 @@ fn kubectl(place: &Where) -> Command {
 pub(super) fn namespace(place: &Where) -> String {
     let mut asked = kubectl(place);
     asked.args(["config", "view", "--minify", "--output", "jsonpath={..namespace}"]);
-    let said = command::run(asked, ANSWER, command::Life::Bound).ok().filter(|ended| ended.status.success());
+    let said = command::run(asked, ANSWER, command::Life::Bound)
+        .ok()
+        .filter(|ended| ended.status.success());
     let here = || std::fs::read_to_string(IN_A_POD).ok();
-    let named = said.map(|ended| ended.output).filter(|name| !name.is_empty()).or_else(here);
+    let named = said
+        .map(|ended| ended.output)
+        .filter(|name| !name.is_empty())
+        .or_else(here);
     named.map_or_else(|| "default".to_owned(), |name| name.trim().to_owned())
 }
 
@@ -71,12 +79,19 @@ impl Proxy {
         let (socket, said) = (folder.path().join("socket"), folder.path().join("said"));
         let mut kubectl = kubectl(place);
         kubectl.arg("proxy").arg(format!("--unix-socket={}", socket.display()));
-        kubectl.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&said)?);
+        kubectl
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&said)?);
         // A Ctrl-C in the terminal is not for it: what is in the cluster has to be removed through it.
         kubectl.process_group(0);
         command::dies_with_us(&mut kubectl);
         let child = kubectl.spawn()?;
-        let mut proxy = Self { socket, child, _folder: folder };
+        let mut proxy = Self {
+            socket,
+            child,
+            _folder: folder,
+        };
         let deadline = Instant::now() + ANSWER;
         while UnixStream::connect(&proxy.socket).is_err() {
             if proxy.child.try_wait()?.is_some() || Instant::now() > deadline {
@@ -92,8 +107,14 @@ impl Proxy {
     pub(super) fn send(&self, method: &str, path: &str, body: &[u8]) -> io::Result<UnixStream> {
         let mut stream = UnixStream::connect(&self.socket)?;
         let length = body.len();
-        write!(stream, "{method} {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n")?;
-        write!(stream, "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n")?;
+        write!(
+            stream,
+            "{method} {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n"
+        )?;
+        write!(
+            stream,
+            "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        )?;
         stream.write_all(body)?;
         Ok(stream)
     }
@@ -134,7 +155,11 @@ impl Proxy {
         }
         let (code, head) = head(&answer).ok_or_else(|| io::Error::other("no answer of HTTP"))?;
         let body = answer.split_off(head);
-        if code < 300 { Ok(body) } else { Err(refusal(code, &body)) }
+        if code < 300 {
+            Ok(body)
+        } else {
+            Err(refusal(code, &body))
+        }
     }
 }
 
@@ -148,14 +173,22 @@ impl Drop for Proxy {
 /// The status of an answer, and how long its head is, once it is there.
 pub(super) fn head(answer: &[u8]) -> Option<(u16, usize)> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
-    let status = std::str::from_utf8(&answer[..end]).ok()?.split_ascii_whitespace().nth(1)?;
+    let status = std::str::from_utf8(&answer[..end])
+        .ok()?
+        .split_ascii_whitespace()
+        .nth(1)?;
     Some((status.parse().ok()?, end))
 }
 
 /// What a cluster says in a `Status`, and a proxy as it likes.
 fn refusal(code: u16, body: &[u8]) -> Refusal {
-    let status = serde_json::from_slice::<Refusal>(body).ok().filter(|status| !status.message.is_empty());
-    let message = status.map_or_else(|| String::from_utf8_lossy(body).trim().to_owned(), |status| status.message);
+    let status = serde_json::from_slice::<Refusal>(body)
+        .ok()
+        .filter(|status| !status.message.is_empty());
+    let message = status.map_or_else(
+        || String::from_utf8_lossy(body).trim().to_owned(),
+        |status| status.message,
+    );
     Refusal { code, message }
 }
 
@@ -167,8 +200,14 @@ mod tests {
     fn a_refusal_is_told_in_the_words_of_whoever_refuses() {
         let status = br#"{"kind":"Status","code":403,"reason":"Forbidden","message":"jobs.batch is forbidden"}"#;
         let refused = refusal(403, status);
-        assert_eq!((refused.code, refused.message.as_str()), (403, "jobs.batch is forbidden"));
-        assert_eq!(refusal(502, b"dial tcp: connection refused\n").message, "dial tcp: connection refused");
+        assert_eq!(
+            (refused.code, refused.message.as_str()),
+            (403, "jobs.batch is forbidden")
+        );
+        assert_eq!(
+            refusal(502, b"dial tcp: connection refused\n").message,
+            "dial tcp: connection refused"
+        );
         assert_eq!(head(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\n{}"), Some((200, 25)));
         assert_eq!(head(b"HTTP/1.0 200 OK\r\nA: b\r\n"), None);
     }

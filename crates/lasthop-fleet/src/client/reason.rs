@@ -28,7 +28,10 @@ const FINAL: [&str; 8] = [
 
 /// `Reason: message`
 fn joined(reason: &str, message: &str) -> String {
-    let parts = [reason, message].map(str::trim).into_iter().filter(|part| !part.is_empty());
+    let parts = [reason, message]
+        .map(str::trim)
+        .into_iter()
+        .filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(": ")
 }
 
@@ -49,7 +52,10 @@ pub fn of_pod(pod: &Pod) -> Phase {
     if let Some(why) = unscheduled(status) {
         return Phase::Waits(why);
     }
-    let ended = status.container_statuses.iter().find_map(|container| container.state.terminated.as_ref());
+    let ended = status
+        .container_statuses
+        .iter()
+        .find_map(|container| container.state.terminated.as_ref());
     match ended {
         Some(ended) => Phase::Ended(ended.exit_code),
         None if status.phase == "Running" => Phase::Runs,
@@ -64,32 +70,58 @@ fn killed(container: &ContainerStatus) -> Option<String> {
         return None;
     }
     let code = format!("container {} ended with {}", container.name, ended.exit_code);
-    Some(joined(&ended.reason, if ended.message.is_empty() { &code } else { &ended.message }))
+    Some(joined(
+        &ended.reason,
+        if ended.message.is_empty() {
+            &code
+        } else {
+            &ended.message
+        },
+    ))
 }
 
 fn waits(container: &ContainerStatus) -> Option<Phase> {
-    let waiting = container.state.waiting.as_ref().filter(|waiting| !waiting.reason.is_empty())?;
+    let waiting = container
+        .state
+        .waiting
+        .as_ref()
+        .filter(|waiting| !waiting.reason.is_empty())?;
     let said = joined(&waiting.reason, &waiting.message);
-    let phase = if FINAL.contains(&waiting.reason.as_str()) { Phase::Failed } else { Phase::Waits };
+    let phase = if FINAL.contains(&waiting.reason.as_str()) {
+        Phase::Failed
+    } else {
+        Phase::Waits
+    };
     Some(phase(said))
 }
 
 fn unscheduled(status: &PodStatus) -> Option<String> {
-    let refused = status.conditions.iter().find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
+    let refused = status
+        .conditions
+        .iter()
+        .find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
     Some(joined(&refused.reason, &refused.message))
 }
 
 /// Why a Job has failed.
 #[must_use]
 pub fn of_job(job: &Job) -> Option<String> {
-    let failed = job.status.conditions.iter().find(|one| one.type_ == "Failed" && one.status == "True")?;
+    let failed = job
+        .status
+        .conditions
+        .iter()
+        .find(|one| one.type_ == "Failed" && one.status == "True")?;
     Some(joined(&failed.reason, &failed.message))
 }
 
 /// Why a node does not answer.
 #[must_use]
 pub fn lost(node: &Node) -> Option<String> {
-    let ready = node.status.conditions.iter().find(|one| one.type_ == "Ready" && one.status != "True")?;
+    let ready = node
+        .status
+        .conditions
+        .iter()
+        .find(|one| one.type_ == "Ready" && one.status != "True")?;
     Some(format!("the node was lost: {}", joined(&ready.reason, &ready.message)))
 }
 
@@ -128,8 +160,14 @@ mod tests {
     #[test]
     fn a_pod_that_cannot_start_says_why() {
         let pulls = |reason: &str| container(json!({ "waiting": { "reason": reason, "message": "no such image" } }));
-        assert_eq!(pod(pulls("ErrImagePull")), Phase::Waits("ErrImagePull: no such image".to_owned()));
-        assert_eq!(pod(pulls("ImagePullBackOff")), Phase::Failed("ImagePullBackOff: no such image".to_owned()));
+        assert_eq!(
+            pod(pulls("ErrImagePull")),
+            Phase::Waits("ErrImagePull: no such image".to_owned())
+        );
+        assert_eq!(
+            pod(pulls("ImagePullBackOff")),
+            Phase::Failed("ImagePullBackOff: no such image".to_owned())
+        );
         let refused =
             json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes" });
         let waits = pod(json!({ "phase": "Pending", "conditions": [refused] }));
@@ -139,9 +177,15 @@ mod tests {
     #[test]
     fn a_pod_that_was_ended_says_by_what() {
         let killed = container(json!({ "terminated": { "reason": "OOMKilled", "exitCode": 137 } }));
-        assert_eq!(pod(killed), Phase::Failed("OOMKilled: container lasthop ended with 137".to_owned()));
+        assert_eq!(
+            pod(killed),
+            Phase::Failed("OOMKilled: container lasthop ended with 137".to_owned())
+        );
         let evicted = json!({ "phase": "Failed", "reason": "Evicted", "message": "low on resource: memory" });
-        assert_eq!(pod(evicted), Phase::Failed("Evicted: low on resource: memory".to_owned()));
+        assert_eq!(
+            pod(evicted),
+            Phase::Failed("Evicted: low on resource: memory".to_owned())
+        );
         let failed = container(json!({ "terminated": { "reason": "Error", "exitCode": 2 } }));
         assert_eq!(pod(failed), Phase::Ended(2));
         assert_eq!(pod(json!({ "phase": "Running" })), Phase::Runs);
@@ -156,8 +200,14 @@ mod tests {
         };
         assert!(takes_pods(&node(json!({}), "True")) && lost(&node(json!({}), "True")).is_none());
         assert!(!takes_pods(&node(json!({ "unschedulable": true }), "True")));
-        assert!(!takes_pods(&node(json!({ "taints": [{ "key": "x", "effect": "NoSchedule" }] }), "True")));
-        assert_eq!(lost(&node(json!({}), "Unknown")).unwrap(), "the node was lost: NodeStatusUnknown: Kubelet stopped");
+        assert!(!takes_pods(&node(
+            json!({ "taints": [{ "key": "x", "effect": "NoSchedule" }] }),
+            "True"
+        )));
+        assert_eq!(
+            lost(&node(json!({}), "Unknown")).unwrap(),
+            "the node was lost: NodeStatusUnknown: Kubelet stopped"
+        );
         assert_eq!(cpus(&node(json!({}), "True")), Some(1));
     }
 }

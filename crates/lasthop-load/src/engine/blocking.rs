@@ -93,8 +93,16 @@ impl Blocking {
     pub fn probe(&mut self) -> Result<Proof, CaseError> {
         let reused = self.connection.is_open();
         let now = clock::now();
-        self.recorder.start(now, TrialPhases { warm_up_ns: 0, measure_ns: u64::MAX / 4 });
-        let proof = self.reopen_for_proof().map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;
+        self.recorder.start(
+            now,
+            TrialPhases {
+                warm_up_ns: 0,
+                measure_ns: u64::MAX / 4,
+            },
+        );
+        let proof = self
+            .reopen_for_proof()
+            .map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;
         let wrong = |failure: Failure| CaseError::failed(Stage::Verify, &failure);
         let mut at = now;
         loop {
@@ -117,7 +125,10 @@ impl Blocking {
         let stream = self.connection.stream.as_ref().expect("opened just above");
         let proof = proof::read(stream, self.connector.options());
         let proof = proof.map_err(|error| Failure::io("read the proof", &error))?;
-        Ok(Proof { password_asked: self.connection.password_asked(), ..proof })
+        Ok(Proof {
+            password_asked: self.connection.password_asked(),
+            ..proof
+        })
     }
 
     pub fn trial(&mut self, phases: TrialPhases) -> WorkerRecord {
@@ -183,7 +194,11 @@ impl Blocking {
     /// One request from `start` to its reply.
     #[inline]
     fn request(&mut self, start: u64) -> Result<Reply, Failure> {
-        let start = if self.connection.is_open() { start } else { self.reopen(start)? };
+        let start = if self.connection.is_open() {
+            start
+        } else {
+            self.reopen(start)?
+        };
         self.watch.expect_by(start.saturating_add(self.request_ns));
         if !self.connection.begin(start)? {
             if self.one_way {
@@ -197,7 +212,13 @@ impl Blocking {
             return Ok(self.connection.sent(&mut self.recorder));
         }
         let mut received = match self.connection.receive_whole(&mut self.buffer, &mut self.recorder) {
-            Ok(at) => return Ok(Reply { at, keep: true, right: true }),
+            Ok(at) => {
+                return Ok(Reply {
+                    at,
+                    keep: true,
+                    right: true,
+                });
+            }
             Err(received) => Some(received),
         };
         loop {
@@ -250,7 +271,9 @@ impl Blocking {
     fn send_and_receive(&mut self, start: u64) -> Result<Option<Reply>, Failure> {
         loop {
             self.check_time(start)?;
-            let Some(stream) = &self.connection.stream else { return Ok(None) };
+            let Some(stream) = &self.connection.stream else {
+                return Ok(None);
+            };
             let waited = stream.wait(Wait::ReadOrWrite, Some(self.request_ns));
             let ready = waited.map_err(|error| Failure::io("send", &error))?;
             if ready.readable {
@@ -267,6 +290,10 @@ impl Blocking {
 
     /// A peer that sends byte by byte never lets a receive time out.
     fn check_time(&self, start: u64) -> Result<(), Failure> {
-        if clock::now().saturating_sub(start) > self.request_ns { Err(Failure::timeout("reply")) } else { Ok(()) }
+        if clock::now().saturating_sub(start) > self.request_ns {
+            Err(Failure::timeout("reply"))
+        } else {
+            Ok(())
+        }
     }
 }

@@ -44,7 +44,13 @@ struct Unit {
 
 impl Unit {
     fn new(requests: u32) -> Self {
-        Self { requests, left: requests, started: 0, first: 0, payload: 0 }
+        Self {
+            requests,
+            left: requests,
+            started: 0,
+            first: 0,
+            payload: 0,
+        }
     }
 
     fn record(&mut self, payload: u64, first: u64, now: u64, recorder: &mut Recorder) {
@@ -108,7 +114,14 @@ impl Connection {
     /// After a reply on a connection that will be closed: whether it must carry more requests before.
     /// Errors: it has, and the peer has ended it.
     pub fn goes_on(&self, reply: Reply) -> Result<bool, Failure> {
-        let Some(Unit { left: left @ 1.., requests, .. }) = self.unit.filter(|_| reply.right) else { return Ok(false) };
+        let Some(Unit {
+            left: left @ 1..,
+            requests,
+            ..
+        }) = self.unit.filter(|_| reply.right)
+        else {
+            return Ok(false);
+        };
         if reply.keep {
             return Ok(true);
         }
@@ -141,7 +154,14 @@ impl Connection {
     /// Continues the greeting on a new stream as far as possible; true when it is complete. `first` is true once.
     /// Errors: the server does not let us in, or the connection broke.
     pub fn greet(&mut self, first: bool, buffer: &mut [u8]) -> Result<bool, Failure> {
-        let Self { stream: Some(stream), exchange, .. } = self else { return Ok(true) };
+        let Self {
+            stream: Some(stream),
+            exchange,
+            ..
+        } = self
+        else {
+            return Ok(true);
+        };
         if let Some((certificate, heard)) = stream.secured().filter(|_| first) {
             exchange.secured(certificate, heard);
         }
@@ -149,7 +169,9 @@ impl Connection {
         let mut done = first && exchange.greet(&[], &mut output)? == Greeting::Done;
         loop {
             if !output.is_empty() {
-                let sent = stream.send(&output).map_err(|error| Failure::io("authentication", &error))?;
+                let sent = stream
+                    .send(&output)
+                    .map_err(|error| Failure::io("authentication", &error))?;
                 let flushed = stream.flush().map_err(|error| Failure::io("authentication", &error))?;
                 if sent < output.len() || !flushed {
                     return Err(Failure::new(
@@ -218,10 +240,21 @@ impl Connection {
     /// Errors: the connection broke.
     #[inline]
     pub fn send_more(&mut self) -> Result<bool, Failure> {
-        let Self { stream: Some(stream), exchange, sent, flushed, .. } = self else { return Ok(true) };
+        let Self {
+            stream: Some(stream),
+            exchange,
+            sent,
+            flushed,
+            ..
+        } = self
+        else {
+            return Ok(true);
+        };
         let request = exchange.request();
         if *sent < request.len() {
-            *sent += stream.send(&request[*sent..]).map_err(|error| Failure::io("send", &error))?;
+            *sent += stream
+                .send(&request[*sent..])
+                .map_err(|error| Failure::io("send", &error))?;
         }
         *flushed = *sent == request.len() && stream.flush().map_err(|error| Failure::io("send", &error))?;
         Ok(*flushed)
@@ -232,15 +265,29 @@ impl Connection {
         let now = clock::now();
         self.first = now;
         self.awaited = 0;
-        self.record(Run { replies: 1, used: 0, payload: 0 }, now, recorder);
-        Reply { at: now, keep: true, right: true }
+        self.record(
+            Run {
+                replies: 1,
+                used: 0,
+                payload: 0,
+            },
+            now,
+            recorder,
+        );
+        Reply {
+            at: now,
+            keep: true,
+            right: true,
+        }
     }
 
     /// Receives once and judges the result. Records a right reply.
     /// Errors: the connection broke or can no longer be trusted; it must be closed.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Step, Failure> {
-        let Some(stream) = &mut self.stream else { return Ok(Step::Blocked) };
+        let Some(stream) = &mut self.stream else {
+            return Ok(Step::Blocked);
+        };
         let received = stream.receive(buffer);
         self.judge(received, buffer, recorder)
     }
@@ -248,7 +295,9 @@ impl Connection {
     /// Like [`Connection::receive`], but never waits, not even on a blocking socket.
     /// Errors: the same.
     pub fn receive_now(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Step, Failure> {
-        let Some(stream) = &mut self.stream else { return Ok(Step::Blocked) };
+        let Some(stream) = &mut self.stream else {
+            return Ok(Step::Blocked);
+        };
         let received = stream.receive_now(buffer);
         self.judge(received, buffer, recorder)
     }
@@ -258,7 +307,9 @@ impl Connection {
     /// Errors: what was received, not judged yet.
     #[inline]
     pub fn receive_whole(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<u64, io::Result<usize>> {
-        let Some(stream) = &mut self.stream else { return Err(Err(io::ErrorKind::WouldBlock.into())) };
+        let Some(stream) = &mut self.stream else {
+            return Err(Err(io::ErrorKind::WouldBlock.into()));
+        };
         let count = match stream.receive(buffer) {
             Ok(count) if self.first == 0 && self.flushed => count,
             other => return Err(other),
@@ -290,8 +341,13 @@ impl Connection {
                 let step = self.judge_pieces(&buffer[..count], now, recorder)?;
                 self.say_more()?;
                 Ok(match step {
-                    Step::Finished(reply) => Step::Finished(Reply { keep: reply.keep && self.flushed, ..reply }),
-                    _ => Step::More { filled: count == buffer.len() },
+                    Step::Finished(reply) => Step::Finished(Reply {
+                        keep: reply.keep && self.flushed,
+                        ..reply
+                    }),
+                    _ => Step::More {
+                        filled: count == buffer.len(),
+                    },
                 })
             }
             Ok(_) => {
@@ -323,7 +379,11 @@ impl Connection {
                 self.awaited -= run.replies;
                 self.record(run, now, recorder);
                 if self.awaited == 0 {
-                    return Ok(Step::Finished(Reply { at: now, keep: self.flushed, right: true }));
+                    return Ok(Step::Finished(Reply {
+                        at: now,
+                        keep: self.flushed,
+                        right: true,
+                    }));
                 }
                 (0..run.replies).for_each(|_| self.exchange.next_reply());
             } else {
@@ -359,7 +419,15 @@ impl Connection {
         self.awaited -= 1;
         match &done.fault {
             Some(fault) => recorder.fail_due(fault, 1, self.due, now),
-            None => self.record(Run { replies: 1, used: done.used, payload: done.payload }, now, recorder),
+            None => self.record(
+                Run {
+                    replies: 1,
+                    used: done.used,
+                    payload: done.payload,
+                },
+                now,
+                recorder,
+            ),
         }
     }
 
@@ -367,7 +435,11 @@ impl Connection {
     fn after_one(&self, done: &Done, now: u64, ended: bool) -> Result<Step, Failure> {
         if self.awaited == 0 {
             let keep = done.keep && self.flushed;
-            return Ok(Step::Finished(Reply { at: now, keep, right: done.fault.is_none() }));
+            return Ok(Step::Finished(Reply {
+                at: now,
+                keep,
+                right: done.fault.is_none(),
+            }));
         }
         if ended || !done.keep {
             return Err(Failure::reset("the peer ended the connection before its last reply"));

@@ -184,13 +184,22 @@ impl Epoll {
             return Ok(());
         }
         self.shared.only_open = true;
-        let record = self.run(TrialPhases { warm_up_ns: 0, measure_ns: self.shared.connect_ns }, OPENING_AT_ONCE);
+        let record = self.run(
+            TrialPhases {
+                warm_up_ns: 0,
+                measure_ns: self.shared.connect_ns,
+            },
+            OPENING_AT_ONCE,
+        );
         self.shared.only_open = false;
         if self.slots.iter().all(|slot| slot.connection.is_open()) {
             return Ok(());
         }
         let first = record.counts.errors.into_iter().next();
-        Err(first.map_or_else(|| Failure::timeout("connect"), |(class, error)| Failure::new(class, error.first)))
+        Err(first.map_or_else(
+            || Failure::timeout("connect"),
+            |(class, error)| Failure::new(class, error.first),
+        ))
     }
 
     pub fn trial(&mut self, phases: TrialPhases, stages: &[LoadStage]) -> WorkerRecord {
@@ -230,10 +239,15 @@ impl Epoll {
                 pacer.release_before(phases.warm_up_ns);
             }
             self.release_due(pacer, begin, now, ends);
-            let next =
-                if self.is_anyone_free() || pacer.waits_for_nobody() { ends.min(begin + pacer.due()) } else { ends };
+            let next = if self.is_anyone_free() || pacer.waits_for_nobody() {
+                ends.min(begin + pacer.due())
+            } else {
+                ends
+            };
             // Busy-poll during the last part of the wait, because waking up would delay the request.
-            let left = next.saturating_sub(clock::now()).saturating_sub(self.spin_before_due_ns);
+            let left = next
+                .saturating_sub(clock::now())
+                .saturating_sub(self.spin_before_due_ns);
             // Hundreds of replies may arrive at once. A request that becomes due meanwhile does not wait for the last
             // of them.
             let turned = self.turn(Some(left), |own| own.release_due(pacer, begin, clock::now(), ends));
@@ -278,7 +292,10 @@ impl Epoll {
 
     fn start_ticking(&mut self) {
         let common = &mut self.shared;
-        let tick = TICK_NS.min(common.connect_ns / 10).min(common.request_ns / 10).max(1_000_000);
+        let tick = TICK_NS
+            .min(common.connect_ns / 10)
+            .min(common.request_ns / 10)
+            .max(1_000_000);
         if let Err(error) = common.poller.tick_every(tick) {
             common.recorder.fail(&Failure::io("set a timer", &error), 1);
         }
@@ -294,7 +311,11 @@ impl Epoll {
     fn turn_until_active(&mut self, few: usize) {
         while self.shared.active > few {
             let pauses = &self.shared.pauses;
-            let left = if pauses.is_empty() { None } else { pauses.left(clock::now()) };
+            let left = if pauses.is_empty() {
+                None
+            } else {
+                pauses.left(clock::now())
+            };
             if let Err(error) = self.turn(left, |_| ()) {
                 self.shared.recorder.fail(&Failure::io("wait", &error), 1);
                 break;
@@ -357,7 +378,12 @@ impl Epoll {
                 self.tick();
             } else {
                 let index = (event.token & PLACE) as usize;
-                let Self { slots, shared, connector, .. } = self;
+                let Self {
+                    slots,
+                    shared,
+                    connector,
+                    ..
+                } = self;
                 let slot = &mut slots[index];
                 if slot.token != event.token {
                     continue;
@@ -377,14 +403,24 @@ impl Epoll {
 
     /// Starts a connection's request, or its connect.
     fn launch(&mut self, index: usize, now: u64) {
-        let Self { slots, shared, connector, .. } = self;
+        let Self {
+            slots,
+            shared,
+            connector,
+            ..
+        } = self;
         let step = slots[index].launch(now, shared, connector);
         self.settle(index, step);
     }
 
     /// Continues after a step until the connection waits for something.
     fn settle(&mut self, index: usize, mut step: Result<Option<Reply>, Failure>) {
-        let Self { slots, shared, connector, .. } = self;
+        let Self {
+            slots,
+            shared,
+            connector,
+            ..
+        } = self;
         let slot = &mut slots[index];
         loop {
             step = match step {
@@ -440,7 +476,10 @@ impl Epoll {
             if !matches!(slot.phase, Phase::Closed | Phase::Idle | Phase::Pausing) {
                 shared.recorder.give_up(slot.connection.lost());
                 slot.connection.close();
-                shared.free_for_schedule().into_iter().for_each(|free| free.push_back(index));
+                shared
+                    .free_for_schedule()
+                    .into_iter()
+                    .for_each(|free| free.push_back(index));
                 slot.retire(shared);
             }
         }
@@ -470,10 +509,17 @@ impl Slot {
         }
         let (socket, connected) = connector.start(&common.calls)?;
         self.writable_asked = !connected || !connector.is_unix();
-        let interest = if self.writable_asked { Interest::ReadWrite } else { Interest::Read };
+        let interest = if self.writable_asked {
+            Interest::ReadWrite
+        } else {
+            Interest::Read
+        };
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
         self.token += PLACE + 1;
-        common.poller.add(fd, self.token, interest).map_err(|error| Failure::connect(&error))?;
+        common
+            .poller
+            .add(fd, self.token, interest)
+            .map_err(|error| Failure::connect(&error))?;
         if connected {
             return self.connected(socket, now, common, connector);
         }
@@ -491,16 +537,33 @@ impl Slot {
         let connect_ns = clock::now() - since;
         if connector.asks_for_tls() {
             connector.ask_for_tls(&socket)?;
-            self.phase = Phase::Asking { socket, heard: Vec::new(), since, connect_ns };
+            self.phase = Phase::Asking {
+                socket,
+                heard: Vec::new(),
+                since,
+                connect_ns,
+            };
             // What came together with the end of the connect is not reported again.
-            return if connector.listens_first() { self.hear(common, connector) } else { Ok(None) };
+            return if connector.listens_first() {
+                self.hear(common, connector)
+            } else {
+                Ok(None)
+            };
         }
         self.established(connector.wrap(socket, Vec::new())?, since, connect_ns, common)
     }
 
     /// What the server says in plain before TLS.
     fn hear(&mut self, common: &mut Common, connector: &Connector) -> Result<Option<Reply>, Failure> {
-        let Phase::Asking { socket, heard, since, connect_ns } = &mut self.phase else { return Ok(None) };
+        let Phase::Asking {
+            socket,
+            heard,
+            since,
+            connect_ns,
+        } = &mut self.phase
+        else {
+            return Ok(None);
+        };
         let since = *since;
         let connect_ns = *connect_ns;
         if !connector.hear(socket, heard)? {
@@ -529,7 +592,9 @@ impl Slot {
     }
 
     fn handshake(&mut self, since: u64, connect_ns: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
-        let Some(Stream::Tls(tls)) = &mut self.connection.stream else { return Ok(None) };
+        let Some(Stream::Tls(tls)) = &mut self.connection.stream else {
+            return Ok(None);
+        };
         loop {
             match tls.handshake()? {
                 Handshake::Progress => {}
@@ -558,12 +623,25 @@ impl Slot {
             return self.ready(since, common);
         }
         let began = clock::now();
-        self.phase = Phase::Greeting { since, began, connect_ns, tls_ns };
+        self.phase = Phase::Greeting {
+            since,
+            began,
+            connect_ns,
+            tls_ns,
+        };
         self.go_on_greeting(true, common)
     }
 
     fn go_on_greeting(&mut self, first: bool, common: &mut Common) -> Result<Option<Reply>, Failure> {
-        let Phase::Greeting { since, began, connect_ns, tls_ns } = self.phase else { return Ok(None) };
+        let Phase::Greeting {
+            since,
+            began,
+            connect_ns,
+            tls_ns,
+        } = self.phase
+        else {
+            return Ok(None);
+        };
         if !self.connection.greet(first, &mut common.buffer)? {
             return Ok(None);
         }
@@ -596,9 +674,14 @@ impl Slot {
     /// Always asks a TCP socket for writability, because it reports that only after having been full. A Unix socket
     /// would report every byte that its peer reads, so it is asked only when needed.
     fn ask_writable(&mut self, common: &Common) -> Result<(), Failure> {
-        let Some(stream) = self.connection.stream.as_ref().filter(|_| !self.writable_asked) else { return Ok(()) };
+        let Some(stream) = self.connection.stream.as_ref().filter(|_| !self.writable_asked) else {
+            return Ok(());
+        };
         self.writable_asked = true;
-        common.poller.modify(stream.fd(), self.token, Interest::ReadWrite).map_err(|error| Failure::io("wait", &error))
+        common
+            .poller
+            .modify(stream.fd(), self.token, Interest::ReadWrite)
+            .map_err(|error| Failure::io("wait", &error))
     }
 
     #[inline]
@@ -625,9 +708,15 @@ impl Slot {
         };
         match self.phase {
             // A reply may have arrived together with the end of the connect or handshake, which is not reported again.
-            Phase::Busy { sent } if event.readable || common.tls => {
-                self.exchange(sent, Event { readable: true, ..event }, common, connector)
-            }
+            Phase::Busy { sent } if event.readable || common.tls => self.exchange(
+                sent,
+                Event {
+                    readable: true,
+                    ..event
+                },
+                common,
+                connector,
+            ),
             _ => Ok(step),
         }
     }
@@ -652,7 +741,14 @@ impl Slot {
         }
         let mut received = match self.connection.receive_whole(&mut common.buffer, &mut common.recorder) {
             Ok(at) => {
-                return self.follow_up(Reply { at, keep: !event.closed, right: true }, common);
+                return self.follow_up(
+                    Reply {
+                        at,
+                        keep: !event.closed,
+                        right: true,
+                    },
+                    common,
+                );
             }
             Err(received) => Some(received),
         };
@@ -694,9 +790,14 @@ impl Slot {
     }
 
     fn forget_writable(&mut self, common: &Common) -> Result<(), Failure> {
-        let Some(stream) = self.connection.stream.as_ref().filter(|_| self.writable_asked) else { return Ok(()) };
+        let Some(stream) = self.connection.stream.as_ref().filter(|_| self.writable_asked) else {
+            return Ok(());
+        };
         self.writable_asked = false;
-        common.poller.modify(stream.fd(), self.token, Interest::Read).map_err(|error| Failure::io("wait", &error))
+        common
+            .poller
+            .modify(stream.fd(), self.token, Interest::Read)
+            .map_err(|error| Failure::io("wait", &error))
     }
 
     /// Whether a request is under way that counts for the latencies.
@@ -752,7 +853,11 @@ impl Slot {
 
     /// The connection has nothing more to do in this trial.
     fn retire(&mut self, common: &mut Common) {
-        self.phase = if self.connection.is_open() { Phase::Idle } else { Phase::Closed };
+        self.phase = if self.connection.is_open() {
+            Phase::Idle
+        } else {
+            Phase::Closed
+        };
         common.active -= 1;
     }
 }

@@ -16,11 +16,19 @@ pub struct CaseError {
 impl CaseError {
     /// An error without a class.
     pub fn new(stage: Stage, cause: impl ToString) -> Self {
-        Self { stage, cause: cause.to_string(), class: None }
+        Self {
+            stage,
+            cause: cause.to_string(),
+            class: None,
+        }
     }
 
     /// A connection or a reply failed.
     pub fn failed(stage: Stage, failure: &Failure) -> Self {
-        Self { stage, cause: failure.to_string(), class: Some(failure.class) }
+        Self {
+            stage,
+            cause: failure.to_string(),
+            class: Some(failure.class),
+        }
     }
 }

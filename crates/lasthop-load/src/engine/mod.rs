@@ -62,7 +62,9 @@ impl Case {
         raise_descriptor_limit(spec.connections)?;
         let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
         let connector = connector.map_err(|error| CaseError::new(Stage::Spec, error))?;
-        let connector = connector.asking_for_tls(spec.protocol.tls_request()).speaking(spec.protocol.application());
+        let connector = connector
+            .asking_for_tls(spec.protocol.tls_request())
+            .speaking(spec.protocol.application());
         let receipts = receipts(spec)?;
         let mut probe = || {
             let probed = supervised(spec.timeouts, &mut go_on, |watch| probe_twice(spec, &connector, watch));
@@ -88,7 +90,15 @@ impl Case {
             let opened = worker.opened(&supervisor, &mut go_on);
             opened.map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;
         }
-        Ok(Self { workers, supervisor, engine, model: spec.model, proof, receipts, ports: ports_of(spec) })
+        Ok(Self {
+            workers,
+            supervisor,
+            engine,
+            model: spec.model,
+            proof,
+            receipts,
+            ports: ports_of(spec),
+        })
     }
 
     pub fn proof(&self) -> &Proof {
@@ -118,8 +128,17 @@ impl Case {
         }
         let possible = stages.iter().try_for_each(|stage| possible_rate(stage.rate));
         possible.map_err(|cause| CaseError::new(Stage::Spec, cause))?;
-        let phases = TrialPhases { warm_up_ns: 0, measure_ns: LoadStage::total_ns(stages) };
-        self.ask(&Asked { phases, stages: stages.into() }, || true)
+        let phases = TrialPhases {
+            warm_up_ns: 0,
+            measure_ns: LoadStage::total_ns(stages),
+        };
+        self.ask(
+            &Asked {
+                phases,
+                stages: stages.into(),
+            },
+            || true,
+        )
     }
 
     /// Runs one trial and calls `go_on` every 50 ms. If it returns false, the trial ends early with what was counted so
@@ -131,10 +150,22 @@ impl Case {
         go_on: impl FnMut() -> bool,
     ) -> Result<TrialResult, CaseError> {
         match self.receipts.take() {
-            None => self.ask(&Asked { phases, stages: [].into() }, go_on),
+            None => self.ask(
+                &Asked {
+                    phases,
+                    stages: [].into(),
+                },
+                go_on,
+            ),
             Some(receipts) => {
                 let result = one_way::trial(&receipts, phases, go_on, |phases, go_on| {
-                    self.ask(&Asked { phases, stages: [].into() }, go_on)
+                    self.ask(
+                        &Asked {
+                            phases,
+                            stages: [].into(),
+                        },
+                        go_on,
+                    )
                 });
                 self.receipts = Some(receipts);
                 result
@@ -153,7 +184,10 @@ impl Case {
             port_use.iter_mut().for_each(Ports::during);
             go_on()
         };
-        let records = self.workers.iter().map(|worker| worker.record(&self.supervisor, &mut look));
+        let records = self
+            .workers
+            .iter()
+            .map(|worker| worker.record(&self.supervisor, &mut look));
         let records: Option<Vec<WorkerRecord>> = records.collect();
         look();
         let records = records.ok_or_else(|| CaseError::new(Stage::Trial, "a worker thread died"))?;
@@ -161,7 +195,10 @@ impl Case {
             ports.after(records.iter().map(|record| record.counts.opened).sum(), seconds);
         }
         let merged = recorder::merge(records, self.engine, self.model);
-        Ok(TrialResult { ports: port_use.map(Box::new), ..merged })
+        Ok(TrialResult {
+            ports: port_use.map(Box::new),
+            ..merged
+        })
     }
 }
 
@@ -182,7 +219,10 @@ fn ports_of(spec: &Spec) -> Option<Ports> {
 /// The text of a trial without a right answer.
 fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>) -> String {
     let milliseconds = phases.measure_ns as f64 / 1e6;
-    let counts: Vec<String> = errors.values().map(|error| format!("{} × {}", error.count, error.first)).collect();
+    let counts: Vec<String> = errors
+        .values()
+        .map(|error| format!("{} × {}", error.count, error.first))
+        .collect();
     let why = if counts.is_empty() {
         "there was no error either; the phase may be too short".to_owned()
     } else {
@@ -196,7 +236,10 @@ fn probe_twice(spec: &Spec, connector: &Connector, watch: Arc<Watch>) -> Result<
     let mut probe = Blocking::new(spec, connector.clone(), watch);
     let first = probe.probe()?;
     let second = probe.probe()?;
-    Ok(Proof { reused: second.reused, ..first })
+    Ok(Proof {
+        reused: second.reused,
+        ..first
+    })
 }
 
 fn chosen_engine(spec: &Spec) -> Engine {

@@ -38,9 +38,21 @@ pub fn trial<G: FnMut() -> bool>(
     mut load: impl FnMut(TrialPhases, &mut G) -> Result<TrialResult, CaseError>,
 ) -> Result<TrialResult, CaseError> {
     let failed = |failure| CaseError::failed(Stage::Trial, &failure);
-    let mut sending = |measure_ns, go_on: &mut G| load(TrialPhases { warm_up_ns: 0, measure_ns }, go_on);
+    let mut sending = |measure_ns, go_on: &mut G| {
+        load(
+            TrialPhases {
+                warm_up_ns: 0,
+                measure_ns,
+            },
+            go_on,
+        )
+    };
     let before = receipts.read(&mut go_on).map_err(failed)?;
-    let warm = if phases.warm_up_ns > 0 { sending(phases.warm_up_ns, &mut go_on)? } else { TrialResult::default() };
+    let warm = if phases.warm_up_ns > 0 {
+        sending(phases.warm_up_ns, &mut go_on)?
+    } else {
+        TrialResult::default()
+    };
     let opened = receipts.read(&mut go_on).map_err(failed)?;
     let mut measured = sending(phases.measure_ns, &mut go_on)?;
     let shut = receipts.read(&mut go_on).map_err(failed)?;
@@ -54,7 +66,10 @@ pub fn trial<G: FnMut() -> bool>(
         return Err(failed(Failure::content(text)));
     }
     for (class, error) in warm.errors {
-        let sum = measured.errors.entry(class).or_insert(ErrorCount { count: 0, first: error.first });
+        let sum = measured.errors.entry(class).or_insert(ErrorCount {
+            count: 0,
+            first: error.first,
+        });
         sum.count += error.count;
     }
     Ok(counted(measured, sent_total, [opened, shut, whole]))
@@ -75,7 +90,10 @@ fn counted(measured: TrialResult, sent_total: u64, [opened, shut, whole]: [Readi
         // It would be of what was sent.
         first_half: None,
         one_way: Some(Box::new(one_way)),
-        phases: Phases { first_byte: None, ..measured.phases },
+        phases: Phases {
+            first_byte: None,
+            ..measured.phases
+        },
         ..measured
     }
 }

@@ -61,8 +61,14 @@ mod tests {
         assert_eq!(pauses.end_due(199), None);
         assert_eq!(pauses.left(250), Some(0), "it is over, and nobody has looked yet");
         pauses.begin(1, 150);
-        assert_eq!([pauses.end_due(250), pauses.end_due(250), pauses.end_due(250)], [Some(1), Some(2), None]);
-        assert_eq!((pauses.end_any(), pauses.end_any(), pauses.is_empty()), (Some(0), None, true));
+        assert_eq!(
+            [pauses.end_due(250), pauses.end_due(250), pauses.end_due(250)],
+            [Some(1), Some(2), None]
+        );
+        assert_eq!(
+            (pauses.end_any(), pauses.end_any(), pauses.is_empty()),
+            (Some(0), None, true)
+        );
     }
 
     /// Against a walk over all connections: the same ones are taken up at the same times.
@@ -72,15 +78,18 @@ mod tests {
         let mut pauses = Pauses::of(until.len());
         let mut random = 1_u64;
         for now in 0..20_000_u64 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let connection = (random >> 33) as usize % until.len();
             if until[connection].is_none() {
                 let end = now + (random >> 40) % 500;
                 until[connection] = Some(end);
                 pauses.begin(connection, end);
             }
-            let mut walked: Vec<usize> =
-                (0..until.len()).filter(|at| until[*at].is_some_and(|end| end <= now)).collect();
+            let mut walked: Vec<usize> = (0..until.len())
+                .filter(|at| until[*at].is_some_and(|end| end <= now))
+                .collect();
             walked.sort_by_key(|at| (until[*at], *at));
             let ended: Vec<usize> = std::iter::from_fn(|| pauses.end_due(now)).collect();
             assert_eq!(ended, walked, "at {now}");

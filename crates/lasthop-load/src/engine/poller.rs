@@ -45,8 +45,13 @@ impl Poller {
         // SAFETY: the call has no preconditions.
         let timer =
             owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
-        let poller =
-            Self { epoll, timer, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS], calls, fine: true };
+        let poller = Self {
+            epoll,
+            timer,
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS],
+            calls,
+            fine: true,
+        };
         let timer = poller.timer.as_raw_fd();
         poller.control(libc::EPOLL_CTL_ADD, timer, TICK, libc::EPOLLIN as u32)?;
         Ok(poller)
@@ -60,7 +65,10 @@ impl Poller {
             tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
             tv_nsec: (nanoseconds % 1_000_000_000) as _,
         };
-        let setting = libc::itimerspec { it_interval: time, it_value: time };
+        let setting = libc::itimerspec {
+            it_interval: time,
+            it_value: time,
+        };
         // SAFETY: `setting` is valid; the old setting is not asked for.
         let result =
             unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) };
@@ -171,7 +179,11 @@ fn flags(interest: Interest) -> u32 {
 }
 
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }
 
 fn owned(fd: RawFd) -> io::Result<OwnedFd> {

@@ -70,7 +70,13 @@ impl Worker {
             Err(failure) => drop(tell_opened.send(Err(failure))),
         };
         let thread = thread::Builder::new().name("lasthop-load".to_owned()).spawn(body)?;
-        Ok(Self { trials: Some(trials), opened, records, thread: Some(thread), watch })
+        Ok(Self {
+            trials: Some(trials),
+            opened,
+            records,
+            thread: Some(thread),
+            watch,
+        })
     }
 
     /// Waits until the connections stand.
@@ -142,7 +148,9 @@ impl Loop {
             Engine::Blocking => Ok(Self::Blocking(Box::new(Blocking::new(spec, connector, watch)))),
             Engine::Epoll | Engine::Auto => {
                 let epoll = Epoll::new(spec, connector, connections, pacer, watch);
-                Ok(Self::Epoll(Box::new(epoll.map_err(|error| Failure::io("epoll", &error))?)))
+                Ok(Self::Epoll(Box::new(
+                    epoll.map_err(|error| Failure::io("epoll", &error))?,
+                )))
             }
         }
     }

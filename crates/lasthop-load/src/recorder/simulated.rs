@@ -12,9 +12,15 @@ const TRIALS: u64 = 400;
 const EXPONENT: f64 = 1.3;
 const LONGEST: f64 = 300.0;
 /// What a trial was before its length followed from its replies.
-const SHORT: TrialPhases = TrialPhases { warm_up_ns: 10 * MS, measure_ns: 50 * MS };
+const SHORT: TrialPhases = TrialPhases {
+    warm_up_ns: 10 * MS,
+    measure_ns: 50 * MS,
+};
 /// Slow replies take 130 ms here: a trial has four times as long, its warm-up twice.
-const FITTING: TrialPhases = TrialPhases { warm_up_ns: 260 * MS, measure_ns: 520 * MS };
+const FITTING: TrialPhases = TrialPhases {
+    warm_up_ns: 260 * MS,
+    measure_ns: 520 * MS,
+};
 
 /// G. L. Steele, D. Lea and C. H. Flood's SplitMix64.
 struct Random(u64);
@@ -57,7 +63,10 @@ struct Sums {
 
 impl Sums {
     fn said(&self) -> Said {
-        Said { rate: self.answers / self.elapsed * 1e9, mean: self.time / self.timed }
+        Said {
+            rate: self.answers / self.elapsed * 1e9,
+            mean: self.time / self.timed,
+        }
     }
 }
 
@@ -108,8 +117,14 @@ fn simulate(workers: usize, phases: TrialPhases) -> [Said; 2] {
 /// By how much each is off, as a share.
 fn error(said: Said, workers: usize) -> Said {
     let workers = workers as f64;
-    let truth = Said { rate: workers / mean_ns() * 1e9, mean: mean_ns() * CONNECTIONS as f64 / workers };
-    Said { rate: said.rate / truth.rate - 1.0, mean: said.mean / truth.mean - 1.0 }
+    let truth = Said {
+        rate: workers / mean_ns() * 1e9,
+        mean: mean_ns() * CONNECTIONS as f64 / workers,
+    };
+    Said {
+        rate: said.rate / truth.rate - 1.0,
+        mean: said.mean / truth.mean - 1.0,
+    }
 }
 
 #[test]
@@ -117,7 +132,13 @@ fn a_window_has_no_bias_where_what_ends_in_a_trial_has() {
     for workers in [CONNECTIONS as usize, 4] {
         let [fitting, _] = simulate(workers, FITTING).map(|said| error(said, workers));
         let [_, cut_off] = simulate(workers, SHORT).map(|said| error(said, workers));
-        assert!(fitting.rate.abs() < 0.02 && fitting.mean.abs() < 0.02, "{workers} workers: {fitting:?}");
-        assert!(cut_off.rate > 0.1 && cut_off.mean < -0.1, "{workers} workers: {cut_off:?}");
+        assert!(
+            fitting.rate.abs() < 0.02 && fitting.mean.abs() < 0.02,
+            "{workers} workers: {fitting:?}"
+        );
+        assert!(
+            cut_off.rate > 0.1 && cut_off.mean < -0.1,
+            "{workers} workers: {cut_off:?}"
+        );
     }
 }

@@ -75,7 +75,15 @@ pub struct ServeSpec {
 impl ServeSpec {
     /// A server with the usual options.
     pub fn new(pattern: Pattern, address: Address) -> Self {
-        Self { pattern, address, tls: None, nodelay: true, backlog: 511, pause_ns: 0, counter: None }
+        Self {
+            pattern,
+            address,
+            tls: None,
+            nodelay: true,
+            backlog: 511,
+            pause_ns: 0,
+            counter: None,
+        }
     }
 }
 
@@ -108,10 +116,17 @@ impl Server {
     /// Errors: the address is taken or not usable, or TLS cannot be set up.
     pub fn bind(spec: &ServeSpec) -> Result<Self, String> {
         packets::validate(spec)?;
-        let tls = spec.tls.as_ref().map(|tls| server_config(&tls.certificate, &tls.key)).transpose()?;
+        let tls = spec
+            .tls
+            .as_ref()
+            .map(|tls| server_config(&tls.certificate, &tls.key))
+            .transpose()?;
         let listener = Listener::bind(&spec.address, i32::try_from(spec.backlog).unwrap_or(i32::MAX))?;
         let received = Arc::new(AtomicU64::new(0));
-        let counter = spec.counter.map(|at| Counter::start(at, Arc::clone(&received))).transpose()?;
+        let counter = spec
+            .counter
+            .map(|at| Counter::start(at, Arc::clone(&received)))
+            .transpose()?;
         let shared = Shared {
             pattern: spec.pattern,
             keeps_boundaries: spec.address.keeps_boundaries(),
@@ -121,7 +136,11 @@ impl Server {
             nodelay: spec.nodelay && spec.address.ip().is_some() && spec.address.kind() == Type::STREAM,
             channel: spec.address.channel().zip(spec.address.path().map(Path::to_owned)),
         };
-        Ok(Self { listener, shared: Arc::new(shared), counter })
+        Ok(Self {
+            listener,
+            shared: Arc::new(shared),
+            counter,
+        })
     }
 
     /// Where it tells what it has received, with the port that the kernel chose where 0 was asked for.
@@ -188,14 +207,20 @@ fn not_accepted(cause: &io::Error) -> String {
 impl Shared {
     fn open(&self, accepted: socket2::Socket) -> Result<Stream, Failure> {
         if self.nodelay {
-            accepted.set_tcp_nodelay(true).map_err(|error| Failure::io("set nodelay", &error))?;
+            accepted
+                .set_tcp_nodelay(true)
+                .map_err(|error| Failure::io("set nodelay", &error))?;
         }
         let socket = Socket::waiting(OwnedFd::from(accepted));
         if let Some((channel, path)) = &self.channel {
             let offered = transport::offer(*channel, path, socket);
-            return offered.map(Stream::from).map_err(|error| Failure::io("make a channel", &error));
+            return offered
+                .map(Stream::from)
+                .map_err(|error| Failure::io("make a channel", &error));
         }
-        let Some(config) = &self.tls else { return Ok(Stream::Plain(socket)) };
+        let Some(config) = &self.tls else {
+            return Ok(Stream::Plain(socket));
+        };
         let session = TlsStream::server(socket, Arc::clone(config));
         let mut tls = session.map_err(|error| Failure::protocol(error.to_string()))?;
         while tls.handshake()? != Handshake::Done {}
@@ -219,7 +244,14 @@ impl Shared {
     fn echo(&self, accepted: socket2::Socket) -> Result<(), Failure> {
         let mut stream = self.open_for_long(accepted)?;
         // What does not fit of a whole message is lost.
-        let mut buffer = vec![0; if self.keeps_boundaries { packets::BUFFER } else { 64 * 1024 }];
+        let mut buffer = vec![
+            0;
+            if self.keeps_boundaries {
+                packets::BUFFER
+            } else {
+                64 * 1024
+            }
+        ];
         let mut filled = 0;
         loop {
             filled += receive(&mut stream, &mut buffer[filled..])?;
@@ -262,7 +294,9 @@ fn receive(stream: &mut Stream, buffer: &mut [u8]) -> Result<usize, Failure> {
 
 /// The size of the message that `bytes` begin with, once it is there.
 fn message_size(bytes: &[u8]) -> Result<Option<usize>, Failure> {
-    let Some(prefix) = bytes.first_chunk::<4>() else { return Ok(None) };
+    let Some(prefix) = bytes.first_chunk::<4>() else {
+        return Ok(None);
+    };
     let size = u32::from_le_bytes(*prefix);
     if !(echo::HEADER as u32..=echo::SIZE_MAX).contains(&size) {
         return Err(Failure::protocol(format!("a message of {size} bytes")));
@@ -275,7 +309,9 @@ fn send_bytes(stream: &mut Stream, request: &[u8; stream::REQUEST], chunk: &mut 
     let mut left = u64::from_le_bytes(size.try_into().expect("eight bytes"));
     let step = u32::from_le_bytes(step.try_into().expect("four bytes"));
     if left > stream::SIZE_MAX || step == 0 || step > stream::CHUNK_MAX {
-        return Err(Failure::protocol(format!("a transfer of {left} bytes in sends of {step}")));
+        return Err(Failure::protocol(format!(
+            "a transfer of {left} bytes in sends of {step}"
+        )));
     }
     // The pattern repeats: a buffer that is longer by one period can be sent from any phase of it.
     let step = step as usize;

@@ -76,7 +76,11 @@ impl Server {
 
     /// Whether it was shut down, which a receive shows like an empty message.
     fn is_stopped(&self) -> bool {
-        let mut poll = libc::pollfd { fd: self.listener.socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+        let mut poll = libc::pollfd {
+            fd: self.listener.socket.as_raw_fd(),
+            events: libc::POLLRDHUP,
+            revents: 0,
+        };
         // SAFETY: one valid pollfd.
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
@@ -94,7 +98,10 @@ impl Shared {
     }
 
     fn count(&self, message: &[u8]) {
-        let metrics = message.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+        let metrics = message
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .count();
         self.received.fetch_add(metrics as u64, Ordering::Relaxed);
         if self.pause_ns > 0 {
             clock::sleep(self.pause_ns);
@@ -123,8 +130,15 @@ impl Counter {
                 let _ = answer(client, received.load(Ordering::Relaxed));
             }
         };
-        let thread = thread::Builder::new().stack_size(128 * 1024).spawn(body).map_err(failed)?;
-        Ok(Self { listener, address, thread: Some(thread) })
+        let thread = thread::Builder::new()
+            .stack_size(128 * 1024)
+            .spawn(body)
+            .map_err(failed)?;
+        Ok(Self {
+            listener,
+            address,
+            thread: Some(thread),
+        })
     }
 
     pub fn address(&self) -> SocketAddr {

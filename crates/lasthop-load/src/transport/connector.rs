@@ -78,7 +78,11 @@ impl Connector {
     /// Errors: the connection broke.
     pub fn ask_for_tls(&self, socket: &Socket) -> Result<(), Failure> {
         match self.tls_request {
-            Some(TlsRequest { request, server_first: false, .. }) => say(socket, request),
+            Some(TlsRequest {
+                request,
+                server_first: false,
+                ..
+            }) => say(socket, request),
             _ => Ok(()),
         }
     }
@@ -87,12 +91,24 @@ impl Connector {
     /// there is nothing more to receive yet.
     /// Errors: the server does not grant TLS, or the connection broke.
     pub fn hear(&self, socket: &Socket, heard: &mut Vec<u8>) -> Result<bool, Failure> {
-        let Some(TlsRequest { request, server_first, missing, .. }) = self.tls_request else { return Ok(true) };
+        let Some(TlsRequest {
+            request,
+            server_first,
+            missing,
+            ..
+        }) = self.tls_request
+        else {
+            return Ok(true);
+        };
         loop {
             let had = heard.len();
             let more = missing(heard)?;
             if more == 0 {
-                return if server_first { say(socket, request).map(|()| true) } else { Ok(true) };
+                return if server_first {
+                    say(socket, request).map(|()| true)
+                } else {
+                    Ok(true)
+                };
             }
             heard.resize(had + more, 0);
             let received = socket.receive(&mut heard[had..]);
@@ -126,7 +142,13 @@ impl Connector {
     pub fn open(&self, calls: &Calls, watch: &Arc<Watch>) -> Result<Opened, Failure> {
         let begin = clock::now();
         watch.expect_by(begin.saturating_add(self.timeouts.connect_ns));
-        let failed = |error| if watch.is_overdue() { Failure::timeout("connect") } else { Failure::connect(&error) };
+        let failed = |error| {
+            if watch.is_overdue() {
+                Failure::timeout("connect")
+            } else {
+                Failure::connect(&error)
+            }
+        };
         let socket = self.connect(calls, watch).map_err(failed)?;
         if let Some(channel) = self.channel {
             let name = channel.name();
@@ -157,14 +179,22 @@ impl Connector {
     /// The deadline of the first request begins.
     fn opened(&self, stream: Stream, connect_ns: u64, tls_ns: Option<u64>, watch: &Watch) -> Opened {
         watch.expect_by(clock::now().saturating_add(self.timeouts.request_ns));
-        Opened { stream, connect_ns, tls_ns }
+        Opened {
+            stream,
+            connect_ns,
+            tls_ns,
+        }
     }
 
     /// A connected socket whose receives wait. A Unix socket with a full backlog is refused at once, as it is for
     /// [`Connector::start`]: waiting in the kernel would hide in one engine what the other counts.
     fn connect(&self, calls: &Calls, watch: &Arc<Watch>) -> io::Result<Socket> {
         calls.add(2);
-        let kind = if self.is_unix() { self.kind.nonblocking() } else { self.kind };
+        let kind = if self.is_unix() {
+            self.kind.nonblocking()
+        } else {
+            self.kind
+        };
         let socket = Socket::watched(self.socket(kind, calls)?.into(), calls.clone(), Arc::clone(watch));
         connect_through_signals(&socket.options(), &self.address)?;
         if self.is_unix() {
@@ -176,7 +206,9 @@ impl Connector {
     /// Starts to connect on a non-blocking socket; true when the connection stands already.
     /// Errors: by class; a Unix socket with a full backlog fails at once.
     pub fn start(&self, calls: &Calls) -> Result<(Socket, bool), Failure> {
-        let socket = self.socket(self.kind.nonblocking(), calls).map_err(|error| Failure::connect(&error))?;
+        let socket = self
+            .socket(self.kind.nonblocking(), calls)
+            .map_err(|error| Failure::connect(&error))?;
         calls.add(1);
         let connected = match socket.connect(&self.address) {
             Ok(()) => true,
@@ -190,7 +222,9 @@ impl Connector {
     /// be made.
     /// Errors: TLS cannot begin.
     pub fn wrap(&self, socket: Socket, heard: Vec<u8>) -> Result<Stream, Failure> {
-        let Some((config, name)) = &self.tls else { return Ok(Stream::Plain(socket)) };
+        let Some((config, name)) = &self.tls else {
+            return Ok(Stream::Plain(socket));
+        };
         let tls = TlsStream::client(socket, Arc::clone(config), name.clone())
             .map_err(|error| Failure::new(ErrorClass::Tls, format!("TLS: {error}")))?;
         Ok(Stream::Tls(Box::new(tls.after_hearing(heard))))
@@ -222,7 +256,10 @@ impl Connector {
 
 /// The words are so short that a new socket takes them at once.
 fn say(socket: &Socket, words: &[u8]) -> Result<(), Failure> {
-    socket.send(words).map(drop).map_err(|error| Failure::io("request for TLS", &error))
+    socket
+        .send(words)
+        .map(drop)
+        .map_err(|error| Failure::io("request for TLS", &error))
 }
 
 /// A signal interrupts a connect over TCP, which then goes on by itself.

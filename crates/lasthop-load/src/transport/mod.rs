@@ -140,18 +140,24 @@ impl Stream {
     /// Ends a server's waits when its client ends, where the stream itself does not tell.
     /// Errors: the system gives no thread or no descriptor.
     pub fn guard(&self) -> io::Result<()> {
-        if let Self::Passed(passed) = self { passed.guard() } else { Ok(()) }
+        if let Self::Passed(passed) = self {
+            passed.guard()
+        } else {
+            Ok(())
+        }
     }
 
     /// Sends all of `bytes`, waiting as long as it takes, or as a watch allows.
     /// Errors: the connection broke, or the time is over.
     pub fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let sent = self.try_send_all(bytes);
-        sent.map_err(
-            |error| {
-                if self.socket().is_overdue() { Failure::timeout("send") } else { Failure::io("send", &error) }
-            },
-        )
+        sent.map_err(|error| {
+            if self.socket().is_overdue() {
+                Failure::timeout("send")
+            } else {
+                Failure::io("send", &error)
+            }
+        })
     }
 
     fn try_send_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {

@@ -55,7 +55,12 @@ pub struct Socket {
 impl Socket {
     /// A client's socket: sends never wait, so that a reply can be read while a long request is written.
     pub fn new(fd: OwnedFd, calls: Calls) -> Self {
-        Self { fd, calls, send_flags: SendFlags::NOSIGNAL | SendFlags::DONTWAIT, watch: None }
+        Self {
+            fd,
+            calls,
+            send_flags: SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+            watch: None,
+        }
     }
 
     /// A client's socket whose receives wait until the deadline that `watch` keeps.
@@ -68,7 +73,12 @@ impl Socket {
 
     /// A server's socket: sends wait until the kernel has taken everything.
     pub fn waiting(fd: OwnedFd) -> Self {
-        Self { fd, calls: Calls::default(), send_flags: SendFlags::NOSIGNAL, watch: None }
+        Self {
+            fd,
+            calls: Calls::default(),
+            send_flags: SendFlags::NOSIGNAL,
+            watch: None,
+        }
     }
 
     pub fn calls(&self) -> &Calls {
@@ -104,8 +114,13 @@ impl Socket {
         message.msg_iovlen = slices.len().min(1024) as _;
         loop {
             // SAFETY: `message` refers to `slices`, which outlives the call.
-            let sent =
-                unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, self.send_flags.bits().cast_signed()) };
+            let sent = unsafe {
+                libc::sendmsg(
+                    self.fd.as_raw_fd(),
+                    &raw const message,
+                    self.send_flags.bits().cast_signed(),
+                )
+            };
             if let Some(done) = finished(sent) {
                 return done;
             }
@@ -124,7 +139,11 @@ impl Socket {
     /// The end of a stream that the watch has shut down is a timeout.
     #[cold]
     fn explain(&self, ended: io::Result<usize>) -> io::Result<usize> {
-        if self.is_overdue() { Err(io::ErrorKind::WouldBlock.into()) } else { ended }
+        if self.is_overdue() {
+            Err(io::ErrorKind::WouldBlock.into())
+        } else {
+            ended
+        }
     }
 
     #[inline]
@@ -153,7 +172,11 @@ impl Socket {
             Wait::Write => libc::POLLOUT,
             Wait::ReadOrWrite => libc::POLLIN | libc::POLLOUT,
         };
-        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events, revents: 0 };
+        let mut poll = libc::pollfd {
+            fd: self.fd.as_raw_fd(),
+            events,
+            revents: 0,
+        };
         let milliseconds = nanoseconds.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as libc::c_int);
         loop {
             // SAFETY: one valid pollfd.
@@ -166,7 +189,10 @@ impl Socket {
             }
         }
         let broken = poll.revents & (libc::POLLERR | libc::POLLHUP) != 0;
-        Ok(Ready { readable: broken || poll.revents & libc::POLLIN != 0, writable: poll.revents & libc::POLLOUT != 0 })
+        Ok(Ready {
+            readable: broken || poll.revents & libc::POLLIN != 0,
+            writable: poll.revents & libc::POLLOUT != 0,
+        })
     }
 
     /// The error of a connect that went on in the background.

@@ -78,9 +78,14 @@ fn authority(tls: &Tls) -> Result<PathBuf, String> {
         return Ok(path.clone());
     }
     // Some distributions link from one to the other.
-    SYSTEM_AUTHORITIES.iter().find_map(|path| fs::canonicalize(path).ok()).ok_or_else(|| {
-        format!("found no certificate authorities of the system (looked for {SYSTEM_AUTHORITIES:?}); pass an authority")
-    })
+    SYSTEM_AUTHORITIES
+        .iter()
+        .find_map(|path| fs::canonicalize(path).ok())
+        .ok_or_else(|| {
+            format!(
+                "found no certificate authorities of the system (looked for {SYSTEM_AUTHORITIES:?}); pass an authority"
+            )
+        })
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -119,7 +124,10 @@ pub struct TlsStream {
 impl TlsStream {
     /// Errors: the configuration does not allow a session.
     pub fn client(socket: Socket, config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, rustls::Error> {
-        Ok(Self::new(socket, Connection::Client(ClientConnection::new(config, name)?)))
+        Ok(Self::new(
+            socket,
+            Connection::Client(ClientConnection::new(config, name)?),
+        ))
     }
 
     /// Errors: the configuration does not allow a session.
@@ -129,7 +137,14 @@ impl TlsStream {
 
     fn new(socket: Socket, session: Connection) -> Self {
         let incoming = vec![0; INCOMING].into_boxed_slice();
-        Self { session, socket, incoming, taken: 0, filled: 0, heard: Vec::new() }
+        Self {
+            session,
+            socket,
+            incoming,
+            taken: 0,
+            filled: 0,
+            heard: Vec::new(),
+        }
     }
 
     pub fn after_hearing(self, heard: Vec<u8>) -> Self {

@@ -24,7 +24,10 @@ use lasthop_protocol::{
 };
 use socket2::{Domain, SockAddr, Type};
 
-const TRIAL: TrialPhases = TrialPhases { warm_up_ns: 0, measure_ns: 50_000_000 };
+const TRIAL: TrialPhases = TrialPhases {
+    warm_up_ns: 0,
+    measure_ns: 50_000_000,
+};
 
 /// A server that hands a channel to each client and then does what it is told to.
 struct Serving {
@@ -53,7 +56,12 @@ impl Serving {
             }
         };
         let endpoint = Endpoint { address, tls: None };
-        Self { endpoint, done: Some(done), thread: Some(thread::spawn(body)), _folder: folder }
+        Self {
+            endpoint,
+            done: Some(done),
+            thread: Some(thread::spawn(body)),
+            _folder: folder,
+        }
     }
 }
 
@@ -72,8 +80,14 @@ fn listening(path: &Path) -> socket2::Socket {
 }
 
 fn hasty(endpoint: &Endpoint) -> Spec {
-    let timeouts = Timeouts { connect_ns: 2_000_000_000, request_ns: 200_000_000 };
-    Spec { timeouts, ..spec(endpoint, echo(64)) }
+    let timeouts = Timeouts {
+        connect_ns: 2_000_000_000,
+        request_ns: 200_000_000,
+    };
+    Spec {
+        timeouts,
+        ..spec(endpoint, echo(64))
+    }
 }
 
 /// Echoes `times` messages, then says nothing more.
@@ -99,7 +113,11 @@ fn a_server_that_never_answers_is_given_up_at_the_deadline() {
         let server = Serving::start(kind, Some);
         let begin = Instant::now();
         let error = Case::prepare(&hasty(&server.endpoint)).map(drop).unwrap_err();
-        assert_eq!((error.stage, error.class), (Stage::Verify, Some(ErrorClass::Timeout)), "{kind:?}: {error}");
+        assert_eq!(
+            (error.stage, error.class),
+            (Stage::Verify, Some(ErrorClass::Timeout)),
+            "{kind:?}: {error}"
+        );
         assert!(begin.elapsed() >= Duration::from_millis(200), "{kind:?}");
     }
 }
@@ -113,7 +131,10 @@ fn a_server_that_ends_while_it_is_waited_for_is_noticed() {
             None
         });
         let patient = Spec {
-            timeouts: Timeouts { request_ns: 60_000_000_000, ..Timeouts::default() },
+            timeouts: Timeouts {
+                request_ns: 60_000_000_000,
+                ..Timeouts::default()
+            },
             ..hasty(&server.endpoint)
         };
         let mut case = Case::prepare(&patient).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
@@ -128,13 +149,19 @@ fn a_trial_that_is_cut_short_waits_for_nobody() {
     for kind in Channel::ALL {
         let server = Serving::start(kind, |stream| Some(echoing(stream, 2)));
         let patient = Spec {
-            timeouts: Timeouts { request_ns: 60_000_000_000, ..Timeouts::default() },
+            timeouts: Timeouts {
+                request_ns: 60_000_000_000,
+                ..Timeouts::default()
+            },
             ..hasty(&server.endpoint)
         };
         let mut case = Case::prepare(&patient).unwrap();
         let begin = Instant::now();
         let mut looks = 0;
-        let long = TrialPhases { warm_up_ns: 0, measure_ns: 60_000_000_000 };
+        let long = TrialPhases {
+            warm_up_ns: 0,
+            measure_ns: 60_000_000_000,
+        };
         let result = case.watched_trial(long, || {
             looks += 1;
             looks < 5
@@ -146,16 +173,25 @@ fn a_trial_that_is_cut_short_waits_for_nobody() {
 
 #[test]
 fn another_kind_than_the_one_asked_for_is_refused() {
-    for (offered, wanted) in
-        [(Channel::Pipe, Channel::Mqueue), (Channel::Pipe, Channel::Shm), (Channel::Shm, Channel::Pipe)]
-    {
+    for (offered, wanted) in [
+        (Channel::Pipe, Channel::Mqueue),
+        (Channel::Pipe, Channel::Shm),
+        (Channel::Shm, Channel::Pipe),
+    ] {
         let server = Serving::start(offered, Some);
         let path = server.endpoint.address.path().unwrap().to_owned();
-        let endpoint = Endpoint { address: Address::Channel(wanted, path), tls: None };
+        let endpoint = Endpoint {
+            address: Address::Channel(wanted, path),
+            tls: None,
+        };
         let error = Case::prepare(&hasty(&endpoint)).map(drop).unwrap_err();
         assert_eq!(error.stage, Stage::Connect, "{offered:?} for {wanted:?}: {error}");
         // Advice on certificates would lead nowhere.
-        assert_eq!(error.class, Some(ErrorClass::Protocol), "{offered:?} for {wanted:?}: {error}");
+        assert_eq!(
+            error.class,
+            Some(ErrorClass::Protocol),
+            "{offered:?} for {wanted:?}: {error}"
+        );
     }
 }
 
@@ -166,7 +202,10 @@ fn handing(given: impl Fn() -> Vec<OwnedFd> + Send + 'static) -> (Endpoint, temp
     let listener = listening(&path);
     thread::spawn(move || {
         while let Ok((client, _)) = listener.accept() {
-            let (given, mut space) = (given(), [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))]);
+            let (given, mut space) = (
+                given(),
+                [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))],
+            );
             let given: Vec<_> = given.iter().map(AsFd::as_fd).collect();
             let mut rights = rustix::net::SendAncillaryBuffer::new(&mut space);
             rights.push(rustix::net::SendAncillaryMessage::ScmRights(&given));
@@ -176,13 +215,25 @@ fn handing(given: impl Fn() -> Vec<OwnedFd> + Send + 'static) -> (Endpoint, temp
             let _ = (&client).read(&mut [0]);
         }
     });
-    (Endpoint { address: Address::Channel(Channel::Pipe, path), tls: None }, folder)
+    (
+        Endpoint {
+            address: Address::Channel(Channel::Pipe, path),
+            tls: None,
+        },
+        folder,
+    )
 }
 
 #[test]
 fn what_is_no_pipe_is_not_taken_for_one() {
     let (endpoint, _folder) = handing(|| {
-        let null = || std::fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+        let null = || {
+            std::fs::File::options()
+                .read(true)
+                .write(true)
+                .open("/dev/null")
+                .unwrap()
+        };
         vec![null().into(), null().into()]
     });
     let error = Case::prepare(&hasty(&endpoint)).map(drop).unwrap_err();
@@ -200,7 +251,11 @@ fn a_pipe_of_others_is_not_written_to() {
     let (read, (_reader, write)) = (std::fs::File::open(&path).unwrap(), rustix::pipe::pipe().unwrap());
     let (endpoint, _folder) = handing(move || vec![read.try_clone().unwrap().into(), write.try_clone().unwrap()]);
     let error = Case::prepare(&hasty(&endpoint)).map(drop).unwrap_err();
-    assert_eq!((error.stage, error.class), (Stage::Verify, Some(ErrorClass::Timeout)), "{error}");
+    assert_eq!(
+        (error.stage, error.class),
+        (Stage::Verify, Some(ErrorClass::Timeout)),
+        "{error}"
+    );
     rustix::fs::fcntl_setfl(&theirs, rustix::fs::OFlags::NONBLOCK).unwrap();
     let nothing = (&theirs).read(&mut [0; 8]).unwrap_err();
     assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock, "nothing was written");

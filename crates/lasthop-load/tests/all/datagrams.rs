@@ -18,11 +18,19 @@ use lasthop_protocol::{
 };
 
 const PACKETS: [Transport; 3] = [Transport::Unixgram, Transport::Seqpacket, Transport::Udp];
-const TRIAL: TrialPhases = TrialPhases { warm_up_ns: 5_000_000, measure_ns: 50_000_000 };
+const TRIAL: TrialPhases = TrialPhases {
+    warm_up_ns: 5_000_000,
+    measure_ns: 50_000_000,
+};
 
 fn statsd(server: &Running, metrics: u32) -> Protocol {
     let counter = format!("http://{}/metrics", server.counter.unwrap());
-    Statsd { metrics, counter, counts: RECEIVED.to_owned() }.into()
+    Statsd {
+        metrics,
+        counter,
+        counts: RECEIVED.to_owned(),
+    }
+    .into()
 }
 
 fn sent(server: &Running, metrics: u32) -> TrialResult {
@@ -42,14 +50,22 @@ fn a_message_comes_back_whole_over_every_socket_that_keeps_boundaries() {
         let server = Running::start(Pattern::Echo, transport);
         for engine in [Engine::Blocking, Engine::Epoll] {
             for (size, pipeline) in [(8, 1), (60_000, 1), (64, 16)] {
-                let spec = Spec { engine, pipeline, ..spec(&server.endpoint, echo(size)) };
+                let spec = Spec {
+                    engine,
+                    pipeline,
+                    ..spec(&server.endpoint, echo(size))
+                };
                 let mut case = Case::prepare(&spec).unwrap_or_else(|error| panic!("{transport}: {error}"));
                 let (proof, result) = (case.proof().clone(), case.trial(SHORT));
                 let result =
                     result.unwrap_or_else(|error| panic!("{transport}, {engine:?}, {size} B, {pipeline}: {error}"));
                 assert_eq!(proof.family, transport.name());
                 assert_eq!((proof.nodelay, proof.reused), (None, true));
-                assert!(result.requests > 0 && result.error_total() == 0, "{transport}: {:?}", result.errors);
+                assert!(
+                    result.requests > 0 && result.error_total() == 0,
+                    "{transport}: {:?}",
+                    result.errors
+                );
             }
         }
     }
@@ -69,15 +85,26 @@ fn a_message_that_comes_back_in_two_is_an_error() {
                 let cut = if number < 2 { 64 } else { 32 };
                 match count {
                     0 => break,
-                    _ => message[..count].chunks(cut).for_each(|part| drop(until.send_to(part, client))),
+                    _ => message[..count]
+                        .chunks(cut)
+                        .for_each(|part| drop(until.send_to(part, client))),
                 }
             }
         });
-        let spec = Spec { engine, ..spec(&Endpoint { address, tls: None }, echo(64)) };
+        let spec = Spec {
+            engine,
+            ..spec(&Endpoint { address, tls: None }, echo(64))
+        };
         let error = run(&spec, TRIAL).map(drop).unwrap_err().to_string();
-        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[], server.local_addr().unwrap()).unwrap();
+        UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .send_to(&[], server.local_addr().unwrap())
+            .unwrap();
         echo_it.join().unwrap();
-        assert!(error.contains("a message of 32 bytes came back, expected 64"), "{engine:?}: {error}");
+        assert!(
+            error.contains("a message of 32 bytes came back, expected 64"),
+            "{engine:?}: {error}"
+        );
     }
 }
 
@@ -90,8 +117,15 @@ fn both_sides_count_the_same() {
             let result = sent(&server, metrics);
             let one_way = one_way(&result);
             assert!(result.requests > 0 && one_way.sent > 0, "{transport}: {one_way:?}");
-            assert_eq!((result.requests_total, result.first_half), (one_way.received_total, None));
-            assert_eq!(one_way.lost(), one_way.dropped_total.unwrap_or(0), "{transport}: {one_way:?}");
+            assert_eq!(
+                (result.requests_total, result.first_half),
+                (one_way.received_total, None)
+            );
+            assert_eq!(
+                one_way.lost(),
+                one_way.dropped_total.unwrap_or(0),
+                "{transport}: {one_way:?}"
+            );
             assert_eq!(one_way.dropped_total.is_some(), transport == Transport::Udp);
         }
     }
@@ -106,11 +140,18 @@ fn a_slow_reader_makes_a_unix_sender_wait_and_loses_what_comes_by_udp() {
         let longest = result.service_time.as_ref().unwrap().max();
         if transport == Transport::Udp {
             let lost = one_way(&result).lost();
-            assert!(lost > 0 && one_way(&result).dropped_total == Some(lost), "{:?}", result.one_way);
+            assert!(
+                lost > 0 && one_way(&result).dropped_total == Some(lost),
+                "{:?}",
+                result.one_way
+            );
             assert!(sent > result.requests && waited == 0, "{:?}", result.one_way);
         } else {
             assert_eq!(one_way(&result).lost(), 0, "{transport}");
-            assert!(waited > 0 && longest >= 500_000, "{transport}: {waited} waited, {longest} ns");
+            assert!(
+                waited > 0 && longest >= 500_000,
+                "{transport}: {waited} waited, {longest} ns"
+            );
         }
     }
 }
@@ -118,7 +159,11 @@ fn a_slow_reader_makes_a_unix_sender_wait_and_loses_what_comes_by_udp() {
 #[test]
 fn several_senders_share_a_counter() {
     let server = Running::start(Pattern::Statsd, Transport::Seqpacket);
-    let spec = Spec { connections: 3, threads: 3, ..spec(&server.endpoint, statsd(&server, 5)) };
+    let spec = Spec {
+        connections: 3,
+        threads: 3,
+        ..spec(&server.endpoint, statsd(&server, 5))
+    };
     let result = run(&spec, TRIAL).unwrap();
     assert_eq!(one_way(&result).lost(), 0);
     assert_eq!(result.connections_opened, 0, "the sockets stay open");
@@ -130,28 +175,59 @@ fn a_server_that_does_not_count_what_it_gets_is_found_before_the_load() {
     let path = folder.path().join("s");
     let _deaf = UnixDatagram::bind(&path).unwrap();
     let counting = Running::start(Pattern::Statsd, Transport::Udp);
-    let deaf = Endpoint { address: Address::Packets(lasthop_protocol::address::Packets::Unixgram, path), tls: None };
-    let hasty = Timeouts { request_ns: 200_000_000, ..Timeouts::default() };
-    let error = Case::prepare(&Spec { timeouts: hasty, ..spec(&deaf, statsd(&counting, 1)) }).map(drop).unwrap_err();
-    assert_eq!((error.stage, error.class), (Stage::Verify, Some(ErrorClass::WrongContent)), "{error}");
-    assert!(error.cause.starts_with("the server counts 0 requests where 2 were sent"), "{error}");
+    let deaf = Endpoint {
+        address: Address::Packets(lasthop_protocol::address::Packets::Unixgram, path),
+        tls: None,
+    };
+    let hasty = Timeouts {
+        request_ns: 200_000_000,
+        ..Timeouts::default()
+    };
+    let error = Case::prepare(&Spec {
+        timeouts: hasty,
+        ..spec(&deaf, statsd(&counting, 1))
+    })
+    .map(drop)
+    .unwrap_err();
+    assert_eq!(
+        (error.stage, error.class),
+        (Stage::Verify, Some(ErrorClass::WrongContent)),
+        "{error}"
+    );
+    assert!(
+        error
+            .cause
+            .starts_with("the server counts 0 requests where 2 were sent"),
+        "{error}"
+    );
 }
 
 #[test]
 fn somebody_else_who_sends_is_noticed() {
     let server = Running::start(Pattern::Statsd, Transport::Udp);
     let mut case = Case::prepare(&spec(&server.endpoint, statsd(&server, 50))).unwrap();
-    let Address::Udp(at) = server.endpoint.address else { unreachable!() };
+    let Address::Udp(at) = server.endpoint.address else {
+        unreachable!()
+    };
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let many = [&b"other:1|c\n"[..]; 3_000].concat();
     let mut calls = 0;
-    let result = case.watched_trial(TrialPhases { warm_up_ns: 0, measure_ns: 1_000_000 }, || {
-        calls += 1;
-        let _ = other.send_to(&many, at);
-        true
-    });
+    let result = case.watched_trial(
+        TrialPhases {
+            warm_up_ns: 0,
+            measure_ns: 1_000_000,
+        },
+        || {
+            calls += 1;
+            let _ = other.send_to(&many, at);
+            true
+        },
+    );
     let error = result.map(|result| result.one_way).unwrap_err();
-    assert!(calls > 0 && error.cause.contains("somebody else sends to it, too"), "{error}");
+    assert!(
+        calls > 0 && error.cause.contains("somebody else sends to it, too"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -161,7 +237,10 @@ fn nobody_who_reads_is_an_error_by_class() {
         let gone = Running::start(Pattern::Echo, transport).endpoint.clone();
         let error = Case::prepare(&spec(&gone, statsd(&counting, 1))).map(drop).unwrap_err();
         let classes = [Some(ErrorClass::Refused), Some(ErrorClass::WrongContent)];
-        assert!(error.stage != Stage::Trial && classes.contains(&error.class), "{transport}: {error}");
+        assert!(
+            error.stage != Stage::Trial && classes.contains(&error.class),
+            "{transport}: {error}"
+        );
     }
 }
 
@@ -171,22 +250,70 @@ fn what_cannot_be_served_or_sent_is_refused_in_words() {
     let udp = Transport::Udp.address();
     assert!(refused(&ServeSpec::new(Pattern::Statsd, udp.clone())).contains("needs an address where it tells"));
     assert!(refused(&ServeSpec::new(Pattern::Stream, udp.clone())).contains("sockets of whole messages serve"));
-    let tcp =
-        ServeSpec { counter: "127.0.0.1:0".parse().ok(), ..ServeSpec::new(Pattern::Statsd, Transport::Tcp.address()) };
+    let tcp = ServeSpec {
+        counter: "127.0.0.1:0".parse().ok(),
+        ..ServeSpec::new(Pattern::Statsd, Transport::Tcp.address())
+    };
     assert!(refused(&tcp).contains("other sockets serve all but `statsd`"));
 
-    let endpoint = Endpoint { address: udp, tls: None };
-    let counted = Statsd { metrics: 1, counter: "http://127.0.0.1:9/".into(), counts: "x".into() };
+    let endpoint = Endpoint {
+        address: udp,
+        tls: None,
+    };
+    let counted = Statsd {
+        metrics: 1,
+        counter: "http://127.0.0.1:9/".into(),
+        counts: "x".into(),
+    };
     let base = Spec::new(endpoint, counted.clone().into());
     base.validate().unwrap();
-    let uncounted = Statsd { counter: String::new(), ..counted.clone() };
+    let uncounted = Statsd {
+        counter: String::new(),
+        ..counted.clone()
+    };
     for (spec, text) in [
-        (Spec { connections: 2, ..base.clone() }, "a protocol without replies (StatsD) is driven like"),
-        (Spec { engine: Engine::Epoll, ..base.clone() }, "a protocol without replies (StatsD) is driven like"),
-        (Spec { pipeline: 2, ..base.clone() }, "2 requests in a pipeline: nothing comes back"),
-        (Spec { protocol: uncounted.into(), ..base.clone() }, "nothing comes back over StatsD: say where"),
-        (Spec { protocol: common::stream(10, 10), ..base.clone() }, "stream needs a socket that carries a stream"),
-        (Spec { protocol: Statsd { metrics: 0, ..counted }.into(), ..base }, "number of metrics in a datagram is 0"),
+        (
+            Spec {
+                connections: 2,
+                ..base.clone()
+            },
+            "a protocol without replies (StatsD) is driven like",
+        ),
+        (
+            Spec {
+                engine: Engine::Epoll,
+                ..base.clone()
+            },
+            "a protocol without replies (StatsD) is driven like",
+        ),
+        (
+            Spec {
+                pipeline: 2,
+                ..base.clone()
+            },
+            "2 requests in a pipeline: nothing comes back",
+        ),
+        (
+            Spec {
+                protocol: uncounted.into(),
+                ..base.clone()
+            },
+            "nothing comes back over StatsD: say where",
+        ),
+        (
+            Spec {
+                protocol: common::stream(10, 10),
+                ..base.clone()
+            },
+            "stream needs a socket that carries a stream",
+        ),
+        (
+            Spec {
+                protocol: Statsd { metrics: 0, ..counted }.into(),
+                ..base
+            },
+            "number of metrics in a datagram is 0",
+        ),
     ] {
         let error = spec.validate().unwrap_err().to_string();
         assert!(error.starts_with(text), "{error}");

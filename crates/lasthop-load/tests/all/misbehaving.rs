@@ -56,7 +56,11 @@ impl Scripted {
         let requests = Arc::new(AtomicU64::new(0));
         let counter = requests.clone();
         let serve = move |peer| conversation(peer, &counter, &script);
-        let server = if unix { Accepting::unix(serve) } else { Accepting::tcp(serve) };
+        let server = if unix {
+            Accepting::unix(serve)
+        } else {
+            Accepting::tcp(serve)
+        };
         Self { server, requests }
     }
 
@@ -117,13 +121,21 @@ fn http() -> Protocol {
         hidden: vec![],
         body: String::new(),
         version: HttpVersion::V11,
-        expect: HttpExpect { status: 200, body: Some("Hello".into()), ..HttpExpect::default() },
+        expect: HttpExpect {
+            status: 200,
+            body: Some("Hello".into()),
+            ..HttpExpect::default()
+        },
     })
 }
 
 fn engines(endpoint: &Endpoint) -> Vec<Spec> {
     let base = spec(endpoint, http());
-    let with = |engine, connections| Spec { engine, connections, ..base.clone() };
+    let with = |engine, connections| Spec {
+        engine,
+        connections,
+        ..base.clone()
+    };
     vec![with(Engine::Blocking, 1), with(Engine::Epoll, 1), with(Engine::Auto, 5)]
 }
 
@@ -133,7 +145,10 @@ fn everywhere(script: impl Fn(u64) -> Act + Send + Sync + Clone + 'static, check
         for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
             for index in 0..3 {
                 let server = Scripted::start(unix, script.clone());
-                let spec = Spec { reuse, ..engines(server.endpoint()).swap_remove(index) };
+                let spec = Spec {
+                    reuse,
+                    ..engines(server.endpoint()).swap_remove(index)
+                };
                 check(&server, &spec);
             }
         }
@@ -146,7 +161,12 @@ const AT_AN_EDGE: u64 = 8;
 
 /// Prepare makes two requests; every other one is either right or an error.
 fn all_accounted(server: &Scripted, result: &TrialResult) {
-    assert_eq!(server.requests.load(SeqCst), 2 + result.requests_total + result.error_total(), "{:?}", result.errors);
+    assert_eq!(
+        server.requests.load(SeqCst),
+        2 + result.requests_total + result.error_total(),
+        "{:?}",
+        result.errors
+    );
     assert!(result.service_time.as_ref().unwrap().count().abs_diff(result.requests) <= AT_AN_EDGE);
 }
 
@@ -171,7 +191,13 @@ fn right_answers_in_any_form_are_all_counted() {
 }
 
 fn every_fifth(act: Act) -> impl Fn(u64) -> Act + Clone {
-    move |request| if request % 5 == 4 { act.clone() } else { Act::Say(GOOD.into()) }
+    move |request| {
+        if request % 5 == 4 {
+            act.clone()
+        } else {
+            Act::Say(GOOD.into())
+        }
+    }
 }
 
 /// The class of the only kind of error there is, with exact counts.
@@ -179,7 +205,10 @@ fn errors_of(act: Act, class: ErrorClass) {
     everywhere(every_fifth(act), |server, spec| {
         let mut spec = spec.clone();
         // Long enough for right answers between the wrong ones on a busy machine.
-        let mut phases = TrialPhases { measure_ns: 100_000_000, ..SHORT };
+        let mut phases = TrialPhases {
+            measure_ns: 100_000_000,
+            ..SHORT
+        };
         if class == ErrorClass::Timeout {
             spec.timeouts.request_ns = 100_000_000;
             phases.measure_ns = 250_000_000;
@@ -193,17 +222,26 @@ fn errors_of(act: Act, class: ErrorClass) {
 
 #[test]
 fn a_wrong_status_is_an_error() {
-    errors_of(Act::Say("HTTP/1.1 502 Bad\r\nContent-Length: 5\r\n\r\nHello".into()), ErrorClass::WrongStatus);
+    errors_of(
+        Act::Say("HTTP/1.1 502 Bad\r\nContent-Length: 5\r\n\r\nHello".into()),
+        ErrorClass::WrongStatus,
+    );
 }
 
 #[test]
 fn a_wrong_body_is_an_error() {
-    errors_of(Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nJello".into()), ErrorClass::WrongContent);
+    errors_of(
+        Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nJello".into()),
+        ErrorClass::WrongContent,
+    );
 }
 
 #[test]
 fn a_wrong_length_is_an_error() {
-    errors_of(Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell".into()), ErrorClass::WrongContent);
+    errors_of(
+        Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell".into()),
+        ErrorClass::WrongContent,
+    );
 }
 
 #[test]
@@ -218,7 +256,10 @@ fn garbage_is_an_error() {
 
 #[test]
 fn a_cut_reply_is_an_error() {
-    errors_of(Act::SayAndClose("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHel".into()), ErrorClass::Reset);
+    errors_of(
+        Act::SayAndClose("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHel".into()),
+        ErrorClass::Reset,
+    );
 }
 
 #[test]
@@ -243,7 +284,10 @@ fn a_reply_that_comes_byte_by_byte_for_ever_is_a_timeout() {
 
 #[test]
 fn a_body_that_is_too_short_is_a_timeout() {
-    errors_of(Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHell".into()), ErrorClass::Timeout);
+    errors_of(
+        Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHell".into()),
+        ErrorClass::Timeout,
+    );
 }
 
 #[test]
@@ -255,7 +299,10 @@ fn a_server_that_falls_silent_fails_the_trial() {
             spec.timeouts.request_ns = 100_000_000;
             let error = run(&spec, SHORT).map(drop).unwrap_err();
             assert_eq!(error.stage, Stage::Trial);
-            assert!(error.cause.contains("no right answer") && error.cause.contains("timed out"), "{error}");
+            assert!(
+                error.cause.contains("no right answer") && error.cause.contains("timed out"),
+                "{error}"
+            );
         },
     );
 }
@@ -263,7 +310,13 @@ fn a_server_that_falls_silent_fails_the_trial() {
 #[test]
 fn a_server_that_only_errs_fails_the_trial() {
     everywhere(
-        |request| Act::Say(if request < 2 { GOOD.into() } else { GOOD.replace("200", "500") }),
+        |request| {
+            Act::Say(if request < 2 {
+                GOOD.into()
+            } else {
+                GOOD.replace("200", "500")
+            })
+        },
         |_, spec| {
             let error = run(spec, SHORT).map(drop).unwrap_err();
             assert!(error.cause.contains("status 500, expected 200"), "{error}");
@@ -285,7 +338,9 @@ fn nobody_listening_fails_the_preparation() {
     let folder = tempfile::tempdir().unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for address in [Address::Unix(folder.path().join("none")), Address::Tcp(gone)] {
-        let error = Case::prepare(&spec(&Endpoint { address, tls: None }, http())).map(drop).unwrap_err();
+        let error = Case::prepare(&spec(&Endpoint { address, tls: None }, http()))
+            .map(drop)
+            .unwrap_err();
         assert_eq!(error.stage, Stage::Connect);
         assert!(error.cause.starts_with("connect: "), "{error}");
     }
@@ -298,9 +353,17 @@ fn a_pipeline_loses_exactly_what_was_not_answered() {
             // The server sees the batch as one request, and answers every third one with two replies and a close.
             let close = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello";
             let server = Scripted::start(unix, move |request| {
-                if request % 3 == 2 { Act::SayAndClose(format!("{GOOD}{close}")) } else { Act::Say(GOOD.repeat(4)) }
+                if request % 3 == 2 {
+                    Act::SayAndClose(format!("{GOOD}{close}"))
+                } else {
+                    Act::Say(GOOD.repeat(4))
+                }
             });
-            let spec = Spec { pipeline: 4, connections, ..spec(server.endpoint(), http()) };
+            let spec = Spec {
+                pipeline: 4,
+                connections,
+                ..spec(server.endpoint(), http())
+            };
             let result = run(&spec, SHORT).unwrap();
             let batches = server.requests.load(SeqCst);
             assert_eq!(result.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Reset]);
@@ -317,21 +380,42 @@ fn a_unit_that_the_server_breaks_off_is_an_error_and_no_fast_unit() {
             let close = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello";
             // The two units that are verified are whole; then every tenth answer ends its connection.
             let server = Scripted::start(unix, move |request| {
-                if request > 8 && request % 10 == 0 { Act::SayAndClose(close.into()) } else { Act::Say(GOOD.into()) }
+                if request > 8 && request % 10 == 0 {
+                    Act::SayAndClose(close.into())
+                } else {
+                    Act::Say(GOOD.into())
+                }
             });
             let (reuse, requests_per_connection) = (Reuse::PerRequest, 4);
-            let spec = Spec { reuse, requests_per_connection, connections, ..spec(server.endpoint(), http()) };
+            let spec = Spec {
+                reuse,
+                requests_per_connection,
+                connections,
+                ..spec(server.endpoint(), http())
+            };
             let result = run(&spec, SHORT).unwrap();
             // Every answer is counted, those of units that broke off as well; their times are not.
             assert_eq!(8 + result.requests_total, server.requests.load(SeqCst));
             let times = result.service_time.as_ref().unwrap();
             // Units at the edges of the window are either counted or timed.
             let edges = 4 * u64::from(connections);
-            assert!((4 * times.count()).abs_diff(result.requests) <= edges, "{} {}", times.count(), result.requests);
+            assert!(
+                (4 * times.count()).abs_diff(result.requests) <= edges,
+                "{} {}",
+                times.count(),
+                result.requests
+            );
             if let Some(error) = result.errors.get(&ErrorClass::Reset) {
                 assert!(error.first.contains("requests before the last of 4"), "{error:?}");
             }
-            assert_eq!(result.errors.keys().filter(|class| **class != ErrorClass::Reset).count(), 0);
+            assert_eq!(
+                result
+                    .errors
+                    .keys()
+                    .filter(|class| **class != ErrorClass::Reset)
+                    .count(),
+                0
+            );
             assert!(result.error_total() > 0);
         }
     }
@@ -341,14 +425,34 @@ fn a_unit_that_the_server_breaks_off_is_an_error_and_no_fast_unit() {
 fn a_server_that_is_gone_is_counted_as_refusing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
-    let server = Scripted::start(true, |request| if request < 200 { Act::Say(GOOD.into()) } else { Act::Reset });
-    let Address::Unix(own) = &server.endpoint().address else { unreachable!("a Unix server") };
+    let server = Scripted::start(true, |request| {
+        if request < 200 {
+            Act::Say(GOOD.into())
+        } else {
+            Act::Reset
+        }
+    });
+    let Address::Unix(own) = &server.endpoint().address else {
+        unreachable!("a Unix server")
+    };
     // The path is removed as soon as the connections stand, so that nobody can connect again.
     std::fs::rename(own, &path).unwrap();
-    let endpoint = Endpoint { address: Address::Unix(path.clone()), tls: None };
-    let mut case = Case::prepare(&Spec { connections: 3, ..spec(&endpoint, http()) }).unwrap();
+    let endpoint = Endpoint {
+        address: Address::Unix(path.clone()),
+        tls: None,
+    };
+    let mut case = Case::prepare(&Spec {
+        connections: 3,
+        ..spec(&endpoint, http())
+    })
+    .unwrap();
     std::fs::rename(&path, own).unwrap();
-    let result = case.trial(TrialPhases { warm_up_ns: 0, measure_ns: 30_000_000 }).unwrap();
+    let result = case
+        .trial(TrialPhases {
+            warm_up_ns: 0,
+            measure_ns: 30_000_000,
+        })
+        .unwrap();
     assert_eq!(result.requests_total, 198);
     assert_eq!(result.errors[&ErrorClass::Reset].count, 3);
     assert!(result.errors[&ErrorClass::Refused].first.contains("connect"));
@@ -365,13 +469,20 @@ fn a_connection_closed_while_idle_is_opened_again_without_an_error() {
         conversation(peer, &AtomicU64::new(0), &|_| Act::Say(GOOD.into()));
     });
     for connections in [1, 3] {
-        let mut case = Case::prepare(&Spec { connections, ..spec(&server.endpoint, http()) }).unwrap();
+        let mut case = Case::prepare(&Spec {
+            connections,
+            ..spec(&server.endpoint, http())
+        })
+        .unwrap();
         assert_eq!(case.trial(SHORT).unwrap().connections_opened, 0);
         for peer in accepted.lock().unwrap().drain(..) {
             let _ = peer.shutdown(std::net::Shutdown::Both);
         }
         let result = case.trial(SHORT).unwrap();
-        assert_eq!((result.connections_opened, result.error_total()), (u64::from(connections), 0));
+        assert_eq!(
+            (result.connections_opened, result.error_total()),
+            (u64::from(connections), 0)
+        );
     }
 }
 
@@ -385,10 +496,24 @@ fn a_connection_closed_between_two_requests_of_an_open_loop_is_opened_again() {
         false => Act::Say(GOOD.into()),
         true => Act::SayAndClose(GOOD.into()),
     });
-    let model = Model::Open(OpenLoop { rate: 10.0, arrivals: Arrivals::Constant, seed: 1 });
-    let mut case = Case::prepare(&Spec { connections: 3, model, ..spec(server.endpoint(), http()) }).unwrap();
+    let model = Model::Open(OpenLoop {
+        rate: 10.0,
+        arrivals: Arrivals::Constant,
+        seed: 1,
+    });
+    let mut case = Case::prepare(&Spec {
+        connections: 3,
+        model,
+        ..spec(server.endpoint(), http())
+    })
+    .unwrap();
     closing.store(true, SeqCst);
-    let result = case.trial(TrialPhases { warm_up_ns: 0, measure_ns: 900_000_000 }).unwrap();
+    let result = case
+        .trial(TrialPhases {
+            warm_up_ns: 0,
+            measure_ns: 900_000_000,
+        })
+        .unwrap();
     assert_eq!((result.requests, result.error_total()), (9, 0), "{:?}", result.errors);
     assert!(result.connections_opened >= 6, "{}", result.connections_opened);
 }
@@ -399,20 +524,47 @@ fn a_drive_session_speaks_lines() {
     let request = |request: &Request| serde_json::to_string(request).unwrap();
     let case = || "a".to_owned();
     let input = [
-        request(&Request::Trial { case: case(), phases: SHORT, stages: Vec::new() }),
-        request(&Request::Prepare { case: case(), spec: Box::new(spec(server.endpoint(), http())) }),
-        request(&Request::Trial { case: case(), phases: SHORT, stages: Vec::new() }),
+        request(&Request::Trial {
+            case: case(),
+            phases: SHORT,
+            stages: Vec::new(),
+        }),
+        request(&Request::Prepare {
+            case: case(),
+            spec: Box::new(spec(server.endpoint(), http())),
+        }),
+        request(&Request::Trial {
+            case: case(),
+            phases: SHORT,
+            stages: Vec::new(),
+        }),
         request(&Request::Close { case: case() }),
     ];
     let mut output = Vec::new();
     drive::serve(input.join("\n").as_bytes(), &mut output).unwrap();
     let mut lines = output.as_slice();
     let mut next = || wire::read_line::<Reply>(&mut lines).unwrap().unwrap();
-    assert!(matches!(next(), Reply::Hello { protocol: wire::VERSION, .. }));
-    assert!(matches!(next(), Reply::Failed { stage: Stage::Trial, .. }));
-    let Reply::Prepared { proof, .. } = next() else { panic!("not prepared") };
+    assert!(matches!(
+        next(),
+        Reply::Hello {
+            protocol: wire::VERSION,
+            ..
+        }
+    ));
+    assert!(matches!(
+        next(),
+        Reply::Failed {
+            stage: Stage::Trial,
+            ..
+        }
+    ));
+    let Reply::Prepared { proof, .. } = next() else {
+        panic!("not prepared")
+    };
     assert!(proof.reused && proof.family == "unix");
-    let Reply::Trial { result, .. } = next() else { panic!("no result") };
+    let Reply::Trial { result, .. } = next() else {
+        panic!("no result")
+    };
     assert_eq!(result.service_time.unwrap().count(), result.requests);
     assert!(matches!(next(), Reply::Closed { .. }));
 }

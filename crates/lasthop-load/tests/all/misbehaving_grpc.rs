@@ -33,7 +33,14 @@ const ENDS: u8 = 5;
 
 fn echo(size: u32) -> Protocol {
     let (method, host) = ("lasthop.Echo/Call".to_owned(), "localhost".to_owned());
-    Grpc { method, host, size, text: None, expect: GrpcExpect::Echo }.into()
+    Grpc {
+        method,
+        host,
+        size,
+        text: None,
+        expect: GrpcExpect::Echo,
+    }
+    .into()
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
@@ -57,7 +64,12 @@ fn head_of(stream: u32, status: u8, content_type: &[u8]) -> Vec<u8> {
 }
 
 fn status(stream: u32, code: u8) -> Vec<u8> {
-    frame(HEADERS, ENDS, stream, &[b"\x00\x0bgrpc-status\x01".as_slice(), &[b'0' + code]].concat())
+    frame(
+        HEADERS,
+        ENDS,
+        stream,
+        &[b"\x00\x0bgrpc-status\x01".as_slice(), &[b'0' + code]].concat(),
+    )
 }
 
 fn with_head(head: Vec<u8>, stream: u32) -> Vec<u8> {
@@ -105,8 +117,15 @@ fn converse(mut peer: Socket, calls: &AtomicU64, answer: &impl Fn(u64, u32) -> V
 }
 
 fn load(server: &Accepting, engine: Engine, pipeline: u32, timeout: bool) -> TrialResult {
-    let mut spec = Spec { engine, pipeline, ..spec(&server.endpoint, echo(4)) };
-    let mut phases = TrialPhases { measure_ns: 60_000_000, ..SHORT };
+    let mut spec = Spec {
+        engine,
+        pipeline,
+        ..spec(&server.endpoint, echo(4))
+    };
+    let mut phases = TrialPhases {
+        measure_ns: 60_000_000,
+        ..SHORT
+    };
     if timeout {
         spec.timeouts.request_ns = 200_000_000;
         phases.measure_ns = 600_000_000;
@@ -119,14 +138,35 @@ fn a_server_that_lies_is_counted_by_class() {
     type Lie = fn(u32) -> Vec<u8>;
     let lies: [(Lie, ErrorClass); 15] = [
         // Entries 14 and 13 of the static table: 500 and 404.
-        (|stream| with_head(head_of(stream, 0x8e, b"application/grpc"), stream), ErrorClass::WrongStatus),
-        (|stream| with_head(head_of(stream, 0x8d, b"application/grpc"), stream), ErrorClass::WrongStatus),
-        (|stream| with_head(head_of(stream, 0x88, b"text/html"), stream), ErrorClass::WrongContent),
+        (
+            |stream| with_head(head_of(stream, 0x8e, b"application/grpc"), stream),
+            ErrorClass::WrongStatus,
+        ),
+        (
+            |stream| with_head(head_of(stream, 0x8d, b"application/grpc"), stream),
+            ErrorClass::WrongStatus,
+        ),
+        (
+            |stream| with_head(head_of(stream, 0x88, b"text/html"), stream),
+            ErrorClass::WrongContent,
+        ),
         (|stream| ended(stream, b"\x02+0"), ErrorClass::Protocol),
-        (|stream| ended(stream, b"\x0213\x00\x0bgrpc-status\x010"), ErrorClass::Protocol),
-        (|stream| [head(stream), message(stream, b"abcx"), status(stream, 0)].concat(), ErrorClass::WrongContent),
-        (|stream| [head(stream), status(stream, 0)].concat(), ErrorClass::WrongContent),
-        (|stream| [head(stream), status(stream, 8)].concat(), ErrorClass::WrongStatus),
+        (
+            |stream| ended(stream, b"\x0213\x00\x0bgrpc-status\x010"),
+            ErrorClass::Protocol,
+        ),
+        (
+            |stream| [head(stream), message(stream, b"abcx"), status(stream, 0)].concat(),
+            ErrorClass::WrongContent,
+        ),
+        (
+            |stream| [head(stream), status(stream, 0)].concat(),
+            ErrorClass::WrongContent,
+        ),
+        (
+            |stream| [head(stream), status(stream, 8)].concat(),
+            ErrorClass::WrongStatus,
+        ),
         (|stream| frame(RST_STREAM, 0, stream, &[0, 0, 0, 11]), ErrorClass::Reset),
         (|_| frame(GOAWAY, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 11]), ErrorClass::Reset),
         (|_| b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), ErrorClass::Protocol),
@@ -154,13 +194,20 @@ fn pings_are_answered_in_between_and_batches_may_be_mixed() {
         let (server, calls) = server(|n, stream| {
             let ping = frame(PING, 0, 0, &n.to_be_bytes());
             match n % 4 {
-                3 => [7, 1, 3, 5].iter().flat_map(|back| right(stream + 1 - back)).chain(ping).collect(),
+                3 => [7, 1, 3, 5]
+                    .iter()
+                    .flat_map(|back| right(stream + 1 - back))
+                    .chain(ping)
+                    .collect(),
                 _ => ping,
             }
         });
         let result = load(&server, engine, 4, false);
         assert_eq!(result.error_total(), 0, "{engine:?}: {:?}", result.errors);
-        assert!(result.requests >= 4 && calls.load(SeqCst) >= result.requests, "{engine:?}");
+        assert!(
+            result.requests >= 4 && calls.load(SeqCst) >= result.requests,
+            "{engine:?}"
+        );
     }
 }
 
@@ -169,7 +216,10 @@ fn pings_are_answered_in_between_and_batches_may_be_mixed() {
 fn a_window_is_waited_for() {
     for engine in [Engine::Blocking, Engine::Epoll] {
         let server = Accepting::unix(|peer| with_small_windows(peer).unwrap_or_default());
-        let mut spec = Spec { engine, ..spec(&server.endpoint, echo(1_000)) };
+        let mut spec = Spec {
+            engine,
+            ..spec(&server.endpoint, echo(1_000))
+        };
         spec.timeouts.request_ns = 20_000_000_000;
         let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(result.error_total(), 0, "{:?}", result.errors);
@@ -196,7 +246,11 @@ fn with_small_windows(mut peer: Socket) -> Option<()> {
         let stream = u32::from_be_bytes(stream);
         let more = (content.len() as u32).to_be_bytes();
         let said = match flags & 1 {
-            0 => [frame(WINDOW_UPDATE, 0, stream, &more), frame(WINDOW_UPDATE, 0, 0, &more)].concat(),
+            0 => [
+                frame(WINDOW_UPDATE, 0, stream, &more),
+                frame(WINDOW_UPDATE, 0, 0, &more),
+            ]
+            .concat(),
             _ => {
                 let data = frame(DATA, 0, stream, &std::mem::take(&mut message));
                 [frame(WINDOW_UPDATE, 0, 0, &more), head(stream), data, status(stream, 0)].concat()
@@ -212,7 +266,11 @@ fn a_server_that_leaves_in_order_costs_no_call() {
     for engine in [Engine::Blocking, Engine::Epoll] {
         let (server, _) = server(|n, stream| {
             let leaving = frame(GOAWAY, 0, 0, &[&stream.to_be_bytes()[..], &[0; 4]].concat());
-            if n % 10 == 9 { [leaving, right(stream)].concat() } else { right(stream) }
+            if n % 10 == 9 {
+                [leaving, right(stream)].concat()
+            } else {
+                right(stream)
+            }
         });
         let result = load(&server, engine, 1, false);
         assert_eq!(result.error_total(), 0, "{:?}", result.errors);
@@ -226,7 +284,10 @@ fn what_speaks_no_http_2_is_said_so() {
         let _ = peer.read(&mut [0; 24]);
         let _ = peer.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     });
-    let endpoint = Endpoint { address: server.endpoint.address.clone(), tls: None };
+    let endpoint = Endpoint {
+        address: server.endpoint.address.clone(),
+        tls: None,
+    };
     assert!(matches!(endpoint.address, Address::Unix(_)));
     let error = run(&spec(&endpoint, echo(4)), SHORT).unwrap_err().to_string();
     assert!(error.contains("does not speak HTTP/2"), "{error}");

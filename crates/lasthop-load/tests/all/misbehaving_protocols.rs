@@ -62,7 +62,11 @@ struct Lines {
 
 impl Lines {
     fn wrong(&self, bytes: &[u8], then: Then) -> Self {
-        Self { wrong: bytes.to_vec(), then, ..self.clone() }
+        Self {
+            wrong: bytes.to_vec(),
+            then,
+            ..self.clone()
+        }
     }
 }
 
@@ -107,8 +111,15 @@ fn converse(mut peer: Socket, requests: &AtomicU64, lines: &Lines) -> Option<()>
 fn errors_of(protocol: &Protocol, lines: &Lines, class: ErrorClass) {
     for (engine, connections) in [(Engine::Blocking, 1), (Engine::Epoll, 1), (Engine::Auto, 3)] {
         let server = Liar::start(lines);
-        let mut spec = Spec { engine, connections, ..spec(&server.server.endpoint, protocol.clone()) };
-        let mut phases = TrialPhases { measure_ns: 60_000_000, ..SHORT };
+        let mut spec = Spec {
+            engine,
+            connections,
+            ..spec(&server.server.endpoint, protocol.clone())
+        };
+        let mut phases = TrialPhases {
+            measure_ns: 60_000_000,
+            ..SHORT
+        };
         if class == ErrorClass::Timeout {
             spec.timeouts.request_ns = 200_000_000;
             phases.measure_ns = 600_000_000;
@@ -127,10 +138,26 @@ fn is_found_out(protocol: &Protocol, lines: &Lines, wrong: &[u8]) {
     let spec = spec(&server.server.endpoint, protocol.clone());
     let learnt = reference::learn(&spec, || true).unwrap();
     assert_eq!(learnt.unchecked, None);
-    let spec = Spec { protocol: learnt.protocol, ..spec };
-    let result = run(&spec, TrialPhases { measure_ns: 30_000_000, ..SHORT }).unwrap();
+    let spec = Spec {
+        protocol: learnt.protocol,
+        ..spec
+    };
+    let result = run(
+        &spec,
+        TrialPhases {
+            measure_ns: 30_000_000,
+            ..SHORT
+        },
+    )
+    .unwrap();
     let classes: Vec<_> = result.errors.keys().copied().collect();
-    assert_eq!(classes, [ErrorClass::WrongContent], "{}: {:?}", wrong.escape_ascii(), result.errors);
+    assert_eq!(
+        classes,
+        [ErrorClass::WrongContent],
+        "{}: {:?}",
+        wrong.escape_ascii(),
+        result.errors
+    );
     accounted(&server, 4, &result);
 }
 
@@ -151,7 +178,10 @@ fn accounted(server: &Liar, probes: u64, result: &TrialResult) {
 
 /// Bytes of one request of this protocol.
 fn request_of(protocol: &Protocol) -> usize {
-    let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
+    let nowhere = Endpoint {
+        address: Address::Abstract("nowhere".into()),
+        tls: None,
+    };
     let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
     exchange.reset();
     exchange.begin();
@@ -176,7 +206,15 @@ fn redis() -> (Protocol, Lines) {
     let (request, right) = (request_of(&protocol), b"$5\r\nHello\r\n".to_vec());
     (
         protocol,
-        Lines { greeting, request, right, wrong: vec![], then: Then::GoOn, pause: Duration::ZERO, said_first: vec![] },
+        Lines {
+            greeting,
+            request,
+            right,
+            wrong: vec![],
+            then: Then::GoOn,
+            pause: Duration::ZERO,
+            said_first: vec![],
+        },
     )
 }
 
@@ -208,10 +246,22 @@ fn lengths_that_are_claimed_are_not_reserved() {
     let before = resident();
     let (protocol, lines) = redis();
     // As long as Redis itself allows, and as PostgreSQL does; neither ever comes.
-    errors_of(&protocol, &lines.wrong(b"$536870912\r\nHello", Then::Hang), ErrorClass::Timeout);
-    errors_of(&protocol, &lines.wrong(b"*1000000000\r\n$5\r\nHello\r\n", Then::Hang), ErrorClass::Timeout);
+    errors_of(
+        &protocol,
+        &lines.wrong(b"$536870912\r\nHello", Then::Hang),
+        ErrorClass::Timeout,
+    );
+    errors_of(
+        &protocol,
+        &lines.wrong(b"*1000000000\r\n$5\r\nHello\r\n", Then::Hang),
+        ErrorClass::Timeout,
+    );
     let (protocol, lines) = postgres();
-    errors_of(&protocol, &lines.wrong(b"D\x3f\xff\xff\xff\0\x01\0\0\0\x01", Then::Hang), ErrorClass::Timeout);
+    errors_of(
+        &protocol,
+        &lines.wrong(b"D\x3f\xff\xff\xff\0\x01\0\0\0\x01", Then::Hang),
+        ErrorClass::Timeout,
+    );
     // Other tests of this process may have given back more.
     let grown = resident().saturating_sub(before);
     assert!(grown < 64 * 1024, "{grown} KiB more at the peak");
@@ -220,7 +270,11 @@ fn lengths_that_are_claimed_are_not_reserved() {
 #[test]
 fn a_dawdling_server_is_a_timeout() {
     for (protocol, lines) in [redis(), postgres()] {
-        let slowly = Lines { wrong: lines.right.clone(), pause: Duration::from_millis(40), ..lines };
+        let slowly = Lines {
+            wrong: lines.right.clone(),
+            pause: Duration::from_millis(40),
+            ..lines
+        };
         errors_of(&protocol, &slowly, ErrorClass::Timeout);
     }
 }
@@ -234,17 +288,33 @@ fn mysql() -> (Protocol, Lines) {
         query: "select 1".into(),
         mode: MysqlMode::Simple,
         parameters: vec![],
-        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".into()), ..MysqlExpect::default() },
+        expect: MysqlExpect {
+            columns: Some(1),
+            rows: Some(1),
+            first: Some("1".into()),
+            ..MysqlExpect::default()
+        },
     };
     let protocol = Protocol::from(mysql);
-    let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
+    let nowhere = Endpoint {
+        address: Address::Abstract("nowhere".into()),
+        tls: None,
+    };
     let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
     let (said_first, mut response) = (protocol.welcome(0, false), Vec::new());
     exchange.reset();
     exchange.greet(&said_first, &mut response).unwrap();
     let greeting = Some((response.len(), protocol.welcome(1, false)));
     let (request, right) = (request_of(&protocol), row("1"));
-    let lines = Lines { greeting, request, right, wrong: vec![], then: Then::GoOn, pause: Duration::ZERO, said_first };
+    let lines = Lines {
+        greeting,
+        request,
+        right,
+        wrong: vec![],
+        then: Then::GoOn,
+        pause: Duration::ZERO,
+        said_first,
+    };
     (protocol, lines)
 }
 
@@ -297,7 +367,10 @@ fn postgres() -> (Protocol, Lines) {
     };
     let protocol = Protocol::from(postgres);
     let greeting = {
-        let nowhere = Endpoint { address: Address::Abstract("nowhere".into()), tls: None };
+        let nowhere = Endpoint {
+            address: Address::Abstract("nowhere".into()),
+            tls: None,
+        };
         let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
         let mut startup = Vec::new();
         exchange.reset();
@@ -307,14 +380,35 @@ fn postgres() -> (Protocol, Lines) {
     let (request, right) = (request_of(&protocol), answer("1"));
     (
         protocol,
-        Lines { greeting, request, right, wrong: vec![], then: Then::GoOn, pause: Duration::ZERO, said_first: vec![] },
+        Lines {
+            greeting,
+            request,
+            right,
+            wrong: vec![],
+            then: Then::GoOn,
+            pause: Duration::ZERO,
+            said_first: vec![],
+        },
     )
 }
 
 /// One row of one column, whose description is short.
 fn answer(value: &str) -> Vec<u8> {
-    let row = [b"D\0\0\0".as_slice(), &[10 + value.len() as u8], b"\0\x01\0\0\0", &[value.len() as u8]].concat();
-    [b"T\0\0\0\x06\0\x01".as_slice(), &row, value.as_bytes(), b"C\0\0\0\x0dSELECT 1\0", READY].concat()
+    let row = [
+        b"D\0\0\0".as_slice(),
+        &[10 + value.len() as u8],
+        b"\0\x01\0\0\0",
+        &[value.len() as u8],
+    ]
+    .concat();
+    [
+        b"T\0\0\0\x06\0\x01".as_slice(),
+        &row,
+        value.as_bytes(),
+        b"C\0\0\0\x0dSELECT 1\0",
+        READY,
+    ]
+    .concat()
 }
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
@@ -350,7 +444,18 @@ fn plain(url: &str, right: &[u8]) -> (Protocol, Lines) {
     let (_, protocol) = parse(url, &UrlOptions::default()).unwrap();
     let (request, right) = (request_of(&protocol), right.to_vec());
     let pause = Duration::ZERO;
-    (protocol, Lines { greeting: None, request, right, wrong: vec![], then: Then::GoOn, pause, said_first: vec![] })
+    (
+        protocol,
+        Lines {
+            greeting: None,
+            request,
+            right,
+            wrong: vec![],
+            then: Then::GoOn,
+            pause,
+            said_first: vec![],
+        },
+    )
 }
 
 #[test]
@@ -362,7 +467,10 @@ fn bytes_that_are_no_text_are_compared_like_any_others() {
     let (protocol, lines) = plain("http://127.0.0.1/", &http(one));
     is_found_out(&protocol, &lines, &http(other));
     let (protocol, lines) = plain("redis://127.0.0.1", &bulk(one));
-    let any = Redis { expect: RedisExpect::Success, ..protocol.get::<Redis>().unwrap().clone() };
+    let any = Redis {
+        expect: RedisExpect::Success,
+        ..protocol.get::<Redis>().unwrap().clone()
+    };
     is_found_out(&any.into(), &lines, &bulk(other));
     let (protocol, lines) = plain("memcached://127.0.0.1", &value(one));
     is_found_out(&protocol, &lines, &value(other));
@@ -371,8 +479,15 @@ fn bytes_that_are_no_text_are_compared_like_any_others() {
 #[test]
 fn elements_of_an_array_are_compared() {
     let (protocol, lines) = plain("redis://127.0.0.1", b"*2\r\n$1\r\na\r\n:1\r\n");
-    let any = Redis { expect: RedisExpect::Success, ..protocol.get::<Redis>().unwrap().clone() };
-    for wrong in [&b"*2\r\n$1\r\nb\r\n:1\r\n"[..], b"*2\r\n$1\r\na\r\n:2\r\n", b"*2\r\n:1\r\n$1\r\na\r\n"] {
+    let any = Redis {
+        expect: RedisExpect::Success,
+        ..protocol.get::<Redis>().unwrap().clone()
+    };
+    for wrong in [
+        &b"*2\r\n$1\r\nb\r\n:1\r\n"[..],
+        b"*2\r\n$1\r\na\r\n:2\r\n",
+        b"*2\r\n:1\r\n$1\r\na\r\n",
+    ] {
         is_found_out(&any.clone().into(), &lines, wrong);
     }
 }
@@ -383,7 +498,10 @@ fn headers_that_say_what_a_body_is_are_compared() {
     let (protocol, lines) = plain("http://127.0.0.1/", &reply("Location: /a\r\n"));
     let Http { mut expect, .. } = protocol.get::<Http>().unwrap().clone();
     expect.status = 302;
-    let protocol = Protocol::from(Http { expect, ..protocol.get::<Http>().unwrap().clone() });
+    let protocol = Protocol::from(Http {
+        expect,
+        ..protocol.get::<Http>().unwrap().clone()
+    });
     for wrong in ["Location: /b\r\n", "", "Location: /a\r\nContent-Encoding: gzip\r\n"] {
         is_found_out(&protocol, &lines, &reply(wrong));
     }
@@ -398,13 +516,18 @@ fn said(url: &str, replies: [&'static [u8]; 2]) -> String {
             let _ = peer.write_all(replies[count.fetch_add(1, SeqCst) as usize % 2]);
         }
     });
-    reference::learn(&spec(&server.endpoint, protocol), || true).unwrap().unchecked.unwrap_or_default()
+    reference::learn(&spec(&server.endpoint, protocol), || true)
+        .unwrap()
+        .unchecked
+        .unwrap_or_default()
 }
 
 #[test]
 fn what_weakens_a_check_is_said() {
-    let replies: [&[u8]; 2] =
-        [b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na-1", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na-2"];
+    let replies: [&[u8]; 2] = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na-1",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na-2",
+    ];
     let by_length = "only the length of the body is checked: the first two replies differ at byte 2";
     assert_eq!(said("http://127.0.0.1/", replies), by_length);
     let longer: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab";
@@ -427,7 +550,13 @@ fn of_postgresql(rows: Rows<'_>) -> Vec<u8> {
     };
     let row = |row: &[Option<&[u8]>; 2]| message(b'D', &[&[0, 2], &value(&row[0])[..], &value(&row[1])].concat());
     let rows: Vec<u8> = rows.iter().flat_map(row).collect();
-    [message(b'T', b"\0\x02"), rows, message(b'C', b"SELECT\0"), READY.to_vec()].concat()
+    [
+        message(b'T', b"\0\x02"),
+        rows,
+        message(b'C', b"SELECT\0"),
+        READY.to_vec(),
+    ]
+    .concat()
 }
 
 fn of_mysql(rows: Rows<'_>) -> Vec<u8> {
@@ -437,7 +566,10 @@ fn of_mysql(rows: Rows<'_>) -> Vec<u8> {
         None => vec![0xfb],
     };
     let rows = rows.iter().map(|row| [value(&row[0]), value(&row[1])].concat());
-    let payloads = [vec![2], column.clone(), column].into_iter().chain(rows).chain([b"\xfe\0\0\x02\0\0\0".to_vec()]);
+    let payloads = [vec![2], column.clone(), column]
+        .into_iter()
+        .chain(rows)
+        .chain([b"\xfe\0\0\x02\0\0\0".to_vec()]);
     let packet = |(number, payload): (u8, Vec<u8>)| [&[payload.len() as u8, 0, 0, number], &payload[..]].concat();
     (1..).zip(payloads).flat_map(packet).collect()
 }
@@ -455,22 +587,42 @@ fn every_value_of_every_row_is_compared() {
         &[[null, text], [text, empty]],
         &[[null, text]],
     ];
-    for ((protocol, lines), reply) in [(postgres(), of_postgresql as fn(Rows<'_>) -> Vec<u8>), (mysql(), of_mysql)] {
-        let lines = Lines { right: reply(right), ..lines };
+    for ((protocol, lines), reply) in [
+        (postgres(), of_postgresql as fn(Rows<'_>) -> Vec<u8>),
+        (mysql(), of_mysql),
+    ] {
+        let lines = Lines {
+            right: reply(right),
+            ..lines
+        };
         // Nobody expects anything before it is learnt.
-        let mut options = LoadOptions { query: Some("select 1".into()), ..LoadOptions::default() };
+        let mut options = LoadOptions {
+            query: Some("select 1".into()),
+            ..LoadOptions::default()
+        };
         let mut protocol = protocol;
         protocol.apply(&mut options).unwrap();
-        wrong.iter().for_each(|rows| is_found_out(&protocol, &lines, &reply(rows)));
+        wrong
+            .iter()
+            .for_each(|rows| is_found_out(&protocol, &lines, &reply(rows)));
     }
 }
 
 #[test]
 fn changed_rows_do_not_wrap() {
     let (protocol, lines) = mysql();
-    let expect = MysqlExpect { changed: Some(1), ..MysqlExpect::default() };
-    let update = Protocol::from(Mysql { expect, ..protocol.get::<Mysql>().unwrap().clone() });
-    let lines = Lines { right: b"\x07\0\0\x01\0\x01\0\x02\0\0\0".to_vec(), ..lines };
+    let expect = MysqlExpect {
+        changed: Some(1),
+        ..MysqlExpect::default()
+    };
+    let update = Protocol::from(Mysql {
+        expect,
+        ..protocol.get::<Mysql>().unwrap().clone()
+    });
+    let lines = Lines {
+        right: b"\x07\0\0\x01\0\x01\0\x02\0\0\0".to_vec(),
+        ..lines
+    };
     // Two results: 2^64 - 1 changed rows and 2 more.
     let most = b"\x0f\0\0\x01\0\xfe\xff\xff\xff\xff\xff\xff\xff\xff\0\x0a\0\0\0\x07\0\0\x02\0\x02\0\x02\0\0\0";
     errors_of(&update, &lines.wrong(most, Then::GoOn), ErrorClass::WrongContent);
@@ -492,9 +644,25 @@ fn replies_in_another_order_are_wrong_content() {
                 let _ = peer.write_all(&pair);
             }
         });
-        let spec = Spec { pipeline: 2, connections, ..spec(&server.endpoint, echo(SIZE as u32)) };
-        let result = run(&spec, TrialPhases { measure_ns: 60_000_000, ..SHORT }).unwrap();
-        assert_eq!(result.errors.keys().collect::<Vec<_>>(), [&ErrorClass::WrongContent], "{:?}", result.errors);
+        let spec = Spec {
+            pipeline: 2,
+            connections,
+            ..spec(&server.endpoint, echo(SIZE as u32))
+        };
+        let result = run(
+            &spec,
+            TrialPhases {
+                measure_ns: 60_000_000,
+                ..SHORT
+            },
+        )
+        .unwrap();
+        assert_eq!(
+            result.errors.keys().collect::<Vec<_>>(),
+            [&ErrorClass::WrongContent],
+            "{:?}",
+            result.errors
+        );
         assert!(result.service_time.unwrap().count().abs_diff(result.requests) <= AT_AN_EDGE);
     }
 }
@@ -532,23 +700,51 @@ fn replies_of_another_connection_are_wrong_content() {
         }
         exchanged([listener.accept().unwrap().0, listener.accept().unwrap().0]);
     });
-    let endpoint = Endpoint { address: Address::Unix(path), tls: None };
-    let error = run(&Spec { connections: 2, ..spec(&endpoint, echo(SIZE as u32)) }, SHORT).map(drop).unwrap_err();
+    let endpoint = Endpoint {
+        address: Address::Unix(path),
+        tls: None,
+    };
+    let error = run(
+        &Spec {
+            connections: 2,
+            ..spec(&endpoint, echo(SIZE as u32))
+        },
+        SHORT,
+    )
+    .map(drop)
+    .unwrap_err();
     assert!(error.cause.contains("the echo differs at byte"), "{error}");
 }
 
 /// The only error of a trial with a connection for each request, whose server changes its ways after `prepare`.
 fn timeout_after(spec: &Spec, change: impl FnOnce()) -> String {
-    let mut case = Case::prepare(&Spec { reuse: Reuse::PerRequest, ..spec.clone() }).unwrap();
+    let mut case = Case::prepare(&Spec {
+        reuse: Reuse::PerRequest,
+        ..spec.clone()
+    })
+    .unwrap();
     change();
-    let result = case.watched_trial(TrialPhases { warm_up_ns: 0, measure_ns: 60_000_000 }, || true).unwrap();
-    assert_eq!((result.requests, result.errors.keys().collect::<Vec<_>>()), (0, vec![&ErrorClass::Timeout]));
+    let result = case
+        .watched_trial(
+            TrialPhases {
+                warm_up_ns: 0,
+                measure_ns: 60_000_000,
+            },
+            || true,
+        )
+        .unwrap();
+    assert_eq!(
+        (result.requests, result.errors.keys().collect::<Vec<_>>()),
+        (0, vec![&ErrorClass::Timeout])
+    );
     result.errors[&ErrorClass::Timeout].first.clone()
 }
 
 /// A socket at the same path that takes connections and says nothing.
 fn silent(endpoint: &Endpoint) -> UnixListener {
-    let Address::Unix(path) = &endpoint.address else { unreachable!("a Unix server") };
+    let Address::Unix(path) = &endpoint.address else {
+        unreachable!("a Unix server")
+    };
     std::fs::remove_file(path).unwrap();
     UnixListener::bind(path).unwrap()
 }
@@ -561,24 +757,48 @@ const BRIEF: u64 = 500_000_000;
 fn each_phase_has_its_own_timeout() {
     for engine in [Engine::Blocking, Engine::Epoll] {
         let server = Running::start(Pattern::Echo, Transport::TlsUnix);
-        let timeouts = Timeouts { connect_ns: BRIEF, request_ns: LONG };
-        let shaking = Spec { engine, timeouts, ..spec(&server.endpoint, echo(64)) };
+        let timeouts = Timeouts {
+            connect_ns: BRIEF,
+            request_ns: LONG,
+        };
+        let shaking = Spec {
+            engine,
+            timeouts,
+            ..spec(&server.endpoint, echo(64))
+        };
         let mut kept = None;
         let first = timeout_after(&shaking, || kept = Some(silent(&server.endpoint)));
         assert_eq!(first, "TLS handshake: timed out", "{engine:?}");
 
         for (protocol, lines) in [redis(), postgres()] {
             let liar = Liar::start(&lines);
-            let timeouts = Timeouts { connect_ns: LONG, request_ns: BRIEF };
-            let greeted = Spec { engine, timeouts, ..spec(&liar.server.endpoint, protocol) };
+            let timeouts = Timeouts {
+                connect_ns: LONG,
+                request_ns: BRIEF,
+            };
+            let greeted = Spec {
+                engine,
+                timeouts,
+                ..spec(&liar.server.endpoint, protocol)
+            };
             let mut kept = None;
             let first = timeout_after(&greeted, || kept = Some(silent(&liar.server.endpoint)));
             assert_eq!(first, "authentication: timed out", "{engine:?}");
         }
 
         let (endpoint, fill) = taciturn();
-        let timeouts = Timeouts { connect_ns: BRIEF, request_ns: LONG };
-        let first = timeout_after(&Spec { engine, timeouts, ..spec(&endpoint, hello()) }, fill);
+        let timeouts = Timeouts {
+            connect_ns: BRIEF,
+            request_ns: LONG,
+        };
+        let first = timeout_after(
+            &Spec {
+                engine,
+                timeouts,
+                ..spec(&endpoint, hello())
+            },
+            fill,
+        );
         assert_eq!(first, "connect: timed out", "{engine:?}");
     }
 }
@@ -611,5 +831,11 @@ fn taciturn() -> (Endpoint, impl FnOnce()) {
         // Until the test ends: who closes the listener refuses what waits.
         std::mem::forget((listener, fillers));
     };
-    (Endpoint { address: Address::Tcp(address), tls: None }, fill)
+    (
+        Endpoint {
+            address: Address::Tcp(address),
+            tls: None,
+        },
+        fill,
+    )
 }

@@ -33,7 +33,11 @@ use socket2::Socket;
 fn http(body: &str) -> Protocol {
     let (_, protocol) = parse("http://127.0.0.1/", &UrlOptions::default()).unwrap();
     let http = protocol.get::<Http>().unwrap().clone();
-    Protocol::from(Http { method: "POST".into(), body: body.into(), ..http })
+    Protocol::from(Http {
+        method: "POST".into(),
+        body: body.into(),
+        ..http
+    })
 }
 
 fn postgres() -> Protocol {
@@ -53,14 +57,23 @@ fn repeating(bytes: &'static [u8], pause: Duration) -> impl Fn(Socket) {
 }
 
 fn impatient(endpoint: &Endpoint, protocol: Protocol) -> Spec {
-    let timeouts = Timeouts { connect_ns: 300_000_000, request_ns: 300_000_000 };
-    Spec { timeouts, ..spec(endpoint, protocol) }
+    let timeouts = Timeouts {
+        connect_ns: 300_000_000,
+        request_ns: 300_000_000,
+    };
+    Spec {
+        timeouts,
+        ..spec(endpoint, protocol)
+    }
 }
 
 #[test]
 fn a_greeting_that_never_ends_is_a_timeout() {
     for pause in [Duration::ZERO, Duration::from_millis(20)] {
-        for server in [Accepting::unix(repeating(NOTICE, pause)), Accepting::tcp(repeating(NOTICE, pause))] {
+        for server in [
+            Accepting::unix(repeating(NOTICE, pause)),
+            Accepting::tcp(repeating(NOTICE, pause)),
+        ] {
             let spec = impatient(&server.endpoint, postgres());
             let sampled = sample::take(&spec, || true).unwrap_err();
             assert_eq!(sampled.message, "authentication: timed out");
@@ -111,7 +124,9 @@ fn answering(interim: &'static [u8], most: u64) -> (impl Fn(Socket), Arc<AtomicU
 fn interim_replies_are_passed_over_up_to_a_limit() {
     let interim = |times| b"HTTP/1.1 100 Continue\r\n\r\n".repeat(times).leak();
     let server = Accepting::unix(answering(interim(500), u64::MAX).0);
-    let learnt = reference::learn(&spec(&server.endpoint, http("")), || true).unwrap().protocol;
+    let learnt = reference::learn(&spec(&server.endpoint, http("")), || true)
+        .unwrap()
+        .protocol;
     let HttpExpect { body, .. } = learnt.get::<Http>().unwrap().expect.clone();
     assert_eq!(body, Some("Hello".into()));
 
@@ -123,8 +138,14 @@ fn interim_replies_are_passed_over_up_to_a_limit() {
 
 /// A minute: who misses the word fails on the clock.
 fn patient(endpoint: &Endpoint, protocol: Protocol) -> Spec {
-    let timeouts = Timeouts { connect_ns: 60_000_000_000, request_ns: 60_000_000_000 };
-    Spec { timeouts, ..spec(endpoint, protocol) }
+    let timeouts = Timeouts {
+        connect_ns: 60_000_000_000,
+        request_ns: 60_000_000_000,
+    };
+    Spec {
+        timeouts,
+        ..spec(endpoint, protocol)
+    }
 }
 
 /// Whether the word to end, said as soon as `silent` says so, ends `wait` long before its deadline.
@@ -137,7 +158,11 @@ fn ends_soon<T>(silent: impl Fn() -> bool, wait: impl FnOnce(&mut dyn FnMut() ->
 
 #[test]
 fn every_wait_before_a_load_ends_when_it_is_told_to() {
-    let tls = Some(Tls { authority: None, server_name: "localhost".into(), resumption: false });
+    let tls = Some(Tls {
+        authority: None,
+        server_name: "localhost".into(),
+        resumption: false,
+    });
     let folder = tempfile::tempdir().unwrap();
     let authority = Some(common::certificates(folder.path()).authority);
     for encrypted in [false, true] {
@@ -149,8 +174,14 @@ fn every_wait_before_a_load_ends_when_it_is_told_to() {
                 thread::sleep(Duration::from_secs(120));
                 drop(peer);
             });
-            let tls = tls.clone().filter(|_| encrypted).map(|tls| Tls { authority: authority.clone(), ..tls });
-            let endpoint = Endpoint { tls, ..server.endpoint.clone() };
+            let tls = tls.clone().filter(|_| encrypted).map(|tls| Tls {
+                authority: authority.clone(),
+                ..tls
+            });
+            let endpoint = Endpoint {
+                tls,
+                ..server.endpoint.clone()
+            };
             let spec = patient(&endpoint, protocol);
             let silent = || accepted.load(SeqCst);
             assert!(ends_soon(silent, |go_on| sample::take(&spec, go_on)).is_err());
@@ -163,7 +194,9 @@ fn every_wait_before_a_load_ends_when_it_is_told_to() {
 fn a_connect_that_nobody_accepts_ends_when_it_is_told_to() {
     let server = Accepting::tcp(|_| {});
     let silent = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    silent.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+    silent
+        .bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into())
+        .unwrap();
     silent.listen(0).unwrap();
     let address = silent.local_addr().unwrap();
     let fillers: Vec<Socket> = (0..4)
@@ -175,7 +208,13 @@ fn a_connect_that_nobody_accepts_ends_when_it_is_told_to() {
         })
         .collect();
     let full = lasthop_protocol::spec::Address::Tcp(address.as_socket().unwrap());
-    let spec = patient(&Endpoint { address: full, ..server.endpoint.clone() }, echo(64));
+    let spec = patient(
+        &Endpoint {
+            address: full,
+            ..server.endpoint.clone()
+        },
+        echo(64),
+    );
     let begin = Instant::now();
     let after_a_while = || begin.elapsed() > Duration::from_millis(200);
     assert!(ends_soon(after_a_while, |go_on| sample::take(&spec, go_on)).is_err());
@@ -184,20 +223,40 @@ fn a_connect_that_nobody_accepts_ends_when_it_is_told_to() {
 
 #[test]
 fn a_load_that_is_told_to_end_does_not_wait_for_a_silent_server() {
-    let open = Model::Open(OpenLoop { rate: 1000.0, arrivals: Arrivals::Constant, seed: 1 });
-    for (engine, connections, model) in
-        [(Engine::Blocking, 1, Model::Closed), (Engine::Epoll, 3, Model::Closed), (Engine::Epoll, 2, open)]
-    {
+    let open = Model::Open(OpenLoop {
+        rate: 1000.0,
+        arrivals: Arrivals::Constant,
+        seed: 1,
+    });
+    for (engine, connections, model) in [
+        (Engine::Blocking, 1, Model::Closed),
+        (Engine::Epoll, 3, Model::Closed),
+        (Engine::Epoll, 2, open),
+    ] {
         for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
             let (serve, asked) = answering(b"", 10);
             let server = Accepting::unix(serve);
-            let spec = Spec { engine, connections, model, reuse, ..patient(&server.endpoint, http("")) };
+            let spec = Spec {
+                engine,
+                connections,
+                model,
+                reuse,
+                ..patient(&server.endpoint, http(""))
+            };
             let mut case = Case::prepare(&spec).unwrap();
             let all = 10 + u64::from(connections);
-            let phases = TrialPhases { warm_up_ns: 0, measure_ns: 3_600_000_000_000 };
+            let phases = TrialPhases {
+                warm_up_ns: 0,
+                measure_ns: 3_600_000_000_000,
+            };
             let silent = || asked.load(SeqCst) >= all;
             let result = ends_soon(silent, |go_on| case.watched_trial(phases, go_on)).unwrap();
-            assert_eq!((result.requests_total, result.error_total()), (8, 0), "{engine:?}: {:?}", result.errors);
+            assert_eq!(
+                (result.requests_total, result.error_total()),
+                (8, 0),
+                "{engine:?}: {:?}",
+                result.errors
+            );
             // Threads and sockets end with the case.
             ends_soon(|| true, |_| drop(case));
         }
@@ -223,7 +282,12 @@ fn a_connection_that_fails_leaves_no_other_waiting_for_ever() {
             _ => thread::sleep(Duration::from_secs(120)),
         }
     });
-    let spec = Spec { engine: Engine::Blocking, connections: 3, threads: 3, ..impatient(&server.endpoint, postgres()) };
+    let spec = Spec {
+        engine: Engine::Blocking,
+        connections: 3,
+        threads: 3,
+        ..impatient(&server.endpoint, postgres())
+    };
     let prepared = ends_soon(|| false, |go_on| Case::watched_prepare(&spec, go_on).map(drop));
     let CaseError { cause, .. } = prepared.unwrap_err();
     assert!(cause.starts_with("authentication: "), "{cause}");

@@ -24,7 +24,10 @@ use lasthop_protocol::{
 };
 
 fn http() -> Protocol {
-    let expect = HttpExpect { status: 200, ..HttpExpect::default() };
+    let expect = HttpExpect {
+        status: 200,
+        ..HttpExpect::default()
+    };
     Protocol::from(Http {
         method: "GET".into(),
         path: "/".into(),
@@ -76,18 +79,40 @@ fn prepared_reply() -> Vec<u8> {
 /// A null server for the load of `spec`, as if its real server had said `reply`; what is said is learned from it.
 fn drive(spec: &Spec, tls: Option<(std::path::PathBuf, std::path::PathBuf)>, reply: &[u8]) {
     let closes = spec.protocol.closes_each_time() || spec.tells_to_close();
-    let taken = sample::Sample { reply: reply.to_vec(), closes };
+    let taken = sample::Sample {
+        reply: reply.to_vec(),
+        closes,
+    };
     let script = Script::learn(spec, &taken).unwrap();
     let address = spec.endpoint.address.clone();
-    let server = NullServer::bind(NullSpec { address, tls, nodelay: true, script }).unwrap();
-    let endpoint = Endpoint { address: server.address().clone(), ..spec.endpoint.clone() };
+    let server = NullServer::bind(NullSpec {
+        address,
+        tls,
+        nodelay: true,
+        script,
+    })
+    .unwrap();
+    let endpoint = Endpoint {
+        address: server.address().clone(),
+        ..spec.endpoint.clone()
+    };
     let stopper = server.stopper().unwrap();
     let thread = thread::spawn(move || server.run().unwrap());
 
-    let spec = Spec { endpoint, ..spec.clone() };
+    let spec = Spec {
+        endpoint,
+        ..spec.clone()
+    };
     assert_eq!(sample::take(&spec, || true).unwrap(), taken, "{:?}", spec.protocol);
     let protocol = reference::learn(&spec, || true).unwrap().protocol;
-    let result = run(&Spec { protocol, ..spec.clone() }, SHORT).unwrap_or_else(|error| panic!("{error}: {spec:?}"));
+    let result = run(
+        &Spec {
+            protocol,
+            ..spec.clone()
+        },
+        SHORT,
+    )
+    .unwrap_or_else(|error| panic!("{error}: {spec:?}"));
     assert_eq!(result.error_total(), 0, "{:?}", result.errors);
     assert!(result.requests > 0);
     stopper.stop();
@@ -99,15 +124,26 @@ fn loads(protocol: Protocol, reply: &[u8]) {
     let files = certificates(folder.path());
     let tcp = Address::Tcp("127.0.0.1:0".parse().unwrap());
     let unix = Address::Unix(folder.path().join("s"));
-    let tls =
-        Tls { authority: Some(files.authority.clone()), server_name: "lasthop.test".to_owned(), resumption: false };
+    let tls = Tls {
+        authority: Some(files.authority.clone()),
+        server_name: "lasthop.test".to_owned(),
+        resumption: false,
+    };
     for (address, tls) in [(tcp.clone(), None), (unix, None), (tcp, Some(tls))] {
         let pem = tls.is_some().then(|| (files.certificate.clone(), files.key.clone()));
         let base = spec(&Endpoint { address, tls }, protocol.clone());
-        for (reuse, connections, pipeline) in
-            [(Reuse::KeepAlive, 1, 1), (Reuse::KeepAlive, 5, 1), (Reuse::KeepAlive, 2, 8), (Reuse::PerRequest, 2, 1)]
-        {
-            let spec = Spec { reuse, connections, pipeline, ..base.clone() };
+        for (reuse, connections, pipeline) in [
+            (Reuse::KeepAlive, 1, 1),
+            (Reuse::KeepAlive, 5, 1),
+            (Reuse::KeepAlive, 2, 8),
+            (Reuse::PerRequest, 2, 1),
+        ] {
+            let spec = Spec {
+                reuse,
+                connections,
+                pipeline,
+                ..base.clone()
+            };
             // lasthop's own protocols do not have every combination.
             if spec.validate().is_ok() {
                 drive(&spec, pem.clone(), reply);
@@ -130,7 +166,12 @@ fn redis_is_replayed() {
 fn memcached_is_replayed() {
     let memcached = |command, value: Option<&str>| {
         let value = value.map(str::to_owned);
-        Protocol::from(Memcached { command, key: "key".into(), value, expect: MemcachedExpect::Any })
+        Protocol::from(Memcached {
+            command,
+            key: "key".into(),
+            value,
+            expect: MemcachedExpect::Any,
+        })
     };
     let hello = b"VALUE key 0 5\r\nHello\r\nEND\r\n";
     loads(memcached(Command::Get, None), hello);
@@ -160,7 +201,10 @@ fn mysql_is_replayed() {
     };
     let column = b"\x01\0\0\x01\x01\x17\0\0\x02\x03def\0\0\0\x011\0\x0c\x3f\0\x01\0\0\0\x03\x81\0\0\0\0";
     let end = b"\x07\0\0\x04\xfe\0\0\x02\0\0\0";
-    loads(mysql(MysqlMode::Simple, vec![]), &[&column[..], b"\x02\0\0\x03\x011", end].concat());
+    loads(
+        mysql(MysqlMode::Simple, vec![]),
+        &[&column[..], b"\x02\0\0\x03\x011", end].concat(),
+    );
     let binary = [&column[..], b"\x06\0\0\x03\0\0\x01\0\0\0", end].concat();
     loads(mysql(MysqlMode::Prepared, vec![]), &binary);
     loads(mysql(MysqlMode::Prepared, vec!["7".into(), "8".into()]), &binary);
@@ -170,7 +214,13 @@ fn mysql_is_replayed() {
 #[test]
 fn calls_of_grpc_are_numbered() {
     let (method, host) = ("a.B/C".to_owned(), "h".to_owned());
-    let grpc = Grpc { method, host, size: 70_000, text: None, expect: GrpcExpect::Any };
+    let grpc = Grpc {
+        method,
+        host,
+        size: 70_000,
+        text: None,
+        expect: GrpcExpect::Any,
+    };
     let head = b"\0\0\x14\x01\x04\0\0\0\x01\x88\x0f\x10\x10application/grpc";
     let data = b"\0\0\x08\0\0\0\0\0\x01\0\0\0\0\x03\x0a\x01a";
     let trailers = b"\0\0\x0f\x01\x05\0\0\0\x01\x00\x0bgrpc-status\x010";
@@ -183,11 +233,28 @@ fn calls_of_grpc_are_numbered() {
 #[test]
 fn own_protocols_are_replayed() {
     let bytes: Vec<u8> = (0..100_000).map(stream::pattern).collect();
-    loads(Protocol::from(Stream { size: 100_000, chunk: 4096 }), &bytes);
-    loads(Protocol::from(Hello { expect: "Hello there!".into() }), b"Hello there!");
+    loads(
+        Protocol::from(Stream {
+            size: 100_000,
+            chunk: 4096,
+        }),
+        &bytes,
+    );
+    loads(
+        Protocol::from(Hello {
+            expect: "Hello there!".into(),
+        }),
+        b"Hello there!",
+    );
     // The first message has the number 1, as each connection counts for itself.
     let first = {
-        let spec = spec(&Endpoint { address: Address::Abstract("x".into()), tls: None }, common::echo(64));
+        let spec = spec(
+            &Endpoint {
+                address: Address::Abstract("x".into()),
+                tls: None,
+            },
+            common::echo(64),
+        );
         let mut one = spec.factory().exchange();
         one.reset();
         one.begin();
@@ -202,14 +269,32 @@ fn many_connections_are_served_by_one_thread() {
     let folder = tempfile::tempdir().unwrap();
     let tcp = |ip: &str| Address::Tcp(format!("{ip}:0").parse().unwrap());
     let unique = format!("lasthop-null-{}", std::process::id());
-    for address in [Address::Unix(folder.path().join("s")), Address::Abstract(unique), tcp("127.0.0.1"), tcp("[::1]")] {
+    for address in [
+        Address::Unix(folder.path().join("s")),
+        Address::Abstract(unique),
+        tcp("127.0.0.1"),
+        tcp("[::1]"),
+    ] {
         for (protocol, reply) in [
             (http(), HTTP_REPLY.to_vec()),
             (redis(), REDIS_REPLY.to_vec()),
             (postgres(QueryMode::Simple), simple_reply()),
         ] {
-            let base = spec(&Endpoint { address: address.clone(), tls: None }, protocol);
-            drive(&Spec { connections: 2000, ..base }, None, &reply);
+            let base = spec(
+                &Endpoint {
+                    address: address.clone(),
+                    tls: None,
+                },
+                protocol,
+            );
+            drive(
+                &Spec {
+                    connections: 2000,
+                    ..base
+                },
+                None,
+                &reply,
+            );
         }
     }
 }

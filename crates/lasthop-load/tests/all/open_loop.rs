@@ -9,21 +9,37 @@ use lasthop_protocol::{
     wire::TrialPhases,
 };
 
-const PHASES: TrialPhases = TrialPhases { warm_up_ns: 10_000_000, measure_ns: 200_000_000 };
+const PHASES: TrialPhases = TrialPhases {
+    warm_up_ns: 10_000_000,
+    measure_ns: 200_000_000,
+};
 
 fn open(rate: f64, arrivals: Arrivals) -> Model {
-    Model::Open(OpenLoop { rate, arrivals, seed: 1 })
+    Model::Open(OpenLoop {
+        rate,
+        arrivals,
+        seed: 1,
+    })
 }
 
 #[test]
 fn every_scheduled_request_is_sent_and_answered() {
     for transport in [Transport::Unix, Transport::Tcp, Transport::Tls] {
         let server = Running::start(Pattern::Echo, transport);
-        for (connections, threads, reuse) in
-            [(1, 1, Reuse::KeepAlive), (4, 1, Reuse::KeepAlive), (4, 2, Reuse::KeepAlive), (4, 1, Reuse::PerRequest)]
-        {
+        for (connections, threads, reuse) in [
+            (1, 1, Reuse::KeepAlive),
+            (4, 1, Reuse::KeepAlive),
+            (4, 2, Reuse::KeepAlive),
+            (4, 1, Reuse::PerRequest),
+        ] {
             let model = open(1000.0, Arrivals::Constant);
-            let spec = Spec { model, connections, threads, reuse, ..spec(&server.endpoint, echo(64)) };
+            let spec = Spec {
+                model,
+                connections,
+                threads,
+                reuse,
+                ..spec(&server.endpoint, echo(64))
+            };
             let result = run(&spec, PHASES).unwrap();
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
             let offered = result.offered.unwrap();
@@ -45,7 +61,15 @@ fn every_scheduled_request_is_sent_and_answered() {
 fn poisson_arrivals_have_the_rate() {
     let server = Running::start(Pattern::Echo, Transport::Unix);
     let model = open(2000.0, Arrivals::Poisson);
-    let result = run(&Spec { model, connections: 4, ..spec(&server.endpoint, echo(64)) }, PHASES).unwrap();
+    let result = run(
+        &Spec {
+            model,
+            connections: 4,
+            ..spec(&server.endpoint, echo(64))
+        },
+        PHASES,
+    )
+    .unwrap();
     // 400 expected, standard deviation 20.
     let scheduled = result.offered.unwrap().scheduled;
     assert!((280..520).contains(&scheduled), "{scheduled}");
@@ -55,12 +79,23 @@ fn poisson_arrivals_have_the_rate() {
 fn a_rate_that_cannot_be_reached_is_said() {
     let server = Running::start(Pattern::Hello, Transport::Tcp);
     let model = open(5e6, Arrivals::Constant);
-    let result = run(&Spec { model, connections: 2, ..spec(&server.endpoint, hello()) }, SHORT).unwrap();
+    let result = run(
+        &Spec {
+            model,
+            connections: 2,
+            ..spec(&server.endpoint, hello())
+        },
+        SHORT,
+    )
+    .unwrap();
     let offered = result.offered.unwrap();
     assert_eq!(offered.scheduled, 50_000);
     assert!(offered.sent < offered.scheduled && !offered.is_reached());
     assert_eq!(result.requests, offered.sent);
-    assert!(result.lag.unwrap().max() > 1_000_000, "the last ones sent were due long before");
+    assert!(
+        result.lag.unwrap().max() > 1_000_000,
+        "the last ones sent were due long before"
+    );
 }
 
 #[test]
@@ -68,7 +103,11 @@ fn a_pipeline_counts_every_reply() {
     for transport in [Transport::Unix, Transport::Tcp, Transport::TlsUnix] {
         let server = Running::start(Pattern::Echo, transport);
         for (size, pipeline, connections) in [(64, 16, 1), (64, 16, 5), (100_000, 8, 1), (100_000, 8, 3)] {
-            let spec = Spec { pipeline, connections, ..spec(&server.endpoint, echo(size)) };
+            let spec = Spec {
+                pipeline,
+                connections,
+                ..spec(&server.endpoint, echo(size))
+            };
             let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{transport} {spec:?}: {error}"));
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
             assert_eq!(result.requests_total % u64::from(pipeline), 0);
@@ -76,7 +115,11 @@ fn a_pipeline_counts_every_reply() {
             // Requests at the edges of the window are either counted or timed.
             let edges = u64::from(pipeline) * u64::from(connections);
             let timed = result.service_time.unwrap().count();
-            assert!(timed.abs_diff(result.requests) <= edges, "{timed} times of {} requests", result.requests);
+            assert!(
+                timed.abs_diff(result.requests) <= edges,
+                "{timed} times of {} requests",
+                result.requests
+            );
         }
     }
 }
@@ -84,6 +127,16 @@ fn a_pipeline_counts_every_reply() {
 #[test]
 fn what_cannot_be_pipelined_is_refused() {
     let server = Running::start(Pattern::Hello, Transport::Unix);
-    let error = run(&Spec { pipeline: 2, ..spec(&server.endpoint, hello()) }, SHORT).unwrap_err();
-    assert_eq!(error.cause, "2 requests in a pipeline: the server closes after its first word");
+    let error = run(
+        &Spec {
+            pipeline: 2,
+            ..spec(&server.endpoint, hello())
+        },
+        SHORT,
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.cause,
+        "2 requests in a pipeline: the server closes after its first word"
+    );
 }

@@ -21,7 +21,10 @@ fn check(result: &TrialResult, spec: &Spec, payload: u64) {
     assert_eq!(result.bytes_received, result.requests * payload);
     let timed = result.service_time.as_ref().unwrap().count();
     // Requests may be under way when the window opens or shuts.
-    assert!(timed.abs_diff(result.requests) <= 2 * u64::from(spec.connections * spec.pipeline), "{timed}");
+    assert!(
+        timed.abs_diff(result.requests) <= 2 * u64::from(spec.connections * spec.pipeline),
+        "{timed}"
+    );
     assert_eq!(result.phases.first_byte.as_ref().unwrap().count(), timed);
     assert!(result.elapsed_ns >= SHORT.measure_ns);
     let in_memory = spec.endpoint.address.family() == "shm";
@@ -40,7 +43,12 @@ fn check(result: &TrialResult, spec: &Spec, payload: u64) {
 }
 
 fn engines(base: &Spec) -> Vec<Spec> {
-    let with = |engine, connections, threads| Spec { engine, connections, threads, ..base.clone() };
+    let with = |engine, connections, threads| Spec {
+        engine,
+        connections,
+        threads,
+        ..base.clone()
+    };
     let all = [
         with(Engine::Blocking, 1, 1),
         with(Engine::Epoll, 1, 1),
@@ -60,10 +68,16 @@ fn carries(transport: Transport, pattern: Pattern, payload: u64) -> bool {
 }
 
 fn every_engine(pattern: Pattern, protocol: Protocol, payload: u64) {
-    for transport in Transport::ALL.into_iter().filter(|transport| carries(*transport, pattern, payload)) {
+    for transport in Transport::ALL
+        .into_iter()
+        .filter(|transport| carries(*transport, pattern, payload))
+    {
         let server = Running::start(pattern, transport);
         for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
-            let base = Spec { reuse, ..spec(&server.endpoint, protocol.clone()) };
+            let base = Spec {
+                reuse,
+                ..spec(&server.endpoint, protocol.clone())
+            };
             for spec in engines(&base) {
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{transport} {spec:?}: {error}"));
                 check(&result, &spec, payload);
@@ -143,7 +157,10 @@ fn buffers_are_what_was_asked_for() {
         for engine in [Engine::Blocking, Engine::Epoll] {
             let mut case = Case::prepare(&Spec { engine, ..spec.clone() }).unwrap();
             // The kernel doubles both, for its own needs.
-            assert_eq!((case.proof().send_buffer, case.proof().receive_buffer), (Some(40_000), Some(60_000)));
+            assert_eq!(
+                (case.proof().send_buffer, case.proof().receive_buffer),
+                (Some(40_000), Some(60_000))
+            );
             assert_eq!(case.trial(SHORT).unwrap().error_total(), 0);
         }
     }
@@ -152,7 +169,11 @@ fn buffers_are_what_was_asked_for() {
 #[test]
 fn connections_live_on_from_trial_to_trial() {
     let server = Running::start(Pattern::Echo, Transport::Tls);
-    let mut case = Case::prepare(&Spec { connections: 4, ..spec(&server.endpoint, echo(64)) }).unwrap();
+    let mut case = Case::prepare(&Spec {
+        connections: 4,
+        ..spec(&server.endpoint, echo(64))
+    })
+    .unwrap();
     for _ in 0..3 {
         let result = case.trial(SHORT).unwrap();
         assert_eq!((result.connections_opened, result.error_total()), (0, 0));
@@ -198,15 +219,34 @@ fn an_authority_that_serves_itself_is_refused_in_words() {
     std::fs::write(&key, own.serialize_pem()).unwrap();
 
     let address = Address::Unix(folder.path().join("s"));
-    let tls = Some(ServeTls { certificate: certificate.clone(), key });
+    let tls = Some(ServeTls {
+        certificate: certificate.clone(),
+        key,
+    });
     let pattern = Pattern::Echo;
-    let server = Server::bind(&ServeSpec { tls, backlog: 8, ..ServeSpec::new(pattern, address.clone()) }).unwrap();
+    let server = Server::bind(&ServeSpec {
+        tls,
+        backlog: 8,
+        ..ServeSpec::new(pattern, address.clone())
+    })
+    .unwrap();
     let stopper = server.stopper().unwrap();
     let serving = std::thread::spawn(move || server.run().unwrap());
-    let tls = Some(Tls { authority: Some(certificate), server_name: "lasthop.test".into(), resumption: false });
-    let error = Case::prepare(&spec(&Endpoint { address, tls }, echo(64))).map(drop).unwrap_err();
+    let tls = Some(Tls {
+        authority: Some(certificate),
+        server_name: "lasthop.test".into(),
+        resumption: false,
+    });
+    let error = Case::prepare(&spec(&Endpoint { address, tls }, echo(64)))
+        .map(drop)
+        .unwrap_err();
     assert_eq!(error.class, Some(ErrorClass::Tls));
-    assert!(error.cause.contains("the server's certificate is that of a certificate authority"), "{error}");
+    assert!(
+        error
+            .cause
+            .contains("the server's certificate is that of a certificate authority"),
+        "{error}"
+    );
     stopper.stop();
     serving.join().unwrap();
 }

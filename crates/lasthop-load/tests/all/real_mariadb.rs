@@ -43,7 +43,11 @@ impl Drop for Mariadb {
 /// MariaDB refuses root: then it runs as `nobody`.
 fn unprivileged(command: &mut Command) -> &mut Command {
     // SAFETY: asks for the user, without side effects.
-    if unsafe { libc::geteuid() } == 0 { command.uid(65534).gid(65534) } else { command }
+    if unsafe { libc::geteuid() } == 0 {
+        command.uid(65534).gid(65534)
+    } else {
+        command
+    }
 }
 
 #[expect(clippy::print_stderr, reason = "a skip is said")]
@@ -51,7 +55,10 @@ fn is_missing() -> bool {
     let is_missing = !Path::new("/usr/sbin/mariadbd").exists();
     if is_missing {
         let reason = "MariaDB is not installed; script/setup installs it";
-        assert!(std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(), "{reason} (or set LASTHOP_ALLOW_SKIP=1)");
+        assert!(
+            std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(),
+            "{reason} (or set LASTHOP_ALLOW_SKIP=1)"
+        );
         eprintln!("SKIPPED: {reason}");
     }
     is_missing
@@ -59,7 +66,11 @@ fn is_missing() -> bool {
 
 fn said(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
@@ -93,13 +104,30 @@ fn mariadb() -> Option<Mariadb> {
         }
     }
     let mut init = Command::new("mariadb-install-db");
-    init.args(["--no-defaults", "--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=4M"]);
-    said(unprivileged(init.arg(format!("--datadir={}", data.display())).current_dir(folder.path())));
+    init.args([
+        "--no-defaults",
+        "--skip-test-db",
+        "--skip-name-resolve",
+        "--innodb-log-file-size=4M",
+    ]);
+    said(unprivileged(
+        init.arg(format!("--datadir={}", data.display()))
+            .current_dir(folder.path()),
+    ));
     fs::write(folder.path().join("accounts.sql"), accounts()).unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut command = Command::new("/usr/sbin/mariadbd");
-    command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", "--max-allowed-packet=64M"]);
-    command.args(["--plugin-load-add=auth_ed25519", "--innodb-use-native-aio=OFF", "--innodb-log-file-size=4M"]);
+    command.args([
+        "--no-defaults",
+        "--bind-address=127.0.0.1",
+        "--skip-name-resolve",
+        "--max-allowed-packet=64M",
+    ]);
+    command.args([
+        "--plugin-load-add=auth_ed25519",
+        "--innodb-use-native-aio=OFF",
+        "--innodb-log-file-size=4M",
+    ]);
     let path = |name: &str| folder.path().join(name).display().to_string();
     for (option, value) in [
         ("datadir", path("data")),
@@ -113,7 +141,12 @@ fn mariadb() -> Option<Mariadb> {
     }
     let log = fs::File::create(folder.path().join("log")).unwrap();
     command.stdout(Stdio::null()).stderr(log).current_dir(folder.path());
-    let mut server = Mariadb { child: unprivileged(&mut command).spawn().unwrap(), folder, files, port };
+    let mut server = Mariadb {
+        child: unprivileged(&mut command).spawn().unwrap(),
+        folder,
+        files,
+        port,
+    };
     server.wait();
     Some(server)
 }
@@ -124,26 +157,48 @@ impl Mariadb {
         let log = || fs::read_to_string(self.folder.path().join("log")).unwrap();
         while !log().contains("ready for connections") {
             let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() && begin.elapsed() < Duration::from_secs(60), "{ended:?}: {}", log());
+            assert!(
+                ended.is_none() && begin.elapsed() < Duration::from_secs(60),
+                "{ended:?}: {}",
+                log()
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
     fn unix(&self) -> Endpoint {
-        Endpoint { address: Address::Unix(self.folder.path().join("s")), tls: None }
+        Endpoint {
+            address: Address::Unix(self.folder.path().join("s")),
+            tls: None,
+        }
     }
 
     fn tcp(&self) -> Endpoint {
-        Endpoint { address: Address::Tcp(format!("127.0.0.1:{}", self.port).parse().unwrap()), tls: None }
+        Endpoint {
+            address: Address::Tcp(format!("127.0.0.1:{}", self.port).parse().unwrap()),
+            tls: None,
+        }
     }
 
     fn secure(&self, plain: Endpoint) -> Endpoint {
         let authority = Some(self.files.authority.clone());
-        Endpoint { tls: Some(Tls { authority, server_name: "lasthop.test".into(), resumption: false }), ..plain }
+        Endpoint {
+            tls: Some(Tls {
+                authority,
+                server_name: "lasthop.test".into(),
+                resumption: false,
+            }),
+            ..plain
+        }
     }
 
     fn everywhere(&self) -> [Endpoint; 4] {
-        [self.unix(), self.tcp(), self.secure(self.tcp()), self.secure(self.unix())]
+        [
+            self.unix(),
+            self.tcp(),
+            self.secure(self.tcp()),
+            self.secure(self.unix()),
+        ]
     }
 
     /// The server's own counter, by its own client. That connects once, and selects nothing.
@@ -152,7 +207,11 @@ impl Mariadb {
         client.args(["--no-defaults", "--batch", "--skip-column-names", "--execute"]);
         client.arg(format!("SHOW GLOBAL STATUS WHERE Variable_name = '{name}'"));
         let line = said(client.arg(format!("--socket={}", self.folder.path().join("s").display())));
-        line.split_whitespace().nth(1).unwrap_or_else(|| panic!("{name}: {line}")).parse().unwrap()
+        line.split_whitespace()
+            .nth(1)
+            .unwrap_or_else(|| panic!("{name}: {line}"))
+            .parse()
+            .unwrap()
     }
 }
 
@@ -165,19 +224,30 @@ fn query(user: &str, query: &str, mode: MysqlMode) -> Mysql {
         query: query.into(),
         mode,
         parameters: vec![],
-        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".into()), ..MysqlExpect::default() },
+        expect: MysqlExpect {
+            columns: Some(1),
+            rows: Some(1),
+            first: Some("1".into()),
+            ..MysqlExpect::default()
+        },
     }
 }
 
 fn refused(endpoint: &Endpoint, mysql: Mysql) -> String {
-    Case::prepare(&spec(endpoint, Protocol::from(mysql))).map(drop).unwrap_err().cause
+    Case::prepare(&spec(endpoint, Protocol::from(mysql)))
+        .map(drop)
+        .unwrap_err()
+        .cause
 }
 
 #[test]
 fn mariadb_counts_what_was_checked() {
     let Some(server) = mariadb() else { return };
     for endpoint in server.everywhere() {
-        for (mode, counter) in [(MysqlMode::Simple, "Com_select"), (MysqlMode::Prepared, "Com_stmt_execute")] {
+        for (mode, counter) in [
+            (MysqlMode::Simple, "Com_select"),
+            (MysqlMode::Prepared, "Com_stmt_execute"),
+        ] {
             let base = spec(&endpoint, Protocol::from(query("native", "select 1", mode)));
             for (reuse, connections, threads, engine, unit) in [
                 (Reuse::KeepAlive, 1, 1, Engine::Blocking, 1),
@@ -186,7 +256,14 @@ fn mariadb_counts_what_was_checked() {
                 (Reuse::PerRequest, 3, 1, Engine::Epoll, 1),
                 (Reuse::PerRequest, 2, 2, Engine::Auto, 5),
             ] {
-                let spec = Spec { reuse, connections, threads, engine, requests_per_connection: unit, ..base.clone() };
+                let spec = Spec {
+                    reuse,
+                    connections,
+                    threads,
+                    engine,
+                    requests_per_connection: unit,
+                    ..base.clone()
+                };
                 let (statements, sessions) = (server.counter(counter), server.counter("Connections"));
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
                 assert_eq!(result.error_total(), 0, "{:?}", result.errors);
@@ -197,7 +274,11 @@ fn mariadb_counts_what_was_checked() {
                     // The three looks at counters are connections, too.
                     let opened = server.counter("Connections") - sessions - 2;
                     assert_eq!(opened, result.connections_opened + 2, "{spec:?}");
-                    assert_eq!(result.requests_total, u64::from(unit) * result.connections_opened, "{spec:?}");
+                    assert_eq!(
+                        result.requests_total,
+                        u64::from(unit) * result.connections_opened,
+                        "{spec:?}"
+                    );
                 }
                 assert_eq!(result.phases.auth.is_some(), reuse == Reuse::PerRequest, "{spec:?}");
             }
@@ -210,7 +291,11 @@ fn mariadb_lets_in_by_every_method() {
     let Some(server) = mariadb() else { return };
     let right = |endpoint: &Endpoint, mysql: &Mysql| {
         for (connections, reuse) in [(1, Reuse::PerRequest), (3, Reuse::KeepAlive)] {
-            let spec = Spec { connections, reuse, ..spec(endpoint, Protocol::from(mysql.clone())) };
+            let spec = Spec {
+                connections,
+                reuse,
+                ..spec(endpoint, Protocol::from(mysql.clone()))
+            };
             let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{endpoint:?} {}: {error}", mysql.user));
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
         }
@@ -220,22 +305,49 @@ fn mariadb_lets_in_by_every_method() {
         for user in ["native", "signed"] {
             let mysql = query(user, "select 1", MysqlMode::Simple);
             right(&endpoint, &mysql);
-            right(&endpoint, &Mysql { database: "lasthop".into(), ..query("native", "select 1", MysqlMode::Prepared) });
+            right(
+                &endpoint,
+                &Mysql {
+                    database: "lasthop".into(),
+                    ..query("native", "select 1", MysqlMode::Prepared)
+                },
+            );
             let wrong = Some(PASSWORD.replace('0', "x"));
             for password in [wrong, None] {
-                let cause = refused(&endpoint, Mysql { password, ..mysql.clone() });
+                let cause = refused(
+                    &endpoint,
+                    Mysql {
+                        password,
+                        ..mysql.clone()
+                    },
+                );
                 let denied = "error 1045, SQLSTATE 28000: Access denied for user";
-                assert!(cause.contains(denied) || cause.contains("wants a password, none is given"), "{cause}");
+                assert!(
+                    cause.contains(denied) || cause.contains("wants a password, none is given"),
+                    "{cause}"
+                );
             }
         }
-        let elsewhere = Mysql { database: "nowhere".into(), ..query("native", "select 1", MysqlMode::Simple) };
+        let elsewhere = Mysql {
+            database: "nowhere".into(),
+            ..query("native", "select 1", MysqlMode::Simple)
+        };
         let cause = refused(&endpoint, elsewhere);
         assert!(cause.contains("error 1044") || cause.contains("error 1049"), "{cause}");
     }
     // The kernel says who this is.
     let me = said(Command::new("id").arg("-un"));
-    right(&server.unix(), &Mysql { password: None, ..query(&me, "select 1", MysqlMode::Simple) });
-    let stranger = Mysql { password: None, ..query(&me, "select 1", MysqlMode::Simple) };
+    right(
+        &server.unix(),
+        &Mysql {
+            password: None,
+            ..query(&me, "select 1", MysqlMode::Simple)
+        },
+    );
+    let stranger = Mysql {
+        password: None,
+        ..query(&me, "select 1", MysqlMode::Simple)
+    };
     let cause = refused(&server.tcp(), stranger);
     // MariaDB does not tell that there is no such account: it asks for some method.
     assert!(cause.starts_with("authentication: "), "{cause}");
@@ -245,7 +357,10 @@ fn mariadb_lets_in_by_every_method() {
 fn mariadb_results_are_checked() {
     let Some(server) = mariadb() else { return };
     let me = said(Command::new("id").arg("-un"));
-    let phases = TrialPhases { measure_ns: 100_000_000, ..SHORT };
+    let phases = TrialPhases {
+        measure_ns: 100_000_000,
+        ..SHORT
+    };
     let endpoint = server.unix();
     let right = |mysql: &Mysql| {
         let result =
@@ -260,14 +375,45 @@ fn mariadb_results_are_checked() {
         ..MysqlExpect::default()
     };
     for mode in [MysqlMode::Simple, MysqlMode::Prepared] {
-        let of = |text: &str, expect| Mysql { database: "lasthop".into(), expect, ..query(&me, text, mode) };
-        let many = of("select seq, repeat('x', 100) from seq_1_to_20000", expect(2, 20_000, "1"));
+        let of = |text: &str, expect| Mysql {
+            database: "lasthop".into(),
+            expect,
+            ..query(&me, text, mode)
+        };
+        let many = of(
+            "select seq, repeat('x', 100) from seq_1_to_20000",
+            expect(2, 20_000, "1"),
+        );
         let result = right(&many);
         assert!(result.bytes_received > result.requests * 2_000_000);
-        assert_eq!(refused(&endpoint, Mysql { expect: expect(2, 1, "1"), ..many.clone() }), "20000 rows, expected 1");
-        assert_eq!(refused(&endpoint, Mysql { expect: expect(3, 1, "1"), ..many }), "2 columns, expected 3");
+        assert_eq!(
+            refused(
+                &endpoint,
+                Mysql {
+                    expect: expect(2, 1, "1"),
+                    ..many.clone()
+                }
+            ),
+            "20000 rows, expected 1"
+        );
+        assert_eq!(
+            refused(
+                &endpoint,
+                Mysql {
+                    expect: expect(3, 1, "1"),
+                    ..many
+                }
+            ),
+            "2 columns, expected 3"
+        );
         // One value in several packets, and a statement in several.
-        let large = of("select repeat('x', 40000000)", MysqlExpect { first: None, ..expect(1, 1, "") });
+        let large = of(
+            "select repeat('x', 40000000)",
+            MysqlExpect {
+                first: None,
+                ..expect(1, 1, "")
+            },
+        );
         assert!(right(&large).bytes_received > 40_000_000);
         if mode == MysqlMode::Simple {
             right(&of(&format!("select {} 7", " ".repeat(17 << 20)), expect(1, 1, "7")));
@@ -281,10 +427,24 @@ fn mariadb_results_are_checked() {
         ] {
             right(&of(&format!("select {value}"), expect(1, 1, text)));
         }
-        assert_eq!(refused(&endpoint, of("select null", expect(1, 1, "1"))), "the first value is NULL, expected \"1\"");
+        assert_eq!(
+            refused(&endpoint, of("select null", expect(1, 1, "1"))),
+            "the first value is NULL, expected \"1\""
+        );
         let unknown = refused(&endpoint, of("select x", expect(1, 1, "1")));
-        assert!(unknown.contains("error 1054, SQLSTATE 42S22: Unknown column 'x'"), "{unknown}");
-        right(&of("do 1", MysqlExpect { columns: Some(0), rows: Some(0), changed: Some(0), ..MysqlExpect::default() }));
+        assert!(
+            unknown.contains("error 1054, SQLSTATE 42S22: Unknown column 'x'"),
+            "{unknown}"
+        );
+        right(&of(
+            "do 1",
+            MysqlExpect {
+                columns: Some(0),
+                rows: Some(0),
+                changed: Some(0),
+                ..MysqlExpect::default()
+            },
+        ));
     }
     let sum = Mysql {
         parameters: vec!["20".into(), "22".into()],
@@ -292,7 +452,13 @@ fn mariadb_results_are_checked() {
         ..query(&me, "select cast(? as signed) + cast(? as signed)", MysqlMode::Prepared)
     };
     right(&sum);
-    let cause = refused(&endpoint, Mysql { parameters: vec!["20".into()], ..sum });
+    let cause = refused(
+        &endpoint,
+        Mysql {
+            parameters: vec!["20".into()],
+            ..sum
+        },
+    );
     assert_eq!(cause, "prepare: number of parameters in the statement: 2, given: 1");
 }
 
@@ -302,14 +468,30 @@ fn mariadb_errors_are_counted_by_class_and_keep_the_connection() {
     let me = said(Command::new("id").arg("-un"));
     // Right for the two probes and a few more, then an error. Two rows for one value are an error.
     let sql = "select if((select nextval(counted)) < 9, 1, (select 1 union select 2))";
-    let mysql = |text: &str| Mysql { database: "lasthop".into(), ..query(&me, text, MysqlMode::Simple) };
-    let create = Mysql { expect: MysqlExpect::default(), ..mysql("create or replace sequence counted") };
+    let mysql = |text: &str| Mysql {
+        database: "lasthop".into(),
+        ..query(&me, text, MysqlMode::Simple)
+    };
+    let create = Mysql {
+        expect: MysqlExpect::default(),
+        ..mysql("create or replace sequence counted")
+    };
     drop(Case::prepare(&spec(&server.unix(), Protocol::from(create))).unwrap());
     let base = spec(&server.unix(), Protocol::from(mysql(sql)));
-    let result = run(&base, TrialPhases { warm_up_ns: 0, measure_ns: 500_000_000 }).unwrap();
+    let result = run(
+        &base,
+        TrialPhases {
+            warm_up_ns: 0,
+            measure_ns: 500_000_000,
+        },
+    )
+    .unwrap();
     assert_eq!((result.requests_total, result.connections_opened), (6, 0));
     let error = &result.errors[&ErrorClass::WrongStatus];
-    assert!(error.first.contains("error 1242, SQLSTATE 21000") && error.count > 1, "{error:?}");
+    assert!(
+        error.first.contains("error 1242, SQLSTATE 21000") && error.count > 1,
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -318,7 +500,13 @@ fn the_certificate_of_another_is_refused() {
     let secure = server.secure(server.tcp());
     let mysql = query("native", "select 1", MysqlMode::Simple);
     // The server's certificate is for another name.
-    let tls = Some(Tls { server_name: "elsewhere.test".into(), ..secure.tls.clone().unwrap() });
+    let tls = Some(Tls {
+        server_name: "elsewhere.test".into(),
+        ..secure.tls.clone().unwrap()
+    });
     let cause = refused(&Endpoint { tls, ..secure }, mysql);
-    assert!(cause.starts_with("TLS handshake: ") && cause.contains("not valid for name \"elsewhere.test\""), "{cause}");
+    assert!(
+        cause.starts_with("TLS handshake: ") && cause.contains("not valid for name \"elsewhere.test\""),
+        "{cause}"
+    );
 }

@@ -56,7 +56,10 @@ fn program(candidates: &[&str]) -> Option<PathBuf> {
     let found = candidates.iter().map(PathBuf::from).find(|path| path.exists());
     if found.is_none() {
         let reason = format!("none of {candidates:?} is installed; script/setup installs it");
-        assert!(std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(), "{reason} (or set LASTHOP_ALLOW_SKIP=1)");
+        assert!(
+            std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(),
+            "{reason} (or set LASTHOP_ALLOW_SKIP=1)"
+        );
         eprintln!("SKIPPED: {reason}");
     }
     found
@@ -69,26 +72,44 @@ fn wait_until(child: &mut Child, what: &str, check: impl Fn() -> bool) {
         if let Some(status) = child.try_wait().unwrap() {
             panic!("{what} ended at start: {status}");
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "{what} is not ready after a minute");
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "{what} is not ready after a minute"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 fn tls(files: &Certificates) -> Tls {
-    Tls { authority: Some(files.authority.clone()), server_name: "lasthop.test".to_owned(), resumption: false }
+    Tls {
+        authority: Some(files.authority.clone()),
+        server_name: "lasthop.test".to_owned(),
+        resumption: false,
+    }
 }
 
 fn everything(base: &Spec) -> Vec<Spec> {
-    let with = |reuse, connections, pipeline| Spec { reuse, connections, pipeline, ..base.clone() };
+    let with = |reuse, connections, pipeline| Spec {
+        reuse,
+        connections,
+        pipeline,
+        ..base.clone()
+    };
     vec![
         with(Reuse::KeepAlive, 1, 1),
         with(Reuse::KeepAlive, 5, 1),
         with(Reuse::KeepAlive, 1, 16),
         with(Reuse::KeepAlive, 3, 16),
-        Spec { threads: 2, ..with(Reuse::KeepAlive, 4, 1) },
+        Spec {
+            threads: 2,
+            ..with(Reuse::KeepAlive, 4, 1)
+        },
         with(Reuse::PerRequest, 1, 1),
         with(Reuse::PerRequest, 3, 1),
-        Spec { requests_per_connection: 5, ..with(Reuse::PerRequest, 2, 1) },
+        Spec {
+            requests_per_connection: 5,
+            ..with(Reuse::PerRequest, 2, 1)
+        },
     ]
 }
 
@@ -100,7 +121,10 @@ fn probes(spec: &Spec) -> u64 {
 fn check(result: &TrialResult) {
     assert_eq!(result.error_total(), 0, "{:?}", result.errors);
     let (timed, requests) = (result.service_time.as_ref().unwrap().count(), result.requests);
-    assert!((1..=requests + 64).contains(&timed), "{timed} times of {requests} requests");
+    assert!(
+        (1..=requests + 64).contains(&timed),
+        "{timed} times of {requests} requests"
+    );
 }
 
 // ---- Redis
@@ -128,15 +152,29 @@ fn redis() -> Option<RedisServer> {
             &path(&folder.path().join("s")),
         ])
         .args(["--save", "", "--requirepass", "secret", "--dir", &path(folder.path())])
-        .args(["--tls-port", &tls_port.to_string(), "--tls-auth-clients", "no", "--tls-ca-cert-file"])
-        .args([path(&files.authority), "--tls-cert-file".into(), path(&files.certificate)])
+        .args([
+            "--tls-port",
+            &tls_port.to_string(),
+            "--tls-auth-clients",
+            "no",
+            "--tls-ca-cert-file",
+        ])
+        .args([
+            path(&files.authority),
+            "--tls-cert-file".into(),
+            path(&files.certificate),
+        ])
         .args(["--tls-key-file".to_owned(), path(&files.key)])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     let socket = folder.path().join("s");
     wait_until(&mut child, "redis-server", || UnixStream::connect(&socket).is_ok());
-    let server = RedisServer { server: Server { child, folder, port }, files, tls_port };
+    let server = RedisServer {
+        server: Server { child, folder, port },
+        files,
+        tls_port,
+    };
     server.ask("SET greeting Hello");
     Some(server)
 }
@@ -149,7 +187,9 @@ impl RedisServer {
     /// An inline command, by hand: what does not depend on the code under test.
     fn ask(&self, command: &str) -> String {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
-        stream.write_all(format!("AUTH secret\r\n{command}\r\nQUIT\r\n").as_bytes()).unwrap();
+        stream
+            .write_all(format!("AUTH secret\r\n{command}\r\nQUIT\r\n").as_bytes())
+            .unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         text
@@ -165,10 +205,22 @@ impl RedisServer {
     fn endpoints(&self) -> Vec<Endpoint> {
         let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
         vec![
-            Endpoint { address: Address::Unix(self.socket()), tls: None },
-            Endpoint { address: tcp(self.server.port), tls: None },
-            Endpoint { address: six(self.server.port), tls: None },
-            Endpoint { address: tcp(self.tls_port), tls: Some(tls(&self.files)) },
+            Endpoint {
+                address: Address::Unix(self.socket()),
+                tls: None,
+            },
+            Endpoint {
+                address: tcp(self.server.port),
+                tls: None,
+            },
+            Endpoint {
+                address: six(self.server.port),
+                tls: None,
+            },
+            Endpoint {
+                address: tcp(self.tls_port),
+                tls: Some(tls(&self.files)),
+            },
         ]
     }
 }
@@ -192,7 +244,10 @@ fn get(expect: RedisExpect) -> Redis {
 fn check_auth(result: &TrialResult, spec: &Spec) {
     let from_before = u64::from(spec.connections * spec.requests_per_connection);
     let own = spec.reuse == Reuse::PerRequest;
-    assert!(result.phases.auth.is_some() || !own || result.requests <= from_before, "{spec:?}");
+    assert!(
+        result.phases.auth.is_some() || !own || result.requests <= from_before,
+        "{spec:?}"
+    );
     assert!(result.phases.auth.is_none() || own, "{spec:?}");
 }
 
@@ -205,7 +260,11 @@ fn redis_counts_what_was_checked() {
             let before = server.gets();
             let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
             check(&result);
-            assert_eq!(server.gets() - before, result.requests_total + probes(&spec), "{spec:?}");
+            assert_eq!(
+                server.gets() - before,
+                result.requests_total + probes(&spec),
+                "{spec:?}"
+            );
             check_auth(&result, &spec);
         }
     }
@@ -215,15 +274,35 @@ fn redis_counts_what_was_checked() {
 fn redis_errors_have_their_class() {
     let Some(server) = redis() else { return };
     let endpoint = &server.endpoints()[0];
-    let prepare = |redis: Redis| Case::prepare(&spec(endpoint, Protocol::from(redis))).map(drop).unwrap_err();
-    let wrong = prepare(Redis { password: Some("no".into()), ..get(RedisExpect::Success) });
+    let prepare = |redis: Redis| {
+        Case::prepare(&spec(endpoint, Protocol::from(redis)))
+            .map(drop)
+            .unwrap_err()
+    };
+    let wrong = prepare(Redis {
+        password: Some("no".into()),
+        ..get(RedisExpect::Success)
+    });
     assert!(wrong.cause.starts_with("authentication: WRONGPASS"), "{wrong}");
-    let none = prepare(Redis { password: None, ..get(RedisExpect::Success) });
+    let none = prepare(Redis {
+        password: None,
+        ..get(RedisExpect::Success)
+    });
     assert!(none.cause.contains("NOAUTH"), "{none}");
     assert_eq!(none.stage, Stage::Verify);
     let other = prepare(get(RedisExpect::Bulk("Jello".into())));
-    assert!(other.cause.contains("differs from the expected one at byte 4"), "{other}");
-    assert!(prepare(Redis { database: 99, ..get(RedisExpect::Success) }).cause.contains("out of range"));
+    assert!(
+        other.cause.contains("differs from the expected one at byte 4"),
+        "{other}"
+    );
+    assert!(
+        prepare(Redis {
+            database: 99,
+            ..get(RedisExpect::Success)
+        })
+        .cause
+        .contains("out of range")
+    );
 }
 
 // ---- memcached
@@ -246,15 +325,30 @@ fn memcached(address: impl Fn(&Path, u16) -> Address, secure: bool) -> Option<Me
         socket => command.args(["-s", &socket.bare()]),
     };
     if secure {
-        let options = format!("ssl_chain_cert={},ssl_key={}", files.certificate.display(), files.key.display());
+        let options = format!(
+            "ssl_chain_cert={},ssl_key={}",
+            files.certificate.display(),
+            files.key.display()
+        );
         command.args(["-Z", "-o", &options]);
     }
     // It would drop root's rights, and could not enter the folder.
-    command.args(["-u", "root", "-U", "0"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(["-u", "root", "-U", "0"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    wait_until(&mut child, "memcached", || lasthop_system::connect(&address, Duration::from_secs(1)).is_ok());
-    let endpoint = Endpoint { address, tls: secure.then(|| tls(&files)) };
-    Some(MemcachedServer { server: Server { child, folder, port }, endpoint })
+    wait_until(&mut child, "memcached", || {
+        lasthop_system::connect(&address, Duration::from_secs(1)).is_ok()
+    });
+    let endpoint = Endpoint {
+        address,
+        tls: secure.then(|| tls(&files)),
+    };
+    Some(MemcachedServer {
+        server: Server { child, folder, port },
+        endpoint,
+    })
 }
 
 impl MemcachedServer {
@@ -274,7 +368,9 @@ impl MemcachedServer {
         let text = supervised(spec.timeouts, || true, ask).unwrap().unwrap();
         let text = String::from_utf8(text).unwrap();
         let count = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
             line.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
         };
         (count("cmd_get"), count("cmd_set"))
@@ -283,16 +379,24 @@ impl MemcachedServer {
 
 fn asking(command: Asked, value: Option<&str>) -> Memcached {
     let value = value.map(str::to_owned);
-    Memcached { command, key: "greeting".into(), value, expect: MemcachedExpect::Any }
+    Memcached {
+        command,
+        key: "greeting".into(),
+        value,
+        expect: MemcachedExpect::Any,
+    }
 }
 
 #[test]
 fn memcached_counts_what_was_checked() {
     let tcp = |_: &Path, port: u16| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
     let unix = |folder: &Path, _: u16| Address::Unix(folder.join("s"));
-    for server in
-        [memcached(unix, false), memcached(tcp, false), memcached(|_, port| six(port), false), memcached(tcp, true)]
-    {
+    for server in [
+        memcached(unix, false),
+        memcached(tcp, false),
+        memcached(|_, port| six(port), false),
+        memcached(tcp, true),
+    ] {
         let Some(server) = server else { return };
         for (asked, value) in [(Asked::Get, "Hello"), (Asked::Set, "Hello, memcached\r\nEND\r\n")] {
             for spec in everything(&spec(&server.endpoint, Protocol::from(asking(asked, Some(value))))) {
@@ -307,7 +411,10 @@ fn memcached_counts_what_was_checked() {
                 } else {
                     // What is asked for is stored once by each connection, those that verify the case included.
                     assert_eq!(gets, requests, "{spec:?}");
-                    assert!((1..=result.connections_opened + requests).contains(&sets), "{sets} sets: {spec:?}");
+                    assert!(
+                        (1..=result.connections_opened + requests).contains(&sets),
+                        "{sets} sets: {spec:?}"
+                    );
                 }
             }
         }
@@ -316,10 +423,15 @@ fn memcached_counts_what_was_checked() {
 
 #[test]
 fn memcached_errors_have_their_class() {
-    let Some(server) = memcached(|folder, _| Address::Unix(folder.join("s")), false) else { return };
+    let Some(server) = memcached(|folder, _| Address::Unix(folder.join("s")), false) else {
+        return;
+    };
     assert!(server.server.folder.path().exists() && server.server.port > 0);
     let prepare = |asked: Memcached| Case::prepare(&spec(&server.endpoint, Protocol::from(asked))).map(drop);
-    let expecting = |expect| Memcached { expect, ..asking(Asked::Get, None) };
+    let expecting = |expect| Memcached {
+        expect,
+        ..asking(Asked::Get, None)
+    };
     prepare(expecting(MemcachedExpect::Miss)).unwrap();
     let none = prepare(expecting(MemcachedExpect::Value("Hello".into()))).unwrap_err();
     assert!(none.cause.contains("there is no value, expected one"), "{none}");
@@ -328,21 +440,38 @@ fn memcached_errors_have_their_class() {
     let whole = Exact::from("VALUE greeting 0 5\r\nHello\r\nEND\r\n");
     assert_eq!(learnt.protocol, expecting(MemcachedExpect::Reply(whole)).into());
     let other = prepare(expecting(MemcachedExpect::Value("Jello".into()))).unwrap_err();
-    assert!(other.cause.contains("differs from the expected one at byte 0"), "{other}");
+    assert!(
+        other.cause.contains("differs from the expected one at byte 0"),
+        "{other}"
+    );
     let large = prepare(asking(Asked::Set, Some(&"x".repeat(2 << 20)))).unwrap_err();
-    assert!(large.cause.contains("SERVER_ERROR object too large for cache"), "{large}");
-    assert_eq!((large.stage, large.class), (Stage::Verify, Some(ErrorClass::WrongStatus)));
+    assert!(
+        large.cause.contains("SERVER_ERROR object too large for cache"),
+        "{large}"
+    );
+    assert_eq!(
+        (large.stage, large.class),
+        (Stage::Verify, Some(ErrorClass::WrongStatus))
+    );
 }
 
 // ---- PostgreSQL
 
-const POSTGRES: &[&str] =
-    &["/usr/lib/postgresql/17/bin", "/usr/lib/postgresql/16/bin", "/usr/lib/postgresql/15/bin", "/usr/local/pgsql/bin"];
+const POSTGRES: &[&str] = &[
+    "/usr/lib/postgresql/17/bin",
+    "/usr/lib/postgresql/16/bin",
+    "/usr/lib/postgresql/15/bin",
+    "/usr/local/pgsql/bin",
+];
 
 /// PostgreSQL refuses root: then it runs as `nobody`.
 fn unprivileged(command: &mut Command) -> &mut Command {
     // SAFETY: asks for the user, without side effects.
-    if unsafe { libc::geteuid() } == 0 { command.uid(65534).gid(65534) } else { command }
+    if unsafe { libc::geteuid() } == 0 {
+        command.uid(65534).gid(65534)
+    } else {
+        command
+    }
 }
 
 struct PostgresServer {
@@ -364,7 +493,8 @@ fn postgres() -> Option<PostgresServer> {
     }
     std::fs::set_permissions(&files.key, PermissionsExt::from_mode(0o600)).unwrap();
     let mut init = Command::new(bin.join("initdb"));
-    init.args(["-U", "lasthop", "-A", "trust", "-N", "--no-instructions", "-D"]).arg(&data);
+    init.args(["-U", "lasthop", "-A", "trust", "-N", "--no-instructions", "-D"])
+        .arg(&data);
     let output = unprivileged(&mut init).current_dir(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::write(
@@ -376,17 +506,32 @@ fn postgres() -> Option<PostgresServer> {
     .unwrap();
     let port = free_port();
     let mut command = Command::new(bin.join("postgres"));
-    command.arg("-D").arg(&data).args(["-h", "127.0.0.1,::1", "-p", &port.to_string(), "-k"]).arg(folder.path());
-    for setting in ["ssl=on", "fsync=off", "max_connections=40", "shared_preload_libraries=pg_stat_statements"] {
+    command
+        .arg("-D")
+        .arg(&data)
+        .args(["-h", "127.0.0.1,::1", "-p", &port.to_string(), "-k"])
+        .arg(folder.path());
+    for setting in [
+        "ssl=on",
+        "fsync=off",
+        "max_connections=40",
+        "shared_preload_libraries=pg_stat_statements",
+    ] {
         command.args(["-c", setting]);
     }
-    command.arg("-c").arg(format!("ssl_cert_file={}", files.certificate.display()));
+    command
+        .arg("-c")
+        .arg(format!("ssl_cert_file={}", files.certificate.display()));
     command.arg("-c").arg(format!("ssl_key_file={}", files.key.display()));
-    command.stdout(Stdio::null()).stderr(Stdio::null()).current_dir(folder.path());
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .current_dir(folder.path());
     let mut child = unprivileged(&mut command).spawn().unwrap();
     let psql = |sql: &str| {
         let mut psql = Command::new(bin.join("psql"));
-        psql.args(["-U", "lasthop", "-d", "postgres", "-p", &port.to_string(), "-h"]).arg(folder.path());
+        psql.args(["-U", "lasthop", "-d", "postgres", "-p", &port.to_string(), "-h"])
+            .arg(folder.path());
         psql.args(["-q", "-v", "ON_ERROR_STOP=1", "-c", sql])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -406,18 +551,27 @@ fn postgres() -> Option<PostgresServer> {
     ] {
         assert!(psql(sql), "{sql}");
     }
-    Some(PostgresServer { server: Server { child, folder, port }, files })
+    Some(PostgresServer {
+        server: Server { child, folder, port },
+        files,
+    })
 }
 
 impl PostgresServer {
     fn unix(&self) -> Endpoint {
         let name = format!(".s.PGSQL.{}", self.server.port);
-        Endpoint { address: Address::Unix(self.server.folder.path().join(name)), tls: None }
+        Endpoint {
+            address: Address::Unix(self.server.folder.path().join(name)),
+            tls: None,
+        }
     }
 
     fn tcp(&self, secure: bool) -> Endpoint {
         let address = Address::Tcp(format!("127.0.0.1:{}", self.server.port).parse().unwrap());
-        Endpoint { address, tls: secure.then(|| tls(&self.files)) }
+        Endpoint {
+            address,
+            tls: secure.then(|| tls(&self.files)),
+        }
     }
 }
 
@@ -429,7 +583,11 @@ fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
         query: query.into(),
         mode,
         parameters: vec![],
-        expect: PostgresExpect { rows: Some(1), tag: Some("SELECT 1".into()), ..PostgresExpect::default() },
+        expect: PostgresExpect {
+            rows: Some(1),
+            tag: Some("SELECT 1".into()),
+            ..PostgresExpect::default()
+        },
         channel_binding: ChannelBinding::default(),
     }
 }
@@ -441,17 +599,34 @@ fn counted(server: &PostgresServer) -> u64 {
 
 /// How often the sequence was asked for by the server's own statistics.
 fn calls(server: &PostgresServer) -> u64 {
-    ask(server, "select coalesce(sum(calls), 0) from pg_stat_statements where query like 'select nextval(%'")
+    ask(
+        server,
+        "select coalesce(sum(calls), 0) from pg_stat_statements where query like 'select nextval(%'",
+    )
 }
 
 /// The number that a query yields.
 fn ask(server: &PostgresServer, sql: &str) -> u64 {
     let address = server.unix().address;
-    let Address::Unix(path) = address else { unreachable!("a Unix endpoint") };
+    let Address::Unix(path) = address else {
+        unreachable!("a Unix endpoint")
+    };
     let mut psql = Command::new(program(POSTGRES).unwrap().join("psql"));
-    psql.args(["-U", "lasthop", "-d", "postgres", "-p", &server.server.port.to_string(), "-Atc"]);
+    psql.args([
+        "-U",
+        "lasthop",
+        "-d",
+        "postgres",
+        "-p",
+        &server.server.port.to_string(),
+        "-Atc",
+    ]);
     psql.arg(sql).arg("-h").arg(path.parent().unwrap());
-    String::from_utf8(psql.output().unwrap().stdout).unwrap().trim().parse().unwrap()
+    String::from_utf8(psql.output().unwrap().stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 /// The server's own statistics of a database that nobody else uses: connections, and statements of the load. A
@@ -471,7 +646,10 @@ fn sessions_and_statements(server: &PostgresServer, sessions: u64) -> (u64, u64)
 #[test]
 fn a_unit_of_queries_is_a_connection_that_is_timed_whole() {
     let Some(server) = postgres() else { return };
-    let of_units = Postgres { database: "units".into(), ..query("lasthop", "select 1", QueryMode::Simple) };
+    let of_units = Postgres {
+        database: "units".into(),
+        ..query("lasthop", "select 1", QueryMode::Simple)
+    };
     let (mut sessions, mut statements) = (0, 0);
     for endpoint in [server.unix(), server.tcp(false), server.tcp(true)] {
         for (connections, threads, engine) in [(1, 1, Engine::Blocking), (1, 1, Engine::Epoll), (5, 2, Engine::Auto)] {
@@ -497,7 +675,11 @@ fn a_unit_of_queries_is_a_connection_that_is_timed_whole() {
             // What was verified before was two units.
             sessions += result.connections_opened + 2;
             statements += result.requests_total + 14;
-            assert_eq!(sessions_and_statements(&server, sessions), (sessions, statements), "{spec:?}");
+            assert_eq!(
+                sessions_and_statements(&server, sessions),
+                (sessions, statements),
+                "{spec:?}"
+            );
         }
     }
 }
@@ -505,16 +687,26 @@ fn a_unit_of_queries_is_a_connection_that_is_timed_whole() {
 #[test]
 fn postgres_counts_what_was_checked() {
     let Some(server) = postgres() else { return };
-    let v6 = Endpoint { address: six(server.server.port), tls: None };
+    let v6 = Endpoint {
+        address: six(server.server.port),
+        tls: None,
+    };
     for endpoint in [server.unix(), server.tcp(false), v6, server.tcp(true)] {
         for mode in [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared] {
-            let base = spec(&endpoint, Protocol::from(query("lasthop", "select nextval('counted')", mode)));
+            let base = spec(
+                &endpoint,
+                Protocol::from(query("lasthop", "select nextval('counted')", mode)),
+            );
             for spec in everything(&base) {
                 let (before, calls_before) = (counted(&server), calls(&server));
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
                 check(&result);
                 let requests = result.requests_total + probes(&spec);
-                assert_eq!(calls(&server) - calls_before, requests, "by pg_stat_statements: {spec:?}");
+                assert_eq!(
+                    calls(&server) - calls_before,
+                    requests,
+                    "by pg_stat_statements: {spec:?}"
+                );
                 assert_eq!(counted(&server) - before - 1, requests, "by the sequence: {spec:?}");
                 check_auth(&result, &spec);
             }
@@ -534,13 +726,27 @@ fn postgres_lets_in_by_every_method() {
     ] {
         for connections in [1, 2] {
             let postgres = query(user, "select 1", QueryMode::Simple);
-            let base = Spec { connections, ..spec(&endpoint, Protocol::from(postgres.clone())) };
+            let base = Spec {
+                connections,
+                ..spec(&endpoint, Protocol::from(postgres.clone()))
+            };
             check(&run(&base, SHORT).unwrap_or_else(|error| panic!("{user}: {error}")));
             if user != "lasthop" {
-                let wrong = Protocol::from(Postgres { password: Some("no".into()), ..postgres.clone() });
-                let error = Case::prepare(&Spec { protocol: wrong, ..base.clone() }).map(drop).unwrap_err();
+                let wrong = Protocol::from(Postgres {
+                    password: Some("no".into()),
+                    ..postgres.clone()
+                });
+                let error = Case::prepare(&Spec {
+                    protocol: wrong,
+                    ..base.clone()
+                })
+                .map(drop)
+                .unwrap_err();
                 assert!(error.cause.contains("SQLSTATE 28P01"), "{error}");
-                let none = Protocol::from(Postgres { password: None, ..postgres });
+                let none = Protocol::from(Postgres {
+                    password: None,
+                    ..postgres
+                });
                 let error = Case::prepare(&Spec { protocol: none, ..base }).map(drop).unwrap_err();
                 assert!(error.cause.contains("wants a password"), "{error}");
             }
@@ -552,15 +758,28 @@ fn postgres_lets_in_by_every_method() {
 fn postgres_lets_in_by_scram_bound_to_the_channel() {
     let Some(server) = postgres() else { return };
     let bound = |user: &str, channel_binding| {
-        Protocol::from(Postgres { channel_binding, ..query(user, "select 1", QueryMode::Simple) })
+        Protocol::from(Postgres {
+            channel_binding,
+            ..query(user, "select 1", QueryMode::Simple)
+        })
     };
-    let resumed = |resumption| Endpoint { tls: Some(Tls { resumption, ..tls(&server.files) }), ..server.tcp(true) };
+    let resumed = |resumption| Endpoint {
+        tls: Some(Tls {
+            resumption,
+            ..tls(&server.files)
+        }),
+        ..server.tcp(true)
+    };
     for channel_binding in [ChannelBinding::Disable, ChannelBinding::Prefer, ChannelBinding::Require] {
         for (connections, reuse) in [(1, Reuse::PerRequest), (3, Reuse::PerRequest), (2, Reuse::KeepAlive)] {
             // A resumed session has the certificate of the first one.
             for resumption in [false, true] {
                 let base = spec(&resumed(resumption), bound("scramuser", channel_binding));
-                let spec = Spec { connections, reuse, ..base };
+                let spec = Spec {
+                    connections,
+                    reuse,
+                    ..base
+                };
                 check(&run(&spec, SHORT).unwrap_or_else(|error| panic!("{channel_binding:?}: {error}")));
             }
         }
@@ -583,24 +802,43 @@ fn postgres_results_are_checked() {
             tag: Some("SELECT 20000".into()),
             ..PostgresExpect::default()
         },
-        ..query("lasthop", "select i, repeat('x', 100) from generate_series(1, 20000) i", QueryMode::Simple)
+        ..query(
+            "lasthop",
+            "select i, repeat('x', 100) from generate_series(1, 20000) i",
+            QueryMode::Simple,
+        )
     };
-    let phases = TrialPhases { measure_ns: 100_000_000, ..SHORT };
+    let phases = TrialPhases {
+        measure_ns: 100_000_000,
+        ..SHORT
+    };
     let result = run(&spec(&endpoint, Protocol::from(many.clone())), phases).unwrap();
     check(&result);
     assert!(result.bytes_received > result.requests * 2_000_000);
     let sum = Postgres {
         parameters: vec!["20".into(), "22".into()],
-        expect: PostgresExpect { first: Some("42".into()), ..PostgresExpect::default() },
+        expect: PostgresExpect {
+            first: Some("42".into()),
+            ..PostgresExpect::default()
+        },
         ..query("lasthop", "select $1::int + $2::int", QueryMode::Prepared)
     };
     check(&run(&spec(&endpoint, Protocol::from(sum)), SHORT).unwrap());
     let prepare = |postgres: Postgres| Case::prepare(&spec(&endpoint, Protocol::from(postgres))).map(drop);
-    let fewer = Postgres { expect: PostgresExpect { rows: Some(1), ..PostgresExpect::default() }, ..many };
+    let fewer = Postgres {
+        expect: PostgresExpect {
+            rows: Some(1),
+            ..PostgresExpect::default()
+        },
+        ..many
+    };
     assert_eq!(prepare(fewer).unwrap_err().cause, "20000 rows, expected 1");
     let unknown = prepare(query("lasthop", "select x", QueryMode::Extended)).unwrap_err();
     assert!(unknown.cause.contains("SQLSTATE 42703"), "{unknown}");
-    let secure = Endpoint { tls: Some(tls(&server.files)), ..endpoint.clone() };
+    let secure = Endpoint {
+        tls: Some(tls(&server.files)),
+        ..endpoint.clone()
+    };
     let protocol = Protocol::from(query("lasthop", "select 1", QueryMode::Simple));
     let error = Case::prepare(&spec(&secure, protocol)).map(drop).unwrap_err();
     assert_eq!(error.cause, "the server does not offer TLS on this socket");
@@ -611,9 +849,19 @@ fn postgres_errors_are_counted_by_class_and_keep_the_connection() {
     let Some(server) = postgres() else { return };
     // Right for the two probes and a few more, then a division by zero.
     let sql = "select 1 / (case when nextval('counted') < 9 then 1 else 0 end)";
-    let base = spec(&server.unix(), Protocol::from(query("lasthop", sql, QueryMode::Extended)));
+    let base = spec(
+        &server.unix(),
+        Protocol::from(query("lasthop", sql, QueryMode::Extended)),
+    );
     // Long enough for a crowded machine to get there.
-    let result = run(&base, TrialPhases { warm_up_ns: 0, measure_ns: 500_000_000 }).unwrap();
+    let result = run(
+        &base,
+        TrialPhases {
+            warm_up_ns: 0,
+            measure_ns: 500_000_000,
+        },
+    )
+    .unwrap();
     assert_eq!(result.requests_total, 6);
     assert_eq!(result.connections_opened, 0);
     let error = &result.errors[&ErrorClass::WrongStatus];
@@ -659,29 +907,55 @@ fn nginx() -> Option<NginxServer> {
     );
     std::fs::write(folder.path().join("conf"), text).unwrap();
     let mut child = Command::new(program)
-        .args(["-c", &folder.path().join("conf").display().to_string(), "-p", &at.to_string(), "-e", "/dev/null"])
+        .args([
+            "-c",
+            &folder.path().join("conf").display().to_string(),
+            "-p",
+            &at.to_string(),
+            "-e",
+            "/dev/null",
+        ])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let socket = folder.path().join("s");
     wait_until(&mut child, "nginx", || UnixStream::connect(&socket).is_ok());
-    Some(NginxServer { server: Server { child, folder, port }, files, tls_ports })
+    Some(NginxServer {
+        server: Server { child, folder, port },
+        files,
+        tls_ports,
+    })
 }
 
 impl NginxServer {
     fn endpoints(&self) -> Vec<Endpoint> {
         let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
         vec![
-            Endpoint { address: Address::Unix(self.server.folder.path().join("s")), tls: None },
-            Endpoint { address: tcp(self.server.port), tls: None },
-            Endpoint { address: six(self.server.port), tls: None },
+            Endpoint {
+                address: Address::Unix(self.server.folder.path().join("s")),
+                tls: None,
+            },
+            Endpoint {
+                address: tcp(self.server.port),
+                tls: None,
+            },
+            Endpoint {
+                address: six(self.server.port),
+                tls: None,
+            },
         ]
     }
 
     fn secure(&self, index: usize, resumption: bool) -> Endpoint {
         let address = Address::Tcp(format!("127.0.0.1:{}", self.tls_ports[index]).parse().unwrap());
-        Endpoint { address, tls: Some(Tls { resumption, ..tls(&self.files) }) }
+        Endpoint {
+            address,
+            tls: Some(Tls {
+                resumption,
+                ..tls(&self.files)
+            }),
+        }
     }
 
     /// Answers with this status in the access log; a line is written once the request is over, so the last ones are
@@ -689,7 +963,9 @@ impl NginxServer {
     fn logged(&self, status: u16, at_least: u64) -> u64 {
         let count = || {
             let text = std::fs::read_to_string(self.server.folder.path().join("access.log")).unwrap_or_default();
-            text.lines().filter(|line| line.contains(&format!("\" {status} "))).count() as u64
+            text.lines()
+                .filter(|line| line.contains(&format!("\" {status} ")))
+                .count() as u64
         };
         let begin = Instant::now();
         while count() < at_least && begin.elapsed() < Duration::from_secs(60) {
@@ -713,7 +989,11 @@ fn http(path: &str, version: HttpVersion, expect: HttpExpect) -> Http {
 }
 
 fn says(body: &str) -> HttpExpect {
-    HttpExpect { status: 200, body: Some(body.into()), ..HttpExpect::default() }
+    HttpExpect {
+        status: 200,
+        body: Some(body.into()),
+        ..HttpExpect::default()
+    }
 }
 
 #[test]
@@ -722,7 +1002,10 @@ fn nginx_counts_what_was_checked() {
     for endpoint in server.endpoints().into_iter().chain([server.secure(0, false)]) {
         for version in [HttpVersion::V11, HttpVersion::V10] {
             let base = spec(&endpoint, Protocol::from(http("/hello", version, says("Hello"))));
-            for spec in everything(&base).into_iter().filter(|spec| spec.pipeline == 1 || version == HttpVersion::V11) {
+            for spec in everything(&base)
+                .into_iter()
+                .filter(|spec| spec.pipeline == 1 || version == HttpVersion::V11)
+            {
                 let before = server.logged(200, 0);
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
                 check(&result);
@@ -737,18 +1020,43 @@ fn nginx_counts_what_was_checked() {
 #[test]
 fn nginx_bodies_are_read_in_every_form() {
     let Some(server) = nginx() else { return };
-    let unpacked = |text: &str| HttpExpect { status: 200, contains: vec![text.into()], ..HttpExpect::default() };
+    let unpacked = |text: &str| HttpExpect {
+        status: 200,
+        contains: vec![text.into()],
+        ..HttpExpect::default()
+    };
     for endpoint in server.endpoints() {
         for connections in [1, 3] {
             for (path, headers, expect) in [
                 ("/big.txt", vec![], says(&"x".repeat(300_000))),
-                ("/empty", vec![], HttpExpect { status: 204, ..says("") }),
+                (
+                    "/empty",
+                    vec![],
+                    HttpExpect {
+                        status: 204,
+                        ..says("")
+                    },
+                ),
                 // Compressed on the fly: chunked, of a length that only its end tells.
-                ("/chunked.txt", vec![("Accept-Encoding".to_owned(), "gzip".to_owned())], unpacked("")),
-                ("/hello", vec![("Connection".to_owned(), "close".to_owned())], says("Hello")),
+                (
+                    "/chunked.txt",
+                    vec![("Accept-Encoding".to_owned(), "gzip".to_owned())],
+                    unpacked(""),
+                ),
+                (
+                    "/hello",
+                    vec![("Connection".to_owned(), "close".to_owned())],
+                    says("Hello"),
+                ),
             ] {
-                let http = Http { headers, ..http(path, HttpVersion::V11, expect) };
-                let spec = Spec { connections, ..spec(&endpoint, Protocol::from(http)) };
+                let http = Http {
+                    headers,
+                    ..http(path, HttpVersion::V11, expect)
+                };
+                let spec = Spec {
+                    connections,
+                    ..spec(&endpoint, Protocol::from(http))
+                };
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{path}: {error}"));
                 check(&result);
                 assert_eq!(result.connections_opened > 0, path == "/hello", "{path}");
@@ -769,9 +1077,20 @@ fn both_versions_of_tls_are_spoken_and_resumed_where_asked_for() {
                 let endpoint = server.secure(index, resumption);
                 let protocol = Protocol::from(http("/", HttpVersion::V11, says("Hello")));
                 let base = spec(&endpoint, protocol);
-                let mut case = Case::prepare(&Spec { reuse: Reuse::PerRequest, connections, engine, ..base }).unwrap();
+                let mut case = Case::prepare(&Spec {
+                    reuse: Reuse::PerRequest,
+                    connections,
+                    engine,
+                    ..base
+                })
+                .unwrap();
                 assert_eq!(case.proof().tls_version.as_deref(), Some(version));
-                let result = case.trial(TrialPhases { measure_ns: 30_000_000, ..SHORT }).unwrap();
+                let result = case
+                    .trial(TrialPhases {
+                        measure_ns: 30_000_000,
+                        ..SHORT
+                    })
+                    .unwrap();
                 check(&result);
                 let shaken = result.tls_handshakes.unwrap();
                 assert_eq!(shaken.full + shaken.resumed, result.connections_opened);

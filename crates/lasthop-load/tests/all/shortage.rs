@@ -71,8 +71,13 @@ fn raise_loopback() {
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
     // SAFETY: `request` is valid for the call, which sets the flags of an interface of this test's own namespace.
-    let result =
-        unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&socket), libc::SIOCSIFFLAGS, &raw const request) };
+    let result = unsafe {
+        libc::ioctl(
+            std::os::fd::AsRawFd::as_raw_fd(&socket),
+            libc::SIOCSIFFLAGS,
+            &raw const request,
+        )
+    };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
@@ -93,8 +98,15 @@ fn ports_run_out_by_name_and_a_trial_waits_for_them() {
         let engine = *engine;
         // Nothing is used again: 64 ports are 64 connections.
         sysctl("tcp_tw_reuse", "0");
-        let spec = Spec { engine, reuse: Reuse::PerRequest, ..spec(&server.endpoint, echo(64)) };
-        let phases = TrialPhases { warm_up_ns: 0, measure_ns: 400_000_000 };
+        let spec = Spec {
+            engine,
+            reuse: Reuse::PerRequest,
+            ..spec(&server.endpoint, echo(64))
+        };
+        let phases = TrialPhases {
+            warm_up_ns: 0,
+            measure_ns: 400_000_000,
+        };
         let mut case = Case::prepare(&spec).unwrap();
         let first = case.trial(phases).unwrap();
         let short = &first.errors[&ErrorClass::NoPort];
@@ -117,7 +129,14 @@ fn ports_run_out_by_name_and_a_trial_waits_for_them() {
 #[test]
 fn ports_are_no_matter_where_none_are_used_up() {
     let server = Running::start(Pattern::Echo, Transport::Unix);
-    let unix = run(&Spec { reuse: Reuse::PerRequest, ..spec(&server.endpoint, echo(64)) }, SHORT).unwrap();
+    let unix = run(
+        &Spec {
+            reuse: Reuse::PerRequest,
+            ..spec(&server.endpoint, echo(64))
+        },
+        SHORT,
+    )
+    .unwrap();
     assert_eq!(unix.ports, None);
     let server = Running::start(Pattern::Echo, Transport::Tcp);
     assert_eq!(run(&spec(&server.endpoint, echo(64)), SHORT).unwrap().ports, None);
@@ -153,7 +172,15 @@ fn choosy() -> Choosy {
             thread::park();
         }
     });
-    Choosy { done, endpoint: Endpoint { address: Address::Unix(path), tls: None }, accepts, folder }
+    Choosy {
+        done,
+        endpoint: Endpoint {
+            address: Address::Unix(path),
+            tls: None,
+        },
+        accepts,
+        folder,
+    }
 }
 
 impl Choosy {
@@ -178,13 +205,20 @@ impl Choosy {
 fn a_full_backlog_is_named_alike_by_both_engines() {
     for engine in [Engine::Blocking, Engine::Epoll] {
         let server = choosy();
-        let spec = Spec { engine, reuse: Reuse::PerRequest, ..spec(&server.endpoint, echo(64)) };
+        let spec = Spec {
+            engine,
+            reuse: Reuse::PerRequest,
+            ..spec(&server.endpoint, echo(64))
+        };
         let mut case = Case::prepare(&spec).unwrap();
         assert!(case.trial(SHORT).is_ok_and(|result| result.error_total() == 0));
         let _inside = server.close();
         let error = case.trial(SHORT).map(drop).unwrap_err();
         assert_eq!(error.stage, Stage::Trial);
-        assert!(error.cause.contains("the listener's backlog is full"), "{engine:?}: {error}");
+        assert!(
+            error.cause.contains("the listener's backlog is full"),
+            "{engine:?}: {error}"
+        );
     }
 }
 
@@ -193,11 +227,17 @@ fn a_full_backlog_is_waited_for_when_connections_are_opened() {
     for engine in [Engine::Blocking, Engine::Epoll] {
         let server = choosy();
         let _inside = server.close();
-        let mut spec = Spec { engine, ..spec(&server.endpoint, echo(64)) };
+        let mut spec = Spec {
+            engine,
+            ..spec(&server.endpoint, echo(64))
+        };
         spec.timeouts.connect_ns = 100_000_000;
         let begin = std::time::Instant::now();
         let error = Case::prepare(&spec).map(drop).unwrap_err();
-        assert!(error.cause.contains("the listener's backlog is full"), "{engine:?}: {error}");
+        assert!(
+            error.cause.contains("the listener's backlog is full"),
+            "{engine:?}: {error}"
+        );
         assert!(begin.elapsed().as_nanos() >= 100_000_000, "it was waited for");
     }
 }
@@ -205,13 +245,21 @@ fn a_full_backlog_is_waited_for_when_connections_are_opened() {
 #[test]
 fn too_many_connections_for_the_limit_of_open_files_are_refused_with_words() {
     let server = Running::start(Pattern::Echo, Transport::Unix);
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: `limit` is valid for the call to fill.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     if limit.rlim_max > 65_000 {
         return; // No number of connections that a specification may have is too many here.
     }
-    let error = Case::prepare(&Spec { connections: 65_535, ..spec(&server.endpoint, echo(64)) }).map(drop).unwrap_err();
+    let error = Case::prepare(&Spec {
+        connections: 65_535,
+        ..spec(&server.endpoint, echo(64))
+    })
+    .map(drop)
+    .unwrap_err();
     assert_eq!(error.stage, Stage::Spec);
     assert!(error.cause.contains("open files"), "{error}");
 }
@@ -225,14 +273,20 @@ fn as_a_user_with_few_queues(test: &str) -> bool {
     }
     let script = "ulimit -q 200000; exec \"$0\" --exact \"$1\"";
     let mut again = Command::new("unshare");
-    again.args(["--user", "--map-root-user", "bash", "-c", script]).arg(std::env::current_exe().unwrap()).arg(test);
+    again
+        .args(["--user", "--map-root-user", "bash", "-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .arg(test);
     let output = again.env(INSIDE, "1").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     if !said.contains("running 1 test") && std::env::var_os("LASTHOP_ALLOW_SKIP").is_some() {
         eprintln!("skipped: no user namespace is to be had: {said}");
         return false;
     }
-    assert!(output.status.success() && said.contains("1 passed"), "within the namespace: {said}");
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "within the namespace: {said}"
+    );
     false
 }
 
@@ -244,9 +298,25 @@ fn room_for_message_queues_is_waited_for_and_its_end_is_said() {
     let server = Running::start(Pattern::Echo, Transport::Mqueue);
     let one = spec(&server.endpoint, echo(64));
     // The queues of a connection that is closed count until the server has closed it, too.
-    let result = run(&Spec { reuse: Reuse::PerRequest, ..one.clone() }, SHORT).unwrap();
+    let result = run(
+        &Spec {
+            reuse: Reuse::PerRequest,
+            ..one.clone()
+        },
+        SHORT,
+    )
+    .unwrap();
     assert_eq!(result.error_total(), 0, "{:?}", result.errors);
     assert!(result.connections_opened > 1, "{result:?}");
-    let error = Case::prepare(&Spec { connections: 2, threads: 2, ..one }).map(drop).unwrap_err();
-    assert!(error.cause.contains("may have no more message queues (ulimit -q)"), "{error}");
+    let error = Case::prepare(&Spec {
+        connections: 2,
+        threads: 2,
+        ..one
+    })
+    .map(drop)
+    .unwrap_err();
+    assert!(
+        error.cause.contains("may have no more message queues (ulimit -q)"),
+        "{error}"
+    );
 }

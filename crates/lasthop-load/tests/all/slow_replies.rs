@@ -20,7 +20,10 @@ use lasthop_protocol::{
 };
 
 const SIZE: usize = 64;
-const PHASES: TrialPhases = TrialPhases { warm_up_ns: 10_000_000, measure_ns: 50_000_000 };
+const PHASES: TrialPhases = TrialPhases {
+    warm_up_ns: 10_000_000,
+    measure_ns: 50_000_000,
+};
 
 /// Answers each message after `work` is done with it; the messages are counted from 0.
 fn server(work: impl Fn(u64) + Send + Sync + 'static) -> Accepting {
@@ -48,17 +51,34 @@ fn one_worker() -> Accepting {
 #[test]
 fn a_queue_is_as_long_as_its_connections_make_it() {
     let server = one_worker();
-    for (connections, threads, reuse) in
-        [(10, 1, Reuse::KeepAlive), (10, 2, Reuse::KeepAlive), (10, 1, Reuse::PerRequest)]
-    {
-        let spec = Spec { connections, threads, reuse, ..spec(&server.endpoint, echo(SIZE as u32)) };
-        let result = run(&spec, TrialPhases { warm_up_ns: 250_000_000, measure_ns: 400_000_000 }).unwrap();
+    for (connections, threads, reuse) in [
+        (10, 1, Reuse::KeepAlive),
+        (10, 2, Reuse::KeepAlive),
+        (10, 1, Reuse::PerRequest),
+    ] {
+        let spec = Spec {
+            connections,
+            threads,
+            reuse,
+            ..spec(&server.endpoint, echo(SIZE as u32))
+        };
+        let result = run(
+            &spec,
+            TrialPhases {
+                warm_up_ns: 250_000_000,
+                measure_ns: 400_000_000,
+            },
+        )
+        .unwrap();
         let little = Little::of([&result], &spec).unwrap();
         let mean = result.service_time.as_ref().unwrap().mean() / 1e6;
         // 200 ms if nothing else runs; what ends in a trial of 50 ms cannot take longer than 60.
         assert!(mean > 120.0, "{mean} ms, {reuse:?}, {threads} threads");
         // So few answers have edges.
-        assert!((6.0..14.0).contains(&little.under_way), "{little:?}, {reuse:?}, {threads} threads");
+        assert!(
+            (6.0..14.0).contains(&little.under_way),
+            "{little:?}, {reuse:?}, {threads} threads"
+        );
     }
 }
 
@@ -69,10 +89,27 @@ fn a_request_that_is_open_at_the_end_is_followed() {
         let milliseconds = if message == 100 { 3_000 } else { 1 };
         thread::sleep(Duration::from_millis(milliseconds));
     });
-    let spec = Spec { connections: 4, ..spec(&server.endpoint, echo(SIZE as u32)) };
-    let result = run(&spec, TrialPhases { measure_ns: 500_000_000, ..PHASES }).unwrap();
-    assert!(result.service_time.as_ref().unwrap().max() >= 3_000_000_000, "{result:?}");
-    assert!(result.elapsed_ns < 2_500_000_000, "the others went on and ended the window: {}", result.elapsed_ns);
+    let spec = Spec {
+        connections: 4,
+        ..spec(&server.endpoint, echo(SIZE as u32))
+    };
+    let result = run(
+        &spec,
+        TrialPhases {
+            measure_ns: 500_000_000,
+            ..PHASES
+        },
+    )
+    .unwrap();
+    assert!(
+        result.service_time.as_ref().unwrap().max() >= 3_000_000_000,
+        "{result:?}"
+    );
+    assert!(
+        result.elapsed_ns < 2_500_000_000,
+        "the others went on and ended the window: {}",
+        result.elapsed_ns
+    );
 }
 
 #[test]
@@ -82,12 +119,21 @@ fn requests_that_nobody_waited_for_are_said() {
             thread::sleep(Duration::from_secs(2));
         }
     });
-    let spec = Spec { connections: 4, ..spec(&server.endpoint, echo(SIZE as u32)) };
+    let spec = Spec {
+        connections: 4,
+        ..spec(&server.endpoint, echo(SIZE as u32))
+    };
     let mut looks = 0;
     let mut case = lasthop_load::engine::Case::prepare(&spec).unwrap();
-    let result = case.watched_trial(TrialPhases { measure_ns: 5_000_000_000, ..PHASES }, || {
-        looks += 1;
-        looks < 6
-    });
+    let result = case.watched_trial(
+        TrialPhases {
+            measure_ns: 5_000_000_000,
+            ..PHASES
+        },
+        || {
+            looks += 1;
+            looks < 6
+        },
+    );
     assert_eq!(result.unwrap().unanswered, 4);
 }

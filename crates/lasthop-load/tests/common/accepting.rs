@@ -32,7 +32,9 @@ impl Accepting {
     /// On a free port.
     pub fn tcp(serve: impl Fn(Socket) + Send + Sync + 'static) -> Self {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        listener
+            .bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
+            .unwrap();
         let address = listener.local_addr().unwrap().as_socket().unwrap();
         Self::at(Address::Tcp(address), tempfile::tempdir().unwrap(), listener, serve)
     }
@@ -53,7 +55,12 @@ impl Accepting {
             }
         };
         let thread = Some(thread::spawn(accept));
-        Self { endpoint: Endpoint { address, tls: None }, folder, listener, thread }
+        Self {
+            endpoint: Endpoint { address, tls: None },
+            folder,
+            listener,
+            thread,
+        }
     }
 }
 

@@ -24,7 +24,10 @@ use lasthop_protocol::{
     wire::TrialPhases,
 };
 
-pub const SHORT: TrialPhases = TrialPhases { warm_up_ns: 1_000_000, measure_ns: 10_000_000 };
+pub const SHORT: TrialPhases = TrialPhases {
+    warm_up_ns: 1_000_000,
+    measure_ns: 10_000_000,
+};
 
 /// A certificate authority, and a certificate for `lasthop.test` signed by it.
 pub struct Certificates {
@@ -40,8 +43,10 @@ pub fn certificates(folder: &std::path::Path) -> Certificates {
     let authority = params.self_signed(&authority_key).unwrap();
     let issuer = rcgen::Issuer::new(params, authority_key);
     let key = rcgen::KeyPair::generate().unwrap();
-    let leaf =
-        rcgen::CertificateParams::new(vec!["lasthop.test".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let leaf = rcgen::CertificateParams::new(vec!["lasthop.test".to_owned()])
+        .unwrap()
+        .signed_by(&key, &issuer)
+        .unwrap();
     let write = |name: &str, text: String| {
         let path = folder.join(name);
         std::fs::write(&path, text).unwrap();
@@ -75,20 +80,37 @@ impl Running {
         let name = format!("lasthop-test{}", folder.path().display());
         let address = transport.address().at(folder.path().join("socket"), name, 0);
         let files = transport.is_tls().then(|| certificates(folder.path()));
-        let tls =
-            files.as_ref().map(|files| ServeTls { certificate: files.certificate.clone(), key: files.key.clone() });
+        let tls = files.as_ref().map(|files| ServeTls {
+            certificate: files.certificate.clone(),
+            key: files.key.clone(),
+        });
         let counter = (pattern == Pattern::Statsd).then(|| "127.0.0.1:0".parse().unwrap());
-        let server = Server::bind(&ServeSpec { tls, pause_ns, counter, ..ServeSpec::new(pattern, address) }).unwrap();
+        let server = Server::bind(&ServeSpec {
+            tls,
+            pause_ns,
+            counter,
+            ..ServeSpec::new(pattern, address)
+        })
+        .unwrap();
         let counter = server.counter();
         let tls = files.map(|files| Tls {
             authority: Some(files.authority),
             server_name: "lasthop.test".to_owned(),
             resumption: false,
         });
-        let endpoint = Endpoint { address: server.address().clone(), tls };
+        let endpoint = Endpoint {
+            address: server.address().clone(),
+            tls,
+        };
         let stopper = server.stopper().unwrap();
         let thread = Some(thread::spawn(move || server.run().unwrap()));
-        Self { endpoint, folder, counter, stopper, thread }
+        Self {
+            endpoint,
+            folder,
+            counter,
+            stopper,
+            thread,
+        }
     }
 }
 
@@ -100,12 +122,20 @@ impl Drop for Running {
 }
 
 pub fn spec(endpoint: &Endpoint, protocol: Protocol) -> Spec {
-    let timeouts = Timeouts { connect_ns: 3_000_000_000, request_ns: 3_000_000_000 };
-    Spec { timeouts, ..Spec::new(endpoint.clone(), protocol) }
+    let timeouts = Timeouts {
+        connect_ns: 3_000_000_000,
+        request_ns: 3_000_000_000,
+    };
+    Spec {
+        timeouts,
+        ..Spec::new(endpoint.clone(), protocol)
+    }
 }
 
 pub fn hello() -> Protocol {
-    Protocol::from(Hello { expect: "Hello there!".to_owned() })
+    Protocol::from(Hello {
+        expect: "Hello there!".to_owned(),
+    })
 }
 
 pub fn echo(size: u32) -> Protocol {

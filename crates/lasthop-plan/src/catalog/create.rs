@@ -28,7 +28,10 @@ impl Catalog {
     /// Errors: the name is not allowed, the folder exists already or cannot be written, or the other cannot be loaded.
     pub fn create(&self, name: &str, from: Option<&str>, parent: &Path) -> Result<PathBuf, String> {
         let is_word = |word: &str| {
-            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         };
         if !name.split('-').all(is_word) {
             return Err(format!(
@@ -37,7 +40,10 @@ impl Catalog {
         }
         let mut files = match from {
             Some(original) => self.copied(name, original)?,
-            None => named(embedded(&EXPERIMENTS, TEMPLATE, EXPERIMENT_FILE).unwrap_or_default(), name),
+            None => named(
+                embedded(&EXPERIMENTS, TEMPLATE, EXPERIMENT_FILE).unwrap_or_default(),
+                name,
+            ),
         };
         files.iter_mut().for_each(|(path, content)| add_schema(path, content));
         let folder = parent.join(name);
@@ -62,7 +68,10 @@ impl Catalog {
         if let Some(experiment) = files.get_mut(Path::new(EXPERIMENT_FILE)) {
             *experiment = titled(&String::from_utf8_lossy(experiment), name).into_bytes();
         }
-        let page = EXPERIMENTS.get_file(PAGE_OF_A_COPY).and_then(|file| file.contents_utf8()).unwrap_or_default();
+        let page = EXPERIMENTS
+            .get_file(PAGE_OF_A_COPY)
+            .and_then(|file| file.contents_utf8())
+            .unwrap_or_default();
         let page = page.replace(NAME, name).replace(ORIGINAL, original);
         files.insert(PathBuf::from(PAGE), page.into_bytes());
         Ok(files)
@@ -108,9 +117,15 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let catalog = Catalog::default();
         let folder = catalog.create("my-stack", None, parent.path()).unwrap();
-        let experiment = catalog.load(&folder.display().to_string()).unwrap_or_else(|error| panic!("{error}"));
+        let experiment = catalog
+            .load(&folder.display().to_string())
+            .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((&experiment.name[..], &experiment.title[..]), ("my-stack", "my-stack"));
-        assert!(fs::read_to_string(folder.join("README.md")).unwrap().starts_with("# my-stack\n"));
+        assert!(
+            fs::read_to_string(folder.join("README.md"))
+                .unwrap()
+                .starts_with("# my-stack\n")
+        );
         let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(plan.cases.len(), 2);
         assert_eq!(plan.differences, []);
@@ -128,19 +143,29 @@ mod tests {
         let planned = |name: &str| Plan::new(catalog.load(name).unwrap(), &Selection::default()).unwrap();
         for name in catalog.names() {
             let copy = format!("my-{name}");
-            let folder = catalog.create(&copy, Some(&name), parent.path()).unwrap_or_else(|error| panic!("{error}"));
+            let folder = catalog
+                .create(&copy, Some(&name), parent.path())
+                .unwrap_or_else(|error| panic!("{error}"));
             let (mine, original) = (planned(&folder.display().to_string()), planned(&name));
             assert_eq!((&mine.experiment.name, &mine.experiment.title), (&copy, &copy));
             assert_eq!(mine.cases, original.cases, "{name}");
             assert_eq!(mine.differences, []);
             for recipe in original.experiment.recipes.keys() {
                 let toml = fs::read_to_string(folder.join("services").join(recipe).join(RECIPE_FILE)).unwrap();
-                assert!(toml.starts_with(&format!("#:schema {}\n", schema::id("recipe"))), "{name}: {toml}");
+                assert!(
+                    toml.starts_with(&format!("#:schema {}\n", schema::id("recipe"))),
+                    "{name}: {toml}"
+                );
             }
             let page = fs::read_to_string(folder.join(PAGE)).unwrap();
-            assert!(page.starts_with(&format!("# {copy}\n")) && page.contains(&name) && !page.contains('@'), "{page}");
+            assert!(
+                page.starts_with(&format!("# {copy}\n")) && page.contains(&name) && !page.contains('@'),
+                "{page}"
+            );
         }
-        let unknown = catalog.create("other", Some("nginx-gunicron"), parent.path()).unwrap_err();
+        let unknown = catalog
+            .create("other", Some("nginx-gunicron"), parent.path())
+            .unwrap_err();
         assert!(unknown.contains("did you mean `nginx-gunicorn`?"), "{unknown}");
         assert!(!parent.path().join("other").exists());
     }

@@ -24,29 +24,47 @@ pub(super) fn render(
     let wrong = |key: &str, text: String, expected: &str| {
         format!("service {service}: container.{key} renders to `{text}`, expected {expected}")
     };
-    let Some(network) = text("network", &container.network)? else { return Ok(None) };
+    let Some(network) = text("network", &container.network)? else {
+        return Ok(None);
+    };
     let network = network_of(&network).ok_or_else(|| wrong("network", network, EXPECTED))?;
     let publish = match text("publish", &container.publish)? {
         Some(_) if network != Network::Bridge => {
-            return Err(wrong("publish", container.publish.clone(), "nothing unless the network is `bridge`"));
+            return Err(wrong(
+                "publish",
+                container.publish.clone(),
+                "nothing unless the network is `bridge`",
+            ));
         }
         Some(place) => Some(publish_of(&place).ok_or_else(|| wrong("publish", place, "loopback or gateway"))?),
         None => None,
     };
     let volume = text("volume", &container.volume)?;
     if let Some(volume) = volume.as_ref().filter(|volume| !is_volume(volume)) {
-        return Err(wrong("volume", volume.clone(), "at most 16 lower-case letters, digits and `-`"));
+        return Err(wrong(
+            "volume",
+            volume.clone(),
+            "at most 16 lower-case letters, digits and `-`",
+        ));
     }
     let mut sysctls = IndexMap::new();
     for (name, value) in &container.sysctls {
         sysctls.extend(text("sysctls", value)?.map(|value| (name.clone(), value)));
     }
     let cpus = text("cpus", &container.cpus)?;
-    if let Some(cpus) = cpus.as_ref().filter(|cpus| !cpus.parse::<f64>().is_ok_and(|number| number > 0.0)) {
+    if let Some(cpus) = cpus
+        .as_ref()
+        .filter(|cpus| !cpus.parse::<f64>().is_ok_and(|number| number > 0.0))
+    {
         return Err(wrong("cpus", cpus.clone(), "a number of CPUs above 0"));
     }
     let memory = text("memory", &container.memory)?;
-    let own = [cpus.clone(), memory.clone(), sysctls.values().next().cloned(), volume.clone()];
+    let own = [
+        cpus.clone(),
+        memory.clone(),
+        sysctls.values().next().cloned(),
+        volume.clone(),
+    ];
     if let (Network::Inside(_), Some(limit)) = (&network, own.into_iter().flatten().next()) {
         return Err(wrong(
             "network",
@@ -54,7 +72,14 @@ pub(super) fn render(
             "no limits, sysctls or volume with `inside:NAME`, whose container has them",
         ));
     }
-    Ok(Some(RenderedContainer { network, publish, volume, cpus, memory, sysctls }))
+    Ok(Some(RenderedContainer {
+        network,
+        publish,
+        volume,
+        cpus,
+        memory,
+        sysctls,
+    }))
 }
 
 /// It becomes part of a socket's path, which must be short.
@@ -125,7 +150,10 @@ mod tests {
         assert_eq!(rendered(&container, "process").unwrap(), None);
         assert_eq!(rendered(&container, "host").unwrap().unwrap().network, Network::Host);
         let published = rendered(&container, "published").unwrap().unwrap();
-        assert_eq!((published.publish, published.limits()), (Some(Publish::Loopback), Some("cpus 0.25\n".into())));
+        assert_eq!(
+            (published.publish, published.limits()),
+            (Some(Publish::Loopback), Some("cpus 0.25\n".into()))
+        );
     }
 
     #[test]
@@ -144,20 +172,39 @@ mod tests {
         assert!(wrong("host", "loopback", "").contains("nothing unless the network is `bridge`"));
         assert!(wrong("bridge", "", "-1").contains("a number of CPUs above 0"));
         let volume = |name: &str, network: &str| {
-            let container = Container { network: network.into(), volume: name.into(), ..Container::default() };
-            rendered(&container, "").map(|container| container.unwrap().volume).map_err(|error| error.to_string())
+            let container = Container {
+                network: network.into(),
+                volume: name.into(),
+                ..Container::default()
+            };
+            rendered(&container, "")
+                .map(|container| container.unwrap().volume)
+                .map_err(|error| error.to_string())
         };
         assert_eq!(volume("run", "none"), Ok(Some("run".to_owned())));
         for name in ["/run/app", "Run", "-run", "a-name-that-is-too-long"] {
-            assert!(volume(name, "none").unwrap_err().contains("at most 16 lower-case letters"), "{name}");
+            assert!(
+                volume(name, "none")
+                    .unwrap_err()
+                    .contains("at most 16 lower-case letters"),
+                "{name}"
+            );
         }
-        assert!(volume("run", "inside:supervisor").unwrap_err().contains("no limits, sysctls or volume with"));
+        assert!(
+            volume("run", "inside:supervisor")
+                .unwrap_err()
+                .contains("no limits, sysctls or volume with")
+        );
     }
 
     #[test]
     fn who_connects_to_a_socket_on_a_volume_has_the_volume() {
         let with = |volume: &str, network: &str| {
-            let container = Container { network: network.into(), volume: volume.into(), ..Container::default() };
+            let container = Container {
+                network: network.into(),
+                volume: volume.into(),
+                ..Container::default()
+            };
             rendered(&container, "").unwrap()
         };
         let all = |from: Option<RenderedContainer>, to: Option<RenderedContainer>| {
@@ -171,10 +218,17 @@ mod tests {
             )
         };
         assert_eq!(all(with("run", "bridge"), with("run", "none")), Ok(()));
-        assert_eq!(all(None, with("run", "none")), Ok(()), "a process of the host reaches every volume");
+        assert_eq!(
+            all(None, with("run", "none")),
+            Ok(()),
+            "a process of the host reaches every volume"
+        );
         assert_eq!(all(with("", "inside:all"), with("run", "none")), Ok(()));
         let error = all(with("", "bridge"), with("run", "none")).unwrap_err().to_string();
-        assert!(error.contains("add `volume = \"run\"` to services.web.container"), "{error}");
+        assert!(
+            error.contains("add `volume = \"run\"` to services.web.container"),
+            "{error}"
+        );
         assert!(all(with("other", "bridge"), with("run", "none")).is_err());
     }
 }

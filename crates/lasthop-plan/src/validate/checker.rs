@@ -45,7 +45,17 @@ pub fn read<'a, T: DeserializeOwned>(
     let broken = !found.is_empty();
     document.check(schema, broken, &mut found);
     let content = if broken { None } else { content(&document, &mut found) };
-    (Checker { document, folder, files, found, used: Vec::new(), unreadable: false }, content)
+    (
+        Checker {
+            document,
+            folder,
+            files,
+            found,
+            used: Vec::new(),
+            unreadable: false,
+        },
+        content,
+    )
 }
 
 fn content<T: DeserializeOwned>(document: &Document, found: &mut Diagnostics) -> Option<T> {
@@ -62,7 +72,11 @@ fn content<T: DeserializeOwned>(document: &Document, found: &mut Diagnostics) ->
 impl Checker<'_> {
     /// The folder in a sentence.
     pub fn place(&self) -> &str {
-        if self.folder.is_empty() { "this folder" } else { self.folder }
+        if self.folder.is_empty() {
+            "this folder"
+        } else {
+            self.folder
+        }
     }
 
     pub fn error(&mut self, pointer: &str, message: impl Into<String>) {
@@ -71,7 +85,8 @@ impl Checker<'_> {
 
     pub fn error_with_help(&mut self, pointer: &str, message: impl Into<String>, help: Option<String>) {
         if !self.document.is_echo(pointer) {
-            self.found.push(self.document.at_value(pointer, message).with_help(help));
+            self.found
+                .push(self.document.at_value(pointer, message).with_help(help));
         }
     }
 
@@ -99,7 +114,9 @@ impl Checker<'_> {
     /// Names of factors, services and settings are used in expressions.
     pub fn must_be_name(&mut self, pointer: &str, what: &str, name: &str) {
         let first = name.starts_with(|first: char| first.is_ascii_lowercase());
-        let rest = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        let rest = name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         if !first || !rest {
             let help = "start with a lower-case letter, followed by a-z, 0-9 and _".to_owned();
             self.key_error(pointer, format!("`{name}` cannot be the name of a {what}"), Some(help));
@@ -140,13 +157,17 @@ impl Checker<'_> {
 
     /// Every text in a JSON value is a template.
     pub fn template_tree(&mut self, pointer: &str, scope: &Scope) {
-        let Some(value) = self.document.tree.pointer(pointer).cloned() else { return };
+        let Some(value) = self.document.tree.pointer(pointer).cloned() else {
+            return;
+        };
         match value {
             Value::String(text) => self.template(pointer, &text, scope),
             Value::Array(items) => {
                 (0..items.len()).for_each(|at| self.template_tree(&join(pointer, &at.to_string()), scope));
             }
-            Value::Object(map) => map.keys().for_each(|key| self.template_tree(&join(pointer, key), scope)),
+            Value::Object(map) => map
+                .keys()
+                .for_each(|key| self.template_tree(&join(pointer, key), scope)),
             _ => {}
         }
     }
@@ -176,7 +197,13 @@ impl Checker<'_> {
                 continue;
             };
             self.template_file(&source, text, scope);
-            config.insert(PathBuf::from(path), ConfigFile { source, text: text.to_owned() });
+            config.insert(
+                PathBuf::from(path),
+                ConfigFile {
+                    source,
+                    text: text.to_owned(),
+                },
+            );
         }
         config
     }

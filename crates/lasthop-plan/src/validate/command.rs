@@ -32,7 +32,10 @@ impl Checker<'_> {
         service: &ServiceFile,
         scope: &Scope,
     ) -> Option<Recipe> {
-        let only = [("bind", service.bind.given().next().is_some()), ("ready", service.ready.is_some())];
+        let only = [
+            ("bind", service.bind.given().next().is_some()),
+            ("ready", service.ready.is_some()),
+        ];
         match (service.recipe.is_empty(), service.command.split_first()) {
             (true, Some((program, arguments))) => Some(self.made_of(pointer, name, service, scope, program, arguments)),
             (true, None) => {
@@ -40,7 +43,11 @@ impl Checker<'_> {
                 None
             }
             (false, Some(_)) => {
-                self.key_error(&join(pointer, "command"), "`recipe` says already how to start this service", None);
+                self.key_error(
+                    &join(pointer, "command"),
+                    "`recipe` says already how to start this service",
+                    None,
+                );
                 None
             }
             (false, None) => {
@@ -83,20 +90,33 @@ impl Checker<'_> {
         let own = self.listen(&at("bind"), &service.bind);
         let listen = ADDRESSES.map(|(transport, address)| {
             let arguments = vec![address.to_owned()];
-            (transport, Listen { arguments, config: address.to_owned(), ..Listen::default() })
+            (
+                transport,
+                Listen {
+                    arguments,
+                    config: address.to_owned(),
+                    ..Listen::default()
+                },
+            )
         });
         Recipe {
             name: name.to_owned(),
             summary: program.to_owned(),
             program: Program {
-                kind: ProgramKind::Named { names: vec![program.to_owned()], folders: Vec::new() },
+                kind: ProgramKind::Named {
+                    names: vec![program.to_owned()],
+                    folders: Vec::new(),
+                },
                 obtain: Some(format!("install it, or say where it is: --program {name}=PATH")),
                 ..Program::default()
             },
             listen: listen.into_iter().chain(own).collect(),
             arguments: arguments.to_vec(),
             ready: self.ready(&at("ready"), service.ready.as_ref().unwrap_or(&ReadyFile::default())),
-            stop: Stop { signal: "TERM".to_owned(), timeout: Duration::from_secs(5) },
+            stop: Stop {
+                signal: "TERM".to_owned(),
+                timeout: Duration::from_secs(5),
+            },
             // It has no digests: the command is in the experiment, which has one.
             ..Recipe::default()
         }

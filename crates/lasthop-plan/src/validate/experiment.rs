@@ -61,7 +61,11 @@ pub(crate) fn experiment(
     if checker.found.is_empty() {
         checker.check_combinations(&file, &mut experiment, recipes);
     }
-    if checker.found.is_empty() { Ok(experiment) } else { Err(checker.found) }
+    if checker.found.is_empty() {
+        Ok(experiment)
+    } else {
+        Err(checker.found)
+    }
 }
 
 impl Checker<'_> {
@@ -114,9 +118,18 @@ impl Checker<'_> {
                 self.must_be_level(&format!("{pointer}/{at}"), level, &factor.levels);
             }
         }
-        for name in file.overload.log.keys().filter(|name| !file.services.contains_key(*name)) {
+        for name in file
+            .overload
+            .log
+            .keys()
+            .filter(|name| !file.services.contains_key(*name))
+        {
             let help = suggest(name, file.services.keys().map(String::as_str));
-            self.key_error(&join("/overload/log", name), format!("there is no service `{name}`"), help);
+            self.key_error(
+                &join("/overload/log", name),
+                format!("there is no service `{name}`"),
+                help,
+            );
         }
     }
 
@@ -141,11 +154,22 @@ impl Checker<'_> {
                     DeriveKind::Crossover(over.clone())
                 }
                 _ => {
-                    self.key_error(&pointer, "exactly one of `minus`, `per` and `crossover` is needed", None);
+                    self.key_error(
+                        &pointer,
+                        "exactly one of `minus`, `per` and `crossover` is needed",
+                        None,
+                    );
                     continue;
                 }
             };
-            all.insert(name.clone(), Derive { help: derive.help.clone(), of: derive.of.clone(), kind });
+            all.insert(
+                name.clone(),
+                Derive {
+                    help: derive.help.clone(),
+                    of: derive.of.clone(),
+                    kind,
+                },
+            );
         }
         all
     }
@@ -168,7 +192,11 @@ impl Checker<'_> {
         }
         let compared = [PATH, TRANSPORT].into_iter().find_map(|name| file.factors.get(name));
         let levels = compared.map_or(&[][..], |factor| &factor.levels);
-        for (key, named) in [("price", &answer.price), ("also", &answer.also), ("occupies", &answer.occupies)] {
+        for (key, named) in [
+            ("price", &answer.price),
+            ("also", &answer.also),
+            ("occupies", &answer.occupies),
+        ] {
             for (at, level) in named.iter().enumerate() {
                 self.must_be_level(&format!("/answer/{key}/{at}"), &Level::Text(level.clone()), levels);
             }
@@ -205,7 +233,10 @@ impl Checker<'_> {
         if self.must_be_known(pointer, "factor", name, file.factors.keys().map(String::as_str))
             && !file.factors[name].levels.iter().all(is_number)
         {
-            self.error(pointer, format!("the levels of `{name}` are not all whole numbers of 1 or more"));
+            self.error(
+                pointer,
+                format!("the levels of `{name}` are not all whole numbers of 1 or more"),
+            );
         }
     }
 
@@ -224,7 +255,11 @@ impl Checker<'_> {
             }
         }
         for name in file.services.keys().filter(|name| file.factors.contains_key(*name)) {
-            self.key_error(&join("/services", name), format!("`{name}` is also the name of a factor"), None);
+            self.key_error(
+                &join("/services", name),
+                format!("`{name}` is also the name of a factor"),
+                None,
+            );
         }
     }
 
@@ -246,7 +281,12 @@ impl Checker<'_> {
 
     /// Whether the driver can talk to a service.
     fn check_target(&mut self, file: &ExperimentFile, target: &str) {
-        let known = self.must_be_known("/load/target", "service", target, file.services.keys().map(String::as_str));
+        let known = self.must_be_known(
+            "/load/target",
+            "service",
+            target,
+            file.services.keys().map(String::as_str),
+        );
         if known && file.link.from == DRIVER && target != file.link.to {
             let help = Some(format!("the link goes from the driver to `{}`", file.link.to));
             self.error_with_help("/load/target", "the driver must talk over the link", help);
@@ -255,7 +295,12 @@ impl Checker<'_> {
 
     fn must_be_reuse(&mut self, pointer: &str, text: &str) {
         if !text.contains("{{") {
-            self.must_be_known(pointer, "way to use connections called", text, ["keep-alive", "per-request"]);
+            self.must_be_known(
+                pointer,
+                "way to use connections called",
+                text,
+                ["keep-alive", "per-request"],
+            );
         }
     }
 
@@ -299,11 +344,19 @@ impl Checker<'_> {
                 );
             }
             (true, false, Some(_)) => {
-                self.key_error("/link/transport", "the factor `transport` already determines the transport", None);
+                self.key_error(
+                    "/link/transport",
+                    "the factor `transport` already determines the transport",
+                    None,
+                );
             }
             (false, true, None) => {
                 let help = "add for example transport = \"{{ 'unix' if path == 'socket' else 'tcp' }}\"";
-                self.key_error("/link", "`transport` is missing, because each path needs one", Some(help.to_owned()));
+                self.key_error(
+                    "/link",
+                    "`transport` is missing, because each path needs one",
+                    Some(help.to_owned()),
+                );
             }
             _ => {}
         }
@@ -311,8 +364,15 @@ impl Checker<'_> {
 
     fn factor(&mut self, pointer: &str, name: &str, factor: &Factor) {
         let levels = &factor.levels;
-        for (at, level) in levels.iter().enumerate().filter(|(at, level)| levels[..*at].contains(level)) {
-            self.error(&format!("{pointer}/levels/{at}"), format!("the level `{level}` is listed twice"));
+        for (at, level) in levels
+            .iter()
+            .enumerate()
+            .filter(|(at, level)| levels[..*at].contains(level))
+        {
+            self.error(
+                &format!("{pointer}/levels/{at}"),
+                format!("the level `{level}` is listed twice"),
+            );
         }
         for (at, level) in factor.usual().iter().enumerate() {
             self.must_be_level(&format!("{pointer}/default/{at}"), level, levels);
@@ -327,7 +387,12 @@ impl Checker<'_> {
         self.range(pointer, factor);
         let known: Vec<String> = levels.iter().map(Level::to_string).collect();
         for level in factor.labels.keys() {
-            self.must_be_known(&format!("{pointer}/labels/{level}"), "level", level, known.iter().map(String::as_str));
+            self.must_be_known(
+                &format!("{pointer}/labels/{level}"),
+                "level",
+                level,
+                known.iter().map(String::as_str),
+            );
         }
     }
 
@@ -365,7 +430,12 @@ impl Checker<'_> {
         }
         for (at, level) in factor.levels.iter().enumerate() {
             let known = Transport::ALL.map(Transport::name);
-            self.must_be_known(&format!("{pointer}/levels/{at}"), "transport", &level.to_string(), known);
+            self.must_be_known(
+                &format!("{pointer}/levels/{at}"),
+                "transport",
+                &level.to_string(),
+                known,
+            );
         }
         if factor.when.is_some() {
             self.key_error(
@@ -383,7 +453,10 @@ impl Checker<'_> {
             self.error(&place, "the lower number must come first");
         }
         if let Some(level) = factor.levels.iter().find(|level| !factor.is_in_range(level)) {
-            self.error(&place, format!("the level `{level}` is not a whole number from {low} to {high}"));
+            self.error(
+                &place,
+                format!("the level `{level}` is not a whole number from {low} to {high}"),
+            );
         }
     }
 
@@ -401,7 +474,9 @@ impl Checker<'_> {
             services.insert(name, service);
             recipes.extend(recipe.map(|recipe| (name.clone(), recipe)));
         }
-        let ordered = order.into_iter().filter_map(|name| Some((name.clone(), services.remove(name)?)));
+        let ordered = order
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), services.remove(name)?)));
         (ordered.collect(), recipes)
     }
 
@@ -423,14 +498,20 @@ impl Checker<'_> {
                 help,
             );
         } else if !is_link && service.listen.is_none() {
-            let help =
-                Some(format!("only `{}`, which the link goes to, listens on the transport of the case", file.link.to));
+            let help = Some(format!(
+                "only `{}`, which the link goes to, listens on the transport of the case",
+                file.link.to
+            ));
             self.key_error(&pointer, "`listen` is missing: the transport that it listens on", help);
         }
         self.template(&at("recipe"), &service.recipe, factors);
         self.template(&at("count"), &service.count, factors);
         if service.count != "1" && file.load.target == name {
-            self.key_error(&at("count"), "the driver talks to this service, so it must be a single server", None);
+            self.key_error(
+                &at("count"),
+                "the driver talks to this service, so it must be a single server",
+                None,
+            );
         }
         let outer = factors.clone().add_services(file.services.keys()).add_own();
         self.template_tree(&at("settings"), &outer);
@@ -453,7 +534,10 @@ impl Checker<'_> {
             settings: service.settings.clone(),
             config: self.config(&at("config"), &service.config, &scope),
             app: service.app.as_ref().map(PathBuf::from),
-            warm: service.warm.as_ref().map_or(Duration::ZERO, |warm| self.duration(&at("warm"), Some(warm), "1s")),
+            warm: service
+                .warm
+                .as_ref()
+                .map_or(Duration::ZERO, |warm| self.duration(&at("warm"), Some(warm), "1s")),
             packages: service.packages.clone(),
             container: service.container.clone(),
         };
@@ -473,7 +557,10 @@ impl Checker<'_> {
         let mut waiting: Vec<(&String, &ServiceFile)> = file.services.iter().collect();
         while !waiting.is_empty() {
             let ready = |service: &ServiceFile| {
-                service.needs.iter().all(|need| order.contains(&need) || !file.services.contains_key(need))
+                service
+                    .needs
+                    .iter()
+                    .all(|need| order.contains(&need) || !file.services.contains_key(need))
             };
             let Some(at) = waiting.iter().position(|(_, service)| ready(service)) else {
                 let circle: Vec<&str> = waiting.iter().map(|(name, _)| name.as_str()).collect();
@@ -513,7 +600,12 @@ impl Checker<'_> {
         self.template_tree("/link/transport", scope);
         self.must_be_reuse("/load/reuse", &load.reuse);
         if !load.protocol.contains("{{") {
-            self.must_be_known("/load/protocol", "protocol", &load.protocol, PROTOCOLS.map(|kind| kind.name));
+            self.must_be_known(
+                "/load/protocol",
+                "protocol",
+                &load.protocol,
+                PROTOCOLS.map(|kind| kind.name),
+            );
         }
         Load {
             rate_at: Place::File(Box::new(self.document.at_value("/load/rate", ""))),
@@ -528,9 +620,18 @@ impl Checker<'_> {
             let help = Some(
                 "add `rate` in requests per second, or leave `arrivals` out (`lasthop run` has --arrivals)".to_owned(),
             );
-            self.key_error("/load/arrivals", "`arrivals` needs an open loop, but there is no `rate`", help);
+            self.key_error(
+                "/load/arrivals",
+                "`arrivals` needs an open loop, but there is no `rate`",
+                help,
+            );
         } else if !arrivals.contains("{{") {
-            self.must_be_known("/load/arrivals", "way for requests to arrive called", arrivals, [CONSTANT, POISSON]);
+            self.must_be_known(
+                "/load/arrivals",
+                "way for requests to arrive called",
+                arrivals,
+                [CONSTANT, POISSON],
+            );
         }
     }
 
@@ -539,7 +640,9 @@ impl Checker<'_> {
         if pace::needs_addresses(load, file.services.keys()) {
             return;
         }
-        let error = combinations.iter().find_map(|levels| pace::of_case(load, &template::of_levels(levels)).err());
+        let error = combinations
+            .iter()
+            .find_map(|levels| pace::of_case(load, &template::of_levels(levels)).err());
         if let Some(PaceError::File(diagnostic)) = error {
             self.found.push(*diagnostic);
         }
@@ -550,7 +653,11 @@ impl Checker<'_> {
         if self.unreadable {
             return;
         }
-        let used: BTreeSet<&str> = self.used.iter().map(|name| name.split('.').next().unwrap_or(name)).collect();
+        let used: BTreeSet<&str> = self
+            .used
+            .iter()
+            .map(|name| name.split('.').next().unwrap_or(name))
+            .collect();
         let unused: Vec<String> = file
             .factors
             .keys()
@@ -558,8 +665,14 @@ impl Checker<'_> {
             .cloned()
             .collect();
         for name in unused {
-            let help = Some(format!("write {{{{ {name} }}}} where it should have an effect, or remove the factor"));
-            self.key_error(&join("/factors", &name), format!("no service and no load uses the factor `{name}`"), help);
+            let help = Some(format!(
+                "write {{{{ {name} }}}} where it should have an effect, or remove the factor"
+            ));
+            self.key_error(
+                &join("/factors", &name),
+                format!("no service and no load uses the factor `{name}`"),
+                help,
+            );
         }
     }
 
@@ -578,7 +691,11 @@ impl Checker<'_> {
     fn check_combinations(&mut self, file: &ExperimentFile, experiment: &mut Experiment, recipes: &dyn Recipes) {
         let deciding = deciding(file);
         let levels = |(name, factor): (&String, &Factor)| {
-            let kept = if deciding.contains(name) { factor.levels.len() } else { 1 };
+            let kept = if deciding.contains(name) {
+                factor.levels.len()
+            } else {
+                1
+            };
             (name.clone(), factor.levels[..kept].to_vec())
         };
         let all = experiment.factors.iter().map(levels).collect();
@@ -586,7 +703,10 @@ impl Checker<'_> {
             Ok((combinations, _)) => combinations,
             Err(error) => return self.error("/factors", error.to_string()),
         };
-        if let Some(error) = combinations.iter().find_map(|levels| cases::transport(&experiment.link, levels).err()) {
+        if let Some(error) = combinations
+            .iter()
+            .find_map(|levels| cases::transport(&experiment.link, levels).err())
+        {
             return self.error("/link/transport", error.message);
         }
         for (name, service) in &file.services {
@@ -608,7 +728,10 @@ impl Checker<'_> {
                 Ok(target) => target.trim().to_owned(),
                 Err(error) => return self.error("/load/target", error.message),
             };
-            let count = file.services.get(&target).map(|service| template::render("count", &service.count, &context));
+            let count = file
+                .services
+                .get(&target)
+                .map(|service| template::render("count", &service.count, &context));
             if let Some(Ok(count)) = count.filter(|count| !matches!(count, Ok(count) if count.trim() == "1")) {
                 let message = format!(
                     "the driver talks to `{target}`, whose `count` is {} in some case: it must be 1",
@@ -633,8 +756,15 @@ impl Checker<'_> {
         recipes: &dyn Recipes,
     ) {
         let made = experiment.services[name].recipe.clone();
-        let has_command = |name: &str| file.services.get(name).is_some_and(|service| !service.command.is_empty());
-        let pointer = join(&join("/services", name), if has_command(name) { "command" } else { "recipe" });
+        let has_command = |name: &str| {
+            file.services
+                .get(name)
+                .is_some_and(|service| !service.command.is_empty())
+        };
+        let pointer = join(
+            &join("/services", name),
+            if has_command(name) { "command" } else { "recipe" },
+        );
         let mut wanted: BTreeMap<String, BTreeSet<Transport>> = BTreeMap::new();
         for levels in combinations {
             let context = template::of_levels(levels);
@@ -681,10 +811,21 @@ impl Checker<'_> {
         transports: &BTreeSet<Transport>,
     ) {
         let known: Vec<&str> = recipe.listen.keys().map(|transport| transport.name()).collect();
-        for transport in transports.iter().filter(|transport| !recipe.listen.contains_key(*transport)) {
+        for transport in transports
+            .iter()
+            .filter(|transport| !recipe.listen.contains_key(*transport))
+        {
             let message = format!("recipe `{}` cannot listen on {transport}", recipe.name);
-            let help = if file.exclude.is_empty() { "" } else { ", or exclude the combination" };
-            self.error_with_help(pointer, message, Some(format!("it can listen on: {}{help}", known.join(", "))));
+            let help = if file.exclude.is_empty() {
+                ""
+            } else {
+                ", or exclude the combination"
+            };
+            self.error_with_help(
+                pointer,
+                message,
+                Some(format!("it can listen on: {}{help}", known.join(", "))),
+            );
         }
     }
 
@@ -696,7 +837,11 @@ impl Checker<'_> {
         for key in service.settings.keys() {
             if !recipe.settings.contains_key(key) && !mentioned.contains(key) && !several {
                 let help = suggest(key, recipe.settings.keys().map(String::as_str));
-                self.key_error(&join(&pointer, key), format!("recipe `{}` has no setting `{key}`", recipe.name), help);
+                self.key_error(
+                    &join(&pointer, key),
+                    format!("recipe `{}` has no setting `{key}`", recipe.name),
+                    help,
+                );
             }
         }
         for (key, _) in recipe
@@ -705,13 +850,20 @@ impl Checker<'_> {
             .filter(|(key, setting)| setting.default.is_none() && !service.settings.contains_key(*key))
         {
             let pointer = join("/services", name);
-            self.key_error(&pointer, format!("recipe `{}` needs the setting `{key}`", recipe.name), None);
+            self.key_error(
+                &pointer,
+                format!("recipe `{}` needs the setting `{key}`", recipe.name),
+                None,
+            );
         }
     }
 
     /// Names that a configuration file takes.
     fn mentioned(&self, file: &str) -> BTreeSet<String> {
-        let text = self.files.get(&PathBuf::from(file)).map(|bytes| String::from_utf8_lossy(bytes));
+        let text = self
+            .files
+            .get(&PathBuf::from(file))
+            .map(|bytes| String::from_utf8_lossy(bytes));
         text.and_then(|text| template::names(&text).ok()).unwrap_or_default()
     }
 
@@ -728,7 +880,10 @@ impl Checker<'_> {
             if self.must_be_known("/load/protocol", "protocol", &name, PROTOCOLS.map(|kind| kind.name))
                 && !experiment.load.parameters.contains_key(&name)
             {
-                self.error("/load/protocol", format!("`[load.{name}]` with the protocol's parameters is missing"));
+                self.error(
+                    "/load/protocol",
+                    format!("`[load.{name}]` with the protocol's parameters is missing"),
+                );
             }
         }
     }
@@ -737,20 +892,31 @@ impl Checker<'_> {
 /// Factors that decide which recipes and protocols are used, and which combinations exist. The others need not be
 /// combined, because they would only multiply the number of checks.
 fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
-    let templates = file.services.values().flat_map(|service| [&service.recipe, &service.count]);
+    let templates = file
+        .services
+        .values()
+        .flat_map(|service| [&service.recipe, &service.count]);
     let templates = templates.chain([&file.load.protocol, &file.load.target]);
     let templates = templates.chain(&file.link.transport);
     let templates = templates.chain(pacing(&file.load));
     let conditions = file.factors.values().filter_map(|factor| factor.when.as_ref());
     let conditions = conditions.chain(file.exclude.iter().map(|exclude| &exclude.when));
     let in_templates = templates.filter_map(|text| template::names(text).ok()).flatten();
-    let in_conditions = conditions.filter_map(|text| template::expression_names(text).ok()).flatten();
-    in_templates.chain(in_conditions).chain([TRANSPORT.to_owned(), PATH.to_owned()]).collect()
+    let in_conditions = conditions
+        .filter_map(|text| template::expression_names(text).ok())
+        .flatten();
+    in_templates
+        .chain(in_conditions)
+        .chain([TRANSPORT.to_owned(), PATH.to_owned()])
+        .collect()
 }
 
 /// The factors that decide whether a case can be an open loop; none if there is no rate.
 fn pacing(load: &Load) -> Vec<&String> {
     let open = !load.rate.is_empty();
     let all = [&load.rate, &load.pipeline, &load.requests_per_connection, &load.reuse].into_iter();
-    all.chain(&load.arrivals).chain(load.driver.first()).filter(|_| open).collect()
+    all.chain(&load.arrivals)
+        .chain(load.driver.first())
+        .filter(|_| open)
+        .collect()
 }

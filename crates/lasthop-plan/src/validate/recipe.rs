@@ -61,7 +61,11 @@ impl Checker<'_> {
         self.template_tree("/export/files", &scope);
         let export = &file.export;
         for name in export.files.keys().filter(|name| !stays_inside(Path::new(name))) {
-            self.key_error(&join("/export/files", name), format!("`{name}` is outside the exported folder"), None);
+            self.key_error(
+                &join("/export/files", name),
+                format!("`{name}` is outside the exported folder"),
+                None,
+            );
         }
         if !export.files.is_empty() && !export.blocks.is_empty() {
             self.key_error("/export/blocks", "`files` says already what is exported", None);
@@ -107,7 +111,10 @@ impl Checker<'_> {
                 if !transport.is_tls() {
                     self.key_error(&pointer, "this transport has no TLS", None);
                 } else if !stays_inside(authority) {
-                    self.error(&pointer, format!("`{}` is outside the folder `runtime`", authority.display()));
+                    self.error(
+                        &pointer,
+                        format!("`{}` is outside the folder `runtime`", authority.display()),
+                    );
                 }
             }
             all.insert(transport, listen.clone());
@@ -126,7 +133,11 @@ impl Checker<'_> {
                 self.key_error("/program", "`names` is missing, the names of the executable", None);
             }
             if version.is_none() {
-                self.key_error("/program", "`version` is missing, which says how to find out the version", None);
+                self.key_error(
+                    "/program",
+                    "`version` is missing, which says how to find out the version",
+                    None,
+                );
             }
         }
         let pattern = version.map(|version| version.pattern.clone()).unwrap_or_default();
@@ -138,7 +149,10 @@ impl Checker<'_> {
             kind: if file.lasthop {
                 ProgramKind::Lasthop
             } else {
-                ProgramKind::Named { names: file.names.clone(), folders }
+                ProgramKind::Named {
+                    names: file.names.clone(),
+                    folders,
+                }
             },
             version_arguments: version.map(|version| version.arguments.clone()).unwrap_or_default(),
             version_pattern: pattern,
@@ -151,10 +165,18 @@ impl Checker<'_> {
     fn version_pattern(&mut self, pattern: &str) {
         match regex::Regex::new(pattern) {
             Ok(regex) if regex.captures_len() == 2 => {}
-            Ok(_) => self.error("/program/version/pattern", "expected exactly one group, for the version"),
+            Ok(_) => self.error(
+                "/program/version/pattern",
+                "expected exactly one group, for the version",
+            ),
             Err(error) => {
-                let last =
-                    error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                let last = error
+                    .to_string()
+                    .lines()
+                    .last()
+                    .unwrap_or_default()
+                    .trim_start_matches("error: ")
+                    .to_owned();
                 self.error("/program/version/pattern", format!("regular expression: {last}"));
             }
         }
@@ -167,11 +189,18 @@ impl Checker<'_> {
             ReadyName::Http => &["check", "timeout", "path", "status"],
             ReadyName::Command => &["check", "timeout", "command"],
         };
-        let given =
-            [("path", ready.path.is_some()), ("status", ready.status.is_some()), ("command", ready.command.is_some())];
+        let given = [
+            ("path", ready.path.is_some()),
+            ("status", ready.status.is_some()),
+            ("command", ready.command.is_some()),
+        ];
         for (key, _) in given.iter().filter(|(key, given)| *given && !allowed.contains(key)) {
             let help = Some(format!("this check accepts {}", allowed.join(", ")));
-            self.key_error(&join(pointer, key), format!("`{key}` does not belong to this check"), help);
+            self.key_error(
+                &join(pointer, key),
+                format!("`{key}` does not belong to this check"),
+                help,
+            );
         }
         let check = match check {
             ReadyName::Connect => ReadyCheck::Connect,
@@ -184,11 +213,17 @@ impl Checker<'_> {
         if check == ReadyCheck::Command(Vec::new()) {
             self.key_error(pointer, "`command` is missing", None);
         }
-        Ready { check, timeout: self.duration(&join(pointer, "timeout"), ready.timeout.as_ref(), "10s") }
+        Ready {
+            check,
+            timeout: self.duration(&join(pointer, "timeout"), ready.timeout.as_ref(), "10s"),
+        }
     }
 
     fn stop(&mut self, file: &RecipeFile) -> Stop {
         let timeout: Duration = self.duration("/stop/timeout", file.stop.timeout.as_ref(), "5s");
-        Stop { signal: file.stop.signal.clone().unwrap_or_else(|| "TERM".to_owned()), timeout }
+        Stop {
+            signal: file.stop.signal.clone().unwrap_or_else(|| "TERM".to_owned()),
+            timeout,
+        }
     }
 }

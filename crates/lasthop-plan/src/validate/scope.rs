@@ -19,7 +19,11 @@ impl Scope {
 
     /// Names of services: `{{ nginx.address }}`.
     pub(super) fn add_services(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.0.extend(names.into_iter().map(|name| (name.into(), Some(&ADDRESS_ATTRIBUTES[..]))));
+        self.0.extend(
+            names
+                .into_iter()
+                .map(|name| (name.into(), Some(&ADDRESS_ATTRIBUTES[..]))),
+        );
         self
     }
 
@@ -52,11 +56,15 @@ impl Scope {
         };
         let attribute = parts.next()?;
         match attributes {
-            None => Some((format!("`{first}` has no attributes, so there is no `{first}.{attribute}`"), None)),
+            None => Some((
+                format!("`{first}` has no attributes, so there is no `{first}.{attribute}`"),
+                None,
+            )),
             Some(known) if known.contains(&attribute) => None,
-            Some(known) => {
-                Some((format!("`{first}` has no attribute `{attribute}`"), suggest(attribute, known.iter().copied())))
-            }
+            Some(known) => Some((
+                format!("`{first}` has no attribute `{attribute}`"),
+                suggest(attribute, known.iter().copied()),
+            )),
         }
     }
 }
@@ -92,7 +100,10 @@ mod tests {
         let scope = Scope::default().add(["size"]).add_services(["nginx"]).add_own();
         assert!(scope.problem("nginx.address").is_none());
         assert!(scope.problem("size").is_none());
-        assert_eq!(scope.problem("nginx.adress").unwrap().1.unwrap(), "did you mean `address`?");
+        assert_eq!(
+            scope.problem("nginx.adress").unwrap().1.unwrap(),
+            "did you mean `address`?"
+        );
         assert_eq!(scope.problem("ngnix").unwrap().1.unwrap(), "did you mean `nginx`?");
         assert!(scope.problem("size.x").is_some());
     }

@@ -27,7 +27,12 @@ pub struct Expected {
 
 impl Default for Expected {
     fn default() -> Self {
-        Self { what: "body", body: None, contains: Vec::new(), length: None }
+        Self {
+            what: "body",
+            body: None,
+            contains: Vec::new(),
+            length: None,
+        }
     }
 }
 
@@ -94,7 +99,9 @@ impl BodyCheck {
     }
 
     fn hasher(&mut self, digest: &Digest) -> &mut Xxh3 {
-        self.hasher.0.get_or_insert_with(|| Box::new(Xxh3::with_seed(digest.seed)))
+        self.hasher
+            .0
+            .get_or_insert_with(|| Box::new(Xxh3::with_seed(digest.seed)))
     }
 
     fn compare(&mut self, body: &[u8], piece: &[u8]) {
@@ -124,7 +131,8 @@ impl BodyCheck {
         for (text, found) in texts.iter().zip(&mut self.found) {
             *found = *found || memmem::find(piece, text).is_some() || memmem::find(&border, text).is_some();
         }
-        self.tail.extend_from_slice(&piece[piece.len().saturating_sub(longest)..]);
+        self.tail
+            .extend_from_slice(&piece[piece.len().saturating_sub(longest)..]);
         let surplus = self.tail.len().saturating_sub(longest.saturating_sub(1));
         self.tail.drain(..surplus);
     }
@@ -134,7 +142,10 @@ impl BodyCheck {
     pub fn finish(&mut self, expected: &Expected) -> Result<(), Failure> {
         let what = expected.what;
         if let Some(length) = expected.length.filter(|length| *length != self.received) {
-            return Err(Failure::content(format!("the {what} has {} bytes, expected {length}", self.received)));
+            return Err(Failure::content(format!(
+                "the {what} has {} bytes, expected {length}",
+                self.received
+            )));
         }
         match &expected.body {
             Some(Exact::Bytes(body)) => self.finish_bytes(what, body)?,
@@ -142,13 +153,21 @@ impl BodyCheck {
             None => {}
         }
         self.found.resize(expected.contains.len(), false);
-        match expected.contains.iter().zip(&self.found).find(|(text, found)| !**found && !text.is_empty()) {
+        match expected
+            .contains
+            .iter()
+            .zip(&self.found)
+            .find(|(text, found)| !**found && !text.is_empty())
+        {
             Some((text, _)) => {
                 let received = match expected.body {
                     None => format!(": received {}", part(&self.shown, 0..self.shown.len(), self.received)),
                     Some(_) => String::new(),
                 };
-                Err(Failure::content(format!("the {what} does not contain {}{received}", excerpt(text))))
+                Err(Failure::content(format!(
+                    "the {what} does not contain {}{received}",
+                    excerpt(text)
+                )))
             }
             None => Ok(()),
         }
@@ -159,10 +178,16 @@ impl BodyCheck {
         let want = body.len();
         let text = match self.mismatch {
             Some(at) => {
-                format!("the {what} differs from the expected one at byte {at}: {}", self.beside(body, at))
+                format!(
+                    "the {what} differs from the expected one at byte {at}: {}",
+                    self.beside(body, at)
+                )
             }
             None if got == want as u64 => return Ok(()),
-            None => format!("the {what} has {got} bytes, expected {want}: {}", self.beside(body, got)),
+            None => format!(
+                "the {what} has {got} bytes, expected {want}: {}",
+                self.beside(body, got)
+            ),
         };
         Err(Failure::content(text))
     }
@@ -176,7 +201,9 @@ impl BodyCheck {
         if self.hasher(digest).digest128() == digest.digest {
             return Ok(());
         }
-        Err(Failure::content(format!("the {what} of {got} bytes differs from the expected one (by its digest)")))
+        Err(Failure::content(format!(
+            "the {what} of {got} bytes differs from the expected one (by its digest)"
+        )))
     }
 
     /// The expected and the received text around the first wrong byte.
@@ -185,7 +212,10 @@ impl BodyCheck {
         let from = at.saturating_sub(RIGHT_SHOWN);
         let expected = part(body, from..body.len().min(at + WRONG_SHOWN), body.len() as u64);
         let received = [&body[..at], &self.shown].concat();
-        format!("expected {expected}, received {}", part(&received, from..received.len(), self.received))
+        format!(
+            "expected {expected}, received {}",
+            part(&received, from..received.len(), self.received)
+        )
     }
 }
 
@@ -228,7 +258,10 @@ mod tests {
 
     #[test]
     fn a_wrong_body_is_shown_beside_the_expected_one() {
-        let body = |text: &str| Expected { body: Some(text.into()), ..Expected::default() };
+        let body = |text: &str| Expected {
+            body: Some(text.into()),
+            ..Expected::default()
+        };
         let differs = "the body differs from the expected one at byte";
         for (want, got, shown) in [
             (
@@ -236,8 +269,16 @@ mod tests {
                 "Hello where?",
                 format!("{differs} 6: expected \"Hello there!\", received \"Hello where?\""),
             ),
-            ("Hello", "Hello\u{1b}!", format!("{differs} 5: expected \"Hello\", received \"Hello\\x1b!\"")),
-            ("Hello", "He", "the body has 2 bytes, expected 5: expected \"Hello\", received \"He\"".to_owned()),
+            (
+                "Hello",
+                "Hello\u{1b}!",
+                format!("{differs} 5: expected \"Hello\", received \"Hello\\x1b!\""),
+            ),
+            (
+                "Hello",
+                "He",
+                "the body has 2 bytes, expected 5: expected \"Hello\", received \"He\"".to_owned(),
+            ),
         ] {
             assert_eq!(failure(&body(want), got), shown);
         }
@@ -246,14 +287,23 @@ mod tests {
         let (a, same, b) = ("a".repeat(60), "a".repeat(20), "b".repeat(40));
         let shown = format!("{differs} 100: expected \"…{a}…\", received \"…{same}{b}…\"");
         assert_eq!(failure(&body(&want), &got), shown);
-        let contains = Expected { contains: vec![b"Hello".to_vec()], ..Expected::default() };
-        assert_eq!(failure(&contains, "Bye!"), "the body does not contain \"Hello\": received \"Bye!\"");
+        let contains = Expected {
+            contains: vec![b"Hello".to_vec()],
+            ..Expected::default()
+        };
+        assert_eq!(
+            failure(&contains, "Bye!"),
+            "the body does not contain \"Hello\": received \"Bye!\""
+        );
     }
 
     #[test]
     fn a_long_body_is_compared_by_its_digest() {
         let long = vec![7; super::super::exact::KEPT_MAX + 1];
-        let expected = Expected { body: Some(Exact::of(&long)), ..Expected::default() };
+        let expected = Expected {
+            body: Some(Exact::of(&long)),
+            ..Expected::default()
+        };
         let mut check = BodyCheck::default();
         // Twice: nothing of the first body may be left.
         for _ in 0..2 {
@@ -270,7 +320,10 @@ mod tests {
         }
         check.reset();
         check.feed(&expected, &long[1..]);
-        assert_eq!(check.finish(&expected).unwrap_err().message, "the body has 1048576 bytes, expected 1048577");
+        assert_eq!(
+            check.finish(&expected).unwrap_err().message,
+            "the body has 1048576 bytes, expected 1048577"
+        );
     }
 
     #[test]

@@ -59,7 +59,9 @@ pub trait Replies {
     /// # Errors
     /// The reply was not whole.
     fn end(&mut self, received: u64) -> Result<(), Failure> {
-        Err(Failure::reset(format!("the peer closed after {received} bytes of a reply")))
+        Err(Failure::reset(format!(
+            "the peer closed after {received} bytes of a reply"
+        )))
     }
 }
 
@@ -76,14 +78,24 @@ impl Factory {
     /// Makes an exchange of each that `make` yields; `depth` replies may come at once.
     pub fn checked<R: Replies + 'static>(depth: u32, make: impl Fn() -> R + 'static) -> Self {
         let verified = Verified::new(depth);
-        Self::new(move || Checked { replies: make(), verified: verified.clone(), begun: true, received: 0 })
+        Self::new(move || Checked {
+            replies: make(),
+            verified: verified.clone(),
+            begun: true,
+            received: 0,
+        })
     }
 }
 
 impl<R: Replies> Checked<R> {
     fn done(&mut self, used: usize) -> Done {
         let fault = self.replies.judge().err().map(Box::new);
-        Done { used, keep: self.replies.keeps(), payload: self.replies.payload(self.received), fault }
+        Done {
+            used,
+            keep: self.replies.keeps(),
+            payload: self.replies.payload(self.received),
+            fault,
+        }
     }
 }
 
@@ -169,7 +181,12 @@ struct Kept {
 impl Verified {
     /// `depth` replies may come at once.
     fn new(depth: u32) -> Self {
-        Self(Rc::new(RefCell::new(Kept { bytes: Vec::new(), length: 0, payload: 0, depth })))
+        Self(Rc::new(RefCell::new(Kept {
+            bytes: Vec::new(),
+            length: 0,
+            payload: 0,
+            depth,
+        })))
     }
 
     /// The replies that `bytes` begin with, if they are the remembered one. Only replies that say themselves where they
@@ -181,14 +198,25 @@ impl Verified {
         if length == 0 || bytes.len() < length {
             return None;
         }
-        let replies =
-            if most == 1 { 1 } else { (bytes.len() / length).min(most as usize).min(kept.bytes.len() / length) };
+        let replies = if most == 1 {
+            1
+        } else {
+            (bytes.len() / length).min(most as usize).min(kept.bytes.len() / length)
+        };
         let used = replies * length;
         if bytes[..used] == kept.bytes[..used] {
-            return Some(Run { replies: replies as u32, used, payload: kept.payload });
+            return Some(Run {
+                replies: replies as u32,
+                used,
+                payload: kept.payload,
+            });
         }
         let same = replies > 1 && bytes[..length] == kept.bytes[..length];
-        same.then_some(Run { replies: 1, used: length, payload: kept.payload })
+        same.then_some(Run {
+            replies: 1,
+            used: length,
+            payload: kept.payload,
+        })
     }
 
     /// Remembers a whole, right reply.
@@ -215,7 +243,11 @@ mod tests {
         let verified = Verified::new(4);
         assert_eq!(verified.recognise(b"abab", 4), None);
         verified.remember(b"ab", 7);
-        let run = |bytes: &[u8], most| verified.recognise(bytes, most).map(|run| (run.replies, run.used, run.payload));
+        let run = |bytes: &[u8], most| {
+            verified
+                .recognise(bytes, most)
+                .map(|run| (run.replies, run.used, run.payload))
+        };
         assert_eq!(run(b"a", 1), None);
         assert_eq!(run(b"ababab", 1), Some((1, 2, 7)));
         assert_eq!(run(b"ababa", 4), Some((2, 4, 7)));

@@ -29,7 +29,11 @@ pub struct Chunked {
 
 impl Default for Chunked {
     fn default() -> Self {
-        Self { state: State::Size, line: Vec::new(), trailer: 0 }
+        Self {
+            state: State::Size,
+            line: Vec::new(),
+            trailer: 0,
+        }
     }
 }
 
@@ -51,7 +55,11 @@ impl Chunked {
                 content(&bytes[at..at + take]);
                 at += take;
                 let left = left - take as u64;
-                self.state = if left == 0 { State::DataEnd } else { State::Data { left } };
+                self.state = if left == 0 {
+                    State::DataEnd
+                } else {
+                    State::Data { left }
+                };
                 continue;
             }
             let (used, whole) = self.collect_line(&bytes[at..])?;
@@ -67,7 +75,11 @@ impl Chunked {
     fn collect_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let end = memchr::memchr(b'\n', bytes);
         let part = &bytes[..end.unwrap_or(bytes.len())];
-        let limit = if self.state == State::Trailer { TRAILER_MAX - self.trailer } else { LINE_MAX };
+        let limit = if self.state == State::Trailer {
+            TRAILER_MAX - self.trailer
+        } else {
+            LINE_MAX
+        };
         if self.line.len() + part.len() > limit {
             return Err(Failure::protocol("chunked coding: a line is too long"));
         }
@@ -78,7 +90,10 @@ impl Chunked {
     /// Acts on a whole line; true at the end of the body.
     fn end_line(&mut self) -> Result<bool, Failure> {
         if self.line.last() != Some(&b'\r') {
-            return Err(Failure::protocol(format!("chunked coding: {} does not end in CR LF", excerpt(&self.line))));
+            return Err(Failure::protocol(format!(
+                "chunked coding: {} does not end in CR LF",
+                excerpt(&self.line)
+            )));
         }
         self.line.pop();
         let mut whole = false;
@@ -88,7 +103,11 @@ impl Chunked {
                 left => State::Data { left },
             },
             State::DataEnd if self.line.is_empty() => State::Size,
-            State::DataEnd => return Err(Failure::protocol("chunked coding: a chunk is longer than its size says")),
+            State::DataEnd => {
+                return Err(Failure::protocol(
+                    "chunked coding: a chunk is longer than its size says",
+                ));
+            }
             State::Trailer => {
                 whole = self.line.is_empty();
                 self.trailer += self.line.len();
@@ -103,7 +122,10 @@ impl Chunked {
 
 /// The size at the beginning of a chunk's line: hexadecimal digits, then an optional `;extension`.
 fn chunk_size(line: &[u8]) -> Result<u64, Failure> {
-    let end = line.iter().position(|byte| matches!(byte, b';' | b' ' | b'\t')).unwrap_or(line.len());
+    let end = line
+        .iter()
+        .position(|byte| matches!(byte, b';' | b' ' | b'\t'))
+        .unwrap_or(line.len());
     let digits = &line[..end];
     let bad = || Failure::protocol(format!("chunked coding: {} is not a chunk size", excerpt(line)));
     if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {

@@ -22,10 +22,19 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schemes: &["echo"],
     from_url,
     urls: &[
-        ("echo://127.0.0.1:9000", "lasthop's own server (`lasthop serve`): a message and back"),
+        (
+            "echo://127.0.0.1:9000",
+            "lasthop's own server (`lasthop serve`): a message and back",
+        ),
         ("echo+unix:/run/echo.sock", "the same over a Unix socket; +tls for TLS"),
-        ("echo+pipe:/run/echo.sock", "the same over a channel; also +socketpair, +mqueue, +shm, +shm-spin"),
-        ("echo+seqpacket:/run/echo.sock", "the same in whole messages; also +unixgram, and echo+udp://127.0.0.1:9000"),
+        (
+            "echo+pipe:/run/echo.sock",
+            "the same over a channel; also +socketpair, +mqueue, +shm, +shm-spin",
+        ),
+        (
+            "echo+seqpacket:/run/echo.sock",
+            "the same in whole messages; also +unixgram, and echo+udp://127.0.0.1:9000",
+        ),
     ],
     password_variable: None,
     read: kind::read::<Echo>,
@@ -33,7 +42,13 @@ pub static KIND: ProtocolKind = ProtocolKind {
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
-    Ok((location.endpoint(None)?, Echo { size: location.options.size }.into()))
+    Ok((
+        location.endpoint(None)?,
+        Echo {
+            size: location.options.size,
+        }
+        .into(),
+    ))
 }
 
 /// The same bytes must come back.
@@ -51,7 +66,12 @@ impl ProtocolSpec for Echo {
 
     fn validate(&self, usage: Usage) -> Result<(), String> {
         within("size of a message", self.size.into(), HEADER as u64, SIZE_MAX.into())?;
-        within("bytes of a pipeline", u64::from(self.size) * u64::from(usage.pipeline), 1, 64 << 20)
+        within(
+            "bytes of a pipeline",
+            u64::from(self.size) * u64::from(usage.pipeline),
+            1,
+            64 << 20,
+        )
     }
 
     fn factory(&self, usage: Usage) -> Factory {
@@ -60,7 +80,10 @@ impl ProtocolSpec for Echo {
         let keeps_boundaries = usage.keeps_boundaries;
         Factory::new(move || {
             let connection = made.replace(made.get() + 1);
-            EchoExchange { keeps_boundaries, ..EchoExchange::new(&echo, usage.pipeline, connection) }
+            EchoExchange {
+                keeps_boundaries,
+                ..EchoExchange::new(&echo, usage.pipeline, connection)
+            }
         })
     }
 
@@ -110,7 +133,9 @@ impl EchoExchange {
     /// `echo.size` is at least [`HEADER`]; `depth` messages make a batch. They are numbered from the connection's own
     /// place on, so that those of another connection do not pass for them.
     pub fn new(echo: &Echo, depth: u32, connection: u32) -> Self {
-        let mut message: Vec<u8> = (0..echo.size).map(|index| (index.wrapping_mul(31) >> 3) as u8).collect();
+        let mut message: Vec<u8> = (0..echo.size)
+            .map(|index| (index.wrapping_mul(31) >> 3) as u8)
+            .collect();
         message[..4].copy_from_slice(&echo.size.to_le_bytes());
         Self {
             messages: message.repeat(depth as usize),
@@ -153,10 +178,18 @@ impl Exchange for EchoExchange {
 
     #[inline]
     fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
-        let replies = if most == 1 { 1 } else { (bytes.len() / self.size).min(most as usize) };
+        let replies = if most == 1 {
+            1
+        } else {
+            (bytes.len() / self.size).min(most as usize)
+        };
         let used = replies * self.size;
         let same = replies > 0 && bytes.len() >= used && bytes[..used] == self.messages[self.at..self.at + used];
-        same.then_some(Run { replies: replies as u32, used, payload: self.size as u64 })
+        same.then_some(Run {
+            replies: replies as u32,
+            used,
+            payload: self.size as u64,
+        })
     }
 
     #[inline]
@@ -174,7 +207,12 @@ impl Exchange for EchoExchange {
         if self.received < self.size {
             return Ok(Progress::More);
         }
-        Ok(Progress::Done(Done { used, keep: true, payload: self.size as u64, fault: None }))
+        Ok(Progress::Done(Done {
+            used,
+            keep: true,
+            payload: self.size as u64,
+            fault: None,
+        }))
     }
 
     fn end(&mut self) -> Result<Done, Failure> {
@@ -191,8 +229,17 @@ impl EchoExchange {
 
     #[cold]
     fn differs(&self, bytes: &[u8]) -> Failure {
-        let same = self.awaited().iter().zip(bytes).take_while(|(left, right)| left == right).count();
-        Failure::content(format!("the echo differs at byte {} of {}", self.received + same, self.size))
+        let same = self
+            .awaited()
+            .iter()
+            .zip(bytes)
+            .take_while(|(left, right)| left == right)
+            .count();
+        Failure::content(format!(
+            "the echo differs at byte {} of {}",
+            self.received + same,
+            self.size
+        ))
     }
 }
 
@@ -230,14 +277,20 @@ mod tests {
 
     #[test]
     fn a_message_that_is_sent_whole_comes_back_whole() {
-        let mut exchange = EchoExchange { keeps_boundaries: true, ..EchoExchange::new(&Echo { size: 64 }, 2, 0) };
+        let mut exchange = EchoExchange {
+            keeps_boundaries: true,
+            ..EchoExchange::new(&Echo { size: 64 }, 2, 0)
+        };
         exchange.begin();
         let batch = exchange.request().to_vec();
         for wrong in [&batch[..63], &batch[..127], &[&batch[..], b"x"].concat()] {
             assert_eq!(exchange.receive(wrong).unwrap_err().class, ErrorClass::WrongContent);
         }
         for right in [&batch[..64], &batch] {
-            assert!(matches!(exchange.receive(right), Ok(Progress::Done(Done { used: 64, .. }))));
+            assert!(matches!(
+                exchange.receive(right),
+                Ok(Progress::Done(Done { used: 64, .. }))
+            ));
             exchange.received = 0;
         }
     }
@@ -247,7 +300,10 @@ mod tests {
         let [mut own, mut other] = [0, 1].map(|connection| EchoExchange::new(&Echo { size: 64 }, 1, connection));
         own.begin();
         other.begin();
-        assert_eq!(own.receive(other.request()).unwrap_err().class, ErrorClass::WrongContent);
+        assert_eq!(
+            own.receive(other.request()).unwrap_err().class,
+            ErrorClass::WrongContent
+        );
     }
 
     #[test]

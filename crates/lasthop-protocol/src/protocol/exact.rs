@@ -38,13 +38,21 @@ impl Digest {
         let seed = u64::from_le_bytes(seed);
         let mut hasher = Xxh3::with_seed(seed);
         hasher.update(bytes);
-        Self { length: bytes.len() as u64, seed, digest: hasher.digest128() }
+        Self {
+            length: bytes.len() as u64,
+            seed,
+            digest: hasher.digest128(),
+        }
     }
 }
 
 impl Exact {
     pub fn of(bytes: &[u8]) -> Self {
-        if bytes.len() > KEPT_MAX { Self::Digest(Digest::of(bytes)) } else { Self::Bytes(bytes.to_vec()) }
+        if bytes.len() > KEPT_MAX {
+            Self::Digest(Digest::of(bytes))
+        } else {
+            Self::Bytes(bytes.to_vec())
+        }
     }
 
     /// Number of bytes.
@@ -89,10 +97,21 @@ struct Written {
 impl Written {
     fn read(self) -> Result<Exact, String> {
         match self {
-            Self { base64: Some(text), length: None, seed: None, digest: None } => {
-                STANDARD.decode(&text).map(Exact::Bytes).map_err(|_| format!("`{text}` is not base64"))
-            }
-            Self { base64: None, length: Some(length), seed: Some(seed), digest: Some(digest) } => {
+            Self {
+                base64: Some(text),
+                length: None,
+                seed: None,
+                digest: None,
+            } => STANDARD
+                .decode(&text)
+                .map(Exact::Bytes)
+                .map_err(|_| format!("`{text}` is not base64")),
+            Self {
+                base64: None,
+                length: Some(length),
+                seed: Some(seed),
+                digest: Some(digest),
+            } => {
                 let seed = u64::from_str_radix(&seed, 16).ok();
                 let numbers = seed.zip(u128::from_str_radix(&digest, 16).ok());
                 let (seed, digest) = numbers.ok_or("`seed` and `digest` must be hexadecimal")?;
@@ -108,7 +127,10 @@ impl Serialize for Exact {
         let written = match self {
             Self::Bytes(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => return serializer.serialize_str(text),
-                Err(_) => Written { base64: Some(STANDARD.encode(bytes)), ..Written::default() },
+                Err(_) => Written {
+                    base64: Some(STANDARD.encode(bytes)),
+                    ..Written::default()
+                },
             },
             Self::Digest(Digest { length, seed, digest }) => Written {
                 length: Some(*length),
@@ -136,7 +158,9 @@ impl<'de> Deserialize<'de> for Exact {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Exact, A::Error> {
-                Written::deserialize(MapAccessDeserializer::new(map))?.read().map_err(de::Error::custom)
+                Written::deserialize(MapAccessDeserializer::new(map))?
+                    .read()
+                    .map_err(de::Error::custom)
             }
         }
         deserializer.deserialize_any(Either)
@@ -167,7 +191,10 @@ mod tests {
     fn texts_bytes_and_digests_are_written_and_read() {
         let long = Exact::of(&vec![b'a'; KEPT_MAX + 1]);
         assert!(matches!(long, Exact::Digest(Digest { length: 1_048_577, .. })));
-        for (exact, written) in [(Exact::from("é"), "\"é\""), (Exact::of(b"\xff\0"), r#"{"base64":"/wA="}"#)] {
+        for (exact, written) in [
+            (Exact::from("é"), "\"é\""),
+            (Exact::of(b"\xff\0"), r#"{"base64":"/wA="}"#),
+        ] {
             assert_eq!(serde_json::to_string(&exact).unwrap(), written);
         }
         for exact in [Exact::from(""), Exact::of(b"\xff"), long] {
@@ -177,7 +204,10 @@ mod tests {
         for (wrong, text) in [
             ("5", "expected a text, or a table with `base64`"),
             (r#"{"base64": "?"}"#, "`?` is not base64"),
-            (r#"{"length": 5}"#, "expected `base64`, or `length`, `seed` and `digest`"),
+            (
+                r#"{"length": 5}"#,
+                "expected `base64`, or `length`, `seed` and `digest`",
+            ),
             (r#"{"length": 5, "seed": "g", "digest": "0"}"#, "must be hexadecimal"),
             (r#"{"base46": ""}"#, "unknown field `base46`"),
         ] {

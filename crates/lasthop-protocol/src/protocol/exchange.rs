@@ -120,7 +120,9 @@ pub fn hear(input: &[u8], mut take: impl FnMut(&[u8]) -> Result<(usize, bool), F
         if is_over {
             return match input.len() - at {
                 0 => Ok(Greeting::Done),
-                surplus => Err(Failure::protocol(format!("{surplus} bytes follow the server's readiness"))),
+                surplus => Err(Failure::protocol(format!(
+                    "{surplus} bytes follow the server's readiness"
+                ))),
             };
         }
     }
@@ -143,7 +145,13 @@ pub(crate) mod testing {
     use crate::options::Reuse;
 
     pub fn usage(pipeline: u32) -> Usage {
-        Usage { reuse: Reuse::KeepAlive, pipeline, encrypted: false, is_local: false, keeps_boundaries: false }
+        Usage {
+            reuse: Reuse::KeepAlive,
+            pipeline,
+            encrypted: false,
+            is_local: false,
+            keeps_boundaries: false,
+        }
     }
 
     /// An exchange of one request at a time.

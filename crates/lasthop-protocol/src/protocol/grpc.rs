@@ -38,8 +38,14 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schemes: &["grpc", "grpcs"],
     from_url,
     urls: &[
-        ("grpc://127.0.0.1:50051/package.Service/Method", "a unary call of gRPC over HTTP/2; grpcs:// with TLS"),
-        ("grpc+unix:/run/app.sock:/package.Service/Method", "the same over a Unix socket"),
+        (
+            "grpc://127.0.0.1:50051/package.Service/Method",
+            "a unary call of gRPC over HTTP/2; grpcs:// with TLS",
+        ),
+        (
+            "grpc+unix:/run/app.sock:/package.Service/Method",
+            "the same over a Unix socket",
+        ),
     ],
     password_variable: None,
     read: kind::read::<Grpc>,
@@ -57,7 +63,13 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     };
     let method = path.trim_start_matches('/');
     let method = if method.is_empty() { HEALTH } else { method };
-    let grpc = Grpc { method: method.to_owned(), host: host.to_owned(), size: 0, text: None, expect: GrpcExpect::Any };
+    let grpc = Grpc {
+        method: method.to_owned(),
+        host: host.to_owned(),
+        size: 0,
+        text: None,
+        expect: GrpcExpect::Any,
+    };
     Ok((endpoint, grpc.into()))
 }
 
@@ -112,7 +124,12 @@ impl Grpc {
     /// The message of the request.
     fn message(&self) -> Vec<u8> {
         let printable = || (0..self.size).map(|index| b'a' + (index % 26) as u8).collect();
-        field_1(&self.text.as_ref().map_or_else(printable, |text| text.clone().into_bytes()))
+        field_1(
+            &self
+                .text
+                .as_ref()
+                .map_or_else(printable, |text| text.clone().into_bytes()),
+        )
     }
 
     fn expected(&self) -> Expected {
@@ -123,7 +140,12 @@ impl Grpc {
             GrpcExpect::Message(text) => (STANDARD.decode(text).ok().map(Exact::Bytes), None),
             GrpcExpect::Exact(message) => (Some(message.clone()), None),
         };
-        Expected { what: "message", body, length, ..Expected::default() }
+        Expected {
+            what: "message",
+            body,
+            length,
+            ..Expected::default()
+        }
     }
 
     fn fields(&self, encrypted: bool) -> Vec<u8> {
@@ -171,9 +193,15 @@ impl ProtocolSpec for Grpc {
 
     fn validate(&self, usage: Usage) -> Result<(), String> {
         let plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        let names = self.method.split_once('/').filter(|(service, method)| plain(service) && plain(method));
+        let names = self
+            .method
+            .split_once('/')
+            .filter(|(service, method)| plain(service) && plain(method));
         if names.is_none_or(|(_, method)| method.contains('/')) {
-            let text = format!("`{}` is no method of gRPC: write `package.Service/Method`", self.method.escape_debug());
+            let text = format!(
+                "`{}` is no method of gRPC: write `package.Service/Method`",
+                self.method.escape_debug()
+            );
             return Err(text);
         }
         if !plain(&self.host) {
@@ -189,8 +217,16 @@ impl ProtocolSpec for Grpc {
         {
             return Err(format!("the message to be expected, `{text}`, is not base64"));
         }
-        let size = self.text.as_ref().map_or(u64::from(self.size), |text| text.len() as u64);
-        within("bytes of field 1 in all calls at once", size * u64::from(usage.pipeline), 0, BYTES_MAX)
+        let size = self
+            .text
+            .as_ref()
+            .map_or(u64::from(self.size), |text| text.len() as u64);
+        within(
+            "bytes of field 1 in all calls at once",
+            size * u64::from(usage.pipeline),
+            0,
+            BYTES_MAX,
+        )
     }
 
     fn factory(&self, usage: Usage) -> Factory {
@@ -248,7 +284,10 @@ impl ProtocolSpec for Grpc {
     fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
         let message = message(reply)?;
         let length = format!("{} bytes", message.len());
-        Ok(vec![("length of the message", length.into_bytes()), ("message", message)])
+        Ok(vec![
+            ("length of the message", length.into_bytes()),
+            ("message", message),
+        ])
     }
 
     fn greets(&self) -> bool {
@@ -260,7 +299,11 @@ impl ProtocolSpec for Grpc {
     }
 
     fn welcome(&self, step: usize, _encrypted: bool) -> Vec<u8> {
-        if step == 0 { session::generous_settings() } else { Vec::new() }
+        if step == 0 {
+            session::generous_settings()
+        } else {
+            Vec::new()
+        }
     }
 
     fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
@@ -337,11 +380,18 @@ impl Exchange for GrpcExchange {
         if input.is_empty() {
             session.introduce();
         } else if !session.is_settled() && input.starts_with(b"HTTP/") {
-            return Err(Failure::protocol(format!("the server does not speak HTTP/2: {}", excerpt(input))));
+            return Err(Failure::protocol(format!(
+                "the server does not speak HTTP/2: {}",
+                excerpt(input)
+            )));
         }
         session.take(input)?;
         output.append(session.out());
-        Ok(if session.is_ready() { Greeting::Done } else { Greeting::More })
+        Ok(if session.is_ready() {
+            Greeting::Done
+        } else {
+            Greeting::More
+        })
     }
 
     fn begin(&mut self) {
@@ -381,11 +431,22 @@ mod tests {
     };
     use crate::{options::Reuse, result::ErrorClass};
 
-    const USAGE: Usage =
-        Usage { reuse: Reuse::KeepAlive, pipeline: 1, encrypted: false, is_local: false, keeps_boundaries: false };
+    const USAGE: Usage = Usage {
+        reuse: Reuse::KeepAlive,
+        pipeline: 1,
+        encrypted: false,
+        is_local: false,
+        keeps_boundaries: false,
+    };
 
     fn hello() -> Grpc {
-        Grpc { method: "a.B/C".into(), host: "h".into(), size: 0, text: Some("Hello".into()), expect: GrpcExpect::Echo }
+        Grpc {
+            method: "a.B/C".into(),
+            host: "h".into(),
+            size: 0,
+            text: Some("Hello".into()),
+            expect: GrpcExpect::Echo,
+        }
     }
 
     fn exchange(grpc: &Grpc, pipeline: u32) -> GrpcExchange {
@@ -402,7 +463,9 @@ mod tests {
 
     fn block(fields: &[(&str, &str)]) -> Vec<u8> {
         let mut block = Vec::new();
-        fields.iter().for_each(|(name, value)| hpack::write(name, value, &mut block));
+        fields
+            .iter()
+            .for_each(|(name, value)| hpack::write(name, value, &mut block));
         block
     }
 
@@ -432,7 +495,12 @@ mod tests {
         let mut exchange = exchange(&hello(), 2);
         let fields = exchange.0.common().fields.clone();
         let message = b"\0\0\0\0\x07\x0a\x05Hello";
-        let call = |stream| [frame(HEADERS, END_HEADERS, stream, &fields), frame(DATA, END_STREAM, stream, message)];
+        let call = |stream| {
+            [
+                frame(HEADERS, END_HEADERS, stream, &fields),
+                frame(DATA, END_STREAM, stream, message),
+            ]
+        };
         exchange.begin();
         // The heads come first: each window may hold the messages up.
         let [[head_1, data_1], [head_3, data_3]] = [call(1), call(3)];
@@ -440,7 +508,11 @@ mod tests {
         exchange.begin();
         assert_eq!(exchange.request().len(), call(1).concat().len() * 2);
         assert_eq!(exchange.request()[..HEAD], call(5)[0][..HEAD]);
-        let sized = Grpc { text: None, size: 300, ..hello() };
+        let sized = Grpc {
+            text: None,
+            size: 300,
+            ..hello()
+        };
         assert_eq!(sized.message()[..4], [0x0a, 0xac, 2, b'a']);
         assert_eq!(Grpc { size: 0, ..sized }.message(), b"");
     }
@@ -449,7 +521,11 @@ mod tests {
     fn right_replies_are_read_to_their_end() {
         let right = reply(1, "Hello");
         assert_eq!(outcome(&hello(), &right), Ok((7, None)));
-        for expect in [GrpcExpect::Any, GrpcExpect::Length(7), GrpcExpect::Message(STANDARD.encode(b"\x0a\x05Hello"))] {
+        for expect in [
+            GrpcExpect::Any,
+            GrpcExpect::Length(7),
+            GrpcExpect::Message(STANDARD.encode(b"\x0a\x05Hello")),
+        ] {
             assert_eq!(outcome(&Grpc { expect, ..hello() }, &right), Ok((7, None)));
         }
         // In pieces, padded, with a priority, among control frames, and after an interim reply.
@@ -479,7 +555,9 @@ mod tests {
             let data = frame(DATA, 0, stream, &prefixed(&field_1(b"Hello")));
             let end = frame(HEADERS, END_HEADERS | END_STREAM, stream, &last);
             exchange.begin();
-            let Ok(Progress::Done(done)) = exchange.receive(&[head(stream), data, end].concat()) else { panic!() };
+            let Ok(Progress::Done(done)) = exchange.receive(&[head(stream), data, end].concat()) else {
+                panic!()
+            };
             assert_eq!(done.fault, None);
         }
     }
@@ -489,37 +567,110 @@ mod tests {
         use ErrorClass::{Protocol, Reset, WrongContent, WrongStatus};
         let data = |bytes: &[u8]| frame(DATA, 0, 1, bytes);
         let end = trailers(1, &[("grpc-status", "0")]);
-        let refused = [(":status", "200"), ("grpc-status", "5"), ("grpc-message", "no%20such%20%C3%A9")];
+        let refused = [
+            (":status", "200"),
+            ("grpc-status", "5"),
+            ("grpc-message", "no%20such%20%C3%A9"),
+        ];
         let message = data(&prefixed(&field_1(b"Hello")));
         let whole = |fields: &[(&str, &str)]| {
-            [frame(HEADERS, END_HEADERS, 1, &block(fields)), message.clone(), end.clone()].concat()
+            [
+                frame(HEADERS, END_HEADERS, 1, &block(fields)),
+                message.clone(),
+                end.clone(),
+            ]
+            .concat()
         };
         let ended = |fields: &[(&str, &str)]| [head(1), message.clone(), trailers(1, fields)].concat();
         for (bytes, class, text) in [
-            (reply(1, "Jello"), WrongContent, "differs from the expected one at byte 2"),
+            (
+                reply(1, "Jello"),
+                WrongContent,
+                "differs from the expected one at byte 2",
+            ),
             (reply(1, "Hell"), WrongContent, "differs"),
-            (trailers(1, &refused), WrongStatus, "grpc-status 5 (NOT_FOUND): no such é"),
-            (trailers(1, &[(":status", "200"), ("grpc-status", "99")]), WrongStatus, "grpc-status 99"),
-            (trailers(1, &[(":status", "502")]), WrongStatus, "HTTP status 502, expected 200"),
-            (trailers(1, &[(":status", "200"), GRPC]), Protocol, "without a grpc-status"),
-            (trailers(1, &[(":status", "200")]), WrongContent, "content-type is missing"),
-            (whole(&[(":status", "500"), GRPC]), WrongStatus, "HTTP status 500, expected 200"),
-            (whole(&[(":status", "404"), GRPC]), WrongStatus, "HTTP status 404, expected 200"),
+            (
+                trailers(1, &refused),
+                WrongStatus,
+                "grpc-status 5 (NOT_FOUND): no such é",
+            ),
+            (
+                trailers(1, &[(":status", "200"), ("grpc-status", "99")]),
+                WrongStatus,
+                "grpc-status 99",
+            ),
+            (
+                trailers(1, &[(":status", "502")]),
+                WrongStatus,
+                "HTTP status 502, expected 200",
+            ),
+            (
+                trailers(1, &[(":status", "200"), GRPC]),
+                Protocol,
+                "without a grpc-status",
+            ),
+            (
+                trailers(1, &[(":status", "200")]),
+                WrongContent,
+                "content-type is missing",
+            ),
+            (
+                whole(&[(":status", "500"), GRPC]),
+                WrongStatus,
+                "HTTP status 500, expected 200",
+            ),
+            (
+                whole(&[(":status", "404"), GRPC]),
+                WrongStatus,
+                "HTTP status 404, expected 200",
+            ),
             (
                 whole(&[(":status", "200"), ("content-type", "text/html")]),
                 WrongContent,
                 "content-type is \"text/html\"",
             ),
-            (whole(&[(":status", "200"), ("content-type", "application/grpcx")]), WrongContent, "application/grpcx"),
-            (whole(&[(":status", "200"), GRPC, ("grpc-status", "13")]), WrongStatus, "grpc-status 13 (INTERNAL)"),
-            (ended(&[("grpc-status", "+0")]), Protocol, "a grpc-status that is no number, or two that differ"),
-            (ended(&[("grpc-status", "13"), ("grpc-status", "0")]), Protocol, "or two that differ"),
+            (
+                whole(&[(":status", "200"), ("content-type", "application/grpcx")]),
+                WrongContent,
+                "application/grpcx",
+            ),
+            (
+                whole(&[(":status", "200"), GRPC, ("grpc-status", "13")]),
+                WrongStatus,
+                "grpc-status 13 (INTERNAL)",
+            ),
+            (
+                ended(&[("grpc-status", "+0")]),
+                Protocol,
+                "a grpc-status that is no number, or two that differ",
+            ),
+            (
+                ended(&[("grpc-status", "13"), ("grpc-status", "0")]),
+                Protocol,
+                "or two that differ",
+            ),
             (ended(&[("grpc-status", "")]), Protocol, "no number"),
-            ([head(1), frame(DATA, END_STREAM, 1, b"x")].concat(), Protocol, "without a grpc-status"),
+            (
+                [head(1), frame(DATA, END_STREAM, 1, b"x")].concat(),
+                Protocol,
+                "without a grpc-status",
+            ),
             ([head(1), end.clone()].concat(), WrongContent, "no message"),
-            ([head(1), data(b"\x01\0\0\0\0"), end.clone()].concat(), Protocol, "compressed"),
-            ([head(1), data(b"\0\0\0\0\x09\x0a\x05Hello"), end.clone()].concat(), WrongContent, "not as long"),
-            (frame(RST_STREAM, 0, 1, &[0, 0, 0, 7]), Reset, "reset the stream: REFUSED_STREAM"),
+            (
+                [head(1), data(b"\x01\0\0\0\0"), end.clone()].concat(),
+                Protocol,
+                "compressed",
+            ),
+            (
+                [head(1), data(b"\0\0\0\0\x09\x0a\x05Hello"), end.clone()].concat(),
+                WrongContent,
+                "not as long",
+            ),
+            (
+                frame(RST_STREAM, 0, 1, &[0, 0, 0, 7]),
+                Reset,
+                "reset the stream: REFUSED_STREAM",
+            ),
         ] {
             let fault = outcome(&hello(), &bytes).unwrap().1.unwrap();
             assert_eq!(fault.class, class, "{fault}");
@@ -531,7 +682,12 @@ mod tests {
     fn after_what_is_not_http_2_the_connection_is_of_no_use() {
         let update = |stream, by: u32| frame(WINDOW_UPDATE, 0, stream, &by.to_be_bytes());
         let going = |last: u8, code: u8| {
-            frame(GOAWAY, 0, 0, &[&[0, 0, 0, last, 0, 0, 0, code][..], b"too_many_pings"].concat())
+            frame(
+                GOAWAY,
+                0,
+                0,
+                &[&[0, 0, 0, last, 0, 0, 0, code][..], b"too_many_pings"].concat(),
+            )
         };
         for (bytes, class) in [
             (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), ErrorClass::Protocol),
@@ -540,10 +696,16 @@ mod tests {
             (reply(2, "Hello"), ErrorClass::Protocol),
             ([head(1), head(1)].concat(), ErrorClass::Protocol),
             (frame(HEADERS, END_HEADERS, 1, &[0x80]), ErrorClass::Protocol),
-            (frame(HEADERS, END_HEADERS, 1, &block(&[("x", "y")])), ErrorClass::Protocol),
+            (
+                frame(HEADERS, END_HEADERS, 1, &block(&[("x", "y")])),
+                ErrorClass::Protocol,
+            ),
             (frame(HEADERS, 8, 1, &[9, 1]), ErrorClass::Protocol),
             ([frame(HEADERS, 0, 1, b""), head(1)].concat(), ErrorClass::Protocol),
-            ([frame(HEADERS, 0, 1, b""), frame(frame::CONTINUATION, 4, 3, b"x")].concat(), ErrorClass::Protocol),
+            (
+                [frame(HEADERS, 0, 1, b""), frame(frame::CONTINUATION, 4, 3, b"x")].concat(),
+                ErrorClass::Protocol,
+            ),
             (frame(frame::CONTINUATION, 4, 1, b"x"), ErrorClass::Protocol),
             (frame(frame::PUSH_PROMISE, 4, 1, b"\0\0\0\x02"), ErrorClass::Protocol),
             (frame(SETTINGS, 0, 0, b"12345"), ErrorClass::Protocol),
@@ -557,10 +719,18 @@ mod tests {
             (frame(GOAWAY, 0, 0, b"short"), ErrorClass::Protocol),
             (reply(1, "Hello")[..30].to_vec(), ErrorClass::Reset),
         ] {
-            assert_eq!(outcome(&hello(), &bytes).unwrap_err().class, class, "{}", excerpt(&bytes));
+            assert_eq!(
+                outcome(&hello(), &bytes).unwrap_err().class,
+                class,
+                "{}",
+                excerpt(&bytes)
+            );
         }
         let said = outcome(&hello(), &going(1, 11)).unwrap_err().message;
-        assert!(said.ends_with("(GOAWAY): ENHANCE_YOUR_CALM, \"too_many_pings\""), "{said}");
+        assert!(
+            said.ends_with("(GOAWAY): ENHANCE_YOUR_CALM, \"too_many_pings\""),
+            "{said}"
+        );
         let pings = frame(PING, 0, 0, b"12345678").repeat(10_001);
         let mut exchange = exchange(&hello(), 1);
         exchange.begin();
@@ -572,8 +742,13 @@ mod tests {
         let mut exchange = exchange(&hello(), 3);
         exchange.begin();
         let mixed = [head(5), head(1), reply(3, "Jello")].concat();
-        let Ok(Progress::Done(done)) = exchange.receive(&mixed) else { panic!() };
-        assert_eq!((done.used, done.fault.unwrap().class), (mixed.len(), ErrorClass::WrongContent));
+        let Ok(Progress::Done(done)) = exchange.receive(&mixed) else {
+            panic!()
+        };
+        assert_eq!(
+            (done.used, done.fault.unwrap().class),
+            (mixed.len(), ErrorClass::WrongContent)
+        );
         let data = |stream| frame(DATA, 0, stream, &prefixed(&field_1(b"Hello")));
         let end = |stream| trailers(stream, &[("grpc-status", "0")]);
         let first = [data(1), data(5), end(5)].concat();
@@ -581,19 +756,33 @@ mod tests {
         let rest = [first.clone(), end(1), frame(PING, 0, 0, b"12345678"), [0; 5].to_vec()].concat();
         assert_eq!(
             exchange.receive(&rest),
-            Ok(Progress::Done(Done { used: first.len(), keep: true, payload: 7, fault: None }))
+            Ok(Progress::Done(Done {
+                used: first.len(),
+                keep: true,
+                payload: 7,
+                fault: None
+            }))
         );
         let rest = &rest[first.len()..];
         assert_eq!(
             exchange.receive(rest),
-            Ok(Progress::Done(Done { used: rest.len(), keep: true, payload: 7, fault: None }))
+            Ok(Progress::Done(Done {
+                used: rest.len(),
+                keep: true,
+                payload: 7,
+                fault: None
+            }))
         );
         assert!(exchange.request().ends_with(&frame(PING, frame::ACK, 0, b"12345678")));
     }
 
     #[test]
     fn no_window_is_exceeded() {
-        let large = Grpc { text: None, size: 100_000, ..hello() };
+        let large = Grpc {
+            text: None,
+            size: 100_000,
+            ..hello()
+        };
         let mut exchange = exchange(&large, 1);
         exchange.begin();
         let sent = |exchange: &GrpcExchange| {
@@ -612,15 +801,30 @@ mod tests {
             assert_eq!(exchange.receive(bytes), Ok(Progress::More));
             sent(&exchange)
         };
-        assert_eq!(hears(&frame(WINDOW_UPDATE, 0, 0, &[0, 1, 0, 0])), 65_535, "that of the stream is closed");
+        assert_eq!(
+            hears(&frame(WINDOW_UPDATE, 0, 0, &[0, 1, 0, 0])),
+            65_535,
+            "that of the stream is closed"
+        );
         assert_eq!(hears(&frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 100])), 65_635);
-        assert_eq!(hears(&frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\0")), 65_635, "a window may become negative");
+        assert_eq!(
+            hears(&frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\0")),
+            65_635,
+            "a window may become negative"
+        );
         assert_eq!(hears(&frame(SETTINGS, 0, 0, b"\0\x04\0\x0f\0\0")), whole);
         // A server that answers before it has everything gets no more.
         let mut exchange = super::tests::exchange(&large, 1);
         exchange.begin();
         let early = trailers(1, &[(":status", "200"), ("grpc-status", "12")]);
-        assert!(matches!(exchange.receive(&early), Ok(Progress::Done(Done { fault: Some(_), keep: true, .. }))));
+        assert!(matches!(
+            exchange.receive(&early),
+            Ok(Progress::Done(Done {
+                fault: Some(_),
+                keep: true,
+                ..
+            }))
+        ));
         assert!(exchange.request().ends_with(&frame(RST_STREAM, 0, 1, &[0, 0, 0, 8])));
     }
 
@@ -643,14 +847,19 @@ mod tests {
         assert!(refused(b"HTTP/1.1 400 Bad Request\r\n").contains("does not speak HTTP/2: \"HTTP/1.1 400"));
         assert!(refused(&frame(PING, 0, 0, b"12345678")).contains("does not begin with its settings"));
         let few = refused(&frame(SETTINGS, 0, 0, b"\0\x03\0\0\0\x01"));
-        assert_eq!(few, "the server allows 1 streams at once on a connection; 2 are asked for");
+        assert_eq!(
+            few,
+            "the server allows 1 streams at once on a connection; 2 are asked for"
+        );
     }
 
     #[test]
     fn a_connection_ends_when_it_is_used_up_or_the_server_leaves() {
         let keep = |exchange: &mut GrpcExchange, stream| {
             exchange.begin();
-            let Ok(Progress::Done(done)) = exchange.receive(&reply(stream, "Hello")) else { panic!() };
+            let Ok(Progress::Done(done)) = exchange.receive(&reply(stream, "Hello")) else {
+                panic!()
+            };
             done.keep
         };
         let mut exchange = exchange(&hello(), 1);
@@ -662,13 +871,23 @@ mod tests {
         let mut leaving = super::tests::exchange(&hello(), 1);
         leaving.begin();
         let bytes = [frame(GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]), reply(1, "Hello")].concat();
-        assert!(matches!(leaving.receive(&bytes), Ok(Progress::Done(Done { keep: false, fault: None, .. }))));
+        assert!(matches!(
+            leaving.receive(&bytes),
+            Ok(Progress::Done(Done {
+                keep: false,
+                fault: None,
+                ..
+            }))
+        ));
     }
 
     #[test]
     fn two_replies_tell_what_is_right() {
         let learnt = |first: &str, second: &str| {
-            let mut grpc = Grpc { expect: GrpcExpect::Any, ..hello() };
+            let mut grpc = Grpc {
+                expect: GrpcExpect::Any,
+                ..hello()
+            };
             grpc.learn(&reply(1, first), &reply(1, second)).unwrap();
             grpc.expect
         };
@@ -682,7 +901,10 @@ mod tests {
     fn a_reply_is_made_repeatable() {
         let ping = frame(PING, 0, 0, b"12345678");
         let (again, numbers) = hello().repeatable([ping, reply(1, "Hello")].concat());
-        assert_eq!(again, [frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 12]), reply(1, "Hello")].concat());
+        assert_eq!(
+            again,
+            [frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 12]), reply(1, "Hello")].concat()
+        );
         assert_eq!(numbers.len(), 3);
         assert!(numbers.iter().all(|at| again[*at..at + 4] == [0, 0, 0, 1]));
         assert_eq!(hello().repeatable(again.clone()), (again, numbers));
@@ -692,13 +914,50 @@ mod tests {
     fn what_cannot_be_asked_is_refused() {
         assert!(hello().validate(USAGE).is_ok());
         for (wrong, text) in [
-            (Grpc { method: "Check".into(), ..hello() }, "`Check` is no method of gRPC"),
-            (Grpc { method: "a/b/c".into(), ..hello() }, "`a/b/c` is no method"),
-            (Grpc { method: "a/b\r\n".into(), ..hello() }, "`a/b\\r\\n` is no method"),
-            (Grpc { host: "a b".into(), ..hello() }, "`a b` is no host"),
+            (
+                Grpc {
+                    method: "Check".into(),
+                    ..hello()
+                },
+                "`Check` is no method of gRPC",
+            ),
+            (
+                Grpc {
+                    method: "a/b/c".into(),
+                    ..hello()
+                },
+                "`a/b/c` is no method",
+            ),
+            (
+                Grpc {
+                    method: "a/b\r\n".into(),
+                    ..hello()
+                },
+                "`a/b\\r\\n` is no method",
+            ),
+            (
+                Grpc {
+                    host: "a b".into(),
+                    ..hello()
+                },
+                "`a b` is no host",
+            ),
             (Grpc { size: 1, ..hello() }, "`text` and `size` say"),
-            (Grpc { expect: GrpcExpect::Message("?".into()), ..hello() }, "the message to be expected, `?`"),
-            (Grpc { text: None, size: 65 << 20, ..hello() }, "bytes of field 1"),
+            (
+                Grpc {
+                    expect: GrpcExpect::Message("?".into()),
+                    ..hello()
+                },
+                "the message to be expected, `?`",
+            ),
+            (
+                Grpc {
+                    text: None,
+                    size: 65 << 20,
+                    ..hello()
+                },
+                "bytes of field 1",
+            ),
         ] {
             let error = wrong.validate(USAGE).unwrap_err().to_string();
             assert!(error.starts_with(text), "{error}");
@@ -718,7 +977,10 @@ mod tests {
         let mut exchange = exchange(&hello(), 1);
         exchange.begin();
         let twice = [reply(1, "Hello"), reply(3, "Hello")].concat();
-        assert!(matches!(exchange.receive(&twice), Ok(Progress::Done(Done { fault: None, .. }))));
+        assert!(matches!(
+            exchange.receive(&twice),
+            Ok(Progress::Done(Done { fault: None, .. }))
+        ));
         exchange.begin();
         assert_eq!(exchange.receive(b"\0").unwrap_err().class, ErrorClass::Protocol);
     }

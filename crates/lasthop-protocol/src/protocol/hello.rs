@@ -18,14 +18,23 @@ pub static KIND: ProtocolKind = ProtocolKind {
     own: true,
     schemes: &["hello"],
     from_url,
-    urls: &[("hello://127.0.0.1:9000", "lasthop's own server: a connection for each text")],
+    urls: &[(
+        "hello://127.0.0.1:9000",
+        "lasthop's own server: a connection for each text",
+    )],
     password_variable: None,
     read: kind::read::<Hello>,
     schema: kind::schema::<Hello>,
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
-    Ok((location.endpoint(None)?, Hello { expect: TEXT.to_owned() }.into()))
+    Ok((
+        location.endpoint(None)?,
+        Hello {
+            expect: TEXT.to_owned(),
+        }
+        .into(),
+    ))
 }
 
 /// The server speaks first; then the connection is closed.
@@ -71,7 +80,10 @@ pub struct HelloExchange {
 
 impl HelloExchange {
     pub fn new(hello: &Hello) -> Self {
-        Self { expect: hello.expect.clone().into_bytes(), received: 0 }
+        Self {
+            expect: hello.expect.clone().into_bytes(),
+            received: 0,
+        }
     }
 }
 
@@ -102,7 +114,12 @@ impl Exchange for HelloExchange {
             let text = format!("the peer closed after {} of {} bytes", self.received, self.expect.len());
             return Err(Failure::reset(text));
         }
-        Ok(Done { used: 0, keep: false, payload: self.received as u64, fault: None })
+        Ok(Done {
+            used: 0,
+            keep: false,
+            payload: self.received as u64,
+            fault: None,
+        })
     }
 }
 
@@ -112,11 +129,15 @@ mod tests {
     use crate::result::ErrorClass;
 
     fn outcome(reply: &str) -> Result<u64, ErrorClass> {
-        let mut exchange = HelloExchange::new(&Hello { expect: "Hello there!".to_owned() });
+        let mut exchange = HelloExchange::new(&Hello {
+            expect: "Hello there!".to_owned(),
+        });
         // The message counts right bytes up to the wrong piece, which depends on the pieces: compare by the letter
         // only what is right.
         if "Hello there!".starts_with(reply) {
-            return same_at_every_cut(&mut exchange, reply.as_bytes()).map(|done| done.0).map_err(|error| error.class);
+            return same_at_every_cut(&mut exchange, reply.as_bytes())
+                .map(|done| done.0)
+                .map_err(|error| error.class);
         }
         super::super::exchange::testing::feed(&mut exchange, &[reply.as_bytes()])
             .map(|done| done.0)

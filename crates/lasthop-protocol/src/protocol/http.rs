@@ -32,9 +32,15 @@ pub static KIND: ProtocolKind = ProtocolKind {
     from_url,
     urls: &[
         ("http://127.0.0.1:8000/uri", "HTTP over TCP; https:// with TLS"),
-        ("http+unix:/run/app.sock:/uri", "HTTP over a Unix socket; @name is an abstract one"),
+        (
+            "http+unix:/run/app.sock:/uri",
+            "HTTP over a Unix socket; @name is an abstract one",
+        ),
         ("http+unix://%2Frun%2Fapp.sock/uri", "the same, percent-encoded"),
-        ("unix:/run/app.sock:/uri", "the same; also http://unix:/run/app.sock:/uri"),
+        (
+            "unix:/run/app.sock:/uri",
+            "the same; also http://unix:/run/app.sock:/uri",
+        ),
     ],
     password_variable: None,
     read: kind::read::<Http>,
@@ -44,7 +50,11 @@ pub static KIND: ProtocolKind = ProtocolKind {
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let mut location = location.secured_by("https");
     // As nginx names an upstream: `http://unix:/path:/uri`.
-    if let Some(socket) = location.rest.strip_prefix("//unix:").filter(|rest| rest.starts_with(['/', '@'])) {
+    if let Some(socket) = location
+        .rest
+        .strip_prefix("//unix:")
+        .filter(|rest| rest.starts_with(['/', '@']))
+    {
         (location.is_socket, location.rest) = (true, socket);
     }
     if !location.is_socket {
@@ -60,13 +70,20 @@ fn asking_for(path: &str, host: &str) -> Protocol {
     let path = path.split('#').next().unwrap_or_default();
     let http = Http {
         method: get(),
-        path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
+        path: if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        },
         host: host.to_owned(),
         headers: Vec::new(),
         hidden: Vec::new(),
         body: String::new(),
         version: HttpVersion::V11,
-        expect: HttpExpect { status: 200, ..HttpExpect::default() },
+        expect: HttpExpect {
+            status: 200,
+            ..HttpExpect::default()
+        },
     };
     http.into()
 }
@@ -194,7 +211,12 @@ impl ProtocolSpec for Http {
             return bad("the method", &self.method);
         }
         let host = ("Host", self.host.as_str());
-        for (name, value) in self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain([host]) {
+        for (name, value) in self
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .chain([host])
+        {
             if !plain(name) || name.is_empty() || name.contains(':') {
                 return bad("the header name", name);
             }
@@ -206,7 +228,9 @@ impl ProtocolSpec for Http {
         if (200..600).contains(&status) {
             return Ok(());
         }
-        Err(format!("the status {status} to be expected is not one of a final reply (200 to 599)"))
+        Err(format!(
+            "the status {status} to be expected is not one of a final reply (200 to 599)"
+        ))
     }
 
     fn factory(&self, usage: Usage) -> Factory {
@@ -224,13 +248,18 @@ impl ProtocolSpec for Http {
     }
 
     fn payload(&self) -> Option<u64> {
-        self.expect.length.or_else(|| self.expect.body.as_ref().map(Exact::length))
+        self.expect
+            .length
+            .or_else(|| self.expect.body.as_ref().map(Exact::length))
     }
 
     fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
         let first = parts(first)?;
         let second = parts(second)?;
-        let unchecked = [self.expect.learn_headers(&first, &second), self.expect.learn_body(&first.body, &second.body)];
+        let unchecked = [
+            self.expect.learn_headers(&first, &second),
+            self.expect.learn_body(&first.body, &second.body),
+        ];
         let unchecked: Vec<String> = unchecked.into_iter().flatten().collect();
         Ok(Some(unchecked.join("; ")).filter(|text| !text.is_empty()))
     }
@@ -239,11 +268,19 @@ impl ProtocolSpec for Http {
         self.method = options.method.take().unwrap_or_else(get);
         self.headers = mem::take(&mut options.headers);
         self.hidden = mem::take(&mut options.hidden);
-        if let Some(at) = self.headers.iter().position(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        if let Some(at) = self
+            .headers
+            .iter()
+            .position(|(name, _)| name.eq_ignore_ascii_case("host"))
+        {
             self.host = self.headers.remove(at).1;
         }
         self.body = options.body.take().unwrap_or_default();
-        self.version = if mem::take(&mut options.http10) { HttpVersion::V10 } else { HttpVersion::V11 };
+        self.version = if mem::take(&mut options.http10) {
+            HttpVersion::V10
+        } else {
+            HttpVersion::V11
+        };
         self.expect.status = options.expect_status.take().unwrap_or(self.expect.status);
         self.expect.body = options.expect.take().map(Exact::from);
         Ok(())
@@ -252,7 +289,11 @@ impl ProtocolSpec for Http {
     fn hide_secrets(&mut self) -> bool {
         let mut found = false;
         let hidden = &self.hidden;
-        for (_, value) in self.headers.iter_mut().filter(|(name, _)| is_secret(name) || hidden.contains(name)) {
+        for (_, value) in self
+            .headers
+            .iter_mut()
+            .filter(|(name, _)| is_secret(name) || hidden.contains(name))
+        {
             found = true;
             HIDDEN.clone_into(value);
         }
@@ -266,7 +307,11 @@ impl ProtocolSpec for Http {
         let Whole { status, headers, body } = parts(reply)?;
         let length = format!("{} bytes", body.len());
         let mut traits = vec![("status", status.to_string().into_bytes())];
-        traits.extend(headers.into_iter().map(|(name, value)| (name, or_none(self.without_origin(value)))));
+        traits.extend(
+            headers
+                .into_iter()
+                .map(|(name, value)| (name, or_none(self.without_origin(value)))),
+        );
         traits.extend([("length of the body", length.into_bytes()), ("body", body)]);
         Ok(traits)
     }
@@ -288,10 +333,14 @@ impl Http {
     /// A redirect to the server itself as what it is beside its host, by which endpoints differ anyway.
     fn without_origin(&self, target: String) -> String {
         let own = |scheme: &str| {
-            let rest = target.strip_prefix(scheme)?.strip_prefix(split_port(&self.host).ok()?.0)?;
+            let rest = target
+                .strip_prefix(scheme)?
+                .strip_prefix(split_port(&self.host).ok()?.0)?;
             let path = rest.find('/').unwrap_or(rest.len());
-            let is_port =
-                |text: &str| text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+            let is_port = |text: &str| {
+                text.strip_prefix(':')
+                    .is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+            };
             Some(rest[path..].to_owned()).filter(|_| path == 0 || is_port(&rest[..path]))
         };
         own("http://").or_else(|| own("https://")).unwrap_or(target)
@@ -326,11 +375,15 @@ impl HttpExpect {
         } else if first.len() == second.len() {
             self.length = self.length.or(Some(first.len() as u64));
             let (at, _) = contrast(first, second);
-            return Some(format!("only the length of the body is checked: the first two replies differ at byte {at}"));
+            return Some(format!(
+                "only the length of the body is checked: the first two replies differ at byte {at}"
+            ));
         } else {
             let one = first.len();
             let other = second.len();
-            return Some(format!("the body is not checked: the first two replies have {one} and {other} bytes"));
+            return Some(format!(
+                "the body is not checked: the first two replies have {one} and {other} bytes"
+            ));
         }
         None
     }
@@ -355,7 +408,11 @@ fn parts(mut reply: &[u8]) -> Result<Whole, Failure> {
         let status = head.code.unwrap_or_default();
         if status >= 200 {
             let headers = TELLING.map(|name| (name, value_of(head.headers, name)));
-            return Ok(Whole { status, headers, body: content(&head, reply)? });
+            return Ok(Whole {
+                status,
+                headers,
+                body: content(&head, reply)?,
+            });
         }
     }
 }
@@ -363,12 +420,18 @@ fn parts(mut reply: &[u8]) -> Result<Whole, Failure> {
 /// The value of a header, or its values one after the other; empty where it is missing.
 fn value_of(headers: &[httparse::Header<'_>], name: &str) -> String {
     let named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
-    let values: Vec<String> = named.map(|header| header.value.trim_ascii().escape_ascii().to_string()).collect();
+    let values: Vec<String> = named
+        .map(|header| header.value.trim_ascii().escape_ascii().to_string())
+        .collect();
     values.join(", ")
 }
 
 fn or_none(value: String) -> Vec<u8> {
-    if value.is_empty() { b"none".to_vec() } else { value.into_bytes() }
+    if value.is_empty() {
+        b"none".to_vec()
+    } else {
+        value.into_bytes()
+    }
 }
 
 /// The content of a body, without its chunks.
@@ -531,7 +594,11 @@ impl HttpReplies {
                 refused.map(|()| bytes.len())
             }
             _ => {
-                let interim = if self.interim > 0 { ", interim replies (1xx) included" } else { "" };
+                let interim = if self.interim > 0 {
+                    ", interim replies (1xx) included"
+                } else {
+                    ""
+                };
                 let text = format!("the reply's head does not end within {} KiB{interim}", HEAD_MAX / 1024);
                 Err(Failure::protocol(text))
             }
@@ -545,7 +612,11 @@ impl HttpReplies {
             // An interim reply; 101 would end HTTP on this connection, and nobody asked for that.
             self.state = State::Start;
             self.interim += bytes;
-            return if head.status == 101 { Err(wrong_status(101, common.status)) } else { Ok(()) };
+            return if head.status == 101 {
+                Err(wrong_status(101, common.status))
+            } else {
+                Ok(())
+            };
         }
         self.keep = head.keep;
         if head.status != common.status {
@@ -574,15 +645,17 @@ impl HttpReplies {
         let want = expected.length();
         match (want, &self.fault) {
             (_, Some(fault)) if length > FAULTY_BODY_MAX => Err(fault.clone()),
-            (Some(want), None) if want != length && length > FAULTY_BODY_MAX => {
-                Err(Failure::content(format!("the body has {length} bytes, expected {want}")))
-            }
+            (Some(want), None) if want != length && length > FAULTY_BODY_MAX => Err(Failure::content(format!(
+                "the body has {length} bytes, expected {want}"
+            ))),
             _ => Ok(()),
         }
     }
 
     fn take_body(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
-        let Self { chunked, body, common, .. } = self;
+        let Self {
+            chunked, body, common, ..
+        } = self;
         let expected = &common.expected;
         let used = match &mut self.state {
             State::Length { left } => {
@@ -617,9 +690,9 @@ impl HttpReplies {
         let received = self.body.received();
         match (&self.fault, want) {
             (Some(fault), _) if received > FAULTY_BODY_MAX => Err(fault.clone()),
-            (_, Some(want)) if received > want.saturating_add(FAULTY_BODY_MAX) => {
-                Err(Failure::content(format!("the body has more than {received} bytes, expected {want}")))
-            }
+            (_, Some(want)) if received > want.saturating_add(FAULTY_BODY_MAX) => Err(Failure::content(format!(
+                "the body has more than {received} bytes, expected {want}"
+            ))),
             _ => Ok(()),
         }
     }
@@ -670,25 +743,37 @@ impl Replies for HttpReplies {
             State::Head => Err(Failure::reset("the peer closed within the reply's head")),
             _ => {
                 let received = self.body.received();
-                Err(Failure::reset(format!("the peer closed within the body, after {received} bytes")))
+                Err(Failure::reset(format!(
+                    "the peer closed within the body, after {received} bytes"
+                )))
             }
         }
     }
 }
 
 fn wrong_status(got: u16, expected: u16) -> Failure {
-    Failure { status: Some(got), ..Failure::refused(format!("status {got}, expected {expected}")) }
+    Failure {
+        status: Some(got),
+        ..Failure::refused(format!("status {got}, expected {expected}"))
+    }
 }
 
 /// Bytes that cannot become a reply are refused before the head is whole.
 fn refuse_early(text: &[u8]) -> Result<(), Failure> {
     let known = text.len().min(7);
-    if text[..known] == b"HTTP/1."[..known] { Ok(()) } else { Err(not_http(text)) }
+    if text[..known] == b"HTTP/1."[..known] {
+        Ok(())
+    } else {
+        Err(not_http(text))
+    }
 }
 
 fn not_http(text: &[u8]) -> Failure {
     // Only what can be seen in every way of cutting the stream into pieces.
-    Failure::protocol(format!("the reply begins with {}, not with `HTTP/1.`", excerpt(&text[..text.len().min(1)])))
+    Failure::protocol(format!(
+        "the reply begins with {}, not with `HTTP/1.`",
+        excerpt(&text[..text.len().min(1)])
+    ))
 }
 
 fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, Failure> {
@@ -700,10 +785,18 @@ fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, 
         Ok(httparse::Status::Partial) => return Err(Failure::protocol("the reply's head is cut off")),
         Err(error) => return Err(Failure::protocol(format!("the reply's head cannot be parsed: {error}"))),
     }
-    let unlike = expected.iter().find_map(|(name, want)| unlike(response.headers, name, want));
+    let unlike = expected
+        .iter()
+        .find_map(|(name, want)| unlike(response.headers, name, want));
     let status = response.code.unwrap_or(0);
     let keep = response.version == Some(1);
-    let mut head = Head { status, keep, chunked: false, length: None, unlike };
+    let mut head = Head {
+        status,
+        keep,
+        chunked: false,
+        length: None,
+        unlike,
+    };
     for header in response.headers.iter() {
         read_header(&mut head, header)?;
     }
@@ -713,7 +806,13 @@ fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, 
 /// How a header differs from what is expected, in words.
 fn unlike(headers: &[httparse::Header<'_>], name: &str, want: &str) -> Option<String> {
     let got = value_of(headers, name);
-    let shown = |value: &str| if value.is_empty() { "missing".to_owned() } else { excerpt(value.as_bytes()) };
+    let shown = |value: &str| {
+        if value.is_empty() {
+            "missing".to_owned()
+        } else {
+            excerpt(value.as_bytes())
+        }
+    };
     (got != want).then(|| format!("the header `{name}` is {}, expected {}", shown(&got), shown(want)))
 }
 
@@ -744,7 +843,9 @@ fn read_header(head: &mut Head, header: &httparse::Header<'_>) -> Result<(), Fai
 
 fn content_length(value: &[u8]) -> Result<u64, Failure> {
     let digits = value.trim_ascii();
-    let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let text = std::str::from_utf8(digits)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let length = text.and_then(|text| text.parse().ok());
     length.ok_or_else(|| Failure::protocol(format!("Content-Length {} is not a length", excerpt(value))))
 }
@@ -774,11 +875,17 @@ mod tests {
     #[test]
     fn a_body_that_changes_is_known_by_what_stays() {
         let learnt = |first: &[u8], second: &[u8]| {
-            let mut expect = HttpExpect { status: 200, ..HttpExpect::default() };
+            let mut expect = HttpExpect {
+                status: 200,
+                ..HttpExpect::default()
+            };
             let unchecked = expect.learn_body(first, second);
             (expect.body, expect.length, unchecked.unwrap_or_default())
         };
-        assert_eq!(learnt(b"a\xff", b"a\xff"), (Some(Exact::of(b"a\xff")), None, String::new()));
+        assert_eq!(
+            learnt(b"a\xff", b"a\xff"),
+            (Some(Exact::of(b"a\xff")), None, String::new())
+        );
         let by_length = "only the length of the body is checked: the first two replies differ at byte 4";
         assert_eq!(learnt(b"12:01", b"12:02"), (None, Some(5), by_length.to_owned()));
         let not_at_all = "the body is not checked: the first two replies have 1 and 2 bytes";
@@ -788,11 +895,19 @@ mod tests {
     #[test]
     fn headers_that_stay_are_expected_and_others_are_named() {
         let reply = |more: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n{more}\r\nHello").into_bytes();
-        let (first, second) =
-            (reply("Location: /a\r\nContent-Type: a/b\r\n"), reply("location: /b\r\ncontent-type: a/b\r\n"));
-        let mut http = get(HttpExpect { status: 200, ..HttpExpect::default() });
+        let (first, second) = (
+            reply("Location: /a\r\nContent-Type: a/b\r\n"),
+            reply("location: /b\r\ncontent-type: a/b\r\n"),
+        );
+        let mut http = get(HttpExpect {
+            status: 200,
+            ..HttpExpect::default()
+        });
         let unchecked = http.learn(&first, &second).unwrap();
-        assert_eq!(unchecked.unwrap(), "not checked: `location`, which differs in the first two replies");
+        assert_eq!(
+            unchecked.unwrap(),
+            "not checked: `location`, which differs in the first two replies"
+        );
         let wanted = [("content-encoding", ""), ("content-type", "a/b")];
         assert_eq!(
             http.expect.headers,
@@ -810,7 +925,10 @@ mod tests {
 
     #[test]
     fn a_redirect_to_the_server_itself_is_its_path() {
-        let http = Http { host: "127.0.0.1:80".into(), ..get(HttpExpect::default()) };
+        let http = Http {
+            host: "127.0.0.1:80".into(),
+            ..get(HttpExpect::default())
+        };
         for (target, path) in [
             ("http://127.0.0.1/a", "/a"),
             ("https://127.0.0.1:8443/a", "/a"),
@@ -832,7 +950,12 @@ mod tests {
         let two = vec![("B".to_owned(), "1".to_owned()), ("A".to_owned(), "2".to_owned())];
         assert_eq!(read(r#"{"B": "1", "A": "2"}"#).unwrap(), two);
         assert_eq!(read(r#"[["B", "1"], ["A", "2"]]"#).unwrap(), two);
-        assert!(read("3").unwrap_err().to_string().contains("expected a table of headers"));
+        assert!(
+            read("3")
+                .unwrap_err()
+                .to_string()
+                .contains("expected a table of headers")
+        );
     }
 
     fn get(expect: HttpExpect) -> Http {
@@ -849,7 +972,11 @@ mod tests {
     }
 
     fn expect_body(body: &str) -> HttpExpect {
-        HttpExpect { status: 200, body: Some(body.into()), ..HttpExpect::default() }
+        HttpExpect {
+            status: 200,
+            body: Some(body.into()),
+            ..HttpExpect::default()
+        }
     }
 
     type Outcome = Result<(u64, bool, Option<ErrorClass>), ErrorClass>;
@@ -872,16 +999,26 @@ mod tests {
             ..get(HttpExpect::default())
         };
         assert!(http.hide_secrets());
-        let kept: Vec<&str> =
-            http.headers.iter().filter(|(_, value)| value == "s3cret").map(|(name, _)| name.as_str()).collect();
+        let kept: Vec<&str> = http
+            .headers
+            .iter()
+            .filter(|(_, value)| value == "s3cret")
+            .map(|(name, _)| name.as_str())
+            .collect();
         assert_eq!((kept, http.path.as_str()), (vec!["Accept"], "/?a=b&sig=***"));
     }
 
     #[test]
     fn requests_are_encoded_with_what_they_need() {
         let mut http = get(expect_body(""));
-        assert_eq!(encode(&http, Reuse::KeepAlive), b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        assert_eq!(encode(&http, Reuse::PerRequest), b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        assert_eq!(
+            encode(&http, Reuse::KeepAlive),
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        );
+        assert_eq!(
+            encode(&http, Reuse::PerRequest),
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        );
         http.version = HttpVersion::V10;
         http.method = "POST".into();
         http.body = "a=b".into();
@@ -896,7 +1033,10 @@ mod tests {
     fn every_framing_is_read_to_its_end() {
         let http = get(expect_body("Hello"));
         let right = Ok((5, true, None));
-        assert_eq!(outcome(&http, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello"), right);
+        assert_eq!(
+            outcome(&http, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello"),
+            right
+        );
         assert_eq!(
             outcome(
                 &http,
@@ -906,8 +1046,17 @@ mod tests {
         );
         let closed = Ok((5, false, None));
         assert_eq!(outcome(&http, "HTTP/1.1 200 OK\r\n\r\nHello"), closed);
-        assert_eq!(outcome(&http, "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nHello"), closed);
-        assert_eq!(outcome(&http, "HTTP/1.1 200 OK\r\nconnection: Close\r\nContent-Length: 5\r\n\r\nHello"), closed);
+        assert_eq!(
+            outcome(&http, "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nHello"),
+            closed
+        );
+        assert_eq!(
+            outcome(
+                &http,
+                "HTTP/1.1 200 OK\r\nconnection: Close\r\nContent-Length: 5\r\n\r\nHello"
+            ),
+            closed
+        );
         let kept = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nHello";
         assert_eq!(outcome(&http, kept), right);
         let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
@@ -918,20 +1067,50 @@ mod tests {
     fn wrong_answers_have_their_class() {
         let http = get(expect_body("Hello"));
         let cases: [(&str, Outcome); 14] = [
-            ("HTTP/1.1 502 Bad\r\nContent-Length: 5\r\n\r\nHello", Ok((5, true, Some(ErrorClass::WrongStatus)))),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nJello", Ok((5, true, Some(ErrorClass::WrongContent)))),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell", Ok((4, true, Some(ErrorClass::WrongContent)))),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nHello!", Ok((6, true, Some(ErrorClass::WrongContent)))),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nHello", Err(ErrorClass::Reset)),
+            (
+                "HTTP/1.1 502 Bad\r\nContent-Length: 5\r\n\r\nHello",
+                Ok((5, true, Some(ErrorClass::WrongStatus))),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nJello",
+                Ok((5, true, Some(ErrorClass::WrongContent))),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell",
+                Ok((4, true, Some(ErrorClass::WrongContent))),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nHello!",
+                Ok((6, true, Some(ErrorClass::WrongContent))),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nHello",
+                Err(ErrorClass::Reset),
+            ),
             ("HTTP/1.1 200 OK\r\nContent-Le", Err(ErrorClass::Reset)),
             ("", Err(ErrorClass::Reset)),
             ("+PONG\r\n", Err(ErrorClass::Protocol)),
             ("HTTP/1.1 abc\r\n\r\n", Err(ErrorClass::Protocol)),
-            ("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nHello", Err(ErrorClass::Protocol)),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nHello", Err(ErrorClass::Protocol)),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", Err(ErrorClass::Protocol)),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 9999999999999999999\r\n\r\n", Err(ErrorClass::WrongContent)),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", Err(ErrorClass::Protocol)),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nHello",
+                Err(ErrorClass::Protocol),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nHello",
+                Err(ErrorClass::Protocol),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
+                Err(ErrorClass::Protocol),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 9999999999999999999\r\n\r\n",
+                Err(ErrorClass::WrongContent),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                Err(ErrorClass::Protocol),
+            ),
         ];
         for (reply, expected) in cases {
             assert_eq!(outcome(&http, reply), expected, "{reply:?}");
@@ -940,11 +1119,17 @@ mod tests {
 
     #[test]
     fn replies_without_a_body_end_with_their_head() {
-        let mut http = get(HttpExpect { status: 204, ..HttpExpect::default() });
+        let mut http = get(HttpExpect {
+            status: 204,
+            ..HttpExpect::default()
+        });
         assert_eq!(outcome(&http, "HTTP/1.1 204 No Content\r\n\r\n"), Ok((0, true, None)));
         http.method = "HEAD".into();
         http.expect.status = 200;
-        assert_eq!(outcome(&http, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"), Ok((0, true, None)));
+        assert_eq!(
+            outcome(&http, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
+            Ok((0, true, None))
+        );
     }
 
     #[test]
@@ -965,15 +1150,33 @@ mod tests {
         let http = get(expect_body("Hello"));
         let mut exchange = exchange(&http);
         let reply = |date: u8, body: &str| {
-            format!("HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+            format!(
+                "HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes()
         };
-        for (date, body, right) in [(1, "Hello", true), (1, "Hello", true), (2, "Hello", true), (2, "Jello", false)] {
+        for (date, body, right) in [
+            (1, "Hello", true),
+            (1, "Hello", true),
+            (2, "Hello", true),
+            (2, "Jello", false),
+        ] {
             exchange.begin();
-            let Ok(Progress::Done(done)) = exchange.receive(&reply(date, body)) else { panic!("not whole") };
+            let Ok(Progress::Done(done)) = exchange.receive(&reply(date, body)) else {
+                panic!("not whole")
+            };
             assert_eq!((done.payload, done.fault.is_none()), (5, right));
         }
         let right = reply(2, "Hello");
-        assert_eq!(exchange.recognise(&right, 1), Some(Run { replies: 1, used: right.len(), payload: 5 }));
+        assert_eq!(
+            exchange.recognise(&right, 1),
+            Some(Run {
+                replies: 1,
+                used: right.len(),
+                payload: 5
+            })
+        );
     }
 
     proptest! {

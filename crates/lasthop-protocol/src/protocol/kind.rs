@@ -90,7 +90,11 @@ pub struct Usage {
 impl Usage {
     /// Errors: requests are to be sent at once, which the protocol does not allow.
     pub fn without_pipeline(self, why: &'static str) -> Result<(), String> {
-        if self.pipeline > 1 { Err(pipelined(self.pipeline, why)) } else { Ok(()) }
+        if self.pipeline > 1 {
+            Err(pipelined(self.pipeline, why))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -129,7 +133,10 @@ impl LoadOptions {
             ("size", self.size.is_some()),
             ("expect", self.expect.is_some()),
         ];
-        given.iter().find(|(_, given)| *given).map(|(name, _)| format!("--{name}"))
+        given
+            .iter()
+            .find(|(_, given)| *given)
+            .map(|(name, _)| format!("--{name}"))
     }
 }
 
@@ -182,7 +189,11 @@ pub trait ProtocolSpec: Plain {
     /// # Errors
     /// The reply is not one.
     fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
-        Ok(if self.kind().own { Vec::new() } else { vec![("reply", reply.to_vec())] })
+        Ok(if self.kind().own {
+            Vec::new()
+        } else {
+            vec![("reply", reply.to_vec())]
+        })
     }
 
     /// Whether a connection carries one request at most.

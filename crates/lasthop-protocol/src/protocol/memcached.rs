@@ -44,7 +44,12 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         let text = format!("nothing may follow the port, but `{rest}` does; `--command 'get KEY'` names a key");
         return Err(text);
     }
-    let get = Memcached { command: Command::Get, key: "lasthop".to_owned(), value: None, expect: MemcachedExpect::Any };
+    let get = Memcached {
+        command: Command::Get,
+        key: "lasthop".to_owned(),
+        value: None,
+        expect: MemcachedExpect::Any,
+    };
     Ok((location.endpoint(Some(11211))?, get.into()))
 }
 
@@ -101,7 +106,10 @@ impl Memcached {
 
     /// What a connection says before its first request.
     fn preparation(&self) -> Option<Vec<u8>> {
-        self.value.as_ref().filter(|_| self.command == Command::Get).map(|value| self.storing(value))
+        self.value
+            .as_ref()
+            .filter(|_| self.command == Command::Get)
+            .map(|value| self.storing(value))
     }
 
     fn expected(&self) -> MemcachedExpect {
@@ -119,11 +127,23 @@ impl ProtocolSpec for Memcached {
 
     fn validate(&self, _: Usage) -> Result<(), String> {
         within("length of the key", self.key.len() as u64, 1, KEY_MAX)?;
-        if self.key.bytes().any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control()) {
-            let text = format!("the key `{}` contains a blank or a control character", self.key.escape_debug());
+        if self
+            .key
+            .bytes()
+            .any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control())
+        {
+            let text = format!(
+                "the key `{}` contains a blank or a control character",
+                self.key.escape_debug()
+            );
             return Err(text);
         }
-        within("length of the value", self.value.as_ref().map_or(0, String::len) as u64, 0, VALUE_MAX)?;
+        within(
+            "length of the value",
+            self.value.as_ref().map_or(0, String::len) as u64,
+            0,
+            VALUE_MAX,
+        )?;
         match (self.command, &self.value) {
             (Command::Set, None) => Err("`set` needs a `value` to store".to_owned()),
             (Command::Set, _) if self.expect != MemcachedExpect::Any => {
@@ -165,14 +185,21 @@ impl ProtocolSpec for Memcached {
             return Ok(None);
         }
         if first == second {
-            self.expect = if first == MISS { MemcachedExpect::Miss } else { MemcachedExpect::Reply(Exact::of(first)) };
+            self.expect = if first == MISS {
+                MemcachedExpect::Miss
+            } else {
+                MemcachedExpect::Reply(Exact::of(first))
+            };
             return Ok(None);
         }
         let (at, _) = contrast(first, second);
         let same = length(first).filter(|length| self::length(second) == Some(*length));
         self.expect = same.map_or(MemcachedExpect::Any, MemcachedExpect::Length);
-        let checked =
-            if same.is_some() { "only the length of the value is checked" } else { "any value is right, and none" };
+        let checked = if same.is_some() {
+            "only the length of the value is checked"
+        } else {
+            "any value is right, and none"
+        };
         Ok(Some(format!("{checked}: the first two replies differ at byte {at}")))
     }
 
@@ -184,7 +211,12 @@ impl ProtocolSpec for Memcached {
                 ["set", key, value] => (Command::Set, key, Some(value.to_owned())),
                 _ => return Err("the command of memcached is `get KEY` or `set KEY VALUE`".to_owned()),
             };
-            *self = Self { command, key: key.to_owned(), value, expect: MemcachedExpect::Any };
+            *self = Self {
+                command,
+                key: key.to_owned(),
+                value,
+                expect: MemcachedExpect::Any,
+            };
         }
         if let Some(value) = options.expect.take() {
             self.expect = MemcachedExpect::Value(value);
@@ -210,14 +242,20 @@ fn length(reply: &[u8]) -> Option<u64> {
 /// Key, flags and length of `VALUE KEY FLAGS LENGTH` and its CR.
 fn value_of_line(line: &[u8]) -> Option<(&[u8], u64, u64)> {
     let mut words = line.strip_suffix(b"\r")?.split(|byte| *byte == b' ');
-    let (Some(b"VALUE"), Some(key), Some(flags)) = (words.next(), words.next(), words.next()) else { return None };
+    let (Some(b"VALUE"), Some(key), Some(flags)) = (words.next(), words.next(), words.next()) else {
+        return None;
+    };
     let length = number(words.next()?).filter(|length| *length <= VALUE_MAX)?;
     let flags = number(flags)?;
     words.next().is_none().then_some((key, flags, length))
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
-    std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?
+        .parse()
+        .ok()
 }
 
 /// What all connections of a thread have in common.
@@ -240,13 +278,20 @@ impl Common {
             _ => format!("get {}\r\n", memcached.key).into_bytes(),
         };
         let expect = memcached.expected();
-        let mut value = Expected { what: "value", ..Expected::default() };
+        let mut value = Expected {
+            what: "value",
+            ..Expected::default()
+        };
         let mut reply = None;
         match &expect {
             MemcachedExpect::Value(text) => value.body = Some(text.clone().into()),
             MemcachedExpect::Length(length) => value.length = Some(*length),
             MemcachedExpect::Reply(bytes) => {
-                reply = Some(Expected { what: "reply", body: Some(bytes.clone()), ..Expected::default() });
+                reply = Some(Expected {
+                    what: "reply",
+                    body: Some(bytes.clone()),
+                    ..Expected::default()
+                });
             }
             MemcachedExpect::Any | MemcachedExpect::Miss => {}
         }
@@ -294,7 +339,10 @@ impl MemcachedReplies {
     /// Takes bytes up to the end of a line; whether it is whole.
     fn take_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         if self.line.is_empty() && !b"VESNC".contains(&bytes[0]) {
-            return Err(Failure::protocol(format!("memcached: {} does not begin a reply", excerpt(&bytes[..1]))));
+            return Err(Failure::protocol(format!(
+                "memcached: {} does not begin a reply",
+                excerpt(&bytes[..1])
+            )));
         }
         let end = memchr::memchr(b'\n', bytes);
         let part = &bytes[..end.unwrap_or(bytes.len())];
@@ -343,7 +391,10 @@ impl MemcachedReplies {
             self.fault = Some(refusal("", &line));
             return Ok(true);
         }
-        Err(Failure::protocol(format!("memcached: {} is not a reply to this request", excerpt(&line))))
+        Err(Failure::protocol(format!(
+            "memcached: {} is not a reply to this request",
+            excerpt(&line)
+        )))
     }
 }
 
@@ -390,7 +441,11 @@ impl Replies for MemcachedReplies {
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
-        let (used, whole) = if self.left > 0 { (self.take_value(bytes)?, false) } else { self.take_line(bytes)? };
+        let (used, whole) = if self.left > 0 {
+            (self.take_value(bytes)?, false)
+        } else {
+            self.take_line(bytes)?
+        };
         if let Some(reply) = &self.common.reply {
             self.reply.feed(reply, &bytes[..used]);
         }
@@ -405,9 +460,11 @@ impl Replies for MemcachedReplies {
             return Ok(());
         }
         match (&self.common.expect, self.has_value) {
-            (MemcachedExpect::Reply(_), _) => {
-                self.common.reply.as_ref().map_or(Ok(()), |reply| self.reply.finish(reply))
-            }
+            (MemcachedExpect::Reply(_), _) => self
+                .common
+                .reply
+                .as_ref()
+                .map_or(Ok(()), |reply| self.reply.finish(reply)),
             (MemcachedExpect::Any, _) | (MemcachedExpect::Miss, false) => Ok(()),
             (MemcachedExpect::Miss, true) => Err(Failure::content("there is a value, expected none")),
             (_, false) => Err(Failure::content("there is no value, expected one")),
@@ -431,35 +488,62 @@ mod tests {
     use crate::result::ErrorClass;
 
     fn get(expect: MemcachedExpect) -> Memcached {
-        Memcached { command: Command::Get, key: "k".into(), value: None, expect }
+        Memcached {
+            command: Command::Get,
+            key: "k".into(),
+            value: None,
+            expect,
+        }
     }
 
     fn set() -> Memcached {
-        Memcached { command: Command::Set, value: Some("Hello".into()), ..get(MemcachedExpect::Any) }
+        Memcached {
+            command: Command::Set,
+            value: Some("Hello".into()),
+            ..get(MemcachedExpect::Any)
+        }
     }
 
     fn outcome(memcached: &Memcached, reply: &[u8]) -> Result<(u64, Option<ErrorClass>), ErrorClass> {
         let result = same_at_every_cut(&mut *exchange(memcached), reply);
-        result.map(|done| (done.0, done.2.map(|fault| fault.class))).map_err(|error| error.class)
+        result
+            .map(|done| (done.0, done.2.map(|fault| fault.class)))
+            .map_err(|error| error.class)
     }
 
     #[test]
     fn requests_are_lines_and_values() {
-        assert_eq!(Common::new(&get(MemcachedExpect::Any), 2).request, b"get k\r\nget k\r\n");
+        assert_eq!(
+            Common::new(&get(MemcachedExpect::Any), 2).request,
+            b"get k\r\nget k\r\n"
+        );
         assert_eq!(Common::new(&set(), 1).request, b"set k 0 0 5\r\nHello\r\n");
     }
 
     #[test]
     fn right_replies_are_read_to_their_end() {
         let hello = b"VALUE k 0 5\r\nHello\r\nEND\r\n";
-        for expect in [MemcachedExpect::Any, MemcachedExpect::Value("Hello".into()), MemcachedExpect::Length(5)] {
+        for expect in [
+            MemcachedExpect::Any,
+            MemcachedExpect::Value("Hello".into()),
+            MemcachedExpect::Length(5),
+        ] {
             assert_eq!(outcome(&get(expect), hello), Ok((5, None)));
         }
         assert_eq!(outcome(&get(MemcachedExpect::Any), MISS), Ok((0, None)));
         assert_eq!(outcome(&get(MemcachedExpect::Miss), MISS), Ok((0, None)));
-        assert_eq!(outcome(&get(MemcachedExpect::Value(String::new())), b"VALUE k 0 0\r\n\r\nEND\r\n"), Ok((0, None)));
+        assert_eq!(
+            outcome(
+                &get(MemcachedExpect::Value(String::new())),
+                b"VALUE k 0 0\r\n\r\nEND\r\n"
+            ),
+            Ok((0, None))
+        );
         let tricky = MemcachedExpect::Value("\r\nEND\r\n".into());
-        assert_eq!(outcome(&get(tricky), b"VALUE k 0 7\r\n\r\nEND\r\n\r\nEND\r\n"), Ok((7, None)));
+        assert_eq!(
+            outcome(&get(tricky), b"VALUE k 0 7\r\n\r\nEND\r\n\r\nEND\r\n"),
+            Ok((7, None))
+        );
         assert_eq!(outcome(&set(), STORED), Ok((0, None)));
     }
 
@@ -483,14 +567,20 @@ mod tests {
         ] {
             assert_eq!(outcome(&hello, reply), wanted, "{}", reply.escape_ascii());
         }
-        assert_eq!(outcome(&get(MemcachedExpect::Miss), b"VALUE k 0 1\r\nx\r\nEND\r\n"), Ok((1, Some(WrongContent))));
+        assert_eq!(
+            outcome(&get(MemcachedExpect::Miss), b"VALUE k 0 1\r\nx\r\nEND\r\n"),
+            Ok((1, Some(WrongContent)))
+        );
         assert_eq!(outcome(&set(), b"NOT_STORED\r\n"), Ok((0, Some(WrongStatus))));
         assert_eq!(outcome(&set(), b"END\r\n"), Err(Protocol));
     }
 
     #[test]
     fn a_value_is_stored_before_the_first_get() {
-        let stored = Memcached { value: Some("Hello".into()), ..get(MemcachedExpect::Any) };
+        let stored = Memcached {
+            value: Some("Hello".into()),
+            ..get(MemcachedExpect::Any)
+        };
         assert!(stored.greets() && !set().greets());
         let mut exchange = exchange(&stored);
         let mut said = Vec::new();
@@ -499,7 +589,9 @@ mod tests {
         assert_eq!(exchange.greet(b"STO", &mut said), Ok(Greeting::More));
         assert_eq!(exchange.greet(b"RED\r\n", &mut said), Ok(Greeting::Done));
         exchange.reset();
-        let refused = exchange.greet(b"SERVER_ERROR object too large for cache\r\n", &mut said).unwrap_err();
+        let refused = exchange
+            .greet(b"SERVER_ERROR object too large for cache\r\n", &mut said)
+            .unwrap_err();
         assert_eq!(refused.class, ErrorClass::WrongStatus);
         assert!(refused.message.contains("object too large"), "{refused}");
         let hello = b"VALUE k 0 5\r\nHello\r\nEND\r\n";
@@ -529,7 +621,10 @@ mod tests {
             assert_eq!(learnt(reply, reply), (expect.clone(), String::new()));
             assert_eq!(outcome(&get(expect.clone()), reply), Ok((1, None)));
             for other in [two, long, flagged, MISS] {
-                assert_eq!(outcome(&get(expect.clone()), other).unwrap().1, Some(ErrorClass::WrongContent));
+                assert_eq!(
+                    outcome(&get(expect.clone()), other).unwrap().1,
+                    Some(ErrorClass::WrongContent)
+                );
             }
         }
         let said = "only the length of the value is checked: the first two replies differ at byte 13";
@@ -542,19 +637,64 @@ mod tests {
     fn what_cannot_be_asked_is_refused() {
         assert!(set().validate(usage(1)).is_ok());
         for (wrong, text) in [
-            (Memcached { key: "a b".into(), ..set() }, "the key `a b` contains a blank"),
-            (Memcached { key: "a\r\nb".into(), ..set() }, "the key `a\\r\\nb` contains"),
-            (Memcached { key: String::new(), ..set() }, "length of the key is 0"),
-            (Memcached { key: "x".repeat(251), ..set() }, "length of the key is 251"),
+            (
+                Memcached {
+                    key: "a b".into(),
+                    ..set()
+                },
+                "the key `a b` contains a blank",
+            ),
+            (
+                Memcached {
+                    key: "a\r\nb".into(),
+                    ..set()
+                },
+                "the key `a\\r\\nb` contains",
+            ),
+            (
+                Memcached {
+                    key: String::new(),
+                    ..set()
+                },
+                "length of the key is 0",
+            ),
+            (
+                Memcached {
+                    key: "x".repeat(251),
+                    ..set()
+                },
+                "length of the key is 251",
+            ),
             (Memcached { value: None, ..set() }, "`set` needs a `value`"),
-            (Memcached { expect: MemcachedExpect::Miss, ..set() }, "`expect` belongs to `get`"),
-            (Memcached { value: Some("x".into()), ..get(MemcachedExpect::Miss) }, "`get` takes `value` or `expect`"),
+            (
+                Memcached {
+                    expect: MemcachedExpect::Miss,
+                    ..set()
+                },
+                "`expect` belongs to `get`",
+            ),
+            (
+                Memcached {
+                    value: Some("x".into()),
+                    ..get(MemcachedExpect::Miss)
+                },
+                "`get` takes `value` or `expect`",
+            ),
         ] {
             let error = wrong.validate(usage(1)).unwrap_err().to_string();
             assert!(error.starts_with(text), "{error}");
         }
-        let mut options = LoadOptions { command: Some(vec!["incr".into(), "k".into()]), ..LoadOptions::default() };
-        assert!(set().apply(&mut options).unwrap_err().to_string().contains("`get KEY` or `set KEY VALUE`"));
+        let mut options = LoadOptions {
+            command: Some(vec!["incr".into(), "k".into()]),
+            ..LoadOptions::default()
+        };
+        assert!(
+            set()
+                .apply(&mut options)
+                .unwrap_err()
+                .to_string()
+                .contains("`get KEY` or `set KEY VALUE`")
+        );
     }
 
     proptest! {

@@ -90,9 +90,15 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, wanted) in [
             (r#"{"echo": {"size": "x"}}"#, "echo: size: invalid type"),
-            (r#"{"http": {"path": "/", "host": "h", "expect": {"status": "x"}}}"#, "http: expect.status: "),
+            (
+                r#"{"http": {"path": "/", "host": "h", "expect": {"status": "x"}}}"#,
+                "http: expect.status: ",
+            ),
             (r#"{"smtp": {}}"#, "unknown protocol `smtp` (known: http, "),
-            (r#"{"echo": {"size": 8}, "hello": {"expect": "x"}}"#, "expected the name of one protocol"),
+            (
+                r#"{"echo": {"size": 8}, "hello": {"expect": "x"}}"#,
+                "expected the name of one protocol",
+            ),
             ("{}", "expected the name of one protocol"),
         ] {
             let error = serde_json::from_str::<Protocol>(text).unwrap_err().to_string();

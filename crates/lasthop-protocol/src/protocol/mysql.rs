@@ -39,7 +39,10 @@ pub static KIND: ProtocolKind = ProtocolKind {
     from_url,
     urls: &[
         ("mysql://user@127.0.0.1/db", "MySQL or MariaDB; `mysql+tls` for TLS"),
-        ("mysql+unix:/run/mysqld/mysqld.sock?user=me&db=db", "MySQL or MariaDB over a Unix socket"),
+        (
+            "mysql+unix:/run/mysqld/mysqld.sock?user=me&db=db",
+            "MySQL or MariaDB over a Unix socket",
+        ),
     ],
     password_variable: Some("MYSQL_PWD"),
     read: kind::read::<Mysql>,
@@ -48,8 +51,15 @@ pub static KIND: ProtocolKind = ProtocolKind {
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let (path, parameters) = location.rest.split_once('?').unwrap_or((location.rest, ""));
-    let location = Location { rest: path, ..*location };
-    let (authority, name) = if location.is_socket { ("", "") } else { location.authority() };
+    let location = Location {
+        rest: path,
+        ..*location
+    };
+    let (authority, name) = if location.is_socket {
+        ("", "")
+    } else {
+        location.authority()
+    };
     let (mut user, mut password, host) = credentials(authority)?;
     if name.contains('@') {
         return Err(UNENCODED.to_owned());
@@ -77,9 +87,18 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         query: "select 1".to_owned(),
         mode: MysqlMode::Simple,
         parameters: Vec::new(),
-        expect: MysqlExpect { columns: Some(1), rows: Some(1), first: Some("1".to_owned()), ..MysqlExpect::default() },
+        expect: MysqlExpect {
+            columns: Some(1),
+            rows: Some(1),
+            first: Some("1".to_owned()),
+            ..MysqlExpect::default()
+        },
     };
-    let endpoint = if location.is_socket { location.socket(path)? } else { location.tcp(host, Some(3306))? };
+    let endpoint = if location.is_socket {
+        location.socket(path)?
+    } else {
+        location.tcp(host, Some(3306))?
+    };
     Ok((endpoint, mysql.into()))
 }
 
@@ -140,7 +159,11 @@ impl ProtocolSpec for Mysql {
     fn validate(&self, usage: Usage) -> Result<(), String> {
         usage.without_pipeline("MySQL reads the next statement after it has answered the last")?;
         let password = self.password.as_deref().unwrap_or_default();
-        let texts = [("the user", &*self.user), ("the database", &self.database), ("the password", password)];
+        let texts = [
+            ("the user", &*self.user),
+            ("the database", &self.database),
+            ("the password", password),
+        ];
         statement::without_nul(&texts, "MySQL")?;
         within("number of parameters", self.parameters.len() as u64, 0, 65_535)?;
         if !self.is_prepared() && !self.parameters.is_empty() {
@@ -195,7 +218,12 @@ impl ProtocolSpec for Mysql {
 
     fn tls_request(&self) -> Option<TlsRequest> {
         let granted = login::NULL_HANDSHAKE;
-        Some(TlsRequest { request: &login::TLS_REQUEST, server_first: true, missing: missing_before_tls, granted })
+        Some(TlsRequest {
+            request: &login::TLS_REQUEST,
+            server_first: true,
+            missing: missing_before_tls,
+            granted,
+        })
     }
 
     fn let_anybody_in(&mut self) {
@@ -223,7 +251,11 @@ impl ProtocolSpec for Mysql {
         match step {
             0 => said.extend_from_slice(login::NULL_HANDSHAKE),
             // The request for TLS is a packet, too.
-            1 => drop(packet::write(&[OK, 0, 0, 2, 0, 0, 0], 2 + u8::from(encrypted), &mut said)),
+            1 => drop(packet::write(
+                &[OK, 0, 0, 2, 0, 0, 0],
+                2 + u8::from(encrypted),
+                &mut said,
+            )),
             _ => {
                 let [low, high, ..] = self.parameters.len().to_le_bytes();
                 let mut number = packet::write(&[OK, 1, 0, 0, 0, 0, 0, low, high, 0, 0, 0], 1, &mut said);
@@ -240,10 +272,16 @@ impl ProtocolSpec for Mysql {
 fn missing_before_tls(heard: &[u8]) -> Result<usize, Failure> {
     let missing = packet::missing(heard);
     if missing > HANDSHAKE_MAX {
-        return Err(Failure::protocol(format!("{} is not the start of a MySQL handshake", excerpt(heard))));
+        return Err(Failure::protocol(format!(
+            "{} is not the start of a MySQL handshake",
+            excerpt(heard)
+        )));
     }
     if missing == 0 && !heard_handshake(&heard[4..])?.offers_tls() {
-        return Err(Failure::new(ErrorClass::Tls, "the server does not offer TLS on this socket"));
+        return Err(Failure::new(
+            ErrorClass::Tls,
+            "the server does not offer TLS on this socket",
+        ));
     }
     Ok(missing)
 }
@@ -286,8 +324,18 @@ impl Common {
             MysqlMode::Simple => (statement(QUERY), None),
             MysqlMode::Prepared => (Command::new(&execution(&spec.parameters)), Some(statement(PREPARE))),
         };
-        let reply = Expected { what: "reply", body: spec.expect.reply.clone(), ..Expected::default() };
-        Self { spec: spec.clone(), reply, usage, request, prepare }
+        let reply = Expected {
+            what: "reply",
+            body: spec.expect.reply.clone(),
+            ..Expected::default()
+        };
+        Self {
+            spec: spec.clone(),
+            reply,
+            usage,
+            request,
+            prepare,
+        }
     }
 }
 
@@ -390,7 +438,11 @@ impl MysqlReplies {
             (Stage::Described { left }, _) => {
                 *left -= 1;
                 let is_ready = *left == 0;
-                self.stage = if is_ready { Stage::Over } else { Stage::Described { left: *left } };
+                self.stage = if is_ready {
+                    Stage::Over
+                } else {
+                    Stage::Described { left: *left }
+                };
                 Ok(is_ready)
             }
             _ => Err(unexpected(&payload)),
@@ -418,7 +470,9 @@ impl MysqlReplies {
         let number = self.framer.number.wrapping_add(u8::from(usage.encrypted));
         self.say(&response, number, output);
         self.asked = !answer.is_empty();
-        self.stage = Stage::Answered { method: method.to_owned() };
+        self.stage = Stage::Answered {
+            method: method.to_owned(),
+        };
         Ok(())
     }
 
@@ -429,7 +483,9 @@ impl MysqlReplies {
 
     /// What the server says between our answer and its verdict.
     fn go_on(&mut self, payload: &[u8], output: &mut Vec<u8>) -> Result<(), Failure> {
-        let Stage::Answered { method } = &self.stage else { return Err(unexpected(payload)) };
+        let Stage::Answered { method } = &self.stage else {
+            return Err(unexpected(payload));
+        };
         match payload.split_first() {
             // Another method, with a nonce of its own.
             Some((&packet::END, rest)) if !rest.is_empty() => {
@@ -441,7 +497,9 @@ impl MysqlReplies {
                 self.say(&answer, self.framer.number, output);
             }
             Some((&packet::END, _)) => {
-                return Err(login::refused("the server wants the password as MySQL 4.0 had it, which is not safe"));
+                return Err(login::refused(
+                    "the server wants the password as MySQL 4.0 had it, which is not safe",
+                ));
             }
             Some((&1, data)) => {
                 if let More::Say(words) = login::go_on(method, &self.client(), data)? {
@@ -482,7 +540,11 @@ impl MysqlReplies {
         self.own_request = Some(request);
         let end = |count: u64| u64::from(count > 0 && !self.leaves_out_ends);
         let left = (columns + end(columns) + parameters + end(parameters)) as usize;
-        self.stage = if left == 0 { Stage::Over } else { Stage::Described { left } };
+        self.stage = if left == 0 {
+            Stage::Over
+        } else {
+            Stage::Described { left }
+        };
         Ok(left == 0)
     }
 }
@@ -551,7 +613,10 @@ impl Replies for MysqlReplies {
             }
         }
         if expect.reads_first() {
-            let got = reply.first.as_ref().ok_or_else(|| Failure::content("no row, expected one"))?;
+            let got = reply
+                .first
+                .as_ref()
+                .ok_or_else(|| Failure::content("no row, expected one"))?;
             first_is(Some(got.as_deref()), expect.first.as_deref().map(str::as_bytes))?;
         }
         self.bytes.finish(&self.common.reply)

@@ -47,7 +47,10 @@ pub static KIND: ProtocolKind = ProtocolKind {
             "postgres://user@127.0.0.1/db",
             "PostgreSQL; ?sslmode=require for TLS, then\nchannel_binding=disable|prefer|require as in libpq",
         ),
-        ("postgres:///db?host=/run/postgresql&user=me", "PostgreSQL over the socket in a directory"),
+        (
+            "postgres:///db?host=/run/postgresql&user=me",
+            "PostgreSQL over the socket in a directory",
+        ),
     ],
     password_variable: Some("PGPASSWORD"),
     read: kind::read::<Postgres>,
@@ -101,10 +104,20 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         query: "select 1".to_owned(),
         mode: QueryMode::Simple,
         parameters: Vec::new(),
-        expect: PostgresExpect { rows: Some(1), first: Some("1".to_owned()), ..PostgresExpect::default() },
+        expect: PostgresExpect {
+            rows: Some(1),
+            first: Some("1".to_owned()),
+            ..PostgresExpect::default()
+        },
         channel_binding,
     };
-    Ok((Endpoint { address, tls: location.tls(&host) }, postgres.into()))
+    Ok((
+        Endpoint {
+            address,
+            tls: location.tls(&host),
+        },
+        postgres.into(),
+    ))
 }
 
 /// Whether TLS is used. `prefer` and `allow` are refused: they would leave open what is measured.
@@ -123,7 +136,9 @@ fn binding(word: &str) -> Result<ChannelBinding, String> {
         "disable" => Ok(ChannelBinding::Disable),
         "prefer" => Ok(ChannelBinding::Prefer),
         "require" => Ok(ChannelBinding::Require),
-        _ => Err(format!("channel_binding `{word}` is not one of `disable`, `prefer` and `require`")),
+        _ => Err(format!(
+            "channel_binding `{word}` is not one of `disable`, `prefer` and `require`"
+        )),
     }
 }
 
@@ -144,7 +159,12 @@ impl ProtocolSpec for Postgres {
             ("the query", &self.query),
         ];
         statement::without_nul(&texts, "PostgreSQL")?;
-        within("length of the query", self.query.len() as u64, 0, u64::from(MESSAGE_MAX) / 2)?;
+        within(
+            "length of the query",
+            self.query.len() as u64,
+            0,
+            u64::from(MESSAGE_MAX) / 2,
+        )?;
         within("number of parameters", self.parameters.len() as u64, 0, 32_767)?;
         if self.mode == QueryMode::Simple && !self.parameters.is_empty() {
             return Err("a simple query has no parameters (use the mode `extended` or `prepared`)".to_owned());
@@ -209,7 +229,12 @@ impl ProtocolSpec for Postgres {
     }
 
     fn tls_request(&self) -> Option<TlsRequest> {
-        Some(TlsRequest { request: &TLS_REQUEST, server_first: false, missing: tls_answer, granted: &[TLS_GRANTED] })
+        Some(TlsRequest {
+            request: &TLS_REQUEST,
+            server_first: false,
+            missing: tls_answer,
+            granted: &[TLS_GRANTED],
+        })
     }
 
     fn let_anybody_in(&mut self) {
@@ -226,15 +251,28 @@ impl ProtocolSpec for Postgres {
     fn data_source(&self, endpoint: &Endpoint) -> String {
         let mut words = match &endpoint.address {
             Address::Tcp(address) => {
-                let name =
-                    endpoint.tls.as_ref().map_or_else(|| address.ip().to_string(), |tls| tls.server_name.clone());
-                vec![("host", name), ("hostaddr", address.ip().to_string()), ("port", address.port().to_string())]
+                let name = endpoint
+                    .tls
+                    .as_ref()
+                    .map_or_else(|| address.ip().to_string(), |tls| tls.server_name.clone());
+                vec![
+                    ("host", name),
+                    ("hostaddr", address.ip().to_string()),
+                    ("port", address.port().to_string()),
+                ]
             }
             Address::Unix(path) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                let port =
-                    name.rsplit('.').next().filter(|port| port.parse::<u16>().is_ok()).unwrap_or("5432").to_owned();
-                let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+                let port = name
+                    .rsplit('.')
+                    .next()
+                    .filter(|port| port.parse::<u16>().is_ok())
+                    .unwrap_or("5432")
+                    .to_owned();
+                let folder = path
+                    .parent()
+                    .map(|folder| folder.display().to_string())
+                    .unwrap_or_default();
                 vec![("host", folder), ("port", port)]
             }
             named => vec![("host", format!("@{}", named.bare()))],
@@ -242,7 +280,10 @@ impl ProtocolSpec for Postgres {
         words.extend([("user", self.user.clone()), ("dbname", self.database.clone())]);
         match endpoint.tls.as_ref().map(|tls| tls.authority.as_ref()) {
             Some(Some(authority)) => {
-                words.extend([("sslmode", "verify-full".to_owned()), ("sslrootcert", authority.display().to_string())]);
+                words.extend([
+                    ("sslmode", "verify-full".to_owned()),
+                    ("sslrootcert", authority.display().to_string()),
+                ]);
             }
             Some(None) => words.push(("sslmode", "require".to_owned())),
             None => words.push(("sslmode", "disable".to_owned())),
@@ -254,7 +295,11 @@ impl ProtocolSpec for Postgres {
             ChannelBinding::Disable => words.push(("channel_binding", "disable".to_owned())),
             ChannelBinding::Require => words.push(("channel_binding", "require".to_owned())),
         }
-        words.iter().map(|(key, value)| format!("{key}={}", quoted(value))).collect::<Vec<_>>().join(" ")
+        words
+            .iter()
+            .map(|(key, value)| format!("{key}={}", quoted(value)))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
@@ -276,7 +321,10 @@ fn tls_answer(heard: &[u8]) -> Result<usize, Failure> {
     match heard.first() {
         None => Ok(1),
         Some(&TLS_GRANTED) => Ok(0),
-        Some(_) => Err(Failure::new(ErrorClass::Tls, "the server does not offer TLS on this socket")),
+        Some(_) => Err(Failure::new(
+            ErrorClass::Tls,
+            "the server does not offer TLS on this socket",
+        )),
     }
 }
 
@@ -325,7 +373,9 @@ mod tests {
 
     fn outcome(expect: PostgresExpect, reply: &[u8]) -> Result<Option<ErrorClass>, ErrorClass> {
         let result = same_at_every_cut(&mut *exchange(expect), reply);
-        result.map(|done| done.2.map(|fault| fault.class)).map_err(|error| error.class)
+        result
+            .map(|done| done.2.map(|fault| fault.class))
+            .map_err(|error| error.class)
     }
 
     fn expect(rows: u64, first: &str) -> PostgresExpect {
@@ -339,7 +389,11 @@ mod tests {
 
     #[test]
     fn requests_are_messages_of_the_protocol() {
-        let spec = |mode| Postgres { mode, parameters: vec!["7".into(), String::new()], ..load(expect(1, "1")) };
+        let spec = |mode| Postgres {
+            mode,
+            parameters: vec!["7".into(), String::new()],
+            ..load(expect(1, "1"))
+        };
         let parse = b"P\0\0\0\x10\0select 1\0\0\0";
         let bind = b"B\0\0\0\x15\0\0\0\0\0\x02\0\0\0\x017\0\0\0\0\0\0";
         let end = b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
@@ -348,17 +402,34 @@ mod tests {
         assert_eq!(message::request(&spec(QueryMode::Extended)), extended);
         let prepared = spec(QueryMode::Prepared);
         let bind = b"B\0\0\0\x1c\0lasthop\0\0\0\0\x02\0\0\0\x017\0\0\0\0\0\0";
-        assert_eq!(message::prepare(&prepared), b"P\0\0\0\x17lasthop\0select 1\0\0\0S\0\0\0\x04");
+        assert_eq!(
+            message::prepare(&prepared),
+            b"P\0\0\0\x17lasthop\0select 1\0\0\0S\0\0\0\x04"
+        );
         assert_eq!(message::request(&prepared), [&bind[..], end].concat());
-        assert_eq!(prepared.factory(usage(2)).exchange().request(), [&bind[..], end].concat().repeat(2));
+        assert_eq!(
+            prepared.factory(usage(2)).exchange().request(),
+            [&bind[..], end].concat().repeat(2)
+        );
         let startup = b"\0\0\0\x49\0\x03\0\0user\0u\0database\0d\0application_name\0lasthop\0client_encoding\0UTF8\0\0";
         assert_eq!(message::startup(&prepared), startup);
-        assert!(Postgres { query: "select '\0'".into(), ..load(expect(1, "1")) }.validate(usage(1)).is_err());
+        assert!(
+            Postgres {
+                query: "select '\0'".into(),
+                ..load(expect(1, "1"))
+            }
+            .validate(usage(1))
+            .is_err()
+        );
     }
 
     #[test]
     fn a_password_is_said_as_the_server_asks() {
-        let spec = Postgres { user: "md5_user".into(), password: Some("password".into()), ..load(expect(1, "1")) };
+        let spec = Postgres {
+            user: "md5_user".into(),
+            password: Some("password".into()),
+            ..load(expect(1, "1"))
+        };
         let mut exchange = testing::exchange(&spec);
         exchange.reset();
         exchange.greet(&[], &mut Vec::new()).unwrap();
@@ -375,7 +446,10 @@ mod tests {
         assert_eq!(outcome(expect(1, "2"), &reply(&["1"])), wrong);
         assert_eq!(outcome(expect(2, "1"), &reply(&["1"])), wrong);
         assert_eq!(outcome(expect(0, "1"), &reply(&[])), wrong);
-        let tag = PostgresExpect { tag: Some("SELECT 2".into()), ..PostgresExpect::default() };
+        let tag = PostgresExpect {
+            tag: Some("SELECT 2".into()),
+            ..PostgresExpect::default()
+        };
         assert_eq!(outcome(tag, &reply(&["1"])), wrong);
     }
 
@@ -385,14 +459,20 @@ mod tests {
         bytes.extend(message(b'Z', b"I"));
         let (_, keep, fault) = same_at_every_cut(&mut *exchange(expect(1, "1")), &bytes).unwrap();
         assert!(keep);
-        assert_eq!(fault.unwrap().message, "query: SQLSTATE 42703: column \"x\" does not exist");
+        assert_eq!(
+            fault.unwrap().message,
+            "query: SQLSTATE 42703: column \"x\" does not exist"
+        );
     }
 
     #[test]
     fn what_is_no_message_is_refused() {
         assert_eq!(outcome(expect(1, "1"), b"HTTP/1.1 400 Bad"), Err(ErrorClass::Protocol));
         assert_eq!(outcome(expect(1, "1"), &[b'D', 0, 0, 0, 3]), Err(ErrorClass::Protocol));
-        assert_eq!(outcome(expect(1, "1"), &[b'D', 255, 255, 255, 255]), Err(ErrorClass::Protocol));
+        assert_eq!(
+            outcome(expect(1, "1"), &[b'D', 255, 255, 255, 255]),
+            Err(ErrorClass::Protocol)
+        );
         assert_eq!(outcome(expect(1, "1"), &reply(&["1"])[..20]), Err(ErrorClass::Reset));
     }
 
@@ -405,12 +485,20 @@ mod tests {
     }
 
     fn certificate() -> Vec<u8> {
-        rcgen::generate_simple_self_signed(["lasthop.test".to_owned()]).unwrap().cert.der().to_vec()
+        rcgen::generate_simple_self_signed(["lasthop.test".to_owned()])
+            .unwrap()
+            .cert
+            .der()
+            .to_vec()
     }
 
     /// A client that has said its first words, over a stream with this certificate.
     fn client(channel_binding: ChannelBinding, certificate: Option<&[u8]>) -> Box<dyn Exchange> {
-        let spec = Postgres { channel_binding, password: Some(PASSWORD.into()), ..load(expect(1, "1")) };
+        let spec = Postgres {
+            channel_binding,
+            password: Some(PASSWORD.into()),
+            ..load(expect(1, "1"))
+        };
         let mut exchange = testing::exchange(&spec);
         exchange.reset();
         if let Some(certificate) = certificate {
@@ -432,22 +520,45 @@ mod tests {
         use ChannelBinding::{Disable, Prefer, Require};
         let own = certificate();
         let first = |binding, encrypted: bool, offered: &[u8]| {
-            said(&mut *client(binding, encrypted.then_some(&own)), &authentication(10, offered))
+            said(
+                &mut *client(binding, encrypted.then_some(&own)),
+                &authentication(10, offered),
+            )
         };
         let begins = |answer: Result<Vec<u8>, String>, mechanism: &str, header: &str| {
             let answer = answer.unwrap();
             let (name, words) = answer.split_at(mechanism.len() + 5);
-            assert!(name.starts_with(mechanism.as_bytes()) && name[mechanism.len()] == 0, "{}", excerpt(&answer));
+            assert!(
+                name.starts_with(mechanism.as_bytes()) && name[mechanism.len()] == 0,
+                "{}",
+                excerpt(&answer)
+            );
             assert!(words.starts_with(header.as_bytes()), "{}", excerpt(words));
         };
-        begins(first(Prefer, true, BOTH), "SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,n=,r=");
-        begins(first(Require, true, BOTH), "SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,n=,r=");
+        begins(
+            first(Prefer, true, BOTH),
+            "SCRAM-SHA-256-PLUS",
+            "p=tls-server-end-point,,n=,r=",
+        );
+        begins(
+            first(Require, true, BOTH),
+            "SCRAM-SHA-256-PLUS",
+            "p=tls-server-end-point,,n=,r=",
+        );
         // That we could have is said, so that nobody takes the offer away unnoticed.
         begins(first(Prefer, true, PLAIN), "SCRAM-SHA-256", "y,,n=,r=");
         begins(first(Disable, true, BOTH), "SCRAM-SHA-256", "n,,n=,r=");
         begins(first(Prefer, false, PLAIN), "SCRAM-SHA-256", "n,,n=,r=");
-        assert!(first(Require, true, PLAIN).unwrap_err().contains("the server does not offer it"));
-        assert!(first(Prefer, true, b"OAUTHBEARER\0\0").unwrap_err().contains("no SCRAM-SHA-256"));
+        assert!(
+            first(Require, true, PLAIN)
+                .unwrap_err()
+                .contains("the server does not offer it")
+        );
+        assert!(
+            first(Prefer, true, b"OAUTHBEARER\0\0")
+                .unwrap_err()
+                .contains("no SCRAM-SHA-256")
+        );
         for (code, rest) in [(0, vec![]), (3, vec![]), (5, vec![1, 2, 3, 4])] {
             let refused = said(&mut *client(Require, Some(&own)), &authentication(code, &rest)).unwrap_err();
             assert!(refused.contains("channel binding is required"), "{code}: {refused}");
@@ -467,19 +578,32 @@ mod tests {
         }
         let mut salted = [0; 32];
         let rounds = std::num::NonZero::new(4096)?;
-        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, b"salt", PASSWORD.as_bytes(), &mut salted);
+        pbkdf2::derive(
+            pbkdf2::PBKDF2_HMAC_SHA256,
+            rounds,
+            b"salt",
+            PASSWORD.as_bytes(),
+            &mut salted,
+        );
         let sign = |key: &[u8], text: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text);
         let words = format!("{first},{server_first},{rest}");
         let client_key = sign(&salted, b"Client Key");
         let stored = digest::digest(&digest::SHA256, client_key.as_ref());
         let signature = sign(stored.as_ref(), words.as_bytes());
-        let wanted: Vec<u8> =
-            client_key.as_ref().iter().zip(signature.as_ref()).map(|(key, mask)| key ^ mask).collect();
+        let wanted: Vec<u8> = client_key
+            .as_ref()
+            .iter()
+            .zip(signature.as_ref())
+            .map(|(key, mask)| key ^ mask)
+            .collect();
         if STANDARD.decode(proof).ok()? != wanted {
             return None;
         }
         let server_key = sign(&salted, b"Server Key");
-        Some(format!("v={}", STANDARD.encode(sign(server_key.as_ref(), words.as_bytes()))))
+        Some(format!(
+            "v={}",
+            STANDARD.encode(sign(server_key.as_ref(), words.as_bytes()))
+        ))
     }
 
     #[test]
@@ -495,16 +619,29 @@ mod tests {
         let answer = said(&mut *exchange, &authentication(11, server_first.as_bytes())).unwrap();
         let answer = String::from_utf8(answer).unwrap();
         let digest = |certificate: &[u8]| channel::server_end_point(certificate).unwrap();
-        assert_eq!(served(first, &server_first, &answer, &digest(&other)), None, "somebody in between");
+        assert_eq!(
+            served(first, &server_first, &answer, &digest(&other)),
+            None,
+            "somebody in between"
+        );
         let last = served(first, &server_first, &answer, &digest(&own)).unwrap();
-        let welcome = [authentication(12, last.as_bytes()), authentication(0, &[]), message(b'Z', b"I")].concat();
+        let welcome = [
+            authentication(12, last.as_bytes()),
+            authentication(0, &[]),
+            message(b'Z', b"I"),
+        ]
+        .concat();
         assert_eq!(exchange.greet(&welcome, &mut Vec::new()), Ok(Greeting::Done));
         assert_eq!(exchange.password_asked(), Some(true));
         // A new connection has to be bound anew.
         exchange.reset();
         exchange.secured(&own, &[]);
         exchange.greet(&[], &mut Vec::new()).unwrap();
-        assert!(said(&mut *exchange, &authentication(0, &[])).unwrap_err().contains("let us in without it"));
+        assert!(
+            said(&mut *exchange, &authentication(0, &[]))
+                .unwrap_err()
+                .contains("let us in without it")
+        );
         assert_eq!(exchange.password_asked(), Some(false));
     }
 
@@ -534,7 +671,11 @@ mod tests {
         for at in [6, reply.len() - 1, reply.iter().position(|byte| *byte == b'8').unwrap()] {
             let mut other = reply.to_vec();
             other[at] ^= 1;
-            assert_eq!(outcome(expect.clone(), &other), Ok(Some(ErrorClass::WrongContent)), "{at}");
+            assert_eq!(
+                outcome(expect.clone(), &other),
+                Ok(Some(ErrorClass::WrongContent)),
+                "{at}"
+            );
         }
     }
 
@@ -550,7 +691,12 @@ mod tests {
         let (expect, unchecked) = learnt(&one, &two);
         assert_eq!(
             expect,
-            PostgresExpect { rows: Some(2), null: true, tag: Some("SELECT 1".into()), ..expect.clone() }
+            PostgresExpect {
+                rows: Some(2),
+                null: true,
+                tag: Some("SELECT 1".into()),
+                ..expect.clone()
+            }
         );
         let said = "only this is checked: 2 rows, NULL in the first column, the tag `SELECT 1`; \
                     the first two replies differ at byte 22";
@@ -558,7 +704,10 @@ mod tests {
         assert_eq!(outcome(expect.clone(), &one), Ok(None));
         let empty: &[u8] = b"\0\x01\0\0\0\0";
         for first in [b"\0\x01\0\0\0\x05wrong", empty] {
-            assert_eq!(outcome(expect.clone(), &reply(&[first, null])), Ok(Some(ErrorClass::WrongContent)));
+            assert_eq!(
+                outcome(expect.clone(), &reply(&[first, null])),
+                Ok(Some(ErrorClass::WrongContent))
+            );
         }
         // What is no text is not taken for the same.
         let other = reply(&[b"\0\x01\0\0\0\x01\xff"]);

@@ -27,7 +27,10 @@ pub static KIND: ProtocolKind = ProtocolKind {
     from_url,
     urls: &[
         ("redis://127.0.0.1:6379/0", "Redis; rediss:// with TLS"),
-        ("redis+unix:/run/redis.sock?db=2", "Redis over a Unix socket; also user= and password="),
+        (
+            "redis+unix:/run/redis.sock?db=2",
+            "Redis over a Unix socket; also user= and password=",
+        ),
     ],
     password_variable: Some("REDISCLI_AUTH"),
     read: kind::read::<Redis>,
@@ -69,7 +72,9 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
 }
 
 fn database(number: &str) -> Result<u32, String> {
-    number.parse().map_err(|_| format!("`{number}` is not the number of a Redis database"))
+    number
+        .parse()
+        .map_err(|_| format!("`{number}` is not the number of a Redis database"))
 }
 
 /// Redis: one command over and over.
@@ -202,7 +207,9 @@ impl ProtocolSpec for Redis {
 
 /// What expects this reply and no other: a single text in words, anything else by its bytes.
 fn known(reply: &[u8]) -> RedisExpect {
-    let value = Some(reply).filter(|reply| reply.len() <= exact::KEPT_MAX).and_then(value);
+    let value = Some(reply)
+        .filter(|reply| reply.len() <= exact::KEPT_MAX)
+        .and_then(value);
     let value = value.filter(|value| expected_bytes(value) == Some(Exact::of(reply)));
     value.unwrap_or_else(|| RedisExpect::Reply(Exact::of(reply)))
 }
@@ -271,14 +278,26 @@ impl Common {
         if redis.database != 0 {
             say(&["SELECT", &redis.database.to_string()]);
         }
-        let length = if let RedisExpect::Length(length) = redis.expect { Some(length) } else { None };
-        let elements = if let RedisExpect::Elements(count) = redis.expect { Some(count) } else { None };
+        let length = if let RedisExpect::Length(length) = redis.expect {
+            Some(length)
+        } else {
+            None
+        };
+        let elements = if let RedisExpect::Elements(count) = redis.expect {
+            Some(count)
+        } else {
+            None
+        };
         Self {
             request: encode(&redis.command).repeat(pipeline as usize),
             greeting,
             has_password: redis.password.is_some(),
             greeting_replies,
-            expected: Expected { what: "reply", body: expected_bytes(&redis.expect), ..Expected::default() },
+            expected: Expected {
+                what: "reply",
+                body: expected_bytes(&redis.expect),
+                ..Expected::default()
+            },
             length,
             elements,
         }
@@ -317,7 +336,10 @@ struct Scanner {
 impl Scanner {
     fn reset(&mut self) {
         self.line.clear();
-        *self = Self { line: std::mem::take(&mut self.line), ..Self::default() };
+        *self = Self {
+            line: std::mem::take(&mut self.line),
+            ..Self::default()
+        };
     }
 
     /// Takes bytes; returns how many were used when the reply is whole.
@@ -364,7 +386,10 @@ impl Scanner {
 
     fn take_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         if self.line.is_empty() && !b"+-:$*".contains(&bytes[0]) {
-            return Err(Failure::protocol(format!("RESP: {} is not the type of a reply", excerpt(&bytes[..1]))));
+            return Err(Failure::protocol(format!(
+                "RESP: {} is not the type of a reply",
+                excerpt(&bytes[..1])
+            )));
         }
         let end = memchr::memchr(b'\n', bytes);
         let part = &bytes[..end.unwrap_or(bytes.len())];
@@ -418,14 +443,22 @@ fn number(text: &[u8], most: u64) -> Result<Option<u64>, Failure> {
     if text == b"-1" {
         return Ok(None);
     }
-    let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let value = digits.and_then(|digits| digits.parse().ok()).filter(|value| *value <= most);
-    value.map(Some).ok_or_else(|| Failure::protocol(format!("RESP: {} is not a length", excerpt(text))))
+    let digits = std::str::from_utf8(text)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let value = digits
+        .and_then(|digits| digits.parse().ok())
+        .filter(|value| *value <= most);
+    value
+        .map(Some)
+        .ok_or_else(|| Failure::protocol(format!("RESP: {} is not a length", excerpt(text))))
 }
 
 /// Whether a text or an array is as long as it should be.
 fn has(got: Option<u64>, want: Option<u64>, of: &str) -> Result<(), Failure> {
-    let Some(want) = want.filter(|want| got != Some(*want)) else { return Ok(()) };
+    let Some(want) = want.filter(|want| got != Some(*want)) else {
+        return Ok(());
+    };
     let got = got.map_or("of another type".to_owned(), |got| format!("{got} {of}"));
     Err(Failure::content(format!("the reply is {got}, expected {want} {of}")))
 }
@@ -440,7 +473,12 @@ struct RedisReplies {
 
 impl RedisReplies {
     fn new(common: Rc<Common>) -> Self {
-        Self { common, scanner: Scanner::default(), check: BodyCheck::default(), greeting_left: None }
+        Self {
+            common,
+            scanner: Scanner::default(),
+            check: BodyCheck::default(),
+            greeting_left: None,
+        }
     }
 }
 
@@ -457,7 +495,9 @@ impl Replies for RedisReplies {
         let mut rest = input;
         while left > 0 {
             self.greeting_left = Some(left);
-            let Some(used) = self.scanner.feed(rest)? else { return Ok(Greeting::More) };
+            let Some(used) = self.scanner.feed(rest)? else {
+                return Ok(Greeting::More);
+            };
             if let Some(error) = &self.scanner.error {
                 return Err(Failure::refused(format!("authentication: {error}")));
             }
@@ -515,20 +555,38 @@ mod tests {
     use crate::result::ErrorClass;
 
     fn outcome(expect: RedisExpect, reply: &[u8]) -> Result<Option<ErrorClass>, ErrorClass> {
-        let redis =
-            Redis { command: vec!["GET".into(), "k".into()], expect, username: None, password: None, database: 0 };
+        let redis = Redis {
+            command: vec!["GET".into(), "k".into()],
+            expect,
+            username: None,
+            password: None,
+            database: 0,
+        };
         let result = same_at_every_cut(&mut *exchange(&redis), reply);
-        result.map(|done| done.2.map(|fault| fault.class)).map_err(|error| error.class)
+        result
+            .map(|done| done.2.map(|fault| fault.class))
+            .map_err(|error| error.class)
     }
 
     #[test]
     fn commands_are_arrays_of_bulk_texts() {
-        assert_eq!(encode(&["SET", "k", "é"]), "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\né\r\n".as_bytes());
+        assert_eq!(
+            encode(&["SET", "k", "é"]),
+            "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\né\r\n".as_bytes()
+        );
     }
 
     #[test]
     fn every_kind_of_reply_is_read_to_its_end() {
-        for reply in ["+OK\r\n", ":12\r\n", "$5\r\nHello\r\n", "$0\r\n\r\n", "$-1\r\n", "*0\r\n", "*-1\r\n"] {
+        for reply in [
+            "+OK\r\n",
+            ":12\r\n",
+            "$5\r\nHello\r\n",
+            "$0\r\n\r\n",
+            "$-1\r\n",
+            "*0\r\n",
+            "*-1\r\n",
+        ] {
             assert_eq!(outcome(RedisExpect::Success, reply.as_bytes()), Ok(None), "{reply:?}");
         }
         let nested = b"*3\r\n*2\r\n$1\r\na\r\n:1\r\n*0\r\n$2\r\n\r\n\r\n";
@@ -547,21 +605,38 @@ mod tests {
         assert_eq!(outcome(bulk(), b"$99999999999\r\n"), Err(ErrorClass::Protocol));
         assert_eq!(outcome(bulk(), b"HTTP/1.1 400 Bad\r\n"), Err(ErrorClass::Protocol));
         assert_eq!(outcome(RedisExpect::Length(5), b"$5\r\nHello\r\n"), Ok(None));
-        assert_eq!(outcome(RedisExpect::Length(5), b"$4\r\nHell\r\n"), Ok(Some(ErrorClass::WrongContent)));
+        assert_eq!(
+            outcome(RedisExpect::Length(5), b"$4\r\nHell\r\n"),
+            Ok(Some(ErrorClass::WrongContent))
+        );
         assert_eq!(outcome(RedisExpect::Elements(2), b"*2\r\n:1\r\n:2\r\n"), Ok(None));
-        assert_eq!(outcome(RedisExpect::Elements(2), b"*1\r\n:1\r\n"), Ok(Some(ErrorClass::WrongContent)));
-        assert_eq!(outcome(RedisExpect::Elements(0), b"$-1\r\n"), Ok(Some(ErrorClass::WrongContent)));
+        assert_eq!(
+            outcome(RedisExpect::Elements(2), b"*1\r\n:1\r\n"),
+            Ok(Some(ErrorClass::WrongContent))
+        );
+        assert_eq!(
+            outcome(RedisExpect::Elements(0), b"$-1\r\n"),
+            Ok(Some(ErrorClass::WrongContent))
+        );
         let array = || RedisExpect::Reply(Exact::of(b"*2\r\n:1\r\n$1\r\n\xff\r\n"));
         assert_eq!(outcome(array(), b"*2\r\n:1\r\n$1\r\n\xff\r\n"), Ok(None));
-        assert_eq!(outcome(array(), b"*2\r\n:1\r\n$1\r\n\xfe\r\n"), Ok(Some(ErrorClass::WrongContent)));
+        assert_eq!(
+            outcome(array(), b"*2\r\n:1\r\n$1\r\n\xfe\r\n"),
+            Ok(Some(ErrorClass::WrongContent))
+        );
         assert_eq!(outcome(RedisExpect::Nil, b"$-1\r\n"), Ok(None));
         assert_eq!(outcome(RedisExpect::Integer(3), b":3\r\n"), Ok(None));
     }
 
     /// What two replies teach, and what they do not.
     fn learnt(first: &[u8], second: &[u8]) -> (RedisExpect, String) {
-        let mut redis =
-            Redis { command: vec![], expect: RedisExpect::Success, username: None, password: None, database: 0 };
+        let mut redis = Redis {
+            command: vec![],
+            expect: RedisExpect::Success,
+            username: None,
+            password: None,
+            database: 0,
+        };
         let unchecked = redis.learn(first, second).unwrap();
         (redis.expect, unchecked.unwrap_or_default())
     }
@@ -586,10 +661,30 @@ mod tests {
     #[test]
     fn of_a_reply_that_changes_it_is_said_what_is_checked() {
         for (first, second, expect, said) in [
-            ("$2\r\nab\r\n", "$2\r\nac\r\n", RedisExpect::Length(2), "only the length of the value is checked"),
-            ("*1\r\n:1\r\n", "*1\r\n:2\r\n", RedisExpect::Elements(1), "only the number of elements is checked"),
-            ("$1\r\na\r\n", "$2\r\nab\r\n", RedisExpect::Success, "any reply but an error is right"),
-            (":1\r\n", ":2\r\n", RedisExpect::Success, "any reply but an error is right"),
+            (
+                "$2\r\nab\r\n",
+                "$2\r\nac\r\n",
+                RedisExpect::Length(2),
+                "only the length of the value is checked",
+            ),
+            (
+                "*1\r\n:1\r\n",
+                "*1\r\n:2\r\n",
+                RedisExpect::Elements(1),
+                "only the number of elements is checked",
+            ),
+            (
+                "$1\r\na\r\n",
+                "$2\r\nab\r\n",
+                RedisExpect::Success,
+                "any reply but an error is right",
+            ),
+            (
+                ":1\r\n",
+                ":2\r\n",
+                RedisExpect::Success,
+                "any reply but an error is right",
+            ),
         ] {
             let (learnt, unchecked) = learnt(first.as_bytes(), second.as_bytes());
             assert_eq!(learnt, expect, "{first:?}");

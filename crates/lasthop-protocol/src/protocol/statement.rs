@@ -16,7 +16,10 @@ pub fn first_is(got: Option<Option<&[u8]>>, want: Option<&[u8]>) -> Result<(), F
     }
     let shown = |value: Option<&[u8]>| value.map_or("NULL".to_owned(), excerpt);
     let got = got.map_or("missing".to_owned(), shown);
-    Err(Failure::content(format!("the first value is {got}, expected {}", shown(want))))
+    Err(Failure::content(format!(
+        "the first value is {got}, expected {}",
+        shown(want)
+    )))
 }
 
 /// What is expected of the first column of the first row, in words.
@@ -28,7 +31,11 @@ pub fn first_in_words(first: Option<&str>, is_null: bool) -> Option<String> {
 /// The parts of a result that are checked, and all of it where it is known, in words.
 pub fn checked(mut parts: Vec<String>, reply: Option<&Exact>, size: &dyn Fn(u64) -> String) -> String {
     parts.extend(reply.map(|reply| format!("all {} byte for byte", size(reply.length()))));
-    if parts.is_empty() { "no error".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() {
+        "no error".to_owned()
+    } else {
+        parts.join(", ")
+    }
 }
 
 /// That no more than these parts are checked, because the first two replies differ.

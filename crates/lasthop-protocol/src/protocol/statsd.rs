@@ -40,7 +40,11 @@ const KNOWN: &str = "counter, counts, metrics";
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let (rest, parameters) = location.rest.split_once('?').unwrap_or((location.rest, ""));
-    let mut statsd = Statsd { metrics: one(), counter: String::new(), counts: String::new() };
+    let mut statsd = Statsd {
+        metrics: one(),
+        counter: String::new(),
+        counts: String::new(),
+    };
     for (key, value) in pairs(parameters)? {
         match key {
             "counter" => statsd.counter = value,
@@ -99,7 +103,9 @@ impl ProtocolSpec for Statsd {
         // A boundary ends the last line of a datagram; in a stream a line needs its end.
         let end = if usage.keeps_boundaries { "" } else { "\n" };
         let text = [METRIC].repeat(self.metrics as usize).join("\n") + end;
-        Factory::new(move || StatsdExchange { datagram: text.clone().into_bytes() })
+        Factory::new(move || StatsdExchange {
+            datagram: text.clone().into_bytes(),
+        })
     }
 
     fn checked(&self, _: &dyn Fn(u64) -> String) -> String {
@@ -123,11 +129,18 @@ impl ProtocolSpec for Statsd {
             Address::Udp(at) => format!("statsd+udp://{at}"),
             other => format!("statsd+{other}"),
         };
-        format!("{place}?counter={}&counts={}&metrics={}", self.counter, self.counts, self.metrics)
+        format!(
+            "{place}?counter={}&counts={}&metrics={}",
+            self.counter, self.counts, self.metrics
+        )
     }
 
     fn receipt(&self) -> Option<Receipt> {
-        Some(Receipt { url: self.counter.clone(), counter: self.counts.clone(), each: self.metrics })
+        Some(Receipt {
+            url: self.counter.clone(),
+            counter: self.counts.clone(),
+            each: self.metrics,
+        })
     }
 }
 
@@ -143,7 +156,10 @@ impl Exchange for StatsdExchange {
     }
 
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        Err(Failure::protocol(format!("the server answers, which no StatsD server does: {}", excerpt(bytes))))
+        Err(Failure::protocol(format!(
+            "the server answers, which no StatsD server does: {}",
+            excerpt(bytes)
+        )))
     }
 
     fn end(&mut self) -> Result<Done, Failure> {
@@ -164,19 +180,28 @@ mod tests {
 
     #[test]
     fn a_url_is_read_and_written_again() {
-        for place in
-            ["statsd+udp://127.0.0.1:8125", "statsd+unixgram:/run/s", "statsd+seqpacket:/run/s", "statsd://[::1]:8125"]
-        {
+        for place in [
+            "statsd+udp://127.0.0.1:8125",
+            "statsd+unixgram:/run/s",
+            "statsd+seqpacket:/run/s",
+            "statsd://[::1]:8125",
+        ] {
             let url = format!("{place}?{WHERE}");
             let (endpoint, protocol) = read(&url).unwrap();
             assert_eq!(protocol.data_source(&endpoint), url);
             let receipt = protocol.receipt().unwrap();
             assert_eq!((receipt.counter.as_str(), receipt.each), ("lines_total", 3));
         }
-        assert_eq!(read("statsd+udp://127.0.0.1").unwrap().0.address.to_string(), "udp:127.0.0.1:8125");
+        assert_eq!(
+            read("statsd+udp://127.0.0.1").unwrap().0.address.to_string(),
+            "udp:127.0.0.1:8125"
+        );
         for (url, text) in [
             ("statsd+udp://127.0.0.1?metrics=x", "`x` is not a number of metrics"),
-            ("statsd+udp://127.0.0.1?port=1", "unknown parameter `port` (known: counter, counts, metrics)"),
+            (
+                "statsd+udp://127.0.0.1?port=1",
+                "unknown parameter `port` (known: counter, counts, metrics)",
+            ),
         ] {
             assert_eq!(read(url).map(drop).unwrap_err().to_string(), text);
         }
@@ -192,7 +217,11 @@ mod tests {
 
     #[test]
     fn only_a_stream_needs_the_end_of_the_last_line() {
-        for (place, end) in [("statsd+udp://127.0.0.1:9", ""), ("statsd+seqpacket:/s", ""), ("statsd+unix:/s", "\n")] {
+        for (place, end) in [
+            ("statsd+udp://127.0.0.1:9", ""),
+            ("statsd+seqpacket:/s", ""),
+            ("statsd+unix:/s", "\n"),
+        ] {
             let (endpoint, protocol) = read(&format!("{place}?{WHERE}")).unwrap();
             let exchange = Spec::new(endpoint, protocol).factory().exchange();
             let text = format!("{METRIC}\n{METRIC}\n{METRIC}{end}");

@@ -109,7 +109,11 @@ impl StreamExchange {
         let mut request = [0; REQUEST];
         request[..8].copy_from_slice(&stream.size.to_le_bytes());
         request[8..].copy_from_slice(&stream.chunk.to_le_bytes());
-        Self { request, size: stream.size, received: 0 }
+        Self {
+            request,
+            size: stream.size,
+            received: 0,
+        }
     }
 
     /// Every byte must be that of the pattern. The comparison reads what the receive has just put into the cache, which
@@ -132,7 +136,10 @@ impl StreamExchange {
     fn differs(&self, at: usize, got: &[u8], want: &[u8]) -> Failure {
         let same = got.iter().zip(want).take_while(|(left, right)| left == right).count();
         let position = self.received + (at + same) as u64;
-        Failure::content(format!("byte {position} of the transfer is {}, expected {}", got[same], want[same]))
+        Failure::content(format!(
+            "byte {position} of the transfer is {}, expected {}",
+            got[same], want[same]
+        ))
     }
 }
 
@@ -152,7 +159,12 @@ impl Exchange for StreamExchange {
         if self.received < self.size {
             return Ok(Progress::More);
         }
-        Ok(Progress::Done(Done { used, keep: true, payload: self.size, fault: None }))
+        Ok(Progress::Done(Done {
+            used,
+            keep: true,
+            payload: self.size,
+            fault: None,
+        }))
     }
 
     fn end(&mut self) -> Result<Done, Failure> {
@@ -199,7 +211,10 @@ mod tests {
             exchange.begin();
             exchange.receive(&bytes[..at.min(300)]).unwrap();
             let failure = exchange.receive(&bytes[at.min(300)..]).unwrap_err();
-            assert!(failure.message.starts_with(&format!("byte {at} of the transfer")), "{failure}");
+            assert!(
+                failure.message.starts_with(&format!("byte {at} of the transfer")),
+                "{failure}"
+            );
         }
     }
 }

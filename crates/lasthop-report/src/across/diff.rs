@@ -49,7 +49,10 @@ impl Told for Diff {
             cpu(self, &groups),
             absolute(self, &groups, false),
             differences(&self.differences, only(self)),
-            doubts(&[("the old run", &self.old), ("the new run", &self.new)], own_doubts(self)),
+            doubts(
+                &[("the old run", &self.old), ("the new run", &self.new)],
+                own_doubts(self),
+            ),
         ];
         Document {
             title: format!("{}, old and new", title(&self.runs[1])),
@@ -62,7 +65,9 @@ impl Told for Diff {
         let [old, new] = &self.runs;
         let mut all = panels(&[("old", old), ("new", new)], new);
         all.extend(
-            [Quantity::Requests, Quantity::ResponseTime, Quantity::Cpu].into_iter().filter_map(|of| changes(self, of)),
+            [Quantity::Requests, Quantity::ResponseTime, Quantity::Cpu]
+                .into_iter()
+                .filter_map(|of| changes(self, of)),
         );
         all
     }
@@ -89,9 +94,14 @@ struct Found<'a> {
 
 /// Changes in the order of the cases.
 fn found<'a>(diff: &'a Diff, groups: &'a [Group<'a>], wanted: impl Fn(&RatioChange) -> bool) -> Vec<Found<'a>> {
-    let cases = groups.iter().flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
+    let cases = groups
+        .iter()
+        .flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
     let of = |(group, case): (&'a Group<'a>, &'a CaseSummary)| {
-        let change = diff.comparisons.iter().find(|one| one.case == case.case && wanted(one))?;
+        let change = diff
+            .comparisons
+            .iter()
+            .find(|one| one.case == case.case && wanted(one))?;
         Some(Found { group, case, change })
     };
     cases.filter_map(of).collect()
@@ -104,7 +114,14 @@ impl Found<'_> {
 
     /// The change itself.
     fn comparison(&self) -> Comparison {
-        let RatioChange { case, reference, metric, change, verdict, .. } = self.change;
+        let RatioChange {
+            case,
+            reference,
+            metric,
+            change,
+            verdict,
+            ..
+        } = self.change;
         comparison(case, reference, *metric, change, verdict.unwrap_or(Verdict::Undecided))
     }
 
@@ -118,7 +135,9 @@ impl Found<'_> {
 fn answer(diff: &Diff) -> Vec<Text> {
     let groups = groups(&diff.runs[1]);
     let judged = found(diff, &groups, |one| one.declared && one.is_judged());
-    let cpu = found(diff, &groups, |one| one.metric == Metric::CpuPerRequest && one.is_judged());
+    let cpu = found(diff, &groups, |one| {
+        one.metric == Metric::CpuPerRequest && one.is_judged()
+    });
     let all: Vec<&Found<'_>> = judged.iter().chain(&cpu).collect();
     let mut changed: Vec<&Found<'_>> = all.iter().filter(|one| one.change.changed()).copied().collect();
     let size = |one: &Found<'_>| one.change.change.ratio.ln().abs();
@@ -127,7 +146,10 @@ fn answer(diff: &Diff) -> Vec<Text> {
         [] => vec![unchanged(diff, &all)],
         [one] => vec![sentence(diff, one)],
         [largest, ..] => {
-            let count = Text::of(Tone::Strong, format!("{} of {} ratios changed", changed.len(), all.len()));
+            let count = Text::of(
+                Tone::Strong,
+                format!("{} of {} ratios changed", changed.len(), all.len()),
+            );
             vec![count.plain(", this one most: ").join(sentence(diff, largest))]
         }
     };
@@ -150,7 +172,10 @@ fn unchanged(diff: &Diff, judged: &[&Found<'_>]) -> Text {
     }
     let hint = match chance {
         0 => String::new(),
-        count => format!(" {count} of {} may have changed, but so many do by chance.", judged.len()),
+        count => format!(
+            " {count} of {} may have changed, but so many do by chance.",
+            judged.len()
+        ),
     };
     let hidden = match reach < LARGE {
         true => format!("of up to ±{}", percent(reach, usize::from(reach < 0.1))),
@@ -168,23 +193,39 @@ fn sentence(diff: &Diff, found: &Found<'_>) -> Text {
     let (above, below) = (both(|ratio| ratio.low > 1.0), both(|ratio| ratio.high < 1.0));
     let (ahead, behind) = if less { (below, above) } else { (above, below) };
     let gained = change.verdict == Some(Verdict::Faster);
-    let (name, reference) = (capital(&the(&group.name(case))), the(compared_name(group.summary(), group.head())));
+    let (name, reference) = (
+        capital(&the(&group.name(case))),
+        the(compared_name(group.summary(), group.head())),
+    );
     let (subject, went) = match (ahead, behind) {
-        (true, _) => (format!("{name}'s advantage over {reference}"), if gained { "grew" } else { "shrank" }),
-        (_, true) => (format!("{name}'s disadvantage against {reference}"), if gained { "shrank" } else { "grew" }),
+        (true, _) => (
+            format!("{name}'s advantage over {reference}"),
+            if gained { "grew" } else { "shrank" },
+        ),
+        (_, true) => (
+            format!("{name}'s disadvantage against {reference}"),
+            if gained { "shrank" } else { "grew" },
+        ),
         _ if gained => (format!("{name} gained on {reference}"), "and went"),
         _ => (format!("{name} lost to {reference}"), "and went"),
     };
-    let setting = if group.setting.is_empty() { String::new() } else { format!("{}: ", group.setting) };
+    let setting = if group.setting.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", group.setting)
+    };
     let shown = found.comparison();
     let places = ratio_places(&shown);
     let [old, new] = [change.old.ratio, change.new.ratio].map(|value| ratio(value, places));
     let tone = if gained { Tone::Good } else { Tone::Bad };
-    Text::of(Tone::Strong, setting).plain(format!("{subject} ")).and(tone, went).plain(format!(
-        " from {old} to {new}{NBSP}times the {} ({}).",
-        quantity.word(),
-        wording::change(&shown, diff.confidence)
-    ))
+    Text::of(Tone::Strong, setting)
+        .plain(format!("{subject} "))
+        .and(tone, went)
+        .plain(format!(
+            " from {old} to {new}{NBSP}times the {} ({}).",
+            quantity.word(),
+            wording::change(&shown, diff.confidence)
+        ))
 }
 
 /// The figures that verdicts would be about, if the machine were the same.
@@ -205,9 +246,11 @@ fn everything(diff: &Diff) -> Option<Text> {
     let word = if fell == is_time { "faster" } else { "slower" };
     let what = if is_time { "median response time" } else { "requests/s" };
     let [least, most] = [least_of(|one| one.ratio), most_of(|one| one.ratio)].map(|value| ratio(value, 2));
-    Some(Text::of(Tone::Warning, format!("Every case is {word} than before")).plain(format!(
-        ", with {least} to {most}{NBSP}times the {what}: that is the machine, its load, or what all cases share."
-    )))
+    Some(
+        Text::of(Tone::Warning, format!("Every case is {word} than before")).plain(format!(
+            ", with {least} to {most}{NBSP}times the {what}: that is the machine, its load, or what all cases share."
+        )),
+    )
 }
 
 fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
@@ -218,7 +261,11 @@ fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
         _ => "requests/s",
     };
     let marked = diff.comparisons.iter().any(RatioChange::may_be_chance);
-    let mark = if marked { " A question mark: among so many, one may change by chance." } else { "" };
+    let mark = if marked {
+        " A question mark: among so many, one may change by chance."
+    } else {
+        ""
+    };
     let text = format!("Ratios of {what} to the reference of the same run. Verdicts are on the change.{mark}");
     blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
     section("Ratios", Depth::Open, blocks)
@@ -226,7 +273,11 @@ fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
 
 fn cpu(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
     let all = found(diff, groups, |one| one.metric == Metric::CpuPerRequest);
-    section("Ratios of CPU per request", Depth::Folded, vec![Block::Table(table(diff, groups, &all)?)])
+    section(
+        "Ratios of CPU per request",
+        Depth::Folded,
+        vec![Block::Table(table(diff, groups, &all)?)],
+    )
 }
 
 fn table(diff: &Diff, groups: &[Group<'_>], all: &[Found<'_>]) -> Option<Table> {
@@ -240,9 +291,18 @@ fn table(diff: &Diff, groups: &[Group<'_>], all: &[Found<'_>]) -> Option<Table> 
         }
     };
     let columns = Columns::default()
-        .with(Column::left(case_title(&diff.runs[1])), all.iter().map(|one| name(one.group, one.case)))
-        .with(Column::right("old"), all.iter().map(|one| ratio(one.change.old.ratio, places)))
-        .with(Column::right("new"), all.iter().map(|one| ratio(one.change.new.ratio, places)));
+        .with(
+            Column::left(case_title(&diff.runs[1])),
+            all.iter().map(|one| name(one.group, one.case)),
+        )
+        .with(
+            Column::right("old"),
+            all.iter().map(|one| ratio(one.change.old.ratio, places)),
+        )
+        .with(
+            Column::right("new"),
+            all.iter().map(|one| ratio(one.change.new.ratio, places)),
+        );
     let columns = changed(columns, diff, &shown).with(Column::left("verdict").joined(), all.iter().map(verdict));
     let has = |case: &CaseSummary| all.iter().any(|one| one.case.case == case.case);
     Some(of_cases(groups, columns, has))
@@ -257,14 +317,27 @@ fn changed(columns: Columns, diff: &Diff, shown: &[Comparison]) -> Columns {
     let places = shown.iter().map(ratio_places).max().unwrap_or(2);
     let confidence = percent(diff.confidence, 0);
     columns
-        .with(Column::right("new/old"), shown.iter().map(|one| ratio(one.ratio, places)))
-        .with(Column::left(format!("{confidence} interval")).joined(), shown.iter().map(|one| bounds(one, places)))
+        .with(
+            Column::right("new/old"),
+            shown.iter().map(|one| ratio(one.ratio, places)),
+        )
+        .with(
+            Column::left(format!("{confidence} interval")).joined(),
+            shown.iter().map(|one| bounds(one, places)),
+        )
 }
 
 /// Absolute figures: those that verdicts would be about, or the others.
 fn absolute(diff: &Diff, groups: &[Group<'_>], wanted: bool) -> Option<Section> {
-    let metrics = [Metric::Throughput, Metric::LatencyP50, Metric::LatencyP99, Metric::CpuPerRequest];
-    let tables = metrics.into_iter().filter_map(|metric| figures(diff, groups, metric, wanted));
+    let metrics = [
+        Metric::Throughput,
+        Metric::LatencyP50,
+        Metric::LatencyP99,
+        Metric::CpuPerRequest,
+    ];
+    let tables = metrics
+        .into_iter()
+        .filter_map(|metric| figures(diff, groups, metric, wanted));
     let blocks: Vec<Block> = tables.map(Block::Table).collect();
     match wanted {
         true => section("Absolute figures", Depth::Open, blocks),
@@ -274,10 +347,16 @@ fn absolute(diff: &Diff, groups: &[Group<'_>], wanted: bool) -> Option<Section> 
 
 fn figures(diff: &Diff, groups: &[Group<'_>], metric: Metric, wanted: bool) -> Option<Table> {
     let of = |case: &CaseSummary| {
-        diff.cases.iter().find(|one| one.case == case.case && one.metric == metric && one.declared == wanted)
+        diff.cases
+            .iter()
+            .find(|one| one.case == case.case && one.metric == metric && one.declared == wanted)
     };
-    let cases = groups.iter().flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
-    let all: Vec<_> = cases.filter_map(|(group, case)| Some((group, case, of(case)?))).collect();
+    let cases = groups
+        .iter()
+        .flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
+    let all: Vec<_> = cases
+        .filter_map(|(group, case)| Some((group, case, of(case)?)))
+        .collect();
     let (_, _, one) = all.first()?;
     let values = |pick: fn(&CaseChange) -> f64| all.iter().map(|(_, _, one)| pick(one)).collect::<Vec<f64>>();
     let (old, new) = (values(|one| one.old.estimate), values(|one| one.new.estimate));
@@ -293,13 +372,20 @@ fn figures(diff: &Diff, groups: &[Group<'_>], metric: Metric, wanted: bool) -> O
         Metric::CpuPerRequest => "CPU ".to_owned(),
     };
     let scaled = |values: &[f64]| column(&values.iter().map(|value| Some(value / scale)).collect::<Vec<_>>());
-    let shown: Vec<Comparison> =
-        all.iter().map(|(_, _, one)| comparison(&one.case, "", metric, &one.change, Verdict::Undecided)).collect();
+    let shown: Vec<Comparison> = all
+        .iter()
+        .map(|(_, _, one)| comparison(&one.case, "", metric, &one.change, Verdict::Undecided))
+        .collect();
     let columns = Columns::default()
-        .with(Column::left(case_title(&diff.runs[1])), all.iter().map(|(group, case, _)| name(group, case)))
+        .with(
+            Column::left(case_title(&diff.runs[1])),
+            all.iter().map(|(group, case, _)| name(group, case)),
+        )
         .with(Column::right(format!("old {name_of}{what}")), scaled(&old))
         .with(Column::right(format!("new {name_of}{what}")), scaled(&new));
-    Some(of_cases(groups, changed(columns, diff, &shown), |case| of(case).is_some()))
+    Some(of_cases(groups, changed(columns, diff, &shown), |case| {
+        of(case).is_some()
+    }))
 }
 
 /// Cases that one run lacks.
@@ -307,7 +393,10 @@ fn only(diff: &Diff) -> Vec<String> {
     let of = |word: &str, cases: &[String]| {
         (!cases.is_empty()).then(|| format!("only in the {word} run: {}", cases.join(", ")))
     };
-    [of("old", &diff.only_old), of("new", &diff.only_new)].into_iter().flatten().collect()
+    [of("old", &diff.only_old), of("new", &diff.only_new)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn own_doubts(diff: &Diff) -> Vec<Text> {
@@ -328,18 +417,30 @@ fn own_doubts(diff: &Diff) -> Vec<Text> {
 fn changes(diff: &Diff, quantity: Quantity) -> Option<Panel> {
     let groups = groups(&diff.runs[1]);
     let is_cpu = quantity == Quantity::Cpu;
-    let all = found(diff, &groups, |one| one.is_judged() && (one.metric == Metric::CpuPerRequest) == is_cpu);
+    let all = found(diff, &groups, |one| {
+        one.is_judged() && (one.metric == Metric::CpuPerRequest) == is_cpu
+    });
     let same = |one: &&Found<'_>| match one.quantity() {
         Quantity::Bytes | Quantity::Received => quantity == Quantity::Requests,
         other => other == quantity,
     };
     let row = |one: &Found<'_>| {
-        let setting = if one.group.setting.is_empty() { String::new() } else { format!(", {}", one.group.setting) };
+        let setting = if one.group.setting.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", one.group.setting)
+        };
         forest::Row::new(format!("{}{setting}", one.group.label(one.case)), &one.comparison())
     };
     let rows: Vec<forest::Row> = all.iter().filter(same).map(row).collect();
     let title = directed(quantity, "ratios, new/old");
-    (!rows.is_empty()).then(|| Panel { title, parts: vec![Part { heading: String::new(), rows }] })
+    (!rows.is_empty()).then(|| Panel {
+        title,
+        parts: vec![Part {
+            heading: String::new(),
+            rows,
+        }],
+    })
 }
 
 const HEADER: [&str; 15] = [
@@ -364,18 +465,39 @@ const HEADER: [&str; 15] = [
 fn rows(diff: &Diff) -> Vec<Vec<String>> {
     let three = |ratio: &Ratio| [ratio.ratio, ratio.low, ratio.high].map(|value| value.to_string());
     let ratio = |one: &RatioChange| {
-        let names = [one.case.clone(), one.reference.clone(), name_of(one.metric), String::new()];
+        let names = [
+            one.case.clone(),
+            one.reference.clone(),
+            name_of(one.metric),
+            String::new(),
+        ];
         let figures = [three(&one.old), three(&one.new), three(&one.change)];
         let verdict = one.verdict.map(wording::word).unwrap_or_default().to_owned();
         let p = one.adjusted_p.map(|p| p.to_string()).unwrap_or_default();
-        names.into_iter().chain(figures.into_iter().flatten()).chain([verdict, p]).collect()
+        names
+            .into_iter()
+            .chain(figures.into_iter().flatten())
+            .chain([verdict, p])
+            .collect()
     };
     let figure = |one: &CaseChange| {
-        let names = [one.case.clone(), String::new(), name_of(one.metric), one.old.unit.clone()];
+        let names = [
+            one.case.clone(),
+            String::new(),
+            name_of(one.metric),
+            one.old.unit.clone(),
+        ];
         let of = |value: &Measured| [value.estimate, value.low, value.high].map(|value| value.to_string());
         let figures = [of(&one.old), of(&one.new), three(&one.change)];
-        names.into_iter().chain(figures.into_iter().flatten()).chain([String::new(), String::new()]).collect()
+        names
+            .into_iter()
+            .chain(figures.into_iter().flatten())
+            .chain([String::new(), String::new()])
+            .collect()
     };
     let header = HEADER.map(str::to_owned).to_vec();
-    std::iter::once(header).chain(diff.comparisons.iter().map(ratio)).chain(diff.cases.iter().map(figure)).collect()
+    std::iter::once(header)
+        .chain(diff.comparisons.iter().map(ratio))
+        .chain(diff.cases.iter().map(figure))
+        .collect()
 }

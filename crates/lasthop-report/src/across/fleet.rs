@@ -48,7 +48,12 @@ impl Told for Fleet {
             doubts(self),
         ];
         Document {
-            title: format!("{} {} {}", title(&self.main), on(self), plural(self.machines.len() as u64, self.unit)),
+            title: format!(
+                "{} {} {}",
+                title(&self.main),
+                on(self),
+                plural(self.machines.len() as u64, self.unit)
+            ),
             subtitle: Text::of(Tone::Dim, "ratios of each case to the reference in the same run"),
             sections: sections.into_iter().flatten().collect(),
         }
@@ -58,8 +63,15 @@ impl Told for Fleet {
         let groups = groups(&self.main);
         let all = found(self, &groups);
         let of = |wanted: Quantity| {
-            let parts: Vec<Part> = all.iter().filter(|one| one.quantity == wanted).map(|one| part(self, one)).collect();
-            (!parts.is_empty()).then(|| Panel { title: directed(wanted, "relative to the reference"), parts })
+            let parts: Vec<Part> = all
+                .iter()
+                .filter(|one| one.quantity == wanted)
+                .map(|one| part(self, one))
+                .collect();
+            (!parts.is_empty()).then(|| Panel {
+                title: directed(wanted, "relative to the reference"),
+                parts,
+            })
         };
         Quantity::DECLARED.into_iter().filter_map(of).collect()
     }
@@ -127,15 +139,32 @@ impl Found<'_> {
 
 /// In the order of the cases.
 fn found<'a>(fleet: &'a Fleet, groups: &'a [Group<'a>]) -> Vec<Found<'a>> {
-    let cases = groups.iter().flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
+    let cases = groups
+        .iter()
+        .flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
     let of = |(group, case): (&'a Group<'a>, &'a CaseSummary)| {
-        let declared = fleet.comparisons.iter().filter(|one| one.declared && one.case == case.case);
-        let all: Vec<&Together> = declared.filter(|one| one.machines.iter().any(Option::is_some)).collect();
+        let declared = fleet
+            .comparisons
+            .iter()
+            .filter(|one| one.declared && one.case == case.case);
+        let all: Vec<&Together> = declared
+            .filter(|one| one.machines.iter().any(Option::is_some))
+            .collect();
         let is_one = all.len() == 1;
         all.into_iter().map(move |together| {
             let quantity = quantity_of(group, together.metric);
-            let which = if is_one { String::new() } else { format!(", {}", quantity.word()) };
-            Found { group, case, together, quantity, which }
+            let which = if is_one {
+                String::new()
+            } else {
+                format!(", {}", quantity.word())
+            };
+            Found {
+                group,
+                case,
+                together,
+                quantity,
+                which,
+            }
         })
     };
     cases.flat_map(of).collect()
@@ -149,7 +178,11 @@ fn answer(fleet: &Fleet, groups: &[Group<'_>]) -> Vec<Text> {
                 .plain(format!(": no ratio of any {} may be used.", fleet.unit)),
         ];
     }
-    let lines = [Some(what_to_use(fleet, &all)), Some(by_machine(fleet, &all)), by_kind(fleet, &all)];
+    let lines = [
+        Some(what_to_use(fleet, &all)),
+        Some(by_machine(fleet, &all)),
+        by_kind(fleet, &all),
+    ];
     lines.into_iter().flatten().collect()
 }
 
@@ -170,7 +203,14 @@ fn votes<'a>(all: &'a [Found<'a>]) -> Vec<Votes<'a>> {
         let place = votes.iter().position(|votes| votes.name == name).unwrap_or(votes.len());
         if place == votes.len() {
             let reference = compared_name(one.group.summary(), one.group.head());
-            votes.push(Votes { name, reference, faster: 0, slower: 0, all: 0, settings: 0 });
+            votes.push(Votes {
+                name,
+                reference,
+                faster: 0,
+                slower: 0,
+                all: 0,
+                settings: 0,
+            });
         }
         let votes = &mut votes[place];
         votes.faster += one.together.count(Verdict::Faster);
@@ -192,7 +232,14 @@ fn what_to_use(fleet: &Fleet, all: &[Found<'_>]) -> Text {
         return Text::of(Tone::Strong, format!("Nothing is faster than {}", the(reference)))
             .plain(format!(" {on} any of the {unit}s, as far as their intervals decide."));
     };
-    let Votes { name, reference, faster, slower, all, settings } = best;
+    let Votes {
+        name,
+        reference,
+        faster,
+        slower,
+        all,
+        settings,
+    } = best;
     let (name, reference) = (the(name), the(reference));
     let count = match settings {
         1 => format!("{on} {faster} of {}", plural(*all as u64, unit)),
@@ -201,8 +248,9 @@ fn what_to_use(fleet: &Fleet, all: &[Found<'_>]) -> Text {
     match slower {
         0 => Text::of(Tone::Strong, format!("Use {name}"))
             .plain(format!(": faster than {reference} {count}, slower in none.")),
-        _ => Text::of(Tone::Warning, format!("It depends on the {unit} or the setting"))
-            .plain(format!(": {name} is faster than {reference} {count}, and slower in {slower}.")),
+        _ => Text::of(Tone::Warning, format!("It depends on the {unit} or the setting")).plain(format!(
+            ": {name} is faster than {reference} {count}, and slower in {slower}."
+        )),
     }
 }
 
@@ -249,23 +297,38 @@ fn by_machine(fleet: &Fleet, all: &[Found<'_>]) -> Text {
         return match (0..fleet.machines.len()).filter(with_results).count() {
             1 => Text::of(Tone::Warning, format!("One {unit} has results"))
                 .plain(format!(": whether the answer depends on the {unit} takes two.")),
-            _ => Text::of(Tone::Warning, format!("Nothing can be said of differences between {unit}s"))
-                .plain(": no two of them have a ratio in common."),
+            _ => Text::of(
+                Tone::Warning,
+                format!("Nothing can be said of differences between {unit}s"),
+            )
+            .plain(": no two of them have a ratio in common."),
         };
     };
     if !spread.differs() {
-        let costs = fleet.comparisons.iter().filter(|one| !one.declared).filter_map(|one| one.between_machines);
+        let costs = fleet
+            .comparisons
+            .iter()
+            .filter(|one| !one.declared)
+            .filter_map(|one| one.between_machines);
         let costs = costs.filter(|spread| spread.differs == Some(true)).count();
         if costs > 0 {
             return Text::of(Tone::Strong, format!("Only CPU time differs between {unit}s"))
                 .plain(format!(", in {costs} of the cases."));
         }
-        let reach = all.iter().filter_map(|one| one.together.between_machines).map(|spread| spread.typical.high);
+        let reach = all
+            .iter()
+            .filter_map(|one| one.together.between_machines)
+            .map(|spread| spread.typical.high);
         let reach = typical(reach.fold(1.0, f64::max));
-        return Text::of(Tone::Strong, format!("No difference between {unit}s was found"))
-            .plain(format!("; typical differences of up to {reach} could hide in the intervals."));
+        return Text::of(Tone::Strong, format!("No difference between {unit}s was found")).plain(format!(
+            "; typical differences of up to {reach} could hide in the intervals."
+        ));
     }
-    let differing = all.iter().filter_map(|one| one.together.between_machines).filter(Spread::differs).count();
+    let differing = all
+        .iter()
+        .filter_map(|one| one.together.between_machines)
+        .filter(Spread::differs)
+        .count();
     let lead = match all.len() {
         1 => format!("How much depends on the {unit}"),
         settings => format!("How much depends on the {unit}, in {differing} of {settings} comparisons"),
@@ -298,12 +361,20 @@ fn by_kind(fleet: &Fleet, all: &[Found<'_>]) -> Option<Text> {
             typical(spread.typical.ratio),
             interval(&spread)
         )),
-        false => Text::from(format!("Kinds of {unit}s ({by}) do not differ more than chance; {within}.")),
+        false => Text::from(format!(
+            "Kinds of {unit}s ({by}) do not differ more than chance; {within}."
+        )),
     })
 }
 
 fn ends_of_kinds(fleet: &Fleet, found: &ByKind) -> String {
-    let known = || found.means.iter().zip(&fleet.kinds).filter_map(|(mean, kind)| Some((mean.as_ref()?.ratio, kind)));
+    let known = || {
+        found
+            .means
+            .iter()
+            .zip(&fleet.kinds)
+            .filter_map(|(mean, kind)| Some((mean.as_ref()?.ratio, kind)))
+    };
     let said = |(value, kind): (f64, &Kind)| format!("{} ({})", ratio(value, 2), name(kind));
     let least = known().min_by(|one, other| one.0.total_cmp(&other.0)).map(said);
     let most = known().max_by(|one, other| one.0.total_cmp(&other.0)).map(said);
@@ -311,7 +382,11 @@ fn ends_of_kinds(fleet: &Fleet, found: &ByKind) -> String {
 }
 
 fn name(kind: &Kind) -> String {
-    let values: Vec<&str> = kind.values.iter().map(|value| value.as_deref().unwrap_or("unknown")).collect();
+    let values: Vec<&str> = kind
+        .values
+        .iter()
+        .map(|value| value.as_deref().unwrap_or("unknown"))
+        .collect();
     values.join(", ")
 }
 
@@ -338,15 +413,20 @@ fn together(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
     let columns = Columns::default()
         .with(
             Column::left(case_title(&fleet.main)),
-            all.iter().map(|one| Cell::new(Tone::Strong, one.group.label(one.case) + &one.which)),
+            all.iter()
+                .map(|one| Cell::new(Tone::Strong, one.group.label(one.case) + &one.which)),
         )
         .with(Column::left("verdicts"), all.iter().map(faster))
         .with(Column::right("mean"), pick(mean, 0))
-        .with(Column::left(format!("{} interval", percent(fleet.confidence, 0))).joined(), pick(mean, 1))
+        .with(
+            Column::left(format!("{} interval", percent(fleet.confidence, 0))).joined(),
+            pick(mean, 1),
+        )
         .with(Column::left(format!("another {}", fleet.unit)), pick(|one| one.next, 1))
         .with(Column::left("spread"), all.iter().map(differ));
-    let table =
-        table_under_settings(groups, columns, |group| all.iter().filter(|one| std::ptr::eq(one.group, group)).count());
+    let table = table_under_settings(groups, columns, |group| {
+        all.iter().filter(|one| std::ptr::eq(one.group, group)).count()
+    });
     let unit = fleet.unit;
     let text = format!(
         "The mean is that of all such {unit}s, of which these are a sample; another one has a ratio of the given range. \
@@ -359,8 +439,10 @@ fn together(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
 /// A row for each kind, under each comparison.
 fn kinds(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
     let all = found(fleet, groups);
-    let all: Vec<(&Found<'_>, &ByKind)> =
-        all.iter().filter_map(|one| Some((one, one.together.kinds.as_ref()?))).collect();
+    let all: Vec<(&Found<'_>, &ByKind)> = all
+        .iter()
+        .filter_map(|one| Some((one, one.together.kinds.as_ref()?)))
+        .collect();
     all.first()?;
     let columns = vec![
         Column::left(fleet.by.join(", ")),
@@ -374,10 +456,23 @@ fn kinds(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
         Row::Cells(iter::once(Cell::new(Tone::Strong, name(kind))).chain(cells).collect())
     };
     let rows = all.iter().flat_map(|(one, found)| {
-        let rows = fleet.kinds.iter().zip(&found.means).map(|(kind, mean)| row(one, kind, mean));
-        iter::once(Row::Group(capital(&one.name()))).chain(rows).collect::<Vec<_>>()
+        let rows = fleet
+            .kinds
+            .iter()
+            .zip(&found.means)
+            .map(|(kind, mean)| row(one, kind, mean));
+        iter::once(Row::Group(capital(&one.name())))
+            .chain(rows)
+            .collect::<Vec<_>>()
     });
-    section("Kinds", Depth::Open, vec![Block::Table(Table { columns, rows: rows.collect() })])
+    section(
+        "Kinds",
+        Depth::Open,
+        vec![Block::Table(Table {
+            columns,
+            rows: rows.collect(),
+        })],
+    )
 }
 
 /// A row for each machine, under each comparison.
@@ -398,31 +493,69 @@ fn machines(fleet: &Fleet, groups: &[Group<'_>]) -> Option<Section> {
         };
         let [value, ends] = one.shown(ratio);
         let word = Cell::new(tone(*verdict), one.quantity.verdict(*verdict));
-        Row::Cells(vec![Cell::new(Tone::Strong, machine.name.clone()), value.into(), ends.into(), word, kind])
+        Row::Cells(vec![
+            Cell::new(Tone::Strong, machine.name.clone()),
+            value.into(),
+            ends.into(),
+            word,
+            kind,
+        ])
     };
     let rows = all.iter().flat_map(|one| {
-        let rows = fleet.machines.iter().zip(&one.together.machines).map(|(machine, judged)| row(one, machine, judged));
-        iter::once(Row::Group(capital(&one.name()))).chain(rows).collect::<Vec<_>>()
+        let rows = fleet
+            .machines
+            .iter()
+            .zip(&one.together.machines)
+            .map(|(machine, judged)| row(one, machine, judged));
+        iter::once(Row::Group(capital(&one.name())))
+            .chain(rows)
+            .collect::<Vec<_>>()
     });
-    let depth = if fleet.machines.len() > MANY { Depth::Folded } else { Depth::Open };
-    section(&format!("{}s", capital(fleet.unit)), depth, vec![Block::Table(Table { columns, rows: rows.collect() })])
+    let depth = if fleet.machines.len() > MANY {
+        Depth::Folded
+    } else {
+        Depth::Open
+    };
+    section(
+        &format!("{}s", capital(fleet.unit)),
+        depth,
+        vec![Block::Table(Table {
+            columns,
+            rows: rows.collect(),
+        })],
+    )
 }
 
 /// A picture's rows: the machines, then all of them.
 fn part(fleet: &Fleet, one: &Found<'_>) -> Part {
-    let Together { case, reference, metric, .. } = one.together;
+    let Together {
+        case,
+        reference,
+        metric,
+        ..
+    } = one.together;
     let row = |name: &str, ratio: &Ratio, verdict| {
         forest::Row::new(name.to_owned(), &comparison(case, reference, *metric, ratio, verdict))
     };
     let machines = fleet.machines.iter().zip(&one.together.machines);
     let mut rows: Vec<forest::Row> = machines
-        .filter_map(|(machine, judged)| judged.as_ref().map(|judged| row(&machine.name, &judged.ratio, judged.verdict)))
+        .filter_map(|(machine, judged)| {
+            judged
+                .as_ref()
+                .map(|judged| row(&machine.name, &judged.ratio, judged.verdict))
+        })
         .collect();
     let verdict = one.together.verdict(fleet.margin);
     rows.extend(
-        one.together.mean.zip(verdict).map(|(mean, verdict)| row(&format!("all {}s", fleet.unit), &mean, verdict)),
+        one.together
+            .mean
+            .zip(verdict)
+            .map(|(mean, verdict)| row(&format!("all {}s", fleet.unit), &mean, verdict)),
     );
-    Part { heading: capital(&one.name()), rows }
+    Part {
+        heading: capital(&one.name()),
+        rows,
+    }
 }
 
 fn doubts(fleet: &Fleet) -> Option<Section> {
@@ -439,12 +572,18 @@ fn doubts(fleet: &Fleet) -> Option<Section> {
         format!("{} has doubts of its own: {all} (lasthop report {run})", machine.name)
     });
     let blocks: Vec<Block> = twice.chain(own).map(|text| Block::Item(text.into())).collect();
-    let depth = if blocks.len() > MANY { Depth::Folded } else { Depth::Open };
+    let depth = if blocks.len() > MANY {
+        Depth::Folded
+    } else {
+        Depth::Open
+    };
     section("Doubts", depth, blocks)
 }
 
 fn rows(fleet: &Fleet) -> Vec<Vec<String>> {
-    let header = ["scope", "machine", "run", "host"].into_iter().chain(fleet.by.iter().map(String::as_str));
+    let header = ["scope", "machine", "run", "host"]
+        .into_iter()
+        .chain(fleet.by.iter().map(String::as_str));
     let header = header.chain(["case", "reference", "metric", "ratio", "ratio_low", "ratio_high"]);
     let blank = || vec![None; fleet.by.len()];
     let line = |scope: usize, place: [&str; 3], kind: Vec<Option<String>>, one: &Together, found: &Ratio| {
@@ -456,10 +595,24 @@ fn rows(fleet: &Fleet) -> Vec<Vec<String>> {
     };
     let mut all = vec![header.map(str::to_owned).collect()];
     for one in &fleet.comparisons {
-        let machines = fleet.machines.iter().zip(&one.machines).filter_map(|(machine, judged)| {
-            let place = [&*machine.name, &machine.run.run, machine.run.host.as_deref().unwrap_or_default()];
-            Some(line(0, place, fleet.kinds[machine.kind].values.clone(), one, &judged.as_ref()?.ratio))
-        });
+        let machines = fleet
+            .machines
+            .iter()
+            .zip(&one.machines)
+            .filter_map(|(machine, judged)| {
+                let place = [
+                    &*machine.name,
+                    &machine.run.run,
+                    machine.run.host.as_deref().unwrap_or_default(),
+                ];
+                Some(line(
+                    0,
+                    place,
+                    fleet.kinds[machine.kind].values.clone(),
+                    one,
+                    &judged.as_ref()?.ratio,
+                ))
+            });
         let kinds = one.kinds.iter().flat_map(|kinds| fleet.kinds.iter().zip(&kinds.means));
         let kinds = kinds.filter_map(|(kind, mean)| Some(line(1, [""; 3], kind.values.clone(), one, mean.as_ref()?)));
         let mean = one.mean.iter().map(|mean| line(2, [""; 3], blank(), one, mean));

@@ -25,7 +25,11 @@ pub fn held(findings: &[Finding<'_>], confidence: f64) -> Vec<Held> {
 
 /// `unix slower > 5%: exceeded by unix/pattern=echo: −12 %, 95 % interval −15 % to −9 % requests/s`
 fn line(finding: &Finding<'_>, confidence: f64) -> String {
-    let Finding { limit, subject, standing } = finding;
+    let Finding {
+        limit,
+        subject,
+        standing,
+    } = finding;
     let word = match standing {
         Standing::Beyond => "exceeded by",
         Standing::Undecided => "undecided for",
@@ -33,7 +37,11 @@ fn line(finding: &Finding<'_>, confidence: f64) -> String {
     };
     let why = match subject.judged {
         Some((metric, ratio)) => {
-            let quantity = if metric == Metric::LatencyP50 { Quantity::ResponseTime } else { Quantity::Requests };
+            let quantity = if metric == Metric::LatencyP50 {
+                Quantity::ResponseTime
+            } else {
+                Quantity::Requests
+            };
             let shown = comparison(&subject.case, "", metric, &ratio, Verdict::Undecided);
             format!("{} ({})", quantity.word(), change(&shown, confidence))
         }

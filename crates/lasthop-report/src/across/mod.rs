@@ -34,8 +34,12 @@ use crate::text;
 /// A longer list of what differs is folded.
 const MANY: usize = 12;
 /// Kinds of differences, in the words of a report.
-const KINDS: [(Kind, &str); 4] =
-    [(Kind::Environment, "machine"), (Kind::Program, "programs"), (Kind::Setting, "settings"), (Kind::File, "files")];
+const KINDS: [(Kind, &str); 4] = [
+    (Kind::Environment, "machine"),
+    (Kind::Program, "programs"),
+    (Kind::Setting, "settings"),
+    (Kind::File, "files"),
+];
 
 /// A result of several runs.
 pub trait Told: Serialize {
@@ -59,9 +63,12 @@ pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> 
         Format::Terminal => document_terminal(&document(result), options),
         Format::Markdown => document_markdown(&document(result)),
         Format::Json => text::json(result),
-        Format::Csv | Format::Trials | Format::Benchstat => {
-            result.rows().iter().map(|row| super::csv::line(row.iter().map(String::as_str))).collect::<String>().into()
-        }
+        Format::Csv | Format::Trials | Format::Benchstat => result
+            .rows()
+            .iter()
+            .map(|row| super::csv::line(row.iter().map(String::as_str)))
+            .collect::<String>()
+            .into(),
         Format::Html => page(result),
         Format::Svg => picture(result).file(),
     }
@@ -87,21 +94,36 @@ fn picture(result: &impl Told) -> Picture {
 }
 
 fn page(result: &impl Told) -> Vec<u8> {
-    let Document { title, subtitle, sections } = document(result);
+    let Document {
+        title,
+        subtitle,
+        sections,
+    } = document(result);
     let sections: String = sections[1..].iter().map(html::section).collect();
     let head = header(result.question(), &title, &result.answer(), &subtitle);
-    html::frame(&title, &(head + &figure("ratios", "Intervals", &picture(result).inline()) + &sections))
+    html::frame(
+        &title,
+        &(head + &figure("ratios", "Intervals", &picture(result).inline()) + &sections),
+    )
 }
 
 /// The first section of a document.
 fn first(answer: Vec<Text>) -> Section {
-    Section { title: None, depth: Depth::Open, blocks: answer.into_iter().map(Block::Paragraph).collect() }
+    Section {
+        title: None,
+        depth: Depth::Open,
+        blocks: answer.into_iter().map(Block::Paragraph).collect(),
+    }
 }
 
 /// `20261122-140000-sockets on vm, Linux 6.18, lasthop 0.1.0, 2026-11-22: 7 rounds, 14 blocks in 28 s`
 fn side(side: &Side) -> String {
     let host = side.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
-    let kernel = side.kernel.as_ref().map(|kernel| format!(", Linux{NBSP}{kernel}")).unwrap_or_default();
+    let kernel = side
+        .kernel
+        .as_ref()
+        .map(|kernel| format!(", Linux{NBSP}{kernel}"))
+        .unwrap_or_default();
     let day = side.started.split('T').next().unwrap_or_default();
     format!(
         "{}{host}{kernel}, lasthop{NBSP}{}, {day}: {}, {} in {}",
@@ -146,7 +168,9 @@ fn comparison(case: &str, reference: &str, metric: Metric, ratio: &Ratio, verdic
 
 /// A table with a row for each case that `has` one, under their settings.
 fn of_cases(groups: &[Group<'_>], columns: Columns, has: impl Fn(&CaseSummary) -> bool) -> Table {
-    table_under_settings(groups, columns, |group| group.cases.iter().filter(|case| has(case)).count())
+    table_under_settings(groups, columns, |group| {
+        group.cases.iter().filter(|case| has(case)).count()
+    })
 }
 
 /// The declared ratios of all runs, those of a case under each other. `main` is the run that names the cases.
@@ -159,23 +183,39 @@ fn panels(runs: &[(&str, &Summary)], main: &Summary) -> Vec<Panel> {
             let usable = summary.invalid(name, &comparison.reference).is_none();
             usable.then(|| Row::new((*run).to_owned(), comparison))
         };
-        let heading = if group.setting.is_empty() { label } else { format!("{label}, {}", group.setting) };
-        Part { heading, rows: runs.iter().filter_map(row).collect() }
+        let heading = if group.setting.is_empty() {
+            label
+        } else {
+            format!("{label}, {}", group.setting)
+        };
+        Part {
+            heading,
+            rows: runs.iter().filter_map(row).collect(),
+        }
     };
     let of = |wanted: Quantity| {
         let groups = groups.iter().filter(|group| quantity(group) == wanted);
         let parts = groups.flat_map(|group| {
-            group.compared().map(|compared| part(group, &compared.case.case, group.label(compared.case)))
+            group
+                .compared()
+                .map(|compared| part(group, &compared.case.case, group.label(compared.case)))
         });
         let parts: Vec<Part> = parts.filter(|part| !part.rows.is_empty()).collect();
-        (!parts.is_empty()).then(|| Panel { title: directed(wanted, "relative to the reference"), parts })
+        (!parts.is_empty()).then(|| Panel {
+            title: directed(wanted, "relative to the reference"),
+            parts,
+        })
     };
     Quantity::DECLARED.into_iter().filter_map(of).collect()
 }
 
 /// `kernel 6.1 → 6.8`
 fn differing(one: &Differing) -> String {
-    let values: Vec<&str> = one.values.iter().map(|value| value.as_deref().unwrap_or("none")).collect();
+    let values: Vec<&str> = one
+        .values
+        .iter()
+        .map(|value| value.as_deref().unwrap_or("none"))
+        .collect();
     format!("{}: {}", one.name, values.join(" → "))
 }
 
@@ -206,8 +246,14 @@ fn differing_in(runs: usize, all: &[Differing]) -> Option<Section> {
             return format!("{}: another value in each run", one.name);
         }
         counts.sort_by(|_, one, _, other| other.cmp(one));
-        let shown = counts.iter().take(SHOWN).map(|(value, count)| format!("{value} ({count})"));
-        let more = counts.len().checked_sub(SHOWN + 1).map(|more| format!("{} more", more + 1));
+        let shown = counts
+            .iter()
+            .take(SHOWN)
+            .map(|(value, count)| format!("{value} ({count})"));
+        let more = counts
+            .len()
+            .checked_sub(SHOWN + 1)
+            .map(|more| format!("{} more", more + 1));
         format!("{}: {}", one.name, shown.chain(more).collect::<Vec<_>>().join(", "))
     };
     let blocks = all.iter().map(|one| Block::Item(line(one).into())).collect();
@@ -219,7 +265,11 @@ fn differences_in_short(all: &[Differing]) -> Text {
     const SHOWN: usize = 3;
     let names: Vec<&str> = all.iter().take(SHOWN).map(|one| one.name.as_str()).collect();
     let more = all.len().saturating_sub(SHOWN);
-    let more = if more > 0 { format!(" and {more} more (see What differs)") } else { String::new() };
+    let more = if more > 0 {
+        format!(" and {more} more (see What differs)")
+    } else {
+        String::new()
+    };
     let said = match names.is_empty() {
         true => "Nothing else differs that the records keep.".to_owned(),
         false => format!("What differs: {}{more}.", names.join(", ")),
@@ -231,9 +281,17 @@ fn differences_in_short(all: &[Differing]) -> Text {
 fn doubts(runs: &[(&str, &Side)], own: Vec<Text>) -> Option<Section> {
     let of = |(name, side): &(&str, &Side)| {
         let all = side.doubts.join(", ");
-        (!all.is_empty())
-            .then(|| Text::from(format!("{name} has doubts of its own: {all} (lasthop report {})", side.run)))
+        (!all.is_empty()).then(|| {
+            Text::from(format!(
+                "{name} has doubts of its own: {all} (lasthop report {})",
+                side.run
+            ))
+        })
     };
-    let blocks = own.into_iter().chain(runs.iter().filter_map(of)).map(Block::Item).collect();
+    let blocks = own
+        .into_iter()
+        .chain(runs.iter().filter_map(of))
+        .map(Block::Item)
+        .collect();
     section("Doubts", Depth::Open, blocks)
 }

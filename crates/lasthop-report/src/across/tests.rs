@@ -13,7 +13,11 @@ use textwrap::core::display_width;
 
 use super::*;
 
-const TLS: Truth = Truth { transport: Transport::Tls, rate: 15_000.0, service_cpu_us: 30.0 };
+const TLS: Truth = Truth {
+    transport: Transport::Tls,
+    rate: 15_000.0,
+    service_cpu_us: 30.0,
+};
 
 fn run(name: &str, truths: &[Truth]) -> RunData {
     let mut data = testing::run(truths, 6, 5);
@@ -29,7 +33,10 @@ fn against(new: &[Truth]) -> Diff {
 }
 
 fn told(result: &impl Told, format: Format) -> String {
-    let everything = Options { verbose: true, ..Options::default() };
+    let everything = Options {
+        verbose: true,
+        ..Options::default()
+    };
     String::from_utf8(render(result, format, &everything)).unwrap()
 }
 
@@ -42,35 +49,59 @@ fn answer(diff: &Diff) -> Vec<String> {
 #[test]
 fn the_same_twice_is_said_in_two_lines() {
     let same = answer(&against(&[TCP, UNIX, TLS]));
-    assert_eq!(same, ["Nothing changed beyond ±2 %: each ratio is what it was.", "What differs: kernel."]);
+    assert_eq!(
+        same,
+        [
+            "Nothing changed beyond ±2 %: each ratio is what it was.",
+            "What differs: kernel."
+        ]
+    );
 }
 
 #[test]
 fn a_change_is_said_with_what_it_was() {
     let slower = Truth { rate: 23_400.0, ..UNIX };
     let said = answer(&against(&[TCP, slower, TLS])).remove(0);
-    assert!(said.starts_with("The Unix socket's advantage over TCP shrank from 1.3"), "{said}");
-    assert!(said.contains(" times the requests/s (−10") && said.contains("95 % interval −1"), "{said}");
+    assert!(
+        said.starts_with("The Unix socket's advantage over TCP shrank from 1.3"),
+        "{said}"
+    );
+    assert!(
+        said.contains(" times the requests/s (−10") && said.contains("95 % interval −1"),
+        "{said}"
+    );
     let faster = Truth { rate: 18_000.0, ..TLS };
     let said = answer(&against(&[TCP, slower, faster])).remove(0);
     let lead = "2 of 4 ratios changed, this one most: TLS over TCP's disadvantage against TCP shrank from 0.7";
     assert!(said.starts_with(lead), "{said}");
     let behind = Truth { rate: 18_000.0, ..UNIX };
     let said = answer(&against(&[TCP, behind, TLS])).remove(0);
-    assert!(said.starts_with("The Unix socket lost to TCP and went from 1.305 to 0.904 times"), "{said}");
+    assert!(
+        said.starts_with("The Unix socket lost to TCP and went from 1.305 to 0.904 times"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_slower_machine_is_no_change_of_a_ratio() {
-    let half = |truth: Truth| Truth { rate: truth.rate / 2.0, ..truth };
+    let half = |truth: Truth| Truth {
+        rate: truth.rate / 2.0,
+        ..truth
+    };
     let said = answer(&against(&[half(TCP), half(UNIX), half(TLS)]));
     assert!(said[0].starts_with("Nothing changed"), "{said:?}");
-    assert!(said[1].starts_with("Every case is slower than before, with 0.50 to 0.50 times"), "{said:?}");
+    assert!(
+        said[1].starts_with("Every case is slower than before, with 0.50 to 0.50 times"),
+        "{said:?}"
+    );
 }
 
 #[test]
 fn lines_fit_and_foreign_text_stays_text() {
-    let (mut old, mut new) = (run("old", &[TCP, UNIX]), run("<script>alert(1)</script>\u{202e}", &[TCP, UNIX, TLS]));
+    let (mut old, mut new) = (
+        run("old", &[TCP, UNIX]),
+        run("<script>alert(1)</script>\u{202e}", &[TCP, UNIX, TLS]),
+    );
     for (data, host) in [(&mut old, "one"), (&mut new, "</p><img src=x>")] {
         data.environment.as_mut().unwrap().host = host.to_owned();
     }
@@ -81,7 +112,10 @@ fn lines_fit_and_foreign_text_stays_text() {
         (told(&several, Format::Terminal), told(&several, Format::Html)),
     ] {
         assert!(terminal.lines().all(|line| display_width(line) <= 80), "{terminal}");
-        assert!(!terminal.contains('\u{202e}') && !terminal.contains("NaN"), "{terminal}");
+        assert!(
+            !terminal.contains('\u{202e}') && !terminal.contains("NaN"),
+            "{terminal}"
+        );
         assert!(!page.contains("<script>alert") && !page.contains("<img") && page.contains("class=\"forest\""));
     }
     assert!(told(&diff, Format::Terminal).contains("only in the new run: tls"));
@@ -96,8 +130,9 @@ fn lines_fit_and_foreign_text_stays_text() {
 /// A run of a machine of a kind.
 fn machine(name: &str, kind: &str, unix: f64) -> RunData {
     let mut data = run(name, &[TCP, Truth { rate: unix, ..UNIX }]);
-    data.header.labels =
-        [("machine", name), ("instance", kind)].map(|(name, value)| (name.into(), value.into())).into();
+    data.header.labels = [("machine", name), ("instance", kind)]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into();
     data
 }
 
@@ -107,7 +142,11 @@ fn together(runs: &[RunData], by: &[&str]) -> Result<Fleet, NoFleet> {
 }
 
 fn said(fleet: &Fleet) -> Vec<String> {
-    fleet.answer().iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
+    fleet
+        .answer()
+        .iter()
+        .map(|line| line.to_string().replace(NBSP, " "))
+        .collect()
 }
 
 #[test]
@@ -115,7 +154,10 @@ fn machines_that_are_alike_have_one_answer() {
     let runs = [26_000.0, 26_050.0, 25_950.0].map(|rate| machine(&format!("m{rate}"), "one", rate));
     let fleet = together(&runs, &[]).unwrap();
     let said = said(&fleet);
-    assert_eq!(said[0], "Use the Unix socket: faster than TCP on 3 of 3 machines, slower in none.");
+    assert_eq!(
+        said[0],
+        "Use the Unix socket: faster than TCP on 3 of 3 machines, slower in none."
+    );
     assert!(
         said[1].starts_with("No difference between machines was found; typical differences of up to ±"),
         "{said:?}"
@@ -128,7 +170,12 @@ fn machines_that_are_alike_have_one_answer() {
 
 #[test]
 fn kinds_that_differ_are_named_with_their_means() {
-    let rates = [("a", "x", 26_000.0), ("b", "x", 26_100.0), ("c", "y", 39_000.0), ("d", "y", 39_200.0)];
+    let rates = [
+        ("a", "x", 26_000.0),
+        ("b", "x", 26_100.0),
+        ("c", "y", 39_000.0),
+        ("d", "y", 39_200.0),
+    ];
     let runs = rates.map(|(name, kind, rate)| machine(name, kind, rate));
     let by_label = together(&runs, &[]).unwrap();
     let said = said(&by_label);
@@ -141,12 +188,23 @@ fn kinds_that_differ_are_named_with_their_means() {
         "{said:?}"
     );
     let page = told(&by_label, Format::Html);
-    assert!(rates.iter().all(|(name, _, _)| page.contains(&format!("<th scope=\"row\">{name}</th>"))), "{page}");
+    assert!(
+        rates
+            .iter()
+            .all(|(name, _, _)| page.contains(&format!("<th scope=\"row\">{name}</th>"))),
+        "{page}"
+    );
     let terminal = told(&by_label, Format::Terminal);
-    assert!(terminal.lines().all(|line| display_width(line) <= 80) && !terminal.contains("NaN"), "{terminal}");
+    assert!(
+        terminal.lines().all(|line| display_width(line) <= 80) && !terminal.contains("NaN"),
+        "{terminal}"
+    );
     let csv = told(&by_label, Format::Csv);
-    let scopes =
-        |scope: &str| csv.lines().filter(|line| line.starts_with(scope) && line.contains(",throughput,")).count();
+    let scopes = |scope: &str| {
+        csv.lines()
+            .filter(|line| line.starts_with(scope) && line.contains(",throughput,"))
+            .count()
+    };
     assert_eq!((scopes("machine"), scopes("kind"), scopes("all")), (4, 2, 1), "{csv}");
 }
 
@@ -163,10 +221,16 @@ fn runs_of_one_machine_are_told_as_runs() {
     let runs = ["a", "b", "c"].map(|name| run(name, &[TCP, UNIX]));
     let of_runs = together(&runs, &[]).unwrap();
     let said = said(&of_runs);
-    assert_eq!(said[0], "Use the Unix socket: faster than TCP in 3 of 3 runs, slower in none.");
+    assert_eq!(
+        said[0],
+        "Use the Unix socket: faster than TCP in 3 of 3 runs, slower in none."
+    );
     assert!(said[1].starts_with("No difference between runs was found"), "{said:?}");
     let terminal = told(&of_runs, Format::Terminal);
-    assert!(terminal.contains("All runs") && !terminal.contains("machine"), "{terminal}");
+    assert!(
+        terminal.contains("All runs") && !terminal.contains("machine"),
+        "{terminal}"
+    );
 }
 
 #[test]
@@ -175,26 +239,41 @@ fn a_case_has_a_row_for_each_declared_metric() {
     let open = ["c", "d"].map(|name| testing::at_rate(machine(name, "x", 26_000.0), 1_000.0));
     let terminal = told(&together(&[closed, open].concat(), &[]).unwrap(), Format::Terminal);
     let all = &terminal[terminal.find("All machines").unwrap()..];
-    assert!(all.contains(", requests/s") && all.contains(", median response time"), "{terminal}");
+    assert!(
+        all.contains(", requests/s") && all.contains(", median response time"),
+        "{terminal}"
+    );
 }
 
 #[test]
 fn a_fleet_says_what_it_cannot_know() {
     let runs = [("a", "x"), ("b", "y")].map(|(name, kind)| machine(name, kind, 26_000.0));
     let of_two = said(&together(&runs, &[]).unwrap());
-    assert!(of_two[2].starts_with("Kinds cannot be told from machines: each has instance of its own."), "{of_two:?}");
+    assert!(
+        of_two[2].starts_with("Kinds cannot be told from machines: each has instance of its own."),
+        "{of_two:?}"
+    );
     let of_one = said(&together(&runs[..1], &[]).unwrap());
     assert!(of_one[1].starts_with("One machine has results: whether"), "{of_one:?}");
     let mut apart = runs.clone();
     apart[1] = testing::at_rate(apart[1].clone(), 1_000.0);
     let of_none = said(&together(&apart, &[]).unwrap());
-    assert!(of_none[1].starts_with("Nothing can be said of differences between machines: no two"), "{of_none:?}");
+    assert!(
+        of_none[1].starts_with("Nothing can be said of differences between machines: no two"),
+        "{of_none:?}"
+    );
     let unknown = together(&runs, &["colour"]).unwrap_err().to_string();
-    assert!(unknown.starts_with("no record has `colour`: kinds are made of architecture, cpu"), "{unknown}");
+    assert!(
+        unknown.starts_with("no record has `colour`: kinds are made of architecture, cpu"),
+        "{unknown}"
+    );
     let twice = [runs[0].clone(), machine("a", "x", 26_000.0)];
     assert!(matches!(together(&twice, &[]), Err(NoFleet::NotAlike(_))));
     let mut again = [twice.to_vec(), vec![runs[1].clone()]].concat();
     again[1].header.run = "later".to_owned();
     let terminal = told(&together(&again, &[]).unwrap(), Format::Terminal);
-    assert!(terminal.contains("a has 2 runs: each counts as a machine"), "{terminal}");
+    assert!(
+        terminal.contains("a has 2 runs: each counts as a machine"),
+        "{terminal}"
+    );
 }

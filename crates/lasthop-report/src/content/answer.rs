@@ -57,7 +57,12 @@ pub fn answer(summary: &Summary) -> Vec<Text> {
     let mut lines = question::lines(summary, &groups);
     lines.extend(choice(summary, &groups));
     lines.extend(question::prices(&groups, &summary.asked.also).map(Text::from));
-    lines.extend(summary.explanations.iter().map(|text| Text::of(Tone::Dim, sentence(&capital(text)))));
+    lines.extend(
+        summary
+            .explanations
+            .iter()
+            .map(|text| Text::of(Tone::Dim, sentence(&capital(text)))),
+    );
     lines
 }
 
@@ -66,15 +71,25 @@ fn choice(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
     if rivals.iter().all(|rival| rival.found.is_empty()) {
         return vec![nothing(summary, groups)];
     }
-    let Some(best) = best(&rivals) else { return vec![without_winner(summary, &rivals)] };
-    let lines = [Some(advice(summary, best)), as_good(summary, &rivals, best), until(summary, best)];
+    let Some(best) = best(&rivals) else {
+        return vec![without_winner(summary, &rivals)];
+    };
+    let lines = [
+        Some(advice(summary, best)),
+        as_good(summary, &rivals, best),
+        until(summary, best),
+    ];
     lines.into_iter().flatten().collect()
 }
 
 /// What somebody can choose: without what only controls, if anything else was compared.
 fn choices<'a>(summary: &Summary, mut rivals: Vec<Rival<'a>>) -> Vec<Rival<'a>> {
     let controls = |rival: &Rival<'_>| {
-        !rival.found.is_empty() && rival.found.iter().all(|found| summary.controls.contains(&found.compared.case.case))
+        !rival.found.is_empty()
+            && rival
+                .found
+                .iter()
+                .all(|found| summary.controls.contains(&found.compared.case.case))
     };
     if rivals.iter().any(|rival| !controls(rival)) {
         rivals.retain(|rival| !controls(rival));
@@ -104,14 +119,29 @@ fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
 /// A name as it stands in a sentence: things, such as sockets and ports, have an article, protocols and levels have none.
 #[must_use]
 pub fn the(name: &str) -> String {
-    const THINGS: [&str; 8] = ["socket", "port", "address", "network", "namespace", "socketpair", "pair", "queue"];
+    const THINGS: [&str; 8] = [
+        "socket",
+        "port",
+        "address",
+        "network",
+        "namespace",
+        "socketpair",
+        "pair",
+        "queue",
+    ];
     let is_thing = name.split(' ').any(|word| THINGS.contains(&word)) && !name.contains(" over ");
-    if is_thing { format!("the {name}") } else { name.to_owned() }
+    if is_thing {
+        format!("the {name}")
+    } else {
+        name.to_owned()
+    }
 }
 
 impl<'a> Rival<'a> {
     fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Found<'a>> {
-        self.found.iter().filter(move |found| found.comparison().verdict == verdict)
+        self.found
+            .iter()
+            .filter(move |found| found.comparison().verdict == verdict)
     }
 
     fn count(&self, verdict: Verdict) -> usize {
@@ -153,16 +183,29 @@ fn advice(summary: &Summary, best: &Rival<'_>) -> Text {
         true => (Tone::Warning, format!("Perhaps {}", best.name), unsure, vec![]),
         false => (Tone::Good, format!("Use {}", best.name), sure, unsure),
     };
-    let effect = if best.settings() == 1 { single(summary, best, told[0]) } else { effects(&told, &best.reference) };
-    let perhaps = if unsure.is_empty() { String::new() } else { format!("; perhaps {}", brief(&unsure)) };
+    let effect = if best.settings() == 1 {
+        single(summary, best, told[0])
+    } else {
+        effects(&told, &best.reference)
+    };
+    let perhaps = if unsure.is_empty() {
+        String::new()
+    } else {
+        format!("; perhaps {}", brief(&unsure))
+    };
     let doubtful = if tone == Tone::Warning { &told } else { &unsure };
-    let luck = luck(summary, doubtful.iter().copied()).filter(|_| !doubtful.is_empty()).unwrap_or_default();
+    let luck = luck(summary, doubtful.iter().copied())
+        .filter(|_| !doubtful.is_empty())
+        .unwrap_or_default();
     Text::of(tone, lead).plain(format!(": {effect}{perhaps}{rest}{luck}."))
 }
 
 /// Those that are certain, and those that may be luck.
 fn by_certainty<'b, 'a>(summary: &Summary, found: &[&'b Found<'a>]) -> (Vec<&'b Found<'a>>, Vec<&'b Found<'a>>) {
-    found.iter().copied().partition(|one| luck(summary, std::iter::once(*one)).is_none())
+    found
+        .iter()
+        .copied()
+        .partition(|one| luck(summary, std::iter::once(*one)).is_none())
 }
 
 /// Why what rests on these verdicts is no firm advice.
@@ -174,12 +217,20 @@ fn luck<'b, 'a: 'b>(summary: &Summary, found: impl Iterator<Item = &'b Found<'a>
     };
     let is_tight = |found: &&Found<'_>| {
         let Compared { case, reference, .. } = found.compared;
-        [case, reference].iter().any(|case| case.headroom.is_some_and(|headroom| headroom < LEAST_HEADROOM))
+        [case, reference]
+            .iter()
+            .any(|case| case.headroom.is_some_and(|headroom| headroom < LEAST_HEADROOM))
     };
     let reasons = [
-        (summary.rounds < LEAST_ROUNDS, "; this is one round, and the next may say otherwise"),
+        (
+            summary.rounds < LEAST_ROUNDS,
+            "; this is one round, and the next may say otherwise",
+        ),
         (found.iter().any(has_few), "; it rests on few rounds (see Doubts)"),
-        (found.iter().any(is_tight), "; the driver was near its own limit (see Doubts)"),
+        (
+            found.iter().any(is_tight),
+            "; the driver was near its own limit (see Doubts)",
+        ),
         (
             summary.checks.iter().any(|check| check.severity == Severity::Invalid),
             "; another case must not be used (see Doubts)",
@@ -205,30 +256,43 @@ fn single(summary: &Summary, best: &Rival<'_>, found: &Found<'_>) -> String {
     let [low, _, high] = ends(found.comparison());
     let confidence = percent(summary.settings.confidence, 0);
     let what = measured(&[found], &best.reference);
-    let cpu = found.cpu().map(|cpu| format!(", {}", less_cpu(cpu.saved_us))).unwrap_or_default();
+    let cpu = found
+        .cpu()
+        .map(|cpu| format!(", {}", less_cpu(cpu.saved_us)))
+        .unwrap_or_default();
     format!("{} {what} ({confidence} interval {low} to {high}){cpu}", found.times())
 }
 
 /// The settings in which it is not better.
 fn rest(summary: &Summary, best: &Rival<'_>) -> String {
     let within = format!("within {}", margin(summary.settings.margin));
-    let settings = |verdict| best.with(verdict).map(|found| found.group.setting.as_str()).collect::<Vec<_>>();
+    let settings = |verdict| {
+        best.with(verdict)
+            .map(|found| found.group.setting.as_str())
+            .collect::<Vec<_>>()
+    };
     let all = [
         (settings(Verdict::Equivalent), within.as_str()),
         (settings(Verdict::Undecided), "undecided"),
         (best.without_verdict.clone(), "without a verdict"),
     ];
     let said = all.iter().filter(|(settings, _)| !settings.is_empty());
-    said.map(|(settings, word)| format!("; {word} ({})", some(settings))).collect()
+    said.map(|(settings, word)| format!("; {word} ({})", some(settings)))
+        .collect()
 }
 
 /// Alternatives that the run cannot tell from the best one, each compared with it in the same blocks.
 fn as_good(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> Option<Text> {
-    let others = rivals.iter().filter(|rival| rival.name != best.name && rival.count(Verdict::Slower) == 0);
+    let others = rivals
+        .iter()
+        .filter(|rival| rival.name != best.name && rival.count(Verdict::Slower) == 0);
     let judged = |rival: &Rival<'_>, metric| -> Option<Vec<Verdict>> {
         let of = |won: &Found<'_>| {
             let reference = &won.compared.reference.case;
-            let same = rival.found.iter().find(|found| found.compared.reference.case == *reference)?;
+            let same = rival
+                .found
+                .iter()
+                .find(|found| found.compared.reference.case == *reference)?;
             summary.against(&won.compared.case.case, &same.compared.case.case, metric)
         };
         best.with(Verdict::Faster).map(of).collect()
@@ -236,7 +300,9 @@ fn as_good(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> Option<
     let (mut same, mut open, mut costly) = (vec![], vec![], vec![]);
     for rival in others {
         let metric = Metric::primary(&rival.found.first()?.compared.case.load);
-        let Some(verdicts) = judged(rival, metric).filter(|all| !all.contains(&Verdict::Faster)) else { continue };
+        let Some(verdicts) = judged(rival, metric).filter(|all| !all.contains(&Verdict::Faster)) else {
+            continue;
+        };
         let cpu = judged(rival, Metric::CpuPerRequest);
         let is_costly = cpu.is_some_and(|all| all.iter().all(|verdict| *verdict == Verdict::Faster));
         let is_same = verdicts.iter().all(|verdict| *verdict == Verdict::Equivalent);
@@ -274,7 +340,14 @@ fn it(names: &[&str]) -> &'static str {
 /// that does not queue.
 fn until(summary: &Summary, best: &Rival<'_>) -> Option<Text> {
     let won: Vec<&Found<'_>> = best.with(Verdict::Faster).collect();
-    let cpu = |found: &Found<'_>| found.cpu().filter(|cpu| cpu.saved_us > 0.0)?.break_even.as_ref().map(|at| at.high);
+    let cpu = |found: &Found<'_>| {
+        found
+            .cpu()
+            .filter(|cpu| cpu.saved_us > 0.0)?
+            .break_even
+            .as_ref()
+            .map(|at| at.high)
+    };
     let wait = |found: &Found<'_>| Some(found.comparison().materiality.as_ref()?.break_even.as_ref()?.high);
     let by_cpu = won.iter().any(|one| cpu(one).is_some());
     let limit = |one: &Found<'_>| if by_cpu { cpu(one) } else { wait(one) };
@@ -289,7 +362,10 @@ fn until(summary: &Summary, best: &Rival<'_>) -> Option<Text> {
         let (least, most) = extremes(&known, limit);
         format!("{} to {}", one(least, of), one(most, ""))
     } else {
-        let all = known.iter().enumerate().map(|(place, found)| one(found, if place == 0 { of } else { "" }));
+        let all = known
+            .iter()
+            .enumerate()
+            .map(|(place, found)| one(found, if place == 0 { of } else { "" }));
         all.collect::<Vec<_>>().join(", ")
     };
     let within = margin(summary.settings.margin);
@@ -304,8 +380,9 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
     if let Some(mixed) = mixed.or_else(|| rivals.iter().find(has(Verdict::Faster))) {
         return depends(summary, mixed);
     }
-    let may_be_better =
-        rivals.iter().filter(|rival| has(Verdict::Undecided)(rival) && rival.count(Verdict::Slower) == 0);
+    let may_be_better = rivals
+        .iter()
+        .filter(|rival| has(Verdict::Undecided)(rival) && rival.count(Verdict::Slower) == 0);
     let gain = |rival: &&Rival<'_>| rival.gain(Verdict::Undecided);
     if let Some(open) = may_be_better.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
         return undecided(summary, open);
@@ -313,7 +390,11 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
     let (name, reference) = (&rivals[0].name, &rivals[0].reference);
     let within = format!("within {}", margin(summary.settings.margin));
     if rivals.iter().all(|rival| rival.count(Verdict::Slower) == 0) {
-        let names = if rivals.len() == 1 { format!("{name} and {reference} are") } else { "all are".to_owned() };
+        let names = if rivals.len() == 1 {
+            format!("{name} and {reference} are")
+        } else {
+            "all are".to_owned()
+        };
         let what = format!("{names} {within} of each other");
         return careful("it makes no difference", luck(summary, rivals[0].found.iter()), &what);
     }
@@ -322,7 +403,11 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
         match (&slower[..], rival.settings()) {
             ([], _) => format!("{} is {within} of it", rival.name),
             ([one], 1) => {
-                let what = if quantity(one.group) == Quantity::ResponseTime { "median response time" } else { "speed" };
+                let what = if quantity(one.group) == Quantity::ResponseTime {
+                    "median response time"
+                } else {
+                    "speed"
+                };
                 format!("{} has {}{NBSP}times its {what}", rival.name, ends(one.comparison())[1])
             }
             (slower, all) if slower.len() == all => format!("{} is slower in all {all} settings", rival.name),
@@ -332,9 +417,17 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
             }
         }
     };
-    let said: Vec<String> = rivals.iter().filter(|rival| !rival.found.is_empty()).map(against).collect();
+    let said: Vec<String> = rivals
+        .iter()
+        .filter(|rival| !rival.found.is_empty())
+        .map(against)
+        .collect();
     let slower = rivals.iter().flat_map(|rival| rival.with(Verdict::Slower));
-    careful(&format!("stay with {reference}"), luck(summary, slower), &said.join(", "))
+    careful(
+        &format!("stay with {reference}"),
+        luck(summary, slower),
+        &said.join(", "),
+    )
 }
 
 /// Better in one setting, and worse in another or not to be had there.
@@ -350,8 +443,15 @@ fn depends(summary: &Summary, mixed: &Rival<'_>) -> Text {
     };
     let effects = effects(&faster, &mixed.reference);
     let why = unsure.into_iter().flatten().next().unwrap_or_default();
-    let lead = if all { Text::of(Tone::Warning, "Perhaps it depends") } else { Text::of(Tone::Strong, "It depends") };
-    lead.plain(format!(": {} is {}faster, {effects}; {rest}{why}.", mixed.name, perhaps[0]))
+    let lead = if all {
+        Text::of(Tone::Warning, "Perhaps it depends")
+    } else {
+        Text::of(Tone::Strong, "It depends")
+    };
+    lead.plain(format!(
+        ": {} is {}faster, {effects}; {rest}{why}.",
+        mixed.name, perhaps[0]
+    ))
 }
 
 fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
@@ -362,16 +462,23 @@ fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
         let comparison = one.comparison();
         let more = more_time(&[comparison], summary.seconds, summary.settings.budget_seconds);
         if (comparison.high / comparison.low).ln() > TOO_WIDE {
-            return lead.plain(format!(": it is too early to say whether {name} is better than {reference}; {more}."));
+            return lead.plain(format!(
+                ": it is too early to say whether {name} is better than {reference}; {more}."
+            ));
         }
         let [low, _, high] = ends(comparison);
         let what = measured(&found, reference);
-        return lead.plain(sentence(&format!(": {name} has between {low} and {high}{NBSP}times {what}; {more}")));
+        return lead.plain(sentence(&format!(
+            ": {name} has between {low} and {high}{NBSP}times {what}; {more}"
+        )));
     }
     let comparisons: Vec<&Comparison> = found.iter().map(|found| found.comparison()).collect();
     let settings: Vec<&str> = found.iter().map(|found| found.group.setting.as_str()).collect();
     let more = more_time(&comparisons, summary.seconds, summary.settings.budget_seconds);
-    let open = format!(": whether {name} is better than {reference} is open ({}); {more}.", some(&settings));
+    let open = format!(
+        ": whether {name} is better than {reference} is open ({}); {more}.",
+        some(&settings)
+    );
     lead.plain(open)
 }
 
@@ -383,7 +490,10 @@ mod tests {
     use crate::fixtures;
 
     fn said(summary: &Summary) -> Vec<String> {
-        answer(summary).iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
+        answer(summary)
+            .iter()
+            .map(|line| line.to_string().replace(NBSP, " "))
+            .collect()
     }
 
     #[test]
@@ -398,12 +508,22 @@ mod tests {
     #[test]
     fn what_nobody_answers_counts_where_it_arrives() {
         let mut summary = fixtures::three_transports();
-        let one_way = OneWay { sent: 10, received: 9, dropped: Some(1), lost: 0.1, sent_per_s: 10.0, waited: 0.0 };
+        let one_way = OneWay {
+            sent: 10,
+            received: 9,
+            dropped: Some(1),
+            lost: 0.1,
+            sent_per_s: 10.0,
+            waited: 0.0,
+        };
         for case in &mut summary.cases {
             case.metrics.as_mut().unwrap().one_way = Some(one_way.clone());
         }
         let said = said(&summary).join(" ");
-        assert!(said.contains("times the datagrams received/s") && !said.contains("requests/s"), "{said}");
+        assert!(
+            said.contains("times the datagrams received/s") && !said.contains("requests/s"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -432,8 +552,11 @@ mod tests {
             comparison.more_seconds = None;
             true
         });
-        let kept: Vec<String> =
-            summary.comparisons.iter().flat_map(|one| [one.case.clone(), one.reference.clone()]).collect();
+        let kept: Vec<String> = summary
+            .comparisons
+            .iter()
+            .flat_map(|one| [one.case.clone(), one.reference.clone()])
+            .collect();
         summary.cases.retain(|case| kept.contains(&case.case));
         assert_eq!(summary.comparisons.len(), verdicts.len());
         summary
@@ -450,20 +573,35 @@ mod tests {
                 &[Faster, Slower],
                 "It depends: the Unix socket is faster, 1.30 times the requests/s of TCP (hello); but slower: 0.80 times (echo).",
             ),
-            (&[Slower, Slower], "Stay with TCP: the Unix socket is slower in all 2 settings."),
-            (&[Slower, Equivalent], "Stay with TCP: the Unix socket is slower (hello)."),
+            (
+                &[Slower, Slower],
+                "Stay with TCP: the Unix socket is slower in all 2 settings.",
+            ),
+            (
+                &[Slower, Equivalent],
+                "Stay with TCP: the Unix socket is slower (hello).",
+            ),
             (
                 &[Equivalent, Equivalent],
                 "It makes no difference: the Unix socket and TCP are within 2 % of each other.",
             ),
-            (&[Undecided, Equivalent], "Undecided: the Unix socket has between 0.90 and 1.20 times the "),
-            (&[Undecided, Undecided], "Undecided: whether the Unix socket is better than TCP is open (hello; echo); "),
+            (
+                &[Undecided, Equivalent],
+                "Undecided: the Unix socket has between 0.90 and 1.20 times the ",
+            ),
+            (
+                &[Undecided, Undecided],
+                "Undecided: whether the Unix socket is better than TCP is open (hello; echo); ",
+            ),
         ] {
             let first = said(&with(verdicts)).remove(0);
             assert!(first.starts_with(start), "{verdicts:?}: {first}");
         }
         let mut doubtful = with(&[Faster, Undecided]);
-        doubtful.comparisons.iter_mut().for_each(|comparison| comparison.adjusted_p = Some(0.08));
+        doubtful
+            .comparisons
+            .iter_mut()
+            .for_each(|comparison| comparison.adjusted_p = Some(0.08));
         let first = said(&doubtful).remove(0);
         assert!(first.starts_with("Perhaps the Unix socket: 1.30 times "), "{first}");
         assert!(
@@ -477,7 +615,10 @@ mod tests {
             first.starts_with("It depends: the Unix socket is faster, ") && first.contains("but perhaps slower: "),
             "{first}"
         );
-        assert!(first.ends_with("; among this many comparisons, that may be chance (see Doubts)."), "{first}");
+        assert!(
+            first.ends_with("; among this many comparisons, that may be chance (see Doubts)."),
+            "{first}"
+        );
         by_chance.comparisons[0].adjusted_p = Some(0.08);
         assert!(said(&by_chance)[0].starts_with("Perhaps it depends: the Unix socket is faster, "));
     }
@@ -505,7 +646,12 @@ mod tests {
         }
         let of = |metric, verdict| Comparison {
             adjusted_p: Some(adjusted_p),
-            ..fixtures::by(metric, &fixtures::compare(tls, unix, [1.0; 3], verdict), [1.0; 3], verdict)
+            ..fixtures::by(
+                metric,
+                &fixtures::compare(tls, unix, [1.0; 3], verdict),
+                [1.0; 3],
+                verdict,
+            )
         };
         summary.alternatives = vec![of(Metric::Throughput, verdict), of(Metric::CpuPerRequest, cpu)];
         summary
@@ -519,7 +665,12 @@ mod tests {
             (Undecided, 0.2, Undecided, "Whether TLS over TCP is worse is undecided."),
             (Slower, 0.2, Undecided, "Whether TLS over TCP is worse is undecided."),
             (Slower, 0.01, Undecided, "It no longer matters"),
-            (Undecided, 0.01, Slower, "TLS over TCP takes more CPU a request; whether it is slower is undecided."),
+            (
+                Undecided,
+                0.01,
+                Slower,
+                "TLS over TCP takes more CPU a request; whether it is slower is undecided.",
+            ),
             (Equivalent, 0.01, Faster, "TLS over TCP is as good, within 2 %."),
         ] {
             let lines = said(&rivals_of(verdict, p, cpu));
@@ -528,7 +679,11 @@ mod tests {
         }
         let mut unknown = rivals_of(Equivalent, 0.01, Undecided);
         unknown.alternatives.clear();
-        assert!(said(&unknown)[1].starts_with("It no longer matters"), "{:?}", said(&unknown));
+        assert!(
+            said(&unknown)[1].starts_with("It no longer matters"),
+            "{:?}",
+            said(&unknown)
+        );
     }
 
     #[test]
@@ -563,10 +718,18 @@ mod tests {
             "{:?}",
             said(&summary)
         );
-        summary.comparisons.iter_mut().filter(|one| one.case.starts_with("unix")).for_each(|one| {
-            (one.low, one.ratio, one.high, one.verdict) = (0.9, 1.0, 1.1, Verdict::Undecided);
-        });
-        assert!(said(&summary)[0].contains(" (hello); and other settings do not have it"), "{:?}", said(&summary));
+        summary
+            .comparisons
+            .iter_mut()
+            .filter(|one| one.case.starts_with("unix"))
+            .for_each(|one| {
+                (one.low, one.ratio, one.high, one.verdict) = (0.9, 1.0, 1.1, Verdict::Undecided);
+            });
+        assert!(
+            said(&summary)[0].contains(" (hello); and other settings do not have it"),
+            "{:?}",
+            said(&summary)
+        );
     }
 
     #[test]
@@ -582,7 +745,10 @@ mod tests {
             summary.rounds = 1;
             let first = said(&summary).remove(0);
             assert!(first.starts_with(start), "{first}");
-            assert!(first.ends_with("; this is one round, and the next may say otherwise."), "{first}");
+            assert!(
+                first.ends_with("; this is one round, and the next may say otherwise."),
+                "{first}"
+            );
         }
     }
 
@@ -602,11 +768,23 @@ mod tests {
             let mut summary = bold.clone();
             change(&mut summary);
             let first = said(&summary).remove(0);
-            assert!(first.starts_with("Perhaps the Unix socket: ") && first.contains(why), "{first}");
+            assert!(
+                first.starts_with("Perhaps the Unix socket: ") && first.contains(why),
+                "{first}"
+            );
         };
-        perhaps(&|run| run.checks.push(check("too-few-blocks", Severity::Doubt, &case)), "few rounds");
-        perhaps(&|run| run.checks.push(check("errors", Severity::Invalid, "tls/pattern=hello")), "another case");
-        perhaps(&|run| run.cases.iter_mut().for_each(|case| case.headroom = Some(1.4)), "its own limit");
+        perhaps(
+            &|run| run.checks.push(check("too-few-blocks", Severity::Doubt, &case)),
+            "few rounds",
+        );
+        perhaps(
+            &|run| run.checks.push(check("errors", Severity::Invalid, "tls/pattern=hello")),
+            "another case",
+        );
+        perhaps(
+            &|run| run.cases.iter_mut().for_each(|case| case.headroom = Some(1.4)),
+            "its own limit",
+        );
         let mut roomy = bold.clone();
         roomy.cases.iter_mut().for_each(|case| case.headroom = Some(1.6));
         assert!(said(&roomy)[0].starts_with("Use the Unix socket: "));
@@ -636,8 +814,12 @@ mod tests {
         assert_eq!(said(&summary), alone, "there is nothing else");
         let mut summary = fixtures::three_transports();
         assert!(said(&summary)[0].starts_with("Use the Unix socket"));
-        summary.controls =
-            summary.cases.iter().map(|one| one.case.clone()).filter(|one| one.starts_with("unix")).collect();
+        summary.controls = summary
+            .cases
+            .iter()
+            .map(|one| one.case.clone())
+            .filter(|one| one.starts_with("unix"))
+            .collect();
         assert!(said(&summary)[0].starts_with("Stay with TCP"), "{:?}", said(&summary));
     }
 
@@ -645,6 +827,9 @@ mod tests {
     fn what_must_not_be_used_is_no_answer() {
         let mut summary = fixtures::lower_bound();
         summary.checks[3].case = Some("tcp/pattern=echo/size=64".into());
-        assert_eq!(said(&summary), ["No answer: what was compared must not be used (see Doubts)."]);
+        assert_eq!(
+            said(&summary),
+            ["No answer: what was compared must not be used (see Doubts)."]
+        );
     }
 }

@@ -19,7 +19,10 @@ pub fn section(summary: &Summary) -> Option<Section> {
     }
     lines.push(run(summary));
     lines.extend(headroom(summary));
-    let blocks = lines.into_iter().map(|line| Block::Paragraph(Text::of(Tone::Dim, line))).collect();
+    let blocks = lines
+        .into_iter()
+        .map(|line| Block::Paragraph(Text::of(Tone::Dim, line)))
+        .collect();
     parts::section("Environment", Depth::Folded, blocks)
 }
 
@@ -27,14 +30,21 @@ pub fn section(summary: &Summary) -> Option<Section> {
 fn headroom(summary: &Summary) -> Option<String> {
     let times = || summary.cases.iter().filter_map(|case| case.headroom);
     let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
-    let range = if least < 0.95 * most { format!("{least:.1} to {most:.1}") } else { format!("{least:.1}") };
+    let range = if least < 0.95 * most {
+        format!("{least:.1} to {most:.1}")
+    } else {
+        format!("{least:.1}")
+    };
     (most > 0.0)
         .then(|| format!("headroom: against a server that does nothing, the driver reached {range} times this load"))
 }
 
 fn driver(environment: &Environment) -> Option<String> {
     let driver = environment.driver.as_ref()?;
-    Some(format!("driver {}; services reached at {}", driver.place, driver.reaches))
+    Some(format!(
+        "driver {}; services reached at {}",
+        driver.place, driver.reaches
+    ))
 }
 
 fn machine(environment: &Environment) -> String {
@@ -54,7 +64,10 @@ fn machine(environment: &Environment) -> String {
 }
 
 fn programs(summary: &Summary, environment: &Environment) -> String {
-    let started = environment.programs.iter().map(|(name, program)| format!("{name} {}", program.version));
+    let started = environment
+        .programs
+        .iter()
+        .map(|(name, program)| format!("{name} {}", program.version));
     let mut all: Vec<String> = started.collect();
     if !environment.programs.contains_key("lasthop") {
         all.insert(0, format!("lasthop {}", summary.lasthop));
@@ -87,20 +100,43 @@ fn run(summary: &Summary) -> String {
 fn trials(summary: &Summary) -> String {
     let usual = format!("trials of {}", Seconds(summary.settings.trial_seconds));
     let longer = |case: &CaseSummary| Some(format!("{} for {}", Seconds(case.trial_seconds?), case.case));
-    std::iter::once(usual).chain(summary.cases.iter().filter_map(longer)).collect::<Vec<_>>().join(", ")
+    std::iter::once(usual)
+        .chain(summary.cases.iter().filter_map(longer))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Everything else known about the machine and the settings.
 pub fn detail(summary: &Summary) -> Option<Section> {
     let environment = summary.environment.as_ref()?;
     let mut items = vec![
-        format!("started {}, {}", summary.started, plural(u64::from(summary.blocks), "block")),
+        format!(
+            "started {}, {}",
+            summary.started,
+            plural(u64::from(summary.blocks), "block")
+        ),
         trials(summary),
-        format!("load average before: {}", environment.load_average.map(|load| format!("{load:.2}")).join(", ")),
-        format!("governor: {}", environment.governor.as_deref().unwrap_or("not shown by the kernel")),
+        format!(
+            "load average before: {}",
+            environment.load_average.map(|load| format!("{load:.2}")).join(", ")
+        ),
+        format!(
+            "governor: {}",
+            environment.governor.as_deref().unwrap_or("not shown by the kernel")
+        ),
     ];
-    items.extend(environment.programs.iter().map(|(name, program)| format!("{name}: {}", program.path)));
-    items.extend(environment.sysctl.iter().map(|(name, value)| format!("{name} = {value}")));
+    items.extend(
+        environment
+            .programs
+            .iter()
+            .map(|(name, program)| format!("{name}: {}", program.path)),
+    );
+    items.extend(
+        environment
+            .sysctl
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}")),
+    );
     let blocks = items.into_iter().map(|item| Block::Item(item.into())).collect();
     parts::section("Settings and kernel", Depth::Detail, blocks)
 }

@@ -14,7 +14,10 @@ use crate::{
 pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let mut kinds: IndexMap<(&Stage, String), Vec<&Failure>> = IndexMap::new();
     for failure in &summary.failures {
-        kinds.entry((&failure.stage, kind(&failure.cause))).or_default().push(failure);
+        kinds
+            .entry((&failure.stage, kind(&failure.cause)))
+            .or_default()
+            .push(failure);
     }
     let mut blocks = Vec::new();
     for failures in kinds.values() {
@@ -22,8 +25,10 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
         let hint = failures.last().and_then(|failure| failure.hint.as_ref());
         blocks.extend(hint.map(|hint| Block::SubItem(Text::of(Tone::Warning, "hint: ").plain(sentence(hint)))));
         let last = failures.last().filter(|failure| !failure.log.trim().is_empty());
-        blocks
-            .extend(last.map(|last| Block::Log { tail: last.log.trim_end().to_owned(), file: last.log_file.clone() }));
+        blocks.extend(last.map(|last| Block::Log {
+            tail: last.log.trim_end().to_owned(),
+            file: last.log_file.clone(),
+        }));
     }
     parts::section("Failures", Depth::Open, blocks)
 }

@@ -24,11 +24,19 @@ use crate::{
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let (bulk, plain): (Vec<&Group<'_>>, Vec<&Group<'_>>) = groups.iter().partition(|group| group.is_bulk());
     let tables = [plain, bulk];
-    let mut blocks: Vec<Block> = tables.iter().filter_map(|groups| table(groups)).map(Block::Table).collect();
+    let mut blocks: Vec<Block> = tables
+        .iter()
+        .filter_map(|groups| table(groups))
+        .map(Block::Table)
+        .collect();
     blocks.extend(units(groups).map(Block::Paragraph));
     blocks.extend(response_times(groups).map(Block::Paragraph));
     blocks.extend(times_in_send(groups).map(Block::Paragraph));
-    (!blocks.is_empty()).then_some(Section { title: None, depth: Depth::Open, blocks })
+    (!blocks.is_empty()).then_some(Section {
+        title: None,
+        depth: Depth::Open,
+        blocks,
+    })
 }
 
 /// Requests that are timed together, because they share a connection that is closed after them.
@@ -39,7 +47,10 @@ fn unit(case: &CaseSummary) -> Option<u32> {
 
 /// What the percentiles refer to if not to single requests.
 fn units(groups: &[Group<'_>]) -> Option<Text> {
-    let measured = groups.iter().flat_map(|group| &group.cases).filter(|case| case.metrics.is_some());
+    let measured = groups
+        .iter()
+        .flat_map(|group| &group.cases)
+        .filter(|case| case.metrics.is_some());
     let units: BTreeSet<u32> = measured.filter_map(|case| unit(case)).collect();
     let shown: Vec<String> = units.iter().map(|unit| Count(u64::from(*unit)).to_string()).collect();
     (!units.is_empty()).then(|| {
@@ -52,7 +63,10 @@ fn units(groups: &[Group<'_>]) -> Option<Text> {
 
 /// Explains the latencies of open loops.
 fn response_times(groups: &[Group<'_>]) -> Option<Text> {
-    let measured = groups.iter().flat_map(|group| &group.cases).filter(|case| case.metrics.is_some());
+    let measured = groups
+        .iter()
+        .flat_map(|group| &group.cases)
+        .filter(|case| case.metrics.is_some());
     let (open, closed): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
         measured.copied().partition(|case| case.load.is_open());
     let whose = match (open.is_empty(), closed.is_empty()) {
@@ -69,7 +83,10 @@ fn response_times(groups: &[Group<'_>]) -> Option<Text> {
 
 /// Explains the figures of requests that nobody answers.
 fn times_in_send(groups: &[Group<'_>]) -> Option<Text> {
-    let mut measured = groups.iter().flat_map(|group| &group.cases).filter_map(|case| case.metrics.as_ref());
+    let mut measured = groups
+        .iter()
+        .flat_map(|group| &group.cases)
+        .filter_map(|case| case.metrics.as_ref());
     measured.any(|metrics| metrics.one_way.is_some()).then(|| {
         let text =
             "Received is what the server counted, and ratios refer to it. p50 and p99 are the time that a send took.";
@@ -86,7 +103,13 @@ struct Line<'a> {
 
 fn lines<'a>(groups: &[&'a Group<'a>]) -> Vec<Line<'a>> {
     let of = |group: &'a Group<'a>| {
-        group.cases.iter().filter_map(move |case| Some(Line { group, case, metrics: case.metrics.as_ref()? }))
+        group.cases.iter().filter_map(move |case| {
+            Some(Line {
+                group,
+                case,
+                metrics: case.metrics.as_ref()?,
+            })
+        })
     };
     groups.iter().flat_map(|group| of(group)).collect()
 }
@@ -109,7 +132,10 @@ fn assemble(summary: &Summary, groups: &[&Group<'_>], columns: Columns) -> Table
     let rows = under_settings(groups.iter().copied(), |group| {
         let row = |case: &&CaseSummary| match case.metrics {
             Some(_) => figures.next().map(Row::Cells),
-            None => Some(Row::Note(group.label(case).into(), Cell::new(Tone::Bad, why_missing(summary, case)))),
+            None => Some(Row::Note(
+                group.label(case).into(),
+                Cell::new(Tone::Bad, why_missing(summary, case)),
+            )),
         };
         group.cases.iter().filter_map(row).collect()
     });
@@ -129,9 +155,13 @@ fn figure_columns(mut columns: Columns, lines: &[Line<'_>]) -> Columns {
     let is_bulk = lines.iter().all(|line| line.group.is_bulk());
     let is_one_way = lines.iter().all(|line| line.group.is_one_way());
     // A rate that was kept need not be shown twice.
-    let kept = lines.iter().all(|line| line.metrics.open_loop.as_ref().is_some_and(|open| open.reached));
-    let mut shown: Vec<(Shown, &CaseColumn)> =
-        COLUMNS.iter().filter_map(|column| Some((column.shown?, column))).collect();
+    let kept = lines
+        .iter()
+        .all(|line| line.metrics.open_loop.as_ref().is_some_and(|open| open.reached));
+    let mut shown: Vec<(Shown, &CaseColumn)> = COLUMNS
+        .iter()
+        .filter_map(|column| Some((column.shown?, column)))
+        .collect();
     shown.sort_by_key(|(shown, _)| shown.place);
     shown.retain(|(_, column)| match column.name {
         THROUGHPUT => !is_bulk && !kept,
@@ -139,10 +169,17 @@ fn figure_columns(mut columns: Columns, lines: &[Line<'_>]) -> Columns {
         _ => lines.iter().any(|line| column.of(line.case).is_some()),
     });
     for (Shown { title, writing, .. }, figure) in &shown {
-        let title = if figure.name == THROUGHPUT && is_one_way { "received/s" } else { *title };
+        let title = if figure.name == THROUGHPUT && is_one_way {
+            "received/s"
+        } else {
+            *title
+        };
         let values: Vec<Option<f64>> = lines.iter().map(|line| figure.of(line.case)).collect();
         let each = |text: &dyn Fn(f64) -> String| -> Vec<String> {
-            values.iter().map(|value| value.map_or_else(|| NONE.to_owned(), text)).collect()
+            values
+                .iter()
+                .map(|value| value.map_or_else(|| NONE.to_owned(), text))
+                .collect()
         };
         let (title, cells) = match writing {
             Writing::Rate => (title.to_owned(), column(&values)),
@@ -150,14 +187,21 @@ fn figure_columns(mut columns: Columns, lines: &[Line<'_>]) -> Columns {
             Writing::Share => (title.to_owned(), each(&|share| percent(share, 1))),
             Writing::Bytes => {
                 let unit = ByteRateUnit::of_column(&values.iter().flatten().copied().collect::<Vec<_>>());
-                (unit.name().to_owned(), each(&|rate| significant(rate / unit.bytes(), 3)))
+                (
+                    unit.name().to_owned(),
+                    each(&|rate| significant(rate / unit.bytes(), 3)),
+                )
             }
             Writing::Latency | Writing::Lag => {
                 let alike = shown.iter().filter(|(other, _)| other.writing == *writing);
-                let times: Vec<f64> =
-                    alike.flat_map(|(_, figure)| lines.iter().filter_map(|line| figure.of(line.case))).collect();
+                let times: Vec<f64> = alike
+                    .flat_map(|(_, figure)| lines.iter().filter_map(|line| figure.of(line.case)))
+                    .collect();
                 let unit = TimeUnit::of_column(&times);
-                let scaled: Vec<_> = values.iter().map(|time| time.map(|time| time / unit.micros())).collect();
+                let scaled: Vec<_> = values
+                    .iter()
+                    .map(|time| time.map(|time| time / unit.micros()))
+                    .collect();
                 (format!("{title} {}", unit.name()), column(&scaled))
             }
         };
@@ -179,7 +223,9 @@ struct Judged {
 
 /// The declared quantity.
 fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    let confidence = lines.first().map_or(0.0, |line| line.group.summary().settings.confidence);
+    let confidence = lines
+        .first()
+        .map_or(0.0, |line| line.group.summary().settings.confidence);
     let judged = Judged {
         of: |line| line.group.declared(line.case),
         titles: ["ratio".to_owned(), format!("{} interval", percent(confidence, 0))],
@@ -204,21 +250,32 @@ fn cpu_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
 
 impl Judged {
     fn columns(&self, columns: Columns, lines: &[Line<'_>]) -> Columns {
-        let Self { of, titles: [title, interval], word, marks_bounds, reference } = self;
-        let Some(places) = lines.iter().filter_map(|line| of(line).map(ratio_places)).max() else { return columns };
+        let Self {
+            of,
+            titles: [title, interval],
+            word,
+            marks_bounds,
+            reference,
+        } = self;
+        let Some(places) = lines.iter().filter_map(|line| of(line).map(ratio_places)).max() else {
+            return columns;
+        };
         let bound = |lower: bool, ratio: f64| match (lower && *marks_bounds, ratio >= 1.0) {
             (false, _) => "",
             (true, true) => "≥ ",
             (true, false) => "≤ ",
         };
         let ratios = lines.iter().map(|line| match of(line) {
-            Some(c) => {
-                Cell::new(toned(line, c), format!("{}{}", bound(c.lower_bound, c.ratio), ratio(c.ratio, places)))
-            }
+            Some(c) => Cell::new(
+                toned(line, c),
+                format!("{}{}", bound(c.lower_bound, c.ratio), ratio(c.ratio, places)),
+            ),
             None if line.case.reference => ratio(1.0, places).into(),
             None => NONE.into(),
         });
-        let intervals = lines.iter().map(|line| of(line).map_or(String::new(), |c| bounds(c, places)));
+        let intervals = lines
+            .iter()
+            .map(|line| of(line).map_or(String::new(), |c| bounds(c, places)));
         let verdicts = lines.iter().map(|line| match of(line) {
             Some(_) if line.group.invalid(line.case).is_some() => "invalid".into(),
             Some(comparison) => Cell::new(tone(comparison.verdict), word(comparison.verdict)),
@@ -234,7 +291,11 @@ impl Judged {
 
 /// What must not be used has no colour.
 fn toned(line: &Line<'_>, comparison: &Comparison) -> Tone {
-    if line.group.invalid(line.case).is_some() { Tone::Plain } else { tone(comparison.verdict) }
+    if line.group.invalid(line.case).is_some() {
+        Tone::Plain
+    } else {
+        tone(comparison.verdict)
+    }
 }
 
 /// CPU time, context switches and run delay per request, by role.
@@ -244,7 +305,10 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     let first = lines.first()?;
     let mut columns = Columns::default().with(Column::left(case_title(first.group.summary())), lines.iter().map(name));
     for role in roles(&lines) {
-        let values: Vec<_> = lines.iter().map(|line| line.metrics.cpu_per_request.of(&role)).collect();
+        let values: Vec<_> = lines
+            .iter()
+            .map(|line| line.metrics.cpu_per_request.of(&role))
+            .collect();
         columns = columns.with(Column::right(&role), column(&values));
     }
     let mut headings = Vec::new();
@@ -252,14 +316,25 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     for one in &PER_REQUEST {
         let totals: Vec<_> = lines.iter().map(|line| (one.total)(line.metrics)).collect();
         if totals.iter().any(Option::is_some) {
-            let title = if one.title == ALL && !counts_driver { "services" } else { one.title };
+            let title = if one.title == ALL && !counts_driver {
+                "services"
+            } else {
+                one.title
+            };
             columns = columns.with(Column::right(title), column(&totals));
             headings.push(one.heading);
         }
     }
     columns = cpu_columns(columns, &lines);
-    if lines.iter().any(|line| line.group.is_bulk() && line.metrics.cpu_per_byte.is_some()) {
-        let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte.map_or(NONE.to_owned(), |ns| significant(ns, 3));
+    if lines
+        .iter()
+        .any(|line| line.group.is_bulk() && line.metrics.cpu_per_byte.is_some())
+    {
+        let per_byte = |line: &Line<'_>| {
+            line.metrics
+                .cpu_per_byte
+                .map_or(NONE.to_owned(), |ns| significant(ns, 3))
+        };
         columns = columns.with(Column::right("ns/byte"), lines.iter().map(per_byte));
     }
     if !first.group.summary().asked.occupies.is_empty() {
@@ -271,7 +346,11 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     let mut blocks = vec![Block::Table(table_under_settings(groups, columns, with_figures))];
     if !counts_driver {
         let open = lines.iter().any(|line| line.metrics.open_loop.is_some());
-        let why = if open { "busy-waits in an open loop" } else { "stands for clients that are elsewhere" };
+        let why = if open {
+            "busy-waits in an open loop"
+        } else {
+            "stands for clients that are elsewhere"
+        };
         let text = format!("The driver {why}, so it is not in what services use, nor in what is saved.");
         blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
     }
@@ -289,7 +368,10 @@ pub fn listed(words: &[&str]) -> String {
 /// The driver, and every service that used CPU time in any case.
 fn roles(lines: &[Line<'_>]) -> Vec<String> {
     let all = lines.iter().flat_map(|line| line.metrics.cpu_per_request.of_all());
-    all.map(|(role, _)| role.to_owned()).collect::<IndexSet<_>>().into_iter().collect()
+    all.map(|(role, _)| role.to_owned())
+        .collect::<IndexSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 /// Every comparison by every metric.
@@ -305,7 +387,10 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
         .with(Column::left("case"), all.iter().map(|c| c.case.clone()))
         .with(Column::left("against"), all.iter().map(|c| c.reference.clone()))
         .with(Column::left("metric"), all.iter().map(|c| metric_name(summary, c)))
-        .with(Column::right("ratio"), all.iter().map(|c| ratio(c.ratio, ratio_places(c))))
+        .with(
+            Column::right("ratio"),
+            all.iter().map(|c| ratio(c.ratio, ratio_places(c))),
+        )
         .with(Column::left("interval"), intervals)
         .with(Column::right("blocks"), all.iter().map(|c| c.blocks.to_string()))
         .with(Column::left("verdict"), all.iter().map(verdict));
@@ -313,17 +398,23 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
-    let table = Table { columns, rows: rows.into_iter().map(Row::Cells).collect() };
+    let table = Table {
+        columns,
+        rows: rows.into_iter().map(Row::Cells).collect(),
+    };
     parts::section("All comparisons", Depth::Detail, vec![Block::Table(table)])
 }
 
 fn metric_name(summary: &Summary, comparison: &Comparison) -> String {
     let case = summary.cases.iter().find(|case| case.case == comparison.case);
     let is_open = case.is_some_and(|case| case.load.is_open());
-    let counts = case.and_then(|case| case.metrics.as_ref()).is_none_or(|one| one.cpu_per_request.counts_driver);
+    let counts = case
+        .and_then(|case| case.metrics.as_ref())
+        .is_none_or(|one| one.cpu_per_request.counts_driver);
     let latency = if is_open { "response time" } else { "latency" };
-    let time =
-        case.and_then(unit).map_or_else(|| latency.to_owned(), |unit| format!("{} requests", Count(unit.into())));
+    let time = case
+        .and_then(unit)
+        .map_or_else(|| latency.to_owned(), |unit| format!("{} requests", Count(unit.into())));
     match comparison.metric {
         Metric::Throughput => "throughput".to_owned(),
         Metric::LatencyP50 => format!("{time} p50"),

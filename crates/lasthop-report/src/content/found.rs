@@ -26,7 +26,11 @@ impl<'a> Found<'a> {
     /// How much better it is, in logarithms.
     pub fn gain(&self) -> f64 {
         let log = self.comparison().ratio.ln();
-        if quantity(self.group) == Quantity::ResponseTime { -log } else { log }
+        if quantity(self.group) == Quantity::ResponseTime {
+            -log
+        } else {
+            log
+        }
     }
 
     /// CPU time per request, if it is known to differ.
@@ -39,7 +43,11 @@ impl<'a> Found<'a> {
 
     /// ` (echo, 64 B)`, if there is more than one setting.
     pub fn where_(&self) -> String {
-        if self.group.setting.is_empty() { String::new() } else { format!(" ({})", self.group.setting) }
+        if self.group.setting.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", self.group.setting)
+        }
     }
 
     /// `at least 1.87 times`
@@ -59,16 +67,28 @@ pub fn effects(found: &[&Found<'_>], reference: &str) -> String {
     let what = measured(found, reference);
     if found.len() > MANY_SETTINGS {
         let (least, most) = extremes(found, |one| Some(one.gain()));
-        let range = format!("{} {what}{} to {}{}", least.times(), least.where_(), most.times(), most.where_());
+        let range = format!(
+            "{} {what}{} to {}{}",
+            least.times(),
+            least.where_(),
+            most.times(),
+            most.where_()
+        );
         return format!("from {range}, in {} settings{}", found.len(), saved(found));
     }
     let mut cpu_is_explained = false;
     let one = |(place, one): (usize, &&Found<'_>)| {
         let what = if place == 0 { format!(" {what}") } else { String::new() };
-        let cpu = one.cpu().map(|cpu| match std::mem::replace(&mut cpu_is_explained, true) {
-            false => format!(" and {}", less_cpu(cpu.saved_us)),
-            true => format!(" and {}{}", time(cpu.saved_us.abs()), if cpu.saved_us < 0.0 { " more" } else { "" }),
-        });
+        let cpu = one
+            .cpu()
+            .map(|cpu| match std::mem::replace(&mut cpu_is_explained, true) {
+                false => format!(" and {}", less_cpu(cpu.saved_us)),
+                true => format!(
+                    " and {}{}",
+                    time(cpu.saved_us.abs()),
+                    if cpu.saved_us < 0.0 { " more" } else { "" }
+                ),
+            });
         format!("{}{what}{}{}", one.times(), cpu.unwrap_or_default(), one.where_())
     };
     found.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
@@ -111,14 +131,20 @@ pub fn ends(comparison: &Comparison) -> [String; 3] {
 
 /// `12 µs less CPU a request`
 pub fn less_cpu(saved_us: f64) -> String {
-    format!("{} {} CPU a request", time(saved_us.abs()), if saved_us > 0.0 { "less" } else { "more" })
+    format!(
+        "{} {} CPU a request",
+        time(saved_us.abs()),
+        if saved_us > 0.0 { "less" } else { "more" }
+    )
 }
 
 /// CPU time per request over many settings, if its sign is always the same.
 fn saved(found: &[&Found<'_>]) -> String {
     let of = |one: &Found<'_>| Some(one.cpu()?.saved_us);
     let known: Vec<f64> = found.iter().filter_map(|one| of(one)).collect();
-    let Some(first) = known.first() else { return String::new() };
+    let Some(first) = known.first() else {
+        return String::new();
+    };
     if known.iter().any(|one| one.signum() != first.signum()) {
         return String::new();
     }
@@ -136,7 +162,11 @@ fn saved(found: &[&Found<'_>]) -> String {
 pub fn some(settings: &[&str]) -> String {
     let shown = settings.len().min(MANY_SETTINGS);
     let more = settings.len() - shown;
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let more = if more > 0 {
+        format!("; and {more} more")
+    } else {
+        String::new()
+    };
     format!("{}{more}", settings[..shown].join("; "))
 }
 

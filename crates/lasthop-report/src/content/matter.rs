@@ -34,7 +34,10 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
         return None;
     }
     let worths = lines.iter().flat_map(|line| [Some(line.time), line.cpu]).flatten();
-    if !worths.into_iter().any(|worth| matches!(worth.verdict, Verdict::Faster | Verdict::Slower)) {
+    if !worths
+        .into_iter()
+        .any(|worth| matches!(worth.verdict, Verdict::Faster | Verdict::Slower))
+    {
         let blocks = vec![Block::Paragraph(nothing_found(&lines).into())];
         return parts::section("Does it matter?", Depth::Folded, blocks);
     }
@@ -57,31 +60,52 @@ fn lines<'a>(group: &Group<'a>) -> Vec<Line<'a>> {
 }
 
 fn worth(comparison: &Comparison) -> Option<Worth<'_>> {
-    Some(Worth { verdict: comparison.verdict, materiality: comparison.materiality.as_ref()? })
+    Some(Worth {
+        verdict: comparison.verdict,
+        materiality: comparison.materiality.as_ref()?,
+    })
 }
 
 fn columns(summary: &Summary, lines: &[Line<'_>]) -> Columns {
     let times = lines.iter().map(|line| Some(line.time)).collect();
-    let columns = Columns::default()
-        .with(Column::left(case_title(summary)), lines.iter().map(|line| Cell::new(Tone::Strong, &line.label)));
+    let columns = Columns::default().with(
+        Column::left(case_title(summary)),
+        lines.iter().map(|line| Cell::new(Tone::Strong, &line.label)),
+    );
     let columns = saved(columns, "saved", "response below", times);
-    saved(columns, "CPU saved", "throughput below", lines.iter().map(|line| line.cpu).collect())
+    saved(
+        columns,
+        "CPU saved",
+        "throughput below",
+        lines.iter().map(|line| line.cpu).collect(),
+    )
 }
 
 /// What is saved, and for which handlers that matters. Columns without any entry are left out.
 fn saved(columns: Columns, title: &str, below: &str, worths: Vec<Option<Worth<'_>>>) -> Columns {
-    let saved: Vec<f64> = worths.iter().flatten().map(|worth| worth.materiality.saved_us).collect();
+    let saved: Vec<f64> = worths
+        .iter()
+        .flatten()
+        .map(|worth| worth.materiality.saved_us)
+        .collect();
     if saved.is_empty() {
         return columns;
     }
     let unit = TimeUnit::of_differences(&saved);
-    let scaled: Vec<_> =
-        worths.iter().map(|worth| worth.map(|worth| worth.materiality.saved_us / unit.micros())).collect();
+    let scaled: Vec<_> = worths
+        .iter()
+        .map(|worth| worth.map(|worth| worth.materiality.saved_us / unit.micros()))
+        .collect();
     let columns = columns.with(Column::right(format!("{} {title}", unit.name())), column(&scaled));
     if !worths.iter().flatten().any(Worth::advises) {
         return columns;
     }
-    columns.with(Column::left(below), worths.iter().map(|worth| worth.map_or(NONE.to_owned(), |worth| worth.below())))
+    columns.with(
+        Column::left(below),
+        worths
+            .iter()
+            .map(|worth| worth.map_or(NONE.to_owned(), |worth| worth.below())),
+    )
 }
 
 impl Worth<'_> {
@@ -93,7 +117,9 @@ impl Worth<'_> {
     fn below(&self) -> String {
         /// No handler takes a year.
         const YEAR_MS: f64 = 3.2e10;
-        let Some(handler) = &self.materiality.break_even else { return NONE.to_owned() };
+        let Some(handler) = &self.materiality.break_even else {
+            return NONE.to_owned();
+        };
         let unknown = self.materiality.saved_us_low <= 0.0 && self.materiality.saved_us_high >= 0.0;
         match (self.verdict, handler.high) {
             (Verdict::Equivalent, _) | (_, 0.0) => "never".to_owned(),
@@ -111,8 +137,14 @@ impl Worth<'_> {
 
 /// If no difference was found, how large it can be at most.
 fn nothing_found(lines: &[Line<'_>]) -> String {
-    let low = lines.iter().map(|line| line.time.materiality.saved_us_low).fold(f64::INFINITY, f64::min);
-    let high = lines.iter().map(|line| line.time.materiality.saved_us_high).fold(f64::NEG_INFINITY, f64::max);
+    let low = lines
+        .iter()
+        .map(|line| line.time.materiality.saved_us_low)
+        .fold(f64::INFINITY, f64::min);
+    let high = lines
+        .iter()
+        .map(|line| line.time.materiality.saved_us_high)
+        .fold(f64::NEG_INFINITY, f64::max);
     format!(
         "No difference was found. If there is one, a request takes between {} less and {} more than with the reference.",
         Micros(high.max(0.0)),
@@ -146,7 +178,9 @@ fn legend(summary: &Summary, lines: &[Line<'_>]) -> Text {
             true => "see one connection",
             false => "measure one connection in a closed loop",
         };
-        said.push(format!("Where requests queue, the time saved is that of the queue and not advice: {how}."));
+        said.push(format!(
+            "Where requests queue, the time saved is that of the queue and not advice: {how}."
+        ));
     }
     Text::of(Tone::Dim, said.join(" "))
 }

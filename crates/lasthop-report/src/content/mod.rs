@@ -59,7 +59,11 @@ impl Parts {
         let answer = answer(summary).into_iter().map(Block::Paragraph).collect();
         Self {
             cut_off: verdicts::cut_off(summary),
-            answer: Some(Section { title: None, depth: Depth::Open, blocks: answer }),
+            answer: Some(Section {
+                title: None,
+                depth: Depth::Open,
+                blocks: answer,
+            }),
             limits: limits(&summary.limits),
             figures: match &summary.overload {
                 Some(found) => overload::section(&groups, found),
@@ -81,10 +85,32 @@ impl Parts {
 
     /// In the order of a report that is text.
     fn in_order(self) -> impl Iterator<Item = Section> {
-        let Self { cut_off, answer, limits, figures, derived, cost, matter, why, .. } = self;
-        let Self { paths, trust, evidence, failures, comparisons, environment, detail, .. } = self;
+        let Self {
+            cut_off,
+            answer,
+            limits,
+            figures,
+            derived,
+            cost,
+            matter,
+            why,
+            ..
+        } = self;
+        let Self {
+            paths,
+            trust,
+            evidence,
+            failures,
+            comparisons,
+            environment,
+            detail,
+            ..
+        } = self;
         let first = [cut_off, answer, limits, figures, derived, cost, matter, why];
-        first.into_iter().chain([paths, trust, evidence, failures, comparisons, environment, detail]).flatten()
+        first
+            .into_iter()
+            .chain([paths, trust, evidence, failures, comparisons, environment, detail])
+            .flatten()
     }
 }
 
@@ -109,7 +135,11 @@ pub fn headline(summary: &Summary) -> String {
 /// Turns a summary into a document.
 #[must_use]
 pub fn document(summary: &Summary) -> Document {
-    Document { title: title(summary), subtitle: subtitle(summary), sections: Parts::of(summary).in_order().collect() }
+    Document {
+        title: title(summary),
+        subtitle: subtitle(summary),
+        sections: Parts::of(summary).in_order().collect(),
+    }
 }
 
 #[must_use]
@@ -120,7 +150,11 @@ pub fn title(summary: &Summary) -> String {
 /// What was measured, in one line: the link, what all cases share, and how much data there is.
 #[must_use]
 pub fn subtitle(summary: &Summary) -> Text {
-    let shared = [format!("{} → {}", summary.link.from, summary.link.to), constants(summary), pace(summary)];
+    let shared = [
+        format!("{} → {}", summary.link.from, summary.link.to),
+        constants(summary),
+        pace(summary),
+    ];
     let shared: Vec<String> = shared.into_iter().filter(|part| !part.is_empty()).collect();
     let resumed = match summary.resumed.len() {
         0 => String::new(),
@@ -142,7 +176,9 @@ fn pace(summary: &Summary) -> String {
     if summary.overload.is_some() {
         return "overload".to_owned();
     }
-    let Some(first) = loads.next().filter(|load| load.is_open()) else { return String::new() };
+    let Some(first) = loads.next().filter(|load| load.is_open()) else {
+        return String::new();
+    };
     let arrivals = match first.arrivals {
         Some(Arrivals::Poisson) => "Poisson",
         _ => "constant",

@@ -43,8 +43,23 @@ impl<'a> One<'a> {
 }
 
 fn cases<'a>(group: &'a Group<'a>, overload: &'a Overload) -> Vec<One<'a>> {
-    let of = |name: &str| overload.cases.iter().find(|found| found.case == name && !found.points.is_empty());
-    group.cases.iter().filter_map(|case| Some(One { group, overload, found: of(&case.case)? })).collect()
+    let of = |name: &str| {
+        overload
+            .cases
+            .iter()
+            .find(|found| found.case == name && !found.points.is_empty())
+    };
+    group
+        .cases
+        .iter()
+        .filter_map(|case| {
+            Some(One {
+                group,
+                overload,
+                found: of(&case.case)?,
+            })
+        })
+        .collect()
 }
 
 /// What the cases of a group have in common, if there are several groups.
@@ -57,7 +72,10 @@ pub fn answer(groups: &[Group<'_>], overload: &Overload) -> Vec<Text> {
     let lines = groups.iter().flat_map(|group| {
         let said = in_words(&cases(group, overload));
         let head = setting(group).map(|name| name.plain(":"));
-        head.filter(|_| !said.is_empty()).into_iter().chain(said).collect::<Vec<_>>()
+        head.filter(|_| !said.is_empty())
+            .into_iter()
+            .chain(said)
+            .collect::<Vec<_>>()
     });
     let lines: Vec<Text> = lines.collect();
     match lines.is_empty() {
@@ -67,7 +85,11 @@ pub fn answer(groups: &[Group<'_>], overload: &Overload) -> Vec<Text> {
 }
 
 fn in_words(cases: &[One<'_>]) -> Vec<Text> {
-    let Some(most) = cases.iter().flat_map(|one| &one.found.points).map(|point| point.times).max_by(f64::total_cmp)
+    let Some(most) = cases
+        .iter()
+        .flat_map(|one| &one.found.points)
+        .map(|point| point.times)
+        .max_by(f64::total_cmp)
     else {
         return Vec::new();
     };
@@ -79,7 +101,9 @@ fn in_words(cases: &[One<'_>]) -> Vec<Text> {
 fn served(cases: &[One<'_>]) -> Text {
     let each: Vec<Option<&OverloadPoint>> = cases.iter().map(One::highest).collect();
     let load = |point: &OverloadPoint| format!("{} ({})", rate(point.offered), of_capacity(point.times));
-    let same = each.iter().all(|point| point.map(|point| point.times) == each[0].map(|point| point.times));
+    let same = each
+        .iter()
+        .all(|point| point.map(|point| point.times) == each[0].map(|point| point.times));
     let (who, is) = match cases.len() {
         1 => (cases[0].name(), "serves"),
         2 => (format!("{} and {} both", cases[0].name(), cases[1].name()), "serve"),
@@ -96,7 +120,10 @@ fn served(cases: &[One<'_>]) -> Text {
         (false, _) => {
             let one = |(one, point): (&One<'_>, &Option<&OverloadPoint>)| match point {
                 Some(point) => format!("{} serves all requests up to {}", one.name(), load(point)),
-                None => format!("{} does not serve all requests in every repetition, at any load", one.name()),
+                None => format!(
+                    "{} does not serve all requests in every repetition, at any load",
+                    one.name()
+                ),
             };
             let said: Vec<String> = cases.iter().zip(&each).map(one).collect();
             capital(&format!("{}.", said.join("; "))).into()
@@ -106,10 +133,21 @@ fn served(cases: &[One<'_>]) -> Text {
 
 /// What a case does at a load.
 fn beyond(one: &One<'_>, point: &OverloadPoint) -> Text {
-    let p99 = point.p99_ms.map(|p99| format!(", p99 {}", times(p99))).unwrap_or_default();
-    let mut parts = vec![format!("{} right answers/s{p99}", span(point.goodput, |value| significant(value, 3)))];
+    let p99 = point
+        .p99_ms
+        .map(|p99| format!(", p99 {}", times(p99)))
+        .unwrap_or_default();
+    let mut parts = vec![format!(
+        "{} right answers/s{p99}",
+        span(point.goodput, |value| significant(value, 3))
+    )];
     for (name, wrong) in point.wrong.iter().filter(|(_, wrong)| wrong.share.most >= WORTH_A_WORD) {
-        parts.push(format!("{} end with {} after {}", shares(wrong.share), wrong_title(name), time(wrong.after_ms)));
+        parts.push(format!(
+            "{} end with {} after {}",
+            shares(wrong.share),
+            wrong_title(name),
+            time(wrong.after_ms)
+        ));
     }
     for (share, what) in [(point.not_sent, "not sent"), (point.unanswered, "waiting")] {
         if share.most >= WORTH_A_WORD {
@@ -122,8 +160,15 @@ fn beyond(one: &One<'_>, point: &OverloadPoint) -> Text {
         parts.push(match recovery.seconds {
             None => format!("no recovery within {within}"),
             Some(seconds) => {
-                let missed = if recovery.late > 0 { format!(", {late} not within {within}") } else { String::new() };
-                format!("recovers after {}{NBSP}s{missed}", span(seconds, |one| format!("{one:.1}")))
+                let missed = if recovery.late > 0 {
+                    format!(", {late} not within {within}")
+                } else {
+                    String::new()
+                };
+                format!(
+                    "recovers after {}{NBSP}s{missed}",
+                    span(seconds, |one| format!("{one:.1}"))
+                )
             }
         });
     }
@@ -156,12 +201,23 @@ fn doubts(overload: &Overload) -> Vec<Text> {
             percent(overload.foreign_share, 0)
         ));
     }
-    let lags = overload.cases.iter().flat_map(|case| &case.points).filter_map(|point| point.lag_p99_ms);
-    if let Some(lag) = lags.max_by(|one, other| one.most.total_cmp(&other.most)).filter(|lag| lag.most >= LATE_MS) {
+    let lags = overload
+        .cases
+        .iter()
+        .flat_map(|case| &case.points)
+        .filter_map(|point| point.lag_p99_ms);
+    if let Some(lag) = lags
+        .max_by(|one, other| one.most.total_cmp(&other.most))
+        .filter(|lag| lag.most >= LATE_MS)
+    {
         let late = time(lag.most);
-        said.push(format!("the driver sent 1{NBSP}% of its requests {late} or more late: it needs a CPU too"));
+        said.push(format!(
+            "the driver sent 1{NBSP}% of its requests {late} or more late: it needs a CPU too"
+        ));
     }
-    said.iter().map(|text| Text::of(Tone::Warning, "Doubt").plain(format!(": {text}."))).collect()
+    said.iter()
+        .map(|text| Text::of(Tone::Warning, "Doubt").plain(format!(": {text}.")))
+        .collect()
 }
 
 /// Rows of each case under its name.
@@ -182,7 +238,11 @@ fn offered(point: &OverloadPoint) -> String {
 }
 
 fn how(overload: &Overload) -> Text {
-    let Overload { counted_seconds, fill_seconds, .. } = overload;
+    let Overload {
+        counted_seconds,
+        fill_seconds,
+        ..
+    } = overload;
     format!(
         "What happened in {} of each load, after {} in which queues filled; two figures are the least and the most of the \
          repetitions. Errors, not sent and waiting are shares of the requests that were due. What the kernel and logs \
@@ -195,11 +255,16 @@ fn how(overload: &Overload) -> Text {
 
 fn capacity(cases: &[One<'_>]) -> String {
     let one = |one: &One<'_>| {
-        let found =
-            one.found.capacity.map_or_else(|| NONE.to_owned(), |found| span(found, |value| significant(value, 3)));
+        let found = one
+            .found
+            .capacity
+            .map_or_else(|| NONE.to_owned(), |found| span(found, |value| significant(value, 3)));
         format!("{} {found} requests/s", one.name())
     };
-    format!("Capacity, in a closed loop: {}.", cases.iter().map(one).collect::<Vec<_>>().join(", "))
+    format!(
+        "Capacity, in a closed loop: {}.",
+        cases.iter().map(one).collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// A row for each load of each case.
@@ -209,19 +274,36 @@ fn table(cases: &[One<'_>]) -> Table {
         |of: &dyn Fn(&OverloadPoint) -> String| points.iter().map(|point| Cell::from(of(point))).collect::<Vec<_>>();
     let mut columns = Columns::default()
         .with(Column::left("requests/s"), cells(&offered))
-        .with(Column::right("right/s"), cells(&|point| span(point.goodput, |value| significant(value, 3))));
+        .with(
+            Column::right("right/s"),
+            cells(&|point| span(point.goodput, |value| significant(value, 3))),
+        );
     for name in kinds(&points) {
-        let cell = |point: &OverloadPoint| point.wrong.get(&name).map_or_else(String::new, |wrong| shares(wrong.share));
+        let cell = |point: &OverloadPoint| {
+            point
+                .wrong
+                .get(&name)
+                .map_or_else(String::new, |wrong| shares(wrong.share))
+        };
         columns = columns.with(Column::right(wrong_title(&name)), cells(&cell));
     }
-    let left = |share: Span| if share.most < 0.0005 { String::new() } else { shares(share) };
+    let left = |share: Span| {
+        if share.most < 0.0005 {
+            String::new()
+        } else {
+            shares(share)
+        }
+    };
     let time = |of: Option<Span>| of.map_or_else(|| NONE.to_owned(), |of| span(of, |value| significant(value, 2)));
     columns = columns
         .with(Column::right("not sent"), cells(&|point| left(point.not_sent)))
         .with(Column::right("waiting"), cells(&|point| left(point.unanswered)))
         .with(Column::right("p50 ms"), cells(&|point| time(point.p50_ms)))
         .with(Column::right("p99 ms"), cells(&|point| time(point.p99_ms)))
-        .with(Column::right("recovery s"), cells(&|point| point.recovery.as_ref().map_or_else(String::new, recovered)));
+        .with(
+            Column::right("recovery s"),
+            cells(&|point| point.recovery.as_ref().map_or_else(String::new, recovered)),
+        );
     for (title, of) in &counters(&points) {
         columns = columns.with(Column::right(title), cells(&|point| count(of(point))));
     }
@@ -243,7 +325,11 @@ type Counter<'a> = Box<dyn Fn(&OverloadPoint) -> Span + 'a>;
 
 /// What the kernel counted and what logs say, where there is any.
 fn counters<'a>(points: &[&'a OverloadPoint]) -> Vec<(String, Counter<'a>)> {
-    let none = Span { least: 0.0, median: 0.0, most: 0.0 };
+    let none = Span {
+        least: 0.0,
+        median: 0.0,
+        most: 0.0,
+    };
     let mut all: Vec<(String, Counter<'a>)> = vec![
         ("ListenOverflows".to_owned(), Box::new(|point| point.listen_overflows)),
         ("TCPSynRetrans".to_owned(), Box::new(|point| point.syns_retransmitted)),
@@ -261,7 +347,11 @@ fn counters<'a>(points: &[&'a OverloadPoint]) -> Vec<(String, Counter<'a>)> {
 }
 
 fn count(span: Span) -> String {
-    if span.most == 0.0 { String::new() } else { self::span(span, |value| grouped(value, 0)) }
+    if span.most == 0.0 {
+        String::new()
+    } else {
+        self::span(span, |value| grouped(value, 0))
+    }
 }
 
 fn recovered(recovery: &Recovery) -> String {
@@ -273,11 +363,16 @@ fn recovered(recovery: &Recovery) -> String {
 }
 
 fn wrong_title(name: &str) -> String {
-    name.strip_prefix("status-").map_or_else(|| name.replace('-', " "), str::to_owned)
+    name.strip_prefix("status-")
+        .map_or_else(|| name.replace('-', " "), str::to_owned)
 }
 
 fn of_capacity(times: f64) -> String {
-    if times == 1.0 { "the capacity".to_owned() } else { format!("{times} times capacity") }
+    if times == 1.0 {
+        "the capacity".to_owned()
+    } else {
+        format!("{times} times capacity")
+    }
 }
 
 fn rate(rate: f64) -> String {
@@ -287,7 +382,11 @@ fn rate(rate: f64) -> String {
 /// One figure, or the least and the most.
 fn span(span: Span, text: impl Fn(f64) -> String) -> String {
     let (least, most) = (text(span.least), text(span.most));
-    if least == most { least } else { format!("{least}–{most}") }
+    if least == most {
+        least
+    } else {
+        format!("{least}–{most}")
+    }
 }
 
 fn shares(share: Span) -> String {
@@ -310,13 +409,23 @@ fn time(milliseconds: f64) -> String {
 
 /// Milliseconds in the unit in which a time is written, and its name.
 fn unit(milliseconds: f64) -> (f64, &'static str) {
-    if milliseconds >= 1_000.0 { (1_000.0, "s") } else { (1.0, "ms") }
+    if milliseconds >= 1_000.0 {
+        (1_000.0, "s")
+    } else {
+        (1.0, "ms")
+    }
 }
 
 /// The result in one line.
 pub fn headline(groups: &[Group<'_>], overload: &Overload) -> String {
-    let first = groups.iter().map(|group| cases(group, overload)).find(|cases| !cases.is_empty());
-    first.map_or_else(|| "no load was offered".to_owned(), |cases| format!("overload: {}", served(&cases)))
+    let first = groups
+        .iter()
+        .map(|group| cases(group, overload))
+        .find(|cases| !cases.is_empty());
+    first.map_or_else(
+        || "no load was offered".to_owned(),
+        |cases| format!("overload: {}", served(&cases)),
+    )
 }
 
 #[cfg(test)]
@@ -327,13 +436,22 @@ mod tests {
     use crate::{fixtures, groups::groups};
 
     fn span(least: f64, most: f64) -> Span {
-        Span { least, median: (least + most) / 2.0, most }
+        Span {
+            least,
+            median: (least + most) / 2.0,
+            most,
+        }
     }
 
     fn point(times: f64, served: bool, goodput: Span, wrong: &[(&str, Span, f64)]) -> OverloadPoint {
         let none = span(0.0, 0.0);
         let wrong = wrong.iter().map(|(name, share, after_ms)| {
-            let wrong = Wrong { count: 9, share: *share, after_ms: *after_ms, first: String::new() };
+            let wrong = Wrong {
+                count: 9,
+                share: *share,
+                after_ms: *after_ms,
+                first: String::new(),
+            };
             ((*name).to_owned(), wrong)
         });
         OverloadPoint {
@@ -353,7 +471,10 @@ mod tests {
             listen_drops: none,
             syns_retransmitted: none,
             logged: IndexMap::new(),
-            recovery: (times > 1.0).then_some(Recovery { seconds: Some(span(0.2, 0.4)), late: 1 }),
+            recovery: (times > 1.0).then_some(Recovery {
+                seconds: Some(span(0.2, 0.4)),
+                late: 1,
+            }),
         }
     }
 
@@ -387,7 +508,10 @@ mod tests {
             3.0,
             false,
             span(80.0, 85.0),
-            &[("status-504", span(0.2, 0.2), 1000.0), ("reset", span(0.001, 0.001), 1.0)],
+            &[
+                ("status-504", span(0.2, 0.2), 1000.0),
+                ("reset", span(0.001, 0.001), 1.0),
+            ],
         );
         let text = said([usual(), refusing], [usual(), late]);
         for part in [

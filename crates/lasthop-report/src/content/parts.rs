@@ -48,5 +48,9 @@ pub fn case_title(summary: &Summary) -> &'static str {
 /// The full name of a case, for text that stands alone: transport and setting.
 pub fn full_name(group: &Group<'_>, case: &CaseSummary) -> String {
     let name = group.name(case);
-    if group.setting.is_empty() { name } else { format!("{name} ({})", group.setting) }
+    if group.setting.is_empty() {
+        name
+    } else {
+        format!("{name} ({})", group.setting)
+    }
 }

@@ -10,12 +10,17 @@ use crate::{
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let mut seen: Vec<String> = Vec::new();
     let mut blocks = Vec::new();
-    for (group, case) in groups.iter().flat_map(|group| group.cases.iter().map(move |case| (group, case))) {
+    for (group, case) in groups
+        .iter()
+        .flat_map(|group| group.cases.iter().map(move |case| (group, case)))
+    {
         let hops = case.proof.as_ref().map_or(&[][..], |proof| &proof.path);
         // Cases that differ only in their load share the servers and therefore the path.
         let shown = lasthop_model::observation::path(hops);
         if !hops.is_empty() && !seen.contains(&shown) {
-            blocks.push(Block::Item(Text::of(Tone::Strong, format!("{}: ", full_name(group, case))).plain(&shown)));
+            blocks.push(Block::Item(
+                Text::of(Tone::Strong, format!("{}: ", full_name(group, case))).plain(&shown),
+            ));
             seen.push(shown);
         }
     }

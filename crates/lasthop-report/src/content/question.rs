@@ -47,7 +47,9 @@ fn by_name<'a>(groups: &'a [Group<'a>]) -> IndexMap<String, Vec<(&'a Group<'a>, 
     let mut all: IndexMap<String, Vec<(&Group<'_>, &CaseSummary)>> = IndexMap::new();
     for group in groups {
         for case in group.cases.iter().filter(|case| case.metrics.is_some()) {
-            all.entry(the(compared_name(group.summary(), case))).or_default().push((group, case));
+            all.entry(the(compared_name(group.summary(), case)))
+                .or_default()
+                .push((group, case));
         }
     }
     all
@@ -62,12 +64,16 @@ fn lost(groups: &[Group<'_>]) -> Option<String> {
     let (mut nothing, mut something) = (vec![], vec![]);
     let all = by_name(groups);
     for (name, cases) in &all {
-        let losses: Vec<(&str, f64)> =
-            cases.iter().filter_map(|(group, case)| Some((group.setting.as_str(), loss(case)?))).collect();
+        let losses: Vec<(&str, f64)> = cases
+            .iter()
+            .filter_map(|(group, case)| Some((group.setting.as_str(), loss(case)?)))
+            .collect();
         let (much, little): (Vec<_>, Vec<_>) = losses.iter().partition(|(_, share)| *share >= LOSS);
         let most = little.iter().map(|(_, share)| *share).fold(0.0, f64::max);
-        let mut told: Vec<String> =
-            much.iter().map(|(setting, share)| format!("{} ({setting})", percent(*share, 1))).collect();
+        let mut told: Vec<String> = much
+            .iter()
+            .map(|(setting, share)| format!("{} ({setting})", percent(*share, 1)))
+            .collect();
         if most >= NO_LOSS {
             let elsewhere = if told.is_empty() { "" } else { " elsewhere" };
             told.push(format!("up to {}{elsewhere}", percent(most, 1)));
@@ -87,17 +93,29 @@ fn lost(groups: &[Group<'_>]) -> Option<String> {
 fn waits(groups: &[Group<'_>]) -> Option<String> {
     let p50 = |case: &CaseSummary| Some(case.metrics.as_ref()?.latency_p50.as_ref()?.estimate);
     let mut waiting: Vec<(&Group<'_>, &CaseSummary, &CaseSummary)> = Vec::new();
-    for group in groups.iter().filter(|group| loss(group.head()).is_some_and(|share| share >= LOSS)) {
-        let keeps = group.cases.iter().filter(|case| loss(case).is_some_and(|share| share < NO_LOSS));
+    for group in groups
+        .iter()
+        .filter(|group| loss(group.head()).is_some_and(|share| share >= LOSS))
+    {
+        let keeps = group
+            .cases
+            .iter()
+            .filter(|case| loss(case).is_some_and(|share| share < NO_LOSS));
         waiting.extend(keeps.map(|case| (group, *case, group.head())));
     }
-    let (group, case, reference) = waiting
-        .into_iter()
-        .max_by(|one, other| p50(one.1).partial_cmp(&p50(other.1)).unwrap_or(std::cmp::Ordering::Equal))?;
+    let (group, case, reference) = waiting.into_iter().max_by(|one, other| {
+        p50(one.1)
+            .partial_cmp(&p50(other.1))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    })?;
     let (ours, theirs) = (p50(case)?, p50(reference)?);
     (ours > theirs).then(|| {
         let [name, other] = [case, reference].map(|case| the(compared_name(group.summary(), case)));
-        let setting = if group.setting.is_empty() { String::new() } else { format!(" ({})", group.setting) };
+        let setting = if group.setting.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", group.setting)
+        };
         format!(
             "What is not lost waits: a send by {name} takes up to {}, by {other} {}{setting}.",
             Micros(ours),
@@ -122,7 +140,10 @@ fn until(summary: &Summary, quantity: &str) -> Vec<String> {
         let what = capital(&derived.help);
         Some(match (&derived.value, derived.outside) {
             (Some(at), _) => {
-                format!("{what}: {who} differs by less than {within} from {} on.", level(at.estimate))
+                format!(
+                    "{what}: {who} differs by less than {within} from {} on.",
+                    level(at.estimate)
+                )
             }
             (None, Some(Outside::Before)) => format!(
                 "{what}: {who} differs by less than {within} at each, from {} to {}.",
@@ -130,7 +151,10 @@ fn until(summary: &Summary, quantity: &str) -> Vec<String> {
                 level(most)
             ),
             (None, Some(Outside::Beyond)) => {
-                format!("{what}: none up to {}, the largest that ran, ends the difference of {who}.", level(most))
+                format!(
+                    "{what}: none up to {}, the largest that ran, ends the difference of {who}.",
+                    level(most)
+                )
             }
             (None, Some(Outside::Open)) => {
                 format!("{what}: from which on {who} differs by less than {within} is undecided.")
@@ -138,13 +162,27 @@ fn until(summary: &Summary, quantity: &str) -> Vec<String> {
             (None, None) => return None,
         })
     };
-    summary.derived.iter().filter(|derived| derived.quantity == quantity).filter_map(of).collect()
+    summary
+        .derived
+        .iter()
+        .filter(|derived| derived.quantity == quantity)
+        .filter_map(of)
+        .collect()
 }
 
 /// Which of two quantities is larger.
 fn which(summary: &Summary, weighed: &Weighed) -> String {
-    let Weighed { helps: [one, other], values: [first, second], difference, .. } = weighed;
-    let words: Vec<String> = weighed.levels.iter().map(|(factor, level)| phrase(summary, factor, level)).collect();
+    let Weighed {
+        helps: [one, other],
+        values: [first, second],
+        difference,
+        ..
+    } = weighed;
+    let words: Vec<String> = weighed
+        .levels
+        .iter()
+        .map(|(factor, level)| phrase(summary, factor, level))
+        .collect();
     let told = |help: &str, value: &Measured| format!("{} ({})", short(help), time_of(value.estimate));
     let [one, other] = [told(one, first), told(other, second)];
     let said = match (difference.low > 0.0, difference.high < 0.0) {
@@ -152,13 +190,21 @@ fn which(summary: &Summary, weighed: &Weighed) -> String {
         (_, true) => format!("{other} costs more than {one}"),
         _ => format!("undecided which costs more, {one} or {other}"),
     };
-    let said = if words.is_empty() { said } else { format!("{}: {said}", words.join(", ")) };
+    let said = if words.is_empty() {
+        said
+    } else {
+        format!("{}: {said}", words.join(", "))
+    };
     format!("{}.", capital(&said))
 }
 
 /// With its sign, if it is a saving.
 fn time_of(micros: f64) -> String {
-    if micros < 0.0 { format!("−{}", time(-micros)) } else { time(micros) }
+    if micros < 0.0 {
+        format!("−{}", time(-micros))
+    } else {
+        time(micros)
+    }
 }
 
 /// The words up to the first explanation.
@@ -174,7 +220,10 @@ fn costs(summary: &Summary, quantities: &[String]) -> Option<String> {
         let mut by_levels: IndexMap<String, Vec<&Derived>> = IndexMap::new();
         let varies = |factor: &String, level: &Level| all.iter().any(|other| other.levels.get(factor) != Some(level));
         for one in &all {
-            let own = one.levels.iter().filter(|(factor, level)| !is_compared(factor) && varies(factor, level));
+            let own = one
+                .levels
+                .iter()
+                .filter(|(factor, level)| !is_compared(factor) && varies(factor, level));
             let words: Vec<String> = own.map(|(factor, level)| phrase(summary, factor, level)).collect();
             by_levels.entry(words.join(", ")).or_default().push(one);
         }
@@ -204,9 +253,16 @@ fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
             _ => format!("undecided {}", by(one)),
         })
     };
-    let said: Vec<String> =
-        reference.iter().filter_map(|one| own(one)).chain(others.iter().filter_map(|one| against(one))).collect();
-    let setting = if setting.is_empty() { String::new() } else { format!(" ({setting})") };
+    let said: Vec<String> = reference
+        .iter()
+        .filter_map(|one| own(one))
+        .chain(others.iter().filter_map(|one| against(one)))
+        .collect();
+    let setting = if setting.is_empty() {
+        String::new()
+    } else {
+        format!(" ({setting})")
+    };
     (!said.is_empty()).then(|| format!("{} {}{setting}", short(&all[0].help), said.join(", ")))
 }
 
@@ -223,12 +279,22 @@ fn price(groups: &[Group<'_>], level: &str) -> Option<String> {
     let [name, reference] =
         [first.compared.case, first.compared.reference].map(|case| the(compared_name(summary, case)));
     let with = |word| move |found: &&Found<'_>| found.comparison().verdict == word;
-    let decided: Vec<&Found<'_>> =
-        all.iter().filter(|one| matches!(one.comparison().verdict, Verdict::Faster | Verdict::Slower)).collect();
-    let settings = |verdict| all.iter().filter(with(verdict)).map(|one| one.group.setting.as_str()).collect::<Vec<_>>();
+    let decided: Vec<&Found<'_>> = all
+        .iter()
+        .filter(|one| matches!(one.comparison().verdict, Verdict::Faster | Verdict::Slower))
+        .collect();
+    let settings = |verdict| {
+        all.iter()
+            .filter(with(verdict))
+            .map(|one| one.group.setting.as_str())
+            .collect::<Vec<_>>()
+    };
     let within = format!("within {} of {reference}", margin(summary.settings.margin));
     let effect = (!decided.is_empty()).then(|| effects(&decided, &reference));
-    let others = [(settings(Verdict::Equivalent), within.as_str()), (settings(Verdict::Undecided), "undecided")];
+    let others = [
+        (settings(Verdict::Equivalent), within.as_str()),
+        (settings(Verdict::Undecided), "undecided"),
+    ];
     let others = others.iter().filter(|(settings, _)| !settings.is_empty());
     let others = others.map(|(settings, word)| format!("{word} ({})", some(settings)).replace(" ()", ""));
     let said: Vec<String> = effect.into_iter().chain(others).collect();
@@ -241,18 +307,37 @@ fn occupies(groups: &[Group<'_>], level: &str) -> Option<String> {
     let mut said = Vec::new();
     let mut names = None;
     for group in groups {
-        let own = group.cases.iter().find(|case| compared_level(case).is_some_and(|own| own.word() == Some(level)));
-        let Some((own, reference)) = own.map(|case| (*case, group.head())) else { continue };
-        let Some((ours, theirs)) = busy(own).zip(busy(reference)) else { continue };
+        let own = group
+            .cases
+            .iter()
+            .find(|case| compared_level(case).is_some_and(|own| own.word() == Some(level)));
+        let Some((own, reference)) = own.map(|case| (*case, group.head())) else {
+            continue;
+        };
+        let Some((ours, theirs)) = busy(own).zip(busy(reference)) else {
+            continue;
+        };
         names = Some([own, reference].map(|case| the(compared_name(group.summary(), case))));
-        let setting = if group.setting.is_empty() { String::new() } else { format!(" ({})", group.setting) };
+        let setting = if group.setting.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", group.setting)
+        };
         said.push((significant(ours, 2), significant(theirs, 2), setting));
     }
     let [name, reference] = names?;
     let told = |pick: fn(&(String, String, String)) -> &String| {
-        said.iter().map(|one| format!("{}{NBSP}CPUs{}", pick(one), one.2)).collect::<Vec<_>>().join(", ")
+        said.iter()
+            .map(|one| format!("{}{NBSP}CPUs{}", pick(one), one.2))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
-    Some(format!("{} keeps {} busy; {reference} {}.", capital(&name), told(|one| &one.0), told(|one| &one.1)))
+    Some(format!(
+        "{} keeps {} busy; {reference} {}.",
+        capital(&name),
+        told(|one| &one.0),
+        told(|one| &one.1)
+    ))
 }
 
 #[cfg(test)]
@@ -264,11 +349,19 @@ mod tests {
     use crate::{fixtures, groups::groups};
 
     fn said(summary: &Summary) -> Vec<String> {
-        lines(summary, &groups(summary)).iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
+        lines(summary, &groups(summary))
+            .iter()
+            .map(|line| line.to_string().replace(NBSP, " "))
+            .collect()
     }
 
     fn micros(estimate: f64, half: f64) -> Measured {
-        Measured { unit: "us".into(), estimate, low: estimate - half, high: estimate + half }
+        Measured {
+            unit: "us".into(),
+            estimate,
+            low: estimate - half,
+            high: estimate + half,
+        }
     }
 
     fn derived(transport: Transport, value: Option<Measured>, against: Option<Measured>) -> Derived {
@@ -298,7 +391,14 @@ mod tests {
         let mut summary = fixtures::patterns();
         let losses = [0.0, 0.87, 0.002, 0.0, 0.01, 0.0, 0.0, 0.99, 0.0];
         for (case, lost) in summary.cases.iter_mut().zip(losses) {
-            let one_way = OneWay { sent: 9, received: 9, dropped: None, lost, sent_per_s: 9.0, waited: 0.0 };
+            let one_way = OneWay {
+                sent: 9,
+                received: 9,
+                dropped: None,
+                lost,
+                sent_per_s: 9.0,
+                waited: 0.0,
+            };
             let metrics = case.metrics.as_mut().unwrap();
             metrics.one_way = Some(one_way);
             if case.case == "unix/pattern=stream" {
@@ -330,7 +430,11 @@ mod tests {
             ["One more row costs 44 µs by TCP, 16 µs less by the Unix socket, undecided by TLS over TCP."]
         );
         summary.derived[1].value = Some(micros(-5.0, 1.0));
-        assert!(said(&summary)[0].starts_with("One more row saves 5.0 µs by TCP"), "{:?}", said(&summary));
+        assert!(
+            said(&summary)[0].starts_with("One more row saves 5.0 µs by TCP"),
+            "{:?}",
+            said(&summary)
+        );
         summary.derived[1].value = Some(micros(1.0, 2.0));
         assert!(said(&summary)[0].starts_with("One more row has no measurable cost by TCP"));
     }
@@ -345,9 +449,15 @@ mod tests {
             outside,
             ..derived(Transport::Unix, value, None)
         };
-        let at = Measured { unit: "size".into(), ..micros(65_536.0, 9.0) };
+        let at = Measured {
+            unit: "size".into(),
+            ..micros(65_536.0, 9.0)
+        };
         for (derived, line) in [
-            (crossover(Some(at), None), "File size: the Unix socket differs by less than 2 % from 64 KiB on."),
+            (
+                crossover(Some(at), None),
+                "File size: the Unix socket differs by less than 2 % from 64 KiB on.",
+            ),
             (
                 crossover(None, Some(Outside::Beyond)),
                 "File size: none up to 64 B, the largest that ran, ends the difference of the Unix socket.",
@@ -372,7 +482,11 @@ mod tests {
             values: [micros(22.0, 1.0), micros(5.0, 1.0)],
             difference,
         };
-        summary.weighed = vec![weighed(micros(17.0, 2.0)), weighed(micros(-17.0, 2.0)), weighed(micros(1.0, 2.0))];
+        summary.weighed = vec![
+            weighed(micros(17.0, 2.0)),
+            weighed(micros(-17.0, 2.0)),
+            weighed(micros(1.0, 2.0)),
+        ];
         assert_eq!(
             said(&summary),
             [

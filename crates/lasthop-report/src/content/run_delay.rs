@@ -33,32 +33,61 @@ pub fn sentence(reference: &str, compared: Compared<'_>, cpu: Option<f64>) -> St
         .iter()
         .enumerate()
         .map(|(place, Waited { who, now, before })| match place {
-            0 => format!("{who} waited {} for a{NBSP}CPU ({reference}: {})", Micros(*now), Micros(*before)),
+            0 => format!(
+                "{who} waited {} for a{NBSP}CPU ({reference}: {})",
+                Micros(*now),
+                Micros(*before)
+            ),
             _ => format!("{who} {} ({})", Micros(*now), Micros(*before)),
         })
         .collect();
-    if parts.is_empty() { String::new() } else { format!(" Per request, {}.", parts.join(", ")) }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(" Per request, {}.", parts.join(", "))
+    }
 }
 
 /// The roles that differ, largest first. If no single role does, all of them together.
 fn waited(compared: Compared<'_>, differs: impl Fn(&Measured) -> bool) -> Vec<Waited> {
-    let Compared { case, reference, comparison } = compared;
+    let Compared {
+        case,
+        reference,
+        comparison,
+    } = compared;
     let (Some(saved), Some(now), Some(before)) = (&comparison.run_delay_saved, &case.metrics, &reference.metrics)
     else {
         return Vec::new();
     };
     let counts = |role: &str| now.cpu_per_request.counts(role);
-    let mut roles: Vec<_> = saved.roles.iter().filter(|(role, saved)| counts(role) && differs(saved)).collect();
+    let mut roles: Vec<_> = saved
+        .roles
+        .iter()
+        .filter(|(role, saved)| counts(role) && differs(saved))
+        .collect();
     roles.sort_by(|a, b| b.1.estimate.abs().total_cmp(&a.1.estimate.abs()));
     let of = |metrics: &Metrics, role: &str| Some(metrics.run_delay.get(role)?.us_per_request);
-    let alone =
-        |role: &String| Some(Waited { who: place(role).to_owned(), now: of(now, role)?, before: of(before, role)? });
+    let alone = |role: &String| {
+        Some(Waited {
+            who: place(role).to_owned(),
+            now: of(now, role)?,
+            before: of(before, role)?,
+        })
+    };
     let mut found: Vec<Waited> = roles.into_iter().filter_map(|(role, _)| alone(role)).collect();
     if found.is_empty() && saved.all.as_ref().is_some_and(differs) {
         let counts = now.cpu_per_request.counts_driver;
-        let who = if counts { "driver and services together" } else { "the services together" };
+        let who = if counts {
+            "driver and services together"
+        } else {
+            "the services together"
+        };
         let totals = now.run_delay_total().zip(before.run_delay_total());
-        found.extend(totals.map(|(now, before)| Waited { who: who.to_owned(), now, before }));
+        found.extend(totals.map(|(now, before)| Waited {
+            who: who.to_owned(),
+            now,
+            before,
+        }));
     }
     found
 }
@@ -69,9 +98,21 @@ fn waited(compared: Compared<'_>, differs: impl Fn(&Measured) -> bool) -> Vec<Wa
 fn yardstick(compared: Compared<'_>, cpu: Option<f64>) -> f64 {
     let Compared { case, comparison, .. } = compared;
     let differs = matches!(comparison.verdict, Verdict::Faster | Verdict::Slower);
-    let at_once = if case.load.is_open() { 1.0 } else { f64::from(case.load.connections.max(1)) };
-    let time = comparison.materiality.as_ref().filter(|_| differs).map(|materiality| materiality.saved_us / at_once);
-    [time, cpu].into_iter().flatten().map(f64::abs).fold(f64::INFINITY, f64::min)
+    let at_once = if case.load.is_open() {
+        1.0
+    } else {
+        f64::from(case.load.connections.max(1))
+    };
+    let time = comparison
+        .materiality
+        .as_ref()
+        .filter(|_| differs)
+        .map(|materiality| materiality.saved_us / at_once);
+    [time, cpu]
+        .into_iter()
+        .flatten()
+        .map(f64::abs)
+        .fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]
@@ -81,13 +122,20 @@ mod tests {
     use crate::{Extras, Format, Options, fixtures, render};
 
     fn page(summary: &Summary) -> String {
-        String::from_utf8(render(summary, &Extras::default(), Format::Markdown, &Options::default())).unwrap()
+        String::from_utf8(render(
+            summary,
+            &Extras::default(),
+            Format::Markdown,
+            &Options::default(),
+        ))
+        .unwrap()
     }
 
     /// The Unix socket saves 19.3 µs per request and 12.3 of CPU time.
     fn by_unix(summary: &mut Summary, metric: Metric) -> &mut Comparison {
         let mut all = summary.comparisons.iter_mut();
-        all.find(|one| one.case.starts_with("unix") && one.metric == metric).unwrap()
+        all.find(|one| one.case.starts_with("unix") && one.metric == metric)
+            .unwrap()
     }
 
     fn saved(summary: &mut Summary) -> &mut RunDelaySaved {
@@ -95,7 +143,12 @@ mod tests {
     }
 
     fn about(us: f64) -> Measured {
-        Measured { unit: "us".into(), estimate: us, low: us - 0.1, high: us + 0.1 }
+        Measured {
+            unit: "us".into(),
+            estimate: us,
+            low: us - 0.1,
+            high: us + 0.1,
+        }
     }
 
     const SAID: &str = "Per request, server waited 5.30 µs for a CPU (TCP: 14.1 µs), the driver 4.20 µs (9.60 µs).";
@@ -111,7 +164,10 @@ mod tests {
     fn what_is_not_known_to_differ_is_not_said() {
         let mut summary = fixtures::shared_cpu();
         let RunDelaySaved { all, roles } = saved(&mut summary);
-        roles.values_mut().chain(all).for_each(|one| (one.low, one.high) = (-0.1, 20.0));
+        roles
+            .values_mut()
+            .chain(all)
+            .for_each(|one| (one.low, one.high) = (-0.1, 20.0));
         assert!(!page(&summary).contains("waited"));
         by_unix(&mut summary, Metric::Throughput).run_delay_saved = None;
         assert!(!page(&summary).contains("waited"));
@@ -121,7 +177,10 @@ mod tests {
     fn a_tenth_of_the_lesser_difference_is_noticeable() {
         let mut summary = fixtures::shared_cpu();
         let put = |summary: &mut Summary, us: f64| {
-            *saved(summary) = RunDelaySaved { all: None, roles: [("server".to_owned(), about(us))].into() };
+            *saved(summary) = RunDelaySaved {
+                all: None,
+                roles: [("server".to_owned(), about(us))].into(),
+            };
         };
         // A tenth of 12.3 µs of CPU time, and not of 19.3 µs of time.
         for (us, is_said) in [(1.22, false), (1.24, true), (-1.24, true)] {
@@ -134,7 +193,11 @@ mod tests {
             put(&mut summary, us);
             summary.cases[0].load.connections = connections;
             let page = page(&summary);
-            assert_eq!(page.contains("of it). Per request, server waited"), is_said, "{us} {page}");
+            assert_eq!(
+                page.contains("of it). Per request, server waited"),
+                is_said,
+                "{us} {page}"
+            );
         }
     }
 
@@ -142,9 +205,15 @@ mod tests {
     fn small_waits_of_all_are_said_together() {
         let mut summary = fixtures::shared_cpu();
         let roles = [("driver".to_owned(), about(0.9)), ("server".to_owned(), about(0.9))].into();
-        *saved(&mut summary) = RunDelaySaved { all: Some(about(1.8)), roles };
+        *saved(&mut summary) = RunDelaySaved {
+            all: Some(about(1.8)),
+            roles,
+        };
         let text = page(&summary);
-        assert!(text.contains("driver and services together waited 9.50 µs for a CPU (TCP: 23.7 µs)"), "{text}");
+        assert!(
+            text.contains("driver and services together waited 9.50 µs for a CPU (TCP: 23.7 µs)"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -152,7 +221,13 @@ mod tests {
         let mut summary = fixtures::shared_cpu();
         for case in &mut summary.cases {
             case.load.rate = Some(12_000.0);
-            let open = OpenLoop { scheduled: 9, sent: 9, reached: true, lag_p50_us: None, lag_p99_us: None };
+            let open = OpenLoop {
+                scheduled: 9,
+                sent: 9,
+                reached: true,
+                lag_p50_us: None,
+                lag_p99_us: None,
+            };
             let metrics = case.metrics.as_mut().unwrap();
             (metrics.open_loop, metrics.cpu_per_request.counts_driver) = (Some(open), false);
         }
@@ -160,7 +235,10 @@ mod tests {
         let by_time = by_unix(&mut summary, Metric::LatencyP50);
         (by_time.materiality, by_time.run_delay_saved) = (declared.materiality, declared.run_delay_saved);
         let page = page(&summary);
-        assert!(page.contains("server waited 5.30 µs") && !page.contains("the driver 4.20"), "{page}");
+        assert!(
+            page.contains("server waited 5.30 µs") && !page.contains("the driver 4.20"),
+            "{page}"
+        );
         assert!(page.contains("so it is not in what services use"), "{page}");
     }
 }

@@ -33,14 +33,20 @@ fn kinds(summary: &Summary) -> Vec<Kind<'_>> {
     for check in &summary.checks {
         found.entry((check.severity, &check.id)).or_default().push(check);
     }
-    let mut kinds: Vec<Kind> =
-        found.into_iter().map(|((severity, id), findings)| Kind { severity, id, findings }).collect();
+    let mut kinds: Vec<Kind> = found
+        .into_iter()
+        .map(|((severity, id), findings)| Kind { severity, id, findings })
+        .collect();
     kinds.sort_by_key(|kind| Reverse(kind.severity));
     kinds
 }
 
 fn title(kinds: &[Kind<'_>]) -> &'static str {
-    if kinds.iter().all(|kind| kind.severity == Severity::Note) { "Notes" } else { "Doubts" }
+    if kinds.iter().all(|kind| kind.severity == Severity::Note) {
+        "Notes"
+    } else {
+        "Doubts"
+    }
 }
 
 /// What the worst findings mean for the answer. Notes are counted, unless there is nothing else or an option asked for
@@ -50,10 +56,16 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     if kinds.is_empty() {
         let has_figures = summary.cases.iter().any(|case| case.metrics.is_some());
         let none = Text::of(Tone::Dim, "No check found a reason to doubt this result.");
-        return has_figures.then(|| parts::section("Doubts", Depth::Open, vec![Block::Paragraph(none)])).flatten();
+        return has_figures
+            .then(|| parts::section("Doubts", Depth::Open, vec![Block::Paragraph(none)]))
+            .flatten();
     }
     let title = title(&kinds);
-    let listed = if title == "Notes" { Severity::Note } else { Severity::Doubt };
+    let listed = if title == "Notes" {
+        Severity::Note
+    } else {
+        Severity::Doubt
+    };
     let mut left = SHOWN;
     let (shown, rest): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|kind| {
         let fits = kind.severity >= listed && left > 0;
@@ -81,7 +93,11 @@ fn line(kind: &Kind<'_>, summary: &Summary, groups: &[Group<'_>]) -> Text {
         (_, Some(case)) => format!("{case}: ").into(),
         (_, None) => Text::default(),
     };
-    begin.plain(meaning(kind)).plain(" (").and(led(kind.id, Tone::Check), kind.id).plain(")")
+    begin
+        .plain(meaning(kind))
+        .plain(" (")
+        .and(led(kind.id, Tone::Check), kind.id)
+        .plain(")")
 }
 
 /// A record of another version may have a check that this one does not know, and that leads nowhere.
@@ -99,13 +115,19 @@ fn meaning(kind: &Kind<'_>) -> String {
 /// `and 2 more doubts and 1 note`
 fn counted(rest: &[Kind<'_>], only_notes: bool) -> Option<Block> {
     let many = |word: &str, is_note: bool| {
-        let count = rest.iter().filter(|kind| (kind.severity == Severity::Note) == is_note).count();
+        let count = rest
+            .iter()
+            .filter(|kind| (kind.severity == Severity::Note) == is_note)
+            .count();
         (count > 0).then(|| plural(count as u64, word))
     };
-    let parts: Vec<String> = [many("more doubt", false), many(if only_notes { "more note" } else { "note" }, true)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let parts: Vec<String> = [
+        many("more doubt", false),
+        many(if only_notes { "more note" } else { "note" }, true),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     (!parts.is_empty()).then(|| Block::Rest(format!("and {}", parts.join(" and ")).into()))
 }
 
@@ -121,9 +143,14 @@ pub fn evidence(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
         let of_effect = |(effect, checks): (&str, Vec<&Check>)| {
             let effect = Some(fragment(effect)).filter(|effect| *effect != meaning(kind));
             let effect = effect.map(|effect| Block::SubItem(effect.into()));
-            effect.into_iter().chain(findings(&checks, groups).into_iter().flat_map(shown)).collect::<Vec<_>>()
+            effect
+                .into_iter()
+                .chain(findings(&checks, groups).into_iter().flat_map(shown))
+                .collect::<Vec<_>>()
         };
-        std::iter::once(Block::Item(head(kind))).chain(effects.into_iter().flat_map(of_effect)).collect::<Vec<_>>()
+        std::iter::once(Block::Item(head(kind)))
+            .chain(effects.into_iter().flat_map(of_effect))
+            .collect::<Vec<_>>()
     });
     parts::section(&title, Depth::Folded, blocks.collect())
 }
@@ -135,12 +162,17 @@ fn head(kind: &Kind<'_>) -> Text {
         Severity::Doubt => ("doubt", Tone::Warning),
         Severity::Note => ("note", Tone::Dim),
     };
-    Text::of(tone, word).plain(" ").and(led(kind.id, Tone::Told), kind.id).plain(format!(": {}", meaning(kind)))
+    Text::of(tone, word)
+        .plain(" ")
+        .and(led(kind.id, Tone::Told), kind.id)
+        .plain(format!(": {}", meaning(kind)))
 }
 
 /// No line ends between a number and its sign.
 fn unbroken(evidence: &str) -> String {
-    evidence.replace(" %", &format!("{NBSP}%")).replace("p = ", &format!("p{NBSP}={NBSP}"))
+    evidence
+        .replace(" %", &format!("{NBSP}%"))
+        .replace("p = ", &format!("p{NBSP}={NBSP}"))
 }
 
 /// The evidence for each case for which the check fired.
@@ -159,7 +191,11 @@ fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
     let rest: IndexSet<String> = checks[told..].iter().filter_map(|check| name(check)).collect();
     let others: Vec<&str> = rest.difference(&shown).map(String::as_str).collect();
     if !others.is_empty() {
-        findings.push(format!("the same for {}{NBSP}more: {}", Count(others.len() as u64), others.join("; ")));
+        findings.push(format!(
+            "the same for {}{NBSP}more: {}",
+            Count(others.len() as u64),
+            others.join("; ")
+        ));
     }
     findings
 }
@@ -185,7 +221,13 @@ mod tests {
 
     fn check(id: &str, severity: Severity, case: Option<&str>) -> Check {
         let (id, case) = (id.to_owned(), case.map(str::to_owned));
-        Check { id, severity, case, evidence: "it was 12.3 %".to_owned(), effect: "p = 0.01 after Holm".to_owned() }
+        Check {
+            id,
+            severity,
+            case,
+            evidence: "it was 12.3 %".to_owned(),
+            effect: "p = 0.01 after Holm".to_owned(),
+        }
     }
 
     /// What the brief list says of findings, line by line.
@@ -197,7 +239,9 @@ mod tests {
             Block::Item(text) | Block::Rest(text) | Block::Paragraph(text) => text.to_string().replace(NBSP, " "),
             other => panic!("{other:?}"),
         };
-        std::iter::once(section.title.unwrap()).chain(section.blocks.iter().map(line)).collect()
+        std::iter::once(section.title.unwrap())
+            .chain(section.blocks.iter().map(line))
+            .collect()
     }
 
     #[test]
@@ -207,10 +251,19 @@ mod tests {
         let notes = [("governor", note), ("weighted", note)];
         let all = listed(&[notes.to_vec(), doubts.to_vec(), vec![("errors", invalid)]].concat());
         assert_eq!(all.len(), 5, "{all:#?}");
-        assert_eq!(all[1], "must not be used: Requests failed, and the figures are those of the others (errors)");
-        assert!(all[2].ends_with("(headroom)") && all[3].ends_with("(steal)"), "{all:#?}");
+        assert_eq!(
+            all[1],
+            "must not be used: Requests failed, and the figures are those of the others (errors)"
+        );
+        assert!(
+            all[2].ends_with("(headroom)") && all[3].ends_with("(steal)"),
+            "{all:#?}"
+        );
         assert_eq!(all[4], "and 3 more doubts and 2 notes");
-        assert!(!all.concat().contains("Holm") && !all.concat().contains("12.3"), "{all:#?}");
+        assert!(
+            !all.concat().contains("Holm") && !all.concat().contains("12.3"),
+            "{all:#?}"
+        );
         let four = ["errors", "no-interval", "rate-not-reached", "load-not-over-link"].map(|id| (id, invalid));
         assert_eq!(
             listed(&[&four[..], &doubts[..1]].concat())[5],
@@ -225,8 +278,18 @@ mod tests {
         let notes = ["governor", "weighted", "position", "resumed"].map(|id| (id, Severity::Note));
         let alone = listed(&notes);
         assert_eq!((alone.len(), &*alone[0], &*alone[4]), (5, "Notes", "and 1 more note"));
-        let asked = listed(&[("steal", Severity::Doubt), notes[0], ("cross-check-agrees", Severity::Note)]);
-        assert_eq!(asked[2..], ["The other load generator finds the same (cross-check-agrees)", "and 1 note"]);
+        let asked = listed(&[
+            ("steal", Severity::Doubt),
+            notes[0],
+            ("cross-check-agrees", Severity::Note),
+        ]);
+        assert_eq!(
+            asked[2..],
+            [
+                "The other load generator finds the same (cross-check-agrees)",
+                "and 1 note"
+            ]
+        );
     }
 
     #[test]
@@ -239,7 +302,11 @@ mod tests {
         };
         let [first, second] = [0, 1].map(|at| summary.cases[at].case.clone());
         summary.checks = vec![check("headroom", Severity::Doubt, Some(&first))];
-        assert!(said(&summary, "headroom").starts_with("unix: The servers"), "{}", said(&summary, "headroom"));
+        assert!(
+            said(&summary, "headroom").starts_with("unix: The servers"),
+            "{}",
+            said(&summary, "headroom")
+        );
         summary.checks.push(check("headroom", Severity::Doubt, Some(&second)));
         assert!(said(&summary, "headroom").starts_with("The servers"));
     }
@@ -258,8 +325,17 @@ mod tests {
         let blocks: Vec<Block> = shown("differs, first:\n-a\n+b".to_owned()).collect();
         assert_eq!(
             blocks,
-            [Block::SubItem("differs, first:".to_owned().into()), Block::Log { tail: "-a\n+b".to_owned(), file: None }]
+            [
+                Block::SubItem("differs, first:".to_owned().into()),
+                Block::Log {
+                    tail: "-a\n+b".to_owned(),
+                    file: None
+                }
+            ]
         );
-        assert_eq!(shown("one line".to_owned()).collect::<Vec<_>>(), [Block::SubItem("one line".to_owned().into())]);
+        assert_eq!(
+            shown("one line".to_owned()).collect::<Vec<_>>(),
+            [Block::SubItem("one line".to_owned().into())]
+        );
     }
 }

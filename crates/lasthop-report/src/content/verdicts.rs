@@ -19,7 +19,11 @@ pub fn cut_off(summary: &Summary) -> Option<Section> {
         (true, Stopped::Interrupted) => "This run was interrupted",
         _ => return None,
     };
-    let after = if summary.seconds > 0.0 { format!(" after {}", Seconds(summary.seconds)) } else { String::new() };
+    let after = if summary.seconds > 0.0 {
+        format!(" after {}", Seconds(summary.seconds))
+    } else {
+        String::new()
+    };
     let rests = if summary.blocks == 0 {
         ", before any block was finished.".to_owned()
     } else {
@@ -31,7 +35,11 @@ pub fn cut_off(summary: &Summary) -> Option<Section> {
     };
     let allowed = Seconds(summary.settings.budget_seconds);
     let text = Text::of(Tone::Warning, format!("{why}{after}")).plain(format!(" of its budget of {allowed}{rests}"));
-    Some(Section { title: None, depth: Depth::Open, blocks: vec![Block::Paragraph(text)] })
+    Some(Section {
+        title: None,
+        depth: Depth::Open,
+        blocks: vec![Block::Paragraph(text)],
+    })
 }
 
 /// Why nothing was compared.
@@ -54,9 +62,14 @@ fn without_result(summary: &Summary, groups: &[Group<'_>]) -> String {
 }
 
 fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> String {
-    let broken = groups.iter().map(Group::head).find(|head| head.reference && head.metrics.is_none());
+    let broken = groups
+        .iter()
+        .map(Group::head)
+        .find(|head| head.reference && head.metrics.is_none());
     if let Some(reference) = broken {
-        let stage = failed_stage(summary, reference).map(|stage| format!(" at {stage}")).unwrap_or_default();
+        let stage = failed_stage(summary, reference)
+            .map(|stage| format!(" at {stage}"))
+            .unwrap_or_default();
         let name = compared_name(summary, reference);
         return format!("{name}, the reference, failed{stage}. The other cases were measured.");
     }
@@ -73,7 +86,11 @@ fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> String {
 
 /// Stage at which a case failed first.
 pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a Stage> {
-    summary.failures.iter().find(|failure| failure.case == case.case).map(|failure| &failure.stage)
+    summary
+        .failures
+        .iter()
+        .find(|failure| failure.case == case.case)
+        .map(|failure| &failure.stage)
 }
 
 pub fn quantity(group: &Group<'_>) -> Quantity {
@@ -88,7 +105,11 @@ pub fn quantity(group: &Group<'_>) -> Quantity {
 /// Ends a cause with a full stop.
 pub fn sentence(cause: &str) -> String {
     let cause = cause.trim_end();
-    if cause.ends_with(['.', '!', '?']) { cause.to_owned() } else { format!("{cause}.") }
+    if cause.ends_with(['.', '!', '?']) {
+        cause.to_owned()
+    } else {
+        format!("{cause}.")
+    }
 }
 
 /// The verdict in a few words, for a list of runs: `unix 1.87 times tcp, tls 0.69 times`, `unix 0.53 times the median
@@ -100,15 +121,22 @@ pub fn headline(summary: &Summary) -> String {
     let mut by_label: IndexMap<String, Vec<Option<Compared<'_>>>> = IndexMap::new();
     for group in &groups {
         for compared in group.compared() {
-            by_label.entry(group.label(compared.case)).or_default().push(Some(compared));
+            by_label
+                .entry(group.label(compared.case))
+                .or_default()
+                .push(Some(compared));
         }
         for (case, _) in group.unusable() {
             by_label.entry(group.label(case)).or_default().push(None);
         }
     }
     if by_label.is_empty() {
-        return if summary.cases.iter().all(|case| case.metrics.is_none()) { "no result" } else { "nothing compared" }
-            .into();
+        return if summary.cases.iter().all(|case| case.metrics.is_none()) {
+            "no result"
+        } else {
+            "nothing compared"
+        }
+        .into();
     }
     let parts: Vec<String> = by_label
         .iter()
@@ -127,19 +155,37 @@ fn single(label: &str, group: &Group<'_>, compared: Compared<'_>) -> String {
         Verdict::Equivalent => format!("{label} equivalent to {reference}"),
         Verdict::Undecided => format!("{label} against {reference} undecided"),
         _ => {
-            let of = if quantity(group) == Quantity::ResponseTime { "the median time of " } else { "" };
-            format!("{label} {}{NBSP}times {of}{reference}", ratio(compared.comparison.ratio, 2))
+            let of = if quantity(group) == Quantity::ResponseTime {
+                "the median time of "
+            } else {
+                ""
+            };
+            format!(
+                "{label} {}{NBSP}times {of}{reference}",
+                ratio(compared.comparison.ratio, 2)
+            )
         }
     }
 }
 
 /// `None` is a case that must not be used.
 fn counted(label: &str, all: &[Option<Compared<'_>>]) -> String {
-    let verdicts = [Verdict::Faster, Verdict::Slower, Verdict::Equivalent, Verdict::Undecided];
+    let verdicts = [
+        Verdict::Faster,
+        Verdict::Slower,
+        Verdict::Equivalent,
+        Verdict::Undecided,
+    ];
     let order = verdicts.map(|verdict| (Some(verdict), wording::word(verdict)));
-    let counts = order.into_iter().chain([(None, "invalid")]).filter_map(|(verdict, word)| {
-        let count = all.iter().filter(|one| one.map(|compared| compared.comparison.verdict) == verdict).count();
-        (count > 0).then(|| format!("{word} {count}/{}", all.len()))
-    });
+    let counts = order
+        .into_iter()
+        .chain([(None, "invalid")])
+        .filter_map(|(verdict, word)| {
+            let count = all
+                .iter()
+                .filter(|one| one.map(|compared| compared.comparison.verdict) == verdict)
+                .count();
+            (count > 0).then(|| format!("{word} {count}/{}", all.len()))
+        });
     format!("{label} {}", counts.collect::<Vec<_>>().join(" "))
 }

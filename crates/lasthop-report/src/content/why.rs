@@ -47,7 +47,10 @@ fn in_a_line(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     let (case, reference) = both(compared).filter(|_| is_decided(&compared))?;
     let name = capital(&parts::full_name(group, compared.case));
     let total = saved(case, reference);
-    match group.comparison(compared.case, Metric::CpuPerRequest).map(|comparison| comparison.verdict) {
+    match group
+        .comparison(compared.case, Metric::CpuPerRequest)
+        .map(|comparison| comparison.verdict)
+    {
         Some(Verdict::Equivalent) => {
             return Some(format!("{name}: the same CPU time; it is waiting that differs").into());
         }
@@ -58,7 +61,10 @@ fn in_a_line(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
     let share = percent(total.abs() / reference.cpu_total(), 0);
     let of_role = |(role, cpu): (&'_ str, f64)| (role.to_owned(), cpu * total.signum());
-    let most = by_role(case, reference).into_iter().map(of_role).max_by(|one, other| one.1.total_cmp(&other.1));
+    let most = by_role(case, reference)
+        .into_iter()
+        .map(of_role)
+        .max_by(|one, other| one.1.total_cmp(&other.1));
     let most = most.map_or(String::new(), |(role, _)| format!(", most in {}", place(&role)));
     Some(format!("{name}: {} {less} CPU ({sign}{share}){most}", Micros(total.abs())).into())
 }
@@ -67,13 +73,20 @@ fn in_a_line(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
 fn throttled(group: &Group<'_>) -> Vec<Text> {
     let said = |(role, throttled): (&String, &Throttled)| {
         let times = plural(throttled.times, "time");
-        format!("{role} {times} for {} ({})", Micros(throttled.seconds * 1e6), percent(throttled.share, 0))
+        format!(
+            "{role} {times} for {} ({})",
+            Micros(throttled.seconds * 1e6),
+            percent(throttled.share, 0)
+        )
     };
     let cases = group.cases.iter().filter(|case| !case.throttled.is_empty());
     let sentence = |case: &&CaseSummary| {
         let roles: Vec<String> = case.throttled.iter().map(said).collect();
         let name = capital(&parts::full_name(group, case));
-        Text::from(format!("{name}: the CPU limit throttled {} of all trials.", roles.join(", ")))
+        Text::from(format!(
+            "{name}: the CPU limit throttled {} of all trials.",
+            roles.join(", ")
+        ))
     };
     cases.map(sentence).collect()
 }
@@ -101,7 +114,11 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     if total == 0.0 {
         return None;
     }
-    let whose = if case.cpu_per_request.counts_driver { "" } else { " of its services" };
+    let whose = if case.cpu_per_request.counts_driver {
+        ""
+    } else {
+        " of its services"
+    };
     let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
     let sentence = format!(
         "{} takes {} {less} CPU{whose} per request than {} ({sign}{}){}.",
@@ -154,7 +171,10 @@ fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
 /// CPU time per request that the case saves, in microseconds, of the roles that cases are compared by.
 fn by_role<'a>(case: &'a Metrics, reference: &Metrics) -> Vec<(&'a str, f64)> {
     let before = |role: &str| reference.cpu_per_request.of(role).unwrap_or(0.0);
-    case.cpu_per_request.counted().map(|(role, cpu)| (role, before(role) - cpu)).collect()
+    case.cpu_per_request
+        .counted()
+        .map(|(role, cpu)| (role, before(role) - cpu))
+        .collect()
 }
 
 pub fn place(role: &str) -> &str {
@@ -167,5 +187,9 @@ fn switches(case: &Metrics, reference: &Metrics) -> String {
     if (now - before).abs() < 0.1 {
         return String::new();
     }
-    format!(" Context switches: {} instead of{NBSP}{}.", grouped(now, 1), grouped(before, 1))
+    format!(
+        " Context switches: {} instead of{NBSP}{}.",
+        grouped(now, 1),
+        grouped(before, 1)
+    )
 }

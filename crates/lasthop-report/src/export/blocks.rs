@@ -6,7 +6,10 @@ pub fn excerpt(text: &str, words: &[String]) -> String {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let code = line.trim_start();
-        if !words.iter().any(|word| code.strip_prefix(word.as_str()).is_some_and(|rest| rest.starts_with([' ', '{']))) {
+        if !words.iter().any(|word| {
+            code.strip_prefix(word.as_str())
+                .is_some_and(|rest| rest.starts_with([' ', '{']))
+        }) {
             continue;
         }
         let indent = line.len() - code.len();
@@ -17,18 +20,28 @@ pub fn excerpt(text: &str, words: &[String]) -> String {
             depth += depth_of(next);
             block.push(next);
         }
-        let cut =
-            |line: &&str| line.get(indent..).filter(|_| line[..indent].trim().is_empty()).unwrap_or(line).to_owned();
+        let cut = |line: &&str| {
+            line.get(indent..)
+                .filter(|_| line[..indent].trim().is_empty())
+                .unwrap_or(line)
+                .to_owned()
+        };
         let kept: Vec<String> = block.iter().filter(|line| !line.trim().is_empty()).map(cut).collect();
         blocks.push(kept.join("\n"));
     }
-    if blocks.is_empty() { text.to_owned() } else { format!("{}\n", blocks.join("\n\n")) }
+    if blocks.is_empty() {
+        text.to_owned()
+    } else {
+        format!("{}\n", blocks.join("\n\n"))
+    }
 }
 
 /// Braces opened less braces closed, comments aside.
 fn depth_of(line: &str) -> i32 {
     let code = line.split(" #").next().unwrap_or_default();
-    code.chars().map(|character| i32::from(character == '{') - i32::from(character == '}')).sum()
+    code.chars()
+        .map(|character| i32::from(character == '{') - i32::from(character == '}'))
+        .sum()
 }
 
 #[cfg(test)]

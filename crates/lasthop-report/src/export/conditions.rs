@@ -11,8 +11,14 @@ use super::Served;
 
 /// Each condition in a sentence.
 pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Served]) -> Vec<String> {
-    let link = served.iter().find(|one| one.name == summary.link.to || one.name.starts_with(&summary.link.to));
-    let from = if summary.link.from == "driver" { "clients" } else { summary.link.from.as_str() };
+    let link = served
+        .iter()
+        .find(|one| one.name == summary.link.to || one.name.starts_with(&summary.link.to));
+    let from = if summary.link.from == "driver" {
+        "clients"
+    } else {
+        summary.link.from.as_str()
+    };
     let mut found = Vec::new();
     if let Some(link) = link {
         let client = served.iter().find(|one| one.name == summary.link.from);
@@ -45,28 +51,43 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
             found.push(condition.clone());
         }
     }
-    let apps =
-        served.iter().filter(|one| one.folder().join("app").is_dir()).map(|one| format!("/srv/{}/app", one.name));
+    let apps = served
+        .iter()
+        .filter(|one| one.folder().join("app").is_dir())
+        .map(|one| format!("/srv/{}/app", one.name));
     found.extend(apps.map(|folder| format!("{folder} is the application, the experiment's folder of that name")));
     found.push(format!(
         "folders and ports are placeholders for yours; the run had private ones ({})",
-        served.iter().map(|one| format!("/srv/{0}, /run/{0}", one.name)).collect::<Vec<_>>().join("; ")
+        served
+            .iter()
+            .map(|one| format!("/srv/{0}, /run/{0}", one.name))
+            .collect::<Vec<_>>()
+            .join("; ")
     ));
     found
 }
 
 /// Whether a service ran in a container with others.
 fn in_shared(one: Option<&Served>) -> bool {
-    one.and_then(|one| one.place.container.as_ref()).is_some_and(|container| container.shared)
+    one.and_then(|one| one.place.container.as_ref())
+        .is_some_and(|container| container.shared)
 }
 
 fn address(plan: &CasePlan, link: &Served, from: &str, client: Option<&Served>) -> Vec<String> {
     let to = &link.name;
-    let of_their_own = |one: &Served| one.place.container.as_ref().is_some_and(|container| !container.host_network);
+    let of_their_own = |one: &Served| {
+        one.place
+            .container
+            .as_ref()
+            .is_some_and(|container| !container.host_network)
+    };
     let ports = "with a connection per request, local ports and TIME_WAIT limit the rate".to_owned();
     match (&link.place.endpoint.address, plan.transport) {
         (Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path), _) => {
-            let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+            let folder = path
+                .parent()
+                .map(|folder| folder.display().to_string())
+                .unwrap_or_default();
             vec![
                 format!(
                     "{from} and {to} run on the same host; in containers, with the folder {folder} as a shared volume"
@@ -94,7 +115,10 @@ fn address(plan: &CasePlan, link: &Served, from: &str, client: Option<&Served>) 
         (Address::Tcp(address), _)
             if !address.ip().is_loopback() && [Some(link), client].into_iter().all(in_shared) =>
         {
-            vec![format!("{from} and {to} run in one container, whose own address `{to}` stands for"), ports]
+            vec![
+                format!("{from} and {to} run in one container, whose own address `{to}` stands for"),
+                ports,
+            ]
         }
         (Address::Tcp(address), _) if !address.ip().is_loopback() => {
             let reached = match link.place.container {
@@ -104,14 +128,26 @@ fn address(plan: &CasePlan, link: &Served, from: &str, client: Option<&Served>) 
                 }
                 None => "its host",
             };
-            vec![format!("`{to}` stands for the address at which {from} reach{} {reached}", third(from)), ports]
+            vec![
+                format!(
+                    "`{to}` stands for the address at which {from} reach{} {reached}",
+                    third(from)
+                ),
+                ports,
+            ]
         }
         (Address::Tcp(_), _) if of_their_own(link) && !client.is_some_and(of_their_own) => {
-            vec![format!("the container of {to} publishes its port on the host's loopback interface"), ports]
+            vec![
+                format!("the container of {to} publishes its port on the host's loopback interface"),
+                ports,
+            ]
         }
         (Address::Tcp(_), Transport::Tcp6) => vec![format!("{from} and {to} share IPv6 loopback")],
         (Address::Tcp(_), _) => {
-            vec![format!("{from} and {to} share the loopback interface; every local user may connect"), ports]
+            vec![
+                format!("{from} and {to} share the loopback interface; every local user may connect"),
+                ports,
+            ]
         }
     }
 }
@@ -124,7 +160,10 @@ fn third(from: &str) -> &'static str {
 /// The accept queue: what the server asks for, and what the kernel allows.
 fn backlog(summary: &Summary, link: &Served) -> Option<String> {
     let files = link.place.files.iter().filter_map(|path| link.file(path).ok());
-    let everything = files.chain([link.place.command.join(" ")]).collect::<Vec<_>>().join("\n");
+    let everything = files
+        .chain([link.place.command.join(" ")])
+        .collect::<Vec<_>>()
+        .join("\n");
     let pattern = regex::Regex::new(r"backlog[ =]+(\d+)").expect("a constant");
     let asked = pattern.captures(&everything)?.get(1)?.as_str().to_owned();
     let limit = summary.environment.as_ref()?.sysctl.get("net.core.somaxconn")?;

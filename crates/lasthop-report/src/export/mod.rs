@@ -83,15 +83,19 @@ const ROOM: u64 = 64 << 20;
 pub fn export(record: &Path, data: &RunData, summary: &Summary, case: Option<&str>) -> Result<Vec<Exported>, String> {
     let won = winner(summary);
     let Chosen { plan, proof, served } = choose(record, data, won.as_ref(), case)?;
-    let mut exported =
-        vec![Exported { name: "README.md".to_owned(), text: readme(summary, plan, proof, &served, won.as_ref()) }];
+    let mut exported = vec![Exported {
+        name: "README.md".to_owned(),
+        text: readme(summary, plan, proof, &served, won.as_ref()),
+    }];
     let replaced = Replacements::new(&served);
     for one in &served {
         exported.extend(files(one, &replaced)?);
     }
     exported.extend(dsn(proof, data, plan, &replaced));
     if exported.iter().any(|one| one.text.contains(PASSWORD)) {
-        exported[0].text.push_str(&format!("- you put your own password in the place of {PASSWORD}\n"));
+        exported[0]
+            .text
+            .push_str(&format!("- you put your own password in the place of {PASSWORD}\n"));
     }
     exported[0].text = replaced.apply(&exported[0].text);
     Ok(exported)
@@ -122,11 +126,20 @@ fn choose<'a>(
         let known: Vec<&str> = cases.iter().map(|plan| plan.case.as_str()).collect();
         format!("the run has no case `{name}`; its cases: {}", known.join(", "))
     })?;
-    let up = data.rounds().filter_map(|round| Some((round.round, &**round.cases.get(&name)?))).last();
+    let up = data
+        .rounds()
+        .filter_map(|round| Some((round.round, &**round.cases.get(&name)?)))
+        .last();
     let (round, proof) =
         up.ok_or_else(|| format!("case `{name}` never worked in that run, so there is no configuration"))?;
-    let stack = PathBuf::from("services").join(round.to_string()).join(plan.stack.to_string());
-    Ok(Chosen { plan, proof, served: served(record, data, &stack)? })
+    let stack = PathBuf::from("services")
+        .join(round.to_string())
+        .join(plan.stack.to_string());
+    Ok(Chosen {
+        plan,
+        proof,
+        served: served(record, data, &stack)?,
+    })
 }
 
 fn incomplete(path: &Path, cause: &str) -> String {
@@ -143,7 +156,11 @@ fn served(record: &Path, data: &RunData, stack: &Path) -> Result<Vec<Served>, St
     let mut served = Vec::new();
     for service in data.header.experiment.services.keys() {
         // A service with several servers has a folder for each, numbered.
-        for name in names.iter().filter_map(|name| name.to_str()).filter(|name| service_of(name) == service) {
+        for name in names
+            .iter()
+            .filter_map(|name| name.to_str())
+            .filter(|name| service_of(name) == service)
+        {
             let path = stack.join(name).join(PLACE);
             let text = beneath::read(record, &path, LONGEST).map_err(|error| failed(&path, error.to_string()))?;
             let place: Place = serde_json::from_slice(&text).map_err(|error| failed(&path, error.to_string()))?;
@@ -151,7 +168,13 @@ fn served(record: &Path, data: &RunData, stack: &Path) -> Result<Vec<Served>, St
                 return Err(failed(&path, format!("`{}` is outside the record", outside.display())));
             }
             let (record, room) = (record.to_owned(), room.clone());
-            served.push(Served { name: name.to_owned(), place, record, below: stack.join(name), room });
+            served.push(Served {
+                name: name.to_owned(),
+                place,
+                record,
+                below: stack.join(name),
+                room,
+            });
         }
     }
     if served.is_empty() {
@@ -230,7 +253,10 @@ impl Replacements {
         let any = pairs.iter().map(pattern).collect::<Vec<_>>().join("|");
         let any = Regex::new(&any).expect("texts that are escaped make a pattern");
         // Of two for the same place the first counts.
-        Self { by_private: pairs.into_iter().rev().collect(), any }
+        Self {
+            by_private: pairs.into_iter().rev().collect(),
+            any,
+        }
     }
 
     fn apply(&self, text: &str) -> String {
@@ -242,14 +268,26 @@ impl Replacements {
 /// The files of a service and its command, or what its recipe says instead.
 fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, String> {
     let Served { name, place, .. } = served;
-    let exported = |file: &str, text: &str| Exported { name: format!("{name}/{file}"), text: replaced.apply(text) };
+    let exported = |file: &str, text: &str| Exported {
+        name: format!("{name}/{file}"),
+        text: replaced.apply(text),
+    };
     if !place.export.files.is_empty() {
-        return Ok(place.export.files.iter().map(|(file, text)| exported(file, text)).collect());
+        return Ok(place
+            .export
+            .files
+            .iter()
+            .map(|(file, text)| exported(file, text))
+            .collect());
     }
     let mut all = Vec::new();
     for path in &place.files {
         let text = served.file(path)?;
-        let text = if place.export.blocks.is_empty() { text } else { blocks::excerpt(&text, &place.export.blocks) };
+        let text = if place.export.blocks.is_empty() {
+            text
+        } else {
+            blocks::excerpt(&text, &place.export.blocks)
+        };
         all.push(exported(&path.file_name().unwrap_or_default().to_string_lossy(), &text));
     }
     if !place.export.is_excerpt() {
@@ -262,11 +300,20 @@ fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, Stri
 fn command(place: &Place) -> String {
     // A quoted NAME=value would be a command.
     let quoted = |value: &str| shlex::try_quote(value).map_or_else(|_| value.to_owned(), |text| text.into_owned());
-    let environment: String =
-        place.environment.iter().map(|(key, value)| format!("{key}={} ", quoted(value))).collect();
+    let environment: String = place
+        .environment
+        .iter()
+        .map(|(key, value)| format!("{key}={} ", quoted(value)))
+        .collect();
     let mut words: Vec<String> = Vec::new();
     for (at, word) in place.command.iter().enumerate() {
-        let program = || Path::new(word).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let program = || {
+            Path::new(word)
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        };
         words.push(if at == 0 { program() } else { word.clone() });
     }
     let line = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "));
@@ -277,12 +324,18 @@ fn command(place: &Place) -> String {
 fn dsn(proof: &CaseProof, data: &RunData, plan: &CasePlan, replaced: &Replacements) -> Option<Exported> {
     (data.header.experiment.from == "driver").then_some(())?;
     let text = proof.spec.protocol.data_source(&proof.spec.endpoint);
-    Some(Exported { name: format!("{}.dsn", plan.load.target), text: format!("{}\n", replaced.apply(&text)) })
+    Some(Exported {
+        name: format!("{}.dsn", plan.load.target),
+        text: format!("{}\n", replaced.apply(&text)),
+    })
 }
 
 /// What was found, and what must be true.
 fn readme(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Served], won: Option<&Winner>) -> String {
-    let mut text = format!("# {}\n\n", text::line(&format!("{}: {}", summary.experiment, plan.case)));
+    let mut text = format!(
+        "# {}\n\n",
+        text::line(&format!("{}: {}", summary.experiment, plan.case))
+    );
     match won.filter(|won| won.case == plan.case) {
         Some(won) => text.push_str(&text::line(&won.sentence)),
         None => text.push_str("You chose this case; it is not the winner of the run."),
@@ -308,10 +361,17 @@ mod tests {
             ("/tmp/run/socket", "/run/app/app.sock"),
             ("10.89.0.1", "app"),
         ];
-        let replaced = Replacements::of(pairs.map(|(private, common)| (private.to_owned(), common.to_owned())).into());
+        let replaced = Replacements::of(
+            pairs
+                .map(|(private, common)| (private.to_owned(), common.to_owned()))
+                .into(),
+        );
         for (text, wanted) in [
             ("--tcp 127.0.0.1 27047", "--tcp 127.0.0.1 8000"),
-            ("http://127.0.0.1:27047/ [::1]:27047", "http://127.0.0.1:8000/ [::1]:8000"),
+            (
+                "http://127.0.0.1:27047/ [::1]:27047",
+                "http://127.0.0.1:8000/ [::1]:8000",
+            ),
             ("port='27047'; size 270470; 8000", "port='8000'; size 270470; 8001"),
             ("server 10.89.0.1:27047; 10.89.0.18", "server app:8000; 10.89.0.18"),
             ("unix:/tmp/run/socket /tmp/run", "unix:/run/app/app.sock /run/app"),

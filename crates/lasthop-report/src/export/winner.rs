@@ -14,16 +14,28 @@ pub struct Winner {
 /// not worth the trouble. Of several references, the one with most decided comparisons.
 pub fn winner(summary: &Summary) -> Option<Winner> {
     let comparisons: Vec<&Comparison> = summary.cases.iter().filter_map(|case| summary.declared(case)).collect();
-    let usable = comparisons.iter().filter(|one| summary.invalid(&one.case, &one.reference).is_none());
+    let usable = comparisons
+        .iter()
+        .filter(|one| summary.invalid(&one.case, &one.reference).is_none());
     let faster = usable.filter(|comparison| comparison.verdict == Verdict::Faster);
     if let Some(best) = faster.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
-        let Comparison { case, reference, ratio, low, high, .. } = best;
+        let Comparison {
+            case,
+            reference,
+            ratio,
+            low,
+            high,
+            ..
+        } = best;
         let claim = match best.metric {
             Metric::Throughput => format!("{case} handles {ratio:.2} times as many requests/s as {reference}"),
             _ => format!("{case} responds in {ratio:.2} times the median time of {reference}"),
         };
         let sentence = format!("{claim} (95 % interval {low:.2} to {high:.2}).");
-        return Some(Winner { case: case.clone(), sentence });
+        return Some(Winner {
+            case: case.clone(),
+            sentence,
+        });
     }
     let works = |case: &&lasthop_analyse::summary::CaseSummary| case.metrics.is_some();
     let reference = summary.cases.iter().filter(works).find(|case| case.reference);
@@ -34,7 +46,10 @@ pub fn winner(summary: &Summary) -> Option<Winner> {
         (true, _) => format!("The run compared nothing; {} is a case that worked.", kept.case),
         (false, _) => format!("No case was found faster than the reference, so {} is kept.", kept.case),
     };
-    Some(Winner { case: kept.case.clone(), sentence })
+    Some(Winner {
+        case: kept.case.clone(),
+        sentence,
+    })
 }
 
 /// How far a faster case is from its reference, whether more or less is better.
@@ -63,8 +78,14 @@ mod tests {
         let mut summary = fixtures::three_transports();
         summary.comparisons.clear();
         let kept = said(summary.clone()).unwrap();
-        assert_eq!(kept, "The run compared nothing, so tcp/pattern=echo/size=64, the reference, is kept.");
+        assert_eq!(
+            kept,
+            "The run compared nothing, so tcp/pattern=echo/size=64, the reference, is kept."
+        );
         summary.cases.truncate(1);
-        assert_eq!(said(summary).unwrap(), "unix/pattern=echo/size=64 is the only case, so nothing was compared.");
+        assert_eq!(
+            said(summary).unwrap(),
+            "unix/pattern=echo/size=64 is the only case, so nothing was compared."
+        );
     }
 }

@@ -14,7 +14,9 @@ use super::Exported;
 /// Writes the files and yields their paths; over such as are there only with `force`.
 /// Errors: a file cannot be written; what stands in the way is found before the first one is written.
 pub fn write(folder: &Path, exported: &[Exported], force: bool) -> Result<Vec<PathBuf>, String> {
-    let all = exported.iter().map(|one| Ok((target(folder, &one.name, force)?, &one.text)));
+    let all = exported
+        .iter()
+        .map(|one| Ok((target(folder, &one.name, force)?, &one.text)));
     let all = all.collect::<Result<Vec<_>, String>>()?;
     for (path, text) in &all {
         let written = fs::create_dir_all(path.parent().unwrap_or(folder)).and_then(|()| put(path, text, force));
@@ -50,8 +52,11 @@ fn target(folder: &Path, name: &str, force: bool) -> Result<PathBuf, String> {
 fn put(path: &Path, text: &str, force: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let options = options.write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let opened =
-        if force { options.create(true).truncate(true).open(path) } else { options.create_new(true).open(path) };
+    let opened = if force {
+        options.create(true).truncate(true).open(path)
+    } else {
+        options.create_new(true).open(path)
+    };
     opened?.write_all(text.as_bytes())
 }
 
@@ -62,7 +67,13 @@ mod tests {
     use super::*;
 
     fn files(names: &[&str]) -> Vec<Exported> {
-        names.iter().map(|name| Exported { name: (*name).to_owned(), text: format!("new {name}\n") }).collect()
+        names
+            .iter()
+            .map(|name| Exported {
+                name: (*name).to_owned(),
+                text: format!("new {name}\n"),
+            })
+            .collect()
     }
 
     #[test]
@@ -70,15 +81,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let into = folder.path().join("made/here");
         let all = files(&["README.md", "nginx/nginx.conf"]);
-        assert_eq!(write(&into, &all, false).unwrap(), [into.join("README.md"), into.join("nginx/nginx.conf")]);
+        assert_eq!(
+            write(&into, &all, false).unwrap(),
+            [into.join("README.md"), into.join("nginx/nginx.conf")]
+        );
         fs::remove_file(into.join("README.md")).unwrap();
         fs::write(into.join("nginx/nginx.conf"), "mine").unwrap();
         let error = write(&into, &all, false).unwrap_err();
-        assert!(error.contains("nginx.conf already exists") && error.contains("--force"), "{error}");
+        assert!(
+            error.contains("nginx.conf already exists") && error.contains("--force"),
+            "{error}"
+        );
         assert_eq!(fs::read_to_string(into.join("nginx/nginx.conf")).unwrap(), "mine");
         assert!(!into.join("README.md").exists(), "nothing was written");
         write(&into, &all, true).unwrap();
-        assert_eq!(fs::read_to_string(into.join("nginx/nginx.conf")).unwrap(), "new nginx/nginx.conf\n");
+        assert_eq!(
+            fs::read_to_string(into.join("nginx/nginx.conf")).unwrap(),
+            "new nginx/nginx.conf\n"
+        );
     }
 
     #[test]
@@ -103,6 +123,9 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(mine.join("nginx.conf")).unwrap(), "mine");
         assert_eq!(fs::read_dir(&mine).unwrap().count(), 1);
-        assert!(!into.join("fine").exists() && !folder.path().join("out").exists(), "nothing was written");
+        assert!(
+            !into.join("fine").exists() && !folder.path().join("out").exists(),
+            "nothing was written"
+        );
     }
 }

@@ -38,8 +38,10 @@ fn did_you_mean(name: &str, known: &[String]) -> String {
 
 /// Names of all studies, sorted.
 pub fn names() -> Vec<String> {
-    let mut names: Vec<String> =
-        STUDIES.files().filter_map(|file| Some(file.path().to_str()?.strip_suffix(".toml")?.to_owned())).collect();
+    let mut names: Vec<String> = STUDIES
+        .files()
+        .filter_map(|file| Some(file.path().to_str()?.strip_suffix(".toml")?.to_owned()))
+        .collect();
     names.sort();
     names
 }
@@ -47,8 +49,13 @@ pub fn names() -> Vec<String> {
 /// The study of this name.
 /// Errors: there is none, or its file is not valid: then with all that is wrong.
 pub fn load(name: &str) -> Result<Study, StudyError> {
-    let file = STUDIES.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8());
-    let text = file.ok_or_else(|| StudyError::Unknown { name: name.to_owned(), known: names() })?;
+    let file = STUDIES
+        .get_file(format!("{name}.toml"))
+        .and_then(|file| file.contents_utf8());
+    let text = file.ok_or_else(|| StudyError::Unknown {
+        name: name.to_owned(),
+        known: names(),
+    })?;
     read(name, &format!("built-in:studies/{name}.toml"), text).map_err(StudyError::Invalid)
 }
 
@@ -71,7 +78,11 @@ pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
         quantities: file.quantities.clone(),
     };
     let study = checker.study(name, file);
-    if checker.found.is_empty() { Ok(study) } else { Err(checker.found) }
+    if checker.found.is_empty() {
+        Ok(study)
+    } else {
+        Err(checker.found)
+    }
 }
 
 struct Checker {
@@ -84,7 +95,8 @@ struct Checker {
 
 impl Checker {
     fn error(&mut self, pointer: &str, message: String, help: Option<String>) {
-        self.found.push(self.document.at_value(pointer, message).with_help(help));
+        self.found
+            .push(self.document.at_value(pointer, message).with_help(help));
     }
 
     fn study(&mut self, name: &str, file: StudyFile) -> Study {
@@ -96,9 +108,24 @@ impl Checker {
                 self.error(&format!("/quantities/{name}"), message, None);
             }
         }
-        let runs = file.runs.iter().enumerate().map(|(at, run)| self.run(at, run, &file.method)).collect();
-        let figures = file.figures.iter().enumerate().flat_map(|(at, figures)| self.figures(at, figures)).collect();
-        let claims = file.claims.iter().enumerate().filter_map(|(at, claim)| self.claim(at, claim)).collect();
+        let runs = file
+            .runs
+            .iter()
+            .enumerate()
+            .map(|(at, run)| self.run(at, run, &file.method))
+            .collect();
+        let figures = file
+            .figures
+            .iter()
+            .enumerate()
+            .flat_map(|(at, figures)| self.figures(at, figures))
+            .collect();
+        let claims = file
+            .claims
+            .iter()
+            .enumerate()
+            .filter_map(|(at, claim)| self.claim(at, claim))
+            .collect();
         Study {
             name: name.to_owned(),
             title: file.title,
@@ -112,7 +139,14 @@ impl Checker {
                 link: file.environment.link,
             },
             method,
-            missed: file.missed.into_iter().map(|missed| Missed { id: missed.id, text: missed.text }).collect(),
+            missed: file
+                .missed
+                .into_iter()
+                .map(|missed| Missed {
+                    id: missed.id,
+                    text: missed.text,
+                })
+                .collect(),
             runs,
             figures,
             claims,
@@ -131,7 +165,11 @@ impl Checker {
             },
         };
         if file.seconds.is_none() && file.count.is_none() && !tool.is_some_and(|tool| tool.is_timed_from_outside) {
-            self.error("/method", "how long is a run? `seconds` or `count` is missing".to_owned(), None);
+            self.error(
+                "/method",
+                "how long is a run? `seconds` or `count` is missing".to_owned(),
+                None,
+            );
         }
         Method {
             tool,
@@ -182,8 +220,21 @@ impl Checker {
 
     /// A quantity of the study or of lasthop by its name, and its words.
     fn quantity(&mut self, word: &str, pointer: &str) -> Option<(Quantity, String)> {
-        if let Some(QuantityFile { words, of, count, level }) = self.quantities.get(word) {
-            return Some((Quantity { base: *of, count: *count, level: level.clone() }, words.clone()));
+        if let Some(QuantityFile {
+            words,
+            of,
+            count,
+            level,
+        }) = self.quantities.get(word)
+        {
+            return Some((
+                Quantity {
+                    base: *of,
+                    count: *count,
+                    level: level.clone(),
+                },
+                words.clone(),
+            ));
         }
         let found = Base::ALL.iter().copied().find(|base| base.name() == word);
         if found.is_none() {
@@ -200,8 +251,12 @@ impl Checker {
         let mut figures = Vec::new();
         for (word, text) in &file.values {
             let pointer = format!("/figures/{at}/values/{word}");
-            let Some((measured, words)) = self.quantity(word, &pointer) else { continue };
-            let parsed = text.split_once(' ').and_then(|(printed, unit)| Some((printed, number(printed)?, unit)));
+            let Some((measured, words)) = self.quantity(word, &pointer) else {
+                continue;
+            };
+            let parsed = text
+                .split_once(' ')
+                .and_then(|(printed, unit)| Some((printed, number(printed)?, unit)));
             let Some((printed, value, unit)) = parsed.filter(|(_, _, unit)| UNITS.contains(unit)) else {
                 let help = format!("a number, a space, and one of {}", UNITS.join(", "));
                 self.error(&pointer, format!("`{text}` is not a figure with its unit"), Some(help));
@@ -227,7 +282,11 @@ impl Checker {
         self.known(&file.runs, &format!("/claims/{at}/runs"));
         for (place, printed) in file.printed.iter().enumerate() {
             if number(printed).is_none() {
-                self.error(&format!("/claims/{at}/printed/{place}"), format!("`{printed}` is not a number"), None);
+                self.error(
+                    &format!("/claims/{at}/printed/{place}"),
+                    format!("`{printed}` is not a number"),
+                    None,
+                );
             }
         }
         let (measured, words) = self.quantity(&file.metric, &format!("/claims/{at}/metric"))?;
@@ -257,8 +316,14 @@ mod tests {
     #[test]
     fn every_study_is_valid() {
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies")).unwrap();
-        let files =
-            folder.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "toml"));
+        let files = folder.filter(|entry| {
+            entry
+                .as_ref()
+                .unwrap()
+                .path()
+                .extension()
+                .is_some_and(|kind| kind == "toml")
+        });
         assert_eq!(names().len(), files.count());
         for name in names() {
             let study = load(&name).unwrap_or_else(|error| panic!("{error}"));
@@ -271,7 +336,11 @@ mod tests {
     fn every_figure_leads_to_a_case() {
         let catalog = Catalog::new(None);
         for study in names().iter().map(|name| load(name).unwrap()) {
-            for run in study.runs.iter().filter(|run| catalog.names().contains(&run.experiment)) {
+            for run in study
+                .runs
+                .iter()
+                .filter(|run| catalog.names().contains(&run.experiment))
+            {
                 let set = |(factor, levels): (&String, &Vec<String>)| Choice {
                     factor: factor.clone(),
                     levels: levels.clone(),
@@ -282,11 +351,20 @@ mod tests {
                     match set.iter_mut().find(|choice| choice.factor == *factor) {
                         Some(choice) if choice.levels.contains(level) => {}
                         Some(choice) => choice.levels.push(level.clone()),
-                        None => set.push(Choice { factor: factor.clone(), levels: vec![level.clone()] }),
+                        None => set.push(Choice {
+                            factor: factor.clone(),
+                            levels: vec![level.clone()],
+                        }),
                     }
                 }
                 let experiment = catalog.load(&run.experiment).unwrap();
-                let plan = Plan::new(experiment, &Selection { set, ..Selection::default() });
+                let plan = Plan::new(
+                    experiment,
+                    &Selection {
+                        set,
+                        ..Selection::default()
+                    },
+                );
                 let plan = plan.unwrap_or_else(|error| panic!("{} {}: {error}", study.name, run.id));
                 for figure in figures.iter().filter(|figure| !figure.levels.is_empty()) {
                     let fits = |case: &&lasthop_model::record::CasePlan| {

@@ -96,9 +96,19 @@ impl StudyRun {
 
     /// The levels that tell the study's condition from others that lasthop's design has beside it.
     pub fn design_condition(&self) -> IndexMap<String, String> {
-        let only = |levels: &Vec<String>| if let [one] = &levels[..] { Some(one.clone()) } else { None };
+        let only = |levels: &Vec<String>| {
+            if let [one] = &levels[..] {
+                Some(one.clone())
+            } else {
+                None
+            }
+        };
         let condition = |(factor, levels): (&String, &Vec<String>)| {
-            let theirs = self.levels.get(factor).and_then(only).filter(|level| levels.contains(level));
+            let theirs = self
+                .levels
+                .get(factor)
+                .and_then(only)
+                .filter(|level| levels.contains(level));
             Some((factor.clone(), theirs.or_else(|| only(levels))?))
         };
         self.design_levels().iter().filter_map(condition).collect()
@@ -142,7 +152,11 @@ pub struct Figure {
 impl Figure {
     /// What it is a number of; in an older book by its name.
     pub fn words(&self) -> &str {
-        if self.words.is_empty() { &self.quantity } else { &self.words }
+        if self.words.is_empty() {
+            &self.quantity
+        } else {
+            &self.words
+        }
     }
 }
 
@@ -222,7 +236,10 @@ pub struct Quantity {
 
 impl Quantity {
     pub fn of(base: Base) -> Self {
-        Self { base, ..Self::default() }
+        Self {
+            base,
+            ..Self::default()
+        }
     }
 
     /// Whether it is the base and nothing else.
@@ -232,18 +249,37 @@ impl Quantity {
 }
 
 /// Units that figures are printed in.
-pub const UNITS: [&str; 13] =
-    ["1/s", "s", "ms", "us", "%", "requests", "connections", "threads", "bytes", "KB", "MB", "KB/s", "MB/s"];
+pub const UNITS: [&str; 13] = [
+    "1/s",
+    "s",
+    "ms",
+    "us",
+    "%",
+    "requests",
+    "connections",
+    "threads",
+    "bytes",
+    "KB",
+    "MB",
+    "KB/s",
+    "MB/s",
+];
 
 /// A number as studies print it: digits with `,` between thousands, and a `k`, `K` or `M` behind.
 pub fn number(text: &str) -> Option<f64> {
     let plain = text.replace(',', "");
     let (digits, factor) = match plain.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1e3),
-        None => plain.strip_suffix('M').map_or((plain.as_str(), 1.0), |digits| (digits, 1e6)),
+        None => plain
+            .strip_suffix('M')
+            .map_or((plain.as_str(), 1.0), |digits| (digits, 1e6)),
     };
     let valid = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    digits.parse::<f64>().ok().filter(|_| valid).map(|number| number * factor)
+    digits
+        .parse::<f64>()
+        .ok()
+        .filter(|_| valid)
+        .map(|number| number * factor)
 }
 
 impl Study {
@@ -255,7 +291,13 @@ impl Study {
     /// Every number that it published: figures, and numbers of comparisons.
     pub fn numbers(&self) -> Vec<&str> {
         let figures = self.figures.iter().map(|figure| figure.printed.as_str());
-        figures.chain(self.claims.iter().flat_map(|claim| claim.printed.iter().map(String::as_str))).collect()
+        figures
+            .chain(
+                self.claims
+                    .iter()
+                    .flat_map(|claim| claim.printed.iter().map(String::as_str)),
+            )
+            .collect()
     }
 }
 

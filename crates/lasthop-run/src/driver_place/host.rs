@@ -38,7 +38,12 @@ const LINE: usize = 64 << 10;
 const LINES: usize = 200;
 /// ssh options that never ask the user anything and that detect a dead connection. They come after the user's own,
 /// because ssh uses the first value.
-const OPTIONS: [&str; 4] = ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"];
+const OPTIONS: [&str; 4] = [
+    "BatchMode=yes",
+    "ConnectTimeout=10",
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+];
 /// The keeper's script. `SIZE` is the size of the executable, or 0 if none is stored.
 const KEEPER: &str = r#"umask 077
 d=$(mktemp -d "${TMPDIR:-/tmp}/lasthop-drive.XXXXXXXX") || exit 1
@@ -127,14 +132,25 @@ impl Host {
         let log = sandbox.join("ssh.log");
         let errors = private::create(&log).map_err(HostError::Executable)?;
         let words = ssh.iter().cloned().chain(["sh -c ".to_owned() + &quoted(&script)]);
-        let spawn = Spawn::new(words).stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::File(errors));
+        let spawn = Spawn::new(words)
+            .stdin(Input::Pipe)
+            .stdout(Output::Pipe)
+            .stderr(Output::File(errors));
         let mut keeper = guard.spawn(spawn)?;
         let destination = login.destination.clone();
-        let (mut facts, mut lines) = (HashMap::new(), conversation(&mut keeper).map_err(HostError::Executable)?);
+        let (mut facts, mut lines) = (
+            HashMap::new(),
+            conversation(&mut keeper).map_err(HostError::Executable)?,
+        );
         match converse(&mut lines, executable.take(size), &mut facts) {
             Ok(()) | Err(LineError::Ended) => {}
             Err(LineError::Interrupted) => return Err(GuardError::Interrupted.into()),
-            Err(cause) => return Err(HostError::Stuck { host: destination, cause: cause.to_string() }),
+            Err(cause) => {
+                return Err(HostError::Stuck {
+                    host: destination,
+                    cause: cause.to_string(),
+                });
+            }
         }
         if !facts.contains_key("ready") {
             let _ = keeper.wait(Duration::from_secs(2));
@@ -168,8 +184,15 @@ impl Host {
         let own = concat!("lasthop ", env!("CARGO_PKG_VERSION"));
         let (host, found) = (self.destination.clone(), self.fact("version").to_owned());
         match found.strip_prefix("failed:") {
-            Some(said) => Err(HostError::NotRunning { host, said: said.trim().to_owned() }),
-            None if found != own => Err(HostError::Version { host, found, own: own.to_owned() }),
+            Some(said) => Err(HostError::NotRunning {
+                host,
+                said: said.trim().to_owned(),
+            }),
+            None if found != own => Err(HostError::Version {
+                host,
+                found,
+                own: own.to_owned(),
+            }),
             None => Ok(()),
         }
     }
@@ -179,7 +202,10 @@ impl Host {
             return Ok(());
         }
         let suggestion = format!("--listen {}", self.fact("client"));
-        Err(HostError::Unreachable { host: self.destination.clone(), suggestion })
+        Err(HostError::Unreachable {
+            host: self.destination.clone(),
+            suggestion,
+        })
     }
 
     #[must_use]
@@ -190,13 +216,22 @@ impl Host {
     /// In words.
     #[must_use]
     pub fn place(&self) -> String {
-        let here = if self.is_this_machine() { ", which is this machine" } else { "" };
-        format!("on host {} ({}{here}), over ssh", self.fact("name"), self.fact("kernel"))
+        let here = if self.is_this_machine() {
+            ", which is this machine"
+        } else {
+            ""
+        };
+        format!(
+            "on host {} ({}{here}), over ssh",
+            self.fact("name"),
+            self.fact("kernel")
+        )
     }
 
     #[must_use]
     pub fn reaches(&self) -> String {
-        self.listen.map_or_else(|| "loopback".to_owned(), |address| address.to_string())
+        self.listen
+            .map_or_else(|| "loopback".to_owned(), |address| address.to_string())
     }
 
     /// # Errors
@@ -205,9 +240,9 @@ impl Host {
         match self.listen {
             None => Ok(own),
             Some(listen) if listen.is_ipv4() == own.is_ipv4() => Ok(listen),
-            Some(listen) => {
-                Err(format!("services listen on {listen} (--listen), but this case needs the other IP version"))
-            }
+            Some(listen) => Err(format!(
+                "services listen on {listen} (--listen), but this case needs the other IP version"
+            )),
         }
     }
 
@@ -233,7 +268,10 @@ impl Host {
     /// The connection was lost, and with it lasthop's folder there.
     pub fn drive(&self) -> Result<Vec<String>, String> {
         if self.keeper.exited().is_some() {
-            return Err(format!("the ssh connection to {} was lost; start the run again", self.destination));
+            return Err(format!(
+                "the ssh connection to {} was lost; start the run again",
+                self.destination
+            ));
         }
         let mut words = self.ssh.clone();
         words.push(format!("exec {} drive --hang-up", quoted(&self.program)));
@@ -272,7 +310,9 @@ impl Host {
         let text = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
         let there = format!("{}/file-{}", self.fact("folder"), copied.len());
         let mut command = Command::new(&self.ssh[0]);
-        command.args(&self.ssh[1..]).arg(format!("umask 077; printf %s {} >{}", quoted(&text), quoted(&there)));
+        command
+            .args(&self.ssh[1..])
+            .arg(format!("umask 077; printf %s {} >{}", quoted(&text), quoted(&there)));
         let ended = command::run(command, TIMEOUT, command::Life::Bound).map_err(|error| failed(error.to_string()))?;
         if !ended.status.success() {
             return Err(failed(ended.text().trim().to_owned()));
@@ -329,7 +369,9 @@ fn converse(
             _ => {}
         }
     }
-    Err(LineError::Io(io::Error::other(format!("it printed more than {LINES} lines"))))
+    Err(LineError::Io(io::Error::other(format!(
+        "it printed more than {LINES} lines"
+    ))))
 }
 
 /// Sends in parts. Each part has a deadline, but the whole may take as long as it needs.
@@ -346,7 +388,10 @@ fn send(lines: &mut Lines, executable: &mut io::Take<File>) -> Result<(), LineEr
 /// Translates ssh's messages.
 fn explain(host: &str, logged_in: bool, log: &str) -> HostError {
     let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let (host, said) = (host.to_owned(), lines.last().copied().unwrap_or("it printed nothing").to_owned());
+    let (host, said) = (
+        host.to_owned(),
+        lines.last().copied().unwrap_or("it printed nothing").to_owned(),
+    );
     match () {
         () if logged_in => HostError::Store { host, said },
         () if log.contains("Host key verification failed") => HostError::HostKey { host, said },
@@ -369,13 +414,23 @@ mod tests {
     #[test]
     fn the_words_of_ssh_are_understood() {
         let said = |log: &str| explain("h", false, log);
-        assert!(matches!(said("me@h: Permission denied (publickey).\n"), HostError::Login { .. }));
+        assert!(matches!(
+            said("me@h: Permission denied (publickey).\n"),
+            HostError::Login { .. }
+        ));
         assert!(matches!(
             said("No ED25519 host key is known for h.\nHost key verification failed.\n"),
             HostError::HostKey { .. }
         ));
         let error = said("ssh: connect to host h port 1: Connection refused\n").to_string();
-        assert_eq!(error, "ssh to h failed: ssh: connect to host h port 1: Connection refused");
-        assert!(explain("h", true, "mktemp: No space left\n").to_string().contains("No space left"));
+        assert_eq!(
+            error,
+            "ssh to h failed: ssh: connect to host h port 1: Connection refused"
+        );
+        assert!(
+            explain("h", true, "mktemp: No space left\n")
+                .to_string()
+                .contains("No space left")
+        );
     }
 }

@@ -69,10 +69,14 @@ impl DriverPlace {
     #[must_use]
     pub fn describe(&self) -> record::DriverPlace {
         match self {
-            Self::Namespace(namespace) => {
-                record::DriverPlace { place: namespace.place.clone(), reaches: namespace.reaches() }
-            }
-            Self::Host(host) => record::DriverPlace { place: host.place(), reaches: host.reaches() },
+            Self::Namespace(namespace) => record::DriverPlace {
+                place: namespace.place.clone(),
+                reaches: namespace.reaches(),
+            },
+            Self::Host(host) => record::DriverPlace {
+                place: host.place(),
+                reaches: host.reaches(),
+            },
         }
     }
 
@@ -105,11 +109,17 @@ impl DriverPlace {
         target: &str,
         containers: &IndexMap<String, Housing>,
     ) -> Result<(), String> {
-        let targets = bindings.services.iter_mut().filter(|(name, _)| service_of(name) == target);
+        let targets = bindings
+            .services
+            .iter_mut()
+            .filter(|(name, _)| service_of(name) == target);
         for (name, binding) in targets {
-            let (Address::Tcp(address) | Address::Udp(address)) = &mut binding.address else { continue };
-            let contained =
-                containers.get(name).is_some_and(|housing| housing.container().container.network != Network::Host);
+            let (Address::Tcp(address) | Address::Udp(address)) = &mut binding.address else {
+                continue;
+            };
+            let contained = containers
+                .get(name)
+                .is_some_and(|housing| housing.container().container.network != Network::Host);
             let reached = self.reached(address.ip())?;
             if contained && reached != address.ip() {
                 return Err(format!(

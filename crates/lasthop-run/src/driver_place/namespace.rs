@@ -31,7 +31,11 @@ pub enum DriverNamespaceError {
         "there is no network namespace `{name}` ({cause}){}; create it with `ip netns add {name}`, or use netns:new",
         known(others)
     )]
-    Missing { name: String, cause: io::Error, others: Vec<String> },
+    Missing {
+        name: String,
+        cause: io::Error,
+        others: Vec<String>,
+    },
     #[error("cannot enter the network namespace `{name}`: {cause}; you need root, or CAP_SYS_ADMIN")]
     Enter { name: String, cause: io::Error },
     #[error("`{0}` is lasthop's own network namespace: leave --driver-at out, or use netns:new")]
@@ -44,7 +48,11 @@ pub enum DriverNamespaceError {
 }
 
 fn known(others: &[String]) -> String {
-    if others.is_empty() { String::new() } else { format!("; there are: {}", others.join(", ")) }
+    if others.is_empty() {
+        String::new()
+    } else {
+        format!("; there are: {}", others.join(", "))
+    }
 }
 
 /// A namespace that the driver enters.
@@ -70,7 +78,14 @@ impl DriverNamespace {
         let made = Namespace::make(guard, &lasthop, sandbox)?;
         let place = "in a network namespace that lasthop created".to_owned();
         let (v4, v6) = (Some(made.outside.into()), made.outside6.map(IpAddr::from));
-        Ok(Self { place, lasthop, file: made.file(), v4, v6, _made: Some(made) })
+        Ok(Self {
+            place,
+            lasthop,
+            file: made.file(),
+            v4,
+            v6,
+            _made: Some(made),
+        })
     }
 
     /// Uses an existing one, and finds out by trying which addresses of this machine can be reached from it.
@@ -78,30 +93,54 @@ impl DriverNamespace {
     /// # Errors
     /// It does not exist, cannot be entered, or reaches no address of this machine.
     pub fn find(name: &str, path: &Path, lasthop: String) -> Result<Self, DriverNamespaceError> {
-        let missing = |cause| DriverNamespaceError::Missing { name: name.to_owned(), cause, others: named() };
+        let missing = |cause| DriverNamespaceError::Missing {
+            name: name.to_owned(),
+            cause,
+            others: named(),
+        };
         let file = File::open(path).map_err(missing)?;
         let inode = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
         if inode(path) == inode(Path::new("/proc/self/ns/net")) {
             return Err(DriverNamespaceError::Same(name.to_owned()));
         }
         let addresses = own_addresses()?;
-        let reached = reached_from(file, addresses.clone())
-            .map_err(|cause| DriverNamespaceError::Enter { name: name.to_owned(), cause })?;
+        let reached = reached_from(file, addresses.clone()).map_err(|cause| DriverNamespaceError::Enter {
+            name: name.to_owned(),
+            cause,
+        })?;
         let v4 = reached.iter().copied().find(IpAddr::is_ipv4);
         let v6 = reached.iter().copied().find(IpAddr::is_ipv6);
         if reached.is_empty() {
             let tried = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let tried = if tried.is_empty() { "it has only loopback".to_owned() } else { format!("tried: {tried}") };
-            return Err(DriverNamespaceError::Unreached { name: name.to_owned(), tried });
+            let tried = if tried.is_empty() {
+                "it has only loopback".to_owned()
+            } else {
+                format!("tried: {tried}")
+            };
+            return Err(DriverNamespaceError::Unreached {
+                name: name.to_owned(),
+                tried,
+            });
         }
         let place = format!("in the network namespace {name}");
-        Ok(Self { place, lasthop, file: path.to_owned(), v4, v6, _made: None })
+        Ok(Self {
+            place,
+            lasthop,
+            file: path.to_owned(),
+            v4,
+            v6,
+            _made: None,
+        })
     }
 
     /// The command line that runs a command inside.
     #[must_use]
     pub fn enter(&self, command: Vec<String>) -> Vec<String> {
-        let mut words = vec![self.lasthop.clone(), "enter".to_owned(), self.file.display().to_string()];
+        let mut words = vec![
+            self.lasthop.clone(),
+            "enter".to_owned(),
+            self.file.display().to_string(),
+        ];
         words.extend(command);
         words
     }
@@ -109,7 +148,12 @@ impl DriverNamespace {
     /// The addresses at which the driver reaches this machine.
     #[must_use]
     pub fn reaches(&self) -> String {
-        [self.v4, self.v6].iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        [self.v4, self.v6]
+            .iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// # Errors
@@ -118,7 +162,10 @@ impl DriverNamespace {
         let family = if own.is_ipv4() { "IPv4" } else { "IPv6" };
         let found = if own.is_ipv4() { self.v4 } else { self.v6 };
         found.ok_or_else(|| {
-            format!("the driver is {} and cannot reach any {family} address of this machine", self.place)
+            format!(
+                "the driver is {} and cannot reach any {family} address of this machine",
+                self.place
+            )
         })
     }
 }
@@ -126,19 +173,26 @@ impl DriverNamespace {
 /// Named namespaces of this machine.
 fn named() -> Vec<String> {
     let entries = fs::read_dir(NAMESPACES).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     names.sort();
     names
 }
 
 /// The addresses of this machine that a thread inside can reach, and where this process answers.
 fn reached_from(namespace: File, addresses: Vec<IpAddr>) -> io::Result<Vec<IpAddr>> {
-    let listeners: Vec<(IpAddr, TcpListener)> =
-        addresses.into_iter().filter_map(|address| Some((address, TcpListener::bind((address, 0)).ok()?))).collect();
+    let listeners: Vec<(IpAddr, TcpListener)> = addresses
+        .into_iter()
+        .filter_map(|address| Some((address, TcpListener::bind((address, 0)).ok()?)))
+        .collect();
     // A namespace belongs to a thread: this one enters it and ends.
     let tried = std::thread::Builder::new().spawn(move || {
         go_into(&namespace)?;
-        let reached = listeners.into_iter().filter(|(_, listener)| answers(listener)).map(|(address, _)| address);
+        let reached = listeners
+            .into_iter()
+            .filter(|(_, listener)| answers(listener))
+            .map(|(address, _)| address);
         Ok(reached.collect())
     })?;
     tried.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -17,5 +17,10 @@ pub fn closed(spec: &Spec) -> Spec {
 /// The closed loop with so many connections at most.
 pub fn with_connections(spec: &Spec, most: u32) -> Spec {
     let connections = spec.connections.min(most);
-    Spec { model: Model::Closed, connections, threads: spec.threads.min(connections), ..spec.clone() }
+    Spec {
+        model: Model::Closed,
+        connections,
+        threads: spec.threads.min(connections),
+        ..spec.clone()
+    }
 }

@@ -15,7 +15,10 @@ use super::{OWN, Round};
 use crate::Runner;
 
 /// Phases of a calibration. Starting its server takes about as long again.
-const PHASES: TrialPhases = TrialPhases { warm_up_ns: 20_000_000, measure_ns: 100_000_000 };
+const PHASES: TrialPhases = TrialPhases {
+    warm_up_ns: 20_000_000,
+    measure_ns: 100_000_000,
+};
 /// Name of the calibration among the driver's cases.
 const CASE: &str = "headroom";
 
@@ -28,8 +31,9 @@ pub fn calibrate(round: &mut Round, runner: &Runner<'_>, proofs: &IndexMap<Strin
     let mut known: HashMap<String, Option<f64>> = HashMap::new();
     let mut found = IndexMap::new();
     for (index, case) in runner.job.plan.cases.iter().enumerate() {
-        let Some(proof) =
-            proofs.get(&case.case).filter(|_| round.ready[index].as_ref().is_some_and(|ready| ready.driver == OWN))
+        let Some(proof) = proofs
+            .get(&case.case)
+            .filter(|_| round.ready[index].as_ref().is_some_and(|ready| ready.driver == OWN))
         else {
             continue;
         };
@@ -37,7 +41,9 @@ pub fn calibrate(round: &mut Round, runner: &Runner<'_>, proofs: &IndexMap<Strin
             continue;
         }
         let closed = closed(&proof.spec);
-        let reached = *known.entry(kind(&closed)).or_insert_with(|| one(round, runner, &closed));
+        let reached = *known
+            .entry(kind(&closed))
+            .or_insert_with(|| one(round, runner, &closed));
         found.extend(reached.map(|rate| (case.case.clone(), rate)));
     }
     found
@@ -46,15 +52,32 @@ pub fn calibrate(round: &mut Round, runner: &Runner<'_>, proofs: &IndexMap<Strin
 /// Always a closed loop with the case's engine, even if the case has a rate, because the question is how much is
 /// possible.
 fn closed(spec: &Spec) -> Spec {
-    let engine = if spec.model == Model::Closed { spec.engine } else { Engine::Epoll };
-    Spec { model: Model::Closed, engine, ..spec.clone() }
+    let engine = if spec.model == Model::Closed {
+        spec.engine
+    } else {
+        Engine::Epoll
+    };
+    Spec {
+        model: Model::Closed,
+        engine,
+        ..spec.clone()
+    }
 }
 
 /// The load without its address.
 fn kind(spec: &Spec) -> String {
     let address = spec.endpoint.address.at("", "", 0);
-    let endpoint = Endpoint { address, ..spec.endpoint.clone() };
-    format!("{:?}", Spec { endpoint, ..spec.clone() })
+    let endpoint = Endpoint {
+        address,
+        ..spec.endpoint.clone()
+    };
+    format!(
+        "{:?}",
+        Spec {
+            endpoint,
+            ..spec.clone()
+        }
+    )
 }
 
 fn one(round: &mut Round, runner: &Runner<'_>, spec: &Spec) -> Option<f64> {

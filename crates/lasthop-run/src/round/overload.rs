@@ -57,9 +57,19 @@ impl Offer {
 
 /// The usual load, this one, and the usual one again if this is above capacity.
 fn stages(settings: &Settings, overload: &OverloadSettings, times: f64, capacity: f64) -> Vec<LoadStage> {
-    let usual = |length_ns| LoadStage { rate: capacity * USUAL_LOAD, length_ns, fill_ns: 0, slot_ns: SLOT_NS };
+    let usual = |length_ns| LoadStage {
+        rate: capacity * USUAL_LOAD,
+        length_ns,
+        fill_ns: 0,
+        slot_ns: SLOT_NS,
+    };
     let (fill_ns, rate) = (settings.warm_up_ns, capacity * times);
-    let load = LoadStage { rate, length_ns: fill_ns + settings.trial_ns, fill_ns, slot_ns: 0 };
+    let load = LoadStage {
+        rate,
+        length_ns: fill_ns + settings.trial_ns,
+        fill_ns,
+        slot_ns: 0,
+    };
     let mut stages = vec![usual(overload.before_ns), load];
     if times > 1.0 {
         stages.push(usual(overload.after_ns));
@@ -74,13 +84,21 @@ fn capacities(data: &RunData, cases: &[CasePlan]) -> Vec<Option<f64>> {
     let measured: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.times.is_none()).collect();
     for group in schedule::groups(cases) {
         let of = |trial: &&&OverloadTrial| group.iter().any(|case| cases[*case].case == trial.case);
-        let Some(round) = measured.iter().filter(of).map(|trial| trial.round).min() else { continue };
+        let Some(round) = measured.iter().filter(of).map(|trial| trial.round).min() else {
+            continue;
+        };
         let highest = |case: &usize| {
             let own = |trial: &&&OverloadTrial| trial.round == round && trial.case == cases[*case].case;
-            measured.iter().filter(own).map(|trial| trial.result.throughput()).max_by(f64::total_cmp)
+            measured
+                .iter()
+                .filter(own)
+                .map(|trial| trial.result.throughput())
+                .max_by(f64::total_cmp)
         };
         let lowest = group.iter().filter_map(highest).min_by(f64::total_cmp);
-        group.iter().for_each(|case| found[*case] = lowest.filter(|rate| *rate > 0.0));
+        group
+            .iter()
+            .for_each(|case| found[*case] = lowest.filter(|rate| *rate > 0.0));
     }
     found
 }
@@ -111,8 +129,12 @@ impl Round {
                 if runner.is_cut_short() {
                     return Ok(Some(Stopped::Interrupted));
                 }
-                let offer = times
-                    .map_or(Some(Offer::Capacity), |times| Some(Offer::Load { times, capacity: capacities[case]? }));
+                let offer = times.map_or(Some(Offer::Capacity), |times| {
+                    Some(Offer::Load {
+                        times,
+                        capacity: capacities[case]?,
+                    })
+                });
                 if let Some(offer) = offer {
                     self.offer(runner, block, case, offer)?;
                 }
@@ -128,10 +150,17 @@ impl Round {
     /// Runs a trial and writes it.
     fn offer(&mut self, runner: &mut Runner<'_>, block: u32, index: usize, offer: Offer) -> Result<(), RunError> {
         let case = &runner.job.plan.cases[index];
-        let Some(ready) = self.ready[index].clone() else { return Ok(()) };
+        let Some(ready) = self.ready[index].clone() else {
+            return Ok(());
+        };
         let driver = ready.driver.clone();
         let at = runner.elapsed();
-        (runner.tell)(&Event::Trial { round: self.number, block, case: &case.case, elapsed: at });
+        (runner.tell)(&Event::Trial {
+            round: self.number,
+            block,
+            case: &case.case,
+            elapsed: at,
+        });
         let (watch, logs, before) = (Pause::watch(), self.logs(runner, case), self.observer.snapshot());
         let answered = self.drive(runner, &ready, case, offer);
         let after = self.observer.snapshot();
@@ -145,7 +174,15 @@ impl Round {
                 let observations = self.observer.between(&before, &after, case.stack);
                 let (round, times, case) = (self.number, offer.times(), case.case.clone());
                 let (at_ns, logged) = (nanoseconds(at), counted(&logs));
-                let trial = OverloadTrial { round, case, at_ns, times, result, observations, logged };
+                let trial = OverloadTrial {
+                    round,
+                    case,
+                    at_ns,
+                    times,
+                    result,
+                    observations,
+                    logged,
+                };
                 runner.append(TrialRecord::Overload(Box::new(trial)))?;
             }
             Err(_) if runner.was_cut_off() => {}
@@ -167,11 +204,16 @@ impl Round {
         let settings = &runner.job.settings;
         let running = self.drivers.get_mut(&ready.driver).ok_or(DriverError::Ended)?;
         if let (Offer::Load { times, capacity }, Some(overload)) = (offer, &settings.overload) {
-            let asked = running.driver.begin_stages(&case.case, stages(settings, overload, times, capacity))?;
+            let asked = running
+                .driver
+                .begin_stages(&case.case, stages(settings, overload, times, capacity))?;
             return running.driver.end(&asked)?.read();
         }
         let (name, place) = (closed_name(&case.case), runner.driver_place.as_ref());
-        let phases = TrialPhases { warm_up_ns: CAPACITY_WARM_UP, measure_ns: settings.trial_ns };
+        let phases = TrialPhases {
+            warm_up_ns: CAPACITY_WARM_UP,
+            measure_ns: settings.trial_ns,
+        };
         let mut last = Err(DriverError::Ended);
         for connections in CAPACITY_CONNECTIONS {
             running.prepare(place, &name, &with_connections(&ready.spec, connections))?;
@@ -186,11 +228,16 @@ impl Round {
     /// The logs whose lines are counted, from here on.
     fn logs(&self, runner: &Runner<'_>, case: &CasePlan) -> Vec<Watched> {
         let wanted = &runner.job.plan.experiment.overload.log;
-        let Some(up) = &self.stacks[case.stack] else { return Vec::new() };
+        let Some(up) = &self.stacks[case.stack] else {
+            return Vec::new();
+        };
         let watched = wanted.iter().filter_map(|(service, texts)| {
             let mut file = folder::log(&up.stack.instance(service)?.log).ok()?;
             file.seek(SeekFrom::End(0)).ok()?;
-            Some(Watched { file, texts: texts.clone() })
+            Some(Watched {
+                file,
+                texts: texts.clone(),
+            })
         });
         watched.collect()
     }
@@ -209,7 +256,10 @@ fn counted(logs: &[Watched]) -> IndexMap<String, u64> {
             all.entry(meaning.clone()).or_insert(0);
         }
         // A server may write faster than this reads. What cannot be read counts as nothing said.
-        for line in BufReader::new(file.take(MOST_OF_A_LOG)).split(b'\n').map_while(Result::ok) {
+        for line in BufReader::new(file.take(MOST_OF_A_LOG))
+            .split(b'\n')
+            .map_while(Result::ok)
+        {
             let line = String::from_utf8_lossy(&line);
             for (meaning, part) in texts {
                 all[meaning] += u64::from(line.contains(part));

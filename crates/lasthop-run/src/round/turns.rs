@@ -72,10 +72,26 @@ impl UnreadReply {
     }
 
     fn read(self) -> ReadReply {
-        let Self { turn, driver, at, paused, before, after, said } = self;
+        let Self {
+            turn,
+            driver,
+            at,
+            paused,
+            before,
+            after,
+            said,
+        } = self;
         let result = said.and_then(Answer::read).map_err(Unusable::Driver);
         let said = result.and_then(|result| answered(result).map_err(Unusable::Replies));
-        TrialReply { turn, driver, at, paused, before, after, said }
+        TrialReply {
+            turn,
+            driver,
+            at,
+            paused,
+            before,
+            after,
+            said,
+        }
     }
 }
 
@@ -105,7 +121,16 @@ impl Round {
                 if runner.is_cut_short() {
                     return Ok(Some(Stopped::Interrupted));
                 }
-                self.turn(runner, last, Turn { block, position, case, phases: runner.lengths.unusual(case) })?;
+                self.turn(
+                    runner,
+                    last,
+                    Turn {
+                        block,
+                        position,
+                        case,
+                        phases: runner.lengths.unusual(case),
+                    },
+                )?;
             }
             block += 1;
             longest = longest.max(begun.elapsed());
@@ -129,9 +154,16 @@ impl Round {
 
     /// Runs a trial, and meanwhile writes the one before. One that failed is examined afterwards: that may take long.
     fn turn(&mut self, runner: &mut Runner<'_>, last: &mut Option<UnreadReply>, turn: Turn) -> Result<(), RunError> {
-        let Some(request) = self.begin(runner, last.as_ref(), turn)? else { return Ok(()) };
+        let Some(request) = self.begin(runner, last.as_ref(), turn)? else {
+            return Ok(());
+        };
         let case = &runner.job.plan.cases[turn.case].case;
-        (runner.tell)(&Event::Trial { round: self.number, block: turn.block, case, elapsed: request.at });
+        (runner.tell)(&Event::Trial {
+            round: self.number,
+            block: turn.block,
+            case,
+            elapsed: request.at,
+        });
         let failed = match last.take().map(UnreadReply::read) {
             Some(before) if before.said.is_ok() => self.settle(runner, before).map(|()| None)?,
             before => before,
@@ -155,8 +187,14 @@ impl Round {
         turn: Turn,
     ) -> Result<Option<TrialRequest>, RunError> {
         let case = &runner.job.plan.cases[turn.case];
-        let Some(Ready { driver, pid, .. }) = self.ready[turn.case].clone() else { return Ok(None) };
-        let Some(running) = self.drivers.get_mut(&driver).filter(|running| running.process.pid == pid) else {
+        let Some(Ready { driver, pid, .. }) = self.ready[turn.case].clone() else {
+            return Ok(None);
+        };
+        let Some(running) = self
+            .drivers
+            .get_mut(&driver)
+            .filter(|running| running.process.pid == pid)
+        else {
             // It ended during another case, whose row has the reason.
             self.ready[turn.case] = None;
             let trouble = Trouble::at(Stage::Trial, DriverError::Ended);
@@ -166,23 +204,53 @@ impl Round {
         let before = last.map_or_else(|| Rc::new(self.observer.snapshot()), |last| Rc::clone(&last.after));
         let (at, watch) = (runner.elapsed(), Pause::watch());
         let asked = running.driver.begin(&case.case, runner.phases(turn.case));
-        Ok(Some(TrialRequest { turn, driver, at, watch, before, asked }))
+        Ok(Some(TrialRequest {
+            turn,
+            driver,
+            at,
+            watch,
+            before,
+            asked,
+        }))
     }
 
     /// Waits for the end of a trial.
     fn end(&mut self, request: TrialRequest) -> UnreadReply {
-        let TrialRequest { turn, driver, at, watch, before, asked } = request;
+        let TrialRequest {
+            turn,
+            driver,
+            at,
+            watch,
+            before,
+            asked,
+        } = request;
         let said = asked.and_then(|asked| match self.drivers.get_mut(&driver) {
             Some(running) => running.driver.end(&asked),
             None => Err(DriverError::Ended),
         });
         let after = Rc::new(self.observer.snapshot());
-        TrialReply { turn, driver, at, paused: watch.has_seen_one(), before, after, said }
+        TrialReply {
+            turn,
+            driver,
+            at,
+            paused: watch.has_seen_one(),
+            before,
+            after,
+            said,
+        }
     }
 
     /// Writes a trial, or why it has no result.
     fn settle(&mut self, runner: &mut Runner<'_>, reply: ReadReply) -> Result<(), RunError> {
-        let TrialReply { turn, driver, at, paused, before, after, said } = reply;
+        let TrialReply {
+            turn,
+            driver,
+            at,
+            paused,
+            before,
+            after,
+            said,
+        } = reply;
         let case = &runner.job.plan.cases[turn.case];
         let result = match said {
             Ok(result) => self.alive(case).map(|()| result),
@@ -237,5 +305,8 @@ fn answered(result: TrialResult) -> Result<TrialResult, String> {
             "no reply came within the {seconds:.1} s of the trial: longer trials (--trial) may have some"
         ));
     };
-    Err(format!("{errors} errors and {} right replies; the first error: {first}", result.requests_total))
+    Err(format!(
+        "{errors} errors and {} right replies; the first error: {first}",
+        result.requests_total
+    ))
 }

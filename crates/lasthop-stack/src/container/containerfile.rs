@@ -78,13 +78,22 @@ pub fn build(engine: &Engine, context: Context<'_>, workshop: &Path) -> Result<I
         let _ = fs::remove_dir_all(&written);
         built?;
     }
-    Ok(Image { name, mounts: Vec::new(), made, origin: Origin::Containerfile, programs: BTreeMap::new() })
+    Ok(Image {
+        name,
+        mounts: Vec::new(),
+        made,
+        origin: Origin::Containerfile,
+        programs: BTreeMap::new(),
+    })
 }
 
 /// Id of a base image, which is pulled unless it is already here.
 fn obtained(engine: &Engine, base: &str) -> Result<String, BuildError> {
     let number = || engine.ask(["image", "inspect", "--format", "{{.Id}}", base]);
-    let failed = |cause| BuildError::Base { base: base.to_owned(), cause };
+    let failed = |cause| BuildError::Base {
+        base: base.to_owned(),
+        cause,
+    };
     if let Ok(number) = number() {
         return Ok(number);
     }
@@ -103,7 +112,10 @@ fn bases(text: &str) -> Vec<String> {
             continue;
         }
         let words: Vec<&str> = words.filter(|word| !word.starts_with("--")).collect();
-        if let Some(base) = words.first().filter(|base| !stages.contains(**base) && !base.contains('$')) {
+        if let Some(base) = words
+            .first()
+            .filter(|base| !stages.contains(**base) && !base.contains('$'))
+        {
             bases.push((*base).to_owned());
         }
         if let [_, keyword, stage, ..] = words[..]
@@ -131,9 +143,15 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
     let log = workshop.join("build.log");
     let failed = |status: String| {
         let said = regular::read_end(&log, regular::SHORT).unwrap_or_default();
-        BuildError::Failed { status, said: last_lines(&String::from_utf8_lossy(&said)) }
+        BuildError::Failed {
+            status,
+            said: last_lines(&String::from_utf8_lossy(&said)),
+        }
     };
-    let output = File::create(&log).map_err(|cause| BuildError::File { path: log.clone(), cause })?;
+    let output = File::create(&log).map_err(|cause| BuildError::File {
+        path: log.clone(),
+        cause,
+    })?;
     let mut command = Command::new(&engine.program);
     // A build needs no bridge.
     command.args([
@@ -146,10 +164,18 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
         &format!("{IMAGE_LABEL}={digest}"),
     ]);
     command.args(engine.dialect().build).args(engine.process_limits());
-    command.arg("--file").arg(folder.join(FILE)).arg(&folder).current_dir("/");
+    command
+        .arg("--file")
+        .arg(folder.join(FILE))
+        .arg(&folder)
+        .current_dir("/");
     let ended = command::run_into(command, &output, BUILD, command::Life::ToItsEnd);
     let ended = ended.map_err(|error| failed(error.to_string()))?;
-    let built = if ended.success() { Ok(()) } else { Err(failed(ended.to_string())) };
+    let built = if ended.success() {
+        Ok(())
+    } else {
+        Err(failed(ended.to_string()))
+    };
     let _ = fs::remove_file(&log);
     built
 }
@@ -162,22 +188,36 @@ pub fn programs(
     wanted: &BTreeMap<String, Program>,
     sandbox: &Path,
 ) -> Result<BTreeMap<String, Located>, BuildError> {
-    let environment =
-        engine.ask(["image", "inspect", "--format", "{{range .Config.Env}}{{println .}}{{end}}", image])?;
-    let path = environment.lines().find_map(|line| line.strip_prefix("PATH=")).unwrap_or(super::image::PATH);
+    let environment = engine.ask([
+        "image",
+        "inspect",
+        "--format",
+        "{{range .Config.Env}}{{println .}}{{end}}",
+        image,
+    ])?;
+    let path = environment
+        .lines()
+        .find_map(|line| line.strip_prefix("PATH="))
+        .unwrap_or(super::image::PATH);
     let folders: Vec<PathBuf> = path.split(':').map(PathBuf::from).collect();
     let run = sandbox.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let labels = labels(&run, sandbox.display());
     let start = |program: &Path| {
         let mut command = Command::new(&engine.program);
-        command.args(["run", "--rm", "--pull=never", "--network=none"]).args(engine.process_limits()).args(&labels);
+        command
+            .args(["run", "--rm", "--pull=never", "--network=none"])
+            .args(engine.process_limits())
+            .args(&labels);
         command.current_dir("/");
         command.arg(format!("--entrypoint={}", program.display())).arg(image);
         command
     };
     let find = |(recipe, program): (&String, &Program)| {
         let located = locate::within(program, &folders, &start);
-        let failed = |cause| BuildError::Program { program: recipe.clone(), cause: Box::new(cause) };
+        let failed = |cause| BuildError::Program {
+            program: recipe.clone(),
+            cause: Box::new(cause),
+        };
         Ok((recipe.clone(), located.map_err(failed)?))
     };
     wanted.iter().map(find).collect()

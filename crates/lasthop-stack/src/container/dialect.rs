@@ -43,7 +43,13 @@ pub struct Dialect {
 pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
     Dialect {
         kind: EngineKind::Podman,
-        packages: &[("apt", "podman"), ("dnf", "podman"), ("apk", "podman"), ("pacman", "podman"), ("brew", "podman")],
+        packages: &[
+            ("apt", "podman"),
+            ("dnf", "podman"),
+            ("apk", "podman"),
+            ("pacman", "podman"),
+            ("brew", "podman"),
+        ],
         about: "{{.Version.Version}} {{.Host.Security.Rootless}} {{.Host.NetworkBackend}}",
         parts: "{{.Host.OCIRuntime.Name}}\t{{.Store.GraphDriverName}}\t{{.Host.NetworkBackend}}",
         flaw: podman_flaw,
@@ -82,7 +88,12 @@ pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
     },
     Dialect {
         kind: EngineKind::Docker,
-        packages: &[("apt", "docker.io"), ("dnf", "moby-engine"), ("apk", "docker"), ("pacman", "docker")],
+        packages: &[
+            ("apt", "docker.io"),
+            ("dnf", "moby-engine"),
+            ("apk", "docker"),
+            ("pacman", "docker"),
+        ],
         about: "{{.ServerVersion}} {{.SecurityOptions}}",
         parts: "{{.DefaultRuntime}}\t{{.Driver}}\tlibnetwork",
         flaw: |_, _| None,
@@ -91,9 +102,18 @@ pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
                 &["permission denied"],
                 "this user may not use the daemon: join the group `docker`, or use podman or rootless Docker",
             ),
-            (&[], "start the daemon (`systemctl start docker`), or set DOCKER_HOST to its address"),
+            (
+                &[],
+                "start the daemon (`systemctl start docker`), or set DOCKER_HOST to its address",
+            ),
         ],
-        variables: &["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"],
+        variables: &[
+            "DOCKER_HOST",
+            "DOCKER_CONTEXT",
+            "DOCKER_CONFIG",
+            "DOCKER_CERT_PATH",
+            "DOCKER_TLS_VERIFY",
+        ],
         inherits_limits: false,
         build: &[],
         removal: &[],
@@ -106,20 +126,30 @@ pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
 
 /// The dialect of an engine.
 pub fn of(kind: EngineKind) -> &'static Dialect {
-    DIALECTS.iter().find(|dialect| dialect.kind == kind).expect("every kind has an entry")
+    DIALECTS
+        .iter()
+        .find(|dialect| dialect.kind == kind)
+        .expect("every kind has an entry")
 }
 
 impl Dialect {
     /// What installs it.
     pub fn packages(&self) -> Packages {
         let own = |(manager, name): &(&str, &str)| ((*manager).to_owned(), vec![(*name).to_owned()]);
-        Packages { system: self.packages.iter().map(own).collect(), ..Packages::default() }
+        Packages {
+            system: self.packages.iter().map(own).collect(),
+            ..Packages::default()
+        }
     }
 
     /// A reason with what to do about it.
     pub(super) fn advised(&self, reason: &str) -> String {
         let fits = |signs: &[&str]| signs.is_empty() || signs.iter().any(|sign| reason.contains(sign));
-        let what = self.remedies.iter().find(|(signs, _)| fits(signs)).map_or("", |(_, what)| what);
+        let what = self
+            .remedies
+            .iter()
+            .find(|(signs, _)| fits(signs))
+            .map_or("", |(_, what)| what);
         format!("{reason}\n    {what}")
     }
 
@@ -149,8 +179,13 @@ fn podman_flaw(about: &str, ask: Ask<'_>) -> Option<&'static str> {
 }
 
 /// Where podman looks for the plugins of CNI.
-const CNI: [&str; 5] =
-    ["/usr/local/libexec/cni", "/usr/libexec/cni", "/usr/local/lib/cni", "/usr/lib/cni", "/opt/cni/bin"];
+const CNI: [&str; 5] = [
+    "/usr/local/libexec/cni",
+    "/usr/libexec/cni",
+    "/usr/local/lib/cni",
+    "/usr/lib/cni",
+    "/opt/cni/bin",
+];
 
 /// An engine that was first used without netavark keeps using CNI, even if only netavark is installed now.
 fn has_cni() -> bool {
@@ -162,7 +197,10 @@ fn has_cni() -> bool {
 fn netavark_chains(network: &str) -> Vec<String> {
     let digest = ring::digest::digest(&ring::digest::SHA512, network.as_bytes());
     let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
-    vec![format!("NETAVARK-DN-{}", &hash[..13]), format!("NETAVARK-{}", &hash[..13])]
+    vec![
+        format!("NETAVARK-DN-{}", &hash[..13]),
+        format!("NETAVARK-{}", &hash[..13]),
+    ]
 }
 
 #[cfg(test)]
@@ -179,7 +217,10 @@ mod tests {
         let denied = of(EngineKind::Docker).advised("dial unix /var/run/docker.sock: connect: permission denied");
         assert!(denied.contains("join the group `docker`"), "{denied}");
         for dialect in &DIALECTS {
-            assert!(dialect.remedies.last().is_some_and(|(signs, _)| signs.is_empty()), "{dialect:?}");
+            assert!(
+                dialect.remedies.last().is_some_and(|(signs, _)| signs.is_empty()),
+                "{dialect:?}"
+            );
         }
     }
 

@@ -36,7 +36,10 @@ pub enum EngineError {
 }
 
 fn each(reasons: &[(EngineKind, String)]) -> String {
-    reasons.iter().map(|(kind, reason)| format!("\n  {}: {reason}", kind.name())).collect()
+    reasons
+        .iter()
+        .map(|(kind, reason)| format!("\n  {}: {reason}", kind.name()))
+        .collect()
 }
 
 /// An engine that answers.
@@ -91,10 +94,18 @@ impl Engine {
     /// Asks for version, rights and components, which only a working engine can tell, in one question: `podman info` asks
     /// the package manager about each component and takes a second.
     fn ask_who(kind: EngineKind, program: PathBuf) -> Result<Self, String> {
-        let mut engine = Self { kind, program, version: String::new(), rootless: false, parts: Parts::default() };
+        let mut engine = Self {
+            kind,
+            program,
+            version: String::new(),
+            rootless: false,
+            parts: Parts::default(),
+        };
         let dialect = engine.dialect();
         let format = format!("{}\t{}", dialect.about, dialect.parts);
-        let answer = engine.ask(["info", "--format", &format]).map_err(|error| dialect.advised(&error.to_string()))?;
+        let answer = engine
+            .ask(["info", "--format", &format])
+            .map_err(|error| dialect.advised(&error.to_string()))?;
         let mut answers = answer.trim().split('\t').map(str::to_owned);
         let mut next = || answers.next().unwrap_or_default();
         let about = next();
@@ -105,7 +116,11 @@ impl Engine {
         }
         engine.version = version.to_owned();
         engine.rootless = dialect::is_rootless(rest);
-        engine.parts = Parts { runtime: next(), storage: next(), network: next() };
+        engine.parts = Parts {
+            runtime: next(),
+            storage: next(),
+            network: next(),
+        };
         match (dialect.flaw)(rest, &|words| engine.ask(words).ok()) {
             Some(flaw) => Err(dialect.advised(flaw)),
             None => Ok(engine),
@@ -132,9 +147,15 @@ impl Engine {
     ) -> Result<String, EngineError> {
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir("/");
-        let words: Vec<String> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let words: Vec<String> = command
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
         let shown = format!("{} {}", self.kind.name(), words.join(" "));
-        let failed = |cause: String| EngineError::Failed { command: shown.clone(), cause };
+        let failed = |cause: String| EngineError::Failed {
+            command: shown.clone(),
+            cause,
+        };
         let ended = command::run(command, timeout, command::Life::Bound)
             .map_err(|error: io::Error| failed(error.to_string()))?;
         if ended.status.success() {
@@ -146,8 +167,10 @@ impl Engine {
     /// Removes something, and finishes even if lasthop dies, because a network that is half removed stays for ever.
     /// Errors: as [`Engine::ask`]; [`EngineError::Hangs`] if it takes too long.
     pub fn remove(&self, arguments: &[&str]) -> Result<(), EngineError> {
-        let failed =
-            |cause| EngineError::Failed { command: format!("{} {}", self.kind.name(), arguments.join(" ")), cause };
+        let failed = |cause| EngineError::Failed {
+            command: format!("{} {}", self.kind.name(), arguments.join(" ")),
+            cause,
+        };
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir("/");
         let ended = command::run(command, REMOVAL, command::Life::ToItsEnd).map_err(|error| match error.kind() {
@@ -166,13 +189,18 @@ impl Engine {
         if !self.dialect().inherits_limits {
             return Vec::new();
         }
-        let pids = std::fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|text| text.trim().parse().ok());
+        let pids = std::fs::read_to_string("/proc/sys/kernel/pid_max")
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
         // podman lowers its own limit of processes to the highest pid.
-        [("nofile", Resource::Nofile, u64::MAX), ("nproc", Resource::Nproc, pids.unwrap_or(u64::MAX))]
-            .into_iter()
-            .filter_map(|(name, resource, most)| Some((name, getrlimit(resource).maximum?.min(most))))
-            .map(|(name, most)| format!("--ulimit={name}={most}:{most}"))
-            .collect()
+        [
+            ("nofile", Resource::Nofile, u64::MAX),
+            ("nproc", Resource::Nproc, pids.unwrap_or(u64::MAX)),
+        ]
+        .into_iter()
+        .filter_map(|(name, resource, most)| Some((name, getrlimit(resource).maximum?.min(most))))
+        .map(|(name, most)| format!("--ulimit={name}={most}:{most}"))
+        .collect()
     }
 
     /// The beginning of a command line.
@@ -190,7 +218,10 @@ pub(super) fn last_lines(text: &str) -> String {
     if lines.is_empty() {
         lines = said;
     }
-    lines[lines.len().saturating_sub(SHOWN)..].iter().map(|line| format!("\n    {line}")).collect()
+    lines[lines.len().saturating_sub(SHOWN)..]
+        .iter()
+        .map(|line| format!("\n    {line}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -215,8 +246,14 @@ mod tests {
             parts: Parts::default(),
         };
         assert_eq!(engine.ask(["-c", "echo out; echo talk >&2"]).unwrap(), "out\n");
-        let error = engine.ask(["-c", "echo no image >&2; exit 125"]).unwrap_err().to_string();
-        assert!(error.starts_with("`podman -c ") && error.ends_with("exit status: 125\n    no image"), "{error}");
+        let error = engine
+            .ask(["-c", "echo no image >&2; exit 125"])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("`podman -c ") && error.ends_with("exit status: 125\n    no image"),
+            "{error}"
+        );
         assert_eq!(last_lines("a level=warning b\nError: no\n"), "\n    Error: no");
         assert_eq!(last_lines("level=warning b\n\n"), "\n    level=warning b");
     }

@@ -26,8 +26,14 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// Increase this if the same packages must result in another image.
 const LAYOUT: u32 = 1;
 /// Directories that no server needs.
-const LEFT_OUT: [&str; 6] =
-    ["/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/share/info", "/usr/share/lintian", "/var/cache"];
+const LEFT_OUT: [&str; 6] = [
+    "/usr/share/doc",
+    "/usr/share/man",
+    "/usr/share/locale",
+    "/usr/share/info",
+    "/usr/share/lintian",
+    "/var/cache",
+];
 /// Files that no package owns: the links of the merged `/usr`, mount points, names of users, the linker's cache.
 const BESIDE: [&str; 17] = [
     "/bin",
@@ -124,15 +130,32 @@ pub fn of_host(
         pack(&installed, packages.keys(), &archive)?;
         let imported = import(engine, &archive, &name, &digest);
         let _ = fs::remove_file(&archive);
-        imported.map_err(|cause| ImageError::Engine { name: name.clone(), cause })?;
+        imported.map_err(|cause| ImageError::Engine {
+            name: name.clone(),
+            cause,
+        })?;
     }
-    let origin = Origin::Packages { number: packages.len(), because };
-    Ok(Image { name, mounts, made, origin, programs: BTreeMap::new() })
+    let origin = Origin::Packages {
+        number: packages.len(),
+        because,
+    };
+    Ok(Image {
+        name,
+        mounts,
+        made,
+        origin,
+        programs: BTreeMap::new(),
+    })
 }
 
 /// Packages that own the programs, and what no package owns: a virtual environment as a whole, or the file itself.
 fn sort(installed: &Installed, content: &Content) -> (BTreeSet<String>, Vec<PathBuf>) {
-    let mut roots: BTreeSet<String> = content.packages.iter().filter(|name| installed.has(name)).cloned().collect();
+    let mut roots: BTreeSet<String> = content
+        .packages
+        .iter()
+        .filter(|name| installed.has(name))
+        .cloned()
+        .collect();
     let mut mounts = BTreeSet::new();
     for program in &content.programs {
         let real = program.canonicalize().unwrap_or_else(|_| program.clone());
@@ -168,10 +191,14 @@ fn add_foreign(
     roots: &mut BTreeSet<String>,
     mounts: &mut BTreeSet<PathBuf>,
 ) {
-    let Some(prefix) = interpreter.parent().and_then(Path::parent) else { return };
+    let Some(prefix) = interpreter.parent().and_then(Path::parent) else {
+        return;
+    };
     mounts.insert(prefix.to_owned());
-    let modules: Vec<PathBuf> =
-        contents(prefix.join("lib")).iter().flat_map(|version| contents(version.join("lib-dynload"))).collect();
+    let modules: Vec<PathBuf> = contents(prefix.join("lib"))
+        .iter()
+        .flat_map(|version| contents(version.join("lib-dynload")))
+        .collect();
     roots.extend(libraries(installed, interpreter, &modules));
 }
 
@@ -180,17 +207,29 @@ fn libraries(installed: &Installed, program: &Path, modules: &[PathBuf]) -> BTre
     let listed = |command: &Path, arguments: &[&OsStr]| {
         let mut command = Command::new(command);
         command.args(arguments);
-        command::run(command, TIMEOUT, command::Life::Bound).map(|ended| ended.output).unwrap_or_default()
+        command::run(command, TIMEOUT, command::Life::Bound)
+            .map(|ended| ended.output)
+            .unwrap_or_default()
     };
     let mut output = listed(Path::new("ldd"), &[program.as_os_str()]);
     // ldd starts the loader three times for each file; the loader itself lists all of them at once.
     if let (Some(loader), false) = (loader(&output), modules.is_empty()) {
-        let modules = modules.iter().map(|module| module.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
-        output = listed(&loader, &["--list".as_ref(), "--preload".as_ref(), &modules, program.as_os_str()]);
+        let modules = modules
+            .iter()
+            .map(|module| module.as_os_str())
+            .collect::<Vec<_>>()
+            .join(OsStr::new(":"));
+        output = listed(
+            &loader,
+            &["--list".as_ref(), "--preload".as_ref(), &modules, program.as_os_str()],
+        );
     }
     let paths: Vec<PathBuf> = output
         .lines()
-        .filter_map(|line| line.split_ascii_whitespace().find(|word| word.starts_with('/') && !word.ends_with(':')))
+        .filter_map(|line| {
+            line.split_ascii_whitespace()
+                .find(|word| word.starts_with('/') && !word.ends_with(':'))
+        })
         .map(Path::new)
         .filter(|path| !modules.iter().any(|module| module == path))
         .filter_map(|path| path.canonicalize().ok())
@@ -215,7 +254,10 @@ pub(super) fn exists(engine: &Engine, name: &str) -> bool {
 }
 
 fn digest_of(packages: &BTreeMap<String, String>) -> String {
-    let text: String = packages.iter().map(|(name, version)| format!("{name} {version}\n")).collect();
+    let text: String = packages
+        .iter()
+        .map(|(name, version)| format!("{name} {version}\n"))
+        .collect();
     short_digest(format!("{LAYOUT}\n{text}").as_bytes())
 }
 
@@ -235,25 +277,53 @@ fn pack<'a>(
     files.extend(contents("/etc/alternatives".into()));
     for package in packages {
         let listed = installed.files(package);
-        let listed = listed.map_err(|cause| ImageError::Files { package: package.clone(), cause })?;
+        let listed = listed.map_err(|cause| ImageError::Files {
+            package: package.clone(),
+            cause,
+        })?;
         let wanted = |file: &PathBuf| !LEFT_OUT.iter().any(|folder| file.starts_with(folder));
-        files.extend(listed.into_iter().filter(wanted).filter_map(|file| in_merged_usr(&file)));
+        files.extend(
+            listed
+                .into_iter()
+                .filter(wanted)
+                .filter_map(|file| in_merged_usr(&file)),
+        );
     }
-    let names: String = files.iter().filter(|file| exists_itself(file)).map(|file| relative(file)).collect();
+    let names: String = files
+        .iter()
+        .filter(|file| exists_itself(file))
+        .map(|file| relative(file))
+        .collect();
     let list = archive.with_extension("list");
-    let refused = |cause: String| ImageError::Pack { path: archive.to_owned(), cause };
+    let refused = |cause: String| ImageError::Pack {
+        path: archive.to_owned(),
+        cause,
+    };
     fs::write(&list, names).map_err(|error| refused(error.to_string()))?;
     let mut command = Command::new("tar");
-    command.args(["--create", "--no-recursion", "--directory=/", "--file"]).arg(archive).arg("--files-from").arg(&list);
+    command
+        .args(["--create", "--no-recursion", "--directory=/", "--file"])
+        .arg(archive)
+        .arg("--files-from")
+        .arg(&list);
     // Unreadable files, such as keys of the host's services, do not belong in an image.
     command.arg("--ignore-failed-read");
     let ended = command::run(command, TIMEOUT, command::Life::Bound).map_err(|error| refused(error.to_string()))?;
     let _ = fs::remove_file(&list);
-    if ended.status.success() { Ok(()) } else { Err(refused(ended.text())) }
+    if ended.status.success() {
+        Ok(())
+    } else {
+        Err(refused(ended.text()))
+    }
 }
 
 fn contents(folder: PathBuf) -> Vec<PathBuf> {
-    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect()
 }
 
 /// If `/bin` is a link, `/bin/sh` becomes `/usr/bin/sh`. Otherwise the link would become a folder in the image.
@@ -263,7 +333,8 @@ fn in_merged_usr(file: &Path) -> Option<PathBuf> {
 }
 
 fn exists_itself(file: &Path) -> bool {
-    file.symlink_metadata().is_ok_and(|metadata| metadata.is_file() || metadata.is_dir() || metadata.is_symlink())
+    file.symlink_metadata()
+        .is_ok_and(|metadata| metadata.is_file() || metadata.is_dir() || metadata.is_symlink())
 }
 
 fn relative(file: &Path) -> String {
@@ -274,7 +345,9 @@ fn import(engine: &Engine, archive: &Path, name: &str, digest: &str) -> Result<(
     let path = format!("--change=ENV PATH={PATH}");
     let label = format!("--change=LABEL {IMAGE_LABEL}={digest}");
     let archive = archive.display().to_string();
-    engine.carry_out(["import", &path, &label, &archive, name], TIMEOUT).map(drop)
+    engine
+        .carry_out(["import", &path, &label, &archive, name], TIMEOUT)
+        .map(drop)
 }
 
 #[cfg(test)]
@@ -293,7 +366,13 @@ mod tests {
         let Ok(installed) = Installed::read() else { return };
         let stranger = std::env::current_exe().unwrap();
         let programs = BTreeSet::from([PathBuf::from("/bin/sh"), stranger.clone()]);
-        let (roots, mounts) = sort(&installed, &Content { programs, ..Content::default() });
+        let (roots, mounts) = sort(
+            &installed,
+            &Content {
+                programs,
+                ..Content::default()
+            },
+        );
         assert!(roots.contains("dash") && roots.contains("libc6"), "{roots:?}");
         assert_eq!(mounts, [stranger]);
     }
@@ -301,7 +380,9 @@ mod tests {
     #[test]
     fn modules_listed_at_once_need_what_each_needs_alone() {
         let Ok(installed) = Installed::read() else { return };
-        let versions = contents("/usr/lib".into()).into_iter().map(|version| version.join("lib-dynload"));
+        let versions = contents("/usr/lib".into())
+            .into_iter()
+            .map(|version| version.join("lib-dynload"));
         let modules: Vec<PathBuf> = versions.flat_map(contents).take(6).collect();
         let shell = Path::new("/bin/sh");
         let mut alone: BTreeSet<String> = libraries(&installed, shell, &[]);

@@ -82,7 +82,11 @@ impl Launch {
         let mut words = self.begin(environment);
         words.extend(["--name".to_owned(), self.name.clone()]);
         words.extend(self.network());
-        words.extend(self.publish.iter().flat_map(|publish| ["--publish".to_owned(), publish.clone()]));
+        words.extend(
+            self.publish
+                .iter()
+                .flat_map(|publish| ["--publish".to_owned(), publish.clone()]),
+        );
         words.extend(self.limits());
         words.extend(["--stop-signal".to_owned(), stop_signal.to_owned()]);
         // Its output already reaches the service's log through the client, so the engine need not keep a copy.
@@ -92,20 +96,33 @@ impl Launch {
 
     /// The container for a command of the preparation. It has its own name, so that it can be removed.
     pub fn for_preparation(&self, command: usize) -> Self {
-        Self { name: format!("{}-prepare-{command}", self.name), ..self.clone() }
+        Self {
+            name: format!("{}-prepare-{command}", self.name),
+            ..self.clone()
+        }
     }
 
     /// Runs a command of the preparation to its end, without a network.
     pub fn prepare(&self, command: &[String], environment: &[(String, String)]) -> Vec<String> {
         let mut words = self.begin(environment);
-        words.extend(["--name".to_owned(), self.name.clone(), "--rm".to_owned(), "--network=none".to_owned()]);
+        words.extend([
+            "--name".to_owned(),
+            self.name.clone(),
+            "--rm".to_owned(),
+            "--network=none".to_owned(),
+        ]);
         self.end(words, command)
     }
 
     /// Runs a command in the running container.
     pub fn exec(&self, command: &[String]) -> Vec<String> {
         let directory = self.directory.display().to_string();
-        let mut words = vec![self.engine.client(), "exec".to_owned(), "--workdir".to_owned(), directory];
+        let mut words = vec![
+            self.engine.client(),
+            "exec".to_owned(),
+            "--workdir".to_owned(),
+            directory,
+        ];
         words.push(self.name.clone());
         words.extend_from_slice(command);
         words
@@ -149,16 +166,22 @@ impl Launch {
 
     /// Whether traffic to it stays on this machine.
     pub fn is_local(&self) -> bool {
-        self.engine.rootless || self.bridge.as_ref().is_none_or(|place| network::is_local(place.address, place.gateway))
+        self.engine.rootless
+            || self
+                .bridge
+                .as_ref()
+                .is_none_or(|place| network::is_local(place.address, place.gateway))
     }
 
     /// Whether the kernel killed it because it reached its memory limit.
     pub fn out_of_memory(&self) -> bool {
-        self.inspect("{{.State.OOMKilled}}").is_ok_and(|answer| answer.trim() == "true")
+        self.inspect("{{.State.OOMKilled}}")
+            .is_ok_and(|answer| answer.trim() == "true")
     }
 
     fn inspect(&self, format: &str) -> Result<String, EngineError> {
-        self.engine.ask(["container", "inspect", "--format", format, &self.name])
+        self.engine
+            .ask(["container", "inspect", "--format", format, &self.name])
     }
 
     fn begin(&self, environment: &[(String, String)]) -> Vec<String> {
@@ -172,7 +195,10 @@ impl Launch {
         let mount = |path: &PathBuf, options: &str| format!("--volume={0}:{0}{options}", path.display());
         words.extend(self.readable.iter().map(|path| mount(path, ":ro")));
         words.extend(self.writable.iter().map(|path| mount(path, "")));
-        let volume = self.volume.iter().map(|volume| format!("--volume={}:{}", volume.name, volume.folder.display()));
+        let volume = self
+            .volume
+            .iter()
+            .map(|volume| format!("--volume={}:{}", volume.name, volume.folder.display()));
         words.extend(volume);
         words
     }
@@ -180,7 +206,10 @@ impl Launch {
     fn network(&self) -> Vec<String> {
         match (&self.container.network, &self.bridge, &self.joined) {
             (Network::Bridge, Some(place), _) => {
-                vec![format!("--network={}", place.network), format!("--ip={}", place.address)]
+                vec![
+                    format!("--network={}", place.network),
+                    format!("--ip={}", place.address),
+                ]
             }
             (Network::Service(_), _, Some(container)) => vec![format!("--network=container:{container}")],
             (Network::Host, ..) => vec!["--network=host".to_owned()],
@@ -192,7 +221,12 @@ impl Launch {
         let mut words = Vec::new();
         words.extend(self.container.cpus.iter().map(|cpus| format!("--cpus={cpus}")));
         words.extend(self.container.memory.iter().map(|memory| format!("--memory={memory}")));
-        words.extend(self.container.sysctls.iter().map(|(name, value)| format!("--sysctl={name}={value}")));
+        words.extend(
+            self.container
+                .sysctls
+                .iter()
+                .map(|(name, value)| format!("--sysctl={name}={value}")),
+        );
         if !self.cpus.is_empty() {
             let cpus: Vec<String> = self.cpus.iter().map(u32::to_string).collect();
             words.push(format!("--cpuset-cpus={}", cpus.join(",")));
@@ -202,7 +236,9 @@ impl Launch {
 
     /// Runs the program instead of the image's entry point.
     fn end(&self, mut words: Vec<String>, command: &[String]) -> Vec<String> {
-        let (program, arguments) = command.split_first().map_or(("", &[][..]), |(program, rest)| (program, rest));
+        let (program, arguments) = command
+            .split_first()
+            .map_or(("", &[][..]), |(program, rest)| (program, rest));
         words.push(format!("--entrypoint={program}"));
         words.push(self.image.clone());
         words.extend_from_slice(arguments);

@@ -63,9 +63,16 @@ struct Remover<'a> {
 /// Errors: the file cannot be written.
 pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
     // Of all engines, because `docker` may be podman by another name.
-    let names = ["PATH", "HOME"].iter().chain(DIALECTS.iter().flat_map(|dialect| dialect.variables));
-    let variables = names.filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?))).collect();
-    let record = Record { engine: engine.clone(), variables };
+    let names = ["PATH", "HOME"]
+        .iter()
+        .chain(DIALECTS.iter().flat_map(|dialect| dialect.variables));
+    let variables = names
+        .filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?)))
+        .collect();
+    let record = Record {
+        engine: engine.clone(),
+        variables,
+    };
     let hidden = sandbox.join(format!(".{RECORD}"));
     private::write(&hidden, &serde_json::to_vec(&record)?)?;
     fs::rename(hidden, sandbox.join(RECORD))
@@ -74,8 +81,12 @@ pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
 /// Removes containers, networks and volumes of the run with this sandbox. Does nothing if the run used no engine.
 pub fn remove(sandbox: &Path) -> Removed {
     let _shield = interrupt::shield();
-    let Some(record) = read(sandbox) else { return Removed::default() };
-    let Some(run) = sandbox.file_name().and_then(|name| name.to_str()) else { return Removed::default() };
+    let Some(record) = read(sandbox) else {
+        return Removed::default();
+    };
+    let Some(run) = sandbox.file_name().and_then(|name| name.to_str()) else {
+        return Removed::default();
+    };
     let remover = Remover::new(&record);
     let removed = remover.remove_labelled(&format!("label={RUN_LABEL}={run}"));
     if !record.engine.rootless {
@@ -91,7 +102,10 @@ pub fn client(sandbox: &Path) -> Option<PathBuf> {
 
 /// Removes what runs left behind whose sandbox is gone. Nothing else would remove it.
 pub fn remove_orphans(engine: &Engine) -> Removed {
-    let record = Record { engine: engine.clone(), variables: Vec::new() };
+    let record = Record {
+        engine: engine.clone(),
+        variables: Vec::new(),
+    };
     let mut removed = Removed::default();
     for sandbox in Remover::new(&record).orphans() {
         removed.add(Remover::new(&record).remove_labelled(&format!("label={SANDBOX_LABEL}={sandbox}")));
@@ -105,7 +119,10 @@ fn read(sandbox: &Path) -> Option<Record> {
 
 impl<'a> Remover<'a> {
     fn new(record: &'a Record) -> Self {
-        Self { record, hangs: Cell::new(false) }
+        Self {
+            record,
+            hangs: Cell::new(false),
+        }
     }
 
     /// Removes empty chains of the network, which is named like the run. iptables does not remove a chain in use.
@@ -124,9 +141,15 @@ impl<'a> Remover<'a> {
         let filter = format!("label={OWNER_LABEL}={}", owner());
         let label = |list: &[&str], inspect: &[&str], path: &str| -> Vec<String> {
             let format = format!("{{{{index {path} \"{SANDBOX_LABEL}\"}}}}");
-            let found = self.listed(&[list, &["--filter", &filter]].concat()).unwrap_or_default();
+            let found = self
+                .listed(&[list, &["--filter", &filter]].concat())
+                .unwrap_or_default();
             let ask = |id: String| self.ask(&[inspect, &["--format", &format, &id]].concat());
-            found.into_iter().filter_map(ask).map(|text| text.trim().to_owned()).collect()
+            found
+                .into_iter()
+                .filter_map(ask)
+                .map(|text| text.trim().to_owned())
+                .collect()
         };
         let mut sandboxes = label(&["ps", "--all", "--quiet"], &["container", "inspect"], ".Config.Labels");
         sandboxes.extend(label(&["network", "ls", "--quiet"], &["network", "inspect"], ".Labels"));
@@ -148,7 +171,12 @@ impl<'a> Remover<'a> {
         let containers = all("container", &["ps", "--all"], &self.record.engine.dialect().rm());
         let networks = all("network", &["network", "ls"], &["network", "rm"]);
         let volumes = all("volume", &["volume", "ls"], &["volume", "rm", "--force"]);
-        Removed { containers, networks, volumes, ..removed }
+        Removed {
+            containers,
+            networks,
+            volumes,
+            ..removed
+        }
     }
 
     /// Lists and removes until the list stays empty or the engine hangs. Returns how many were removed, and what
@@ -183,12 +211,19 @@ impl<'a> Remover<'a> {
     fn ask(&self, words: &[&str]) -> Option<String> {
         let Record { engine, variables } = self.record;
         let mut command = Command::new(&engine.program);
-        command.args(words).envs(variables.iter().map(|(name, value)| (name, value))).current_dir("/");
+        command
+            .args(words)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .current_dir("/");
         if self.hangs.get() {
             return None;
         }
         let ended = command::run(command, TIMEOUT, command::Life::Bound);
-        self.hangs.set(ended.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
+        self.hangs.set(
+            ended
+                .as_ref()
+                .is_err_and(|error| error.kind() == io::ErrorKind::TimedOut),
+        );
         let ended = ended.ok()?;
         ended.status.success().then_some(ended.output)
     }

@@ -48,8 +48,12 @@ pub const IMAGE_LABEL: &str = "lasthop.image";
 
 /// The options that label what a run creates.
 fn labels(run: &str, sandbox: impl Display) -> [String; 3] {
-    [(RUN_LABEL, run), (SANDBOX_LABEL, &sandbox.to_string()), (OWNER_LABEL, &owner())]
-        .map(|(label, value)| format!("--label={label}={value}"))
+    [
+        (RUN_LABEL, run),
+        (SANDBOX_LABEL, &sandbox.to_string()),
+        (OWNER_LABEL, &owner()),
+    ]
+    .map(|(label, value)| format!("--label={label}={value}"))
 }
 
 /// This user, as a label has it.

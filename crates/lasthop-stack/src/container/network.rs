@@ -88,9 +88,16 @@ impl Subnet {
 pub(super) fn parse(line: &str, name: &str) -> Option<Bridge> {
     let (subnet, gateway) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let (address, prefix) = subnet.split_once('/')?;
-    let subnet = Subnet { address: address.parse().ok()?, prefix: prefix.parse().ok().filter(|prefix| *prefix <= 32)? };
+    let subnet = Subnet {
+        address: address.parse().ok()?,
+        prefix: prefix.parse().ok().filter(|prefix| *prefix <= 32)?,
+    };
     let gateway = gateway.trim().parse().unwrap_or_else(|_| subnet.first());
-    Some(Bridge { name: name.to_owned(), gateway, subnet })
+    Some(Bridge {
+        name: name.to_owned(),
+        gateway,
+        subnet,
+    })
 }
 
 #[cfg(test)]

@@ -32,20 +32,39 @@ impl Installed {
     }
 
     fn parse(status: &str, info: PathBuf) -> Self {
-        let mut installed = Self { info, packages: HashMap::new(), provided: HashMap::new() };
+        let mut installed = Self {
+            info,
+            packages: HashMap::new(),
+            provided: HashMap::new(),
+        };
         for paragraph in status.split("\n\n") {
-            let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-            let (Some(name), Some(state)) = (field("Package:"), field("Status:")) else { continue };
+            let field = |name: &str| {
+                paragraph
+                    .lines()
+                    .find_map(|line| line.strip_prefix(name))
+                    .map(str::trim)
+            };
+            let (Some(name), Some(state)) = (field("Package:"), field("Status:")) else {
+                continue;
+            };
             if !state.ends_with(" installed") {
                 continue;
             }
             for virtual_name in names(field("Provides:").unwrap_or_default()).into_iter().flatten() {
-                installed.provided.entry(virtual_name).or_default().push(name.to_owned());
+                installed
+                    .provided
+                    .entry(virtual_name)
+                    .or_default()
+                    .push(name.to_owned());
             }
             let mut needs = names(field("Pre-Depends:").unwrap_or_default());
             needs.extend(names(field("Depends:").unwrap_or_default()));
             let text = |name: &str| field(name).unwrap_or_default().to_owned();
-            let package = Package { version: text("Version:"), architecture: text("Architecture:"), needs };
+            let package = Package {
+                version: text("Version:"),
+                architecture: text("Architecture:"),
+                needs,
+            };
             installed.packages.insert(name.to_owned(), package);
         }
         installed
@@ -63,7 +82,9 @@ impl Installed {
     /// The packages that own these files. A package may list a file with or without `/usr` in front.
     pub fn owners(&self, files: &[PathBuf]) -> BTreeSet<String> {
         let names = files.iter().filter_map(|file| file.to_str());
-        let wanted: HashSet<&str> = names.flat_map(|name| [name, name.strip_prefix("/usr").unwrap_or(name)]).collect();
+        let wanted: HashSet<&str> = names
+            .flat_map(|name| [name, name.strip_prefix("/usr").unwrap_or(name)])
+            .collect();
         let owns = |name: &&String| {
             fs::read_to_string(self.list(name)).is_ok_and(|text| text.lines().any(|line| wanted.contains(line)))
         };
@@ -76,7 +97,9 @@ impl Installed {
         let mut next: Vec<&str> = roots.iter().map(String::as_str).collect();
         while let Some(name) = next.pop() {
             for name in std::iter::once(name).chain(self.provided.get(name).into_iter().flatten().map(String::as_str)) {
-                let Some(package) = self.packages.get(name) else { continue };
+                let Some(package) = self.packages.get(name) else {
+                    continue;
+                };
                 if found.insert(name.to_owned(), package.version.clone()).is_none() {
                     next.extend(package.needs.iter().flatten().map(String::as_str));
                 }
@@ -89,13 +112,24 @@ impl Installed {
     /// Errors: the list cannot be read.
     pub fn files(&self, package: &str) -> io::Result<Vec<PathBuf>> {
         let text = fs::read_to_string(self.list(package))?;
-        Ok(text.lines().filter(|line| line.starts_with('/') && *line != "/.").map(PathBuf::from).collect())
+        Ok(text
+            .lines()
+            .filter(|line| line.starts_with('/') && *line != "/.")
+            .map(PathBuf::from)
+            .collect())
     }
 
     fn list(&self, package: &str) -> PathBuf {
-        let architecture = self.packages.get(package).map_or("", |package| package.architecture.as_str());
+        let architecture = self
+            .packages
+            .get(package)
+            .map_or("", |package| package.architecture.as_str());
         let qualified = self.info.join(format!("{package}:{architecture}.list"));
-        if qualified.exists() { qualified } else { self.info.join(format!("{package}.list")) }
+        if qualified.exists() {
+            qualified
+        } else {
+            self.info.join(format!("{package}.list"))
+        }
     }
 }
 
@@ -107,7 +141,13 @@ fn names(field: &str) -> Vec<Vec<String>> {
     };
     field
         .split(',')
-        .map(|alternatives| alternatives.split('|').map(name).filter(|name| !name.is_empty()).collect::<Vec<_>>())
+        .map(|alternatives| {
+            alternatives
+                .split('|')
+                .map(name)
+                .filter(|name| !name.is_empty())
+                .collect::<Vec<_>>()
+        })
         .filter(|alternatives| !alternatives.is_empty())
         .collect()
 }

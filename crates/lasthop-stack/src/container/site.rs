@@ -120,7 +120,15 @@ impl Site {
         };
         let volume = |name: &String| Ok((name.clone(), Volume::create(&engine, &run, &path, name)?));
         let volumes = needs.volumes.iter().map(volume).collect::<Result<_, SiteError>>()?;
-        Ok(Self { engine, image, run, sandbox: sandbox.to_owned(), bridge, most: needs.most, volumes })
+        Ok(Self {
+            engine,
+            image,
+            run,
+            sandbox: sandbox.to_owned(),
+            bridge,
+            most: needs.most,
+            volumes,
+        })
     }
 
     /// Version and components of the engine, for the record.
@@ -149,12 +157,18 @@ impl Site {
             }
             let joined = match &container.network {
                 Network::Service(other) if !containers.contains_key(other) => {
-                    return Err(SiteError::NotShared { service: name.clone(), other: other.clone() });
+                    return Err(SiteError::NotShared {
+                        service: name.clone(),
+                        other: other.clone(),
+                    });
                 }
                 Network::Service(other) => Some(self.name(bindings, other)),
                 _ => None,
             };
-            launches.insert(name.clone(), Housing::Own(self.launch(bindings, name, container, place, joined)));
+            launches.insert(
+                name.clone(),
+                Housing::Own(self.launch(bindings, name, container, place, joined)),
+            );
         }
         Ok(launches)
     }
@@ -182,17 +196,27 @@ impl Site {
         let over_tcp = matches!(bindings.services[name].address, Address::Tcp(_));
         if unreachable && over_tcp {
             let engine = self.engine.kind.name();
-            return Err(SiteError::Rootless { engine, what: "a bridge address" });
+            return Err(SiteError::Rootless {
+                engine,
+                what: "a bridge address",
+            });
         }
         // Stacks of one run are up at the same time, rounds are not.
-        let own =
-            bridge.address(bindings.stack as u32 * self.most + number).ok_or(SiteError::Full(bridge.name.clone()))?;
+        let own = bridge
+            .address(bindings.stack as u32 * self.most + number)
+            .ok_or(SiteError::Full(bridge.name.clone()))?;
         let place = Place {
-            bridge: Some(OnBridge { network: bridge.name.clone(), address: own, gateway: bridge.gateway }),
+            bridge: Some(OnBridge {
+                network: bridge.name.clone(),
+                address: own,
+                gateway: bridge.gateway,
+            }),
             publish: None,
         };
         let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
-        let Address::Tcp(address) = binding.address else { return Ok(place) };
+        let Address::Tcp(address) = binding.address else {
+            return Ok(place);
+        };
         let port = address.port();
         binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
         let reached = match container.publish {
@@ -201,7 +225,10 @@ impl Site {
             Some(Publish::Gateway) => bridge.gateway,
         };
         binding.address = Address::Tcp(SocketAddr::from((reached, port)));
-        Ok(Place { publish: container.publish.map(|_| format!("{reached}:{port}:{port}")), ..place })
+        Ok(Place {
+            publish: container.publish.map(|_| format!("{reached}:{port}:{port}")),
+            ..place
+        })
     }
 
     fn launch(
@@ -216,7 +243,11 @@ impl Site {
         // Sockets, and rendered files that one service reads from another, keep the paths that they have without
         // containers.
         let folder = |path: &Path| path.parent().unwrap_or(path).to_owned();
-        let mut writable = vec![folder(&binding.directory), folder(&binding.runtime), binding.cache.clone()];
+        let mut writable = vec![
+            folder(&binding.directory),
+            folder(&binding.runtime),
+            binding.cache.clone(),
+        ];
         writable.dedup();
         writable.retain(|path| path.exists());
         let mut readable = vec![self.sandbox.join("tls")];
@@ -273,7 +304,9 @@ fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, Si
 fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), VolumeError> {
     let folder = format!("{}.{}.{name}", bindings.round, bindings.stack);
     let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
-    let Address::Unix(path) = &binding.address else { return Ok(()) };
+    let Address::Unix(path) = &binding.address else {
+        return Ok(());
+    };
     let file = PathBuf::from(path.file_name().unwrap_or_default());
     let path = volume.socket(&folder, &file, binding.account.as_ref().map(|account| account.ids))?;
     binding.address = Address::Unix(path.clone());
@@ -289,21 +322,34 @@ fn supervisor(
     holder: &str,
 ) -> Result<Supervisor, SiteError> {
     let Some(Housing::Own(launch)) = launches.get_mut(holder) else {
-        return Err(SiteError::NotHeld { service: service.to_owned(), holder: holder.to_owned() });
+        return Err(SiteError::NotHeld {
+            service: service.to_owned(),
+            holder: holder.to_owned(),
+        });
     };
     launch.holds_others = true;
-    let binding = bindings.services.get_mut(service).expect("the plan and the sandbox agree");
+    let binding = bindings
+        .services
+        .get_mut(service)
+        .expect("the plan and the sandbox agree");
     if let (Some(place), Address::Tcp(address)) = (&launch.bridge, &mut binding.address) {
         binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())));
         address.set_ip(place.address.into());
     }
     let directory = bindings.services[holder].directory.clone();
-    Ok(Supervisor { container: launch.clone(), directory })
+    Ok(Supervisor {
+        container: launch.clone(),
+        directory,
+    })
 }
 
 /// A service in the network namespace of another one is reached at the other's address, on its own port.
 fn share_address(bindings: &mut Bindings, name: &str, other: &str) {
-    let host = match bindings.services.get(other).map(|binding| (&binding.address, &binding.listen)) {
+    let host = match bindings
+        .services
+        .get(other)
+        .map(|binding| (&binding.address, &binding.listen))
+    {
         // A service that listens on all addresses is not reached on loopback.
         Some((Address::Tcp(address), Address::Tcp(listen))) if listen.ip().is_unspecified() => address.ip(),
         _ => return,
@@ -345,11 +391,22 @@ mod tests {
             name: "image".into(),
             mounts: vec![],
             made: false,
-            origin: Origin::Packages { number: 0, because: None },
+            origin: Origin::Packages {
+                number: 0,
+                because: None,
+            },
             programs: BTreeMap::new(),
         };
         let bridge = network::parse("10.89.4.0/24 10.89.4.1", "run");
-        Site { engine, image, run: "run".into(), sandbox: "/sandbox".into(), bridge, most, volumes: BTreeMap::new() }
+        Site {
+            engine,
+            image,
+            run: "run".into(),
+            sandbox: "/sandbox".into(),
+            bridge,
+            most,
+            volumes: BTreeMap::new(),
+        }
     }
 
     fn bindings(stack: usize, names: &[String]) -> Bindings {
@@ -373,7 +430,12 @@ mod tests {
             };
             (name.clone(), binding)
         };
-        let account = Account { user: String::new(), group: String::new(), is_root: false, ids: (0, 0) };
+        let account = Account {
+            user: String::new(),
+            group: String::new(),
+            is_root: false,
+            ids: (0, 0),
+        };
         Bindings {
             round: 0,
             stack,

@@ -75,7 +75,10 @@ impl Supervisor {
                 programs.create(Path::new(path.file_name().unwrap_or_default()), 0o644)
             };
             let written = create().and_then(|mut file| file.write_all(text.as_bytes()));
-            written.map_err(|cause| SupervisorError::File { path: path.to_owned(), cause })
+            written.map_err(|cause| SupervisorError::File {
+                path: path.to_owned(),
+                cause,
+            })
         };
         write(&script, self::script(service, directory))?;
         write(&section, self::section(service, &script, log))
@@ -92,7 +95,13 @@ impl Supervisor {
         let (pid, start_ticks) =
             started.ok_or_else(|| SupervisorError::NotStarted(format!("{} {}", said.trim(), answer.trim())))?;
         let log = self.directory.join(lasthop_model::binding::LOG);
-        Ok(Supervised { supervisor: self.clone(), name: name.to_owned(), pid, start_ticks, log })
+        Ok(Supervised {
+            supervisor: self.clone(),
+            name: name.to_owned(),
+            pid,
+            start_ticks,
+            log,
+        })
     }
 
     /// `supervisorctl` in the container.
@@ -122,7 +131,9 @@ impl Supervised {
 
     /// The processes that it left behind. supervisord gives each program its own process group, with the program's pid.
     fn kill_the_rest(&self) {
-        let Ok(first) = self.supervisor.container.pid() else { return };
+        let Ok(first) = self.supervisor.container.pid() else {
+            return;
+        };
         let is_left = |pid: &i32| Stat::of(*pid).is_some_and(|stat| stat.group == self.pid && stat.state != b'Z');
         let begin = Instant::now();
         while begin.elapsed() < KILL {
@@ -145,7 +156,11 @@ impl Supervised {
 /// How a program ended, from supervisord's log: `exited: NAME (exit status 3; not expected)` or
 /// `exited: NAME (terminated by SIGKILL; not expected)`. Without such a line, it ended with its container.
 fn end_of(name: &str, log: &str) -> Exit {
-    let line = log.lines().rev().find_map(|line| line.split_once(&format!("exited: {name} ("))).map(|(_, rest)| rest);
+    let line = log
+        .lines()
+        .rev()
+        .find_map(|line| line.split_once(&format!("exited: {name} (")))
+        .map(|(_, rest)| rest);
     let word = |prefix: &str| line?.strip_prefix(prefix)?.split([';', ')', ' ']).next();
     let code = word("exit status ").and_then(|code| code.parse().ok()).map(Exit::Code);
     let signal = || word("terminated by SIG").and_then(signal_number).map(Exit::Signal);

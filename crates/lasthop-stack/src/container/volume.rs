@@ -23,7 +23,11 @@ pub enum VolumeError {
         "the volume {name} is at {folder}, where this user cannot create a folder: {cause}; use rootless podman, or \
          run lasthop as root"
     )]
-    Closed { name: String, folder: PathBuf, cause: io::Error },
+    Closed {
+        name: String,
+        folder: PathBuf,
+        cause: io::Error,
+    },
     #[error(
         "the socket {path} on a volume has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: let the engine keep its \
          volumes in a shorter folder"
@@ -53,8 +57,11 @@ impl Volume {
             return Ok(Self { name, folder });
         }
         let command = format!("{} volume inspect {name}", engine.kind.name());
-        Err(EngineError::Failed { command, cause: format!("the engine reports the mount point `{}`", answer.trim()) }
-            .into())
+        Err(EngineError::Failed {
+            command,
+            cause: format!("the engine reports the mount point `{}`", answer.trim()),
+        }
+        .into())
     }
 
     /// The path of a socket in a new folder, which belongs to the account that the server runs as.
@@ -65,9 +72,15 @@ impl Volume {
         if length > SOCKET_PATH_LIMIT {
             return Err(VolumeError::TooLong { path, length });
         }
-        let closed = |cause| VolumeError::Closed { name: self.name.clone(), folder: self.folder.clone(), cause };
+        let closed = |cause| VolumeError::Closed {
+            name: self.name.clone(),
+            folder: self.folder.clone(),
+            cause,
+        };
         // Containers of earlier rounds may write there as root.
-        let made = Folder::open(&self.folder).and_then(|own| own.make(Path::new(folder), 0o700)).map_err(closed)?;
+        let made = Folder::open(&self.folder)
+            .and_then(|own| own.make(Path::new(folder), 0o700))
+            .map_err(closed)?;
         if let Some((user, group)) = account {
             made.give(Some(user), Some(group)).map_err(closed)?;
         }
@@ -82,14 +95,29 @@ mod tests {
     #[test]
     fn a_socket_has_a_folder_of_its_own_on_the_volume() {
         let place = tempfile::tempdir().unwrap();
-        let volume = Volume { name: "run-app".into(), folder: place.path().to_owned() };
+        let volume = Volume {
+            name: "run-app".into(),
+            folder: place.path().to_owned(),
+        };
         let path = volume.socket("0.1.app", Path::new("socket"), None).unwrap();
         assert_eq!(path, place.path().join("0.1.app/socket"));
         std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let long = volume.socket(&"long".repeat(30), Path::new("socket"), None).unwrap_err().to_string();
+        let long = volume
+            .socket(&"long".repeat(30), Path::new("socket"), None)
+            .unwrap_err()
+            .to_string();
         assert!(long.contains("the kernel allows 107"), "{long}");
-        let nowhere = Volume { folder: place.path().join("nowhere"), ..volume };
-        let closed = nowhere.socket("0.1.app", Path::new("socket"), None).unwrap_err().to_string();
-        assert!(closed.contains("the volume run-app is at") && closed.contains("rootless podman"), "{closed}");
+        let nowhere = Volume {
+            folder: place.path().join("nowhere"),
+            ..volume
+        };
+        let closed = nowhere
+            .socket("0.1.app", Path::new("socket"), None)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            closed.contains("the volume run-app is at") && closed.contains("rootless podman"),
+            "{closed}"
+        );
     }
 }

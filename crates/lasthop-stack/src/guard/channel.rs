@@ -36,7 +36,10 @@ impl Channel {
     pub fn inherited(end: OwnedFd) -> io::Result<Self> {
         match sockopt::socket_type(&end) {
             Ok(SocketType::SEQPACKET) => Ok(Self(end)),
-            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a lasthop channel")),
+            Ok(_) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a lasthop channel",
+            )),
             Err(error) => Err(error.into()),
         }
     }
@@ -54,7 +57,10 @@ impl Channel {
     pub fn send(&self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let packet = serde_json::to_vec(message)?;
         if packet.len() > PACKET {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "command and environment are longer than 160 KiB"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "command and environment are longer than 160 KiB",
+            ));
         }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
@@ -74,7 +80,12 @@ impl Channel {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recvmsg(&self.0, &mut [IoSliceMut::new(&mut packet)], &mut beside, RecvFlags::CMSG_CLOEXEC)
+            rustix::net::recvmsg(
+                &self.0,
+                &mut [IoSliceMut::new(&mut packet)],
+                &mut beside,
+                RecvFlags::CMSG_CLOEXEC,
+            )
         });
         let received = match received {
             Ok(received) => received,
@@ -135,7 +146,12 @@ mod tests {
         let theirs = Channel::inherited(theirs).unwrap();
         ours.send(&"x".repeat(PACKET - 2), &[]).unwrap();
         assert_eq!(theirs.receive::<String>().unwrap().unwrap().0.len(), PACKET - 2);
-        assert!(ours.send(&"x".repeat(PACKET), &[]).unwrap_err().to_string().contains("160 KiB"));
+        assert!(
+            ours.send(&"x".repeat(PACKET), &[])
+                .unwrap_err()
+                .to_string()
+                .contains("160 KiB")
+        );
     }
 
     #[test]

@@ -58,7 +58,10 @@ pub enum GuardError {
 
 /// What every Linux has, but not every root that somebody has made by hand.
 fn lacking() -> String {
-    let lacking: Vec<&str> = ["/proc/self", "/dev/null"].into_iter().filter(|path| !Path::new(path).exists()).collect();
+    let lacking: Vec<&str> = ["/proc/self", "/dev/null"]
+        .into_iter()
+        .filter(|path| !Path::new(path).exists())
+        .collect();
     if lacking.is_empty() {
         String::new()
     } else {
@@ -121,9 +124,19 @@ impl Guard {
             closing: AtomicBool::new(false),
         });
         let listener = listen(Arc::clone(&link), sandbox.path().to_owned()).map_err(GuardError::Launch)?;
-        let guard = Self { link, process: Mutex::new(process), listener: Mutex::new(Some(listener)) };
-        let begin = Request::Begin { sandbox: sandbox.path().to_owned() };
-        guard.link.channel.send(&begin, &[sandbox.lock()]).map_err(GuardError::Ask)?;
+        let guard = Self {
+            link,
+            process: Mutex::new(process),
+            listener: Mutex::new(Some(listener)),
+        };
+        let begin = Request::Begin {
+            sandbox: sandbox.path().to_owned(),
+        };
+        guard
+            .link
+            .channel
+            .send(&begin, &[sandbox.lock()])
+            .map_err(GuardError::Ask)?;
         let refused = guard.link.answer(ANSWER, |news| match news.spawned.remove(&0) {
             Some(Err(cause)) => Some(Some(cause)),
             _ => news.begun.then_some(None),
@@ -151,9 +164,17 @@ impl Guard {
         }
         let id = self.link.next.fetch_add(1, Ordering::Relaxed);
         let request = Request::Spawn(SpawnRequest { id, ..spawn.request });
-        self.link.ask(&request, &[input.as_fd(), output.as_fd(), error.as_fd()])?;
+        self.link
+            .ask(&request, &[input.as_fd(), output.as_fd(), error.as_fd()])?;
         // If this is dropped before its pid is known, the process is still ended.
-        let mut child = GuardedChild { id, pid: 0, stdin, stdout, stderr, link: Arc::clone(&self.link) };
+        let mut child = GuardedChild {
+            id,
+            pid: 0,
+            stdin,
+            stdout,
+            stderr,
+            link: Arc::clone(&self.link),
+        };
         let answer = self.link.answer(ANSWER, |news| news.spawned.remove(&id))?;
         child.pid = answer.map_err(|cause| GuardError::Refused { program, cause })?;
         Ok(child)
@@ -176,7 +197,9 @@ impl Guard {
     /// Ends everything that it started, removes the sandbox, and waits until both are done.
     /// Errors: [`GuardError::Lingers`]: it takes longer than anything it does may take.
     pub fn end(&self) -> Result<(), GuardError> {
-        let Some(listener) = lock(&self.listener).take() else { return Ok(()) };
+        let Some(listener) = lock(&self.listener).take() else {
+            return Ok(());
+        };
         self.link.wake();
         self.link.closing.store(true, Ordering::Relaxed);
         self.link.channel.shut_down();
@@ -200,7 +223,11 @@ impl Drop for Guard {
 
 fn start_guard(lasthop: &Path, channel: OwnedFd) -> io::Result<Child> {
     let mut command = Command::new(lasthop);
-    command.arg0("lasthop").arg("guard").stdin(Stdio::from(channel)).stdout(Stdio::null());
+    command
+        .arg0("lasthop")
+        .arg("guard")
+        .stdin(Stdio::from(channel))
+        .stdout(Stdio::null());
     let own_session = || {
         rustix::process::setsid()?;
         Ok(())
@@ -239,11 +266,13 @@ impl Link {
         if lock(&self.news).silent {
             return Err(GuardError::Silent);
         }
-        self.channel.send(request, descriptors).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => GuardError::Lost,
-            io::ErrorKind::WouldBlock => GuardError::Silent,
-            _ => GuardError::Ask(error),
-        })
+        self.channel
+            .send(request, descriptors)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => GuardError::Lost,
+                io::ErrorKind::WouldBlock => GuardError::Silent,
+                _ => GuardError::Ask(error),
+            })
     }
 
     /// Continues a guard that somebody has stopped, because it has to end what it started.
@@ -268,7 +297,15 @@ impl Link {
 
     fn ask_to_stop(&self, id: Option<u64>, child: u64, signal: i32, timeout: Duration) -> Result<(), GuardError> {
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        self.ask(&Request::Stop { id, child, signal, timeout_ms }, &[])
+        self.ask(
+            &Request::Stop {
+                id,
+                child,
+                signal,
+                timeout_ms,
+            },
+            &[],
+        )
     }
 
     /// Like [`Self::wait_for`], for an answer from the guard.
@@ -328,7 +365,13 @@ impl Spawn {
     /// `command` is the absolute path of the program, then its arguments.
     pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let command = command.into_iter().map(Into::into).collect();
-        Self { request: SpawnRequest { command, ..SpawnRequest::default() }, ..Self::default() }
+        Self {
+            request: SpawnRequest {
+                command,
+                ..SpawnRequest::default()
+            },
+            ..Self::default()
+        }
     }
 
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -495,7 +538,10 @@ impl GuardedChild {
         let _shield = interrupt::shield();
         self.link.wake();
         let forced = self.link.stop(self.id, signal, timeout)?;
-        Ok(Stopped { exit: self.exited(), forced })
+        Ok(Stopped {
+            exit: self.exited(),
+            forced,
+        })
     }
 }
 

@@ -15,7 +15,12 @@ pub enum Request {
     Spawn(SpawnRequest),
     /// Send `signal` to the process that `Spawn` number `child` started, and kill what remains of its group and
     /// descendants `timeout_ms` later. Without `id`, do not report.
-    Stop { id: Option<u64>, child: u64, signal: i32, timeout_ms: u64 },
+    Stop {
+        id: Option<u64>,
+        child: u64,
+        signal: i32,
+        timeout_ms: u64,
+    },
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -59,7 +59,10 @@ pub enum ServeError {
 /// Runs the guard until lasthop has gone, then ends every descendant and removes the sandbox.
 /// Errors: the guard was not started by lasthop, or something outlived it.
 pub fn serve() -> Result<(), ServeError> {
-    let end = io::stdin().as_fd().try_clone_to_owned().map_err(ServeError::NotAChannel)?;
+    let end = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(ServeError::NotAChannel)?;
     let channel = Channel::inherited(end).map_err(ServeError::NotAChannel)?;
     let mut warden = Warden::new(channel).map_err(ServeError::SetUp)?;
     warden.watch();
@@ -116,14 +119,24 @@ impl Warden {
         unblock_signals();
         let ended = signal_pipe(&[libc::SIGCHLD])?;
         let told_to_end = signal_pipe(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT])?;
-        Ok(Self { channel, ended, told_to_end, wards: HashMap::new(), leaving: Vec::new(), sandbox: None, _lock: None })
+        Ok(Self {
+            channel,
+            ended,
+            told_to_end,
+            wards: HashMap::new(),
+            leaving: Vec::new(),
+            sandbox: None,
+            _lock: None,
+        })
     }
 
     /// Serves requests until lasthop is gone or a signal says to end.
     fn watch(&mut self) {
         loop {
             let timeout = self.next_deadline();
-            let Ok([asked, ended, told]) = self.wait(timeout) else { return };
+            let Ok([asked, ended, told]) = self.wait(timeout) else {
+                return;
+            };
             if told {
                 return;
             }
@@ -157,7 +170,15 @@ impl Warden {
         match self.channel.receive::<Request>() {
             Ok(Some((Request::Begin { sandbox }, descriptors))) => self.begin(sandbox, descriptors),
             Ok(Some((Request::Spawn(request), descriptors))) => self.spawn(request, descriptors),
-            Ok(Some((Request::Stop { id, child, signal, timeout_ms }, _))) => {
+            Ok(Some((
+                Request::Stop {
+                    id,
+                    child,
+                    signal,
+                    timeout_ms,
+                },
+                _,
+            ))) => {
                 self.stop(id, child, signal, Duration::from_millis(timeout_ms));
             }
             Ok(None) | Err(_) => return false,
@@ -180,7 +201,10 @@ impl Warden {
         self._lock = descriptors.pop();
         match GuardRecord::of_this_process().write(&sandbox) {
             Ok(()) => self.report(&Report::Begun),
-            Err(error) => self.report(&Report::Refused { id: 0, cause: error.to_string() }),
+            Err(error) => self.report(&Report::Refused {
+                id: 0,
+                cause: error.to_string(),
+            }),
         }
         self.sandbox = Some(sandbox);
     }
@@ -190,32 +214,62 @@ impl Warden {
         let program = request.command.first().cloned().unwrap_or_default();
         let report = match self.start(&request, descriptors) {
             Ok(pid) => {
-                let SpawnRequest { stop_signal, as_group, .. } = request;
-                self.wards.insert(pid, Ward { id, program, stop_signal, as_group, stopping: None });
+                let SpawnRequest {
+                    stop_signal, as_group, ..
+                } = request;
+                self.wards.insert(
+                    pid,
+                    Ward {
+                        id,
+                        program,
+                        stop_signal,
+                        as_group,
+                        stopping: None,
+                    },
+                );
                 Report::Spawned { id, pid }
             }
-            Err(error) => Report::Refused { id, cause: error.to_string() },
+            Err(error) => Report::Refused {
+                id,
+                cause: error.to_string(),
+            },
         };
         self.report(&report);
     }
 
     fn start(&self, request: &SpawnRequest, descriptors: Vec<OwnedFd>) -> io::Result<i32> {
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
-        let (program, arguments) = request.command.split_first().ok_or_else(|| wrong("the command is empty"))?;
-        let [input, output, error]: [OwnedFd; 3] =
-            descriptors.try_into().map_err(|_| wrong("it takes three descriptors"))?;
+        let (program, arguments) = request
+            .command
+            .split_first()
+            .ok_or_else(|| wrong("the command is empty"))?;
+        let [input, output, error]: [OwnedFd; 3] = descriptors
+            .try_into()
+            .map_err(|_| wrong("it takes three descriptors"))?;
         let mut command = Command::new(program);
-        command.args(arguments).envs(request.environment.iter().map(|(name, value)| (name, value)));
+        command
+            .args(arguments)
+            .envs(request.environment.iter().map(|(name, value)| (name, value)));
         for name in &request.without {
             command.env_remove(name);
         }
         if let Some(sandbox) = &self.sandbox {
             command.env(MARKER, sandbox);
         }
-        command.stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::from(error));
+        command
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::from(output))
+            .stderr(Stdio::from(error));
         command.process_group(0);
-        let identity = request.user.map(|ids| Identity::new(ids, &request.needed)).transpose()?;
-        let directory = request.directory.as_ref().map(|path| CString::new(path.as_os_str().as_bytes())).transpose()?;
+        let identity = request
+            .user
+            .map(|ids| Identity::new(ids, &request.needed))
+            .transpose()?;
+        let directory = request
+            .directory
+            .as_ref()
+            .map(|path| CString::new(path.as_os_str().as_bytes()))
+            .transpose()?;
         let memory = OwnMemory::of(request, self.sandbox.as_deref());
         before_exec(&mut command, memory, identity, directory, &request.cpus);
         // `reap` waits for every child, including those started here and adopted ones.
@@ -227,7 +281,12 @@ impl Warden {
             return self.report_stopped(id, false);
         };
         let family = descendants(pid).into_iter().filter_map(Stat::of).collect();
-        ward.stopping = Some(Stopping { id, deadline: Instant::now() + timeout, forced: false, family });
+        ward.stopping = Some(Stopping {
+            id,
+            deadline: Instant::now() + timeout,
+            forced: false,
+            family,
+        });
         ward.signal(pid, signal);
         self.advance_stops();
     }
@@ -236,7 +295,12 @@ impl Warden {
         if !self.leaving.is_empty() {
             return Some(TICK);
         }
-        let deadline = self.wards.values().filter_map(|ward| ward.stopping.as_ref()).map(|s| s.deadline).min()?;
+        let deadline = self
+            .wards
+            .values()
+            .filter_map(|ward| ward.stopping.as_ref())
+            .map(|s| s.deadline)
+            .min()?;
         Some(deadline.saturating_duration_since(Instant::now()).max(TICK))
     }
 
@@ -246,7 +310,9 @@ impl Warden {
         for (pid, ward) in &mut self.wards {
             if let Some(stopping) = ward.stopping.as_mut().filter(|stopping| stopping.deadline <= now) {
                 stopping.forced = true;
-                stopping.family.extend(descendants(*pid).into_iter().filter_map(Stat::of));
+                stopping
+                    .family
+                    .extend(descendants(*pid).into_iter().filter_map(Stat::of));
                 kill_group(*pid);
                 send_signal(*pid, libc::SIGKILL);
                 stopping.family.iter().for_each(kill_same);
@@ -280,7 +346,9 @@ impl Warden {
                 }
             }
             let Some(number) = Pid::from_raw(pid) else { continue };
-            let Ok(Some((_, status))) = rustix::process::waitpid(Some(number), WaitOptions::NOHANG) else { continue };
+            let Ok(Some((_, status))) = rustix::process::waitpid(Some(number), WaitOptions::NOHANG) else {
+                continue;
+            };
             if let Some(ward) = ward {
                 let exit = match (status.exit_status(), status.terminating_signal()) {
                     (Some(code), _) => Exit::Code(code),
@@ -318,7 +386,9 @@ impl Warden {
     /// while one that is killed while it sets up a network leaves links and rules behind that nobody removes.
     fn remove_containers(&mut self) {
         let Some(sandbox) = self.sandbox.clone() else { return };
-        let Some(client) = leftovers::client(&sandbox) else { return };
+        let Some(client) = leftovers::client(&sandbox) else {
+            return;
+        };
         let deadline = Instant::now() + GIVE_UP;
         loop {
             leftovers::remove(&sandbox);
@@ -377,7 +447,11 @@ struct OwnMemory {
 impl OwnMemory {
     fn of(request: &SpawnRequest, sandbox: Option<&Path>) -> Self {
         let mut namespaces = UnshareFlags::empty();
-        let needed = [sandbox, request.directory.as_deref(), request.command.first().map(Path::new)];
+        let needed = [
+            sandbox,
+            request.directory.as_deref(),
+            request.command.first().map(Path::new),
+        ];
         if request.own_ipc || request.own_memory {
             namespaces |= UnshareFlags::NEWIPC;
         }
@@ -427,7 +501,11 @@ struct Identity {
 impl Identity {
     fn new((user, group): (u32, u32), needed: &[PathBuf]) -> io::Result<Self> {
         let passage = Passage::to(needed, (user, group))?;
-        Ok(Self { user: Uid::from_raw(user), group: Gid::from_raw(group), passage })
+        Ok(Self {
+            user: Uid::from_raw(user),
+            group: Gid::from_raw(group),
+            passage,
+        })
     }
 
     /// The way first: afterwards there are no rights to make it with.
@@ -449,7 +527,9 @@ fn before_exec(
 ) {
     let guard = rustix::process::getpid();
     let mut set = rustix::thread::CpuSet::new();
-    cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
+    cpus.iter()
+        .filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU)
+        .for_each(|cpu| set.set(*cpu));
     let prepare = move || {
         memory.enter()?;
         if let Some(identity) = &mut identity {
@@ -510,7 +590,11 @@ fn ended_child() -> Option<i32> {
 }
 
 fn has_children() -> bool {
-    waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
+    waitid(
+        WaitId::All,
+        WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
+    )
+    .is_ok()
 }
 
 /// Sends a signal to a child that was not waited for yet.
@@ -557,7 +641,12 @@ fn kill_same(stat: &Stat) {
 
 /// Kills these processes and their new descendants.
 fn kill_family(stopping: &mut Stopping) {
-    let new: Vec<Stat> = stopping.family.iter().flat_map(|stat| descendants(stat.pid)).filter_map(Stat::of).collect();
+    let new: Vec<Stat> = stopping
+        .family
+        .iter()
+        .flat_map(|stat| descendants(stat.pid))
+        .filter_map(Stat::of)
+        .collect();
     stopping.family.extend(new);
     stopping.family.iter().for_each(kill_same);
 }

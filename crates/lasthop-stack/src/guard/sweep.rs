@@ -34,7 +34,11 @@ pub(super) struct GuardRecord {
 impl GuardRecord {
     pub fn of_this_process() -> Self {
         let pid = rustix::process::getpid().as_raw_pid();
-        Self { pid, start_ticks: Stat::of(pid).map_or(0, |stat| stat.start_ticks), world: world() }
+        Self {
+            pid,
+            start_ticks: Stat::of(pid).map_or(0, |stat| stat.start_ticks),
+            world: world(),
+        }
     }
 
     pub fn write(&self, sandbox: &Path) -> io::Result<()> {
@@ -82,7 +86,10 @@ pub struct Swept {
 ///
 /// A sandbox is dead if nobody holds its lock. lasthop and its guard both hold it as long as they live.
 pub fn sweep() -> Sweep {
-    let mut parents: Vec<PathBuf> = sandbox::parents().iter().filter_map(|parent| parent.canonicalize().ok()).collect();
+    let mut parents: Vec<PathBuf> = sandbox::parents()
+        .iter()
+        .filter_map(|parent| parent.canonicalize().ok())
+        .collect();
     parents.sort_unstable();
     parents.dedup();
     let mut all = Sweep::default();
@@ -96,12 +103,18 @@ pub fn sweep() -> Sweep {
 /// Like [`sweep`], in one directory.
 pub fn sweep_in(parent: &Path) -> Sweep {
     let mut sweep = Sweep::default();
-    let Ok(parent) = parent.canonicalize() else { return sweep };
+    let Ok(parent) = parent.canonicalize() else {
+        return sweep;
+    };
     for found in sandbox::found_in(&parent) {
         match found {
             Found::Doubtful(doubtful) => sweep.left.push(doubtful),
             Found::Unfinished(path) if sandbox::remove_unfinished(&path).is_ok() => {
-                sweep.swept.push(Swept { sandbox: path, killed: Vec::new(), removed: Removed::default() });
+                sweep.swept.push(Swept {
+                    sandbox: path,
+                    killed: Vec::new(),
+                    removed: Removed::default(),
+                });
             }
             Found::Sandbox(path, file) if sandbox::lock(&file).is_ok() => sweep.swept.extend(clear_away(path)),
             Found::Unfinished(_) | Found::Sandbox(..) => {}
@@ -115,7 +128,11 @@ fn clear_away(sandbox: PathBuf) -> Option<Swept> {
     let removed = leftovers::remove(&sandbox);
     veth::remove(&sandbox);
     sandbox::remove(&sandbox).ok()?;
-    Some(Swept { sandbox, killed, removed })
+    Some(Swept {
+        sandbox,
+        killed,
+        removed,
+    })
 }
 
 /// Kills the processes of a run whose guard is dead, until none is found, and returns their numbers.

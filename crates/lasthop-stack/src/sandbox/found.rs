@@ -76,8 +76,16 @@ fn examine(path: &Path) -> Option<Found> {
         None => (false, name),
     };
     let word = rest.strip_prefix(PREFIX)?;
-    let directory = path.symlink_metadata().ok().filter(|found| found.is_dir() && is_own(found))?;
-    let doubtful = |why| Some(Found::Doubtful(Doubtful { path: path.to_owned(), why }));
+    let directory = path
+        .symlink_metadata()
+        .ok()
+        .filter(|found| found.is_dir() && is_own(found))?;
+    let doubtful = |why| {
+        Some(Found::Doubtful(Doubtful {
+            path: path.to_owned(),
+            why,
+        }))
+    };
     let is_named = word.len() == WORD && word.bytes().all(|byte| LETTERS.contains(&byte));
     match (is_named, is_hidden) {
         // Probably your own folder, such as a copy of lasthop's sources. Reported only if it also has a lock file.
@@ -125,7 +133,9 @@ pub(super) fn write_tag(directory: &Path, sandbox: &Path) -> io::Result<()> {
 /// Reads the tag of this sandbox and one byte more, to notice if there is more.
 fn read_tag(file: &Path, sandbox: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    open_own(file)?.take(tag_of(sandbox).len() as u64 + 1).read_to_end(&mut content)?;
+    open_own(file)?
+        .take(tag_of(sandbox).len() as u64 + 1)
+        .read_to_end(&mut content)?;
     Ok(content)
 }
 
@@ -193,5 +203,11 @@ fn remove_content(sandbox: &Path) -> io::Result<()> {
 }
 
 fn or_gone(removed: io::Result<()>) -> io::Result<()> {
-    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+    removed.or_else(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    })
 }

@@ -49,7 +49,13 @@ static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
 static FILE: LazyLock<Option<File>> = LazyLock::new(|| {
     let home = Home::find().ok()?.writable("").ok()?;
     let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW);
     options.open(home.join(LOCKS)).ok()
 });
 
@@ -109,7 +115,9 @@ fn lock(first: u16, kind: libc::c_int) -> Result<(), Refused> {
         error if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EAGAIN)) => {
             // SAFETY: as above; the kernel writes the lock that is in the way.
             let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut range) };
-            Err(Refused::ByOwn((asked == 0 && range.l_type != libc::F_UNLCK as libc::c_short).then_some(range.l_pid)))
+            Err(Refused::ByOwn(
+                (asked == 0 && range.l_type != libc::F_UNLCK as libc::c_short).then_some(range.l_pid),
+            ))
         }
         // Some network file systems have no locks.
         _ => Ok(()),
@@ -151,7 +159,9 @@ fn held_by(holder: Option<i32>) -> io::Error {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         format!(", such as process {pid} ({})", name.trim())
     });
-    io::Error::other(format!("your other runs of lasthop hold them all{who}; wait until one has ended"))
+    io::Error::other(format!(
+        "your other runs of lasthop hold them all{who}; wait until one has ended"
+    ))
 }
 
 /// A port that nobody listens on, outside the range from which the kernel takes ports for outgoing connections.
@@ -163,7 +173,12 @@ pub fn free_port(address: IpAddr) -> Result<SocketAddr, SandboxError> {
     let given = given.get_or_insert_default();
     let mut last = None;
     for _ in 0..10_000 {
-        let port = given.next(low, high).map_err(|cause| SandboxError::NoPort { address, low, high, cause })?;
+        let port = given.next(low, high).map_err(|cause| SandboxError::NoPort {
+            address,
+            low,
+            high,
+            cause,
+        })?;
         if given.ports.contains(&port) {
             continue;
         }
@@ -178,8 +193,16 @@ pub fn free_port(address: IpAddr) -> Result<SocketAddr, SandboxError> {
             Err(error) => last = Some((SocketAddr::new(address, port), error)),
         }
     }
-    let cause = last.map_or_else(|| io::Error::other("all are given out"), |(address, error)| taken(address, error));
-    Err(SandboxError::NoPort { address, low, high, cause })
+    let cause = last.map_or_else(
+        || io::Error::other("all are given out"),
+        |(address, error)| taken(address, error),
+    );
+    Err(SandboxError::NoPort {
+        address,
+        low,
+        high,
+        cause,
+    })
 }
 
 /// Says who listens, if that can be seen.

@@ -37,7 +37,12 @@ impl<'a> Ground<'a> {
         housing: Option<&'a Housing>,
     ) -> Result<Self, StartCause> {
         let log = create(&binding.record, Path::new(LOG), 0o644)?;
-        let ground = Self { binding, service, housing, log };
+        let ground = Self {
+            binding,
+            service,
+            housing,
+            log,
+        };
         ground.write_files()?;
         if let Some(Housing::Inside(supervisor)) = housing {
             supervisor.write(service, &binding.directory, &binding.record.join(LOG))?;
@@ -62,7 +67,12 @@ impl<'a> Ground<'a> {
         let container = self.housing.map(|housing| housing.container().place());
         let place = serde_json::to_vec_pretty(&Place::of(binding, service, container));
         let place = place.expect("plain data with text keys");
-        write(&binding.record, Path::new(PLACE), &Names::here().json_without_home(&place), false)
+        write(
+            &binding.record,
+            Path::new(PLACE),
+            &Names::here().json_without_home(&place),
+            false,
+        )
     }
 
     /// Whether a process of another account may have to read a folder: in a container, or a server that drops root's
@@ -74,7 +84,9 @@ impl<'a> Ground<'a> {
 
     /// Some file systems cannot hold a socket, and some engines do not show the host's folder unchanged.
     fn holds_sockets(&self) -> Result<(), StartCause> {
-        let Some(path) = self.service.endpoint.address.path() else { return Ok(()) };
+        let Some(path) = self.service.endpoint.address.path() else {
+            return Ok(());
+        };
         let folder = path.parent().unwrap_or(path);
         let volume = self.housing.and_then(|housing| housing.container().volume.as_ref());
         try_socket(folder).map_err(|cause| StartCause::NoSockets {
@@ -91,7 +103,10 @@ fn write(folder: &Path, name: &Path, content: &[u8], others_read: bool) -> Resul
     let runs = content.starts_with(b"#!") || content.starts_with(b"\x7fELF");
     let mode = if runs { 0o755 } else { 0o644 };
     let mut file = create(folder, name, if others_read { mode } else { mode & 0o700 })?;
-    file.write_all(content).map_err(|cause| StartCause::File { path: folder.join(name), cause })
+    file.write_all(content).map_err(|cause| StartCause::File {
+        path: folder.join(name),
+        cause,
+    })
 }
 
 /// A new file below a folder that only lasthop has written in so far.
@@ -101,7 +116,10 @@ fn create(folder: &Path, name: &Path, mode: u32) -> Result<File, StartCause> {
         folder.make(name.parent().unwrap_or(Path::new("")), 0o755)?;
         folder.create(name, mode)
     };
-    create().map_err(|cause| StartCause::File { path: folder.join(name), cause })
+    create().map_err(|cause| StartCause::File {
+        path: folder.join(name),
+        cause,
+    })
 }
 
 /// A folder on a volume is in reach of the containers of earlier rounds.
@@ -120,9 +138,14 @@ fn kind_of_file_system(folder: &Path) -> String {
         let mut columns = line.split(' ').skip(1);
         Some((PathBuf::from(columns.next()?), columns.next()?.to_owned()))
     };
-    let around = mounts.lines().filter_map(columns).filter(|(at, _)| folder.starts_with(at));
+    let around = mounts
+        .lines()
+        .filter_map(columns)
+        .filter(|(at, _)| folder.starts_with(at));
     // If two mounts are at the same place, the later one is on top.
-    around.max_by_key(|(at, _)| at.components().count()).map_or_else(|| "unknown".to_owned(), |(_, kind)| kind)
+    around
+        .max_by_key(|(at, _)| at.components().count())
+        .map_or_else(|| "unknown".to_owned(), |(_, kind)| kind)
 }
 
 #[cfg(test)]
@@ -143,7 +166,13 @@ mod tests {
             mode
         };
         assert_eq!((mode(b"password", false), mode(b"password", true)), (0o600, 0o644));
-        assert_eq!((mode(b"#!/bin/sh\n", false), mode(b"#!/bin/sh\n", true)), (0o700, 0o755));
-        assert_eq!((mode(b"\x7fELF\x02", false), mode(b"\x7fELF\x02", true)), (0o700, 0o755));
+        assert_eq!(
+            (mode(b"#!/bin/sh\n", false), mode(b"#!/bin/sh\n", true)),
+            (0o700, 0o755)
+        );
+        assert_eq!(
+            (mode(b"\x7fELF\x02", false), mode(b"\x7fELF\x02", true)),
+            (0o700, 0o755)
+        );
     }
 }

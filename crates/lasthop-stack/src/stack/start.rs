@@ -44,18 +44,37 @@ struct ReadyService {
 /// Starts a service and waits until it is ready. If it does not become ready, it is ended.
 /// Errors: the stage, the cause and the end of its log.
 pub(super) fn service(guard: &Guard, cpus: &[u32], ground: &Ground<'_>) -> Result<Instance, StartError> {
-    let Ground { binding, service, housing, log: output } = ground;
+    let Ground {
+        binding,
+        service,
+        housing,
+        log: output,
+    } = ground;
     let log = binding.record.join(LOG);
-    let start = Start { guard, binding, service, housing: *housing, cpus, output };
+    let start = Start {
+        guard,
+        binding,
+        service,
+        housing: *housing,
+        cpus,
+        output,
+    };
     let at = |stage| {
         let (service, log) = (service.name.clone(), &log);
-        move |cause| StartError { service, stage, cause: Box::new(cause), log: Log::read(log) }
+        move |cause| StartError {
+            service,
+            stage,
+            cause: Box::new(cause),
+            log: Log::read(log),
+        }
     };
     start.prepare().map_err(at(Stage::Prepare))?;
     let signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
     start.address_is_free().map_err(at(Stage::Start))?;
     let life = start.begin(signal).map_err(at(Stage::Start))?;
-    let ready = start.wait_until_ready(&life).map_err(|cause| at(Stage::Ready)(start.give_up(&life, signal, cause)))?;
+    let ready = start
+        .wait_until_ready(&life)
+        .map_err(|cause| at(Stage::Ready)(start.give_up(&life, signal, cause)))?;
     Ok(Instance {
         name: service.name.clone(),
         recipe: service.recipe.clone(),
@@ -99,12 +118,20 @@ impl<'a> Start<'a> {
             let child = self.guard.spawn(self.logged(spawn)?)?;
             match child.wait(self.service.prepare_timeout) {
                 Ok(Some(exit)) if exit.success() => {}
-                Ok(Some(exit)) => return Err(StartCause::Prepare { command: command.join(" "), exit }),
+                Ok(Some(exit)) => {
+                    return Err(StartCause::Prepare {
+                        command: command.join(" "),
+                        exit,
+                    });
+                }
                 late => {
                     self.give_up_preparation(&child, container.as_ref())?;
                     late?;
                     let timeout = self.service.prepare_timeout;
-                    return Err(StartCause::PrepareTimedOut { command: command.join(" "), timeout });
+                    return Err(StartCause::PrepareTimedOut {
+                        command: command.join(" "),
+                        timeout,
+                    });
                 }
             }
         }
@@ -117,7 +144,9 @@ impl<'a> Start<'a> {
 
     /// Copies the server's own authority to where clients read it, unless that is done.
     fn adopt_authority(&self) -> Result<(), StartCause> {
-        let (Some(theirs), Some(tls)) = (&self.binding.own_authority, &self.binding.tls) else { return Ok(()) };
+        let (Some(theirs), Some(tls)) = (&self.binding.own_authority, &self.binding.tls) else {
+            return Ok(());
+        };
         if tls.authority.exists() {
             return Ok(());
         }
@@ -126,10 +155,16 @@ impl<'a> Start<'a> {
             let mut text = Vec::new();
             let file = Folder::open(own)?.read(theirs.strip_prefix(own).unwrap_or(theirs))?;
             file.take(regular::SHORT).read_to_end(&mut text)?;
-            let (folder, name) = (tls.authority.parent().unwrap_or(own), tls.authority.file_name().unwrap_or_default());
+            let (folder, name) = (
+                tls.authority.parent().unwrap_or(own),
+                tls.authority.file_name().unwrap_or_default(),
+            );
             Folder::open(folder)?.create(Path::new(name), 0o644)?.write_all(&text)
         };
-        adopt().map_err(|cause| StartCause::Authority { path: theirs.clone(), cause })
+        adopt().map_err(|cause| StartCause::Authority {
+            path: theirs.clone(),
+            cause,
+        })
     }
 
     /// Ends the client first, because it may still ask the engine for the container. A service inside a supervisor's
@@ -146,7 +181,11 @@ impl<'a> Start<'a> {
     fn address_is_free(&self) -> Result<(), StartCause> {
         let (container, address) = (self.container(), &self.service.endpoint.address);
         // Until the bridge exists, its addresses would be routed off this machine, where anybody may answer.
-        if is_loopback(address) || container.is_none_or(Launch::is_local) { nobody_answers(address) } else { Ok(()) }
+        if is_loopback(address) || container.is_none_or(Launch::is_local) {
+            nobody_answers(address)
+        } else {
+            Ok(())
+        }
     }
 
     /// Starts it as a process, as a container, or through a container's supervisor.
@@ -165,7 +204,11 @@ impl<'a> Start<'a> {
             .logged(self.in_place(&command))?
             .stop_signal(stop_signal)
             .cpus(self.cpus.iter().map(|cpu| *cpu as usize));
-        Ok(Life::Child(self.guard.spawn(if self.housing.is_some() { spawn } else { self.apart(spawn) })?))
+        Ok(Life::Child(self.guard.spawn(if self.housing.is_some() {
+            spawn
+        } else {
+            self.apart(spawn)
+        })?))
     }
 
     /// Waits until it is ready, and checks that it is the one that answers.
@@ -189,7 +232,9 @@ impl<'a> Start<'a> {
     fn give_up(&self, life: &Life, stop_signal: i32, cause: StartCause) -> StartCause {
         // It may still write to its log while it ends.
         let _ = life.stop(stop_signal, self.service.stop.timeout);
-        let Some(Housing::Own(container)) = self.housing else { return cause };
+        let Some(Housing::Own(container)) = self.housing else {
+            return cause;
+        };
         let explained = container_died(container, &cause);
         let _ = container.remove();
         explained.unwrap_or(cause)
@@ -206,7 +251,10 @@ impl<'a> Start<'a> {
     /// Writes to the service's log.
     fn logged(&self, spawn: Spawn) -> Result<Spawn, StartCause> {
         let file = self.output.try_clone();
-        let file = file.map_err(|cause| StartCause::File { path: self.binding.record.join(LOG), cause })?;
+        let file = file.map_err(|cause| StartCause::File {
+            path: self.binding.record.join(LOG),
+            cause,
+        })?;
         Ok(spawn.stdout(Output::File(file)).stderr(Output::Same))
     }
 
@@ -217,11 +265,18 @@ impl<'a> Start<'a> {
 
     /// With shared memory that ends with it.
     fn apart(&self, spawn: Spawn) -> Spawn {
-        if self.service.own_memory { spawn.own_memory() } else { spawn.own_ipc() }
+        if self.service.own_memory {
+            spawn.own_memory()
+        } else {
+            spawn.own_ipc()
+        }
     }
 
     fn in_environment(&self, spawn: Spawn) -> Spawn {
-        self.service.environment.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value))
+        self.service
+            .environment
+            .iter()
+            .fold(spawn, |spawn, (name, value)| spawn.env(name, value))
     }
 
     /// Runs in the service's directory with its account and environment. For the client of an engine these are
@@ -275,10 +330,15 @@ fn processes(
 fn container_processes(container: &Launch, address: &Address) -> Result<(i32, Vec<(String, i32)>), StartCause> {
     let pid = container.pid().map_err(StartCause::Engine)?;
     let family = process::descendants(pid);
-    let owners = listener::owners(address).into_iter().filter(|owner| owner.pid != pid && !family.contains(&owner.pid));
+    let owners = listener::owners(address)
+        .into_iter()
+        .filter(|owner| owner.pid != pid && !family.contains(&owner.pid));
     let helpers: Vec<(String, i32)> = match container.publish {
         // conmon reserves the port of rootful podman. No traffic goes through it.
-        Some(_) => owners.filter(|owner| owner.command != "conmon").map(|owner| (owner.command, owner.pid)).collect(),
+        Some(_) => owners
+            .filter(|owner| owner.command != "conmon")
+            .map(|owner| (owner.command, owner.pid))
+            .collect(),
         None => Vec::new(),
     };
     Ok((pid, helpers))
@@ -286,10 +346,15 @@ fn container_processes(container: &Launch, address: &Address) -> Result<(i32, Ve
 
 /// What the engine says about a container that ended before it was ready.
 fn container_died(container: &Launch, cause: &StartCause) -> Option<StartCause> {
-    let StartCause::NotReady(NotReady::Died(exit)) = cause else { return None };
+    let StartCause::NotReady(NotReady::Died(exit)) = cause else {
+        return None;
+    };
     let engine = container.engine.kind.name();
     if let Some(address) = container.published().filter(|address| is_taken(*address)) {
-        return Some(StartCause::PortTaken { address, owner: listener::owners(&Address::Tcp(address)).pop() });
+        return Some(StartCause::PortTaken {
+            address,
+            owner: listener::owners(&Address::Tcp(address)).pop(),
+        });
     }
     // Exit codes of `run` in both engines: 125 means that the engine failed, 126 and 127 the program.
     let text = match exit {
@@ -331,7 +396,10 @@ fn no_stranger_answers(address: &Address, pid: i32) -> Result<(), StartCause> {
         return Ok(());
     }
     match listener::owners(address).pop() {
-        Some(owner) => Err(StartCause::Stranger { address: address.to_string(), owner }),
+        Some(owner) => Err(StartCause::Stranger {
+            address: address.to_string(),
+            owner,
+        }),
         None => Ok(()),
     }
 }

@@ -93,15 +93,35 @@ impl Memory {
     pub fn open(file: OwnedFd, spins: bool) -> io::Result<Self> {
         let is_right =
             fcntl_get_seals(&file)?.contains(sealed()) && fstat(&file)?.st_size == size_of::<Shared>() as i64;
-        if is_right { Self::map(file, 1, spins) } else { Err(io::ErrorKind::InvalidData.into()) }
+        if is_right {
+            Self::map(file, 1, spins)
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
+        }
     }
 
     fn map(file: OwnedFd, side: usize, spins: bool) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice, of a file that is large enough and stays so.
-        let start = unsafe { mmap(ptr::null_mut(), size_of::<Shared>(), protection, MapFlags::SHARED, &file, 0) }?;
+        let start = unsafe {
+            mmap(
+                ptr::null_mut(),
+                size_of::<Shared>(),
+                protection,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )
+        }?;
         let shared = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { file, shared, side, spins, is_over: AtomicBool::new(false), calls: AtomicU64::new(0) })
+        Ok(Self {
+            file,
+            shared,
+            side,
+            spins,
+            is_over: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+        })
     }
 
     pub fn file(&self) -> BorrowedFd<'_> {
@@ -173,7 +193,10 @@ impl Memory {
             self.sleep(wants);
         }
         let writable = self.has_ended() || self.outbound().filled()? < CAPACITY;
-        Ok(Ready { readable: self.is_readable(), writable })
+        Ok(Ready {
+            readable: self.is_readable(),
+            writable,
+        })
     }
 
     pub fn is_readable(&self) -> bool {
@@ -254,8 +277,16 @@ impl Ring {
     /// Errors: the peer has written what cannot be.
     #[inline]
     fn filled(&self) -> io::Result<u32> {
-        let filled = self.written.0.load(Ordering::SeqCst).wrapping_sub(self.read.0.load(Ordering::SeqCst));
-        if filled <= CAPACITY { Ok(filled) } else { Err(io::ErrorKind::InvalidData.into()) }
+        let filled = self
+            .written
+            .0
+            .load(Ordering::SeqCst)
+            .wrapping_sub(self.read.0.load(Ordering::SeqCst));
+        if filled <= CAPACITY {
+            Ok(filled)
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
+        }
     }
 
     /// There is room for `bytes`.
@@ -267,7 +298,9 @@ impl Ring {
             ptr::copy_nonoverlapping(first.as_ptr(), self.at(written), first.len());
             ptr::copy_nonoverlapping(second.as_ptr(), self.at(0), second.len());
         }
-        self.written.0.store(written.wrapping_add(bytes.len() as u32), Ordering::SeqCst);
+        self.written
+            .0
+            .store(written.wrapping_add(bytes.len() as u32), Ordering::SeqCst);
     }
 
     /// As many bytes are there.
@@ -279,7 +312,9 @@ impl Ring {
             ptr::copy_nonoverlapping(self.at(read), first.as_mut_ptr(), first.len());
             ptr::copy_nonoverlapping(self.at(0), second.as_mut_ptr(), second.len());
         }
-        self.read.0.store(read.wrapping_add(buffer.len() as u32), Ordering::SeqCst);
+        self.read
+            .0
+            .store(read.wrapping_add(buffer.len() as u32), Ordering::SeqCst);
     }
 
     fn at(&self, position: u32) -> *mut u8 {
@@ -299,7 +334,9 @@ fn sealed() -> SealFlags {
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").field("side", &self.side).finish_non_exhaustive()
+        f.debug_struct("Memory")
+            .field("side", &self.side)
+            .finish_non_exhaustive()
     }
 }
 
@@ -326,11 +363,18 @@ mod tests {
         let mut received = vec![0; bytes.len()];
         for _ in 0..5 {
             assert_eq!(server.send(&bytes).unwrap(), bytes.len());
-            assert_eq!(server.send(&bytes).unwrap(), CAPACITY as usize - bytes.len(), "no more than there is room for");
+            assert_eq!(
+                server.send(&bytes).unwrap(),
+                CAPACITY as usize - bytes.len(),
+                "no more than there is room for"
+            );
             assert_eq!(client.receive(&mut received).unwrap(), bytes.len());
             assert_eq!(received, bytes);
             let rest = client.receive(&mut received).unwrap();
-            assert_eq!((rest, &received[..rest]), (CAPACITY as usize - bytes.len(), &bytes[..rest]));
+            assert_eq!(
+                (rest, &received[..rest]),
+                (CAPACITY as usize - bytes.len(), &bytes[..rest])
+            );
         }
         server.end();
         assert_eq!(client.receive(&mut received).unwrap(), 0);
@@ -340,8 +384,14 @@ mod tests {
     fn a_peer_that_breaks_the_ring_is_found() {
         let (server, client) = pair();
         server.outbound().written.0.store(CAPACITY + 1, Ordering::SeqCst);
-        assert_eq!(client.receive(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        assert!(client.wait(Wait::ReadOrWrite).unwrap().readable, "so that the error is found");
+        assert_eq!(
+            client.receive(&mut [0; 8]).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
+        assert!(
+            client.wait(Wait::ReadOrWrite).unwrap().readable,
+            "so that the error is found"
+        );
         server.inbound().read.0.store(1, Ordering::SeqCst);
         assert_eq!(client.send(b"x").unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
@@ -350,10 +400,16 @@ mod tests {
     fn only_memory_that_cannot_shrink_is_taken() {
         let open = memfd_create("lasthop", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&open, size_of::<Shared>() as u64).unwrap();
-        assert_eq!(Memory::open(open, false).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            Memory::open(open, false).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
         let small = memfd_create("lasthop", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         fcntl_add_seals(&small, sealed()).unwrap();
-        assert_eq!(Memory::open(small, false).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            Memory::open(small, false).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         assert!(Memory::open(file.into(), false).is_err(), "no memory at all");
     }

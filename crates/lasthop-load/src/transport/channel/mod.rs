@@ -36,7 +36,11 @@ use super::{
 /// What carries the bytes of one connection, seen from one side.
 #[derive(Debug)]
 enum Medium {
-    Pipe { read: OwnedFd, write: OwnedFd, reader: Reader },
+    Pipe {
+        read: OwnedFd,
+        write: OwnedFd,
+        reader: Reader,
+    },
     Queues(Queues),
     Memory(Memory),
 }
@@ -62,7 +66,11 @@ pub fn offer(channel: Channel, path: &Path, control: Socket) -> io::Result<Hande
     let made = make(channel, path, &control);
     if let Some(number) = made.as_ref().err().and_then(io::Error::raw_os_error) {
         // The client would only see that nobody is there any more.
-        let _ = rustix::net::send(&control, &[u8::try_from(number).unwrap_or(u8::MAX)], SendFlags::NOSIGNAL);
+        let _ = rustix::net::send(
+            &control,
+            &[u8::try_from(number).unwrap_or(u8::MAX)],
+            SendFlags::NOSIGNAL,
+        );
     }
     Ok(match made? {
         Made::Socket(socket) => Handed::Socket(socket),
@@ -87,7 +95,14 @@ fn make(channel: Channel, path: &Path, control: &Socket) -> io::Result<Made> {
         }
         Channel::Pipe => {
             let ((read, their_write), (their_read, write)) = (pipe()?, pipe()?);
-            (Medium::Pipe { read, write, reader: Reader::default() }, vec![their_read, their_write])
+            (
+                Medium::Pipe {
+                    read,
+                    write,
+                    reader: Reader::default(),
+                },
+                vec![their_read, their_write],
+            )
         }
         Channel::Mqueue => {
             let (own, theirs) = Queues::create(path)?;
@@ -123,7 +138,11 @@ pub fn take(channel: Channel, control: Socket) -> io::Result<Handed> {
         (Channel::Pipe, Ok([read, write])) if is(&read, FileType::Fifo) && is(&write, FileType::Fifo) => {
             // So that a reply can be read while a long request is written.
             fcntl_setfl(&write, OFlags::NONBLOCK)?;
-            Medium::Pipe { read, write, reader: Reader::default() }
+            Medium::Pipe {
+                read,
+                write,
+                reader: Reader::default(),
+            }
         }
         (Channel::Mqueue, Ok(given)) => {
             Medium::Queues(Queues::open(given).map_err(|error| match error.raw_os_error() {
@@ -192,7 +211,11 @@ impl Passed {
     fn through(medium: Medium, control: Socket) -> Handed {
         let medium = Arc::new(medium);
         control.watch_instead(|| Awaited::Channel(medium.clone(), control.as_raw_fd()));
-        Handed::Channel(Box::new(Self { medium, control, rest: Vec::new() }))
+        Handed::Channel(Box::new(Self {
+            medium,
+            control,
+            rest: Vec::new(),
+        }))
     }
 
     pub fn control(&self) -> &Socket {
@@ -219,7 +242,11 @@ impl Passed {
         self.count_calls();
         let count = received?;
         // What woke this side up may be its own watch.
-        if count <= 1 && self.control.is_overdue() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+        if count <= 1 && self.control.is_overdue() {
+            Err(io::ErrorKind::WouldBlock.into())
+        } else {
+            Ok(count)
+        }
     }
 
     /// As [`Passed::receive`], but never waits.
@@ -251,7 +278,11 @@ impl Passed {
     /// One for each message that the kernel carries; shared memory tells by itself.
     #[inline]
     fn count_calls(&self) {
-        let made = if let Medium::Memory(memory) = &*self.medium { memory.take_calls() } else { 1 };
+        let made = if let Medium::Memory(memory) = &*self.medium {
+            memory.take_calls()
+        } else {
+            1
+        };
         self.control.calls().add(made);
     }
 
@@ -276,12 +307,19 @@ impl Passed {
             Medium::Queues(queues) => queues.descriptors(),
         };
         let reads = if what == Wait::ReadOrWrite { libc::POLLIN } else { 0 };
-        let events = [(read, reads), (write, libc::POLLOUT), (self.control.as_raw_fd(), libc::POLLRDHUP)];
+        let events = [
+            (read, reads),
+            (write, libc::POLLOUT),
+            (self.control.as_raw_fd(), libc::POLLRDHUP),
+        ];
         let [read, write, control] = polled(events, -1)?;
         if read == 0 && write & libc::POLLOUT == 0 && control != 0 {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        Ok(Ready { readable: read != 0, writable: write & libc::POLLOUT != 0 })
+        Ok(Ready {
+            readable: read != 0,
+            writable: write & libc::POLLOUT != 0,
+        })
     }
 
     /// Tells the client that nothing more comes.

@@ -49,14 +49,29 @@ impl Queues {
         let (inbound, outbound) = pair(&name)?;
         let theirs = [outbound.try_clone()?, inbound.try_clone()?];
         let is_over = AtomicBool::new(false);
-        Ok((Self { inbound, outbound, message_size: MESSAGE, waits: true, is_over }, theirs))
+        Ok((
+            Self {
+                inbound,
+                outbound,
+                message_size: MESSAGE,
+                waits: true,
+                is_over,
+            },
+            theirs,
+        ))
     }
 
     /// The client's side.
     /// Errors: these are no queues.
     pub fn open([inbound, outbound]: [OwnedFd; 2]) -> io::Result<Self> {
         let message_size = message_size(inbound.as_fd())?.max(message_size(outbound.as_fd())?);
-        Ok(Self { inbound, outbound, message_size, waits: false, is_over: AtomicBool::new(false) })
+        Ok(Self {
+            inbound,
+            outbound,
+            message_size,
+            waits: false,
+            is_over: AtomicBool::new(false),
+        })
     }
 
     pub fn message_size(&self) -> usize {
@@ -136,7 +151,11 @@ pub fn forget(path: &Path) {
 
 /// The path of the server's socket, which no other server has.
 fn name(path: &Path) -> io::Result<CString> {
-    let path = path.as_os_str().as_bytes().iter().map(|byte| if *byte == b'/' { b'.' } else { *byte });
+    let path = path
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .map(|byte| if *byte == b'/' { b'.' } else { *byte });
     Ok(CString::new([b'/'].into_iter().chain(path).collect::<Vec<u8>>())?)
 }
 

@@ -118,6 +118,10 @@ mod tests {
         }
         over.store(false, Ordering::SeqCst);
         rustix::io::write(&writer, b"abc").unwrap();
-        assert_eq!(reader.read(&pipe, &mut [0; 8], || false).unwrap(), 3, "nothing was written to wake it");
+        assert_eq!(
+            reader.read(&pipe, &mut [0; 8], || false).unwrap(),
+            3,
+            "nothing was written to wake it"
+        );
     }
 }

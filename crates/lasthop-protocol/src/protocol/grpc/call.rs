@@ -49,13 +49,19 @@ impl Fields {
 /// `application/grpc`, alone or with what its messages are.
 fn is_grpc(media: &[u8]) -> bool {
     const GRPC: &[u8] = b"application/grpc";
-    let begins = media.get(..GRPC.len()).is_some_and(|name| name.eq_ignore_ascii_case(GRPC));
+    let begins = media
+        .get(..GRPC.len())
+        .is_some_and(|name| name.eq_ignore_ascii_case(GRPC));
     begins && matches!(media.get(GRPC.len()), None | Some(b'+' | b';'))
 }
 
 /// Digits only, as the specification has it.
 fn number(digits: &[u8]) -> Option<u16> {
-    std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?
+        .parse()
+        .ok()
 }
 
 /// Blocks that were read lately, shared by all connections of a thread: those before a message and those after it. The
@@ -75,7 +81,10 @@ impl Known {
     pub fn read(&self, block: &[u8], decoder: &mut Decoder) -> Result<Fields, Failure> {
         let idle = decoder.idle();
         let known = &mut *self.0.borrow_mut();
-        let same = known.iter().flatten().find(|known| idle == Some(known.capacity) && known.bytes == block);
+        let same = known
+            .iter()
+            .flatten()
+            .find(|known| idle == Some(known.capacity) && known.bytes == block);
         if let Some(known) = same {
             return Ok(known.fields.clone());
         }
@@ -176,10 +185,14 @@ impl Call {
 
     /// The status of the call, of HTTP, and what the reply says that it is: as grpc-go wants them, and a little stricter.
     fn judge_fields(&self) -> Result<(), Failure> {
-        let Some(head) = &self.head else { return Err(Failure::protocol("HTTP/2: a reply without a status")) };
+        let Some(head) = &self.head else {
+            return Err(Failure::protocol("HTTP/2: a reply without a status"));
+        };
         for fields in [head, &self.trailers] {
             if fields.is_malformed {
-                return Err(Failure::protocol("gRPC: a grpc-status that is no number, or two that differ"));
+                return Err(Failure::protocol(
+                    "gRPC: a grpc-status that is no number, or two that differ",
+                ));
             }
             if let Some(code @ 1..) = fields.grpc {
                 return Err(refusal(code, &fields.message));
@@ -187,7 +200,10 @@ impl Call {
         }
         if let Some(status) = head.http.filter(|status| *status != OK) {
             let text = format!("HTTP status {status}, expected {OK}");
-            return Err(Failure { status: Some(status), ..Failure::refused(text) });
+            return Err(Failure {
+                status: Some(status),
+                ..Failure::refused(text)
+            });
         }
         if !head.is_grpc || head.other_type.is_some() {
             let got = head.other_type.as_deref().unwrap_or("missing");
@@ -210,10 +226,14 @@ impl Call {
             return Err(Failure::content("gRPC: the reply has no message"));
         };
         if compressed != 0 {
-            return Err(Failure::protocol("gRPC: the message is compressed, which was not asked for"));
+            return Err(Failure::protocol(
+                "gRPC: the message is compressed, which was not asked for",
+            ));
         }
         if u64::from(frame::number(length)) != self.body.received() {
-            return Err(Failure::content("gRPC: the message is not as long as it says, or there are several"));
+            return Err(Failure::content(
+                "gRPC: the message is not as long as it says, or there are several",
+            ));
         }
         self.body.finish(&common.expected)
     }
@@ -240,10 +260,16 @@ fn refusal(code: u16, message: &str) -> Failure {
         "DATA_LOSS",
         "UNAUTHENTICATED",
     ];
-    let name = NAMES.get(usize::from(code)).map(|name| format!(" ({name})")).unwrap_or_default();
+    let name = NAMES
+        .get(usize::from(code))
+        .map(|name| format!(" ({name})"))
+        .unwrap_or_default();
     let message = decode(message).unwrap_or_else(|_| message.to_owned());
     let colon = if message.is_empty() { "" } else { ": " };
     let text: String = message.chars().take(500).collect();
     let text = format!("grpc-status {code}{name}{colon}{text}");
-    Failure { status: Some(code), ..Failure::refused(text) }
+    Failure {
+        status: Some(code),
+        ..Failure::refused(text)
+    }
 }

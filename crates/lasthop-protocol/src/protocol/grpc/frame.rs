@@ -36,7 +36,12 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// `bytes` are a head and the content that it announces.
     fn of(bytes: &'a [u8]) -> Self {
-        Self { kind: bytes[3], flags: bytes[4], stream: number(&bytes[5..]) & 0x7fff_ffff, content: &bytes[HEAD..] }
+        Self {
+            kind: bytes[3],
+            flags: bytes[4],
+            stream: number(&bytes[5..]) & 0x7fff_ffff,
+            content: &bytes[HEAD..],
+        }
     }
 
     pub fn has(&self, flag: u8) -> bool {
@@ -98,7 +103,9 @@ impl Framer {
             return Ok((whole, Some(Frame::of(&bytes[..whole]))));
         }
         let mut used = self.fill(bytes, HEAD);
-        let Some(whole) = length(&self.kept)? else { return Ok((used, None)) };
+        let Some(whole) = length(&self.kept)? else {
+            return Ok((used, None));
+        };
         used += self.fill(&bytes[used..], whole);
         self.is_spent = self.kept.len() == whole;
         Ok((used, self.is_spent.then(|| Frame::of(&self.kept))))
@@ -114,10 +121,14 @@ impl Framer {
 
 /// Bytes of the frame that `bytes` begin with, if its head is there.
 fn length(bytes: &[u8]) -> Result<Option<usize>, Failure> {
-    let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
+    let Some(head) = bytes.first_chunk::<HEAD>() else {
+        return Ok(None);
+    };
     let content = number(&[0, head[0], head[1], head[2]]) as usize;
     if content > CONTENT_MAX {
-        return Err(Failure::protocol(format!("HTTP/2: a frame of {content} bytes is too long")));
+        return Err(Failure::protocol(format!(
+            "HTTP/2: a frame of {content} bytes is too long"
+        )));
     }
     Ok(Some(HEAD + content))
 }

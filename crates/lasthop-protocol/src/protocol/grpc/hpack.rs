@@ -26,7 +26,11 @@ pub struct Decoder {
 
 impl Decoder {
     pub fn new() -> Self {
-        Self { table: VecDeque::new(), size: 0, capacity: CAPACITY }
+        Self {
+            table: VecDeque::new(),
+            size: 0,
+            capacity: CAPACITY,
+        }
     }
 
     /// The capacity, if the table is empty. A block that finds and leaves the same one means the same when it comes again.
@@ -78,7 +82,10 @@ impl Decoder {
         if let Some((name, value)) = STATIC.get(index) {
             return Ok((name.as_bytes(), value.as_bytes()));
         }
-        self.table.get(index - STATIC.len()).map(|(name, value)| (&name[..], &value[..])).ok_or(Malformed)
+        self.table
+            .get(index - STATIC.len())
+            .map(|(name, value)| (&name[..], &value[..]))
+            .ok_or(Malformed)
     }
 
     /// Name and value of a literal whose name may be an index of so many bits, and what follows.
@@ -100,7 +107,9 @@ impl Decoder {
 
     fn evict(&mut self) {
         while self.size > self.capacity {
-            let Some((name, value)) = self.table.pop_back() else { return };
+            let Some((name, value)) = self.table.pop_back() else {
+                return;
+            };
             self.size -= cost(&name, &value);
         }
     }
@@ -134,7 +143,14 @@ fn text(bytes: &[u8]) -> Result<(Vec<u8>, &[u8]), Malformed> {
     let is_coded = bytes.first().is_some_and(|first| *first >= 0x80);
     let (length, rest) = integer(bytes, 7)?;
     let (text, rest) = rest.split_at_checked(length).ok_or(Malformed)?;
-    Ok((if is_coded { huffman::decode(text).ok_or(Malformed)? } else { text.to_vec() }, rest))
+    Ok((
+        if is_coded {
+            huffman::decode(text).ok_or(Malformed)?
+        } else {
+            text.to_vec()
+        },
+        rest,
+    ))
 }
 
 /// Appends a field as it is, in no table. Name and value have less than 16 KiB.
@@ -236,11 +252,17 @@ mod tests {
 
     fn bytes(hex: &str) -> Vec<u8> {
         let digits: Vec<char> = hex.chars().filter(|digit| !digit.is_whitespace()).collect();
-        digits.chunks(2).map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap()).collect()
+        digits
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap())
+            .collect()
     }
 
     fn pairs(wanted: &[(&str, &str)]) -> Fields {
-        wanted.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        wanted
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     /// Appendix C.3 and C.4 of RFC 7541: the same requests, as they are and in Huffman code.
@@ -259,7 +281,13 @@ mod tests {
         let host = (":authority", "www.example.com");
         let wanted = [
             pairs(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), host]),
-            pairs(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), host, ("cache-control", "no-cache")]),
+            pairs(&[
+                (":method", "GET"),
+                (":scheme", "http"),
+                (":path", "/"),
+                host,
+                ("cache-control", "no-cache"),
+            ]),
             pairs(&[
                 (":method", "GET"),
                 (":scheme", "https"),

@@ -32,7 +32,10 @@ struct Code {
 }
 
 static CODE: LazyLock<Code> = LazyLock::new(|| {
-    let mut code = Code { symbols: Vec::new(), lengths: [(0, 0, 0); LONGEST + 1] };
+    let mut code = Code {
+        symbols: Vec::new(),
+        lengths: [(0, 0, 0); LONGEST + 1],
+    };
     let mut next = 0;
     for (length, entry) in code.lengths.iter_mut().enumerate() {
         let symbols = (0..257).filter(|symbol| usize::from(LENGTHS[usize::from(*symbol)]) == length);

@@ -101,7 +101,11 @@ impl Session {
     pub fn introduce(&mut self) {
         self.out.extend_from_slice(PREFACE);
         write_settings(
-            &[(HEADER_TABLE_SIZE, 0), (ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, WINDOW_MAX as u32)],
+            &[
+                (HEADER_TABLE_SIZE, 0),
+                (ENABLE_PUSH, 0),
+                (INITIAL_WINDOW_SIZE, WINDOW_MAX as u32),
+            ],
             &mut self.out,
         );
         write_update((WINDOW_MAX - WINDOW) as u32, &mut self.out);
@@ -118,7 +122,13 @@ impl Session {
 
     /// Begins the next batch.
     pub fn begin(&mut self) {
-        let Self { common, out, calls, next, .. } = self;
+        let Self {
+            common,
+            out,
+            calls,
+            next,
+            ..
+        } = self;
         out.clear();
         self.answers = 0;
         self.first = *next;
@@ -138,7 +148,14 @@ impl Session {
 
     /// Sends of each message what the windows allow.
     fn send(&mut self) {
-        let Self { common, out, window, calls, first, .. } = self;
+        let Self {
+            common,
+            out,
+            window,
+            calls,
+            first,
+            ..
+        } = self;
         for (call, stream) in calls.iter_mut().zip((*first..).step_by(2)) {
             while let Some(count) = call.may_send(*window) {
                 let from = common.message.len() - call.unsent;
@@ -165,7 +182,9 @@ impl Session {
         }
         let mut at = 0;
         while at < bytes.len() {
-            let Some(call) = self.take_frame(framer, bytes, &mut at)? else { continue };
+            let Some(call) = self.take_frame(framer, bytes, &mut at)? else {
+                continue;
+            };
             let done = self.finish(call, at);
             if self.open > 0 {
                 return Ok((at, Some(done)));
@@ -174,7 +193,14 @@ impl Session {
             while at < bytes.len() && self.broken.is_none() {
                 self.broken = self.take_frame(framer, bytes, &mut at).err();
             }
-            return Ok((bytes.len(), Some(Done { used: bytes.len(), keep: self.goes_on(), ..done })));
+            return Ok((
+                bytes.len(),
+                Some(Done {
+                    used: bytes.len(),
+                    keep: self.goes_on(),
+                    ..done
+                }),
+            ));
         }
         Ok((at, None))
     }
@@ -192,16 +218,29 @@ impl Session {
         let call = &mut self.calls[index];
         if call.unsent > 0 {
             call.unsent = 0;
-            frame::write(frame::RST_STREAM, 0, self.first + 2 * index as u32, &CANCEL.to_be_bytes(), &mut self.out);
+            frame::write(
+                frame::RST_STREAM,
+                0,
+                self.first + 2 * index as u32,
+                &CANCEL.to_be_bytes(),
+                &mut self.out,
+            );
         }
         let fault = call.judge(&self.common).err().map(Box::new);
-        Done { used, keep: true, payload: call.received(), fault }
+        Done {
+            used,
+            keep: true,
+            payload: call.received(),
+            fault,
+        }
     }
 
     /// Acts on a frame; the call whose stream it ends.
     fn act(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
         if self.block.is_some() != (frame.kind == frame::CONTINUATION) {
-            return Err(Failure::protocol("HTTP/2: a header block is interrupted, or continued without a beginning"));
+            return Err(Failure::protocol(
+                "HTTP/2: a header block is interrupted, or continued without a beginning",
+            ));
         }
         if !self.is_settled && frame.kind != frame::SETTINGS && self.next == 1 {
             return Err(Failure::protocol("HTTP/2: the server does not begin with its settings"));
@@ -239,7 +278,9 @@ impl Session {
             self.received = 0;
         }
         let body = frame.body()?;
-        let Some(index) = self.call(frame.stream)? else { return Ok(None) };
+        let Some(index) = self.call(frame.stream)? else {
+            return Ok(None);
+        };
         let ends = frame.has(frame::END_STREAM);
         self.calls[index].take_data(&self.common, body, ends)?;
         Ok(ends.then_some(index))
@@ -282,7 +323,9 @@ impl Session {
 
     fn reset_by_server(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
         let code = frame::number(exactly::<4>(&frame)?);
-        let Some(index) = self.call(frame.stream)? else { return Ok(None) };
+        let Some(index) = self.call(frame.stream)? else {
+            return Ok(None);
+        };
         self.calls[index].fail(Failure::reset(format!("the server reset the stream: {}", reason(code))));
         Ok(Some(index))
     }
@@ -324,13 +367,19 @@ impl Session {
 
     fn ping(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
         let content = exactly::<8>(&frame)?;
-        if frame.has(frame::ACK) { Ok(()) } else { self.answer(frame::PING, content) }
+        if frame.has(frame::ACK) {
+            Ok(())
+        } else {
+            self.answer(frame::PING, content)
+        }
     }
 
     fn answer(&mut self, kind: u8, content: &[u8]) -> Result<(), Failure> {
         self.answers += 1;
         if self.answers > ANSWERS_MAX {
-            return Err(Failure::protocol("HTTP/2: the server sends pings or settings without end"));
+            return Err(Failure::protocol(
+                "HTTP/2: the server sends pings or settings without end",
+            ));
         }
         frame::write(kind, frame::ACK, 0, content, &mut self.out);
         Ok(())
@@ -344,13 +393,24 @@ impl Session {
         let last = u32::from_be_bytes([a, b, c, d]) & STREAM_MAX;
         let code = u32::from_be_bytes(code);
         self.is_leaving = true;
-        let newest =
-            (self.first..).step_by(2).zip(&self.calls).filter(|(_, call)| !call.is_over).map(|(id, _)| id).last();
+        let newest = (self.first..)
+            .step_by(2)
+            .zip(&self.calls)
+            .filter(|(_, call)| !call.is_over)
+            .map(|(id, _)| id)
+            .last();
         if self.open == 0 || (code == 0 && newest.is_none_or(|newest| newest <= last)) {
             return Ok(());
         }
-        let text = if text.is_empty() { String::new() } else { format!(", {}", super::excerpt(text)) };
-        Err(Failure::reset(format!("the server ends the connection (GOAWAY): {}{text}", reason(code))))
+        let text = if text.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", super::excerpt(text))
+        };
+        Err(Failure::reset(format!(
+            "the server ends the connection (GOAWAY): {}{text}",
+            reason(code)
+        )))
     }
 
     fn window_update(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
@@ -378,7 +438,11 @@ impl Session {
 
     /// The peer has closed the connection.
     pub fn lost(&self) -> Failure {
-        let text = format!("the peer closed the connection before {} of {} replies", self.open, self.calls.len());
+        let text = format!(
+            "the peer closed the connection before {} of {} replies",
+            self.open,
+            self.calls.len()
+        );
         Failure::reset(text)
     }
 }
@@ -397,8 +461,10 @@ pub fn write_update(bytes: u32, out: &mut Vec<u8>) {
 }
 
 fn write_settings(settings: &[(u16, u32)], out: &mut Vec<u8>) {
-    let content: Vec<u8> =
-        settings.iter().flat_map(|(what, value)| what.to_be_bytes().into_iter().chain(value.to_be_bytes())).collect();
+    let content: Vec<u8> = settings
+        .iter()
+        .flat_map(|(what, value)| what.to_be_bytes().into_iter().chain(value.to_be_bytes()))
+        .collect();
     frame::write(frame::SETTINGS, 0, 0, &content, out);
 }
 
@@ -428,5 +494,7 @@ fn reason(code: u32) -> String {
         "INADEQUATE_SECURITY",
         "HTTP_1_1_REQUIRED",
     ];
-    NAMES.get(code as usize).map_or_else(|| format!("code {code}"), |name| (*name).to_owned())
+    NAMES
+        .get(code as usize)
+        .map_or_else(|| format!("code {code}"), |name| (*name).to_owned())
 }

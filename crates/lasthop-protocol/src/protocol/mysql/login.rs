@@ -78,7 +78,9 @@ impl Handshake {
         let none = || Failure::protocol(format!("{} is not the handshake of a MySQL server", excerpt(payload)));
         let handshake = Self::parse(payload).ok_or_else(none)?;
         if handshake.flags & NEEDED != NEEDED {
-            return Err(Failure::protocol("the server's protocol is older than that of MySQL 5.5"));
+            return Err(Failure::protocol(
+                "the server's protocol is older than that of MySQL 5.5",
+            ));
         }
         Ok(handshake)
     }
@@ -116,7 +118,13 @@ impl Handshake {
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_response.html>
 pub fn response(user: &str, database: &str, encrypted: bool, method: &str, answer: &[u8]) -> Vec<u8> {
     let flags = if encrypted { WANTED | TLS } else { WANTED };
-    let mut response = [&flags.to_le_bytes()[..], &PACKET_MAX.to_le_bytes(), &[COLLATION], &[0; 23]].concat();
+    let mut response = [
+        &flags.to_le_bytes()[..],
+        &PACKET_MAX.to_le_bytes(),
+        &[COLLATION],
+        &[0; 23],
+    ]
+    .concat();
     for text in [user.as_bytes(), &[0]] {
         response.extend_from_slice(text);
     }
@@ -140,8 +148,12 @@ pub struct Client<'a> {
 type Answer = fn(&Client<'_>, &[u8]) -> Result<Vec<u8>, Failure>;
 
 const METHODS: &[(&str, Answer)] = &[
-    ("mysql_native_password", |client, nonce| Ok(native(client.password, nonce))),
-    ("caching_sha2_password", |client, nonce| Ok(caching_sha2(client.password, nonce))),
+    ("mysql_native_password", |client, nonce| {
+        Ok(native(client.password, nonce))
+    }),
+    ("caching_sha2_password", |client, nonce| {
+        Ok(caching_sha2(client.password, nonce))
+    }),
     ("client_ed25519", |client, nonce| ed25519(client.password, nonce)),
     ("mysql_clear_password", |client, _| cleartext(client)),
     // The kernel tells the server who we are.
@@ -153,14 +165,23 @@ const METHODS: &[(&str, Answer)] = &[
 const DEFAULT: &str = "mysql_native_password";
 
 pub fn known_or_default(method: &str) -> &str {
-    if METHODS.iter().any(|(name, _)| *name == method) { method } else { DEFAULT }
+    if METHODS.iter().any(|(name, _)| *name == method) {
+        method
+    } else {
+        DEFAULT
+    }
 }
 
 /// Errors: the method is not known, or the password must not be said.
 pub fn answer(method: &str, client: &Client<'_>, nonce: &[u8]) -> Result<Vec<u8>, Failure> {
     let found = METHODS.iter().find(|(name, _)| *name == method);
     let known = || METHODS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let unknown = || refused(format!("the server asks for `{method}`, which is not supported (known: {})", known()));
+    let unknown = || {
+        refused(format!(
+            "the server asks for `{method}`, which is not supported (known: {})",
+            known()
+        ))
+    };
     found.ok_or_else(unknown)?.1(client, nonce)
 }
 
@@ -177,7 +198,10 @@ pub fn go_on(method: &str, client: &Client<'_>, data: &[u8]) -> Result<More, Fai
     match (method, data) {
         ("caching_sha2_password", [3]) => Ok(More::Wait),
         ("caching_sha2_password", [4]) => clear(client).map(More::Say),
-        _ => Err(Failure::protocol(format!("authentication: {} was not expected by `{method}`", excerpt(data)))),
+        _ => Err(Failure::protocol(format!(
+            "authentication: {} was not expected by `{method}`",
+            excerpt(data)
+        ))),
     }
 }
 
@@ -264,18 +288,30 @@ mod tests {
     /// Nonces and proofs that the tests of another implementation have from real servers: go-sql-driver/mysql, `auth_test.go`.
     #[test]
     fn proofs_are_those_of_another_client() {
-        let nonce = [10, 47, 74, 111, 75, 73, 34, 48, 88, 76, 114, 74, 37, 13, 3, 80, 82, 2, 23, 21];
+        let nonce = [
+            10, 47, 74, 111, 75, 73, 34, 48, 88, 76, 114, 74, 37, 13, 3, 80, 82, 2, 23, 21,
+        ];
         let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         for (password, proof) in [
-            ("secret", "f490e76f66d9d86665ce54d98c78d0acfe2fb0b08b423da807144873d30b312c"),
-            ("secret2", "abc3934a012cf342e876071c8ee202de51785b430258a7a0138bc79c4d800bc6"),
+            (
+                "secret",
+                "f490e76f66d9d86665ce54d98c78d0acfe2fb0b08b423da807144873d30b312c",
+            ),
+            (
+                "secret2",
+                "abc3934a012cf342e876071c8ee202de51785b430258a7a0138bc79c4d800bc6",
+            ),
         ] {
             assert_eq!(hex(caching_sha2(password, &nonce)), proof);
             // A NUL follows the nonce on the wire.
             assert_eq!(hex(caching_sha2(password, &[&nonce[..], &[0]].concat())), proof);
         }
-        let nonce = [70, 114, 92, 94, 1, 38, 11, 116, 63, 114, 23, 101, 126, 103, 26, 95, 81, 17, 24, 21];
-        let proof = [53, 177, 140, 159, 251, 189, 127, 53, 109, 252, 172, 50, 211, 192, 240, 164, 26, 48, 207, 45];
+        let nonce = [
+            70, 114, 92, 94, 1, 38, 11, 116, 63, 114, 23, 101, 126, 103, 26, 95, 81, 17, 24, 21,
+        ];
+        let proof = [
+            53, 177, 140, 159, 251, 189, 127, 53, 109, 252, 172, 50, 211, 192, 240, 164, 26, 48, 207, 45,
+        ];
         assert_eq!(native("secret", &nonce), proof);
         assert_eq!((native("", &nonce), caching_sha2("", &nonce)), (vec![], vec![]));
     }
@@ -287,8 +323,15 @@ mod tests {
         let password: String = ('a'..='z').chain('0'..='5').collect();
         let signature = ed25519(&password, &[&[7; 32][..], &[0]].concat()).unwrap();
         let key = Ed25519KeyPair::from_seed_unchecked(password.as_bytes()).unwrap();
-        UnparsedPublicKey::new(&ED25519, key.public_key()).verify(&[7; 32], &signature).unwrap();
-        assert!(ed25519("short", &[7; 32]).unwrap_err().message.contains("32 bytes only"));
+        UnparsedPublicKey::new(&ED25519, key.public_key())
+            .verify(&[7; 32], &signature)
+            .unwrap();
+        assert!(
+            ed25519("short", &[7; 32])
+                .unwrap_err()
+                .message
+                .contains("32 bytes only")
+        );
         assert!(ed25519("", &[7; 32]).unwrap_err().message.contains("none is given"));
     }
 
@@ -311,7 +354,11 @@ mod tests {
 
     #[test]
     fn a_password_is_said_only_where_nobody_listens() {
-        let client = |is_private| Client { password: "secret", is_private, says_clear: is_private };
+        let client = |is_private| Client {
+            password: "secret",
+            is_private,
+            says_clear: is_private,
+        };
         for method in ["mysql_clear_password", "caching_sha2_password"] {
             let say = |is_private| match method {
                 "caching_sha2_password" => match go_on(method, &client(is_private), &[4])? {
@@ -324,12 +371,21 @@ mod tests {
             let refused = say(false).unwrap_err().message;
             assert!(refused.contains("use TLS or a Unix socket"), "{refused}");
         }
-        let unasked = Client { says_clear: false, ..client(true) };
+        let unasked = Client {
+            says_clear: false,
+            ..client(true)
+        };
         let refused = answer("mysql_clear_password", &unasked, &[]).unwrap_err().message;
         assert!(refused.contains("`?cleartext=true`"), "{refused}");
-        assert!(matches!(go_on("caching_sha2_password", &client(false), &[3]), Ok(More::Wait)));
+        assert!(matches!(
+            go_on("caching_sha2_password", &client(false), &[3]),
+            Ok(More::Wait)
+        ));
         assert_eq!(answer("unix_socket", &client(false), &[]), Ok(vec![]));
         let unknown = answer("dialog", &client(true), &[]).unwrap_err().message;
-        assert!(unknown.contains("`dialog`, which is not supported (known: mysql_native_password"), "{unknown}");
+        assert!(
+            unknown.contains("`dialog`, which is not supported (known: mysql_native_password"),
+            "{unknown}"
+        );
     }
 }

@@ -97,7 +97,10 @@ impl Framer {
         let is_known = self.left == 0 || !self.kept.is_empty();
         // The last word of a server that gives up has any number.
         if !self.in_order && is_known && self.kept.first() != Some(&ERROR) {
-            return Err(Failure::protocol(format!("{} is not the packet that comes next", excerpt(&self.header))));
+            return Err(Failure::protocol(format!(
+                "{} is not the packet that comes next",
+                excerpt(&self.header)
+            )));
         }
         if self.left > 0 {
             return Ok((at + take, false));
@@ -209,10 +212,21 @@ mod tests {
 
     #[test]
     fn a_payload_of_16_mib_is_split_and_joined() {
-        for (length, packets) in [(0, 1), (1, 1), (PART_MAX - 1, 1), (PART_MAX, 2), (PART_MAX + 1, 2), (40 << 20, 3)] {
+        for (length, packets) in [
+            (0, 1),
+            (1, 1),
+            (PART_MAX - 1, 1),
+            (PART_MAX, 2),
+            (PART_MAX + 1, 2),
+            (40 << 20, 3),
+        ] {
             let mut bytes = Vec::new();
             let after = write(&vec![7; length], 0, &mut bytes);
-            assert_eq!((usize::from(after), bytes.len()), (packets, length + 4 * packets), "{length}");
+            assert_eq!(
+                (usize::from(after), bytes.len()),
+                (packets, length + 4 * packets),
+                "{length}"
+            );
             let found = read(&bytes, 1 << 16);
             assert_eq!(found, [(vec![7; length.min(KEPT_MAX)], length)]);
         }
@@ -226,14 +240,23 @@ mod tests {
             framer.feed(bytes, true).map_err(|failure| failure.message)
         };
         assert_eq!(fed(&[1, 0, 0, 1, 9]), Ok((5, true)));
-        assert!(fed(&[1, 0, 0, 2, 9]).unwrap_err().contains("not the packet that comes next"));
+        assert!(
+            fed(&[1, 0, 0, 2, 9])
+                .unwrap_err()
+                .contains("not the packet that comes next")
+        );
         assert_eq!(fed(&[1, 0, 0, 0, ERROR]), Ok((5, true)));
     }
 
     #[test]
     fn what_is_missing_is_known() {
         assert_eq!(
-            [missing(&[]), missing(&[3, 0, 0]), missing(&[3, 0, 0, 0]), missing(&[3, 0, 0, 0, 1, 2, 3])],
+            [
+                missing(&[]),
+                missing(&[3, 0, 0]),
+                missing(&[3, 0, 0, 0]),
+                missing(&[3, 0, 0, 0, 1, 2, 3])
+            ],
             [4, 1, 3, 0]
         );
     }

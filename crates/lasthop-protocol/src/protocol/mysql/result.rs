@@ -44,7 +44,14 @@ impl MysqlExpect {
 
     /// What is expected besides all of it, in words.
     pub fn parts(&self) -> Vec<String> {
-        let Self { columns, rows, first, null, changed, .. } = self;
+        let Self {
+            columns,
+            rows,
+            first,
+            null,
+            changed,
+            ..
+        } = self;
         let count = |number: u64, of: &str| format!("{number} {of}{}", if number == 1 { "" } else { "s" });
         let mut parts = Vec::new();
         parts.extend(rows.map(|rows| count(rows, "row")));
@@ -109,7 +116,11 @@ pub type First = Option<Vec<u8>>;
 
 impl Reply {
     pub fn new(is_binary: bool, is_first_read: bool) -> Self {
-        Self { is_binary, is_first_read, ..Self::default() }
+        Self {
+            is_binary,
+            is_first_read,
+            ..Self::default()
+        }
     }
 
     /// Whether as much as possible of the next packet is to be kept.
@@ -126,7 +137,11 @@ impl Reply {
             Part::Head => return self.take_head(payload),
             Part::Columns(left) => {
                 self.describe(payload)?;
-                self.part = if left > 1 { Part::Columns(left - 1) } else { Part::Described };
+                self.part = if left > 1 {
+                    Part::Columns(left - 1)
+                } else {
+                    Part::Described
+                };
             }
             Part::Described if is_end && packet.length() == EOF_LENGTH => self.part = Part::Rows,
             Part::Described | Part::Rows if is_end => return self.end(payload, packet.length()),
@@ -147,7 +162,9 @@ impl Reply {
             return self.end(payload, payload.len());
         }
         // A request for a local file, which nobody offered, is not a number either.
-        let columns = Reader(payload).length_encoded().filter(|columns| (1..=COLUMNS_MAX).contains(columns));
+        let columns = Reader(payload)
+            .length_encoded()
+            .filter(|columns| (1..=COLUMNS_MAX).contains(columns));
         let columns = columns.ok_or_else(|| unexpected(payload))?;
         self.columns = self.columns.or(Some(columns));
         self.width = columns;
@@ -171,7 +188,9 @@ impl Reply {
             let changed = reader.length_encoded();
             // What a server claims to have changed is never so much.
             self.changed = self.changed.saturating_add(changed.unwrap_or_default());
-            changed.and_then(|_| reader.length_encoded()).and_then(|_| reader.number(2))
+            changed
+                .and_then(|_| reader.length_encoded())
+                .and_then(|_| reader.number(2))
         };
         let status = status.ok_or_else(|| unexpected(payload))?;
         self.part = Part::Head;
@@ -182,10 +201,16 @@ impl Reply {
     fn first_value(&self, row: &[u8]) -> Result<First, Failure> {
         let mut reader = Reader(row);
         if !self.is_binary {
-            return if row.first() == Some(&NULL) { Ok(None) } else { text(reader.text(), row).map(Some) };
+            return if row.first() == Some(&NULL) {
+                Ok(None)
+            } else {
+                text(reader.text(), row).map(Some)
+            };
         }
         // A zero, then a bit for each column that is NULL, from the third on.
-        let nulls = reader.bytes(1 + (self.width as usize + 9) / 8).ok_or_else(|| unexpected(row))?;
+        let nulls = reader
+            .bytes(1 + (self.width as usize + 9) / 8)
+            .ok_or_else(|| unexpected(row))?;
         match self.column {
             Some(column) if nulls[0] == OK => (nulls[1] & 4 == 0).then(|| column.value(reader, row)).transpose(),
             _ => Err(unexpected(row)),
@@ -214,7 +239,11 @@ impl Column {
 
     fn integer(self, number: u64, bits: u32) -> String {
         let shift = 64 - bits;
-        if self.is_unsigned { number.to_string() } else { ((number << shift).cast_signed() >> shift).to_string() }
+        if self.is_unsigned {
+            number.to_string()
+        } else {
+            ((number << shift).cast_signed() >> shift).to_string()
+        }
     }
 }
 
@@ -242,7 +271,10 @@ fn column(payload: &[u8]) -> Option<Column> {
         reader.text()?;
     }
     let _ = (reader.length_encoded()?, reader.bytes(6)?);
-    Some(Column { kind: reader.number(1)? as u8, is_unsigned: reader.number(2)? & UNSIGNED > 0 })
+    Some(Column {
+        kind: reader.number(1)? as u8,
+        is_unsigned: reader.number(2)? & UNSIGNED > 0,
+    })
 }
 
 fn text(value: Option<&[u8]>, row: &[u8]) -> Result<Vec<u8>, Failure> {
@@ -279,7 +311,10 @@ pub fn common(first: &[u8], second: &[u8], is_binary: bool) -> Result<MysqlExpec
         columns: one.columns.filter(|_| one.columns == two.columns),
         rows: Some(one.rows).filter(|rows| *rows == two.rows),
         null: value == Some(None),
-        first: value.flatten().filter(|value| value.len() <= FIRST_MAX).and_then(|value| String::from_utf8(value).ok()),
+        first: value
+            .flatten()
+            .filter(|value| value.len() <= FIRST_MAX)
+            .and_then(|value| String::from_utf8(value).ok()),
         changed: changed.filter(|_| one.changed == two.changed && one.columns == two.columns),
         reply: (first == second).then(|| Exact::of(first)),
     })
@@ -321,7 +356,12 @@ mod tests {
         let columns = Some(columns);
         let rows = Some(rows);
         let first = Some(first.into());
-        MysqlExpect { columns, rows, first, ..MysqlExpect::default() }
+        MysqlExpect {
+            columns,
+            rows,
+            first,
+            ..MysqlExpect::default()
+        }
     }
 
     #[test]
@@ -340,7 +380,11 @@ mod tests {
     }
 
     fn definition(kind: u8, flags: u8) -> Vec<u8> {
-        [b"\x03def\0\0\0\x01a\0\x0c\x3f\0\x14\0\0\0".as_slice(), &[kind, flags, 0, 0, 0, 0]].concat()
+        [
+            b"\x03def\0\0\0\x01a\0\x0c\x3f\0\x14\0\0\0".as_slice(),
+            &[kind, flags, 0, 0, 0, 0],
+        ]
+        .concat()
     }
 
     const DONE: &[u8] = b"\xfe\0\0\x02\0\0\0";
@@ -356,27 +400,51 @@ mod tests {
         ] {
             assert_eq!(learnt(&reply, false), expect(2, 2, "7"));
         }
-        let none = MysqlExpect { first: None, rows: Some(0), ..expect(1, 0, "") };
+        let none = MysqlExpect {
+            first: None,
+            rows: Some(0),
+            ..expect(1, 0, "")
+        };
         assert_eq!(learnt(&packets(&[b"\x01", &column, DONE]), false), none);
         assert_eq!(learnt(&packets(&[b"\x01", &column, eof, eof]), false), none);
-        let null = MysqlExpect { rows: Some(1), null: true, ..none };
+        let null = MysqlExpect {
+            rows: Some(1),
+            null: true,
+            ..none
+        };
         assert_eq!(learnt(&packets(&[b"\x01", &column, b"\xfb", DONE]), false), null);
     }
 
     #[test]
     fn several_results_are_one_reply() {
         let column = definition(8, 0);
-        let reply = packets(&[b"\x01", &column, MORE, b"\x01", &column, b"\x015", MORE, b"\0\x03\0\x02\0\0\0"]);
+        let reply = packets(&[
+            b"\x01",
+            &column,
+            MORE,
+            b"\x01",
+            &column,
+            b"\x015",
+            MORE,
+            b"\0\x03\0\x02\0\0\0",
+        ]);
         assert_eq!(learnt(&reply, false), expect(1, 1, "5"));
     }
 
     #[test]
     fn changed_rows_are_counted() {
         let reply = packets(&[b"\0\x03\0\x02\0\0\0"]);
-        let changed = |changed| MysqlExpect { first: None, changed: Some(changed), ..expect(0, 0, "") };
+        let changed = |changed| MysqlExpect {
+            first: None,
+            changed: Some(changed),
+            ..expect(0, 0, "")
+        };
         assert_eq!(learnt(&reply, false), changed(3));
         // Of two results: 2^64 - 1 and 2 are not 1.
-        let most = packets(&[b"\0\xfe\xff\xff\xff\xff\xff\xff\xff\xff\0\x0a\0\0\0", b"\0\x02\0\x02\0\0\0"]);
+        let most = packets(&[
+            b"\0\xfe\xff\xff\xff\xff\xff\xff\xff\xff\0\x0a\0\0\0",
+            b"\0\x02\0\x02\0\0\0",
+        ]);
         assert_eq!(learnt(&most, false), changed(u64::MAX));
     }
 
@@ -413,12 +481,28 @@ mod tests {
             |first: &[u8], second: &[u8]| packets(&[b"\x02", &column, &column, &[first, second].concat(), DONE]);
         let learnt = |one: &[u8], other: &[u8]| common(one, other, false).unwrap();
         let null = learnt(&reply(b"\xfb", b"\x01a"), &reply(b"\xfb", b"\x01b"));
-        assert_eq!(null, MysqlExpect { first: None, null: true, ..expect(2, 1, "") });
-        assert_eq!(learnt(&reply(b"\x017", b"\x01a"), &reply(b"\x017", b"\xfb")), expect(2, 1, "7"));
+        assert_eq!(
+            null,
+            MysqlExpect {
+                first: None,
+                null: true,
+                ..expect(2, 1, "")
+            }
+        );
+        assert_eq!(
+            learnt(&reply(b"\x017", b"\x01a"), &reply(b"\x017", b"\xfb")),
+            expect(2, 1, "7")
+        );
         // What is no text is not taken for the same, nor NULL for a text.
         for (one, other) in [(b"\x01\xff", &b"\x01\xfe"[..]), (b"\x01a", b"\xfb"), (b"\x01a", b"\0")] {
             let other = learnt(&reply(one, b"\xfb"), &reply(other, b"\xfb"));
-            assert_eq!(other, MysqlExpect { first: None, ..expect(2, 1, "") });
+            assert_eq!(
+                other,
+                MysqlExpect {
+                    first: None,
+                    ..expect(2, 1, "")
+                }
+            );
         }
     }
 

@@ -44,7 +44,9 @@ fn signature_digest(certificate: &[u8]) -> Option<&'static Algorithm> {
 /// `RSASSA-PSS-params ::= SEQUENCE { hashAlgorithm [0] DEFAULT sha1, … }` (RFC 8017, A.2.3).
 fn pss_digest(parameters: &[u8]) -> Option<&'static Algorithm> {
     let (parameters, _) = element(parameters, SEQUENCE)?;
-    let Some((hash, _)) = element(parameters, CONTEXT_0) else { return Some(&SHA256) };
+    let Some((hash, _)) = element(parameters, CONTEXT_0) else {
+        return Some(&SHA256);
+    };
     let (algorithm, _) = element(hash, SEQUENCE)?;
     let (identifier, _) = element(algorithm, OBJECT_IDENTIFIER)?;
     match identifier.split_last()? {
@@ -87,7 +89,10 @@ mod tests {
 
     fn certificate(algorithm: &[u8]) -> Vec<u8> {
         let signed = encode(SEQUENCE, &[7; 300]);
-        encode(SEQUENCE, &[signed, encode(SEQUENCE, algorithm), encode(3, &[0; 65])].concat())
+        encode(
+            SEQUENCE,
+            &[signed, encode(SEQUENCE, algorithm), encode(3, &[0; 65])].concat(),
+        )
     }
 
     fn identifier(family: &[u8], last: &[u8]) -> Vec<u8> {
@@ -129,7 +134,11 @@ mod tests {
         let pem = include_str!("channel-test.pem");
         let base64: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
         let der = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, base64).unwrap();
-        let digest: String = server_end_point(&der).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest: String = server_end_point(&der)
+            .unwrap()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         let openssl = concat!(
             "198a997aa49c638b2e170c4f3e878131a5ba6d60eab3abe4",
             "1a8e21603335eb81f8df5a53ec1a934fb5932ffea421cf4f"

@@ -134,13 +134,17 @@ impl Login {
             }
             (11, data) => {
                 let stage = mem::replace(&mut self.stage, Stage::Authentication);
-                let Stage::Scram { first, bound } = stage else { return Err(unexpected(b'R')) };
+                let Stage::Scram { first, bound } = stage else {
+                    return Err(unexpected(b'R'));
+                };
                 let last = first.answer(data)?;
                 output.extend(message(b'p', last.message().as_bytes()));
                 self.stage = Stage::Proven { last, bound };
             }
             (12, data) => {
-                let Stage::Proven { last, bound } = &self.stage else { return Err(unexpected(b'R')) };
+                let Stage::Proven { last, bound } = &self.stage else {
+                    return Err(unexpected(b'R'));
+                };
                 last.confirm(data)?;
                 self.bound = *bound;
                 self.stage = Stage::Authentication;
@@ -156,14 +160,21 @@ impl Login {
     /// The mechanism of those that the server offers, and what it says of the channel: libpq's choice (RFC 5802, section 6).
     /// That we could bind is said to a server that does not offer to, so that nobody in between can take its offer away.
     fn mechanism(&self, wanted: ChannelBinding, offered: &[u8]) -> Result<(&'static str, scram::Binding), Failure> {
-        let offers = |mechanism: &str| offered.split(|byte| *byte == 0).any(|name| name == mechanism.as_bytes());
-        let certificate = self.certificate.as_deref().filter(|_| wanted != ChannelBinding::Disable);
+        let offers = |mechanism: &str| {
+            offered
+                .split(|byte| *byte == 0)
+                .any(|name| name == mechanism.as_bytes())
+        };
+        let certificate = self
+            .certificate
+            .as_deref()
+            .filter(|_| wanted != ChannelBinding::Disable);
         let end_point = certificate.and_then(channel::server_end_point);
         match end_point {
             Some(digest) if offers(scram::SHA_256_PLUS) => Ok((scram::SHA_256_PLUS, scram::Binding::EndPoint(digest))),
-            None if wanted == ChannelBinding::Require => {
-                Err(unbound("the signature of the server's certificate has no digest for it"))
-            }
+            None if wanted == ChannelBinding::Require => Err(unbound(
+                "the signature of the server's certificate has no digest for it",
+            )),
             _ if wanted == ChannelBinding::Require => Err(unbound("the server does not offer it")),
             _ if !offers(scram::SHA_256) => Err(Failure::protocol("the server offers no SCRAM-SHA-256")),
             Some(_) => Ok((scram::SHA_256, scram::Binding::NotOffered)),

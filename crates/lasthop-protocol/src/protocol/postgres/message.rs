@@ -33,7 +33,11 @@ pub fn startup(spec: &Postgres) -> Vec<u8> {
 
 /// What prepares the statement after the authentication; nothing in other modes.
 pub fn prepare(spec: &Postgres) -> Vec<u8> {
-    if spec.mode == QueryMode::Prepared { [parse(STATEMENT, &spec.query), sync()].concat() } else { Vec::new() }
+    if spec.mode == QueryMode::Prepared {
+        [parse(STATEMENT, &spec.query), sync()].concat()
+    } else {
+        Vec::new()
+    }
 }
 
 /// The messages of one request.
@@ -76,7 +80,10 @@ pub fn password(password: &str) -> Vec<u8> {
 
 /// The first message of a SASL mechanism.
 pub fn initial_response(mechanism: &str, data: &str) -> Vec<u8> {
-    message(b'p', &[&text(mechanism), &length(data.len())[..], data.as_bytes()].concat())
+    message(
+        b'p',
+        &[&text(mechanism), &length(data.len())[..], data.as_bytes()].concat(),
+    )
 }
 
 pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -126,11 +133,16 @@ pub fn unexpected(kind: u8) -> Failure {
 /// An error of the server by its SQLSTATE and message.
 pub fn server_error(during: &str, body: &[u8]) -> Failure {
     let field = |wanted: u8| {
-        let found = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&wanted));
+        let found = body
+            .split(|byte| *byte == 0)
+            .find(|field| field.first() == Some(&wanted));
         found.map(|field| String::from_utf8_lossy(&field[1..]).into_owned())
     };
     let state = field(b'C').unwrap_or_else(|| "unknown".to_owned());
-    Failure::refused(format!("{during}: SQLSTATE {state}: {}", field(b'M').unwrap_or_default()))
+    Failure::refused(format!(
+        "{during}: SQLSTATE {state}: {}",
+        field(b'M').unwrap_or_default()
+    ))
 }
 
 /// Cuts the stream into messages. Of each it keeps what fits into [`KEPT_MAX`], if it is to be kept at all.

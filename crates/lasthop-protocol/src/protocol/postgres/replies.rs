@@ -30,9 +30,16 @@ impl Common {
     pub fn new(spec: &Postgres, pipeline: u32) -> Self {
         Self {
             spec: spec.clone(),
-            reply: Expected { what: "reply", body: spec.expect.reply.clone(), ..Expected::default() },
+            reply: Expected {
+                what: "reply",
+                body: spec.expect.reply.clone(),
+                ..Expected::default()
+            },
             request: message::request(spec).repeat(pipeline as usize),
-            words: Words { startup: message::startup(spec), prepare: message::prepare(spec) },
+            words: Words {
+                startup: message::startup(spec),
+                prepare: message::prepare(spec),
+            },
         }
     }
 }
@@ -94,10 +101,16 @@ impl PostgresReplies {
     }
 
     fn check_tag(&mut self) {
-        let Some(want) = &self.common.spec.expect.tag else { return };
+        let Some(want) = &self.common.spec.expect.tag else {
+            return;
+        };
         let got = self.framer.body.strip_suffix(&[0]).unwrap_or(&self.framer.body);
         if got != want.as_bytes() {
-            let text = format!("the command tag is {}, expected {}", excerpt(got), excerpt(want.as_bytes()));
+            let text = format!(
+                "the command tag is {}, expected {}",
+                excerpt(got),
+                excerpt(want.as_bytes())
+            );
             self.blame(Failure::content(text));
         }
     }

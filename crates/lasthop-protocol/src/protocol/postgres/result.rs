@@ -36,9 +36,17 @@ impl PostgresExpect {
 
     /// What is expected besides all of it, in words.
     pub fn parts(&self) -> Vec<String> {
-        let Self { rows, first, null, tag, .. } = self;
+        let Self {
+            rows, first, null, tag, ..
+        } = self;
         let mut parts = Vec::new();
-        parts.extend(rows.map(|rows| if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }));
+        parts.extend(rows.map(|rows| {
+            if rows == 1 {
+                "1 row".to_owned()
+            } else {
+                format!("{rows} rows")
+            }
+        }));
         parts.extend(statement::first_in_words(first.as_deref(), *null));
         parts.extend(tag.as_ref().map(|tag| format!("the tag `{tag}`")));
         parts
@@ -48,7 +56,10 @@ impl PostgresExpect {
 /// Rows, first column of the first row and command tag of a whole reply.
 pub fn result(reply: &[u8]) -> PostgresExpect {
     let rows = messages(reply).filter(|(kind, _)| *kind == b'D').count() as u64;
-    let tag = messages(reply).filter(|(kind, _)| *kind == b'C').last().map(|(_, message)| &message[HEAD..]);
+    let tag = messages(reply)
+        .filter(|(kind, _)| *kind == b'C')
+        .last()
+        .map(|(_, message)| &message[HEAD..]);
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     let first = first_value(reply);
     PostgresExpect {
@@ -66,7 +77,11 @@ pub fn first_value(reply: &[u8]) -> Option<Option<&[u8]>> {
 }
 
 pub fn without_notices(reply: &[u8]) -> Vec<u8> {
-    messages(reply).filter(|(kind, _)| !is_notice(*kind)).flat_map(|(_, message)| message).copied().collect()
+    messages(reply)
+        .filter(|(kind, _)| !is_notice(*kind))
+        .flat_map(|(_, message)| message)
+        .copied()
+        .collect()
 }
 
 /// Number of columns in two bytes, the first one's length in four (−1 is NULL), then its text.

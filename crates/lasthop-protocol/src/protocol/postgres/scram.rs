@@ -69,14 +69,23 @@ impl First {
     /// Errors: there are no random numbers.
     pub fn new(password: &str, binding: Binding) -> Result<Self, Failure> {
         let mut nonce = [0; NONCE_BYTES];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| refused("the system has no random numbers"))?;
+        SystemRandom::new()
+            .fill(&mut nonce)
+            .map_err(|_| refused("the system has no random numbers"))?;
         Ok(Self::with_nonce(password, binding, STANDARD.encode(nonce)))
     }
 
     fn with_nonce(password: &str, binding: Binding, nonce: String) -> Self {
         // A password that cannot be prepared is taken as it is, by libpq as by the server.
-        let password = stringprep::saslprep(password).unwrap_or(password.into()).into_owned().into_bytes();
-        Self { binding, nonce, password }
+        let password = stringprep::saslprep(password)
+            .unwrap_or(password.into())
+            .into_owned()
+            .into_bytes();
+        Self {
+            binding,
+            nonce,
+            password,
+        }
     }
 
     pub fn message(&self) -> String {
@@ -96,19 +105,36 @@ impl First {
             return Err(refused("the server's SCRAM nonce does not continue ours"));
         }
         if iterations.get() > MOST_ITERATIONS {
-            return Err(refused(format!("the server asks for more than {MOST_ITERATIONS} SCRAM iterations")));
+            return Err(refused(format!(
+                "the server asks for more than {MOST_ITERATIONS} SCRAM iterations"
+            )));
         }
         let mut salted = [0; 32];
-        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, &self.password, &mut salted);
+        pbkdf2::derive(
+            pbkdf2::PBKDF2_HMAC_SHA256,
+            iterations,
+            &salt,
+            &self.password,
+            &mut salted,
+        );
         let without_proof = format!("c={},r={nonce}", STANDARD.encode(self.binding.input()));
         let conversation = format!("{},{server_first},{without_proof}", self.bare());
         let client_key = sign(&salted, b"Client Key");
         let stored_key = digest(&SHA256, client_key.as_ref());
         let signature = sign(stored_key.as_ref(), conversation.as_bytes());
-        let proof: Vec<u8> = client_key.as_ref().iter().zip(signature.as_ref()).map(|(key, mask)| key ^ mask).collect();
+        let proof: Vec<u8> = client_key
+            .as_ref()
+            .iter()
+            .zip(signature.as_ref())
+            .map(|(key, mask)| key ^ mask)
+            .collect();
         let message = format!("{without_proof},p={}", STANDARD.encode(proof));
         let server_key = hmac::Key::new(HMAC_SHA256, sign(&salted, b"Server Key").as_ref());
-        Ok(Last { message, conversation, server_key })
+        Ok(Last {
+            message,
+            conversation,
+            server_key,
+        })
     }
 }
 
@@ -169,7 +195,11 @@ mod tests {
 
     /// Why a server's first message is refused; nothing if it is not.
     fn why(server_first: &str) -> String {
-        first("foobar").answer(server_first.as_bytes()).err().map(|failure| failure.message).unwrap_or_default()
+        first("foobar")
+            .answer(server_first.as_bytes())
+            .err()
+            .map(|failure| failure.message)
+            .unwrap_or_default()
     }
 
     #[test]
