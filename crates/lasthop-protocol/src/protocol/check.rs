@@ -25,18 +25,17 @@ pub struct Expected {
     pub length: Option<u64>,
 }
 
-impl Default for Expected {
-    fn default() -> Self {
+impl Expected {
+    /// Expects these bytes, where they are known, of what has this name.
+    pub fn of(what: &'static str, body: Option<Exact>) -> Self {
         Self {
-            what: "body",
-            body: None,
+            what,
+            body,
             contains: Vec::new(),
             length: None,
         }
     }
-}
 
-impl Expected {
     /// The length, where it is known.
     pub fn length(&self) -> Option<u64> {
         self.length.or(self.body.as_ref().map(Exact::length))
@@ -260,7 +259,7 @@ mod tests {
     fn a_wrong_body_is_shown_beside_the_expected_one() {
         let body = |text: &str| Expected {
             body: Some(text.into()),
-            ..Expected::default()
+            ..Expected::of("body", None)
         };
         let differs = "the body differs from the expected one at byte";
         for (want, got, shown) in [
@@ -289,7 +288,7 @@ mod tests {
         assert_eq!(failure(&body(&want), &got), shown);
         let contains = Expected {
             contains: vec![b"Hello".to_vec()],
-            ..Expected::default()
+            ..Expected::of("body", None)
         };
         assert_eq!(
             failure(&contains, "Bye!"),
@@ -302,7 +301,7 @@ mod tests {
         let long = vec![7; super::super::exact::KEPT_MAX + 1];
         let expected = Expected {
             body: Some(Exact::of(&long)),
-            ..Expected::default()
+            ..Expected::of("body", None)
         };
         let mut check = BodyCheck::default();
         // Twice: nothing of the first body may be left.
@@ -339,7 +338,7 @@ mod tests {
         fn a_text_is_found_however_the_body_is_cut(
             body in "[ab]{0,40}", text in "[ab]{1,6}", cuts in proptest::collection::vec(0usize..8, 0..20)
         ) {
-            let expected = Expected { contains: vec![text.clone().into_bytes()], ..Expected::default() };
+            let expected = Expected { contains: vec![text.clone().into_bytes()], ..Expected::of("body", None) };
             let mut check = BodyCheck::default();
             let mut rest = body.as_bytes();
             for cut in cuts {

@@ -1,6 +1,6 @@
 //! The chunked transfer coding of HTTP/1.1 (RFC 9112, section 7.1), piece by piece.
 
-use super::exchange::excerpt;
+use super::{exchange::excerpt, line::Line};
 use crate::failure::Failure;
 
 /// Most bytes of a line with a chunk's size, extensions included.
@@ -8,8 +8,9 @@ const LINE_MAX: usize = 1024;
 /// Most bytes of all trailer fields.
 const TRAILER_MAX: usize = 64 * 1024;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
+    #[default]
     Size,
     Data {
         left: u64,
@@ -20,27 +21,17 @@ enum State {
 }
 
 /// Decodes one chunked body.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Chunked {
     state: State,
-    line: Vec<u8>,
+    line: Line,
     trailer: usize,
-}
-
-impl Default for Chunked {
-    fn default() -> Self {
-        Self {
-            state: State::Size,
-            line: Vec::new(),
-            trailer: 0,
-        }
-    }
 }
 
 impl Chunked {
     pub fn reset(&mut self) {
         self.state = State::Size;
-        self.line.clear();
+        self.line.0.clear();
         self.trailer = 0;
     }
 
@@ -62,7 +53,12 @@ impl Chunked {
                 };
                 continue;
             }
-            let (used, whole) = self.collect_line(&bytes[at..])?;
+            let most = if self.state == State::Trailer {
+                TRAILER_MAX - self.trailer
+            } else {
+                LINE_MAX
+            };
+            let (used, whole) = self.line.take(&bytes[at..], most, "chunked coding")?;
             at += used;
             if whole && self.end_line()? {
                 return Ok(Some(at));
@@ -71,51 +67,36 @@ impl Chunked {
         Ok(None)
     }
 
-    /// Collects bytes up to and without the line end. The line stays in `self.line`.
-    fn collect_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
-        let end = memchr::memchr(b'\n', bytes);
-        let part = &bytes[..end.unwrap_or(bytes.len())];
-        let limit = if self.state == State::Trailer {
-            TRAILER_MAX - self.trailer
-        } else {
-            LINE_MAX
-        };
-        if self.line.len() + part.len() > limit {
-            return Err(Failure::protocol("chunked coding: a line is too long"));
-        }
-        self.line.extend_from_slice(part);
-        Ok((part.len() + usize::from(end.is_some()), end.is_some()))
-    }
-
     /// Acts on a whole line; true at the end of the body.
     fn end_line(&mut self) -> Result<bool, Failure> {
-        if self.line.last() != Some(&b'\r') {
+        let line = &mut self.line.0;
+        if line.last() != Some(&b'\r') {
             return Err(Failure::protocol(format!(
                 "chunked coding: {} does not end in CR LF",
-                excerpt(&self.line)
+                excerpt(line)
             )));
         }
-        self.line.pop();
+        line.pop();
         let mut whole = false;
         self.state = match self.state {
-            State::Size => match chunk_size(&self.line)? {
+            State::Size => match chunk_size(line)? {
                 0 => State::Trailer,
                 left => State::Data { left },
             },
-            State::DataEnd if self.line.is_empty() => State::Size,
+            State::DataEnd if line.is_empty() => State::Size,
             State::DataEnd => {
                 return Err(Failure::protocol(
                     "chunked coding: a chunk is longer than its size says",
                 ));
             }
             State::Trailer => {
-                whole = self.line.is_empty();
-                self.trailer += self.line.len();
+                whole = line.is_empty();
+                self.trailer += line.len();
                 State::Trailer
             }
             State::Data { .. } => unreachable!("data is not read by lines"),
         };
-        self.line.clear();
+        line.clear();
         Ok(whole)
     }
 }

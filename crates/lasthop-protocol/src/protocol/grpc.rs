@@ -21,7 +21,7 @@ use self::{
 use super::{
     check::{Expected, contrast},
     exact::{Exact, KEPT_MAX},
-    exchange::{Done, Exchange, Factory, Greeting, Progress, excerpt},
+    exchange::Factory,
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
 };
 use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
@@ -141,10 +141,8 @@ impl Grpc {
             GrpcExpect::Exact(message) => (Some(message.clone()), None),
         };
         Expected {
-            what: "message",
-            body,
             length,
-            ..Expected::default()
+            ..Expected::of("message", body)
         }
     }
 
@@ -230,8 +228,8 @@ impl ProtocolSpec for Grpc {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
-        let common = Rc::new(Common::new(self, usage));
-        Factory::new(move || GrpcExchange(Session::new(Rc::clone(&common))))
+        let requests = Rc::new(Requests::new(self, usage));
+        Factory::new(move || Session::new(Rc::clone(&requests)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -344,8 +342,8 @@ fn frames(mut bytes: &[u8], mut take: impl FnMut(frame::Frame<'_>) -> Result<(),
     Ok(())
 }
 
-/// What all connections of a thread have in common.
-struct Common {
+/// What all connections of a thread ask, and how its replies are held against it.
+struct Requests {
     /// The block of fields of a request.
     fields: Vec<u8>,
     /// The message of a request, as it is sent.
@@ -356,7 +354,7 @@ struct Common {
     known: Known,
 }
 
-impl Common {
+impl Requests {
     fn new(grpc: &Grpc, usage: Usage) -> Self {
         Self {
             fields: grpc.fields(usage.encrypted),
@@ -368,62 +366,15 @@ impl Common {
     }
 }
 
-struct GrpcExchange(Session);
-
-impl Exchange for GrpcExchange {
-    fn reset(&mut self) {
-        self.0 = Session::new(self.0.common());
-    }
-
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
-        let session = &mut self.0;
-        if input.is_empty() {
-            session.introduce();
-        } else if !session.is_settled() && input.starts_with(b"HTTP/") {
-            return Err(Failure::protocol(format!(
-                "the server does not speak HTTP/2: {}",
-                excerpt(input)
-            )));
-        }
-        session.take(input)?;
-        output.append(session.out());
-        Ok(if session.is_ready() {
-            Greeting::Done
-        } else {
-            Greeting::More
-        })
-    }
-
-    fn begin(&mut self) {
-        self.0.begin();
-    }
-
-    #[inline]
-    fn request(&self) -> &[u8] {
-        self.0.request()
-    }
-
-    /// Replies of a batch come in any order.
-    fn next_reply(&mut self) {}
-
-    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        Ok(match self.0.take(bytes)? {
-            (_, Some(done)) => Progress::Done(done),
-            _ => Progress::More,
-        })
-    }
-
-    fn end(&mut self) -> Result<Done, Failure> {
-        Err(self.0.lost())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::{
-        super::exchange::testing::{feed, same_at_every_cut},
+        super::exchange::{
+            Done, Exchange, Greeting, Progress, excerpt,
+            testing::{feed, same_at_every_cut},
+        },
         frame::{
             CONTENT_MAX, END_HEADERS, END_STREAM, GOAWAY, HEAD, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
         },
@@ -449,8 +400,8 @@ mod tests {
         }
     }
 
-    fn exchange(grpc: &Grpc, pipeline: u32) -> GrpcExchange {
-        let mut exchange = GrpcExchange(Session::new(Rc::new(Common::new(grpc, Usage { pipeline, ..USAGE }))));
+    fn exchange(grpc: &Grpc, pipeline: u32) -> Session {
+        let mut exchange = Session::new(Rc::new(Requests::new(grpc, Usage { pipeline, ..USAGE })));
         exchange.reset();
         exchange
     }
@@ -493,7 +444,7 @@ mod tests {
     #[test]
     fn a_request_is_a_head_and_a_message_for_each_stream() {
         let mut exchange = exchange(&hello(), 2);
-        let fields = exchange.0.common().fields.clone();
+        let fields = exchange.requests.fields.clone();
         let message = b"\0\0\0\0\x07\x0a\x05Hello";
         let call = |stream| {
             [
@@ -785,7 +736,7 @@ mod tests {
         };
         let mut exchange = exchange(&large, 1);
         exchange.begin();
-        let sent = |exchange: &GrpcExchange| {
+        let sent = |exchange: &Session| {
             let mut count = 0;
             frames(exchange.request(), |frame| {
                 assert!(frame.content.len() <= CONTENT_MAX);
@@ -855,7 +806,7 @@ mod tests {
 
     #[test]
     fn a_connection_ends_when_it_is_used_up_or_the_server_leaves() {
-        let keep = |exchange: &mut GrpcExchange, stream| {
+        let keep = |exchange: &mut Session, stream| {
             exchange.begin();
             let Ok(Progress::Done(done)) = exchange.receive(&reply(stream, "Hello")) else {
                 panic!()
@@ -864,7 +815,7 @@ mod tests {
         };
         let mut exchange = exchange(&hello(), 1);
         assert!(keep(&mut exchange, 1));
-        exchange.0.use_up((1 << 31) - 5);
+        exchange.use_up((1 << 31) - 5);
         assert!(keep(&mut exchange, (1 << 31) - 5));
         assert!(keep(&mut exchange, (1 << 31) - 3));
         assert!(!keep(&mut exchange, (1 << 31) - 1), "there is no larger number");

@@ -1,6 +1,6 @@
 //! HTTP/1.0 and 1.1 (RFC 9110, RFC 9112): one request, encoded once; replies parsed in place.
 
-use std::{collections::BTreeMap, fmt, fmt::Write as _, mem, rc::Rc};
+use std::{collections::BTreeMap, fmt, fmt::Write as _, iter, mem, rc::Rc};
 
 use memchr::memmem;
 use schemars::JsonSchema;
@@ -16,6 +16,7 @@ use super::{
     exact::Exact,
     exchange::{Factory, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
+    line::digits,
 };
 use crate::{
     address::{Address, Endpoint},
@@ -136,19 +137,11 @@ fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, St
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut headers = Vec::new();
-            while let Some(header) = map.next_entry()? {
-                headers.push(header);
-            }
-            Ok(headers)
+            iter::from_fn(|| map.next_entry().transpose()).collect()
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            let mut headers = Vec::new();
-            while let Some(header) = list.next_element()? {
-                headers.push(header);
-            }
-            Ok(headers)
+            iter::from_fn(|| list.next_element().transpose()).collect()
         }
     }
     deserializer.deserialize_any(Headers)
@@ -234,8 +227,8 @@ impl ProtocolSpec for Http {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
-        let common = Rc::new(Common::new(self, usage));
-        Factory::checked(usage.pipeline, move || HttpReplies::new(Rc::clone(&common)))
+        let requests = Rc::new(Requests::new(self, usage));
+        Factory::checked(usage.pipeline, move || HttpReplies::new(Rc::clone(&requests)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -400,20 +393,23 @@ struct Whole {
 fn parts(mut reply: &[u8]) -> Result<Whole, Failure> {
     loop {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut head = httparse::Response::new(&mut headers);
-        let Ok(httparse::Status::Complete(length)) = head.parse(reply) else {
-            return Err(Failure::protocol("HTTP: the reply has no whole head"));
-        };
+        let (response, length) = parse(reply, &mut headers)?;
+        let head = Head::of(&response)?;
         reply = &reply[length..];
-        let status = head.code.unwrap_or_default();
-        if status >= 200 {
-            let headers = TELLING.map(|name| (name, value_of(head.headers, name)));
-            return Ok(Whole {
-                status,
-                headers,
-                body: content(&head, reply)?,
-            });
+        if head.status < 200 {
+            continue;
         }
+        let mut body = Vec::new();
+        if head.chunked {
+            Chunked::default().feed(reply, |piece| body.extend_from_slice(piece))?;
+        } else {
+            body.extend_from_slice(reply);
+        }
+        return Ok(Whole {
+            status: head.status,
+            headers: TELLING.map(|name| (name, value_of(response.headers, name))),
+            body,
+        });
     }
 }
 
@@ -434,29 +430,14 @@ fn or_none(value: String) -> Vec<u8> {
     }
 }
 
-/// The content of a body, without its chunks.
-fn content(head: &httparse::Response<'_, '_>, body: &[u8]) -> Result<Vec<u8>, Failure> {
-    let chunked = head.headers.iter().any(|header| {
-        header.name.eq_ignore_ascii_case("transfer-encoding") && header.value.to_ascii_lowercase().ends_with(b"chunked")
-    });
-    if !chunked {
-        return Ok(body.to_vec());
-    }
-    let mut content = Vec::new();
-    let mut coding = Chunked::default();
-    coding.reset();
-    coding.feed(body, |piece| content.extend_from_slice(piece))?;
-    Ok(content)
-}
-
 /// Most bytes of a reply's status line and headers, those of interim replies (1xx) before it included.
 const HEAD_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 128;
 /// Most bytes of the body of a wrong answer that are read to keep its connection.
 const FAULTY_BODY_MAX: u64 = 1024 * 1024;
 
-/// What all connections of a thread have in common.
-struct Common {
+/// What all connections of a thread ask, and how its replies are held against it.
+struct Requests {
     request: Vec<u8>,
     status: u16,
     headers: BTreeMap<String, String>,
@@ -465,14 +446,13 @@ struct Common {
     head_only: bool,
 }
 
-impl Common {
+impl Requests {
     fn new(http: &Http, usage: Usage) -> Self {
         let expect = &http.expect;
         let expected = Expected {
-            body: expect.body.clone(),
             contains: expect.contains.iter().map(|text| text.clone().into_bytes()).collect(),
             length: expect.length,
-            ..Expected::default()
+            ..Expected::of("body", expect.body.clone())
         };
         Self {
             request: encode(http, usage.reuse).repeat(usage.pipeline as usize),
@@ -542,7 +522,7 @@ struct Head {
 }
 
 struct HttpReplies {
-    common: Rc<Common>,
+    requests: Rc<Requests>,
     state: State,
     head: Vec<u8>,
     /// Bytes of the interim replies that came before.
@@ -554,9 +534,9 @@ struct HttpReplies {
 }
 
 impl HttpReplies {
-    fn new(common: Rc<Common>) -> Self {
+    fn new(requests: Rc<Requests>) -> Self {
         Self {
-            common,
+            requests,
             state: State::Start,
             head: Vec::new(),
             interim: 0,
@@ -580,7 +560,7 @@ impl HttpReplies {
         match memmem::find(&text[from..], b"\r\n\r\n") {
             Some(found) if from + found + 4 <= most => {
                 let end = from + found + 4;
-                let head = parse_head(&text[..end], &self.common.headers)?;
+                let head = parse_head(&text[..end], &self.requests.headers)?;
                 self.head.clear();
                 self.enter(&head, end)?;
                 Ok(end - kept)
@@ -607,24 +587,24 @@ impl HttpReplies {
 
     /// Goes on to what follows a head of so many bytes.
     fn enter(&mut self, head: &Head, bytes: usize) -> Result<(), Failure> {
-        let common = &self.common;
+        let requests = &self.requests;
         if (100..200).contains(&head.status) {
             // An interim reply; 101 would end HTTP on this connection, and nobody asked for that.
             self.state = State::Start;
             self.interim += bytes;
             return if head.status == 101 {
-                Err(wrong_status(101, common.status))
+                Err(wrong_status(101, requests.status))
             } else {
                 Ok(())
             };
         }
         self.keep = head.keep;
-        if head.status != common.status {
-            self.fault = Some(wrong_status(head.status, common.status));
+        if head.status != requests.status {
+            self.fault = Some(wrong_status(head.status, requests.status));
         } else if let Some(text) = &head.unlike {
             self.fault = Some(Failure::content(text.clone()));
         }
-        self.state = if common.head_only || matches!(head.status, 204 | 304) {
+        self.state = if requests.head_only || matches!(head.status, 204 | 304) {
             State::Over
         } else if head.chunked {
             self.chunked.reset();
@@ -641,7 +621,7 @@ impl HttpReplies {
 
     /// A length that cannot be right is refused at once, however long the body would be.
     fn check_length(&self, length: u64) -> Result<(), Failure> {
-        let expected = &self.common.expected;
+        let expected = &self.requests.expected;
         let want = expected.length();
         match (want, &self.fault) {
             (_, Some(fault)) if length > FAULTY_BODY_MAX => Err(fault.clone()),
@@ -654,9 +634,12 @@ impl HttpReplies {
 
     fn take_body(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         let Self {
-            chunked, body, common, ..
+            chunked,
+            body,
+            requests,
+            ..
         } = self;
-        let expected = &common.expected;
+        let expected = &requests.expected;
         let used = match &mut self.state {
             State::Length { left } => {
                 let take = (bytes.len() as u64).min(*left) as usize;
@@ -685,7 +668,7 @@ impl HttpReplies {
 
     /// A wrong answer, or one longer than the expected body, is not read without end.
     fn bound_body(&self) -> Result<(), Failure> {
-        let expected = &self.common.expected;
+        let expected = &self.requests.expected;
         let want = expected.length();
         let received = self.body.received();
         match (&self.fault, want) {
@@ -700,7 +683,7 @@ impl HttpReplies {
 
 impl Replies for HttpReplies {
     fn request(&self) -> &[u8] {
-        &self.common.request
+        &self.requests.request
     }
 
     fn begin(&mut self) {
@@ -723,8 +706,8 @@ impl Replies for HttpReplies {
     fn judge(&mut self) -> Result<(), Failure> {
         match self.fault.take() {
             Some(fault) => Err(fault),
-            None if self.common.head_only => Ok(()),
-            None => self.body.finish(&self.common.expected),
+            None if self.requests.head_only => Ok(()),
+            None => self.body.finish(&self.requests.expected),
         }
     }
 
@@ -776,31 +759,30 @@ fn not_http(text: &[u8]) -> Failure {
     ))
 }
 
-fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, Failure> {
+/// The head that `text` begins with, and its length.
+fn parse<'h, 'a>(
+    text: &'a [u8],
+    headers: &'h mut [httparse::Header<'a>],
+) -> Result<(httparse::Response<'h, 'a>, usize), Failure> {
     refuse_early(text)?;
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut response = httparse::Response::new(&mut headers);
+    let mut response = httparse::Response::new(headers);
     match response.parse(text) {
-        Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Err(Failure::protocol("the reply's head is cut off")),
-        Err(error) => return Err(Failure::protocol(format!("the reply's head cannot be parsed: {error}"))),
+        Ok(httparse::Status::Complete(length)) => Ok((response, length)),
+        Ok(httparse::Status::Partial) => Err(Failure::protocol("the reply's head is cut off")),
+        Err(error) => Err(Failure::protocol(format!("the reply's head cannot be parsed: {error}"))),
     }
+}
+
+fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, Failure> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let (response, _) = parse(text, &mut headers)?;
     let unlike = expected
         .iter()
         .find_map(|(name, want)| unlike(response.headers, name, want));
-    let status = response.code.unwrap_or(0);
-    let keep = response.version == Some(1);
-    let mut head = Head {
-        status,
-        keep,
-        chunked: false,
-        length: None,
+    Ok(Head {
         unlike,
-    };
-    for header in response.headers.iter() {
-        read_header(&mut head, header)?;
-    }
-    Ok(head)
+        ..Head::of(&response)?
+    })
 }
 
 /// How a header differs from what is expected, in words.
@@ -816,38 +798,50 @@ fn unlike(headers: &[httparse::Header<'_>], name: &str, want: &str) -> Option<St
     (got != want).then(|| format!("the header `{name}` is {}, expected {}", shown(&got), shown(want)))
 }
 
-fn read_header(head: &mut Head, header: &httparse::Header<'_>) -> Result<(), Failure> {
-    if header.name.eq_ignore_ascii_case("content-length") {
-        let length = content_length(header.value)?;
-        if head.length.is_some_and(|other| other != length) {
-            return Err(Failure::protocol("two different values of Content-Length"));
+impl Head {
+    fn of(response: &httparse::Response<'_, '_>) -> Result<Self, Failure> {
+        let mut head = Self {
+            status: response.code.unwrap_or(0),
+            keep: response.version == Some(1),
+            chunked: false,
+            length: None,
+            unlike: None,
+        };
+        for header in response.headers.iter() {
+            head.read(header)?;
         }
-        head.length = Some(length);
-    } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-        if !header.value.eq_ignore_ascii_case(b"chunked") {
-            let text = format!("Transfer-Encoding {} is not supported", excerpt(header.value));
-            return Err(Failure::protocol(text));
-        }
-        head.chunked = true;
-    } else if header.name.eq_ignore_ascii_case("connection") {
-        for word in header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-            if word.eq_ignore_ascii_case(b"close") {
-                head.keep = false;
-            } else if word.eq_ignore_ascii_case(b"keep-alive") {
-                head.keep = true;
+        Ok(head)
+    }
+
+    fn read(&mut self, header: &httparse::Header<'_>) -> Result<(), Failure> {
+        if header.name.eq_ignore_ascii_case("content-length") {
+            let length = content_length(header.value)?;
+            if self.length.is_some_and(|other| other != length) {
+                return Err(Failure::protocol("two different values of Content-Length"));
+            }
+            self.length = Some(length);
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            if !header.value.eq_ignore_ascii_case(b"chunked") {
+                let text = format!("Transfer-Encoding {} is not supported", excerpt(header.value));
+                return Err(Failure::protocol(text));
+            }
+            self.chunked = true;
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            for word in header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                if word.eq_ignore_ascii_case(b"close") {
+                    self.keep = false;
+                } else if word.eq_ignore_ascii_case(b"keep-alive") {
+                    self.keep = true;
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn content_length(value: &[u8]) -> Result<u64, Failure> {
-    let digits = value.trim_ascii();
-    let text = std::str::from_utf8(digits)
-        .ok()
-        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let length = text.and_then(|text| text.parse().ok());
-    length.ok_or_else(|| Failure::protocol(format!("Content-Length {} is not a length", excerpt(value))))
+    digits(value.trim_ascii())
+        .ok_or_else(|| Failure::protocol(format!("Content-Length {} is not a length", excerpt(value))))
 }
 
 #[cfg(test)]
@@ -1135,7 +1129,7 @@ mod tests {
     #[test]
     fn a_head_without_end_is_refused() {
         let http = get(expect_body("Hello"));
-        let mut replies = HttpReplies::new(Rc::new(Common::new(&http, usage(1))));
+        let mut replies = HttpReplies::new(Rc::new(Requests::new(&http, usage(1))));
         let mut fed = replies.take(b"HTTP/1.1 200 OK\r\n").map(|_| 17);
         while let Ok(bytes) = fed {
             assert!(bytes < 2 * HEAD_MAX, "accepted {bytes} bytes of head");

@@ -11,6 +11,7 @@ use super::{
     exact::Exact,
     exchange::{Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    line::{Line, digits, ended_text},
 };
 use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
 
@@ -157,8 +158,8 @@ impl ProtocolSpec for Memcached {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
-        let common = Rc::new(Common::new(self, usage.pipeline));
-        Factory::checked(usage.pipeline, move || MemcachedReplies::new(Rc::clone(&common)))
+        let requests = Rc::new(Requests::new(self, usage.pipeline));
+        Factory::checked(usage.pipeline, move || MemcachedReplies::new(Rc::clone(&requests)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -245,21 +246,13 @@ fn value_of_line(line: &[u8]) -> Option<(&[u8], u64, u64)> {
     let (Some(b"VALUE"), Some(key), Some(flags)) = (words.next(), words.next(), words.next()) else {
         return None;
     };
-    let length = number(words.next()?).filter(|length| *length <= VALUE_MAX)?;
-    let flags = number(flags)?;
+    let length = digits(words.next()?).filter(|length| *length <= VALUE_MAX)?;
+    let flags = digits(flags)?;
     words.next().is_none().then_some((key, flags, length))
 }
 
-fn number(digits: &[u8]) -> Option<u64> {
-    std::str::from_utf8(digits)
-        .ok()
-        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?
-        .parse()
-        .ok()
-}
-
-/// What all connections of a thread have in common.
-struct Common {
+/// What all connections of a thread ask, and how its replies are held against it.
+struct Requests {
     command: Command,
     key: Vec<u8>,
     request: Vec<u8>,
@@ -271,28 +264,19 @@ struct Common {
     reply: Option<Expected>,
 }
 
-impl Common {
+impl Requests {
     fn new(memcached: &Memcached, pipeline: u32) -> Self {
         let request = match (memcached.command, &memcached.value) {
             (Command::Set, Some(value)) => memcached.storing(value),
             _ => format!("get {}\r\n", memcached.key).into_bytes(),
         };
         let expect = memcached.expected();
-        let mut value = Expected {
-            what: "value",
-            ..Expected::default()
-        };
+        let mut value = Expected::of("value", None);
         let mut reply = None;
         match &expect {
             MemcachedExpect::Value(text) => value.body = Some(text.clone().into()),
             MemcachedExpect::Length(length) => value.length = Some(*length),
-            MemcachedExpect::Reply(bytes) => {
-                reply = Some(Expected {
-                    what: "reply",
-                    body: Some(bytes.clone()),
-                    ..Expected::default()
-                });
-            }
+            MemcachedExpect::Reply(bytes) => reply = Some(Expected::of("reply", Some(bytes.clone()))),
             MemcachedExpect::Any | MemcachedExpect::Miss => {}
         }
         Self {
@@ -308,10 +292,10 @@ impl Common {
 }
 
 struct MemcachedReplies {
-    common: Rc<Common>,
+    requests: Rc<Requests>,
     has_prepared: bool,
     /// The line under way.
-    line: Vec<u8>,
+    line: Line,
     /// Bytes of the value and its line end that are still to come.
     left: u64,
     /// Whether the reply has a value.
@@ -323,11 +307,11 @@ struct MemcachedReplies {
 }
 
 impl MemcachedReplies {
-    fn new(common: Rc<Common>) -> Self {
+    fn new(requests: Rc<Requests>) -> Self {
         Self {
-            common,
+            requests,
             has_prepared: false,
-            line: Vec::new(),
+            line: Line::default(),
             left: 0,
             has_value: false,
             value: BodyCheck::default(),
@@ -338,47 +322,34 @@ impl MemcachedReplies {
 
     /// Takes bytes up to the end of a line; whether it is whole.
     fn take_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
-        if self.line.is_empty() && !b"VESNC".contains(&bytes[0]) {
+        if self.line.0.is_empty() && !b"VESNC".contains(&bytes[0]) {
             return Err(Failure::protocol(format!(
                 "memcached: {} does not begin a reply",
                 excerpt(&bytes[..1])
             )));
         }
-        let end = memchr::memchr(b'\n', bytes);
-        let part = &bytes[..end.unwrap_or(bytes.len())];
-        if self.line.len() + part.len() > LINE_MAX {
-            return Err(Failure::protocol("memcached: a line is too long"));
-        }
-        self.line.extend_from_slice(part);
-        Ok((part.len() + usize::from(end.is_some()), end.is_some()))
+        self.line.take(bytes, LINE_MAX, "memcached")
     }
 
     fn take_value(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
-        let take = (bytes.len() as u64).min(self.left) as usize;
-        // The last two bytes are the line end.
-        let content = (self.left.saturating_sub(2)).min(take as u64) as usize;
-        self.value.feed(&self.common.value, &bytes[..content]);
-        for (index, byte) in bytes[..take].iter().enumerate().skip(content) {
-            let want = if self.left - index as u64 == 2 { b'\r' } else { b'\n' };
-            if *byte != want {
-                return Err(Failure::protocol("memcached: a value is longer than its length says"));
-            }
-        }
-        self.left -= take as u64;
-        Ok(take)
+        let longer = || Failure::protocol("memcached: a value is longer than its length says");
+        let (used, text) = ended_text(bytes, self.left).ok_or_else(longer)?;
+        self.value.feed(&self.requests.value, &bytes[..text]);
+        self.left -= used as u64;
+        Ok(used)
     }
 
     /// Acts on a whole line; true at the end of the reply.
     fn end_line(&mut self) -> Result<bool, Failure> {
-        let line = std::mem::take(&mut self.line);
-        let common = &self.common;
-        let is_get = common.command == Command::Get;
+        let line = std::mem::take(&mut self.line.0);
+        let requests = &self.requests;
+        let is_get = requests.command == Command::Get;
         let refused = [&b"ERROR\r"[..], b"CLIENT_ERROR ", b"SERVER_ERROR ", b"NOT_STORED\r"];
         if let (Some((key, flags, length)), true, false) = (value_of_line(&line), is_get, self.has_value) {
-            if key != common.key {
+            if key != requests.key {
                 return Err(Failure::content(format!("the value of {} came instead", excerpt(key))));
             }
-            if !common.preparation.is_empty() && flags != 0 {
+            if !requests.preparation.is_empty() && flags != 0 {
                 self.fault = Some(Failure::content(format!("the value has the flags {flags}, expected 0")));
             }
             (self.has_value, self.left) = (true, length + 2);
@@ -410,7 +381,7 @@ impl Replies for MemcachedReplies {
 
     fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
         if !std::mem::replace(&mut self.has_prepared, true) {
-            output.extend_from_slice(&self.common.preparation);
+            output.extend_from_slice(&self.requests.preparation);
         }
         if input.is_empty() {
             return Ok(Greeting::More);
@@ -419,7 +390,7 @@ impl Replies for MemcachedReplies {
         if !whole {
             return Ok(Greeting::More);
         }
-        let line = std::mem::take(&mut self.line);
+        let line = std::mem::take(&mut self.line.0);
         match (line.as_slice(), input.len() - used) {
             (b"STORED\r", 0) => Ok(Greeting::Done),
             (b"STORED\r", _) => Err(Failure::protocol("memcached: a reply that was not asked for")),
@@ -428,11 +399,11 @@ impl Replies for MemcachedReplies {
     }
 
     fn request(&self) -> &[u8] {
-        &self.common.request
+        &self.requests.request
     }
 
     fn begin(&mut self) {
-        self.line.clear();
+        self.line.0.clear();
         self.left = 0;
         self.has_value = false;
         self.value.reset();
@@ -446,7 +417,7 @@ impl Replies for MemcachedReplies {
         } else {
             self.take_line(bytes)?
         };
-        if let Some(reply) = &self.common.reply {
+        if let Some(reply) = &self.requests.reply {
             self.reply.feed(reply, &bytes[..used]);
         }
         Ok((used, whole && self.end_line()?))
@@ -456,19 +427,17 @@ impl Replies for MemcachedReplies {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        if self.common.command == Command::Set {
+        if self.requests.command == Command::Set {
             return Ok(());
         }
-        match (&self.common.expect, self.has_value) {
-            (MemcachedExpect::Reply(_), _) => self
-                .common
-                .reply
-                .as_ref()
-                .map_or(Ok(()), |reply| self.reply.finish(reply)),
+        if let Some(reply) = &self.requests.reply {
+            return self.reply.finish(reply);
+        }
+        match (&self.requests.expect, self.has_value) {
             (MemcachedExpect::Any, _) | (MemcachedExpect::Miss, false) => Ok(()),
             (MemcachedExpect::Miss, true) => Err(Failure::content("there is a value, expected none")),
             (_, false) => Err(Failure::content("there is no value, expected one")),
-            (_, true) => self.value.finish(&self.common.value),
+            (_, true) => self.value.finish(&self.requests.value),
         }
     }
 
@@ -514,10 +483,10 @@ mod tests {
     #[test]
     fn requests_are_lines_and_values() {
         assert_eq!(
-            Common::new(&get(MemcachedExpect::Any), 2).request,
+            Requests::new(&get(MemcachedExpect::Any), 2).request,
             b"get k\r\nget k\r\n"
         );
-        assert_eq!(Common::new(&set(), 1).request, b"set k 0 0 5\r\nHello\r\n");
+        assert_eq!(Requests::new(&set(), 1).request, b"set k 0 0 5\r\nHello\r\n");
     }
 
     #[test]

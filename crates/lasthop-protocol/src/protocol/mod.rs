@@ -10,6 +10,7 @@ pub mod grpc;
 pub mod hello;
 pub mod http;
 pub mod kind;
+mod line;
 pub mod memcached;
 pub mod mysql;
 pub mod postgres;

@@ -13,7 +13,7 @@ pub use self::result::MysqlExpect;
 use self::{
     login::{Client, Handshake, More},
     packet::{ERROR, Framer, OK, Reader},
-    result::{Reply, common, server_error, unexpected},
+    result::{Reply, agreed, server_error, unexpected},
 };
 use super::{
     check::{BodyCheck, Expected},
@@ -173,8 +173,8 @@ impl ProtocolSpec for Mysql {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
-        let common = Rc::new(Common::new(self, usage));
-        Factory::checked(usage.pipeline, move || MysqlReplies::new(Rc::clone(&common)))
+        let requests = Rc::new(Requests::new(self, usage));
+        Factory::checked(usage.pipeline, move || MysqlReplies::new(Rc::clone(&requests)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -182,7 +182,7 @@ impl ProtocolSpec for Mysql {
     }
 
     fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
-        self.expect = common(first, second, self.is_prepared())?;
+        self.expect = agreed(first, second, self.is_prepared())?;
         if self.expect.reply.is_some() {
             return Ok(None);
         }
@@ -307,8 +307,8 @@ const TEXT: u8 = 0xfd;
 /// Where in the packet of an execution the number of the statement is.
 const STATEMENT: std::ops::Range<usize> = 5..9;
 
-/// What all connections of a thread have in common.
-struct Common {
+/// What all connections of a thread ask, and how its replies are held against it.
+struct Requests {
     spec: Mysql,
     reply: Expected,
     usage: Usage,
@@ -317,21 +317,16 @@ struct Common {
     prepare: Option<Command>,
 }
 
-impl Common {
+impl Requests {
     fn new(spec: &Mysql, usage: Usage) -> Self {
         let statement = |command: u8| Command::new(&[&[command], spec.query.as_bytes()].concat());
         let (request, prepare) = match spec.mode {
             MysqlMode::Simple => (statement(QUERY), None),
             MysqlMode::Prepared => (Command::new(&execution(&spec.parameters)), Some(statement(PREPARE))),
         };
-        let reply = Expected {
-            what: "reply",
-            body: spec.expect.reply.clone(),
-            ..Expected::default()
-        };
         Self {
             spec: spec.clone(),
-            reply,
+            reply: Expected::of("reply", spec.expect.reply.clone()),
             usage,
             request,
             prepare,
@@ -370,7 +365,7 @@ fn execution(parameters: &[String]) -> Vec<u8> {
 }
 
 /// Where the greeting stands.
-enum Stage {
+enum LoginStage {
     Start,
     /// The server has our answer by this method.
     Answered {
@@ -378,21 +373,20 @@ enum Stage {
     },
     /// The statement is sent to be prepared.
     Asked,
-    /// It is prepared; so many packets describe it.
-    Described {
-        left: usize,
+    /// The connection is ready after so many packets, which describe the prepared statement.
+    Ready {
+        after: u64,
     },
-    Over,
 }
 
 struct MysqlReplies {
-    common: Rc<Common>,
+    requests: Rc<Requests>,
     framer: Framer,
-    stage: Stage,
+    stage: LoginStage,
     /// What the server said before TLS.
     heard: Vec<u8>,
     leaves_out_ends: bool,
-    /// The request with the statement's number, where that is another than that of the common one.
+    /// The request with the statement's number, once it is prepared.
     own_request: Option<Vec<u8>>,
     /// Whether the server has accepted a proof of the password.
     asked: bool,
@@ -402,11 +396,11 @@ struct MysqlReplies {
 }
 
 impl MysqlReplies {
-    fn new(common: Rc<Common>) -> Self {
+    fn new(requests: Rc<Requests>) -> Self {
         Self {
-            common,
+            requests,
             framer: Framer::default(),
-            stage: Stage::Start,
+            stage: LoginStage::Start,
             heard: Vec::new(),
             leaves_out_ends: false,
             own_request: None,
@@ -429,28 +423,22 @@ impl MysqlReplies {
     fn welcome(&mut self, output: &mut Vec<u8>) -> Result<bool, Failure> {
         let payload = self.framer.payload().to_vec();
         match (&mut self.stage, payload.first()) {
-            (Stage::Start, _) => self.respond(&heard_handshake(&payload)?, output).map(|()| false),
-            (Stage::Asked, Some(&ERROR)) => Err(server_error("prepare", &payload)),
+            (LoginStage::Start, _) => self.respond(&heard_handshake(&payload)?, output).map(|()| false),
+            (LoginStage::Asked, Some(&ERROR)) => Err(server_error("prepare", &payload)),
             (_, Some(&ERROR)) => Err(server_error("authentication", &payload)),
-            (Stage::Answered { .. }, Some(&OK)) => Ok(self.let_in(output)),
-            (Stage::Answered { .. }, _) => self.go_on(&payload, output).map(|()| false),
-            (Stage::Asked, Some(&OK)) => self.prepared(&payload),
-            (Stage::Described { left }, _) => {
-                *left -= 1;
-                let is_ready = *left == 0;
-                self.stage = if is_ready {
-                    Stage::Over
-                } else {
-                    Stage::Described { left: *left }
-                };
-                Ok(is_ready)
+            (LoginStage::Answered { .. }, Some(&OK)) => Ok(self.let_in(output)),
+            (LoginStage::Answered { .. }, _) => self.go_on(&payload, output).map(|()| false),
+            (LoginStage::Asked, Some(&OK)) => self.prepared(&payload),
+            (LoginStage::Ready { after: after @ 1.. }, _) => {
+                *after -= 1;
+                Ok(*after == 0)
             }
             _ => Err(unexpected(&payload)),
         }
     }
 
     fn client(&self) -> Client<'_> {
-        let Common { spec, usage, .. } = &*self.common;
+        let Requests { spec, usage, .. } = &*self.requests;
         Client {
             password: spec.password.as_deref().unwrap_or_default(),
             is_private: usage.encrypted || usage.is_local,
@@ -464,13 +452,13 @@ impl MysqlReplies {
         let method = login::known_or_default(&handshake.method);
         // An account without a password may have another method than the server's own, for which ours may be no word.
         let answer = login::answer(method, &self.client(), &handshake.nonce).unwrap_or_default();
-        let Common { spec, usage, .. } = &*self.common;
+        let Requests { spec, usage, .. } = &*self.requests;
         let response = login::response(&spec.user, &spec.database, usage.encrypted, method, &answer);
         // The request for TLS came between.
         let number = self.framer.number.wrapping_add(u8::from(usage.encrypted));
         self.say(&response, number, output);
         self.asked = !answer.is_empty();
-        self.stage = Stage::Answered {
+        self.stage = LoginStage::Answered {
             method: method.to_owned(),
         };
         Ok(())
@@ -483,7 +471,7 @@ impl MysqlReplies {
 
     /// What the server says between our answer and its verdict.
     fn go_on(&mut self, payload: &[u8], output: &mut Vec<u8>) -> Result<(), Failure> {
-        let Stage::Answered { method } = &self.stage else {
+        let LoginStage::Answered { method } = &self.stage else {
             return Err(unexpected(payload));
         };
         match payload.split_first() {
@@ -493,7 +481,7 @@ impl MysqlReplies {
                 let method = String::from_utf8_lossy(reader.until_nul()).into_owned();
                 let answer = login::answer(&method, &self.client(), reader.0)?;
                 self.asked = !answer.is_empty();
-                self.stage = Stage::Answered { method };
+                self.stage = LoginStage::Answered { method };
                 self.say(&answer, self.framer.number, output);
             }
             Some((&packet::END, _)) => {
@@ -513,13 +501,13 @@ impl MysqlReplies {
 
     /// The server lets us in; true if there is nothing to prepare.
     fn let_in(&mut self, output: &mut Vec<u8>) -> bool {
-        let Some(prepare) = &self.common.prepare else {
-            self.stage = Stage::Over;
+        let Some(prepare) = &self.requests.prepare else {
+            self.stage = LoginStage::Ready { after: 0 };
             return true;
         };
         output.extend_from_slice(&prepare.bytes);
         self.framer.expect(prepare.next);
-        self.stage = Stage::Asked;
+        self.stage = LoginStage::Asked;
         false
     }
 
@@ -530,28 +518,24 @@ impl MysqlReplies {
         let statement = reader.bytes(4).map(<[u8]>::to_vec).ok_or_else(|| unexpected(payload))?;
         let counts = reader.number(2).zip(reader.number(2));
         let (columns, parameters) = counts.ok_or_else(|| unexpected(payload))?;
-        let given = self.common.spec.parameters.len();
+        let given = self.requests.spec.parameters.len();
         if parameters != given as u64 {
             let text = format!("prepare: number of parameters in the statement: {parameters}, given: {given}");
             return Err(Failure::refused(text));
         }
-        let mut request = self.common.request.bytes.clone();
+        let mut request = self.requests.request.bytes.clone();
         request[STATEMENT].copy_from_slice(&statement);
         self.own_request = Some(request);
         let end = |count: u64| u64::from(count > 0 && !self.leaves_out_ends);
-        let left = (columns + end(columns) + parameters + end(parameters)) as usize;
-        self.stage = if left == 0 {
-            Stage::Over
-        } else {
-            Stage::Described { left }
-        };
-        Ok(left == 0)
+        let after = columns + end(columns) + parameters + end(parameters);
+        self.stage = LoginStage::Ready { after };
+        Ok(after == 0)
     }
 }
 
 impl Replies for MysqlReplies {
     fn reset(&mut self) {
-        self.stage = Stage::Start;
+        self.stage = LoginStage::Start;
         self.heard.clear();
         self.own_request = None;
         self.asked = false;
@@ -575,11 +559,11 @@ impl Replies for MysqlReplies {
     }
 
     fn request(&self) -> &[u8] {
-        self.own_request.as_deref().unwrap_or(&self.common.request.bytes)
+        self.own_request.as_deref().unwrap_or(&self.requests.request.bytes)
     }
 
     fn begin(&mut self) {
-        let Common { spec, request, .. } = &*self.common;
+        let Requests { spec, request, .. } = &*self.requests;
         self.framer.expect(request.next);
         self.reply = Reply::new(spec.is_prepared(), spec.expect.reads_first());
         self.bytes.reset();
@@ -588,7 +572,7 @@ impl Replies for MysqlReplies {
 
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let (used, whole) = self.framer.feed(bytes, self.reply.needs_all())?;
-        self.bytes.feed(&self.common.reply, &bytes[..used]);
+        self.bytes.feed(&self.requests.reply, &bytes[..used]);
         if whole && self.framer.payload().first() == Some(&ERROR) {
             self.fault = Some(server_error("query", self.framer.payload()));
             return Ok((used, true));
@@ -600,7 +584,7 @@ impl Replies for MysqlReplies {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        let expect = &self.common.spec.expect;
+        let expect = &self.requests.spec.expect;
         let reply = &self.reply;
         let counts = [
             (reply.columns.unwrap_or_default(), expect.columns, "columns"),
@@ -619,6 +603,6 @@ impl Replies for MysqlReplies {
                 .ok_or_else(|| Failure::content("no row, expected one"))?;
             first_is(Some(got.as_deref()), expect.first.as_deref().map(str::as_bytes))?;
         }
-        self.bytes.finish(&self.common.reply)
+        self.bytes.finish(&self.requests.reply)
     }
 }

@@ -11,8 +11,8 @@ mod spec;
 use std::{path::PathBuf, rc::Rc};
 
 use self::{
-    message::MESSAGE_MAX,
-    replies::{Common, PostgresReplies},
+    message::{MESSAGE_MAX, Requests},
+    replies::PostgresReplies,
     result::{first_value, result, without_notices},
 };
 pub use self::{
@@ -173,8 +173,8 @@ impl ProtocolSpec for Postgres {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
-        let common = Rc::new(Common::new(self, usage.pipeline));
-        Factory::checked(usage.pipeline, move || PostgresReplies::new(Rc::clone(&common)))
+        let requests = Rc::new(Requests::new(self, usage.pipeline));
+        Factory::checked(usage.pipeline, move || PostgresReplies::new(Rc::clone(&requests)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -398,21 +398,22 @@ mod tests {
         let bind = b"B\0\0\0\x15\0\0\0\0\0\x02\0\0\0\x017\0\0\0\0\0\0";
         let end = b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
         let extended = [&parse[..], bind, end].concat();
-        assert_eq!(message::request(&spec(QueryMode::Simple)), b"Q\0\0\0\x0dselect 1\0");
-        assert_eq!(message::request(&spec(QueryMode::Extended)), extended);
-        let prepared = spec(QueryMode::Prepared);
-        let bind = b"B\0\0\0\x1c\0lasthop\0\0\0\0\x02\0\0\0\x017\0\0\0\0\0\0";
         assert_eq!(
-            message::prepare(&prepared),
-            b"P\0\0\0\x17lasthop\0select 1\0\0\0S\0\0\0\x04"
+            Requests::new(&spec(QueryMode::Simple), 1).request,
+            b"Q\0\0\0\x0dselect 1\0"
         );
-        assert_eq!(message::request(&prepared), [&bind[..], end].concat());
+        assert_eq!(Requests::new(&spec(QueryMode::Extended), 1).request, extended);
+        let prepared = spec(QueryMode::Prepared);
+        let said = Requests::new(&prepared, 1);
+        let bind = b"B\0\0\0\x1c\0lasthop\0\0\0\0\x02\0\0\0\x017\0\0\0\0\0\0";
+        assert_eq!(said.prepare, b"P\0\0\0\x17lasthop\0select 1\0\0\0S\0\0\0\x04");
+        assert_eq!(said.request, [&bind[..], end].concat());
         assert_eq!(
             prepared.factory(usage(2)).exchange().request(),
             [&bind[..], end].concat().repeat(2)
         );
         let startup = b"\0\0\0\x49\0\x03\0\0user\0u\0database\0d\0application_name\0lasthop\0client_encoding\0UTF8\0\0";
-        assert_eq!(message::startup(&prepared), startup);
+        assert_eq!(said.startup, startup);
         assert!(
             Postgres {
                 query: "select '\0'".into(),

@@ -1,6 +1,6 @@
 //! Redis with RESP2: one command, encoded once; its replies, however nested, are checked without being kept.
 
-use std::rc::Rc;
+use std::{mem, rc::Rc};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use super::{
     exact::{self, Exact},
     exchange::{Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    line::{Line, digits, ended_text},
 };
 use crate::{
     address::{Address, Endpoint},
@@ -132,8 +133,8 @@ impl ProtocolSpec for Redis {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
-        let common = Rc::new(Common::new(self, usage.pipeline));
-        Factory::checked(usage.pipeline, move || RedisReplies::new(Rc::clone(&common)))
+        let requests = Rc::new(Requests::new(self, usage.pipeline));
+        Factory::checked(usage.pipeline, move || RedisReplies::new(Rc::clone(&requests)))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -248,21 +249,18 @@ fn encode<T: AsRef<str>>(words: &[T]) -> Vec<u8> {
     bytes
 }
 
-/// What all connections of a thread have in common.
-struct Common {
+/// What all connections of a thread ask, and how its replies are held against it.
+struct Requests {
     request: Vec<u8>,
     greeting: Vec<u8>,
     has_password: bool,
     /// Replies that the greeting gets.
     greeting_replies: u32,
     expected: Expected,
-    /// The expected length of a bulk reply.
-    length: Option<u64>,
-    /// The expected number of an array's elements.
-    elements: Option<u64>,
+    expect: RedisExpect,
 }
 
-impl Common {
+impl Requests {
     fn new(redis: &Redis, pipeline: u32) -> Self {
         let mut greeting = Vec::new();
         let mut greeting_replies = 0;
@@ -278,28 +276,13 @@ impl Common {
         if redis.database != 0 {
             say(&["SELECT", &redis.database.to_string()]);
         }
-        let length = if let RedisExpect::Length(length) = redis.expect {
-            Some(length)
-        } else {
-            None
-        };
-        let elements = if let RedisExpect::Elements(count) = redis.expect {
-            Some(count)
-        } else {
-            None
-        };
         Self {
             request: encode(&redis.command).repeat(pipeline as usize),
             greeting,
             has_password: redis.password.is_some(),
             greeting_replies,
-            expected: Expected {
-                what: "reply",
-                body: expected_bytes(&redis.expect),
-                ..Expected::default()
-            },
-            length,
-            elements,
+            expected: Expected::of("reply", expected_bytes(&redis.expect)),
+            expect: redis.expect.clone(),
         }
     }
 }
@@ -322,7 +305,7 @@ fn expected_bytes(expect: &RedisExpect) -> Option<Exact> {
 struct Scanner {
     /// Elements that are still to come; 0 before the first byte.
     pending: u64,
-    line: Vec<u8>,
+    line: Line,
     /// Bytes of a bulk text and its line end that are still to come.
     bulk_left: u64,
     error: Option<String>,
@@ -335,9 +318,9 @@ struct Scanner {
 
 impl Scanner {
     fn reset(&mut self) {
-        self.line.clear();
+        self.line.0.clear();
         *self = Self {
-            line: std::mem::take(&mut self.line),
+            line: mem::take(&mut self.line),
             ..Self::default()
         };
     }
@@ -364,58 +347,40 @@ impl Scanner {
     }
 
     fn take_bulk(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
-        let take = (bytes.len() as u64).min(self.bulk_left) as usize;
-        // The last two bytes are the line end.
-        for (index, byte) in bytes[..take].iter().enumerate().skip(take.saturating_sub(2)) {
-            let from_end = self.bulk_left - index as u64;
-            let want = match from_end {
-                2 => b'\r',
-                1 => b'\n',
-                _ => continue,
-            };
-            if *byte != want {
-                return Err(Failure::protocol("RESP: a bulk text is longer than its length says"));
-            }
-        }
-        self.bulk_left -= take as u64;
-        if self.bulk_left == 0 {
-            self.pending -= 1;
-        }
-        Ok(take)
+        let longer = || Failure::protocol("RESP: a bulk text is longer than its length says");
+        let (used, _) = ended_text(bytes, self.bulk_left).ok_or_else(longer)?;
+        self.bulk_left -= used as u64;
+        self.pending -= u64::from(self.bulk_left == 0);
+        Ok(used)
     }
 
     fn take_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
-        if self.line.is_empty() && !b"+-:$*".contains(&bytes[0]) {
+        if self.line.0.is_empty() && !b"+-:$*".contains(&bytes[0]) {
             return Err(Failure::protocol(format!(
                 "RESP: {} is not the type of a reply",
                 excerpt(&bytes[..1])
             )));
         }
-        let end = memchr::memchr(b'\n', bytes);
-        let part = &bytes[..end.unwrap_or(bytes.len())];
-        if self.line.len() + part.len() > LINE_MAX {
-            return Err(Failure::protocol("RESP: a line is too long"));
-        }
-        self.line.extend_from_slice(part);
-        Ok((part.len() + usize::from(end.is_some()), end.is_some()))
+        self.line.take(bytes, LINE_MAX, "RESP")
     }
 
     fn end_line(&mut self) -> Result<(), Failure> {
-        if self.line.pop() != Some(b'\r') {
+        let line = &mut self.line.0;
+        if line.pop() != Some(b'\r') {
             return Err(Failure::protocol("RESP: a line does not end in CR LF"));
         }
-        let first = !std::mem::replace(&mut self.first_seen, true);
-        let kind = self.line[0];
-        let text = &self.line[1..];
-        match kind {
+        let first = !mem::replace(&mut self.first_seen, true);
+        let text = &line[1..];
+        self.pending -= 1;
+        match line[0] {
             b'$' => {
                 let length = number(text, BULK_MAX)?;
                 if first {
                     self.first_bulk = length;
                 }
-                match length {
-                    Some(length) => self.bulk_left = length + 2,
-                    None => self.pending -= 1,
+                if let Some(length) = length {
+                    self.bulk_left = length + 2;
+                    self.pending += 1;
                 }
             }
             b'*' => {
@@ -423,17 +388,12 @@ impl Scanner {
                 if first {
                     self.first_elements = count;
                 }
-                self.pending = (self.pending - 1).saturating_add(count.unwrap_or(0));
+                self.pending = self.pending.saturating_add(count.unwrap_or(0));
             }
-            b'-' => {
-                if first {
-                    self.error = Some(String::from_utf8_lossy(text).into_owned());
-                }
-                self.pending -= 1;
-            }
-            _ => self.pending -= 1,
+            b'-' if first => self.error = Some(String::from_utf8_lossy(text).into_owned()),
+            _ => {}
         }
-        self.line.clear();
+        line.clear();
         Ok(())
     }
 }
@@ -443,28 +403,23 @@ fn number(text: &[u8], most: u64) -> Result<Option<u64>, Failure> {
     if text == b"-1" {
         return Ok(None);
     }
-    let digits = std::str::from_utf8(text)
-        .ok()
-        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let value = digits
-        .and_then(|digits| digits.parse().ok())
-        .filter(|value| *value <= most);
+    let value = digits(text).filter(|value| *value <= most);
     value
         .map(Some)
         .ok_or_else(|| Failure::protocol(format!("RESP: {} is not a length", excerpt(text))))
 }
 
 /// Whether a text or an array is as long as it should be.
-fn has(got: Option<u64>, want: Option<u64>, of: &str) -> Result<(), Failure> {
-    let Some(want) = want.filter(|want| got != Some(*want)) else {
+fn has(got: Option<u64>, want: u64, of: &str) -> Result<(), Failure> {
+    if got == Some(want) {
         return Ok(());
-    };
+    }
     let got = got.map_or("of another type".to_owned(), |got| format!("{got} {of}"));
     Err(Failure::content(format!("the reply is {got}, expected {want} {of}")))
 }
 
 struct RedisReplies {
-    common: Rc<Common>,
+    requests: Rc<Requests>,
     scanner: Scanner,
     check: BodyCheck,
     /// Replies to the greeting that have not come; `None` before it.
@@ -472,9 +427,9 @@ struct RedisReplies {
 }
 
 impl RedisReplies {
-    fn new(common: Rc<Common>) -> Self {
+    fn new(requests: Rc<Requests>) -> Self {
         Self {
-            common,
+            requests,
             scanner: Scanner::default(),
             check: BodyCheck::default(),
             greeting_left: None,
@@ -489,9 +444,9 @@ impl Replies for RedisReplies {
 
     fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
         if self.greeting_left.is_none() {
-            output.extend_from_slice(&self.common.greeting);
+            output.extend_from_slice(&self.requests.greeting);
         }
-        let mut left = self.greeting_left.unwrap_or(self.common.greeting_replies);
+        let mut left = self.greeting_left.unwrap_or(self.requests.greeting_replies);
         let mut rest = input;
         while left > 0 {
             self.greeting_left = Some(left);
@@ -514,11 +469,11 @@ impl Replies for RedisReplies {
 
     /// A server that wants one answers nobody without it.
     fn password_asked(&self) -> Option<bool> {
-        Some(self.common.has_password)
+        Some(self.requests.has_password)
     }
 
     fn request(&self) -> &[u8] {
-        &self.common.request
+        &self.requests.request
     }
 
     fn begin(&mut self) {
@@ -529,18 +484,20 @@ impl Replies for RedisReplies {
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let end = self.scanner.feed(bytes)?;
         let used = end.unwrap_or(bytes.len());
-        self.check.feed(&self.common.expected, &bytes[..used]);
+        self.check.feed(&self.requests.expected, &bytes[..used]);
         Ok((used, end.is_some()))
     }
 
     fn judge(&mut self) -> Result<(), Failure> {
-        let Self { common, scanner, .. } = self;
+        let scanner = &self.scanner;
         if let Some(error) = &scanner.error {
             return Err(Failure::refused(format!("the server says: {error}")));
         }
-        has(scanner.first_bulk, common.length, "bytes")?;
-        has(scanner.first_elements, common.elements, "elements")?;
-        self.check.finish(&common.expected)
+        match self.requests.expect {
+            RedisExpect::Length(length) => has(scanner.first_bulk, length, "bytes"),
+            RedisExpect::Elements(count) => has(scanner.first_elements, count, "elements"),
+            _ => self.check.finish(&self.requests.expected),
+        }
     }
 }
 

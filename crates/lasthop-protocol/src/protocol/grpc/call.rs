@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use super::{Common, frame, hpack::Decoder};
+use super::{Requests, frame, hpack::Decoder};
 use crate::{
     failure::Failure,
     location::decode,
-    protocol::{check::BodyCheck, exchange::excerpt},
+    protocol::{check::BodyCheck, exchange::excerpt, line::digits},
 };
 
 /// Bytes before a message: whether it is compressed, and its length.
@@ -32,9 +32,9 @@ pub struct Fields {
 impl Fields {
     fn take(&mut self, name: &[u8], value: &[u8]) {
         match name {
-            b":status" => self.http = number(value),
+            b":status" => self.http = digits(value),
             b"grpc-status" => {
-                let code = number(value);
+                let code = digits(value);
                 self.is_malformed |= code.is_none() || self.grpc.is_some_and(|other| Some(other) != code);
                 self.grpc = code;
             }
@@ -53,15 +53,6 @@ fn is_grpc(media: &[u8]) -> bool {
         .get(..GRPC.len())
         .is_some_and(|name| name.eq_ignore_ascii_case(GRPC));
     begins && matches!(media.get(GRPC.len()), None | Some(b'+' | b';'))
-}
-
-/// Digits only, as the specification has it.
-fn number(digits: &[u8]) -> Option<u16> {
-    std::str::from_utf8(digits)
-        .ok()
-        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?
-        .parse()
-        .ok()
 }
 
 /// Blocks that were read lately, shared by all connections of a thread: those before a message and those after it. The
@@ -90,7 +81,7 @@ impl Known {
         }
         let mut fields = Fields::default();
         let read = decoder.decode(block, |name, value| fields.take(name, value));
-        read.map_err(|_| Failure::protocol("HTTP/2: a header block is malformed"))?;
+        read.ok_or_else(|| Failure::protocol("HTTP/2: a header block is malformed"))?;
         let place = &mut known[usize::from(fields.http.is_none())];
         *place = idle.filter(|_| decoder.idle() == idle).map(|capacity| Block {
             capacity,
@@ -169,13 +160,13 @@ impl Call {
 
     /// Takes a piece of the message, or of what a proxy says in its place.
     /// Errors: there was no head.
-    pub fn take_data(&mut self, common: &Common, data: &[u8], ends: bool) -> Result<(), Failure> {
+    pub fn take_data(&mut self, requests: &Requests, data: &[u8], ends: bool) -> Result<(), Failure> {
         if self.head.is_none() {
             return Err(Failure::protocol("HTTP/2: data come before the status"));
         }
         let (prefix, body) = data.split_at(data.len().min(PREFIX - self.prefix.len()));
         self.prefix.extend_from_slice(prefix);
-        self.body.feed(&common.expected, body);
+        self.body.feed(&requests.expected, body);
         if ends {
             self.is_over = true;
             self.trailers = Fields::default();
@@ -217,7 +208,7 @@ impl Call {
     }
 
     /// Errors: the reply is not the right one.
-    pub fn judge(&mut self, common: &Common) -> Result<(), Failure> {
+    pub fn judge(&mut self, requests: &Requests) -> Result<(), Failure> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
@@ -235,7 +226,7 @@ impl Call {
                 "gRPC: the message is not as long as it says, or there are several",
             ));
         }
-        self.body.finish(&common.expected)
+        self.body.finish(&requests.expected)
     }
 }
 

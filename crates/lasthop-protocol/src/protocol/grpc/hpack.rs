@@ -10,10 +10,6 @@ const CAPACITY: usize = 4_096;
 /// What an entry costs in the table besides its text.
 const OVERHEAD: usize = 32;
 
-/// The block is not HPACK, or uses what is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
-
 /// Name and value.
 type Field = (Vec<u8>, Vec<u8>);
 
@@ -38,9 +34,9 @@ impl Decoder {
         self.table.is_empty().then_some(self.capacity)
     }
 
-    /// Hands each field of a whole block to `take`, name and value.
-    /// Errors: the block is malformed; the connection is of no more use.
-    pub fn decode(&mut self, mut block: &[u8], mut take: impl FnMut(&[u8], &[u8])) -> Result<(), Malformed> {
+    /// Hands each field of a whole block to `take`, name and value. `None` if the block is not HPACK, or uses what is not
+    /// there: the connection is of no more use.
+    pub fn decode(&mut self, mut block: &[u8], mut take: impl FnMut(&[u8], &[u8])) -> Option<()> {
         let mut fields = 0;
         while let Some(first) = block.first() {
             block = match first {
@@ -59,7 +55,7 @@ impl Decoder {
                 0x20..=0x3f => {
                     let (capacity, rest) = integer(block, 5)?;
                     if capacity > CAPACITY || fields > 0 {
-                        return Err(Malformed);
+                        return None;
                     }
                     self.capacity = capacity;
                     self.evict();
@@ -74,28 +70,27 @@ impl Decoder {
             };
             fields += 1;
         }
-        Ok(())
+        Some(())
     }
 
-    fn field(&self, index: usize) -> Result<(&[u8], &[u8]), Malformed> {
-        let index = index.checked_sub(1).ok_or(Malformed)?;
+    fn field(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        let index = index.checked_sub(1)?;
         if let Some((name, value)) = STATIC.get(index) {
-            return Ok((name.as_bytes(), value.as_bytes()));
+            return Some((name.as_bytes(), value.as_bytes()));
         }
         self.table
             .get(index - STATIC.len())
             .map(|(name, value)| (&name[..], &value[..]))
-            .ok_or(Malformed)
     }
 
     /// Name and value of a literal whose name may be an index of so many bits, and what follows.
-    fn literal<'a>(&self, block: &'a [u8], bits: u32) -> Result<(Field, &'a [u8]), Malformed> {
+    fn literal<'a>(&self, block: &'a [u8], bits: u32) -> Option<(Field, &'a [u8])> {
         let (name, rest) = match integer(block, bits)? {
             (0, rest) => text(rest)?,
             (index, rest) => (self.field(index)?.0.to_vec(), rest),
         };
         let (value, rest) = text(rest)?;
-        Ok(((name, value), rest))
+        Some(((name, value), rest))
     }
 
     /// An entry that is larger than the table empties it.
@@ -120,32 +115,32 @@ fn cost(name: &[u8], value: &[u8]) -> usize {
 }
 
 /// An integer whose first byte has so many bits of it, and what follows.
-fn integer(bytes: &[u8], bits: u32) -> Result<(usize, &[u8]), Malformed> {
-    let (first, mut rest) = bytes.split_first().ok_or(Malformed)?;
+fn integer(bytes: &[u8], bits: u32) -> Option<(usize, &[u8])> {
+    let (first, mut rest) = bytes.split_first()?;
     let most = (1 << bits) - 1;
     let mut value = usize::from(*first) & most;
     if value < most {
-        return Ok((value, rest));
+        return Some((value, rest));
     }
     // Nothing here is longer than four of these bytes.
     for shift in [0, 7, 14, 21] {
-        let (byte, after) = rest.split_first().ok_or(Malformed)?;
+        let (byte, after) = rest.split_first()?;
         rest = after;
         value += (usize::from(*byte) & 0x7f) << shift;
         if *byte < 0x80 {
-            return Ok((value, rest));
+            return Some((value, rest));
         }
     }
-    Err(Malformed)
+    None
 }
 
-fn text(bytes: &[u8]) -> Result<(Vec<u8>, &[u8]), Malformed> {
+fn text(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let is_coded = bytes.first().is_some_and(|first| *first >= 0x80);
     let (length, rest) = integer(bytes, 7)?;
-    let (text, rest) = rest.split_at_checked(length).ok_or(Malformed)?;
-    Ok((
+    let (text, rest) = rest.split_at_checked(length)?;
+    Some((
         if is_coded {
-            huffman::decode(text).ok_or(Malformed)?
+            huffman::decode(text)?
         } else {
             text.to_vec()
         },
@@ -243,11 +238,11 @@ mod tests {
 
     type Fields = Vec<(String, String)>;
 
-    fn fields(decoder: &mut Decoder, block: &[u8]) -> Result<Fields, Malformed> {
+    fn fields(decoder: &mut Decoder, block: &[u8]) -> Option<Fields> {
         let mut fields = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         decoder.decode(block, |name, value| fields.push((text(name), text(value))))?;
-        Ok(fields)
+        Some(fields)
     }
 
     fn bytes(hex: &str) -> Vec<u8> {
@@ -333,7 +328,7 @@ mod tests {
         let block = bytes("20 400a 6375 7374 6f6d 2d6b 6579 0161");
         assert_eq!(fields(&mut decoder, &block).unwrap(), pairs(&[("custom-key", "a")]));
         assert_eq!(decoder.idle(), Some(0));
-        assert_eq!(fields(&mut decoder, &[0xbe]), Err(Malformed));
+        assert_eq!(fields(&mut decoder, &[0xbe]), None);
         let mut other = Decoder::new();
         fields(&mut other, &block[1..]).unwrap();
         assert_eq!(other.idle(), None);
@@ -352,7 +347,7 @@ mod tests {
             "00 84 ff ff ff ff 00", // its end in the middle
             "00",
         ] {
-            assert_eq!(fields(&mut Decoder::new(), &bytes(wrong)), Err(Malformed), "{wrong}");
+            assert_eq!(fields(&mut Decoder::new(), &bytes(wrong)), None, "{wrong}");
         }
     }
 

@@ -3,12 +3,15 @@
 use std::rc::Rc;
 
 use super::{
-    Common,
+    Requests,
     call::Call,
     frame::{self, Frame, Framer},
     hpack::Decoder,
 };
-use crate::{failure::Failure, protocol::exchange::Done};
+use crate::{
+    failure::Failure,
+    protocol::exchange::{Done, Exchange, Greeting, Progress, excerpt},
+};
 
 /// A window before anybody has changed it.
 const WINDOW: i64 = 65_535;
@@ -33,7 +36,7 @@ const CANCEL: u32 = 8;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub struct Session {
-    common: Rc<Common>,
+    pub requests: Rc<Requests>,
     framer: Framer,
     decoder: Decoder,
     /// What is to be sent, from the beginning of the batch on.
@@ -61,10 +64,10 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(common: Rc<Common>) -> Self {
-        let calls = (0..common.depth).map(|_| Call::default()).collect();
+    pub fn new(requests: Rc<Requests>) -> Self {
+        let calls = (0..requests.depth).map(|_| Call::default()).collect();
         Self {
-            common,
+            requests,
             framer: Framer::default(),
             decoder: Decoder::new(),
             out: Vec::new(),
@@ -83,22 +86,9 @@ impl Session {
         }
     }
 
-    pub fn common(&self) -> Rc<Common> {
-        Rc::clone(&self.common)
-    }
-
-    /// What is to be sent. Grows while replies come.
-    pub fn out(&mut self) -> &mut Vec<u8> {
-        &mut self.out
-    }
-
-    pub fn request(&self) -> &[u8] {
-        &self.out
-    }
-
     /// The client's first words: no dynamic table, so that the hot path stays short, no pushes, and windows that are never
     /// in the way.
-    pub fn introduce(&mut self) {
+    fn introduce(&mut self) {
         self.out.extend_from_slice(PREFACE);
         write_settings(
             &[
@@ -111,45 +101,15 @@ impl Session {
         write_update((WINDOW_MAX - WINDOW) as u32, &mut self.out);
     }
 
-    /// Whether the server has introduced itself, and nothing is half said.
-    pub fn is_ready(&self) -> bool {
-        self.is_settled && self.block.is_none() && self.framer.is_between()
-    }
-
-    pub fn is_settled(&self) -> bool {
-        self.is_settled
-    }
-
-    /// Begins the next batch.
-    pub fn begin(&mut self) {
-        let Self {
-            common,
-            out,
-            calls,
-            next,
-            ..
-        } = self;
-        out.clear();
-        self.answers = 0;
-        self.first = *next;
-        for call in &mut *calls {
-            call.begin(common.message.len(), self.stream_window);
-            frame::write(frame::HEADERS, frame::END_HEADERS, *next, &common.fields, out);
-            *next += 2;
-        }
-        self.open = calls.len();
-        self.send();
-    }
-
     /// Whether another batch may follow.
     fn goes_on(&self) -> bool {
-        !self.is_leaving && self.next + 2 * (self.common.depth - 1) <= STREAM_MAX
+        !self.is_leaving && self.next + 2 * (self.requests.depth - 1) <= STREAM_MAX
     }
 
     /// Sends of each message what the windows allow.
     fn send(&mut self) {
         let Self {
-            common,
+            requests,
             out,
             window,
             calls,
@@ -158,25 +118,24 @@ impl Session {
         } = self;
         for (call, stream) in calls.iter_mut().zip((*first..).step_by(2)) {
             while let Some(count) = call.may_send(*window) {
-                let from = common.message.len() - call.unsent;
+                let from = requests.message.len() - call.unsent;
                 call.sent(count);
                 *window -= count as i64;
                 let flags = if call.unsent == 0 { frame::END_STREAM } else { 0 };
-                frame::write(frame::DATA, flags, stream, &common.message[from..from + count], out);
+                frame::write(frame::DATA, flags, stream, &requests.message[from..from + count], out);
             }
         }
     }
 
-    /// Takes bytes up to the end of the next reply, or all; and how many.
-    /// Errors: the connection is of no more use.
-    pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, Option<Done>), Failure> {
+    /// Takes bytes up to the end of the next reply, or all.
+    fn take(&mut self, bytes: &[u8]) -> Result<Option<Done>, Failure> {
         let mut framer = std::mem::take(&mut self.framer);
         let taken = self.take_frames(&mut framer, bytes);
         self.framer = framer;
         taken
     }
 
-    fn take_frames(&mut self, framer: &mut Framer, bytes: &[u8]) -> Result<(usize, Option<Done>), Failure> {
+    fn take_frames(&mut self, framer: &mut Framer, bytes: &[u8]) -> Result<Option<Done>, Failure> {
         if let Some(failure) = self.broken.take() {
             return Err(failure);
         }
@@ -187,22 +146,19 @@ impl Session {
             };
             let done = self.finish(call, at);
             if self.open > 0 {
-                return Ok((at, Some(done)));
+                return Ok(Some(done));
             }
             // What follows the last reply is for the connection. It cannot make the reply wrong.
             while at < bytes.len() && self.broken.is_none() {
                 self.broken = self.take_frame(framer, bytes, &mut at).err();
             }
-            return Ok((
-                bytes.len(),
-                Some(Done {
-                    used: bytes.len(),
-                    keep: self.goes_on(),
-                    ..done
-                }),
-            ));
+            return Ok(Some(Done {
+                used: bytes.len(),
+                keep: self.goes_on(),
+                ..done
+            }));
         }
-        Ok((at, None))
+        Ok(None)
     }
 
     /// Acts on the frame that ends in `bytes`, if one does; the call whose stream it ends.
@@ -226,7 +182,7 @@ impl Session {
                 &mut self.out,
             );
         }
-        let fault = call.judge(&self.common).err().map(Box::new);
+        let fault = call.judge(&self.requests).err().map(Box::new);
         Done {
             used,
             keep: true,
@@ -282,7 +238,7 @@ impl Session {
             return Ok(None);
         };
         let ends = frame.has(frame::END_STREAM);
-        self.calls[index].take_data(&self.common, body, ends)?;
+        self.calls[index].take_data(&self.requests, body, ends)?;
         Ok(ends.then_some(index))
     }
 
@@ -315,7 +271,7 @@ impl Session {
     fn take_block(&mut self, stream: u32, block: &[u8], ends: bool) -> Result<Option<usize>, Failure> {
         let index = self.call(stream)?;
         // The table changes even if nobody wants the fields.
-        let fields = self.common.known.read(block, &mut self.decoder)?;
+        let fields = self.requests.known.read(block, &mut self.decoder)?;
         let Some(index) = index else { return Ok(None) };
         self.calls[index].take_fields(&fields, ends)?;
         Ok(ends.then_some(index))
@@ -349,8 +305,8 @@ impl Session {
 
     fn set(&mut self, what: u16, value: u32) -> Result<(), Failure> {
         match what {
-            MAX_CONCURRENT_STREAMS if value < self.common.depth => {
-                let depth = self.common.depth;
+            MAX_CONCURRENT_STREAMS if value < self.requests.depth => {
+                let depth = self.requests.depth;
                 let text = format!("the server allows {value} streams at once on a connection; {depth} are asked for");
                 return Err(Failure::refused(text));
             }
@@ -405,7 +361,7 @@ impl Session {
         let text = if text.is_empty() {
             String::new()
         } else {
-            format!(", {}", super::excerpt(text))
+            format!(", {}", excerpt(text))
         };
         Err(Failure::reset(format!(
             "the server ends the connection (GOAWAY): {}{text}",
@@ -435,15 +391,68 @@ impl Session {
     pub fn use_up(&mut self, next: u32) {
         self.next = next;
     }
+}
 
-    /// The peer has closed the connection.
-    pub fn lost(&self) -> Failure {
+impl Exchange for Session {
+    fn reset(&mut self) {
+        *self = Self::new(Rc::clone(&self.requests));
+    }
+
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+        if input.is_empty() {
+            self.introduce();
+        } else if !self.is_settled && input.starts_with(b"HTTP/") {
+            return Err(Failure::protocol(format!(
+                "the server does not speak HTTP/2: {}",
+                excerpt(input)
+            )));
+        }
+        self.take(input)?;
+        output.append(&mut self.out);
+        // Nothing may be half said.
+        let is_ready = self.is_settled && self.block.is_none() && self.framer.is_between();
+        Ok(if is_ready { Greeting::Done } else { Greeting::More })
+    }
+
+    fn begin(&mut self) {
+        let Self {
+            requests,
+            out,
+            calls,
+            next,
+            ..
+        } = self;
+        out.clear();
+        self.answers = 0;
+        self.first = *next;
+        for call in &mut *calls {
+            call.begin(requests.message.len(), self.stream_window);
+            frame::write(frame::HEADERS, frame::END_HEADERS, *next, &requests.fields, out);
+            *next += 2;
+        }
+        self.open = calls.len();
+        self.send();
+    }
+
+    #[inline]
+    fn request(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// Replies of a batch come in any order.
+    fn next_reply(&mut self) {}
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        Ok(self.take(bytes)?.map_or(Progress::More, Progress::Done))
+    }
+
+    fn end(&mut self) -> Result<Done, Failure> {
         let text = format!(
             "the peer closed the connection before {} of {} replies",
             self.open,
             self.calls.len()
         );
-        Failure::reset(text)
+        Err(Failure::reset(text))
     }
 }
 

@@ -303,7 +303,7 @@ pub fn server_error(during: &str, payload: &[u8]) -> Failure {
 
 /// What two whole replies have in common; without their first value, where that is none that can be compared.
 /// Errors: one is no reply.
-pub fn common(first: &[u8], second: &[u8], is_binary: bool) -> Result<MysqlExpect, Failure> {
+pub fn agreed(first: &[u8], second: &[u8], is_binary: bool) -> Result<MysqlExpect, Failure> {
     let [one, two] = [found(first, is_binary)?, found(second, is_binary)?];
     let value = one.first.filter(|value| two.first.as_ref() == Some(value));
     let changed = (one.columns == Some(0)).then_some(one.changed);
@@ -347,7 +347,7 @@ mod tests {
 
     /// What is learnt of a reply besides its bytes.
     fn learnt(reply: &[u8], is_binary: bool) -> MysqlExpect {
-        let expect = common(reply, reply, is_binary).unwrap();
+        let expect = agreed(reply, reply, is_binary).unwrap();
         assert_eq!(expect.reply, Some(Exact::of(reply)));
         MysqlExpect { reply: None, ..expect }
     }
@@ -479,7 +479,7 @@ mod tests {
         let column = definition(253, 0);
         let reply =
             |first: &[u8], second: &[u8]| packets(&[b"\x02", &column, &column, &[first, second].concat(), DONE]);
-        let learnt = |one: &[u8], other: &[u8]| common(one, other, false).unwrap();
+        let learnt = |one: &[u8], other: &[u8]| agreed(one, other, false).unwrap();
         let null = learnt(&reply(b"\xfb", b"\x01a"), &reply(b"\xfb", b"\x01b"));
         assert_eq!(
             null,

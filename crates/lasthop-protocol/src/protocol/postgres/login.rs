@@ -4,7 +4,7 @@ use std::mem;
 
 use super::{
     channel,
-    message::{self, Framer, message, server_error, unexpected},
+    message::{self, Framer, Requests, message, server_error, unexpected},
     scram,
     spec::{ChannelBinding, Postgres},
 };
@@ -15,7 +15,7 @@ use crate::{
 
 /// Where the login stands.
 #[derive(Default)]
-enum Stage {
+enum LoginStage {
     #[default]
     Start,
     Authentication,
@@ -35,18 +35,11 @@ enum Stage {
     Over,
 }
 
-/// What is said before the first request.
-pub struct Words {
-    pub startup: Vec<u8>,
-    /// Prepares the statement after the authentication; empty in other modes.
-    pub prepare: Vec<u8>,
-}
-
 /// The login of one connection.
 #[derive(Default)]
 pub struct Login {
     framer: Framer,
-    stage: Stage,
+    stage: LoginStage,
     /// The server's certificate where the stream is encrypted, until the login is over.
     certificate: Option<Vec<u8>>,
     /// Whether the server has proven to know the password on this very TLS connection.
@@ -65,35 +58,29 @@ impl Login {
     ///
     /// # Errors
     /// The server does not let us in.
-    pub fn go_on(
-        &mut self,
-        spec: &Postgres,
-        words: &Words,
-        input: &[u8],
-        output: &mut Vec<u8>,
-    ) -> Result<Greeting, Failure> {
-        if matches!(self.stage, Stage::Start) {
-            output.extend_from_slice(&words.startup);
-            self.stage = Stage::Authentication;
+    pub fn go_on(&mut self, requests: &Requests, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+        if matches!(self.stage, LoginStage::Start) {
+            output.extend_from_slice(&requests.startup);
+            self.stage = LoginStage::Authentication;
         }
         exchange::hear(input, |bytes| {
             let (used, whole) = self.framer.feed(bytes, |_| true)?;
-            Ok((used, whole && self.take(spec, words, output)?))
+            Ok((used, whole && self.take(requests, output)?))
         })
     }
 
     /// Acts on a whole message of the login; true when the connection is ready.
-    fn take(&mut self, spec: &Postgres, words: &Words, output: &mut Vec<u8>) -> Result<bool, Failure> {
+    fn take(&mut self, requests: &Requests, output: &mut Vec<u8>) -> Result<bool, Failure> {
         match self.framer.kind() {
             b'E' => Err(server_error("authentication", &self.framer.body)),
-            b'R' => self.authenticate(spec, output).map(|()| false),
-            b'Z' if matches!(self.stage, Stage::Settings) && !words.prepare.is_empty() => {
-                output.extend_from_slice(&words.prepare);
-                self.stage = Stage::Preparing;
+            b'R' => self.authenticate(&requests.spec, output).map(|()| false),
+            b'Z' if matches!(self.stage, LoginStage::Settings) && !requests.prepare.is_empty() => {
+                output.extend_from_slice(&requests.prepare);
+                self.stage = LoginStage::Preparing;
                 Ok(false)
             }
-            b'Z' if matches!(self.stage, Stage::Settings | Stage::Preparing) => {
-                self.stage = Stage::Over;
+            b'Z' if matches!(self.stage, LoginStage::Settings | LoginStage::Preparing) => {
+                self.stage = LoginStage::Over;
                 self.certificate = None;
                 Ok(true)
             }
@@ -115,7 +102,7 @@ impl Login {
                 if spec.channel_binding == ChannelBinding::Require && !self.bound {
                     return Err(unbound("the server let us in without it"));
                 }
-                self.stage = Stage::Settings;
+                self.stage = LoginStage::Settings;
             }
             // Passwords are not said to a server that is not who it should be.
             (3 | 5, _) if spec.channel_binding == ChannelBinding::Require => {
@@ -130,24 +117,24 @@ impl Login {
                 let bound = name == scram::SHA_256_PLUS;
                 let first = scram::First::new(password(spec)?, binding)?;
                 output.extend(message::initial_response(name, &first.message()));
-                self.stage = Stage::Scram { first, bound };
+                self.stage = LoginStage::Scram { first, bound };
             }
             (11, data) => {
-                let stage = mem::replace(&mut self.stage, Stage::Authentication);
-                let Stage::Scram { first, bound } = stage else {
+                let stage = mem::replace(&mut self.stage, LoginStage::Authentication);
+                let LoginStage::Scram { first, bound } = stage else {
                     return Err(unexpected(b'R'));
                 };
                 let last = first.answer(data)?;
                 output.extend(message(b'p', last.message().as_bytes()));
-                self.stage = Stage::Proven { last, bound };
+                self.stage = LoginStage::Proven { last, bound };
             }
             (12, data) => {
-                let Stage::Proven { last, bound } = &self.stage else {
+                let LoginStage::Proven { last, bound } = &self.stage else {
                     return Err(unexpected(b'R'));
                 };
                 last.confirm(data)?;
                 self.bound = *bound;
-                self.stage = Stage::Authentication;
+                self.stage = LoginStage::Authentication;
             }
             (method, _) => {
                 let text = format!("authentication: the server asks for method {method}, which is not supported");

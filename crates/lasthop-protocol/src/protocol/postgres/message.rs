@@ -1,7 +1,10 @@
 //! Messages of PostgreSQL's protocol: a type, a length that counts itself, then the body.
 
 use super::spec::{Postgres, QueryMode};
-use crate::{failure::Failure, protocol::exchange::excerpt};
+use crate::{
+    failure::Failure,
+    protocol::{check::Expected, exchange::excerpt},
+};
 
 /// Type and length of a message.
 pub const HEAD: usize = 5;
@@ -14,8 +17,30 @@ const STATEMENT: &str = "lasthop";
 /// Of the protocol: 3.0.
 const VERSION: [u8; 4] = [0, 3, 0, 0];
 
+/// What all connections of a thread say, and how replies are held against it.
+pub struct Requests {
+    pub spec: Postgres,
+    pub reply: Expected,
+    pub request: Vec<u8>,
+    pub startup: Vec<u8>,
+    /// Prepares the statement after the authentication; empty in other modes.
+    pub prepare: Vec<u8>,
+}
+
+impl Requests {
+    pub fn new(spec: &Postgres, pipeline: u32) -> Self {
+        Self {
+            reply: Expected::of("reply", spec.expect.reply.clone()),
+            request: request(spec).repeat(pipeline as usize),
+            startup: startup(spec),
+            prepare: prepare(spec),
+            spec: spec.clone(),
+        }
+    }
+}
+
 /// The first message, the only one without a type.
-pub fn startup(spec: &Postgres) -> Vec<u8> {
+fn startup(spec: &Postgres) -> Vec<u8> {
     let parameters = [
         ("user", spec.user.as_str()),
         ("database", spec.database.as_str()),
@@ -32,7 +57,7 @@ pub fn startup(spec: &Postgres) -> Vec<u8> {
 }
 
 /// What prepares the statement after the authentication; nothing in other modes.
-pub fn prepare(spec: &Postgres) -> Vec<u8> {
+fn prepare(spec: &Postgres) -> Vec<u8> {
     if spec.mode == QueryMode::Prepared {
         [parse(STATEMENT, &spec.query), sync()].concat()
     } else {
@@ -41,7 +66,7 @@ pub fn prepare(spec: &Postgres) -> Vec<u8> {
 }
 
 /// The messages of one request.
-pub fn request(spec: &Postgres) -> Vec<u8> {
+fn request(spec: &Postgres) -> Vec<u8> {
     let (parse, statement) = match spec.mode {
         QueryMode::Simple => return message(b'Q', &text(&spec.query)),
         QueryMode::Extended => (parse("", &spec.query), ""),

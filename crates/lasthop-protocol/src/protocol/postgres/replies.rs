@@ -3,49 +3,22 @@
 use std::rc::Rc;
 
 use super::{
-    login::{Login, Words},
-    message::{self, Framer, is_notice, server_error, unexpected},
+    login::Login,
+    message::{Framer, Requests, is_notice, server_error, unexpected},
     result::first_column,
-    spec::Postgres,
 };
 use crate::{
     failure::Failure,
     protocol::{
-        check::{BodyCheck, Expected},
+        check::BodyCheck,
         checked::Replies,
         exchange::{Greeting, excerpt},
         statement::first_is,
     },
 };
 
-/// What all connections of a thread have in common.
-pub struct Common {
-    spec: Postgres,
-    reply: Expected,
-    request: Vec<u8>,
-    words: Words,
-}
-
-impl Common {
-    pub fn new(spec: &Postgres, pipeline: u32) -> Self {
-        Self {
-            spec: spec.clone(),
-            reply: Expected {
-                what: "reply",
-                body: spec.expect.reply.clone(),
-                ..Expected::default()
-            },
-            request: message::request(spec).repeat(pipeline as usize),
-            words: Words {
-                startup: message::startup(spec),
-                prepare: message::prepare(spec),
-            },
-        }
-    }
-}
-
 pub struct PostgresReplies {
-    common: Rc<Common>,
+    requests: Rc<Requests>,
     login: Login,
     framer: Framer,
     rows: u64,
@@ -54,9 +27,9 @@ pub struct PostgresReplies {
 }
 
 impl PostgresReplies {
-    pub fn new(common: Rc<Common>) -> Self {
+    pub fn new(requests: Rc<Requests>) -> Self {
         Self {
-            common,
+            requests,
             login: Login::default(),
             framer: Framer::default(),
             rows: 0,
@@ -90,7 +63,7 @@ impl PostgresReplies {
     }
 
     fn check_first(&mut self) {
-        let expect = &self.common.spec.expect;
+        let expect = &self.requests.spec.expect;
         if !expect.reads_first() {
             return;
         }
@@ -101,7 +74,7 @@ impl PostgresReplies {
     }
 
     fn check_tag(&mut self) {
-        let Some(want) = &self.common.spec.expect.tag else {
+        let Some(want) = &self.requests.spec.expect.tag else {
             return;
         };
         let got = self.framer.body.strip_suffix(&[0]).unwrap_or(&self.framer.body);
@@ -123,13 +96,13 @@ impl Replies for PostgresReplies {
 
     fn secured(&mut self, certificate: &[u8], _: &[u8]) {
         // Without a password there is nothing to bind.
-        if self.common.spec.password.is_some() {
+        if self.requests.spec.password.is_some() {
             self.login.secured(certificate);
         }
     }
 
     fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
-        self.login.go_on(&self.common.spec, &self.common.words, input, output)
+        self.login.go_on(&self.requests, input, output)
     }
 
     fn password_asked(&self) -> Option<bool> {
@@ -137,7 +110,7 @@ impl Replies for PostgresReplies {
     }
 
     fn request(&self) -> &[u8] {
-        &self.common.request
+        &self.requests.request
     }
 
     fn begin(&mut self) {
@@ -148,11 +121,11 @@ impl Replies for PostgresReplies {
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
-        let first_row = self.rows == 0 && self.common.spec.expect.reads_first();
+        let first_row = self.rows == 0 && self.requests.spec.expect.reads_first();
         let keep = |kind| matches!(kind, b'E' | b'C') || (kind == b'D' && first_row);
         let (used, whole) = self.framer.feed(bytes, keep)?;
         if !is_notice(self.framer.kind()) {
-            self.reply.feed(&self.common.reply, &bytes[..used]);
+            self.reply.feed(&self.requests.reply, &bytes[..used]);
         }
         Ok((used, whole && self.take_message()?))
     }
@@ -161,14 +134,14 @@ impl Replies for PostgresReplies {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        let expect = &self.common.spec.expect;
+        let expect = &self.requests.spec.expect;
         if let Some(rows) = expect.rows.filter(|rows| *rows != self.rows) {
             return Err(Failure::content(format!("{} rows, expected {rows}", self.rows)));
         }
         if self.rows == 0 && expect.reads_first() {
             return Err(Failure::content("no row, expected one"));
         }
-        self.reply.finish(&self.common.reply)
+        self.reply.finish(&self.requests.reply)
     }
 
     fn end(&mut self, received: u64) -> Result<(), Failure> {

@@ -1,0 +1,69 @@
+//! What protocols of lines have in common: a line collected from whatever pieces it comes in, a text of a known length that
+//! a line end follows, and numbers.
+
+use std::str::FromStr;
+
+use crate::failure::Failure;
+
+/// The line under way, up to and without its LF.
+#[derive(Clone, Debug, Default)]
+pub struct Line(pub Vec<u8>);
+
+impl Line {
+    /// Takes bytes up to the end of the line: how many, and whether it is whole.
+    ///
+    /// # Errors
+    /// The line has more than `most` bytes.
+    pub fn take(&mut self, bytes: &[u8], most: usize, of: &str) -> Result<(usize, bool), Failure> {
+        let end = memchr::memchr(b'\n', bytes);
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        if self.0.len() + part.len() > most {
+            return Err(Failure::protocol(format!("{of}: a line is too long")));
+        }
+        self.0.extend_from_slice(part);
+        Ok((part.len() + usize::from(end.is_some()), end.is_some()))
+    }
+}
+
+/// Of a text and its CR LF, of which `left` bytes are still to come: how many of `bytes` belong to both, and how many of
+/// these to the text. `None` if something else follows the text.
+pub fn ended_text(bytes: &[u8], left: u64) -> Option<(usize, usize)> {
+    let used = left.min(bytes.len() as u64) as usize;
+    let text = left.saturating_sub(2).min(used as u64) as usize;
+    let end = &b"\r\n"[2_usize.saturating_sub(left as usize - text)..];
+    end.starts_with(&bytes[text..used]).then_some((used, text))
+}
+
+/// The number that digits are, and nothing but digits.
+pub fn digits<T: FromStr>(text: &[u8]) -> Option<T> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_ends_with_its_line_wherever_it_is_cut() {
+        let whole = b"ab\r\n+";
+        for cut in 0..=whole.len() {
+            let (used, text) = ended_text(&whole[..cut], 4).unwrap();
+            assert_eq!((used, text), (cut.min(4), cut.min(2)));
+        }
+        assert_eq!(ended_text(b"\n+", 1), Some((1, 0)));
+        for (wrong, left) in [(&b"abc\n"[..], 4), (b"ab\rx", 4), (b"\r", 1)] {
+            assert_eq!(ended_text(wrong, left), None, "{}", wrong.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn only_digits_are_a_number() {
+        assert_eq!(digits(b"012"), Some(12));
+        for wrong in [&b""[..], b"+1", b"1 ", b"256"] {
+            assert_eq!(digits::<u8>(wrong), None);
+        }
+    }
+}
