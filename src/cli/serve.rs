@@ -5,10 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{ArgGroup, Args, ValueEnum};
 use lasthop_load::serve::{self, Pattern, ServeSpec, ServeTls};
 use lasthop_model::quantity::duration_or_none;
-use lasthop_protocol::{
-    address::Packets,
-    spec::{Address, Channel},
-};
+use lasthop_protocol::spec::{Address, Transport};
 
 use super::output::CliError;
 
@@ -23,7 +20,7 @@ pub struct ServeArgs {
     /// Hand this out to each client of the Unix socket, instead of using the socket itself: pipe, socketpair, mqueue, shm
     /// or shm-spin
     #[arg(long, requires = "unix", value_parser = channel, value_name = "CHANNEL")]
-    channel: Option<Channel>,
+    channel: Option<Transport>,
     /// Name of an abstract Unix socket
     #[arg(long = "abstract", group = "address", value_name = "NAME")]
     abstract_name: Option<String>,
@@ -78,8 +75,10 @@ impl From<PatternArg> for Pattern {
     }
 }
 
-fn channel(word: &str) -> Result<Channel, String> {
-    Channel::named(word).ok_or_else(|| format!("known: {}", Channel::ALL.map(Channel::name).join(", ")))
+fn channel(word: &str) -> Result<Transport, String> {
+    let known = Transport::CHANNELS;
+    let found = known.into_iter().find(|channel| channel.name() == word);
+    found.ok_or_else(|| format!("known: {}", known.map(Transport::name).join(", ")))
 }
 
 /// Serves until it is killed.
@@ -92,10 +91,12 @@ pub fn serve(arguments: ServeArgs) -> Result<(), CliError> {
         arguments.unix.map(handed),
         arguments.abstract_name.map(Address::Abstract),
         arguments.tcp.map(Address::Tcp),
-        arguments.unixgram.map(|path| Address::Packets(Packets::Unixgram, path)),
+        arguments
+            .unixgram
+            .map(|path| Address::Packets(Transport::Unixgram, path)),
         arguments
             .seqpacket
-            .map(|path| Address::Packets(Packets::Seqpacket, path)),
+            .map(|path| Address::Packets(Transport::Seqpacket, path)),
         arguments.udp.map(Address::Udp),
     ];
     let address = given.into_iter().flatten().next();

@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, Write},
+    io::{self, BufRead, Write},
     path::PathBuf,
     time::Duration,
 };
@@ -15,7 +15,7 @@ use lasthop_protocol::{
     TrialResult,
     result::{ErrorCount, Proof},
     spec::{Engine, Spec},
-    wire::{self, Reply, Request, Stage, TrialPhases, WireError},
+    wire::{self, Reply, Request, Stage, TrialPhases},
 };
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ struct Failed(Stage, String);
 impl Foreign {
     /// Serves until the input ends.
     /// Errors: a line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
-    pub fn serve(&self, mut input: impl BufRead, mut output: impl Write, gauge: Gauge<'_>) -> Result<(), WireError> {
+    pub fn serve(&self, mut input: impl BufRead, mut output: impl Write, gauge: Gauge<'_>) -> io::Result<()> {
         let driver = self.choice.tool.clone();
         wire::write_line(
             &mut output,

@@ -2,14 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, Write},
+    io::{self, BufRead, Write},
 };
 
 use lasthop_protocol::{
     TrialResult,
     result::{Proof, Speed},
     spec::{LoadStage, Spec},
-    wire::{self, Reply, Request, Stage, TrialPhases, WireError},
+    wire::{self, Reply, Request, Stage, TrialPhases},
 };
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 
 /// Serves until the input ends.
 /// Errors: a line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
-pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), WireError> {
+pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let hello = Reply::Hello {
         protocol: wire::VERSION,
         driver: "lasthop".to_owned(),
@@ -49,23 +49,16 @@ fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, req
             }
         }
         Request::Trial { case, phases, stages } => {
-            match cases
-                .get_mut(&case)
-                .map(|prepared| trial(prepared, speedometer, phases, &stages))
-            {
-                Some(Ok(result)) => Reply::Trial {
+            let result = match cases.get_mut(&case) {
+                Some(prepared) => trial(prepared, speedometer, phases, &stages),
+                None => Err(CaseError::new(Stage::Trial, format!("no case `{case}` is prepared"))),
+            };
+            match result {
+                Ok(result) => Reply::Trial {
                     case,
                     result: Box::new(result),
                 },
-                Some(Err(error)) => failed(case, error),
-                None => {
-                    let cause = format!("no case `{case}` is prepared");
-                    Reply::Failed {
-                        case,
-                        stage: Stage::Trial,
-                        cause,
-                    }
-                }
+                Err(error) => failed(case, error),
             }
         }
         Request::Close { case } => {

@@ -50,6 +50,25 @@ impl Listener {
         })
     }
 
+    /// The next client. `None` if there is none now: nobody waits at a non-blocking listener, or descriptors or memory are
+    /// out, while clients wait in the queue.
+    ///
+    /// # Errors
+    /// The system's own; `EINVAL` after [`Stopper::stop`].
+    pub fn accept(&self) -> io::Result<Option<Socket>> {
+        loop {
+            let error = match self.socket.accept_raw() {
+                Ok((client, _)) => return Ok(Some(client)),
+                Err(error) => error,
+            };
+            match error.raw_os_error() {
+                Some(libc::EINTR | libc::ECONNABORTED) => {}
+                Some(libc::EAGAIN | libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => return Ok(None),
+                _ => return Err(error),
+            }
+        }
+    }
+
     /// Lets another thread end the server.
     ///
     /// # Errors
@@ -74,20 +93,4 @@ impl Stopper {
     pub fn stop(&self) {
         let _ = self.0.shutdown(Shutdown::Both);
     }
-}
-
-/// Whether the next call may succeed at once.
-pub fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EINTR | libc::ECONNABORTED | libc::EAGAIN)
-    )
-}
-
-/// Out of descriptors or memory: who is being served may end, and clients wait in the queue.
-pub fn is_shortage(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
-    )
 }

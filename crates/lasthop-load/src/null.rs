@@ -25,7 +25,7 @@ use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    listener::{Listener, Stopper, is_passing, is_shortage},
+    listener::{Listener, Stopper},
     sample::Sample,
     transport::{Handshake, Socket, Stream, TlsStream, server_config},
 };
@@ -96,23 +96,17 @@ impl Script {
 }
 
 /// The server's words and the request for TLS, in their order.
-fn plain(
-    TlsRequest {
-        request,
-        server_first,
-        granted,
-        ..
-    }: TlsRequest,
-) -> Vec<Step> {
-    let answer = |bytes, answer: &[u8]| Step {
-        bytes,
-        answer: answer.to_vec(),
-    };
-    if server_first {
-        vec![answer(0, granted), answer(request.len(), &[])]
-    } else {
-        vec![answer(request.len(), granted)]
+fn plain(tls: TlsRequest) -> Vec<Step> {
+    let bytes = tls.request.len();
+    let answer = tls.granted.to_vec();
+    if !tls.server_first {
+        return vec![Step { bytes, answer }];
     }
+    let asked = Step {
+        bytes,
+        answer: Vec::new(),
+    };
+    vec![Step { bytes: 0, answer }, asked]
 }
 
 /// Plays the greeting of `spec` through without a socket. How many bytes each step of it has, and then a request.
@@ -243,12 +237,8 @@ impl NullServer {
     /// Takes every connection that waits.
     fn accept(&self, connections: &mut Connections, buffer: &mut [u8]) -> io::Result<()> {
         loop {
-            let socket = match self.listener.socket.accept_raw() {
-                Ok((socket, _)) => socket,
-                // Nobody waits any more.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_shortage(&error) => return Ok(()),
-                Err(error) if is_passing(&error) => continue,
-                Err(error) => return Err(error),
+            let Some(socket) = self.listener.accept()? else {
+                return Ok(());
             };
             socket.set_nonblocking(true)?;
             if self.nodelay {
@@ -329,7 +319,7 @@ impl Conversation {
                             self.state = State::Raw(socket);
                             return Ok(true);
                         }
-                        begin_tls(socket, config)?
+                        State::Shaking(Box::new(TlsStream::server(socket, Arc::clone(config))?))
                     }
                 },
                 State::Shaking(mut stream) => match stream.handshake()? {
@@ -451,11 +441,4 @@ fn numbered(script: &Script, count: usize, answered: &mut u32) -> Vec<u8> {
         *answered = answered.wrapping_add(1);
     }
     answers
-}
-
-fn begin_tls(socket: Socket, config: &Arc<ServerConfig>) -> Result<State, Failure> {
-    let session = TlsStream::server(socket, Arc::clone(config));
-    Ok(State::Shaking(Box::new(
-        session.map_err(|error| Failure::protocol(error.to_string()))?,
-    )))
 }

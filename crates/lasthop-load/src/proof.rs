@@ -5,7 +5,7 @@ use std::io;
 use lasthop_protocol::{
     address,
     result::Proof,
-    spec::{Channel, SocketOptions},
+    spec::{SocketOptions, Transport},
 };
 use rustls::ProtocolVersion;
 use socket2::{SockAddr, Type};
@@ -21,7 +21,7 @@ pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     let kind = options.r#type()?;
     let (family, peer_name) = match stream {
         Stream::Passed(passed) => passed.proof()?,
-        _ if peer.is_unnamed() => (Channel::Socketpair.name(), transport::name_of(stream.fd())?),
+        _ if peer.is_unnamed() => (Transport::Socketpair.name(), transport::name_of(stream.fd())?),
         _ => (address::family(peer.domain(), kind), name(&peer)),
     };
     let (tls_version, tls_cipher) = session(stream);
@@ -35,17 +35,14 @@ pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
         reused: false,
         password_asked: None,
         nodelay,
-        send_buffer: asked
-            .send_buffer
-            .map(|_| options.send_buffer_size())
-            .transpose()?
-            .map(|size| size as u64),
-        receive_buffer: asked
-            .receive_buffer
-            .map(|_| options.recv_buffer_size())
-            .transpose()?
-            .map(|size| size as u64),
+        send_buffer: size(asked.send_buffer, || options.send_buffer_size())?,
+        receive_buffer: size(asked.receive_buffer, || options.recv_buffer_size())?,
     })
+}
+
+/// Of a buffer, where one was asked for.
+fn size(asked: Option<u32>, read: impl FnOnce() -> io::Result<usize>) -> io::Result<Option<u64>> {
+    asked.map(|_| read().map(|size| size as u64)).transpose()
 }
 
 /// An abstract name is written with a leading `@`, as `ss` does.

@@ -2,9 +2,8 @@
 //! few other files.
 
 use std::{
-    fmt, io,
+    fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -50,6 +49,24 @@ pub enum Transport {
     Udp,
 }
 
+/// Of each transport, in the order of [`Transport`]: its word, and its name in a sentence.
+const NAMES: [(&str, &str); Transport::ALL.len()] = [
+    ("unix", "Unix socket"),
+    ("abstract", "abstract Unix socket"),
+    ("tcp", "TCP"),
+    ("tcp6", "TCP over IPv6"),
+    ("tls", "TLS over TCP"),
+    ("tls-unix", "TLS over Unix socket"),
+    ("pipe", "pair of pipes"),
+    ("socketpair", "socketpair"),
+    ("mqueue", "message queue"),
+    ("shm", "shared memory"),
+    ("shm-spin", "spinning shared memory"),
+    ("unixgram", "Unix datagram socket"),
+    ("seqpacket", "Unix seqpacket socket"),
+    ("udp", "UDP"),
+];
+
 impl Transport {
     pub const ALL: [Self; 14] = [
         Self::Unix,
@@ -68,33 +85,17 @@ impl Transport {
         Self::Udp,
     ];
 
+    /// What a server hands to each client that connects to its Unix socket, and what their bytes then travel through.
+    pub const CHANNELS: [Self; 5] = [Self::Pipe, Self::Socketpair, Self::Mqueue, Self::Shm, Self::ShmSpin];
+
     /// The level's name as it is written in experiment files and reports.
     pub fn name(self) -> &'static str {
-        self.words().0
+        NAMES[self as usize].0
     }
 
     /// Its name in a sentence.
     pub fn title(self) -> &'static str {
-        self.words().1
-    }
-
-    fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Unix => ("unix", "Unix socket"),
-            Self::Abstract => ("abstract", "abstract Unix socket"),
-            Self::Tcp => ("tcp", "TCP"),
-            Self::Tcp6 => ("tcp6", "TCP over IPv6"),
-            Self::Tls => ("tls", "TLS over TCP"),
-            Self::TlsUnix => ("tls-unix", "TLS over Unix socket"),
-            Self::Pipe => ("pipe", "pair of pipes"),
-            Self::Socketpair => ("socketpair", "socketpair"),
-            Self::Mqueue => ("mqueue", "message queue"),
-            Self::Shm => ("shm", "shared memory"),
-            Self::ShmSpin => ("shm-spin", "spinning shared memory"),
-            Self::Unixgram => ("unixgram", "Unix datagram socket"),
-            Self::Seqpacket => ("seqpacket", "Unix seqpacket socket"),
-            Self::Udp => ("udp", "UDP"),
-        }
+        NAMES[self as usize].1
     }
 
     pub fn is_tls(self) -> bool {
@@ -108,17 +109,12 @@ impl Transport {
 
     /// The transport that a URL or an address names by this word: all but those of a stream socket.
     pub fn of_address(word: &str) -> Option<Self> {
-        let stream = [
-            Self::Unix,
-            Self::Abstract,
-            Self::Tcp,
-            Self::Tcp6,
-            Self::Tls,
-            Self::TlsUnix,
-        ];
-        Self::ALL
-            .into_iter()
-            .find(|transport| transport.name() == word && !stream.contains(transport))
+        let named = Self::ALL.into_iter().find(|transport| transport.name() == word)?;
+        matches!(
+            named.address(),
+            Address::Channel(..) | Address::Packets(..) | Address::Udp(_)
+        )
+        .then_some(named)
     }
 
     /// An address of its kind that names nothing yet: no path, no name, port 0.
@@ -128,14 +124,9 @@ impl Transport {
             Self::Abstract => Address::Abstract(String::new()),
             Self::Tcp | Self::Tls => Address::Tcp((Ipv4Addr::LOCALHOST, 0).into()),
             Self::Tcp6 => Address::Tcp((Ipv6Addr::LOCALHOST, 0).into()),
-            Self::Pipe => Address::Channel(Channel::Pipe, PathBuf::new()),
-            Self::Socketpair => Address::Channel(Channel::Socketpair, PathBuf::new()),
-            Self::Mqueue => Address::Channel(Channel::Mqueue, PathBuf::new()),
-            Self::Shm => Address::Channel(Channel::Shm, PathBuf::new()),
-            Self::ShmSpin => Address::Channel(Channel::ShmSpin, PathBuf::new()),
-            Self::Unixgram => Address::Packets(Packets::Unixgram, PathBuf::new()),
-            Self::Seqpacket => Address::Packets(Packets::Seqpacket, PathBuf::new()),
+            Self::Unixgram | Self::Seqpacket => Address::Packets(self, PathBuf::new()),
             Self::Udp => Address::Udp((Ipv4Addr::LOCALHOST, 0).into()),
+            _ => Address::Channel(self, PathBuf::new()),
         }
     }
 }
@@ -157,73 +148,6 @@ impl FromStr for Transport {
     }
 }
 
-/// What a server hands to each client that connects to its Unix socket, and what their bytes then travel through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Channel {
-    Pipe,
-    Socketpair,
-    Mqueue,
-    Shm,
-    ShmSpin,
-}
-
-impl Channel {
-    pub const ALL: [Self; 5] = [Self::Pipe, Self::Socketpair, Self::Mqueue, Self::Shm, Self::ShmSpin];
-
-    pub fn transport(self) -> Transport {
-        match self {
-            Self::Pipe => Transport::Pipe,
-            Self::Socketpair => Transport::Socketpair,
-            Self::Mqueue => Transport::Mqueue,
-            Self::Shm => Transport::Shm,
-            Self::ShmSpin => Transport::ShmSpin,
-        }
-    }
-
-    /// The word of the transport.
-    pub fn name(self) -> &'static str {
-        self.transport().name()
-    }
-
-    /// What the kernel can tell about it: not whether a process spins.
-    fn family(self) -> &'static str {
-        if self == Self::ShmSpin {
-            Self::Shm.name()
-        } else {
-            self.name()
-        }
-    }
-
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|channel| channel.name() == word)
-    }
-}
-
-/// A Unix socket with a path that carries whole messages instead of a stream of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Packets {
-    Unixgram,
-    Seqpacket,
-}
-
-impl Packets {
-    pub fn transport(self) -> Transport {
-        match self {
-            Self::Unixgram => Transport::Unixgram,
-            Self::Seqpacket => Transport::Seqpacket,
-        }
-    }
-
-    fn kind(self) -> Type {
-        match self {
-            Self::Unixgram => Type::DGRAM,
-            Self::Seqpacket => Type::SEQPACKET,
-        }
-    }
-}
-
 /// A socket address that a client connects to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -234,9 +158,9 @@ pub enum Address {
     Abstract(String),
     Tcp(SocketAddr),
     /// Path of the Unix socket where the server hands out its end of a channel, at most 107 bytes.
-    Channel(Channel, PathBuf),
+    Channel(Transport, PathBuf),
     /// Path of a Unix socket that carries whole messages, at most 107 bytes.
-    Packets(Packets, PathBuf),
+    Packets(Transport, PathBuf),
     Udp(SocketAddr),
 }
 
@@ -280,11 +204,11 @@ impl Address {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => Some(path),
-            Self::Abstract(_) | Self::Tcp(_) | Self::Udp(_) => None,
+            _ => None,
         }
     }
 
-    pub fn channel(&self) -> Option<Channel> {
+    pub fn channel(&self) -> Option<Transport> {
         if let Self::Channel(channel, _) = self {
             Some(*channel)
         } else {
@@ -297,16 +221,16 @@ impl Address {
         match self {
             Self::Tcp(at) | Self::Udp(at) if at.is_ipv6() => Domain::IPV6,
             Self::Tcp(_) | Self::Udp(_) => Domain::IPV4,
-            Self::Unix(_) | Self::Abstract(_) | Self::Channel(..) | Self::Packets(..) => Domain::UNIX,
+            _ => Domain::UNIX,
         }
     }
 
     /// `SOCK_STREAM`, `SOCK_DGRAM` or `SOCK_SEQPACKET`.
     pub fn kind(&self) -> Type {
         match self {
-            Self::Packets(packets, _) => packets.kind(),
-            Self::Udp(_) => Type::DGRAM,
-            Self::Unix(_) | Self::Abstract(_) | Self::Tcp(_) | Self::Channel(..) => Type::STREAM,
+            Self::Packets(Transport::Seqpacket, _) => Type::SEQPACKET,
+            Self::Packets(..) | Self::Udp(_) => Type::DGRAM,
+            _ => Type::STREAM,
         }
     }
 
@@ -317,26 +241,41 @@ impl Address {
 
     /// What carries the bytes, as proofs name it: domain and type of a socket, or the kind of a channel.
     pub fn family(&self) -> &'static str {
-        self.channel()
-            .map_or_else(|| family(self.domain(), self.kind()), Channel::family)
+        match self {
+            // The kernel does not know that a process spins.
+            Self::Channel(Transport::ShmSpin, _) => Transport::Shm.name(),
+            Self::Channel(channel, _) => channel.name(),
+            _ => family(self.domain(), self.kind()),
+        }
     }
 
     /// The name by which `/proc/net/unix` lists it, if it is there: the kernel shows the NUL before an abstract name as `@`.
     pub fn unix_name(&self) -> Option<String> {
-        match self {
-            Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => Some(path.display().to_string()),
-            Self::Abstract(name) => Some(format!("@{name}")),
-            Self::Tcp(_) | Self::Udp(_) => None,
-        }
+        let mark = if let Self::Abstract(_) = self { "@" } else { "" };
+        self.ip().is_none().then(|| format!("{mark}{}", self.bare()))
     }
 
     /// The kernel's form.
-    /// Errors: the name of a Unix socket is empty or longer than [`UNIX_NAME_MAX`].
+    ///
+    /// # Errors
+    /// The name of a Unix socket is empty or longer than [`UNIX_NAME_MAX`].
     pub fn socket_name(&self) -> Result<SockAddr, String> {
-        match self {
-            Self::Tcp(at) | Self::Udp(at) => Ok(SockAddr::from(*at)),
-            Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => unix(path),
-            Self::Abstract(name) => abstract_unix(name),
+        let (what, bytes, made) = match self {
+            Self::Tcp(at) | Self::Udp(at) => return Ok(SockAddr::from(*at)),
+            Self::Abstract(name) => ("abstract socket name", name.len(), SockAddr::unix(format!("\0{name}"))),
+            Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => {
+                ("socket path", path.as_os_str().len(), SockAddr::unix(path))
+            }
+        };
+        let name = self.bare();
+        match bytes {
+            0 => Err("the name of the Unix socket is empty".to_owned()),
+            1..=UNIX_NAME_MAX => {
+                made.map_err(|error| format!("the address `{name}` is refused by the socket library: {error}"))
+            }
+            _ => Err(format!(
+                "the {what} `{name}` has {bytes} bytes, more than the {UNIX_NAME_MAX} that the kernel allows"
+            )),
         }
     }
 }
@@ -363,8 +302,9 @@ impl fmt::Display for Address {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Abstract(name) => write!(f, "unix:@{name}"),
             Self::Tcp(address) => address.fmt(f),
-            Self::Channel(channel, path) => write!(f, "{}:{}", channel.name(), path.display()),
-            Self::Packets(packets, path) => write!(f, "{}:{}", packets.transport(), path.display()),
+            Self::Channel(transport, path) | Self::Packets(transport, path) => {
+                write!(f, "{transport}:{}", path.display())
+            }
             Self::Udp(address) => write!(f, "udp:{address}"),
         }
     }
@@ -425,42 +365,9 @@ impl Endpoint {
             (Address::Tcp(_), false) => Transport::Tcp,
             (Address::Abstract(_), false) => Transport::Abstract,
             (Address::Unix(_), false) => Transport::Unix,
-            (Address::Channel(channel, _), _) => channel.transport(),
-            (Address::Packets(packets, _), _) => packets.transport(),
+            (Address::Channel(transport, _) | Address::Packets(transport, _), _) => *transport,
             (Address::Udp(_), _) => Transport::Udp,
         }
-    }
-}
-
-fn unix(path: &Path) -> Result<SockAddr, String> {
-    named(
-        "socket path",
-        &path.display().to_string(),
-        path.as_os_str().as_bytes().len(),
-        || SockAddr::unix(path),
-    )
-}
-
-fn abstract_unix(name: &str) -> Result<SockAddr, String> {
-    named("abstract socket name", name, name.len(), || {
-        SockAddr::unix(format!("\0{name}"))
-    })
-}
-
-fn named(
-    what: &str,
-    name: &str,
-    bytes: usize,
-    make: impl FnOnce() -> io::Result<SockAddr>,
-) -> Result<SockAddr, String> {
-    match bytes {
-        0 => Err("the name of the Unix socket is empty".to_owned()),
-        1..=UNIX_NAME_MAX => {
-            make().map_err(|error| format!("the address `{name}` is refused by the socket library: {error}"))
-        }
-        _ => Err(format!(
-            "the {what} `{name}` has {bytes} bytes, more than the {UNIX_NAME_MAX} that the kernel allows"
-        )),
     }
 }
 
@@ -512,6 +419,8 @@ mod tests {
             assert!(own.is_like(&kind) && own != kind, "{transport}");
             assert_eq!(own.to_string().parse::<Address>().unwrap(), own);
             assert_eq!(own.path().is_some(), own.bare().starts_with('/'), "{transport}");
+            assert_eq!(transport.name().parse(), Ok(transport));
+            assert_eq!(serde_json::to_value(transport).unwrap(), transport.name());
         }
         let [tcp, tcp6] = [Transport::Tcp, Transport::Tcp6].map(Transport::address);
         assert!(!tcp.is_like(&tcp6) && tcp.family() == "inet" && tcp6.family() == "inet6");

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use crate::{
-    address::{Address, Channel, Endpoint, Tls, Transport},
+    address::{Address, Endpoint, Tls, Transport},
     options::{Arrivals, Engine, LoadStage, Model, OpenLoop, Reuse, SPIN_BEFORE_DUE_NS, SocketOptions, Timeouts},
 };
 use crate::{
@@ -312,7 +312,7 @@ mod tests {
         };
         let base = spec();
         let piped = || Endpoint {
-            address: Address::Channel(Channel::Pipe, "/s".into()),
+            address: Address::Channel(Transport::Pipe, "/s".into()),
             tls: None,
         };
         for (spec, text) in [

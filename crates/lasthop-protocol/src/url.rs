@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        address::{Address, Channel},
+        address::Address,
         protocol::{
             echo::Echo,
             http::Http,
@@ -276,7 +276,7 @@ mod tests {
         };
         assert_eq!(
             address("echo+shm-spin:/s"),
-            Address::Channel(Channel::ShmSpin, "/s".into())
+            Address::Channel(Transport::ShmSpin, "/s".into())
         );
         let (_, protocol) = parse("echo+unix:/s", &options).unwrap();
         assert_eq!(protocol, Echo { size: 1024 }.into());

@@ -44,6 +44,15 @@ pub struct TrialPhases {
     pub measure_ns: u64,
 }
 
+impl TrialPhases {
+    pub const fn without_warm_up(measure_ns: u64) -> Self {
+        Self {
+            warm_up_ns: 0,
+            measure_ns,
+        }
+    }
+}
+
 /// What a driver answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -85,31 +94,21 @@ pub enum Stage {
     Trial,
 }
 
-/// A line could not be exchanged.
-#[derive(Debug, thiserror::Error)]
-pub enum WireError {
-    #[error("the other side's line is not understood: {cause}; the line begins with `{excerpt}`")]
-    Malformed { cause: serde_json::Error, excerpt: String },
-    #[error("cannot write a line: {0}")]
-    Unwritable(serde_json::Error),
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
 /// Reads the next line that is not blank; `None` at the end of the input.
-/// Errors: the input cannot be read, or the line is not the JSON of a `T`.
-pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<Option<T>, WireError> {
+///
+/// # Errors
+/// The input cannot be read, or the line is not the JSON of a `T` (`InvalidData`).
+pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
     while input.read_line(&mut line)? > 0 {
         let text = line.trim();
         if !text.is_empty() {
-            let excerpt = || text.chars().take(80).collect();
-            return serde_json::from_str(text)
-                .map(Some)
-                .map_err(|cause| WireError::Malformed {
-                    cause,
-                    excerpt: excerpt(),
-                });
+            return serde_json::from_str(text).map(Some).map_err(|cause| {
+                let excerpt: String = text.chars().take(80).collect();
+                let text =
+                    format!("the other side's line is not understood: {cause}; the line begins with `{excerpt}`");
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            });
         }
         line.clear();
     }
@@ -117,10 +116,12 @@ pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<Option
 }
 
 /// Writes `message` as one line and flushes it.
-/// Errors: the output is closed or full.
-pub fn write_line<T: Serialize>(output: &mut impl Write, message: &T) -> Result<(), WireError> {
-    let mut line = serde_json::to_vec(message).map_err(WireError::Unwritable)?;
+///
+/// # Errors
+/// The output is closed or full.
+pub fn write_line<T: Serialize>(output: &mut impl Write, message: &T) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     output.write_all(&line)?;
-    Ok(output.flush()?)
+    output.flush()
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{connect::connect, udp};
-use lasthop_protocol::{address::Packets, spec::Address};
+use lasthop_protocol::spec::{Address, Transport};
 
 use super::process::{self, Stat};
 
@@ -75,7 +75,7 @@ fn inodes(address: &Address) -> Vec<String> {
     match address {
         Address::Tcp(address) => tcp_inodes(*address),
         Address::Udp(address) => udp::bound(*address).map(|socket| socket.inode.to_string()).collect(),
-        Address::Packets(Packets::Unixgram, path) => unixgram_inodes(&path.display().to_string()),
+        Address::Packets(Transport::Unixgram, path) => unixgram_inodes(&path.display().to_string()),
         other => other.unix_name().map_or_else(Vec::new, |name| unix_inodes(&name)),
     }
 }

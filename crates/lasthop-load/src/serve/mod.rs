@@ -16,7 +16,7 @@ use lasthop_protocol::{
     echo,
     failure::Failure,
     hello,
-    spec::{Address, Channel},
+    spec::{Address, Transport},
     stream,
 };
 use lasthop_system::clock;
@@ -27,7 +27,7 @@ use socket2::Type;
 
 pub use crate::listener::Stopper;
 use crate::{
-    listener::{Listener, is_passing, is_shortage},
+    listener::Listener,
     transport::{self, Handshake, Socket, Stream, TlsStream, server_config},
 };
 
@@ -103,7 +103,7 @@ struct Shared {
     tls: Option<Arc<ServerConfig>>,
     nodelay: bool,
     /// What is handed out to clients, and where.
-    channel: Option<(Channel, PathBuf)>,
+    channel: Option<(Transport, PathBuf)>,
 }
 
 /// Binds, listens and serves for ever.
@@ -144,7 +144,7 @@ impl Server {
     }
 
     /// Where it tells what it has received, with the port that the kernel chose where 0 was asked for.
-    pub fn counter(&self) -> Option<SocketAddr> {
+    pub fn counter(&self) -> Option<&Address> {
         self.counter.as_ref().map(Counter::address)
     }
 
@@ -166,18 +166,13 @@ impl Server {
             return self.run_unconnected();
         }
         loop {
-            let accepted = match self.listener.socket.accept_raw() {
-                Ok((accepted, _)) => accepted,
-                Err(error) if is_passing(&error) => continue,
-                Err(error) if is_shortage(&error) => {
-                    clock::sleep(SHORTAGE_PAUSE_NS);
-                    continue;
-                }
+            match self.listener.accept() {
+                Ok(Some(accepted)) => self.take(accepted),
+                Ok(None) => clock::sleep(SHORTAGE_PAUSE_NS),
                 // That is what shutting down a listener leads to.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
                 Err(error) => return Err(not_accepted(&error)),
-            };
-            self.take(accepted);
+            }
         }
     }
 
@@ -214,15 +209,12 @@ impl Shared {
         let socket = Socket::waiting(OwnedFd::from(accepted));
         if let Some((channel, path)) = &self.channel {
             let offered = transport::offer(*channel, path, socket);
-            return offered
-                .map(Stream::from)
-                .map_err(|error| Failure::io("make a channel", &error));
+            return offered.map_err(|error| Failure::io("make a channel", &error));
         }
         let Some(config) = &self.tls else {
             return Ok(Stream::Plain(socket));
         };
-        let session = TlsStream::server(socket, Arc::clone(config));
-        let mut tls = session.map_err(|error| Failure::protocol(error.to_string()))?;
+        let mut tls = TlsStream::server(socket, Arc::clone(config))?;
         while tls.handshake()? != Handshake::Done {}
         Ok(Stream::Tls(Box::new(tls)))
     }

@@ -1,8 +1,9 @@
 //! Sockets that carry whole messages: an echo of each, or a count of the metrics in them, which is told by HTTP.
 
 use std::{
+    fmt::Display,
     io::{self, Read as _, Write as _},
-    net::{Shutdown, SocketAddr, TcpListener},
+    net::{SocketAddr, TcpStream},
     os::fd::{AsRawFd as _, OwnedFd},
     sync::{
         Arc,
@@ -12,14 +13,17 @@ use std::{
     time::Duration,
 };
 
-use lasthop_protocol::failure::Failure;
+use lasthop_protocol::{failure::Failure, spec::Address};
 use lasthop_system::clock;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, SendFlags},
+};
 
 use super::{Pattern, ServeSpec, Server, Shared, not_accepted, receive};
 use crate::{
-    listener::is_passing,
-    transport::{Socket, Stream},
+    listener::{Listener, Stopper},
+    transport::{Socket, Stream, polled},
 };
 
 /// The counter's name on the page.
@@ -28,6 +32,8 @@ pub const RECEIVED: &str = "received_metrics_total";
 pub const BUFFER: usize = 256 * 1024;
 /// A client of the page that says nothing is not waited for any longer.
 const QUESTION: Duration = Duration::from_secs(1);
+/// Clients of the page that may wait.
+const BACKLOG: i32 = 128;
 
 /// Errors: the pattern is none of these sockets, or belongs to them and there is no counter.
 pub fn validate(spec: &ServeSpec) -> Result<(), String> {
@@ -57,7 +63,7 @@ impl Server {
             let (message, sender) =
                 match rustix::net::recvfrom(&self.listener.socket, &mut buffer[..], RecvFlags::empty()) {
                     Ok((count, _, sender)) => (&buffer[..count], sender),
-                    Err(error) if is_passing(&error.into()) => continue,
+                    Err(Errno::INTR | Errno::AGAIN) => continue,
                     Err(error) => return Err(not_accepted(&error.into())),
                 };
             if message.is_empty() && self.is_stopped() {
@@ -76,13 +82,8 @@ impl Server {
 
     /// Whether it was shut down, which a receive shows like an empty message.
     fn is_stopped(&self) -> bool {
-        let mut poll = libc::pollfd {
-            fd: self.listener.socket.as_raw_fd(),
-            events: libc::POLLRDHUP,
-            revents: 0,
-        };
-        // SAFETY: one valid pollfd.
-        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+        let asked = [(self.listener.socket.as_raw_fd(), libc::POLLRDHUP)];
+        polled(asked, 0).is_ok_and(|[found]| found != 0)
     }
 }
 
@@ -111,60 +112,51 @@ impl Shared {
 
 /// A page with one counter.
 pub struct Counter {
-    listener: TcpListener,
-    address: SocketAddr,
+    stopper: Stopper,
+    address: Address,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Counter {
     /// Errors: the address is taken, or the system gives no thread.
     pub fn start(at: SocketAddr, received: Arc<AtomicU64>) -> Result<Self, String> {
-        let failed = |cause: io::Error| format!("cannot tell at {at} what was received: {cause}");
-        let listener = TcpListener::bind(at).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let asked = listener.try_clone().map_err(failed)?;
+        let failed = |cause: &dyn Display| format!("cannot tell at {at} what was received: {cause}");
+        let listener = Listener::bind(&Address::Tcp(at), BACKLOG).map_err(|cause| failed(&cause))?;
+        let address = listener.address.clone();
+        let stopper = listener.stopper().map_err(|cause| failed(&cause))?;
         let body = move || {
             // A listener that was shut down accepts no more.
-            while let Some((client, _)) = accepted(&asked) {
+            while let Ok(Some(client)) = listener.accept() {
                 // A client's failure is its own.
-                let _ = answer(client, received.load(Ordering::Relaxed));
+                let _ = answer(client.into(), received.load(Ordering::Relaxed));
             }
         };
         let thread = thread::Builder::new()
             .stack_size(128 * 1024)
             .spawn(body)
-            .map_err(failed)?;
+            .map_err(|cause| failed(&cause))?;
         Ok(Self {
-            listener,
+            stopper,
             address,
             thread: Some(thread),
         })
     }
 
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 }
 
 impl Drop for Counter {
     fn drop(&mut self) {
-        let _ = socket2::SockRef::from(&self.listener).shutdown(Shutdown::Both);
+        self.stopper.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn accepted(listener: &TcpListener) -> Option<(std::net::TcpStream, SocketAddr)> {
-    loop {
-        match listener.accept() {
-            Err(error) if is_passing(&error) => {}
-            other => return other.ok(),
-        }
-    }
-}
-
-fn answer(mut client: std::net::TcpStream, received: u64) -> io::Result<()> {
+fn answer(mut client: TcpStream, received: u64) -> io::Result<()> {
     client.set_read_timeout(Some(QUESTION))?;
     let mut asked = Vec::new();
     let mut buffer = [0; 1024];

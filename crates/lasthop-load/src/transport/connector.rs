@@ -4,8 +4,7 @@ use std::{io, os::fd::OwnedFd, sync::Arc};
 
 use lasthop_protocol::{
     failure::Failure,
-    result::ErrorClass,
-    spec::{Channel, Endpoint, SocketOptions, Timeouts},
+    spec::{Endpoint, SocketOptions, Timeouts, Transport},
     tls_request::TlsRequest,
 };
 use lasthop_system::clock;
@@ -25,7 +24,7 @@ pub struct Connector {
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     /// What is said in plain before TLS.
     tls_request: Option<TlsRequest>,
-    channel: Option<Channel>,
+    channel: Option<Transport>,
 }
 
 /// A connection, and how long its parts took.
@@ -78,11 +77,7 @@ impl Connector {
     /// Errors: the connection broke.
     pub fn ask_for_tls(&self, socket: &Socket) -> Result<(), Failure> {
         match self.tls_request {
-            Some(TlsRequest {
-                request,
-                server_first: false,
-                ..
-            }) => say(socket, request),
+            Some(asked) if !asked.server_first => say(socket, asked.request),
             _ => Ok(()),
         }
     }
@@ -91,24 +86,17 @@ impl Connector {
     /// there is nothing more to receive yet.
     /// Errors: the server does not grant TLS, or the connection broke.
     pub fn hear(&self, socket: &Socket, heard: &mut Vec<u8>) -> Result<bool, Failure> {
-        let Some(TlsRequest {
-            request,
-            server_first,
-            missing,
-            ..
-        }) = self.tls_request
-        else {
+        let Some(asked) = self.tls_request else {
             return Ok(true);
         };
         loop {
             let had = heard.len();
-            let more = missing(heard)?;
+            let more = (asked.missing)(heard)?;
             if more == 0 {
-                return if server_first {
-                    say(socket, request).map(|()| true)
-                } else {
-                    Ok(true)
-                };
+                if asked.server_first {
+                    say(socket, asked.request)?;
+                }
+                return Ok(true);
             }
             heard.resize(had + more, 0);
             let received = socket.receive(&mut heard[had..]);
@@ -157,7 +145,7 @@ impl Connector {
                 io::ErrorKind::InvalidData => Failure::protocol(format!("what the server hands over is no {name}")),
                 _ => Failure::connect(&error),
             })?;
-            return Ok(self.opened(taken.into(), clock::now() - begin, None, watch));
+            return Ok(self.opened(taken, clock::now() - begin, None, watch));
         }
         let connected = clock::now();
         let deadline = connected.saturating_add(self.timeouts.connect_ns);
@@ -225,9 +213,8 @@ impl Connector {
         let Some((config, name)) = &self.tls else {
             return Ok(Stream::Plain(socket));
         };
-        let tls = TlsStream::client(socket, Arc::clone(config), name.clone())
-            .map_err(|error| Failure::new(ErrorClass::Tls, format!("TLS: {error}")))?;
-        Ok(Stream::Tls(Box::new(tls.after_hearing(heard))))
+        let tls = TlsStream::client(socket, Arc::clone(config), name.clone(), heard)?;
+        Ok(Stream::Tls(Box::new(tls)))
     }
 
     fn socket(&self, kind: Type, calls: &Calls) -> io::Result<socket2::Socket> {

@@ -12,26 +12,17 @@ use std::{io, os::fd::AsRawFd as _};
 pub use channel::{Passed, forget_queue, name_of, offer};
 pub use connector::{Connector, Opened};
 use lasthop_protocol::failure::Failure;
-pub use socket::{Calls, Socket, Wait};
+pub use socket::{Calls, Socket, Wait, polled};
 pub use tls::{Handshake, TlsStream, client_config, server_config};
 pub use watch::Watch;
 
-use self::{channel::Handed, socket::Ready};
+use self::socket::Ready;
 
 /// A connected byte stream, plain or encrypted.
 pub enum Stream {
     Plain(Socket),
     Tls(Box<TlsStream>),
     Passed(Box<Passed>),
-}
-
-impl From<Handed> for Stream {
-    fn from(handed: Handed) -> Self {
-        match handed {
-            Handed::Socket(socket) => Self::Plain(socket),
-            Handed::Channel(passed) => Self::Passed(passed),
-        }
-    }
 }
 
 impl Stream {

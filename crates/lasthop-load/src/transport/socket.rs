@@ -10,7 +10,7 @@ use std::{
 
 use rustix::{
     io::Errno,
-    net::{RecvFlags, SendFlags},
+    net::{RecvFlags, SendAncillaryBuffer, SendFlags},
 };
 
 use super::watch::{Awaited, Watch};
@@ -104,27 +104,13 @@ impl Socket {
     }
 
     /// Sends several slices with one call.
-    /// Errors: the system's own.
+    ///
+    /// # Errors
+    /// The system's own.
     pub fn send_vectored(&self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
         self.calls.add(1);
-        // SAFETY: all-zero is a valid msghdr: no name, no control data.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        // `IoSlice` is guaranteed to have the layout of `iovec`; sendmsg does not write through the pointer.
-        message.msg_iov = slices.as_ptr().cast_mut().cast();
-        message.msg_iovlen = slices.len().min(1024) as _;
-        loop {
-            // SAFETY: `message` refers to `slices`, which outlives the call.
-            let sent = unsafe {
-                libc::sendmsg(
-                    self.fd.as_raw_fd(),
-                    &raw const message,
-                    self.send_flags.bits().cast_signed(),
-                )
-            };
-            if let Some(done) = finished(sent) {
-                return done;
-            }
-        }
+        let mut no_rights = SendAncillaryBuffer::default();
+        through_signals(|| rustix::net::sendmsg(&self.fd, slices, &mut no_rights, self.send_flags))
     }
 
     /// Errors: the system's own; `WouldBlock` when nothing came (in time).
@@ -172,26 +158,14 @@ impl Socket {
             Wait::Write => libc::POLLOUT,
             Wait::ReadOrWrite => libc::POLLIN | libc::POLLOUT,
         };
-        let mut poll = libc::pollfd {
-            fd: self.fd.as_raw_fd(),
-            events,
-            revents: 0,
-        };
         let milliseconds = nanoseconds.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as libc::c_int);
-        loop {
-            // SAFETY: one valid pollfd.
-            let count = unsafe { libc::poll(&raw mut poll, 1, milliseconds) };
-            match finished(count as isize) {
-                Some(Ok(0)) => return Err(io::Error::from_raw_os_error(libc::EAGAIN)),
-                Some(Ok(_)) => break,
-                Some(Err(error)) => return Err(error),
-                None => {}
-            }
+        let [found] = polled([(self.fd.as_raw_fd(), events)], milliseconds)?;
+        if found == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
-        let broken = poll.revents & (libc::POLLERR | libc::POLLHUP) != 0;
         Ok(Ready {
-            readable: broken || poll.revents & libc::POLLIN != 0,
-            writable: poll.revents & libc::POLLOUT != 0,
+            readable: found & (libc::POLLERR | libc::POLLHUP | libc::POLLIN) != 0,
+            writable: found & libc::POLLOUT != 0,
         })
     }
 
@@ -242,12 +216,23 @@ pub(super) fn through_signals(call: impl FnMut() -> Result<usize, Errno>) -> io:
     rustix::io::retry_on_intr(call).map_err(io::Error::from)
 }
 
-/// The result of a call, or `None` when a signal interrupted it and it has to be made again.
-#[inline]
-fn finished(result: isize) -> Option<io::Result<usize>> {
-    if result >= 0 {
-        return Some(Ok(result as usize));
+/// What happened on each descriptor, once something did on one or the time is over (in ms; -1: never).
+///
+/// # Errors
+/// The system's own.
+pub fn polled<const N: usize>(
+    wanted: [(RawFd, libc::c_short); N],
+    milliseconds: libc::c_int,
+) -> io::Result<[libc::c_short; N]> {
+    let mut all = wanted.map(|(fd, events)| libc::pollfd { fd, events, revents: 0 });
+    loop {
+        // SAFETY: as many valid entries as are said.
+        if unsafe { libc::poll(all.as_mut_ptr(), N as libc::nfds_t, milliseconds) } >= 0 {
+            return Ok(all.map(|entry| entry.revents));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
     }
-    let error = io::Error::last_os_error();
-    (error.kind() != io::ErrorKind::Interrupted).then_some(Err(error))
 }

@@ -31,6 +31,10 @@ const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
+fn no_session(error: rustls::Error) -> Failure {
+    Failure::new(ErrorClass::Tls, format!("TLS: {error}"))
+}
+
 fn unusable(error: rustls::Error) -> String {
     format!("TLS configuration: {error}")
 }
@@ -122,33 +126,39 @@ pub struct TlsStream {
 }
 
 impl TlsStream {
-    /// Errors: the configuration does not allow a session.
-    pub fn client(socket: Socket, config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, rustls::Error> {
-        Ok(Self::new(
-            socket,
-            Connection::Client(ClientConnection::new(config, name)?),
-        ))
+    /// The client's side, on which the server said what was `heard` in plain.
+    ///
+    /// # Errors
+    /// The configuration does not allow a session.
+    pub fn client(
+        socket: Socket,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+        heard: Vec<u8>,
+    ) -> Result<Self, Failure> {
+        let session = ClientConnection::new(config, name).map_err(no_session)?;
+        Ok(Self {
+            heard,
+            ..Self::new(socket, session.into())
+        })
     }
 
-    /// Errors: the configuration does not allow a session.
-    pub fn server(socket: Socket, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
-        Ok(Self::new(socket, Connection::Server(ServerConnection::new(config)?)))
+    /// # Errors
+    /// The configuration does not allow a session.
+    pub fn server(socket: Socket, config: Arc<ServerConfig>) -> Result<Self, Failure> {
+        let session = ServerConnection::new(config).map_err(no_session)?;
+        Ok(Self::new(socket, session.into()))
     }
 
     fn new(socket: Socket, session: Connection) -> Self {
-        let incoming = vec![0; INCOMING].into_boxed_slice();
         Self {
             session,
             socket,
-            incoming,
+            incoming: vec![0; INCOMING].into(),
             taken: 0,
             filled: 0,
             heard: Vec::new(),
         }
-    }
-
-    pub fn after_hearing(self, heard: Vec<u8>) -> Self {
-        Self { heard, ..self }
     }
 
     pub fn heard(&self) -> &[u8] {

@@ -19,7 +19,7 @@ use lasthop_load::{
 };
 use lasthop_protocol::{
     result::ErrorClass,
-    spec::{Address, Channel, Endpoint, Spec, Timeouts},
+    spec::{Address, Endpoint, Spec, Timeouts, Transport},
     wire::{Stage, TrialPhases},
 };
 use socket2::{Domain, SockAddr, Type};
@@ -39,7 +39,7 @@ struct Serving {
 
 impl Serving {
     /// `serve` gets each client's channel; what it returns is kept until the end.
-    fn start(kind: Channel, serve: impl Fn(Stream) -> Option<Stream> + Send + 'static) -> Self {
+    fn start(kind: Transport, serve: impl Fn(Stream) -> Option<Stream> + Send + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let listener = listening(&path);
@@ -51,7 +51,7 @@ impl Serving {
             while until.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
                 if let Ok((client, _)) = listener.accept() {
                     let control = Socket::waiting(OwnedFd::from(client));
-                    kept.extend(serve(offer(kind, &path, control).unwrap().into()));
+                    kept.extend(serve(offer(kind, &path, control).unwrap()));
                 }
             }
         };
@@ -109,7 +109,7 @@ fn echoing(mut stream: Stream, times: usize) -> Stream {
 
 #[test]
 fn a_server_that_never_answers_is_given_up_at_the_deadline() {
-    for kind in Channel::ALL {
+    for kind in Transport::CHANNELS {
         let server = Serving::start(kind, Some);
         let begin = Instant::now();
         let error = Case::prepare(&hasty(&server.endpoint)).map(drop).unwrap_err();
@@ -124,7 +124,7 @@ fn a_server_that_never_answers_is_given_up_at_the_deadline() {
 
 #[test]
 fn a_server_that_ends_while_it_is_waited_for_is_noticed() {
-    for kind in Channel::ALL {
+    for kind in Transport::CHANNELS {
         // Keeps nothing: each channel ends after two messages, while the third is awaited.
         let server = Serving::start(kind, |stream| {
             drop(echoing(stream, 2));
@@ -146,7 +146,7 @@ fn a_server_that_ends_while_it_is_waited_for_is_noticed() {
 
 #[test]
 fn a_trial_that_is_cut_short_waits_for_nobody() {
-    for kind in Channel::ALL {
+    for kind in Transport::CHANNELS {
         let server = Serving::start(kind, |stream| Some(echoing(stream, 2)));
         let patient = Spec {
             timeouts: Timeouts {
@@ -174,9 +174,9 @@ fn a_trial_that_is_cut_short_waits_for_nobody() {
 #[test]
 fn another_kind_than_the_one_asked_for_is_refused() {
     for (offered, wanted) in [
-        (Channel::Pipe, Channel::Mqueue),
-        (Channel::Pipe, Channel::Shm),
-        (Channel::Shm, Channel::Pipe),
+        (Transport::Pipe, Transport::Mqueue),
+        (Transport::Pipe, Transport::Shm),
+        (Transport::Shm, Transport::Pipe),
     ] {
         let server = Serving::start(offered, Some);
         let path = server.endpoint.address.path().unwrap().to_owned();
@@ -217,7 +217,7 @@ fn handing(given: impl Fn() -> Vec<OwnedFd> + Send + 'static) -> (Endpoint, temp
     });
     (
         Endpoint {
-            address: Address::Channel(Channel::Pipe, path),
+            address: Address::Channel(Transport::Pipe, path),
             tls: None,
         },
         folder,
@@ -263,8 +263,8 @@ fn a_pipe_of_others_is_not_written_to() {
 
 #[test]
 fn a_client_that_ends_frees_the_server() {
-    for kind in Channel::ALL {
-        let server = Running::start(Pattern::Echo, kind.transport());
+    for kind in Transport::CHANNELS {
+        let server = Running::start(Pattern::Echo, kind);
         let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
         for _ in 0..20 {
             run(&spec(&server.endpoint, echo(100_000)), TRIAL).unwrap();

@@ -176,7 +176,7 @@ fn a_server_that_does_not_count_what_it_gets_is_found_before_the_load() {
     let _deaf = UnixDatagram::bind(&path).unwrap();
     let counting = Running::start(Pattern::Statsd, Transport::Udp);
     let deaf = Endpoint {
-        address: Address::Packets(lasthop_protocol::address::Packets::Unixgram, path),
+        address: Address::Packets(lasthop_protocol::address::Transport::Unixgram, path),
         tls: None,
     };
     let hasty = Timeouts {

@@ -92,7 +92,7 @@ impl Running {
             ..ServeSpec::new(pattern, address)
         })
         .unwrap();
-        let counter = server.counter();
+        let counter = server.counter().map(|address| address.to_string().parse().unwrap());
         let tls = files.map(|files| Tls {
             authority: Some(files.authority),
             server_name: "lasthop.test".to_owned(),

@@ -4,6 +4,7 @@
 use std::{
     cell::UnsafeCell,
     fmt, hint, io,
+    ops::Deref,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     ptr::{self, NonNull},
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -33,6 +34,15 @@ const ROOM: u32 = 2;
 /// A word in a cache line of its own.
 #[repr(C, align(64))]
 struct Word(AtomicU32);
+
+impl Deref for Word {
+    type Target = AtomicU32;
+
+    #[inline]
+    fn deref(&self) -> &AtomicU32 {
+        &self.0
+    }
+}
 
 #[repr(C)]
 struct Ring {
@@ -154,7 +164,7 @@ impl Memory {
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let ring = self.outbound();
-        if self.is_over.load(Ordering::Acquire) || ring.ended.0.load(Ordering::Acquire) != 0 {
+        if self.is_over.load(Ordering::Acquire) || ring.ended.load(Ordering::Acquire) != 0 {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let room = CAPACITY - ring.filled()?;
@@ -205,7 +215,7 @@ impl Memory {
 
     /// Tells the peer that nothing more comes.
     pub fn end(&self) {
-        self.outbound().ended.0.store(1, Ordering::SeqCst);
+        self.outbound().ended.store(1, Ordering::SeqCst);
         self.wake_peer(DATA);
     }
 
@@ -216,7 +226,7 @@ impl Memory {
     }
 
     fn has_ended(&self) -> bool {
-        self.is_over.load(Ordering::Acquire) || self.inbound().ended.0.load(Ordering::Acquire) != 0
+        self.is_over.load(Ordering::Acquire) || self.inbound().ended.load(Ordering::Acquire) != 0
     }
 
     /// A broken ring is ready, so that its error is found.
@@ -232,14 +242,14 @@ impl Memory {
             return;
         }
         let bed = &self.shared().beds[self.side];
-        let rung = bed.bell.0.load(Ordering::SeqCst);
-        bed.wants.0.store(wants, Ordering::SeqCst);
+        let rung = bed.bell.load(Ordering::SeqCst);
+        bed.wants.store(wants, Ordering::SeqCst);
         if !self.is_ready(wants) {
             self.calls.fetch_add(1, Ordering::Relaxed);
             // Woken, interrupted or too late: in any case it is looked again.
-            let _ = futex::wait(&bed.bell.0, futex::Flags::empty(), rung, None);
+            let _ = futex::wait(&bed.bell, futex::Flags::empty(), rung, None);
         }
-        bed.wants.0.store(0, Ordering::SeqCst);
+        bed.wants.store(0, Ordering::SeqCst);
     }
 
     /// Whether what is waited for came meanwhile.
@@ -259,7 +269,7 @@ impl Memory {
     #[inline]
     fn wake_peer(&self, has: u32) {
         let bed = &self.shared().beds[1 - self.side];
-        if bed.wants.0.load(Ordering::SeqCst) & has != 0 {
+        if bed.wants.load(Ordering::SeqCst) & has != 0 {
             self.calls.fetch_add(1, Ordering::Relaxed);
             bed.wake();
         }
@@ -268,8 +278,8 @@ impl Memory {
 
 impl Bed {
     fn wake(&self) {
-        self.bell.0.fetch_add(1, Ordering::SeqCst);
-        let _ = futex::wake(&self.bell.0, futex::Flags::empty(), 1);
+        self.bell.fetch_add(1, Ordering::SeqCst);
+        let _ = futex::wake(&self.bell, futex::Flags::empty(), 1);
     }
 }
 
@@ -279,9 +289,8 @@ impl Ring {
     fn filled(&self) -> io::Result<u32> {
         let filled = self
             .written
-            .0
             .load(Ordering::SeqCst)
-            .wrapping_sub(self.read.0.load(Ordering::SeqCst));
+            .wrapping_sub(self.read.load(Ordering::SeqCst));
         if filled <= CAPACITY {
             Ok(filled)
         } else {
@@ -291,7 +300,7 @@ impl Ring {
 
     /// There is room for `bytes`.
     fn write(&self, bytes: &[u8]) {
-        let written = self.written.0.load(Ordering::Relaxed);
+        let written = self.written.load(Ordering::Relaxed);
         let (first, second) = bytes.split_at(bytes.len().min(left(written)));
         // SAFETY: both parts end within the ring, and the reader does not look at them before they are published.
         unsafe {
@@ -299,13 +308,12 @@ impl Ring {
             ptr::copy_nonoverlapping(second.as_ptr(), self.at(0), second.len());
         }
         self.written
-            .0
             .store(written.wrapping_add(bytes.len() as u32), Ordering::SeqCst);
     }
 
     /// As many bytes are there.
     fn read(&self, buffer: &mut [u8]) {
-        let read = self.read.0.load(Ordering::Relaxed);
+        let read = self.read.load(Ordering::Relaxed);
         let (first, second) = buffer.split_at_mut(buffer.len().min(left(read)));
         // SAFETY: both parts end within the ring, and the writer does not touch them before they are given back.
         unsafe {
@@ -313,7 +321,6 @@ impl Ring {
             ptr::copy_nonoverlapping(self.at(0), second.as_mut_ptr(), second.len());
         }
         self.read
-            .0
             .store(read.wrapping_add(buffer.len() as u32), Ordering::SeqCst);
     }
 
@@ -383,7 +390,7 @@ mod tests {
     #[test]
     fn a_peer_that_breaks_the_ring_is_found() {
         let (server, client) = pair();
-        server.outbound().written.0.store(CAPACITY + 1, Ordering::SeqCst);
+        server.outbound().written.store(CAPACITY + 1, Ordering::SeqCst);
         assert_eq!(
             client.receive(&mut [0; 8]).unwrap_err().kind(),
             io::ErrorKind::InvalidData
@@ -392,7 +399,7 @@ mod tests {
             client.wait(Wait::ReadOrWrite).unwrap().readable,
             "so that the error is found"
         );
-        server.inbound().read.0.store(1, Ordering::SeqCst);
+        server.inbound().read.store(1, Ordering::SeqCst);
         assert_eq!(client.send(b"x").unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 

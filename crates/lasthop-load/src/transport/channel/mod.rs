@@ -16,7 +16,7 @@ use std::{
     thread,
 };
 
-use lasthop_protocol::address::Channel;
+use lasthop_protocol::address::Transport;
 use rustix::{
     fs::{FileType, OFlags, fcntl_setfl, fstat},
     net::{
@@ -29,7 +29,8 @@ use rustix::{
 pub use self::queue::forget as forget_queue;
 use self::{memory::Memory, queue::Queues, reader::Reader};
 use super::{
-    socket::{Ready, Socket, Wait, through_signals},
+    Stream,
+    socket::{Ready, Socket, Wait, polled, through_signals},
     watch::{Awaited, Interrupt},
 };
 
@@ -54,106 +55,93 @@ pub struct Passed {
     rest: Vec<u8>,
 }
 
-/// What was made or taken: a socket that is like any other, or something else.
-pub enum Handed {
-    Socket(Socket),
-    Channel(Box<Passed>),
-}
-
-/// Makes a channel for the client on the other end of `control`, whose server listens at `path`.
-/// Errors: the system's own, for example when the user's message queues would take more memory than is allowed.
-pub fn offer(channel: Channel, path: &Path, control: Socket) -> io::Result<Handed> {
-    let made = make(channel, path, &control);
-    if let Some(number) = made.as_ref().err().and_then(io::Error::raw_os_error) {
-        // The client would only see that nobody is there any more.
-        let _ = rustix::net::send(
-            &control,
-            &[u8::try_from(number).unwrap_or(u8::MAX)],
-            SendFlags::NOSIGNAL,
-        );
-    }
-    Ok(match made? {
-        Made::Socket(socket) => Handed::Socket(socket),
-        Made::Medium(own) => Passed::through(own, control),
-    })
-}
-
 /// The server's side; the client's has been handed over.
 enum Made {
     Socket(Socket),
     Medium(Medium),
 }
 
-fn make(channel: Channel, path: &Path, control: &Socket) -> io::Result<Made> {
-    let (own, theirs) = match channel {
-        Channel::Socketpair => {
-            let flags = SocketFlags::CLOEXEC;
-            let kind = SocketType::STREAM;
-            let (own, theirs) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
-            hand_over(control, &[theirs.as_fd()])?;
-            return Ok(Made::Socket(Socket::waiting(own)));
+/// Makes a channel for the client on the other end of `control`, whose server listens at `path`.
+///
+/// # Errors
+/// The system's own, for example when the user's message queues would take more memory than is allowed.
+pub fn offer(channel: Transport, path: &Path, control: Socket) -> io::Result<Stream> {
+    match make(channel, path, &control) {
+        Ok(Made::Socket(socket)) => Ok(Stream::Plain(socket)),
+        Ok(Made::Medium(own)) => Ok(Passed::through(own, control)),
+        Err(error) => {
+            if let Some(number) = error.raw_os_error() {
+                // The client would only see that nobody is there any more.
+                let number = u8::try_from(number).unwrap_or(u8::MAX);
+                let _ = rustix::net::send(&control, &[number], SendFlags::NOSIGNAL);
+            }
+            Err(error)
         }
-        Channel::Pipe => {
+    }
+}
+
+fn make(channel: Transport, path: &Path, control: &Socket) -> io::Result<Made> {
+    let (own, theirs) = match channel {
+        Transport::Socketpair => {
+            let flags = SocketFlags::CLOEXEC;
+            let (own, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            (Made::Socket(Socket::waiting(own)), vec![theirs])
+        }
+        Transport::Pipe => {
             let ((read, their_write), (their_read, write)) = (pipe()?, pipe()?);
             (
-                Medium::Pipe {
-                    read,
-                    write,
-                    reader: Reader::default(),
-                },
+                Made::Medium(Medium::of_pipes(read, write)),
                 vec![their_read, their_write],
             )
         }
-        Channel::Mqueue => {
+        Transport::Mqueue => {
             let (own, theirs) = Queues::create(path)?;
-            (Medium::Queues(own), theirs.into())
+            (Made::Medium(Medium::Queues(own)), theirs.into())
         }
-        Channel::Shm | Channel::ShmSpin => {
-            let (own, theirs) = Memory::create(channel == Channel::ShmSpin)?;
-            (Medium::Memory(own), vec![theirs])
+        Transport::Shm | Transport::ShmSpin => {
+            let (own, theirs) = Memory::create(channel == Transport::ShmSpin)?;
+            (Made::Medium(Medium::Memory(own)), vec![theirs])
         }
+        _ => return Err(io::ErrorKind::InvalidInput.into()),
     };
-    let borrowed: Vec<BorrowedFd<'_>> = theirs.iter().map(AsFd::as_fd).collect();
-    hand_over(control, &borrowed)?;
-    Ok(Made::Medium(own))
+    hand_over(control, &theirs)?;
+    Ok(own)
 }
 
 /// Takes the channel that the server on the other end of `control` has made.
-/// Errors: the system's own; `InvalidData` if it is none of this kind.
-pub fn take(channel: Channel, control: Socket) -> io::Result<Handed> {
+///
+/// # Errors
+/// The system's own; `InvalidData` if it is none of this kind.
+pub fn take(channel: Transport, control: Socket) -> io::Result<Stream> {
     let given = taken(channel, &control)?;
     let medium = match (channel, <[OwnedFd; 2]>::try_from(given)) {
-        (Channel::Socketpair, Err(given)) => {
+        (Transport::Socketpair, Err(given)) => {
             let socket = given.into_iter().next().filter(|fd| is(fd, FileType::Socket));
             let socket = socket.ok_or(io::ErrorKind::InvalidData)?;
             let calls = control.calls().clone();
             let watch = control.watch();
             // Before the new socket is watched, because the end of the old one ends its watch.
             drop(control);
-            return Ok(Handed::Socket(match watch {
+            return Ok(Stream::Plain(match watch {
                 Some(watch) => Socket::watched(socket, calls, watch),
                 None => Socket::new(socket, calls),
             }));
         }
-        (Channel::Pipe, Ok([read, write])) if is(&read, FileType::Fifo) && is(&write, FileType::Fifo) => {
+        (Transport::Pipe, Ok([read, write])) if is(&read, FileType::Fifo) && is(&write, FileType::Fifo) => {
             // So that a reply can be read while a long request is written.
             fcntl_setfl(&write, OFlags::NONBLOCK)?;
-            Medium::Pipe {
-                read,
-                write,
-                reader: Reader::default(),
-            }
+            Medium::of_pipes(read, write)
         }
-        (Channel::Mqueue, Ok(given)) => {
+        (Transport::Mqueue, Ok(given)) => {
             Medium::Queues(Queues::open(given).map_err(|error| match error.raw_os_error() {
                 // What a queue's calls say of anything else.
                 Some(libc::EBADF) => io::ErrorKind::InvalidData.into(),
                 _ => error,
             })?)
         }
-        (Channel::Shm | Channel::ShmSpin, Err(given)) => {
+        (Transport::Shm | Transport::ShmSpin, Err(given)) => {
             let file = given.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
-            Medium::Memory(Memory::open(file, channel == Channel::ShmSpin)?)
+            Medium::Memory(Memory::open(file, channel == Transport::ShmSpin)?)
         }
         _ => return Err(io::ErrorKind::InvalidData.into()),
     };
@@ -169,16 +157,17 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(pipe_with(PipeFlags::CLOEXEC)?)
 }
 
-fn hand_over(control: &Socket, given: &[BorrowedFd<'_>]) -> io::Result<()> {
+fn hand_over(control: &Socket, given: &[OwnedFd]) -> io::Result<()> {
     control.calls().add(1);
+    let given: Vec<BorrowedFd<'_>> = given.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut rights = SendAncillaryBuffer::new(&mut space);
-    rights.push(SendAncillaryMessage::ScmRights(given));
+    rights.push(SendAncillaryMessage::ScmRights(&given));
     rustix::net::sendmsg(control, &[IoSlice::new(&[0])], &mut rights, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-fn taken(channel: Channel, control: &Socket) -> io::Result<Vec<OwnedFd>> {
+fn taken(channel: Transport, control: &Socket) -> io::Result<Vec<OwnedFd>> {
     control.calls().add(1);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
@@ -198,9 +187,9 @@ fn taken(channel: Channel, control: &Socket) -> io::Result<Vec<OwnedFd>> {
 }
 
 /// What the client says where the server could make no channel for it.
-fn not_made(channel: Channel, error: io::Error) -> io::Error {
+fn not_made(channel: Transport, error: io::Error) -> io::Error {
     io::Error::other(match (channel, error.raw_os_error()) {
-        (Channel::Mqueue, Some(libc::EMFILE)) => {
+        (Transport::Mqueue, Some(libc::EMFILE)) => {
             "the server's user may have no more message queues (ulimit -q) or open files (ulimit -n)".to_owned()
         }
         _ => format!("the server could not make a channel: {error}"),
@@ -208,10 +197,10 @@ fn not_made(channel: Channel, error: io::Error) -> io::Error {
 }
 
 impl Passed {
-    fn through(medium: Medium, control: Socket) -> Handed {
+    fn through(medium: Medium, control: Socket) -> Stream {
         let medium = Arc::new(medium);
         control.watch_instead(|| Awaited::Channel(medium.clone(), control.as_raw_fd()));
-        Handed::Channel(Box::new(Self {
+        Stream::Passed(Box::new(Self {
             medium,
             control,
             rest: Vec::new(),
@@ -358,9 +347,9 @@ impl Passed {
         let name = name_of(fd.as_raw_fd())?;
         let is_pipe = FileType::from_raw_mode(fstat(fd)?.st_mode) == FileType::Fifo;
         let family = match () {
-            () if is_pipe => Channel::Pipe.name(),
-            () if queue::is_one(fd) => Channel::Mqueue.name(),
-            () if is_mapped(&name)? => Channel::Shm.name(),
+            () if is_pipe => Transport::Pipe.name(),
+            () if queue::is_one(fd) => Transport::Mqueue.name(),
+            () if is_mapped(&name)? => Transport::Shm.name(),
             () => "unknown",
         };
         Ok((family, name))
@@ -389,6 +378,14 @@ fn is_mapped(name: &str) -> io::Result<bool> {
 }
 
 impl Medium {
+    fn of_pipes(read: OwnedFd, write: OwnedFd) -> Self {
+        Self::Pipe {
+            read,
+            write,
+            reader: Reader::default(),
+        }
+    }
+
     /// Whether a receive would not wait.
     fn is_readable(&self) -> io::Result<bool> {
         match self {
@@ -416,19 +413,4 @@ impl Interrupt for Medium {
 
 fn is_readable(fd: RawFd) -> io::Result<bool> {
     Ok(polled([(fd, libc::POLLIN)], 0)?[0] != 0)
-}
-
-/// What happened on each descriptor, once something did on one or the time is over (in ms; -1: never).
-fn polled<const N: usize>(
-    wanted: [(RawFd, libc::c_short); N],
-    milliseconds: libc::c_int,
-) -> io::Result<[libc::c_short; N]> {
-    let mut all = wanted.map(|(fd, events)| libc::pollfd { fd, events, revents: 0 });
-    through_signals(|| {
-        // SAFETY: as many valid entries as are said.
-        let count = unsafe { libc::poll(all.as_mut_ptr(), N as libc::nfds_t, milliseconds) };
-        usize::try_from(count)
-            .map_err(|_| rustix::io::Errno::from_io_error(&io::Error::last_os_error()).expect("of the system"))
-    })?;
-    Ok(all.map(|entry| entry.revents))
 }
