@@ -93,13 +93,7 @@ impl Blocking {
     pub fn probe(&mut self) -> Result<Proof, CaseError> {
         let reused = self.connection.is_open();
         let now = clock::now();
-        self.recorder.start(
-            now,
-            TrialPhases {
-                warm_up_ns: 0,
-                measure_ns: u64::MAX / 4,
-            },
-        );
+        self.recorder.start(now, TrialPhases::without_warm_up(u64::MAX / 4));
         let proof = self
             .reopen_for_proof()
             .map_err(|failure| CaseError::failed(Stage::Connect, &failure))?;

@@ -1,11 +1,11 @@
 //! Many connections on one thread: one send and one receive per request, and one wait for all replies that are there.
 
-use std::{collections::VecDeque, io, sync::Arc};
+use std::{collections::VecDeque, io, mem, os::fd::AsRawFd as _, sync::Arc};
 
 use lasthop_protocol::{
     failure::Failure,
     result::ErrorClass,
-    spec::{LoadStage, Model, SPIN_BEFORE_DUE_NS, Spec},
+    spec::{LoadStage, Model, SPIN_BEFORE_DUE_NS, Spec, Timeouts},
     wire::TrialPhases,
 };
 use lasthop_system::clock;
@@ -15,7 +15,7 @@ use super::{
     blocking::BUFFER,
     connection::{Connection, Reply, Step},
     pauses::Pauses,
-    poller::{Event, Interest, Poller, TICK},
+    poller::{Event, Poller, TICK},
 };
 use crate::{
     pacer::Pacer,
@@ -34,38 +34,37 @@ const OPENING_AT_ONCE: usize = 64;
 const PLACE: u64 = u32::MAX as u64;
 
 /// The state of a connection.
+#[derive(Clone, Copy)]
 enum Phase {
     Closed,
     /// Closed; it is reopened after a pause.
     Pausing,
-    /// The connect is under way since the first time; the service time of the request to follow counts from the second.
-    Connecting {
-        socket: Socket,
-        since: u64,
-    },
+    Connecting,
     /// The server's words in plain before TLS are awaited.
-    Asking {
-        socket: Socket,
-        heard: Vec<u8>,
-        since: u64,
-        connect_ns: u64,
-    },
-    Handshaking {
-        since: u64,
-        connect_ns: u64,
-    },
-    /// Authentication is under way since the second time.
-    Greeting {
-        since: u64,
-        began: u64,
-        connect_ns: u64,
-        tls_ns: Option<u64>,
-    },
+    Asking,
+    Handshaking,
+    /// Authentication is under way.
+    Greeting,
     Idle,
     /// A request is on its way or its reply is awaited.
     Busy {
         sent: bool,
     },
+}
+
+/// How far opening a connection has come.
+#[derive(Default)]
+struct Opening {
+    /// Until a stream has it.
+    socket: Option<Socket>,
+    /// What the server said in plain before TLS.
+    heard: Vec<u8>,
+    /// When the connect began; with a connection for each request its service time counts from here.
+    since: u64,
+    connect_ns: u64,
+    tls_ns: Option<u64>,
+    /// When authentication began.
+    greeted: u64,
 }
 
 struct Slot {
@@ -74,13 +73,13 @@ struct Slot {
     token: u64,
     connection: Connection,
     phase: Phase,
+    opening: Opening,
     backoff: Backoff,
     /// Whether the socket's registration asks for writability.
     writable_asked: bool,
 }
 
 pub struct Epoll {
-    connector: Connector,
     slots: Vec<Slot>,
     pacer: Option<Pacer>,
     /// Tells whether the trial must end early.
@@ -88,11 +87,12 @@ pub struct Epoll {
     /// How long to busy-poll for a reply, and how long before a request is due.
     spin_ns: u64,
     spin_before_due_ns: u64,
-    shared: Common,
+    thread: ThreadState,
 }
 
-/// Shared by all connections of the thread.
-struct Common {
+/// Used by all connections of the thread.
+struct ThreadState {
+    connector: Connector,
     /// Open loop only: free connections, the one that has been free for longest first.
     free: Option<VecDeque<usize>>,
     poller: Poller,
@@ -106,8 +106,7 @@ struct Common {
     /// A receive takes one message, however large the buffer is.
     keeps_boundaries: bool,
     greets: bool,
-    connect_ns: u64,
-    request_ns: u64,
+    timeouts: Timeouts,
     /// Connections with unfinished work. The loop ends when there are none.
     active: usize,
     pauses: Pauses,
@@ -115,7 +114,7 @@ struct Common {
     only_open: bool,
 }
 
-impl Common {
+impl ThreadState {
     /// The queue of free connections while a schedule runs.
     #[inline]
     fn free_for_schedule(&mut self) -> Option<&mut VecDeque<usize>> {
@@ -145,17 +144,18 @@ impl Epoll {
             token: index.into(),
             connection: Connection::new(factory.exchange(), spec),
             phase: Phase::Closed,
+            opening: Opening::default(),
             backoff: Backoff::default(),
             writable_asked: false,
         };
         Ok(Self {
-            connector,
             slots: (0..connections).map(slot).collect(),
             pacer,
             watch,
             spin_ns: spec.spin_ns.unwrap_or(0),
             spin_before_due_ns: spec.spin_ns.unwrap_or(SPIN_BEFORE_DUE_NS),
-            shared: Common {
+            thread: ThreadState {
+                connector,
                 free,
                 poller: Poller::new(calls.clone())?,
                 buffer: vec![0; BUFFER],
@@ -166,32 +166,26 @@ impl Epoll {
                 tls: spec.endpoint.tls.is_some(),
                 keeps_boundaries: spec.endpoint.address.keeps_boundaries(),
                 greets: spec.protocol.greets(),
-                connect_ns: spec.timeouts.connect_ns,
-                request_ns: spec.timeouts.request_ns,
+                timeouts: spec.timeouts,
                 active: 0,
                 pauses: Pauses::of(connections as usize),
                 only_open: false,
             },
         })
     }
-}
 
-impl Epoll {
     /// Opens all connections, unless every request has its own. Waits for a full backlog.
     /// Errors: the first failure, if not all connections are open within the connect timeout.
     pub fn open(&mut self) -> Result<(), Failure> {
-        if self.shared.per_request {
+        if self.thread.per_request {
             return Ok(());
         }
-        self.shared.only_open = true;
+        self.thread.only_open = true;
         let record = self.run(
-            TrialPhases {
-                warm_up_ns: 0,
-                measure_ns: self.shared.connect_ns,
-            },
+            TrialPhases::without_warm_up(self.thread.timeouts.connect_ns),
             OPENING_AT_ONCE,
         );
-        self.shared.only_open = false;
+        self.thread.only_open = false;
         if self.slots.iter().all(|slot| slot.connection.is_open()) {
             return Ok(());
         }
@@ -221,11 +215,11 @@ impl Epoll {
     /// free, the request waits and its lag grows; in stages it is not sent.
     fn run_scheduled(&mut self, pacer: &mut Pacer, phases: TrialPhases, stages: &[LoadStage]) -> WorkerRecord {
         let begin = clock::now();
-        let mut ends = self.shared.recorder.start_scheduled(begin, phases, stages);
+        let mut ends = self.thread.recorder.start_scheduled(begin, phases, stages);
         self.start_ticking();
-        self.shared.pauses.clear();
-        self.shared.active = 0;
-        if let Some(free) = &mut self.shared.free {
+        self.thread.pauses.clear();
+        self.thread.active = 0;
+        if let Some(free) = &mut self.thread.free {
             free.clear();
             free.extend(0..self.slots.len());
         }
@@ -252,19 +246,19 @@ impl Epoll {
             // of them.
             let turned = self.turn(Some(left), |own| own.release_due(pacer, begin, clock::now(), ends));
             if let Err(error) = turned {
-                self.shared.recorder.fail(&Failure::io("wait", &error), 1);
+                self.thread.recorder.fail(&Failure::io("wait", &error), 1);
                 break;
             }
             now = clock::now();
-            ends = self.shared.recorder.expires_at();
+            ends = self.thread.recorder.expires_at();
         }
-        self.shared.recorder.missed(pacer.release_before(ends - begin));
+        self.thread.recorder.missed(pacer.release_before(ends - begin));
         self.drain();
-        self.shared.recorder.finish(clock::now())
+        self.thread.recorder.finish(clock::now())
     }
 
     fn is_anyone_free(&self) -> bool {
-        self.shared.free.as_ref().is_some_and(|free| !free.is_empty())
+        self.thread.free.as_ref().is_some_and(|free| !free.is_empty())
     }
 
     fn release_due(&mut self, pacer: &mut Pacer, begin: u64, mut now: u64, ends: u64) {
@@ -273,76 +267,73 @@ impl Epoll {
             if due > now || due >= ends {
                 return;
             }
-            let Some(index) = self.shared.free.as_mut().and_then(VecDeque::pop_front) else {
+            let Some(index) = self.thread.free.as_mut().and_then(VecDeque::pop_front) else {
                 if !pacer.waits_for_nobody() {
                     return;
                 }
                 pacer.release();
-                self.shared.recorder.turned_away(due);
+                self.thread.recorder.turned_away(due);
                 continue;
             };
             pacer.release();
-            self.shared.recorder.sent(due, now);
+            self.thread.recorder.sent(due, now);
             self.slots[index].connection.set_due(due);
-            self.shared.active += 1;
+            self.thread.active += 1;
             self.launch(index, now);
             now = clock::now();
         }
     }
 
     fn start_ticking(&mut self) {
-        let common = &mut self.shared;
-        let tick = TICK_NS
-            .min(common.connect_ns / 10)
-            .min(common.request_ns / 10)
-            .max(1_000_000);
-        if let Err(error) = common.poller.tick_every(tick) {
-            common.recorder.fail(&Failure::io("set a timer", &error), 1);
+        let Timeouts { connect_ns, request_ns } = self.thread.timeouts;
+        let tick = TICK_NS.min(connect_ns / 10).min(request_ns / 10).max(1_000_000);
+        if let Err(error) = self.thread.poller.tick_every(tick) {
+            self.thread.recorder.fail(&Failure::io("set a timer", &error), 1);
         }
     }
 
     /// Continues until no connection has unfinished work.
     fn drain(&mut self) {
         self.turn_until_active(0);
-        let _ = self.shared.poller.tick_every(0);
+        let _ = self.thread.poller.tick_every(0);
     }
 
     /// Continues until at most `few` connections have unfinished work.
     fn turn_until_active(&mut self, few: usize) {
-        while self.shared.active > few {
-            let pauses = &self.shared.pauses;
+        while self.thread.active > few {
+            let pauses = &self.thread.pauses;
             let left = if pauses.is_empty() {
                 None
             } else {
                 pauses.left(clock::now())
             };
             if let Err(error) = self.turn(left, |_| ()) {
-                self.shared.recorder.fail(&Failure::io("wait", &error), 1);
+                self.thread.recorder.fail(&Failure::io("wait", &error), 1);
                 break;
             }
-            if self.shared.recorder.lingers() && !self.slots.iter().any(|slot| slot.is_awaited(&self.shared.recorder)) {
-                self.shared.recorder.leave();
+            if self.thread.recorder.lingers() && !self.slots.iter().any(|slot| slot.is_awaited(&self.thread.recorder)) {
+                self.thread.recorder.leave();
             }
         }
     }
 
     /// Runs a closed loop. At most `at_once` connections are at work when another one starts.
     fn run(&mut self, phases: TrialPhases, at_once: usize) -> WorkerRecord {
-        self.shared.recorder.start(clock::now(), phases);
+        self.thread.recorder.start(clock::now(), phases);
         self.start_ticking();
-        self.shared.pauses.clear();
-        self.shared.active = 0;
+        self.thread.pauses.clear();
+        self.thread.active = 0;
         for index in 0..self.slots.len() {
             self.turn_until_active(at_once - 1);
             let now = clock::now();
-            if self.shared.recorder.is_expired(now) {
+            if self.thread.recorder.is_expired(now) {
                 break;
             }
-            self.shared.active += 1;
+            self.thread.active += 1;
             self.launch(index, now);
         }
         self.drain();
-        self.shared.recorder.finish(clock::now())
+        self.thread.recorder.finish(clock::now())
     }
 
     /// Waits for events, busy-polling first if asked to.
@@ -352,7 +343,7 @@ impl Epoll {
         if awake > 0 {
             let until = clock::now() + awake;
             loop {
-                let count = self.shared.poller.wait(Some(0))?;
+                let count = self.thread.poller.wait(Some(0))?;
                 if count > 0 {
                     return Ok(count);
                 }
@@ -364,7 +355,7 @@ impl Epoll {
                 return Ok(0);
             }
         }
-        self.shared.poller.wait(asleep)
+        self.thread.poller.wait(asleep)
     }
 
     /// Waits once, for at most `nanoseconds`, and handles the events. `between` is called after each event.
@@ -372,30 +363,24 @@ impl Epoll {
     fn turn(&mut self, nanoseconds: Option<u64>, mut between: impl FnMut(&mut Self)) -> io::Result<()> {
         let count = self.wait(nanoseconds)?;
         for index in 0..count {
-            let event = self.shared.poller.event(index);
+            let event = self.thread.poller.event(index);
             if event.token == TICK {
-                self.shared.poller.tick_seen();
+                self.thread.poller.tick_seen();
                 self.tick();
             } else {
                 let index = (event.token & PLACE) as usize;
-                let Self {
-                    slots,
-                    shared,
-                    connector,
-                    ..
-                } = self;
-                let slot = &mut slots[index];
+                let slot = &mut self.slots[index];
                 if slot.token != event.token {
                     continue;
                 }
-                match slot.advance(event, shared, connector) {
+                match slot.advance(event, &mut self.thread) {
                     Ok(None) => {}
                     step => self.settle(index, step),
                 }
             }
             between(self);
         }
-        if !self.shared.pauses.is_empty() {
+        if !self.thread.pauses.is_empty() {
             self.end_pauses();
         }
         Ok(())
@@ -403,52 +388,39 @@ impl Epoll {
 
     /// Starts a connection's request, or its connect.
     fn launch(&mut self, index: usize, now: u64) {
-        let Self {
-            slots,
-            shared,
-            connector,
-            ..
-        } = self;
-        let step = slots[index].launch(now, shared, connector);
+        let step = self.slots[index].launch(now, &mut self.thread);
         self.settle(index, step);
     }
 
     /// Continues after a step until the connection waits for something.
     fn settle(&mut self, index: usize, mut step: Result<Option<Reply>, Failure>) {
-        let Self {
-            slots,
-            shared,
-            connector,
-            ..
-        } = self;
+        let Self { slots, thread, .. } = self;
         let slot = &mut slots[index];
         loop {
-            step = match step {
+            let reply = match step {
                 Ok(None) => return,
-                Ok(Some(reply)) => {
-                    slot.backoff.reset();
-                    let goes_on = match slot.connection.goes_on(reply) {
-                        Ok(goes_on) => goes_on,
-                        Err(failure) => return slot.fail(index, &failure, shared),
-                    };
-                    let usable = reply.keep && (!shared.per_request || goes_on);
-                    if !usable {
-                        slot.connection.close();
-                    }
-                    if let Some(free) = shared.free_for_schedule() {
-                        free.push_back(index);
-                        return slot.retire(shared);
-                    }
-                    // A unit is completed, because the server counts its requests.
-                    if (shared.recorder.is_over() && !goes_on) || (!reply.right && shared.recorder.is_expired(reply.at))
-                    {
-                        return slot.retire(shared);
-                    }
-                    let now = if usable { reply.at } else { clock::now() };
-                    slot.launch(now, shared, connector)
-                }
-                Err(failure) => return slot.fail(index, &failure, shared),
+                Ok(Some(reply)) => reply,
+                Err(failure) => return slot.fail(index, &failure, thread),
+            };
+            slot.backoff.reset();
+            let goes_on = match slot.connection.goes_on(reply) {
+                Ok(goes_on) => goes_on,
+                Err(failure) => return slot.fail(index, &failure, thread),
+            };
+            let usable = reply.keep && (!thread.per_request || goes_on);
+            if !usable {
+                slot.connection.close();
             }
+            if let Some(free) = thread.free_for_schedule() {
+                free.push_back(index);
+                return slot.retire(thread);
+            }
+            // A unit is completed, because the server counts its requests.
+            if (thread.recorder.is_over() && !goes_on) || (!reply.right && thread.recorder.is_expired(reply.at)) {
+                return slot.retire(thread);
+            }
+            let now = if usable { reply.at } else { clock::now() };
+            step = slot.launch(now, thread);
         }
     }
 
@@ -456,14 +428,14 @@ impl Epoll {
     fn tick(&mut self) {
         let now = clock::now();
         if self.watch.is_cut_short() {
-            self.shared.recorder.cut_short(now);
+            self.thread.recorder.cut_short(now);
             if self.watch.is_given_up() {
                 return self.give_up();
             }
         }
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            if let Some(failure) = slot.overdue(now, &self.shared) {
-                slot.fail(index, &failure, &mut self.shared);
+            if let Some(failure) = slot.overdue(now, self.thread.timeouts) {
+                slot.fail(index, &failure, &mut self.thread);
             }
         }
     }
@@ -471,16 +443,16 @@ impl Epoll {
     /// A reply that did not come before an early end counts neither as an error nor as an answer.
     #[cold]
     fn give_up(&mut self) {
-        let Self { slots, shared, .. } = self;
+        let Self { slots, thread, .. } = self;
         for (index, slot) in slots.iter_mut().enumerate() {
             if !matches!(slot.phase, Phase::Closed | Phase::Idle | Phase::Pausing) {
-                shared.recorder.give_up(slot.connection.lost());
-                slot.connection.close();
-                shared
+                thread.recorder.give_up(slot.connection.lost());
+                slot.close();
+                thread
                     .free_for_schedule()
                     .into_iter()
                     .for_each(|free| free.push_back(index));
-                slot.retire(shared);
+                slot.retire(thread);
             }
         }
     }
@@ -489,12 +461,12 @@ impl Epoll {
     #[cold]
     fn end_pauses(&mut self) {
         let now = clock::now();
-        if self.shared.recorder.is_expired(now) {
-            while let Some(index) = self.shared.pauses.end_any() {
-                self.slots[index].retire(&mut self.shared);
+        if self.thread.recorder.is_expired(now) {
+            while let Some(index) = self.thread.pauses.end_any() {
+                self.slots[index].retire(&mut self.thread);
             }
         }
-        while let Some(index) = self.shared.pauses.end_due(now) {
+        while let Some(index) = self.thread.pauses.end_due(now) {
             self.launch(index, now);
         }
     }
@@ -503,95 +475,82 @@ impl Epoll {
 impl Slot {
     /// Begins a request at `now`, or connects first.
     #[inline]
-    fn launch(&mut self, now: u64, common: &mut Common, connector: &Connector) -> Result<Option<Reply>, Failure> {
+    fn launch(&mut self, now: u64, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
         if self.connection.is_open() {
-            return self.begin(now, common);
+            return self.begin(now, thread);
         }
-        let (socket, connected) = connector.start(&common.calls)?;
+        let connector = &thread.connector;
+        let (socket, connected) = connector.start(&thread.calls)?;
         self.writable_asked = !connected || !connector.is_unix();
-        let interest = if self.writable_asked {
-            Interest::ReadWrite
-        } else {
-            Interest::Read
-        };
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
         self.token += PLACE + 1;
-        common
-            .poller
-            .add(fd, self.token, interest)
-            .map_err(|error| Failure::connect(&error))?;
-        if connected {
-            return self.connected(socket, now, common, connector);
-        }
-        self.phase = Phase::Connecting { socket, since: now };
-        Ok(None)
+        let added = thread.poller.add(socket.as_raw_fd(), self.token, self.writable_asked);
+        added.map_err(|error| Failure::connect(&error))?;
+        self.opening = Opening {
+            socket: Some(socket),
+            since: now,
+            ..Opening::default()
+        };
+        self.phase = Phase::Connecting;
+        if connected { self.connected(thread) } else { Ok(None) }
     }
 
-    fn connected(
-        &mut self,
-        socket: Socket,
-        since: u64,
-        common: &mut Common,
-        connector: &Connector,
-    ) -> Result<Option<Reply>, Failure> {
-        let connect_ns = clock::now() - since;
-        if connector.asks_for_tls() {
-            connector.ask_for_tls(&socket)?;
-            self.phase = Phase::Asking {
-                socket,
-                heard: Vec::new(),
-                since,
-                connect_ns,
-            };
-            // What came together with the end of the connect is not reported again.
-            return if connector.listens_first() {
-                self.hear(common, connector)
-            } else {
-                Ok(None)
-            };
-        }
-        self.established(connector.wrap(socket, Vec::new())?, since, connect_ns, common)
-    }
-
-    /// What the server says in plain before TLS.
-    fn hear(&mut self, common: &mut Common, connector: &Connector) -> Result<Option<Reply>, Failure> {
-        let Phase::Asking {
-            socket,
-            heard,
+    fn connected(&mut self, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
+        let Opening {
+            socket: Some(socket),
             since,
             connect_ns,
-        } = &mut self.phase
+            ..
+        } = &mut self.opening
         else {
             return Ok(None);
         };
-        let since = *since;
-        let connect_ns = *connect_ns;
-        if !connector.hear(socket, heard)? {
-            return Ok(None);
+        *connect_ns = clock::now() - *since;
+        if !thread.connector.asks_for_tls() {
+            return self.established(thread);
         }
-        let Phase::Asking { socket, heard, .. } = std::mem::replace(&mut self.phase, Phase::Closed) else {
-            unreachable!("matched just above")
+        thread.connector.ask_for_tls(socket)?;
+        self.phase = Phase::Asking;
+        // What came together with the end of the connect is not reported again.
+        if thread.connector.listens_first() {
+            self.hear(thread)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// What the server says in plain before TLS.
+    fn hear(&mut self, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
+        let Opening {
+            socket: Some(socket),
+            heard,
+            ..
+        } = &mut self.opening
+        else {
+            return Ok(None);
         };
-        self.established(connector.wrap(socket, heard)?, since, connect_ns, common)
+        if thread.connector.hear(socket, heard)? {
+            self.established(thread)
+        } else {
+            Ok(None)
+        }
     }
 
     /// The socket is connected, and the server has agreed to TLS if it had to be asked.
-    fn established(
-        &mut self,
-        stream: Stream,
-        since: u64,
-        connect_ns: u64,
-        common: &mut Common,
-    ) -> Result<Option<Reply>, Failure> {
-        self.connection.attach(stream);
-        if common.tls {
-            self.phase = Phase::Handshaking { since, connect_ns };
-            return self.handshake(since, connect_ns, common);
+    fn established(&mut self, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
+        let Some(socket) = self.opening.socket.take() else {
+            return Ok(None);
+        };
+        let heard = mem::take(&mut self.opening.heard);
+        self.connection.attach(thread.connector.wrap(socket, heard)?);
+        if thread.tls {
+            self.phase = Phase::Handshaking;
+            self.handshake(thread)
+        } else {
+            self.greet(true, thread)
         }
-        self.greet(since, connect_ns, None, common)
     }
 
-    fn handshake(&mut self, since: u64, connect_ns: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+    fn handshake(&mut self, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
         let Some(Stream::Tls(tls)) = &mut self.connection.stream else {
             return Ok(None);
         };
@@ -599,147 +558,112 @@ impl Slot {
             match tls.handshake()? {
                 Handshake::Progress => {}
                 Handshake::WantsRead => return Ok(None),
-                Handshake::WantsWrite => {
-                    self.ask_writable(common)?;
-                    return Ok(None);
-                }
+                Handshake::WantsWrite => return self.ask_writable(true, thread).map(|()| None),
                 Handshake::Done => break,
             }
         }
-        let tls_ns = Some(clock::now() - since - connect_ns);
-        common.recorder.shook_hands(tls.is_resumed());
-        self.greet(since, connect_ns, tls_ns, common)
+        thread.recorder.shook_hands(tls.is_resumed());
+        self.opening.tls_ns = Some(clock::now() - self.opening.since - self.opening.connect_ns);
+        self.greet(true, thread)
     }
 
-    fn greet(
-        &mut self,
-        since: u64,
-        connect_ns: u64,
-        tls_ns: Option<u64>,
-        common: &mut Common,
-    ) -> Result<Option<Reply>, Failure> {
-        if !common.greets {
-            common.recorder.opened(connect_ns, tls_ns, None);
-            return self.ready(since, common);
+    /// Authenticates where the protocol does, `first` once. Then the connection is ready.
+    fn greet(&mut self, first: bool, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
+        let mut auth_ns = None;
+        if thread.greets {
+            if first {
+                self.phase = Phase::Greeting;
+                self.opening.greeted = clock::now();
+            }
+            if !self.connection.greet(first, &mut thread.buffer)? {
+                return Ok(None);
+            }
+            auth_ns = Some(clock::now() - self.opening.greeted);
         }
-        let began = clock::now();
-        self.phase = Phase::Greeting {
+        let Opening {
             since,
-            began,
             connect_ns,
             tls_ns,
-        };
-        self.go_on_greeting(true, common)
-    }
-
-    fn go_on_greeting(&mut self, first: bool, common: &mut Common) -> Result<Option<Reply>, Failure> {
-        let Phase::Greeting {
-            since,
-            began,
-            connect_ns,
-            tls_ns,
-        } = self.phase
-        else {
-            return Ok(None);
-        };
-        if !self.connection.greet(first, &mut common.buffer)? {
-            return Ok(None);
-        }
-        common.recorder.opened(connect_ns, tls_ns, Some(clock::now() - began));
-        self.ready(since, common)
-    }
-
-    /// The connection is established.
-    fn ready(&mut self, since: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+            ..
+        } = self.opening;
+        thread.recorder.opened(connect_ns, tls_ns, auth_ns);
         // Its request is sent even if the trial ends meanwhile, because the server may already have counted the
         // connection.
-        if common.only_open || (!common.per_request && common.recorder.is_over()) {
-            self.retire(common);
+        if thread.only_open || (!thread.per_request && thread.recorder.is_over()) {
+            self.retire(thread);
             return Ok(None);
         }
-        let start = if common.per_request { since } else { clock::now() };
-        self.begin(start, common)
+        self.begin(if thread.per_request { since } else { clock::now() }, thread)
     }
 
     #[inline]
-    fn begin(&mut self, start: u64, common: &mut Common) -> Result<Option<Reply>, Failure> {
+    fn begin(&mut self, start: u64, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
         let sent = self.connection.begin(start)?;
         self.phase = Phase::Busy { sent };
         if !sent {
-            self.ask_writable(common)?;
+            self.ask_writable(true, thread)?;
         }
         Ok(None)
     }
 
     /// Always asks a TCP socket for writability, because it reports that only after having been full. A Unix socket
     /// would report every byte that its peer reads, so it is asked only when needed.
-    fn ask_writable(&mut self, common: &Common) -> Result<(), Failure> {
-        let Some(stream) = self.connection.stream.as_ref().filter(|_| !self.writable_asked) else {
+    fn ask_writable(&mut self, wanted: bool, thread: &ThreadState) -> Result<(), Failure> {
+        let stream = self.connection.stream.as_ref();
+        let Some(stream) = stream.filter(|_| self.writable_asked != wanted) else {
             return Ok(());
         };
-        self.writable_asked = true;
-        common
-            .poller
-            .modify(stream.fd(), self.token, Interest::ReadWrite)
-            .map_err(|error| Failure::io("wait", &error))
+        self.writable_asked = wanted;
+        let changed = thread.poller.modify(stream.fd(), self.token, wanted);
+        changed.map_err(|error| Failure::io("wait", &error))
     }
 
     #[inline]
-    fn advance(&mut self, event: Event, common: &mut Common, connector: &Connector) -> Result<Option<Reply>, Failure> {
+    fn advance(&mut self, event: Event, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
         let step = match self.phase {
-            Phase::Busy { sent } => return self.exchange(sent, event, common, connector),
-            Phase::Connecting { .. } if event.writable || event.closed => {
-                let Phase::Connecting { socket, since } = std::mem::replace(&mut self.phase, Phase::Closed) else {
-                    unreachable!("matched just above")
-                };
-                socket.take_error().map_err(|error| Failure::connect(&error))?;
-                self.connected(socket, since, common, connector)?
+            Phase::Busy { sent } => return self.exchange(sent, event, thread),
+            Phase::Connecting if event.writable || event.closed => {
+                if let Some(socket) = &self.opening.socket {
+                    socket.take_error().map_err(|error| Failure::connect(&error))?;
+                }
+                self.connected(thread)?
             }
-            Phase::Asking { .. } if event.readable => self.hear(common, connector)?,
-            Phase::Greeting { .. } if event.readable => self.go_on_greeting(false, common)?,
+            Phase::Asking if event.readable => self.hear(thread)?,
+            Phase::Greeting if event.readable => self.greet(false, thread)?,
             // Servers may close a connection between two requests. The next request opens a new one.
-            Phase::Idle if event.closed && !common.only_open => {
-                self.connection.close();
-                self.phase = Phase::Closed;
+            Phase::Idle if event.closed && !thread.only_open => {
+                self.close();
                 return Ok(None);
             }
-            Phase::Handshaking { since, connect_ns } => self.handshake(since, connect_ns, common)?,
+            Phase::Handshaking => self.handshake(thread)?,
             _ => return Ok(None),
         };
         match self.phase {
             // A reply may have arrived together with the end of the connect or handshake, which is not reported again.
-            Phase::Busy { sent } if event.readable || common.tls => self.exchange(
-                sent,
-                Event {
+            Phase::Busy { sent } if event.readable || thread.tls => {
+                let event = Event {
                     readable: true,
                     ..event
-                },
-                common,
-                connector,
-            ),
+                };
+                self.exchange(sent, event, thread)
+            }
             _ => Ok(step),
         }
     }
 
     #[inline]
-    fn exchange(
-        &mut self,
-        mut sent: bool,
-        event: Event,
-        common: &mut Common,
-        connector: &Connector,
-    ) -> Result<Option<Reply>, Failure> {
+    fn exchange(&mut self, mut sent: bool, event: Event, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
         if !sent && event.writable {
             sent = self.connection.send_more()?;
             self.phase = Phase::Busy { sent };
-            if sent && connector.is_unix() {
-                self.forget_writable(common)?;
+            if sent && thread.connector.is_unix() {
+                self.ask_writable(false, thread)?;
             }
         }
         if !event.readable {
             return Ok(None);
         }
-        let mut received = match self.connection.receive_whole(&mut common.buffer, &mut common.recorder) {
+        let mut received = match self.connection.receive_whole(&mut thread.buffer, &mut thread.recorder) {
             Ok(at) => {
                 return self.follow_up(
                     Reply {
@@ -747,27 +671,27 @@ impl Slot {
                         keep: !event.closed,
                         right: true,
                     },
-                    common,
+                    thread,
                 );
             }
             Err(received) => Some(received),
         };
         let short_means_empty = self.connection.stream.as_ref().is_some_and(Stream::short_means_empty);
-        let all_seen = !event.closed && !common.keeps_boundaries && short_means_empty;
+        let all_seen = !event.closed && !thread.keeps_boundaries && short_means_empty;
         loop {
             let step = match received.take() {
-                Some(received) => self.connection.judge(received, &common.buffer, &mut common.recorder)?,
-                None => self.connection.receive(&mut common.buffer, &mut common.recorder)?,
+                Some(received) => self.connection.judge(received, &thread.buffer, &mut thread.recorder)?,
+                None => self.connection.receive(&mut thread.buffer, &mut thread.recorder)?,
             };
             match step {
                 Step::Finished(reply) if event.closed => return Ok(Some(Reply { keep: false, ..reply })),
-                Step::Finished(reply) => return self.follow_up(reply, common),
+                Step::Finished(reply) => return self.follow_up(reply, thread),
                 Step::Blocked => return Ok(None),
                 // The reply asked for words that the socket does not take at once.
                 Step::More { .. } if sent && !self.connection.is_flushed() => {
                     sent = false;
                     self.phase = Phase::Busy { sent };
-                    self.ask_writable(common)?;
+                    self.ask_writable(true, thread)?;
                 }
                 Step::More { filled } if all_seen && !filled => return Ok(None),
                 Step::More { .. } => {}
@@ -777,27 +701,16 @@ impl Slot {
 
     /// The common case, kept short: the next request leaves at once.
     #[inline]
-    fn follow_up(&mut self, reply: Reply, common: &mut Common) -> Result<Option<Reply>, Failure> {
-        if !(common.follows_up && reply.keep && reply.right) || common.recorder.is_over() {
+    fn follow_up(&mut self, reply: Reply, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
+        if !(thread.follows_up && reply.keep && reply.right) || thread.recorder.is_over() {
             return Ok(Some(reply));
         }
         self.backoff.reset();
         if !self.connection.begin(reply.at)? {
             self.phase = Phase::Busy { sent: false };
-            self.ask_writable(common)?;
+            self.ask_writable(true, thread)?;
         }
         Ok(None)
-    }
-
-    fn forget_writable(&mut self, common: &Common) -> Result<(), Failure> {
-        let Some(stream) = self.connection.stream.as_ref().filter(|_| self.writable_asked) else {
-            return Ok(());
-        };
-        self.writable_asked = false;
-        common
-            .poller
-            .modify(stream.fd(), self.token, Interest::Read)
-            .map_err(|error| Failure::io("wait", &error))
     }
 
     /// Whether a request is under way that counts for the latencies.
@@ -805,60 +718,65 @@ impl Slot {
         match self.phase {
             Phase::Closed | Phase::Pausing | Phase::Idle => false,
             Phase::Busy { .. } => recorder.is_timed(self.connection.began()),
-            Phase::Connecting { since, .. }
-            | Phase::Asking { since, .. }
-            | Phase::Handshaking { since, .. }
-            | Phase::Greeting { since, .. } => recorder.is_timed(since),
+            _ => recorder.is_timed(self.opening.since),
         }
     }
 
     /// The failure if the connection has taken too long at `now`.
-    fn overdue(&self, now: u64, common: &Common) -> Option<Failure> {
-        let late = |since: u64, limit: u64| now.saturating_sub(since) > limit;
-        match self.phase {
-            Phase::Connecting { since, .. } if late(since, common.connect_ns) => Some(Failure::timeout("connect")),
-            Phase::Handshaking { since, connect_ns } if late(since + connect_ns, common.connect_ns) => {
-                Some(Failure::timeout("TLS handshake"))
-            }
-            Phase::Asking { since, connect_ns, .. } if late(since + connect_ns, common.connect_ns) => {
-                Some(Failure::timeout("request for TLS"))
-            }
-            Phase::Greeting { began, .. } if late(began, common.request_ns) => Some(Failure::timeout("authentication")),
-            Phase::Busy { .. } if late(self.connection.started(), common.request_ns) => Some(Failure::timeout("reply")),
-            _ => None,
-        }
+    fn overdue(&self, now: u64, timeouts: Timeouts) -> Option<Failure> {
+        let Opening {
+            since,
+            connect_ns,
+            greeted,
+            ..
+        } = self.opening;
+        let connected = since + connect_ns;
+        let (what, since, limit) = match self.phase {
+            Phase::Connecting => ("connect", since, timeouts.connect_ns),
+            Phase::Asking => ("request for TLS", connected, timeouts.connect_ns),
+            Phase::Handshaking => ("TLS handshake", connected, timeouts.connect_ns),
+            Phase::Greeting => ("authentication", greeted, timeouts.request_ns),
+            Phase::Busy { .. } => ("reply", self.connection.started(), timeouts.request_ns),
+            Phase::Closed | Phase::Pausing | Phase::Idle => return None,
+        };
+        (now.saturating_sub(since) > limit).then(|| Failure::timeout(what))
     }
 
     /// Counts a failure, and reopens the connection after a pause unless the time is over.
     #[cold]
-    fn fail(&mut self, index: usize, failure: &Failure, common: &mut Common) {
+    fn fail(&mut self, index: usize, failure: &Failure, thread: &mut ThreadState) {
         let lost = self.connection.lost();
         let due = self.connection.due();
-        common.recorder.fail_due(failure, lost, due, clock::now());
-        self.connection.close();
-        self.phase = Phase::Closed;
-        if let Some(free) = common.free_for_schedule() {
+        thread.recorder.fail_due(failure, lost, due, clock::now());
+        self.close();
+        if let Some(free) = thread.free_for_schedule() {
             // The schedule paces the next request.
             free.push_back(index);
-            return self.retire(common);
+            return self.retire(thread);
         }
         let now = clock::now();
-        let hopeless = common.only_open && failure.class != ErrorClass::BacklogFull;
-        if hopeless || common.recorder.is_expired(now) {
-            return self.retire(common);
+        let hopeless = thread.only_open && failure.class != ErrorClass::BacklogFull;
+        if hopeless || thread.recorder.is_expired(now) {
+            return self.retire(thread);
         }
         self.phase = Phase::Pausing;
-        common.pauses.begin(index, now + self.backoff.next());
+        thread.pauses.begin(index, now + self.backoff.next());
+    }
+
+    fn close(&mut self) {
+        self.connection.close();
+        self.opening.socket = None;
+        self.phase = Phase::Closed;
     }
 
     /// The connection has nothing more to do in this trial.
-    fn retire(&mut self, common: &mut Common) {
+    fn retire(&mut self, thread: &mut ThreadState) {
         self.phase = if self.connection.is_open() {
             Phase::Idle
         } else {
             Phase::Closed
         };
-        common.active -= 1;
+        thread.active -= 1;
     }
 }
 

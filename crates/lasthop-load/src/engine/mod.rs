@@ -22,7 +22,7 @@ use lasthop_protocol::{
     wire::{Stage, TrialPhases},
 };
 use lasthop_system::limits;
-use worker::{Asked, Worker};
+use worker::Worker;
 
 pub use crate::supervisor::supervised;
 use crate::{
@@ -128,17 +128,8 @@ impl Case {
         }
         let possible = stages.iter().try_for_each(|stage| possible_rate(stage.rate));
         possible.map_err(|cause| CaseError::new(Stage::Spec, cause))?;
-        let phases = TrialPhases {
-            warm_up_ns: 0,
-            measure_ns: LoadStage::total_ns(stages),
-        };
-        self.ask(
-            &Asked {
-                phases,
-                stages: stages.into(),
-            },
-            || true,
-        )
+        let phases = TrialPhases::without_warm_up(LoadStage::total_ns(stages));
+        self.ask(phases, stages, || true)
     }
 
     /// Runs one trial and calls `go_on` every 50 ms. If it returns false, the trial ends early with what was counted so
@@ -149,36 +140,26 @@ impl Case {
         phases: TrialPhases,
         go_on: impl FnMut() -> bool,
     ) -> Result<TrialResult, CaseError> {
-        match self.receipts.take() {
-            None => self.ask(
-                &Asked {
-                    phases,
-                    stages: [].into(),
-                },
-                go_on,
-            ),
-            Some(receipts) => {
-                let result = one_way::trial(&receipts, phases, go_on, |phases, go_on| {
-                    self.ask(
-                        &Asked {
-                            phases,
-                            stages: [].into(),
-                        },
-                        go_on,
-                    )
-                });
-                self.receipts = Some(receipts);
-                result
-            }
-        }
+        let Some(receipts) = self.receipts.take() else {
+            return self.ask(phases, &[], go_on);
+        };
+        let result = one_way::trial(&receipts, phases, go_on, |phases, go_on| self.ask(phases, &[], go_on));
+        self.receipts = Some(receipts);
+        result
     }
 
-    fn ask(&mut self, asked: &Asked, mut go_on: impl FnMut() -> bool) -> Result<TrialResult, CaseError> {
-        let phases = asked.phases;
+    /// `stages` pace an open loop instead of its rate; an ordinary trial has none.
+    fn ask(
+        &mut self,
+        phases: TrialPhases,
+        stages: &[LoadStage],
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<TrialResult, CaseError> {
+        let stages: Arc<[LoadStage]> = stages.into();
         let seconds = (phases.warm_up_ns + phases.measure_ns) as f64 / 1e9;
         let mut port_use = self.ports.as_ref().map(|ports| ports.before(seconds));
         for worker in &self.workers {
-            worker.begin(asked.clone());
+            worker.begin(phases, Arc::clone(&stages));
         }
         let mut look = || {
             port_use.iter_mut().for_each(Ports::during);

@@ -38,15 +38,7 @@ pub fn trial<G: FnMut() -> bool>(
     mut load: impl FnMut(TrialPhases, &mut G) -> Result<TrialResult, CaseError>,
 ) -> Result<TrialResult, CaseError> {
     let failed = |failure| CaseError::failed(Stage::Trial, &failure);
-    let mut sending = |measure_ns, go_on: &mut G| {
-        load(
-            TrialPhases {
-                warm_up_ns: 0,
-                measure_ns,
-            },
-            go_on,
-        )
-    };
+    let mut sending = |measure_ns, go_on: &mut G| load(TrialPhases::without_warm_up(measure_ns), go_on);
     let before = receipts.read(&mut go_on).map_err(failed)?;
     let warm = if phases.warm_up_ns > 0 {
         sending(phases.warm_up_ns, &mut go_on)?

@@ -11,13 +11,6 @@ use crate::transport::Calls;
 pub const TICK: u64 = u64::MAX;
 const EVENTS: usize = 256;
 
-/// The changes of a socket to report. Always edge-triggered, so each change is reported once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    Read,
-    ReadWrite,
-}
-
 /// What happened on a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
@@ -61,10 +54,7 @@ impl Poller {
     /// Errors: the system's own.
     pub fn tick_every(&self, nanoseconds: u64) -> io::Result<()> {
         self.calls.add(1);
-        let time = libc::timespec {
-            tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
-            tv_nsec: (nanoseconds % 1_000_000_000) as _,
-        };
+        let time = timespec(nanoseconds);
         let setting = libc::itimerspec {
             it_interval: time,
             it_value: time,
@@ -83,14 +73,18 @@ impl Poller {
         unsafe { libc::read(self.timer.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 
-    /// Errors: the system's own.
-    pub fn add(&self, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, token, flags(interest))
+    /// Reports the changes of a socket, each once (edge-triggered); that it is `writable`, if asked to.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn add(&self, fd: RawFd, token: u64, writable: bool) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, token, flags(writable))
     }
 
-    /// Errors: the system's own.
-    pub fn modify(&self, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, token, flags(interest))
+    /// # Errors
+    /// The system's own.
+    pub fn modify(&self, fd: RawFd, token: u64, writable: bool) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, token, flags(writable))
     }
 
     fn control(&self, operation: libc::c_int, fd: RawFd, token: u64, events: u32) -> io::Result<()> {
@@ -125,10 +119,7 @@ impl Poller {
 
     /// `epoll_pwait2` (Linux 5.11). If the kernel refuses it once, all later waits are coarse.
     fn wait_finely(&mut self, nanoseconds: u64) -> io::Result<libc::c_int> {
-        let timeout = libc::timespec {
-            tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
-            tv_nsec: (nanoseconds % 1_000_000_000) as _,
-        };
+        let timeout = timespec(nanoseconds);
         let no_mask = std::ptr::null::<libc::sigset_t>();
         // SAFETY: the vector and the timeout are live; no signal mask is given.
         let count = unsafe {
@@ -170,11 +161,16 @@ fn coarse(nanoseconds: u64) -> libc::c_int {
     libc::c_int::try_from(nanoseconds / 1_000_000).unwrap_or(libc::c_int::MAX)
 }
 
-fn flags(interest: Interest) -> u32 {
+fn flags(writable: bool) -> u32 {
     let read = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
-    match interest {
-        Interest::Read => read as u32,
-        Interest::ReadWrite => (read | libc::EPOLLOUT) as u32,
+    let write = if writable { libc::EPOLLOUT } else { 0 };
+    (read | write) as u32
+}
+
+fn timespec(nanoseconds: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as _,
     }
 }
 

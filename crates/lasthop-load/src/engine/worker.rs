@@ -24,13 +24,8 @@ use crate::{
     transport::{Connector, Watch},
 };
 
-/// A trial to run.
-#[derive(Clone)]
-pub struct Asked {
-    pub phases: TrialPhases,
-    /// What paces an open loop instead of its rate; nothing in an ordinary trial.
-    pub stages: Arc<[LoadStage]>,
-}
+/// A trial to run, and the stages that pace an open loop instead of its rate; none in an ordinary trial.
+type Asked = (TrialPhases, Arc<[LoadStage]>);
 
 pub struct Worker {
     /// `None` once the worker is told to end.
@@ -91,11 +86,11 @@ impl Worker {
         Arc::clone(&self.watch)
     }
 
-    pub fn begin(&self, asked: Asked) {
+    pub fn begin(&self, phases: TrialPhases, stages: Arc<[LoadStage]>) {
         self.watch.carry_on();
         if let Some(trials) = &self.trials {
             // A dead worker is noticed when its record does not come.
-            let _ = trials.send(asked);
+            let _ = trials.send((phases, stages));
         }
     }
 
@@ -116,8 +111,8 @@ impl Drop for Worker {
 }
 
 fn serve(own: &mut Loop, trials: &Receiver<Asked>, records: &Sender<WorkerRecord>) {
-    for asked in trials {
-        if records.send(own.trial(&asked)).is_err() {
+    for (phases, stages) in trials {
+        if records.send(own.trial(phases, &stages)).is_err() {
             return;
         }
     }
@@ -162,10 +157,10 @@ impl Loop {
         }
     }
 
-    fn trial(&mut self, asked: &Asked) -> WorkerRecord {
+    fn trial(&mut self, phases: TrialPhases, stages: &[LoadStage]) -> WorkerRecord {
         match self {
-            Self::Blocking(blocking) => blocking.trial(asked.phases),
-            Self::Epoll(epoll) => epoll.trial(asked.phases, &asked.stages),
+            Self::Blocking(blocking) => blocking.trial(phases),
+            Self::Epoll(epoll) => epoll.trial(phases, stages),
         }
     }
 }
