@@ -18,7 +18,10 @@ use crate::{
 };
 
 /// Serves until the input ends.
-/// Errors: a line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
+///
+/// # Errors
+///
+/// A line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
 pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let hello = Reply::Hello {
         protocol: wire::VERSION,
@@ -69,7 +72,10 @@ fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, req
 }
 
 /// A short trial, for a driver that does not verify replies itself: what the case runs over, and right replies per second.
-/// Errors: the case cannot be prepared or driven.
+///
+/// # Errors
+///
+/// The case cannot be prepared or driven.
 pub fn gauge(spec: &Spec) -> Result<(Proof, f64), CaseError> {
     const PHASES: TrialPhases = TrialPhases {
         warm_up_ns: 10_000_000,

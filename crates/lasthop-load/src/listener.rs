@@ -22,6 +22,7 @@ impl Listener {
     /// `backlog` is the length of the accept queue; the kernel caps it at `net.core.somaxconn`.
     ///
     /// # Errors
+    ///
     /// The address is taken or not usable.
     pub fn bind(address: &Address, backlog: i32) -> Result<Self, String> {
         limits::lift_descriptors();
@@ -54,6 +55,7 @@ impl Listener {
     /// out, while clients wait in the queue.
     ///
     /// # Errors
+    ///
     /// The system's own; `EINVAL` after [`Stopper::stop`].
     pub fn accept(&self) -> io::Result<Option<Socket>> {
         loop {
@@ -72,6 +74,7 @@ impl Listener {
     /// Lets another thread end the server.
     ///
     /// # Errors
+    ///
     /// No descriptor is left.
     pub fn stopper(&self) -> io::Result<Stopper> {
         Ok(Stopper(self.socket.try_clone()?))

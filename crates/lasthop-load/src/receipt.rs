@@ -56,7 +56,9 @@ impl Reading {
 }
 
 impl Receipts {
-    /// Errors: the counter's URL is none of HTTP.
+    /// # Errors
+    ///
+    /// The counter's URL is none of HTTP.
     pub fn new(receipt: &Receipt, server: &Address, timeouts: Timeouts) -> Result<Self, String> {
         let wrong = |why: String| format!("the counter `{}`: {why}", url::redacted(&receipt.url));
         let (endpoint, protocol) = url::parse(&receipt.url, &UrlOptions::default()).map_err(wrong)?;
@@ -81,7 +83,9 @@ impl Receipts {
         })
     }
 
-    /// Errors: by class, as of a request; the counter is not on the page.
+    /// # Errors
+    ///
+    /// By class, as of a request; the counter is not on the page.
     pub fn read(&self, go_on: impl FnMut() -> bool) -> Result<Reading, Failure> {
         let page = sample::take(&self.page, go_on);
         let page = page.map_err(|failure| Failure {
@@ -103,7 +107,10 @@ impl Receipts {
     }
 
     /// Waits until the server has taken the last of `sent` requests since `before`, or takes no more.
-    /// Errors: as [`Receipts::read`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Receipts::read`].
     pub fn settle(&self, before: Reading, sent: u64, mut go_on: impl FnMut() -> bool) -> Result<Reading, Failure> {
         let mut last = self.read(&mut go_on)?.since(before);
         let mut moved = last.at;

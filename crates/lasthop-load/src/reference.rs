@@ -18,7 +18,10 @@ pub struct Reference {
 
 /// What the endpoint of `spec` answers as the expectation, as far as two replies agree. An expectation that `spec` has
 /// already must hold for both. Once `go_on` says no, this ends with an error of no account.
-/// Errors: as of a load: no connection, or a wrong answer.
+///
+/// # Errors
+///
+/// As of a load: no connection, or a wrong answer.
 pub fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Reference, Failure> {
     let mut reference = sampled(spec, go_on)?;
     if let Some([first, second]) = &reference.samples {
@@ -28,7 +31,10 @@ pub fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Reference, Fail
 }
 
 /// The samples alone: the expectation stays as it is.
-/// Errors: as [`learn`].
+///
+/// # Errors
+///
+/// As [`learn`].
 pub fn sampled(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Reference, Failure> {
     let protocol = spec.protocol.clone();
     let samples = if protocol.kind().own {

@@ -24,7 +24,10 @@ pub struct Sample {
 
 /// Sends one request on a connection of its own and keeps its reply. `spec` is valid. Once `go_on` says no, the wait ends
 /// with an error of no account.
-/// Errors: by class, as in a load: a sample is a right answer.
+///
+/// # Errors
+///
+/// By class, as in a load: a sample is a right answer.
 pub fn take(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Sample, Failure> {
     let spec = Spec {
         pipeline: 1,

@@ -258,6 +258,7 @@ impl Address {
     /// The kernel's form.
     ///
     /// # Errors
+    ///
     /// The name of a Unix socket is empty or longer than [`UNIX_NAME_MAX`].
     pub fn socket_name(&self) -> Result<SockAddr, String> {
         let (what, bytes, made) = match self {

@@ -83,7 +83,10 @@ impl<'a> Location<'a> {
     }
 
     /// The endpoint of a URL that says nothing else: `//host:port` or the path of a socket.
-    /// Errors: there is no host, no port where there is no default one, or no path.
+    ///
+    /// # Errors
+    ///
+    /// There is no host, no port where there is no default one, or no path.
     pub fn endpoint(&self, default_port: Option<u16>) -> Result<Endpoint, String> {
         if self.is_socket {
             self.socket(self.rest)
@@ -94,7 +97,10 @@ impl<'a> Location<'a> {
 
     /// The path of a socket and what follows it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`, where a colon within
     /// the path is only taken for the border before a slash.
-    /// Errors: the percent-encoding is broken.
+    ///
+    /// # Errors
+    ///
+    /// The percent-encoding is broken.
     pub fn socket_and_target(&self) -> Result<(String, &'a str), String> {
         let plain = match self.rest.strip_prefix("//") {
             Some(encoded) if !encoded.starts_with('/') => {
@@ -110,7 +116,9 @@ impl<'a> Location<'a> {
         })
     }
 
-    /// Errors: it is not the path of a socket.
+    /// # Errors
+    ///
+    /// It is not the path of a socket.
     pub fn socket(&self, path: &str) -> Result<Endpoint, String> {
         let absolute = path.strip_prefix("//").filter(|path| path.starts_with('/'));
         let path = absolute.unwrap_or(path);
@@ -134,7 +142,9 @@ impl<'a> Location<'a> {
         self.transport.unwrap_or(usual).address()
     }
 
-    /// Errors: there is no host, no port, or the host has no address.
+    /// # Errors
+    ///
+    /// There is no host, no port, or the host has no address.
     pub fn tcp(&self, text: &str, default_port: Option<u16>) -> Result<Endpoint, String> {
         if text.contains('@') {
             return Err("no user or password belongs into a URL of this scheme; HTTP takes them as `--header 'Authorization: Basic …'`"
@@ -168,7 +178,10 @@ impl<'a> Location<'a> {
 }
 
 /// `host`, `host:port`, `[v6]` or `[v6]:port`; the brackets are taken off.
-/// Errors: the port is none.
+///
+/// # Errors
+///
+/// The port is none.
 pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
@@ -180,7 +193,10 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
 }
 
 /// What is no number is not shown: it may be a password that something is missing behind.
-/// Errors: it is not a port from 1 to 65,535.
+///
+/// # Errors
+///
+/// It is not a port from 1 to 65,535.
 pub fn port_number(text: &str) -> Result<u16, String> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let wrong = || {
@@ -194,7 +210,10 @@ pub fn port_number(text: &str) -> Result<u16, String> {
 }
 
 /// The first address of a host.
-/// Errors: it has none.
+///
+/// # Errors
+///
+/// It has none.
 pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
     let failed = |cause: String| format!("cannot find the address of `{host}`: {cause}");
     let mut found = (host, port)
@@ -204,7 +223,10 @@ pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
 }
 
 /// The parts of `key=value&key=value`, values decoded.
-/// Errors: a percent-encoding is broken.
+///
+/// # Errors
+///
+/// A percent-encoding is broken.
 pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, String> {
     let parameters = parameters.split('&').filter(|parameter| !parameter.is_empty());
     parameters
@@ -220,7 +242,10 @@ pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, String> {
 }
 
 /// `user:password@host`, decoded; either may be absent.
-/// Errors: a percent-encoding is broken.
+///
+/// # Errors
+///
+/// A percent-encoding is broken.
 pub fn credentials(text: &str) -> Result<(Option<String>, Option<String>, &str), String> {
     let Some((given, host)) = text.rsplit_once('@') else {
         return Ok((None, None, text));
@@ -237,7 +262,10 @@ fn decode_password(text: &str) -> Result<String, String> {
 }
 
 /// Takes percent-encoding off.
-/// Errors: it is broken.
+///
+/// # Errors
+///
+/// It is broken.
 pub fn decode(text: &str) -> Result<String, String> {
     let broken = || format!("`{text}` contains a broken percent-encoding");
     let mut bytes = Vec::with_capacity(text.len());

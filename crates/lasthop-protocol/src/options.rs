@@ -143,6 +143,7 @@ pub fn pipelined(depth: u32, why: &str) -> String {
 }
 
 /// # Errors
+///
 /// Nobody can send so many requests per second, or so few.
 pub fn possible_rate(rate: f64) -> Result<(), String> {
     if (0.001..=1e8).contains(&rate) {
@@ -154,7 +155,9 @@ pub fn possible_rate(rate: f64) -> Result<(), String> {
     }
 }
 
-/// Errors: the value is out of its range.
+/// # Errors
+///
+/// The value is out of its range.
 pub fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), String> {
     if (least..=most).contains(&value) {
         Ok(())

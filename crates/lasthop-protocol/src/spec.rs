@@ -76,7 +76,10 @@ impl Spec {
     }
 
     /// Checks everything that can be known without opening a socket.
-    /// Errors: the first value that cannot be carried out, with its range.
+    ///
+    /// # Errors
+    ///
+    /// The first value that cannot be carried out, with its range.
     pub fn validate(&self) -> Result<(), String> {
         within("connections", self.connections.into(), 1, 65_535)?;
         within("threads", self.threads.into(), 1, 1_024)?;
@@ -174,6 +177,7 @@ impl Spec {
     }
 
     /// # Errors
+    ///
     /// A connection cannot carry so many requests.
     pub fn validate_unit(&self) -> Result<(), String> {
         let requests = self.requests_per_connection;
@@ -191,6 +195,7 @@ impl Spec {
     }
 
     /// # Errors
+    ///
     /// So many requests cannot be sent at once.
     pub fn validate_pipeline(&self) -> Result<(), String> {
         within("depth of the pipeline", self.pipeline.into(), 1, 1024)?;

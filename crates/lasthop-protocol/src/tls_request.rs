@@ -9,7 +9,10 @@ pub struct TlsRequest {
     pub request: &'static [u8],
     pub server_first: bool,
     /// How many bytes are missing after those that the server has said; 0 when its words are whole.
-    /// Errors: the server does not offer TLS.
+    ///
+    /// # Errors
+    ///
+    /// The server does not offer TLS.
     pub missing: fn(&[u8]) -> Result<usize, Failure>,
     /// What a null server says.
     pub granted: &'static [u8],

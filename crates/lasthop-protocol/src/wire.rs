@@ -97,6 +97,7 @@ pub enum Stage {
 /// Reads the next line that is not blank; `None` at the end of the input.
 ///
 /// # Errors
+///
 /// The input cannot be read, or the line is not the JSON of a `T` (`InvalidData`).
 pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
@@ -118,6 +119,7 @@ pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Op
 /// Writes `message` as one line and flushes it.
 ///
 /// # Errors
+///
 /// The output is closed or full.
 pub fn write_line<T: Serialize>(output: &mut impl Write, message: &T) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;

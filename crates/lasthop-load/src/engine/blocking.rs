@@ -59,7 +59,10 @@ impl Blocking {
     }
 
     /// Opens the connection, unless every request has its own.
-    /// Errors: by class.
+    ///
+    /// # Errors
+    ///
+    /// By class.
     pub fn open(&mut self) -> Result<(), Failure> {
         if !self.per_request {
             self.connect_patiently()?;
@@ -89,7 +92,10 @@ impl Blocking {
 
     /// Sends one request, or one unit of requests, outside a trial. Returns what its connection is, or why there is no
     /// right answer.
-    /// Errors: by stage, connect or verify.
+    ///
+    /// # Errors
+    ///
+    /// By stage, connect or verify.
     pub fn probe(&mut self) -> Result<Proof, CaseError> {
         let reused = self.connection.is_open();
         let now = clock::now();

@@ -112,7 +112,10 @@ impl Connection {
     }
 
     /// After a reply on a connection that will be closed: whether it must carry more requests before.
-    /// Errors: it has, and the peer has ended it.
+    ///
+    /// # Errors
+    ///
+    /// It has, and the peer has ended it.
     pub fn goes_on(&self, reply: Reply) -> Result<bool, Failure> {
         let Some(Unit {
             left: left @ 1..,
@@ -152,7 +155,10 @@ impl Connection {
     }
 
     /// Continues the greeting on a new stream as far as possible; true when it is complete. `first` is true once.
-    /// Errors: the server does not let us in, or the connection broke.
+    ///
+    /// # Errors
+    ///
+    /// The server does not let us in, or the connection broke.
     pub fn greet(&mut self, first: bool, buffer: &mut [u8]) -> Result<bool, Failure> {
         let Self {
             stream: Some(stream),
@@ -221,7 +227,10 @@ impl Connection {
     }
 
     /// Begins a request whose time counts from `start`. True when all of it has been sent.
-    /// Errors: the connection broke.
+    ///
+    /// # Errors
+    ///
+    /// The connection broke.
     #[inline]
     pub fn begin(&mut self, start: u64) -> Result<bool, Failure> {
         self.exchange.begin();
@@ -237,7 +246,10 @@ impl Connection {
     }
 
     /// Sends the rest of the request without waiting. True when all of it has been sent.
-    /// Errors: the connection broke.
+    ///
+    /// # Errors
+    ///
+    /// The connection broke.
     #[inline]
     pub fn send_more(&mut self) -> Result<bool, Failure> {
         let Self {
@@ -282,7 +294,10 @@ impl Connection {
     }
 
     /// Receives once and judges the result. Records a right reply.
-    /// Errors: the connection broke or can no longer be trusted; it must be closed.
+    ///
+    /// # Errors
+    ///
+    /// The connection broke or can no longer be trusted; it must be closed.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Step, Failure> {
         let Some(stream) = &mut self.stream else {
@@ -293,7 +308,10 @@ impl Connection {
     }
 
     /// Like [`Connection::receive`], but never waits, not even on a blocking socket.
-    /// Errors: the same.
+    ///
+    /// # Errors
+    ///
+    /// The same.
     pub fn receive_now(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Step, Failure> {
         let Some(stream) = &mut self.stream else {
             return Ok(Step::Blocked);
@@ -304,7 +322,10 @@ impl Connection {
 
     /// Receives once in the common case, in which everything awaited arrives at once and is known to be right. Returns
     /// the time; anything else is returned for [`Connection::judge`].
-    /// Errors: what was received, not judged yet.
+    ///
+    /// # Errors
+    ///
+    /// What was received, not judged yet.
     #[inline]
     pub fn receive_whole(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<u64, io::Result<usize>> {
         let Some(stream) = &mut self.stream else {
@@ -327,7 +348,10 @@ impl Connection {
     }
 
     /// Judges what was received. Records a right reply.
-    /// Errors: as [`Connection::receive`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::receive`].
     pub fn judge(
         &mut self,
         received: io::Result<usize>,

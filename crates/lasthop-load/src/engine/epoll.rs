@@ -129,7 +129,9 @@ fn split(nanoseconds: Option<u64>, spin_ns: u64) -> (u64, Option<u64>) {
 }
 
 impl Epoll {
-    /// Errors: no epoll instance could be made.
+    /// # Errors
+    ///
+    /// No epoll instance could be made.
     pub fn new(
         spec: &Spec,
         connector: Connector,
@@ -175,7 +177,10 @@ impl Epoll {
     }
 
     /// Opens all connections, unless every request has its own. Waits for a full backlog.
-    /// Errors: the first failure, if not all connections are open within the connect timeout.
+    ///
+    /// # Errors
+    ///
+    /// The first failure, if not all connections are open within the connect timeout.
     pub fn open(&mut self) -> Result<(), Failure> {
         if self.thread.per_request {
             return Ok(());

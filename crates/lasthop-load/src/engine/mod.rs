@@ -50,13 +50,19 @@ pub struct Case {
 
 impl Case {
     /// Verifies two replies, proves what the connection is, and opens all connections.
-    /// Errors: by stage: the specification, the connect, or the replies.
+    ///
+    /// # Errors
+    ///
+    /// By stage: the specification, the connect, or the replies.
     pub fn prepare(spec: &Spec) -> Result<Self, CaseError> {
         Self::watched_prepare(spec, || true)
     }
 
     /// Like [`Case::prepare`]. If `go_on` returns false, this ends with an error that has no meaning.
-    /// Errors: the same.
+    ///
+    /// # Errors
+    ///
+    /// The same.
     pub fn watched_prepare(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Self, CaseError> {
         spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
         raise_descriptor_limit(spec.connections)?;
@@ -111,7 +117,10 @@ impl Case {
     }
 
     /// Runs one trial.
-    /// Errors: no right answer arrived within the measure phase.
+    ///
+    /// # Errors
+    ///
+    /// No right answer arrived within the measure phase.
     pub fn trial(&mut self, phases: TrialPhases) -> Result<TrialResult, CaseError> {
         let result = self.watched_trial(phases, || true)?;
         if result.requests == 0 {
@@ -121,7 +130,10 @@ impl Case {
     }
 
     /// Runs a trial in stages, on a case with an open loop. Errors are results, and so is a trial without a right answer.
-    /// Errors: the stages or the case cannot be driven so, or a thread died.
+    ///
+    /// # Errors
+    ///
+    /// The stages or the case cannot be driven so, or a thread died.
     pub fn staged(&mut self, stages: &[LoadStage]) -> Result<TrialResult, CaseError> {
         if self.model == Model::Closed {
             return Err(CaseError::new(Stage::Spec, "a closed loop has no stages"));
@@ -134,7 +146,10 @@ impl Case {
 
     /// Runs one trial and calls `go_on` every 50 ms. If it returns false, the trial ends early with what was counted so
     /// far, without waiting for late replies. Without any right answer, `requests` is 0 and the errors say why.
-    /// Errors: a thread died.
+    ///
+    /// # Errors
+    ///
+    /// A thread died.
     pub fn watched_trial(
         &mut self,
         phases: TrialPhases,
@@ -183,7 +198,9 @@ impl Case {
     }
 }
 
-/// Errors: the page of the counter has no URL that can be used.
+/// # Errors
+///
+/// The page of the counter has no URL that can be used.
 fn receipts(spec: &Spec) -> Result<Option<Receipts>, CaseError> {
     let receipt = spec.protocol.receipt();
     let made = receipt.map(|receipt| Receipts::new(&receipt, &spec.endpoint.address, spec.timeouts));

@@ -14,7 +14,10 @@ use crate::receipt::{Reading, Receipts};
 const PROBES: u64 = 2;
 
 /// Sends two requests by `probe`, which the server must count, and no others.
-/// Errors: it does not; its counter cannot be read; `probe` fails.
+///
+/// # Errors
+///
+/// It does not; its counter cannot be read; `probe` fails.
 pub fn verified(receipts: &Receipts, probe: impl FnOnce() -> Result<Proof, CaseError>) -> Result<Proof, CaseError> {
     let failed = |failure| CaseError::failed(Stage::Verify, &failure);
     let before = receipts.read(|| true).map_err(failed)?;
@@ -30,7 +33,10 @@ pub fn verified(receipts: &Receipts, probe: impl FnOnce() -> Result<Proof, CaseE
 
 /// One trial: `load` sends for as long as it is told to. The server takes what is queued during the warm-up's reading
 /// and during the last one alike.
-/// Errors: the counter cannot be read, or rises by more than was sent; `load` fails.
+///
+/// # Errors
+///
+/// The counter cannot be read, or rises by more than was sent; `load` fails.
 pub fn trial<G: FnMut() -> bool>(
     receipts: &Receipts,
     phases: TrialPhases,

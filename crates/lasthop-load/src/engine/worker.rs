@@ -38,7 +38,10 @@ pub struct Worker {
 
 impl Worker {
     /// Starts the thread, which opens its `connections` at once.
-    /// Errors: the system gives no thread.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread.
     pub fn start(
         spec: &Spec,
         connector: &Connector,
@@ -75,7 +78,10 @@ impl Worker {
     }
 
     /// Waits until the connections stand.
-    /// Errors: why they do not.
+    ///
+    /// # Errors
+    ///
+    /// Why they do not.
     pub fn opened(&self, supervisor: &Supervisor, go_on: impl FnMut() -> bool) -> Result<(), Failure> {
         let opened = supervisor.receive(&self.opened, go_on);
         opened.unwrap_or_else(|| Err(Failure::new(ErrorClass::Os, "a worker thread died")))

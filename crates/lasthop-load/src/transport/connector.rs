@@ -35,7 +35,9 @@ pub struct Opened {
 }
 
 impl Connector {
-    /// Errors: the address is too long, or the certificate authority or the server's name cannot be used.
+    /// # Errors
+    ///
+    /// The address is too long, or the certificate authority or the server's name cannot be used.
     pub fn new(endpoint: &Endpoint, options: &SocketOptions, timeouts: Timeouts) -> Result<Self, String> {
         let tls = endpoint.tls.as_ref().map(client_config).transpose()?;
         Ok(Self {
@@ -74,7 +76,10 @@ impl Connector {
     }
 
     /// Asks for TLS on a new connection, unless the server speaks first.
-    /// Errors: the connection broke.
+    ///
+    /// # Errors
+    ///
+    /// The connection broke.
     pub fn ask_for_tls(&self, socket: &Socket) -> Result<(), Failure> {
         match self.tls_request {
             Some(asked) if !asked.server_first => say(socket, asked.request),
@@ -84,7 +89,10 @@ impl Connector {
 
     /// Takes what the server says in plain, and no byte of what follows; true when the handshake may begin, false when
     /// there is nothing more to receive yet.
-    /// Errors: the server does not grant TLS, or the connection broke.
+    ///
+    /// # Errors
+    ///
+    /// The server does not grant TLS, or the connection broke.
     pub fn hear(&self, socket: &Socket, heard: &mut Vec<u8>) -> Result<bool, Failure> {
         let Some(asked) = self.tls_request else {
             return Ok(true);
@@ -126,7 +134,10 @@ impl Connector {
 
     /// Connects, and shakes hands where TLS is asked for, on a blocking socket whose deadlines `watch` keeps: that of the
     /// first request begins here.
-    /// Errors: by class: refused, backlog full, no port, timeout, TLS.
+    ///
+    /// # Errors
+    ///
+    /// By class: refused, backlog full, no port, timeout, TLS.
     pub fn open(&self, calls: &Calls, watch: &Arc<Watch>) -> Result<Opened, Failure> {
         let begin = clock::now();
         watch.expect_by(begin.saturating_add(self.timeouts.connect_ns));
@@ -192,7 +203,10 @@ impl Connector {
     }
 
     /// Starts to connect on a non-blocking socket; true when the connection stands already.
-    /// Errors: by class; a Unix socket with a full backlog fails at once.
+    ///
+    /// # Errors
+    ///
+    /// By class; a Unix socket with a full backlog fails at once.
     pub fn start(&self, calls: &Calls) -> Result<(Socket, bool), Failure> {
         let socket = self
             .socket(self.kind.nonblocking(), calls)
@@ -208,7 +222,10 @@ impl Connector {
 
     /// The stream over a connected socket, on which the server said what was `heard`; with TLS its handshake is still to
     /// be made.
-    /// Errors: TLS cannot begin.
+    ///
+    /// # Errors
+    ///
+    /// TLS cannot begin.
     pub fn wrap(&self, socket: Socket, heard: Vec<u8>) -> Result<Stream, Failure> {
         let Some((config, name)) = &self.tls else {
             return Ok(Stream::Plain(socket));

@@ -28,7 +28,10 @@ pub enum Stream {
 impl Stream {
     /// Hands over as many of `bytes` as the socket takes without waiting. Less than all of them means that the
     /// socket is full; encrypted bytes may then still wait for [`Stream::flush`].
-    /// Errors: the system's own; never `WouldBlock`.
+    ///
+    /// # Errors
+    ///
+    /// The system's own; never `WouldBlock`.
     #[inline]
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let sent = match self {
@@ -43,7 +46,10 @@ impl Stream {
     }
 
     /// Whether everything that [`Stream::send`] took has gone to the socket.
-    /// Errors: the system's own; never `WouldBlock`.
+    ///
+    /// # Errors
+    ///
+    /// The system's own; never `WouldBlock`.
     #[inline]
     pub fn flush(&mut self) -> io::Result<bool> {
         match self {
@@ -53,8 +59,11 @@ impl Stream {
     }
 
     /// Fills the beginning of `buffer`; 0 is the end of the stream.
-    /// Errors: the system's own. `WouldBlock` on a non-blocking socket that has nothing, and on a blocking one whose
-    /// timeout ran out; `InvalidData` when TLS is violated.
+    ///
+    /// # Errors
+    ///
+    /// The system's own. `WouldBlock` on a non-blocking socket that has nothing, and on a blocking one whose timeout
+    /// ran out; `InvalidData` when TLS is violated.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -65,7 +74,10 @@ impl Stream {
     }
 
     /// As [`Stream::receive`], but never waits.
-    /// Errors: the same.
+    ///
+    /// # Errors
+    ///
+    /// The same.
     pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.receive_now(buffer),
@@ -98,7 +110,10 @@ impl Stream {
     }
 
     /// Waits until it can be used, at most `nanoseconds` (`None`: for ever), or until its watch or its peer ends it.
-    /// Errors: `WouldBlock` when the time is over; the system's own.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when the time is over; the system's own.
     pub fn wait(&self, what: Wait, nanoseconds: Option<u64>) -> io::Result<Ready> {
         match self {
             Self::Passed(passed) => passed.wait(what),
@@ -129,7 +144,10 @@ impl Stream {
     }
 
     /// Ends a server's waits when its client ends, where the stream itself does not tell.
-    /// Errors: the system gives no thread or no descriptor.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread or no descriptor.
     pub fn guard(&self) -> io::Result<()> {
         if let Self::Passed(passed) = self {
             passed.guard()
@@ -139,7 +157,10 @@ impl Stream {
     }
 
     /// Sends all of `bytes`, waiting as long as it takes, or as a watch allows.
-    /// Errors: the connection broke, or the time is over.
+    ///
+    /// # Errors
+    ///
+    /// The connection broke, or the time is over.
     pub fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let sent = self.try_send_all(bytes);
         sent.map_err(|error| {

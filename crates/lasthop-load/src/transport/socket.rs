@@ -96,7 +96,9 @@ impl Socket {
         }
     }
 
-    /// Errors: the system's own.
+    /// # Errors
+    ///
+    /// The system's own.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.calls.add(1);
@@ -106,6 +108,7 @@ impl Socket {
     /// Sends several slices with one call.
     ///
     /// # Errors
+    ///
     /// The system's own.
     pub fn send_vectored(&self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
         self.calls.add(1);
@@ -113,7 +116,9 @@ impl Socket {
         through_signals(|| rustix::net::sendmsg(&self.fd, slices, &mut no_rights, self.send_flags))
     }
 
-    /// Errors: the system's own; `WouldBlock` when nothing came (in time).
+    /// # Errors
+    ///
+    /// The system's own; `WouldBlock` when nothing came (in time).
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.receive_with(buffer, RecvFlags::empty()) {
@@ -139,7 +144,10 @@ impl Socket {
     }
 
     /// Receives what is there, also on a blocking socket.
-    /// Errors: the system's own; `WouldBlock` when nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// The system's own; `WouldBlock` when nothing is there.
     pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_with(buffer, RecvFlags::DONTWAIT)
     }
@@ -151,7 +159,10 @@ impl Socket {
     }
 
     /// Waits until the socket can be used, at most `nanoseconds` (`None`: for ever).
-    /// Errors: `WouldBlock` when the time is over.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when the time is over.
     pub fn wait(&self, what: Wait, nanoseconds: Option<u64>) -> io::Result<Ready> {
         self.calls.add(1);
         let events = match what {
@@ -170,7 +181,10 @@ impl Socket {
     }
 
     /// The error of a connect that went on in the background.
-    /// Errors: that error.
+    ///
+    /// # Errors
+    ///
+    /// That error.
     pub fn take_error(&self) -> io::Result<()> {
         self.calls.add(1);
         match socket2::SockRef::from(&self.fd).take_error()? {
@@ -219,6 +233,7 @@ pub(super) fn through_signals(call: impl FnMut() -> Result<usize, Errno>) -> io:
 /// What happened on each descriptor, once something did on one or the time is over (in ms; -1: never).
 ///
 /// # Errors
+///
 /// The system's own.
 pub fn polled<const N: usize>(
     wanted: [(RawFd, libc::c_short); N],

@@ -40,7 +40,10 @@ fn unusable(error: rustls::Error) -> String {
 }
 
 /// Configuration and server name for the client's side.
-/// Errors: the authority cannot be read or is not one, or the server's name is invalid.
+///
+/// # Errors
+///
+/// The authority cannot be read or is not one, or the server's name is invalid.
 pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static>), String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&authority(tls)?)? {
@@ -60,7 +63,10 @@ pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static
 }
 
 /// Configuration for the server's side from PEM files.
-/// Errors: a file cannot be read, or key and certificate do not match.
+///
+/// # Errors
+///
+/// A file cannot be read, or key and certificate do not match.
 pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, String> {
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| format!("cannot read the private key `{}`: {error}", key.display()))?;
@@ -129,6 +135,7 @@ impl TlsStream {
     /// The client's side, on which the server said what was `heard` in plain.
     ///
     /// # Errors
+    ///
     /// The configuration does not allow a session.
     pub fn client(
         socket: Socket,
@@ -144,6 +151,7 @@ impl TlsStream {
     }
 
     /// # Errors
+    ///
     /// The configuration does not allow a session.
     pub fn server(socket: Socket, config: Arc<ServerConfig>) -> Result<Self, Failure> {
         let session = ServerConnection::new(config).map_err(no_session)?;
@@ -179,7 +187,10 @@ impl TlsStream {
     }
 
     /// Takes the handshake one step further. The first call starts it.
-    /// Errors: class `Tls` if the certificate or the protocol is not accepted, `Reset` if the peer hangs up.
+    ///
+    /// # Errors
+    ///
+    /// Class `Tls` if the certificate or the protocol is not accepted, `Reset` if the peer hangs up.
     pub fn handshake(&mut self) -> Result<Handshake, Failure> {
         if !self.flush().map_err(|error| tls_failure(&error))? {
             return Ok(Handshake::WantsWrite);
@@ -199,7 +210,9 @@ impl TlsStream {
         }
     }
 
-    /// Errors: the system's own.
+    /// # Errors
+    ///
+    /// The system's own.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut accepted = 0;
         while accepted < bytes.len() {
@@ -211,7 +224,9 @@ impl TlsStream {
         Ok(accepted)
     }
 
-    /// Errors: the system's own; never `WouldBlock`.
+    /// # Errors
+    ///
+    /// The system's own; never `WouldBlock`.
     pub fn flush(&mut self) -> io::Result<bool> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut Outgoing(&self.socket)) {
@@ -223,12 +238,16 @@ impl TlsStream {
         Ok(true)
     }
 
-    /// Errors: the system's own; `InvalidData` if TLS is violated, `UnexpectedEof` if the peer closes without a notice.
+    /// # Errors
+    ///
+    /// The system's own; `InvalidData` if TLS is violated, `UnexpectedEof` if the peer closes without a notice.
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_with(buffer, false)
     }
 
-    /// Errors: as [`TlsStream::receive`].
+    /// # Errors
+    ///
+    /// As [`TlsStream::receive`].
     pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_with(buffer, true)
     }

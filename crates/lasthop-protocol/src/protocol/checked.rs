@@ -17,6 +17,7 @@ pub trait Replies {
     /// See [`Exchange::greet`].
     ///
     /// # Errors
+    ///
     /// The server does not let us in.
     fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<Greeting, Failure> {
         Ok(Greeting::Done)
@@ -35,12 +36,14 @@ pub trait Replies {
     /// Takes the next bytes of the reply, at least one of them: how many, and whether the reply ends with them.
     ///
     /// # Errors
+    ///
     /// The reply is wrong in a way after which the connection is of no use.
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure>;
 
     /// Judges the whole reply.
     ///
     /// # Errors
+    ///
     /// The first expectation that does not hold.
     fn judge(&mut self) -> Result<(), Failure>;
 
@@ -57,6 +60,7 @@ pub trait Replies {
     /// The peer closed the connection after so many bytes of a reply.
     ///
     /// # Errors
+    ///
     /// The reply was not whole.
     fn end(&mut self, received: u64) -> Result<(), Failure> {
         Err(Failure::reset(format!(

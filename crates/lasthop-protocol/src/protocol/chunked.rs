@@ -37,7 +37,10 @@ impl Chunked {
 
     /// Takes bytes of the body and hands the content to `content`. Returns how many bytes were used when the body is
     /// whole, `None` when more must come.
-    /// Errors: the bytes are not of the coding, or a line is longer than the limits.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not of the coding, or a line is longer than the limits.
     pub fn feed(&mut self, bytes: &[u8], mut content: impl FnMut(&[u8])) -> Result<Option<usize>, Failure> {
         let mut at = 0;
         while at < bytes.len() {

@@ -13,6 +13,7 @@ impl Line {
     /// Takes bytes up to the end of the line: how many, and whether it is whole.
     ///
     /// # Errors
+    ///
     /// The line has more than `most` bytes.
     pub fn take(&mut self, bytes: &[u8], most: usize, of: &str) -> Result<(usize, bool), Failure> {
         let end = memchr::memchr(b'\n', bytes);

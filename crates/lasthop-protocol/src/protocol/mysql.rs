@@ -286,7 +286,9 @@ fn missing_before_tls(heard: &[u8]) -> Result<usize, Failure> {
     Ok(missing)
 }
 
-/// Errors: the server has said something else, or does not want us at all.
+/// # Errors
+///
+/// The server has said something else, or does not want us at all.
 fn heard_handshake(payload: &[u8]) -> Result<Handshake, Failure> {
     if payload.first() == Some(&ERROR) {
         Err(server_error("authentication", payload))

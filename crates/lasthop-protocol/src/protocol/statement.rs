@@ -9,6 +9,7 @@ pub const FIRST_MAX: usize = 1_000;
 /// Whether the first column of the first row, where there is one, is this; `None` is NULL.
 ///
 /// # Errors
+///
 /// It is something else.
 pub fn first_is(got: Option<Option<&[u8]>>, want: Option<&[u8]>) -> Result<(), Failure> {
     if got == Some(want) {
@@ -46,6 +47,7 @@ pub fn only_checked(parts: Vec<String>, first: &[u8], second: &[u8]) -> String {
 }
 
 /// # Errors
+///
 /// One of the texts, each with its name, contains a NUL byte.
 pub fn without_nul(texts: &[(&str, &str)], database: &str) -> Result<(), String> {
     match texts.iter().find(|(_, text)| text.contains('\0')) {

@@ -89,7 +89,10 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// The server's side, and the file for the client.
-    /// Errors: the system's own.
+    ///
+    /// # Errors
+    ///
+    /// The system's own.
     pub fn create(spins: bool) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("lasthop", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, size_of::<Shared>() as u64)?;
@@ -99,7 +102,10 @@ impl Memory {
     }
 
     /// The client's side.
-    /// Errors: `InvalidData` if it is another file, or one that could still shrink below what is mapped.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidData` if it is another file, or one that could still shrink below what is mapped.
     pub fn open(file: OwnedFd, spins: bool) -> io::Result<Self> {
         let is_right =
             fcntl_get_seals(&file)?.contains(sealed()) && fstat(&file)?.st_size == size_of::<Shared>() as i64;
@@ -160,7 +166,10 @@ impl Memory {
     }
 
     /// Puts in as much as there is room for, which may be nothing.
-    /// Errors: `BrokenPipe` when the peer has ended, `InvalidData` when it has broken the ring.
+    ///
+    /// # Errors
+    ///
+    /// `BrokenPipe` when the peer has ended, `InvalidData` when it has broken the ring.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let ring = self.outbound();
@@ -177,7 +186,10 @@ impl Memory {
     }
 
     /// Waits for bytes; 0 is the end of the stream.
-    /// Errors: `InvalidData` when the peer has broken the ring.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidData` when the peer has broken the ring.
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
@@ -196,7 +208,9 @@ impl Memory {
         }
     }
 
-    /// Errors: `InvalidData` when the peer has broken the ring.
+    /// # Errors
+    ///
+    /// `InvalidData` when the peer has broken the ring.
     pub fn wait(&self, what: Wait) -> io::Result<Ready> {
         let wants = if what == Wait::Write { ROOM } else { DATA | ROOM };
         while !self.is_ready(wants) {
@@ -284,7 +298,9 @@ impl Bed {
 }
 
 impl Ring {
-    /// Errors: the peer has written what cannot be.
+    /// # Errors
+    ///
+    /// The peer has written what cannot be.
     #[inline]
     fn filled(&self) -> io::Result<u32> {
         let filled = self

@@ -64,6 +64,7 @@ enum Made {
 /// Makes a channel for the client on the other end of `control`, whose server listens at `path`.
 ///
 /// # Errors
+///
 /// The system's own, for example when the user's message queues would take more memory than is allowed.
 pub fn offer(channel: Transport, path: &Path, control: Socket) -> io::Result<Stream> {
     match make(channel, path, &control) {
@@ -111,6 +112,7 @@ fn make(channel: Transport, path: &Path, control: &Socket) -> io::Result<Made> {
 /// Takes the channel that the server on the other end of `control` has made.
 ///
 /// # Errors
+///
 /// The system's own; `InvalidData` if it is none of this kind.
 pub fn take(channel: Transport, control: Socket) -> io::Result<Stream> {
     let given = taken(channel, &control)?;
@@ -211,7 +213,9 @@ impl Passed {
         &self.control
     }
 
-    /// Errors: the system's own.
+    /// # Errors
+    ///
+    /// The system's own.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let sent = match &*self.medium {
@@ -224,7 +228,10 @@ impl Passed {
     }
 
     /// 0 is the end of the stream.
-    /// Errors: the system's own; `WouldBlock` when the watch has ended it.
+    ///
+    /// # Errors
+    ///
+    /// The system's own; `WouldBlock` when the watch has ended it.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let received = self.receive_some(buffer);
@@ -239,7 +246,10 @@ impl Passed {
     }
 
     /// As [`Passed::receive`], but never waits.
-    /// Errors: the same, and `WouldBlock` when nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// The same, and `WouldBlock` when nothing is there.
     pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.rest.is_empty() && !self.medium.is_readable()? {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -287,7 +297,10 @@ impl Passed {
     }
 
     /// As [`Socket::wait`], but the watch or the peer's end is what ends it early.
-    /// Errors: the system's own; `BrokenPipe` when the peer has ended.
+    ///
+    /// # Errors
+    ///
+    /// The system's own; `BrokenPipe` when the peer has ended.
     pub fn wait(&self, what: Wait) -> io::Result<Ready> {
         self.control.calls().add(1);
         let (read, write) = match &*self.medium {
@@ -321,7 +334,10 @@ impl Passed {
     }
 
     /// Ends the server's waits when the client ends, where the channel itself does not tell.
-    /// Errors: the system gives no thread or no descriptor.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread or no descriptor.
     pub fn guard(&self) -> io::Result<()> {
         if let Medium::Pipe { .. } = *self.medium {
             return Ok(());
@@ -337,7 +353,10 @@ impl Passed {
     }
 
     /// What the kernel says that it is: its kind, as [`lasthop_protocol::address::Address::family`] names it, and its name.
-    /// Errors: `/proc` cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// `/proc` cannot be read.
     pub fn proof(&self) -> io::Result<(&'static str, String)> {
         let fd = match &*self.medium {
             Medium::Pipe { read, .. } => read.as_fd(),

@@ -43,7 +43,10 @@ pub struct Queues {
 
 impl Queues {
     /// The server's side, and the client's inbound and outbound queue.
-    /// Errors: the system's own; `EMFILE` if the user's queues leave no room for more.
+    ///
+    /// # Errors
+    ///
+    /// The system's own; `EMFILE` if the user's queues leave no room for more.
     pub fn create(path: &Path) -> io::Result<(Self, [OwnedFd; 2])> {
         let name = name(path)?;
         let (inbound, outbound) = pair(&name)?;
@@ -62,7 +65,10 @@ impl Queues {
     }
 
     /// The client's side.
-    /// Errors: these are no queues.
+    ///
+    /// # Errors
+    ///
+    /// These are no queues.
     pub fn open([inbound, outbound]: [OwnedFd; 2]) -> io::Result<Self> {
         let message_size = message_size(inbound.as_fd())?.max(message_size(outbound.as_fd())?);
         Ok(Self {
@@ -88,7 +94,10 @@ impl Queues {
     }
 
     /// Sends as many messages as there is room for; at least one where this side waits.
-    /// Errors: `WouldBlock` when there is no room, `BrokenPipe` when the peer has ended.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when there is no room, `BrokenPipe` when the peer has ended.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut sent = 0;
         for message in bytes.chunks(self.message_size) {
@@ -105,7 +114,10 @@ impl Queues {
     }
 
     /// `buffer` has room for a whole message; 0 is the end of the stream.
-    /// Errors: the system's own.
+    ///
+    /// # Errors
+    ///
+    /// The system's own.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.is_over.load(Ordering::Acquire) {
             return got(&self.inbound, buffer, true);

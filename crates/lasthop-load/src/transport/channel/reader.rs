@@ -26,7 +26,9 @@ const AGAIN: Duration = Duration::from_micros(100);
 pub struct Reader(AtomicI32);
 
 impl Reader {
-    /// Errors: the system's own; `WouldBlock` once the wait is `over`.
+    /// # Errors
+    ///
+    /// The system's own; `WouldBlock` once the wait is `over`.
     #[inline]
     pub fn read(&self, pipe: impl AsFd, buffer: &mut [u8], over: impl Fn() -> bool) -> io::Result<usize> {
         self.0.store(own_thread(), Ordering::Relaxed);

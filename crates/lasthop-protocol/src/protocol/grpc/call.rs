@@ -68,7 +68,9 @@ struct Block {
 }
 
 impl Known {
-    /// Errors: the block is not HPACK.
+    /// # Errors
+    ///
+    /// The block is not HPACK.
     pub fn read(&self, block: &[u8], decoder: &mut Decoder) -> Result<Fields, Failure> {
         let idle = decoder.idle();
         let known = &mut *self.0.borrow_mut();
@@ -140,7 +142,10 @@ impl Call {
     }
 
     /// Takes the fields before the message, or those after it.
-    /// Errors: they are out of place.
+    ///
+    /// # Errors
+    ///
+    /// They are out of place.
     pub fn take_fields(&mut self, fields: &Fields, ends: bool) -> Result<(), Failure> {
         let is_interim = fields.http.is_some_and(|status| status < OK);
         match self.head {
@@ -159,7 +164,10 @@ impl Call {
     }
 
     /// Takes a piece of the message, or of what a proxy says in its place.
-    /// Errors: there was no head.
+    ///
+    /// # Errors
+    ///
+    /// There was no head.
     pub fn take_data(&mut self, requests: &Requests, data: &[u8], ends: bool) -> Result<(), Failure> {
         if self.head.is_none() {
             return Err(Failure::protocol("HTTP/2: data come before the status"));
@@ -207,7 +215,9 @@ impl Call {
         }
     }
 
-    /// Errors: the reply is not the right one.
+    /// # Errors
+    ///
+    /// The reply is not the right one.
     pub fn judge(&mut self, requests: &Requests) -> Result<(), Failure> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);

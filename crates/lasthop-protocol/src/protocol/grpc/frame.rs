@@ -49,7 +49,10 @@ impl<'a> Frame<'a> {
     }
 
     /// The content of DATA or HEADERS without padding and priority.
-    /// Errors: there is less than the flags say.
+    ///
+    /// # Errors
+    ///
+    /// There is less than the flags say.
     pub fn body(&self) -> Result<&'a [u8], Failure> {
         let short = || Failure::protocol("HTTP/2: a frame is shorter than its padding");
         let mut body = self.content;
@@ -92,7 +95,10 @@ impl Framer {
     }
 
     /// The next frame, once it is whole, and how many of `bytes` were taken for it.
-    /// Errors: the frame is too long.
+    ///
+    /// # Errors
+    ///
+    /// The frame is too long.
     pub fn next<'a>(&'a mut self, bytes: &'a [u8]) -> Result<(usize, Option<Frame<'a>>), Failure> {
         if std::mem::take(&mut self.is_spent) {
             self.kept.clear();

@@ -218,7 +218,10 @@ impl Session {
     }
 
     /// The call of a stream, unless it is over.
-    /// Errors: there has never been such a stream.
+    ///
+    /// # Errors
+    ///
+    /// There has never been such a stream.
     fn call(&self, stream: u32) -> Result<Option<usize>, Failure> {
         if stream.is_multiple_of(2) || stream >= self.next {
             return Err(Failure::protocol(format!("HTTP/2: stream {stream} was not opened")));
