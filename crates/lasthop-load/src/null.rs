@@ -291,7 +291,7 @@ fn broken(cause: io::Error) -> String {
 
 /// One connection and how far it is.
 struct Conversation {
-    state: State,
+    state: Connected,
     /// Steps of the greeting that are done.
     step: usize,
     /// Bytes of the step under way that have come.
@@ -300,7 +300,7 @@ struct Conversation {
     answered: u32,
 }
 
-enum State {
+enum Connected {
     /// Nothing has been said.
     Raw(Socket),
     Shaking(Box<TlsStream>),
@@ -312,7 +312,7 @@ enum State {
 impl Conversation {
     fn new(fd: OwnedFd) -> Self {
         Self {
-            state: State::Raw(Socket::waiting(fd)),
+            state: Connected::Raw(Socket::waiting(fd)),
             step: 0,
             have: 0,
             answered: 0,
@@ -322,30 +322,30 @@ impl Conversation {
     /// Does what can be done without waiting; false when the connection is to be closed.
     fn go_on(&mut self, script: &Script, tls: Option<&Arc<ServerConfig>>, buffer: &mut [u8]) -> Result<bool, Failure> {
         loop {
-            self.state = match std::mem::replace(&mut self.state, State::Gone) {
-                State::Raw(socket) => match tls {
-                    None => State::Open(Stream::Plain(socket)),
+            self.state = match std::mem::replace(&mut self.state, Connected::Gone) {
+                Connected::Raw(socket) => match tls {
+                    None => Connected::Open(Stream::Plain(socket)),
                     Some(config) => {
                         if !self.say_in_plain(&socket, script, buffer)? {
-                            self.state = State::Raw(socket);
+                            self.state = Connected::Raw(socket);
                             return Ok(true);
                         }
-                        State::Shaking(Box::new(TlsStream::server(socket, Arc::clone(config))?))
+                        Connected::Shaking(Box::new(TlsStream::server(socket, Arc::clone(config))?))
                     }
                 },
-                State::Shaking(mut stream) => match stream.handshake()? {
-                    Handshake::Done => State::Open(Stream::Tls(stream)),
-                    Handshake::Progress => State::Shaking(stream),
+                Connected::Shaking(mut stream) => match stream.handshake()? {
+                    Handshake::Done => Connected::Open(Stream::Tls(stream)),
+                    Handshake::Progress => Connected::Shaking(stream),
                     Handshake::WantsRead | Handshake::WantsWrite => {
-                        self.state = State::Shaking(stream);
+                        self.state = Connected::Shaking(stream);
                         return Ok(true);
                     }
                 },
-                State::Open(stream) => {
-                    self.state = State::Open(stream);
+                Connected::Open(stream) => {
+                    self.state = Connected::Open(stream);
                     return self.answer(script, buffer);
                 }
-                State::Gone => return Ok(false),
+                Connected::Gone => return Ok(false),
             };
         }
     }
@@ -371,7 +371,7 @@ impl Conversation {
 
     fn answer(&mut self, script: &Script, buffer: &mut [u8]) -> Result<bool, Failure> {
         let Self {
-            state: State::Open(stream),
+            state: Connected::Open(stream),
             step,
             have,
             answered,

@@ -66,7 +66,8 @@ impl Pacer {
                 return Some(due);
             }
             self.stages.pop();
-            (self.stage_began, self.released) = (ends, 0);
+            self.stage_began = ends;
+            self.released = 0;
         }
     }
 

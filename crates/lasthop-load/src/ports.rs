@@ -33,7 +33,7 @@ pub struct Ports {
 
 /// What the kernel says at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reading {
+struct SocketCounts {
     /// Ports that connections may use.
     range: u64,
     /// TCP sockets of the namespace in `TIME_WAIT`.
@@ -93,7 +93,7 @@ impl Ports {
 
     /// Ports left towards the server: at least as many as no socket at all uses, and counted one by one only where
     /// that is less than `wanted`. The table of a busy machine takes tens of milliseconds to read.
-    fn left(&self, reading: Reading, wanted: u64) -> u64 {
+    fn left(&self, reading: SocketCounts, wanted: u64) -> u64 {
         let surely = reading.range.saturating_sub(reading.time_wait + reading.in_use);
         if surely >= wanted {
             return surely;
@@ -112,7 +112,7 @@ impl Ports {
 
     /// Where held ports serve again after a second: those that neither a socket in use nor a connection of a trial since
     /// then has. Half of the range is left to others that talk to this server. `None` before the first trial.
-    fn left_by_account(&self, reading: Reading, now: u64) -> Option<u64> {
+    fn left_by_account(&self, reading: SocketCounts, now: u64) -> Option<u64> {
         self.pace?;
         let young = self
             .recent
@@ -123,7 +123,7 @@ impl Ports {
     }
 }
 
-fn read() -> Reading {
+fn read() -> SocketCounts {
     let sockstat = fs::read_to_string("/proc/thread-self/net/sockstat").unwrap_or_default();
     parse(&sysctl("ip_local_port_range"), &sockstat)
 }
@@ -132,7 +132,7 @@ fn sysctl(name: &str) -> String {
     fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
 }
 
-fn parse(range: &str, sockstat: &str) -> Reading {
+fn parse(range: &str, sockstat: &str) -> SocketCounts {
     let ends: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let range = if let [low, high] = ends[..] {
         (high + 1).saturating_sub(low)
@@ -148,7 +148,7 @@ fn parse(range: &str, sockstat: &str) -> Reading {
         let at = words.iter().position(|word| *word == name)?;
         words.get(at + 1)?.parse().ok()
     };
-    Reading {
+    SocketCounts {
         range,
         time_wait: value("tw").unwrap_or(0),
         in_use: value("inuse").unwrap_or(0),
@@ -205,13 +205,13 @@ mod tests {
         let reading = parse("32768\t60999\n", SOCKSTAT);
         assert_eq!(
             reading,
-            Reading {
+            SocketCounts {
                 range: 28_232,
                 time_wait: 345,
                 in_use: 12
             }
         );
-        assert_eq!(parse("", ""), Reading::default());
+        assert_eq!(parse("", ""), SocketCounts::default());
         assert!(read().range > 0, "this machine has ports");
     }
 
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(ports.wanted(28_000, 1.0), 7000);
         ports.after(2000, 0.5);
         assert_eq!(ports.wanted(28_000, 1.0), 5000);
-        let reading = Reading {
+        let reading = SocketCounts {
             range: 28_000,
             time_wait: 27_000,
             in_use: 10,

@@ -29,14 +29,14 @@ pub struct Receipts {
 
 /// What the counter says, in requests, and what the kernel has dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct CounterReading {
     pub received: u64,
     pub dropped: Option<u64>,
     /// Monotonic nanoseconds.
     pub at: u64,
 }
 
-impl Reading {
+impl CounterReading {
     /// What was received and dropped since an earlier reading.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
@@ -86,7 +86,7 @@ impl Receipts {
     /// # Errors
     ///
     /// By class, as of a request; the counter is not on the page.
-    pub fn read(&self, go_on: impl FnMut() -> bool) -> Result<Reading, Failure> {
+    pub fn read(&self, go_on: impl FnMut() -> bool) -> Result<CounterReading, Failure> {
         let page = sample::take(&self.page, go_on);
         let page = page.map_err(|failure| Failure {
             message: format!("the server's counter: {failure}"),
@@ -99,7 +99,7 @@ impl Receipts {
         } else {
             None
         };
-        Ok(Reading {
+        Ok(CounterReading {
             received: total / self.each,
             dropped,
             at: clock::now(),
@@ -111,7 +111,12 @@ impl Receipts {
     /// # Errors
     ///
     /// As [`Receipts::read`].
-    pub fn settle(&self, before: Reading, sent: u64, mut go_on: impl FnMut() -> bool) -> Result<Reading, Failure> {
+    pub fn settle(
+        &self,
+        before: CounterReading,
+        sent: u64,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<CounterReading, Failure> {
         let mut last = self.read(&mut go_on)?.since(before);
         let mut moved = last.at;
         while last.accounted() < sent && last.at < moved.saturating_add(PATIENCE_NS) && go_on() {

@@ -150,16 +150,18 @@ impl Spec {
                  closed loop, and no epoll"
             ));
         }
-        match () {
-            () if !self.endpoint.address.keeps_boundaries() => Ok(()),
-            () if self.endpoint.tls.is_some() => {
-                Err("there is no TLS over sockets that carry whole messages".to_owned())
-            }
-            () if !self.protocol.fits_packets() => Err(format!(
-                "{name} needs a socket that carries a stream of bytes, not whole messages"
-            )),
-            () => Ok(()),
+        if !self.endpoint.address.keeps_boundaries() {
+            return Ok(());
         }
+        if self.endpoint.tls.is_some() {
+            return Err("there is no TLS over sockets that carry whole messages".to_owned());
+        }
+        if !self.protocol.fits_packets() {
+            return Err(format!(
+                "{name} needs a socket that carries a stream of bytes, not whole messages"
+            ));
+        }
+        Ok(())
     }
 
     fn validate_model(&self) -> Result<(), String> {
@@ -182,16 +184,19 @@ impl Spec {
     pub fn validate_unit(&self) -> Result<(), String> {
         let requests = self.requests_per_connection;
         within("requests for each connection", requests.into(), 1, 10_000_000)?;
-        let refuse = |why: &str| Err(format!("{requests} requests for each connection: {why}"));
-        match () {
-            () if requests == 1 => Ok(()),
-            () if self.reuse == Reuse::KeepAlive => {
-                refuse("kept connections are not closed after a number of requests")
-            }
-            () if self.model != Model::Closed => refuse("an open loop releases requests one by one"),
-            () if self.protocol.closes_each_time() => refuse("the server closes after its first word"),
-            () => Ok(()),
+        if requests == 1 {
+            return Ok(());
         }
+        let why = if self.reuse == Reuse::KeepAlive {
+            "kept connections are not closed after a number of requests"
+        } else if self.model != Model::Closed {
+            "an open loop releases requests one by one"
+        } else if self.protocol.closes_each_time() {
+            "the server closes after its first word"
+        } else {
+            return Ok(());
+        };
+        Err(format!("{requests} requests for each connection: {why}"))
     }
 
     /// # Errors
@@ -199,21 +204,19 @@ impl Spec {
     /// So many requests cannot be sent at once.
     pub fn validate_pipeline(&self) -> Result<(), String> {
         within("depth of the pipeline", self.pipeline.into(), 1, 1024)?;
-        let depth = self.pipeline;
-        let refuse = |why| Err(options::pipelined(depth, why));
-        if depth == 1 {
+        if self.pipeline == 1 {
             return Ok(());
         }
-        if self.reuse == Reuse::PerRequest {
-            return refuse("a connection for each request has room for one only");
-        }
-        if self.model != Model::Closed {
-            return refuse("an open loop releases requests one by one");
-        }
-        if self.protocol.closes_each_time() {
-            return refuse("the server closes after its first word");
-        }
-        Ok(())
+        let why = if self.reuse == Reuse::PerRequest {
+            "a connection for each request has room for one only"
+        } else if self.model != Model::Closed {
+            "an open loop releases requests one by one"
+        } else if self.protocol.closes_each_time() {
+            "the server closes after its first word"
+        } else {
+            return Ok(());
+        };
+        Err(options::pipelined(self.pipeline, why))
     }
 
     fn usage(&self) -> Usage {

@@ -8,7 +8,7 @@ use lasthop_protocol::{
 };
 
 use super::error::CaseError;
-use crate::receipt::{Reading, Receipts};
+use crate::receipt::{CounterReading, Receipts};
 
 /// Requests that verify a case.
 const PROBES: u64 = 2;
@@ -73,7 +73,7 @@ pub fn trial<G: FnMut() -> bool>(
     Ok(counted(measured, sent_total, [opened, shut, whole]))
 }
 
-fn counted(measured: TrialResult, sent_total: u64, [opened, shut, whole]: [Reading; 3]) -> TrialResult {
+fn counted(measured: TrialResult, sent_total: u64, [opened, shut, whole]: [CounterReading; 3]) -> TrialResult {
     let one_way = OneWay {
         sent: measured.requests_total,
         waited: measured.one_way.as_ref().map_or(0, |sending| sending.waited),

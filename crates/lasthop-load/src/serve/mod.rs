@@ -90,11 +90,11 @@ impl ServeSpec {
 /// A bound and listening server.
 pub struct Server {
     listener: Listener,
-    shared: Arc<Shared>,
+    connections: Arc<ConnectionServer>,
     counter: Option<Counter>,
 }
 
-struct Shared {
+struct ConnectionServer {
     pattern: Pattern,
     keeps_boundaries: bool,
     pause_ns: u64,
@@ -132,7 +132,7 @@ impl Server {
             .counter
             .map(|at| Counter::start(at, Arc::clone(&received)))
             .transpose()?;
-        let shared = Shared {
+        let connections = ConnectionServer {
             pattern: spec.pattern,
             keeps_boundaries: spec.address.keeps_boundaries(),
             pause_ns: spec.pause_ns,
@@ -143,7 +143,7 @@ impl Server {
         };
         Ok(Self {
             listener,
-            shared: Arc::new(shared),
+            connections: Arc::new(connections),
             counter,
         })
     }
@@ -189,16 +189,16 @@ impl Server {
 
     /// A client's failure is its own: it neither ends the server nor is it talked about.
     fn take(&self, accepted: socket2::Socket) {
-        if self.shared.pattern == Pattern::Hello {
-            let _ = self.shared.hello(accepted);
+        if self.connections.pattern == Pattern::Hello {
+            let _ = self.connections.hello(accepted);
             return;
         }
-        let shared = Arc::clone(&self.shared);
+        let connections = Arc::clone(&self.connections);
         let serve = move || {
-            let _ = match shared.pattern {
-                Pattern::Stream => shared.stream(accepted),
-                Pattern::Statsd => shared.count_all(accepted),
-                Pattern::Echo | Pattern::Hello => shared.echo(accepted),
+            let _ = match connections.pattern {
+                Pattern::Stream => connections.stream(accepted),
+                Pattern::Statsd => connections.count_all(accepted),
+                Pattern::Echo | Pattern::Hello => connections.echo(accepted),
             };
         };
         // When no thread is to be had, the connection is closed, and the client counts it.
@@ -210,7 +210,7 @@ fn not_accepted(cause: &io::Error) -> String {
     format!("cannot accept a connection: {cause}")
 }
 
-impl Shared {
+impl ConnectionServer {
     fn open(&self, accepted: socket2::Socket) -> Result<Stream, Failure> {
         if self.nodelay {
             accepted

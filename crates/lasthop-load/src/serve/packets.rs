@@ -20,7 +20,7 @@ use rustix::{
     net::{RecvFlags, SendFlags},
 };
 
-use super::{Pattern, ServeSpec, Server, Shared, not_accepted, receive};
+use super::{ConnectionServer, Pattern, ServeSpec, Server, not_accepted, receive};
 use crate::{
     listener::{Listener, Stopper},
     transport::{Socket, Stream, polled},
@@ -45,16 +45,14 @@ pub fn validate(spec: &ServeSpec) -> Result<(), String> {
         Pattern::Echo => true,
         Pattern::Hello | Pattern::Stream => !keeps_boundaries,
     };
-    match () {
-        () if !possible || keeps_boundaries && spec.tls.is_some() => Err(
-            "sockets of whole messages serve the patterns `echo` and `statsd`, without TLS; other sockets serve all but `statsd`"
-                .to_owned(),
-        ),
-        () if spec.pattern == Pattern::Statsd && spec.counter.is_none() => {
-            Err("the pattern `statsd` needs an address where it tells what it has received".to_owned())
-        }
-        () => Ok(()),
-    }
+    let refused = if !possible || keeps_boundaries && spec.tls.is_some() {
+        "sockets of whole messages serve the patterns `echo` and `statsd`, without TLS; other sockets serve all but `statsd`"
+    } else if spec.pattern == Pattern::Statsd && spec.counter.is_none() {
+        "the pattern `statsd` needs an address where it tells what it has received"
+    } else {
+        return Ok(());
+    };
+    Err(refused.to_owned())
 }
 
 impl Server {
@@ -71,8 +69,8 @@ impl Server {
             if message.is_empty() && self.is_stopped() {
                 return Ok(());
             }
-            match (self.shared.pattern, sender) {
-                (Pattern::Statsd, _) => self.shared.count(message),
+            match (self.connections.pattern, sender) {
+                (Pattern::Statsd, _) => self.connections.count(message),
                 // A client that is gone gets no answer.
                 (_, Some(sender)) => {
                     let _ = rustix::net::sendto(&self.listener.socket, message, SendFlags::NOSIGNAL, &sender);
@@ -89,7 +87,7 @@ impl Server {
     }
 }
 
-impl Shared {
+impl ConnectionServer {
     /// Counts the messages of a connection.
     pub(super) fn count_all(&self, accepted: socket2::Socket) -> Result<(), Failure> {
         let mut stream = Stream::Plain(Socket::waiting(OwnedFd::from(accepted)));

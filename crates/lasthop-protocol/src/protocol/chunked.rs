@@ -9,7 +9,7 @@ const LINE_MAX: usize = 1024;
 const TRAILER_MAX: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum Expecting {
     #[default]
     Size,
     Data {
@@ -23,14 +23,14 @@ enum State {
 /// Decodes one chunked body.
 #[derive(Clone, Debug, Default)]
 pub struct Chunked {
-    state: State,
+    state: Expecting,
     line: Line,
     trailer: usize,
 }
 
 impl Chunked {
     pub fn reset(&mut self) {
-        self.state = State::Size;
+        self.state = Expecting::Size;
         self.line.0.clear();
         self.trailer = 0;
     }
@@ -44,19 +44,19 @@ impl Chunked {
     pub fn feed(&mut self, bytes: &[u8], mut content: impl FnMut(&[u8])) -> Result<Option<usize>, Failure> {
         let mut at = 0;
         while at < bytes.len() {
-            if let State::Data { left } = self.state {
+            if let Expecting::Data { left } = self.state {
                 let take = ((bytes.len() - at) as u64).min(left) as usize;
                 content(&bytes[at..at + take]);
                 at += take;
                 let left = left - take as u64;
                 self.state = if left == 0 {
-                    State::DataEnd
+                    Expecting::DataEnd
                 } else {
-                    State::Data { left }
+                    Expecting::Data { left }
                 };
                 continue;
             }
-            let most = if self.state == State::Trailer {
+            let most = if self.state == Expecting::Trailer {
                 TRAILER_MAX - self.trailer
             } else {
                 LINE_MAX
@@ -82,22 +82,22 @@ impl Chunked {
         line.pop();
         let mut whole = false;
         self.state = match self.state {
-            State::Size => match chunk_size(line)? {
-                0 => State::Trailer,
-                left => State::Data { left },
+            Expecting::Size => match chunk_size(line)? {
+                0 => Expecting::Trailer,
+                left => Expecting::Data { left },
             },
-            State::DataEnd if line.is_empty() => State::Size,
-            State::DataEnd => {
+            Expecting::DataEnd if line.is_empty() => Expecting::Size,
+            Expecting::DataEnd => {
                 return Err(Failure::protocol(
                     "chunked coding: a chunk is longer than its size says",
                 ));
             }
-            State::Trailer => {
+            Expecting::Trailer => {
                 whole = line.is_empty();
                 self.trailer += line.len();
-                State::Trailer
+                Expecting::Trailer
             }
-            State::Data { .. } => unreachable!("data is not read by lines"),
+            Expecting::Data { .. } => unreachable!("data is not read by lines"),
         };
         line.clear();
         Ok(whole)

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::{
-    call::{Known, PREFIX},
+    call::{PREFIX, RecentBlocks},
     frame::{DATA, Framer},
     session::Session,
 };
@@ -253,21 +253,22 @@ impl ProtocolSpec for Grpc {
         let (at, _) = contrast(&first, &second);
         let length = first.len();
         let other = second.len();
-        let unchecked;
-        (self.expect, unchecked) = match () {
-            () if first == second && first == self.message() => (GrpcExpect::Echo, None),
-            () if first == second && length <= KEPT_MAX => (GrpcExpect::Message(STANDARD.encode(first)), None),
-            () if first == second => (GrpcExpect::Exact(Exact::of(&first)), None),
-            () if length == other => {
-                let text = "only the length of the message is checked: the first two replies differ at byte";
-                (GrpcExpect::Length(length as u64), Some(format!("{text} {at}")))
-            }
-            () => {
-                let text = format!("the message is not checked: the first two replies have {length} and {other} bytes");
-                (GrpcExpect::Any, Some(text))
-            }
-        };
-        Ok(unchecked)
+        if first == second {
+            self.expect = if first == self.message() {
+                GrpcExpect::Echo
+            } else if length <= KEPT_MAX {
+                GrpcExpect::Message(STANDARD.encode(first))
+            } else {
+                GrpcExpect::Exact(Exact::of(&first))
+            };
+            return Ok(None);
+        }
+        Ok(Some(if length == other {
+            self.expect = GrpcExpect::Length(length as u64);
+            format!("only the length of the message is checked: the first two replies differ at byte {at}")
+        } else {
+            format!("the message is not checked: the first two replies have {length} and {other} bytes")
+        }))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
@@ -351,7 +352,7 @@ struct Requests {
     expected: Expected,
     /// Calls at once.
     depth: u32,
-    known: Known,
+    known: RecentBlocks,
 }
 
 impl Requests {
@@ -361,7 +362,7 @@ impl Requests {
             message: grpc.data(),
             expected: grpc.expected(),
             depth: usage.pipeline,
-            known: Known::default(),
+            known: RecentBlocks::default(),
         }
     }
 }

@@ -56,7 +56,8 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         .strip_prefix("//unix:")
         .filter(|rest| rest.starts_with(['/', '@']))
     {
-        (location.is_socket, location.rest) = (true, socket);
+        location.is_socket = true;
+        location.rest = socket;
     }
     if !location.is_socket {
         let (host, path) = location.authority();
@@ -498,7 +499,7 @@ fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ReplyState {
     /// Nothing of the reply has come.
     Start,
     Head,
@@ -523,7 +524,7 @@ struct Head {
 
 struct HttpReplies {
     requests: Rc<Requests>,
-    state: State,
+    state: ReplyState,
     head: Vec<u8>,
     /// Bytes of the interim replies that came before.
     interim: usize,
@@ -537,7 +538,7 @@ impl HttpReplies {
     fn new(requests: Rc<Requests>) -> Self {
         Self {
             requests,
-            state: State::Start,
+            state: ReplyState::Start,
             head: Vec::new(),
             interim: 0,
             chunked: Chunked::default(),
@@ -570,7 +571,7 @@ impl HttpReplies {
                 if kept == 0 {
                     self.head.extend_from_slice(bytes);
                 }
-                self.state = State::Head;
+                self.state = ReplyState::Head;
                 refused.map(|()| bytes.len())
             }
             _ => {
@@ -590,7 +591,7 @@ impl HttpReplies {
         let requests = &self.requests;
         if (100..200).contains(&head.status) {
             // An interim reply; 101 would end HTTP on this connection, and nobody asked for that.
-            self.state = State::Start;
+            self.state = ReplyState::Start;
             self.interim += bytes;
             return if head.status == 101 {
                 Err(wrong_status(101, requests.status))
@@ -605,16 +606,20 @@ impl HttpReplies {
             self.fault = Some(Failure::content(text.clone()));
         }
         self.state = if requests.head_only || matches!(head.status, 204 | 304) {
-            State::Over
+            ReplyState::Over
         } else if head.chunked {
             self.chunked.reset();
-            State::Chunked
+            ReplyState::Chunked
         } else if let Some(left) = head.length {
             self.check_length(left)?;
-            if left == 0 { State::Over } else { State::Length { left } }
+            if left == 0 {
+                ReplyState::Over
+            } else {
+                ReplyState::Length { left }
+            }
         } else {
             self.keep = false;
-            State::UntilClose
+            ReplyState::UntilClose
         };
         Ok(())
     }
@@ -641,18 +646,18 @@ impl HttpReplies {
         } = self;
         let expected = &requests.expected;
         let used = match &mut self.state {
-            State::Length { left } => {
+            ReplyState::Length { left } => {
                 let take = (bytes.len() as u64).min(*left) as usize;
                 body.feed(expected, &bytes[..take]);
                 *left -= take as u64;
                 if *left == 0 {
-                    self.state = State::Over;
+                    self.state = ReplyState::Over;
                 }
                 take
             }
-            State::Chunked => match chunked.feed(bytes, |content| body.feed(expected, content))? {
+            ReplyState::Chunked => match chunked.feed(bytes, |content| body.feed(expected, content))? {
                 Some(used) => {
-                    self.state = State::Over;
+                    self.state = ReplyState::Over;
                     used
                 }
                 None => bytes.len(),
@@ -687,7 +692,7 @@ impl Replies for HttpReplies {
     }
 
     fn begin(&mut self) {
-        self.state = State::Start;
+        self.state = ReplyState::Start;
         self.interim = 0;
         self.head.clear();
         self.body.reset();
@@ -697,10 +702,10 @@ impl Replies for HttpReplies {
 
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let used = match self.state {
-            State::Start | State::Head => self.take_head(bytes)?,
+            ReplyState::Start | ReplyState::Head => self.take_head(bytes)?,
             _ => self.take_body(bytes)?,
         };
-        Ok((used, self.state == State::Over))
+        Ok((used, self.state == ReplyState::Over))
     }
 
     fn judge(&mut self) -> Result<(), Failure> {
@@ -721,9 +726,9 @@ impl Replies for HttpReplies {
 
     fn end(&mut self, _: u64) -> Result<(), Failure> {
         match self.state {
-            State::UntilClose => Ok(()),
-            State::Start => Err(Failure::reset("the peer closed without a reply")),
-            State::Head => Err(Failure::reset("the peer closed within the reply's head")),
+            ReplyState::UntilClose => Ok(()),
+            ReplyState::Start => Err(Failure::reset("the peer closed without a reply")),
+            ReplyState::Head => Err(Failure::reset("the peer closed within the reply's head")),
             _ => {
                 let received = self.body.received();
                 Err(Failure::reset(format!(

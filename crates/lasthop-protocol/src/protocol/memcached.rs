@@ -352,7 +352,8 @@ impl MemcachedReplies {
             if !requests.preparation.is_empty() && flags != 0 {
                 self.fault = Some(Failure::content(format!("the value has the flags {flags}, expected 0")));
             }
-            (self.has_value, self.left) = (true, length + 2);
+            self.has_value = true;
+            self.left = length + 2;
             return Ok(false);
         }
         if (is_get && line == b"END\r") || (!is_get && line == b"STORED\r") {

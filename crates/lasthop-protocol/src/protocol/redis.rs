@@ -59,9 +59,9 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         }
         return Ok((location.socket(path)?, redis.into()));
     }
-    let (host, path) = location.authority();
-    let (user, password, host) = credentials(host)?;
-    (redis.username, redis.password) = (user, password);
+    let (authority, path) = location.authority();
+    let host;
+    (redis.username, redis.password, host) = credentials(authority)?;
     if path.contains('@') {
         return Err(UNENCODED.to_owned());
     }

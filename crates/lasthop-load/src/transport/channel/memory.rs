@@ -65,14 +65,14 @@ struct Bed {
 
 /// All zero at the beginning. The server is side 0: it writes the first ring and sleeps in the first bed.
 #[repr(C)]
-struct Shared {
+struct SharedRings {
     rings: [Ring; 2],
     beds: [Bed; 2],
 }
 
 pub struct Memory {
     file: OwnedFd,
-    shared: NonNull<Shared>,
+    shared: NonNull<SharedRings>,
     side: usize,
     spins: bool,
     /// This side's watch has given up. Not shared.
@@ -95,7 +95,7 @@ impl Memory {
     /// The system's own.
     pub fn create(spins: bool) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("lasthop", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&file, size_of::<Shared>() as u64)?;
+        ftruncate(&file, size_of::<SharedRings>() as u64)?;
         fcntl_add_seals(&file, sealed())?;
         let theirs = file.try_clone()?;
         Ok((Self::map(file, 0, spins)?, theirs))
@@ -108,7 +108,7 @@ impl Memory {
     /// `InvalidData` if it is another file, or one that could still shrink below what is mapped.
     pub fn open(file: OwnedFd, spins: bool) -> io::Result<Self> {
         let is_right =
-            fcntl_get_seals(&file)?.contains(sealed()) && fstat(&file)?.st_size == size_of::<Shared>() as i64;
+            fcntl_get_seals(&file)?.contains(sealed()) && fstat(&file)?.st_size == size_of::<SharedRings>() as i64;
         if is_right {
             Self::map(file, 1, spins)
         } else {
@@ -122,7 +122,7 @@ impl Memory {
         let start = unsafe {
             mmap(
                 ptr::null_mut(),
-                size_of::<Shared>(),
+                size_of::<SharedRings>(),
                 protection,
                 MapFlags::SHARED,
                 &file,
@@ -152,7 +152,7 @@ impl Memory {
         }
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &SharedRings {
         // SAFETY: mapped for as long as `self` lives; only atomic words and an `UnsafeCell` are in it.
         unsafe { self.shared.as_ref() }
     }
@@ -366,7 +366,7 @@ impl fmt::Debug for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this size, and nothing refers to it any more.
-        let _ = unsafe { munmap(self.shared.as_ptr().cast(), size_of::<Shared>()) };
+        let _ = unsafe { munmap(self.shared.as_ptr().cast(), size_of::<SharedRings>()) };
     }
 }
 
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn only_memory_that_cannot_shrink_is_taken() {
         let open = memfd_create("lasthop", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
-        ftruncate(&open, size_of::<Shared>() as u64).unwrap();
+        ftruncate(&open, size_of::<SharedRings>() as u64).unwrap();
         assert_eq!(
             Memory::open(open, false).unwrap_err().kind(),
             io::ErrorKind::InvalidData

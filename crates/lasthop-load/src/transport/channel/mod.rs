@@ -365,11 +365,14 @@ impl Passed {
         };
         let name = name_of(fd.as_raw_fd())?;
         let is_pipe = FileType::from_raw_mode(fstat(fd)?.st_mode) == FileType::Fifo;
-        let family = match () {
-            () if is_pipe => Transport::Pipe.name(),
-            () if queue::is_one(fd) => Transport::Mqueue.name(),
-            () if is_mapped(&name)? => Transport::Shm.name(),
-            () => "unknown",
+        let family = if is_pipe {
+            Transport::Pipe.name()
+        } else if queue::is_one(fd) {
+            Transport::Mqueue.name()
+        } else if is_mapped(&name)? {
+            Transport::Shm.name()
+        } else {
+            "unknown"
         };
         Ok((family, name))
     }

@@ -189,7 +189,8 @@ fn pair(name: &CString) -> io::Result<(OwnedFd, OwnedFd)> {
 fn made(name: &CString) -> io::Result<OwnedFd> {
     // SAFETY: all-zero is a valid mq_attr.
     let mut attributes: libc::mq_attr = unsafe { std::mem::zeroed() };
-    (attributes.mq_maxmsg, attributes.mq_msgsize) = (MESSAGES as _, MESSAGE as _);
+    attributes.mq_maxmsg = MESSAGES as _;
+    attributes.mq_msgsize = MESSAGE as _;
     let _named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     let mode: libc::mode_t = 0o600;

@@ -58,7 +58,7 @@ fn is_grpc(media: &[u8]) -> bool {
 /// Blocks that were read lately, shared by all connections of a thread: those before a message and those after it. The
 /// same bytes mean the same again as long as no table is in use.
 #[derive(Default)]
-pub struct Known(RefCell<[Option<Block>; 2]>);
+pub struct RecentBlocks(RefCell<[Option<Block>; 2]>);
 
 /// A block as it came, what it says, and the capacity of the empty table that it found and left.
 struct Block {
@@ -67,7 +67,7 @@ struct Block {
     fields: Fields,
 }
 
-impl Known {
+impl RecentBlocks {
     /// # Errors
     ///
     /// The block is not HPACK.

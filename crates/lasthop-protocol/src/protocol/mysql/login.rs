@@ -45,7 +45,8 @@ const COLLATION: u8 = 45;
 pub static TLS_REQUEST: [u8; 36] = tls_request();
 
 const fn tls_request() -> [u8; 36] {
-    let (flags, most) = ((WANTED | TLS).to_le_bytes(), PACKET_MAX.to_le_bytes());
+    let flags = (WANTED | TLS).to_le_bytes();
+    let most = PACKET_MAX.to_le_bytes();
     let mut request = [0; 36];
     request[0] = 32;
     request[3] = 1;

@@ -73,7 +73,7 @@ const NULL: u8 = 0xfb;
 const COLUMNS_MAX: u64 = 0xffff;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Part {
+enum ResultPart {
     /// Number of columns, or OK.
     #[default]
     Head,
@@ -98,7 +98,7 @@ pub struct Reply {
     is_binary: bool,
     /// Whether the first value counts.
     is_first_read: bool,
-    part: Part,
+    part: ResultPart,
     /// Columns of the result set under way, and the first of them.
     width: u64,
     column: Option<Column>,
@@ -125,7 +125,7 @@ impl Reply {
 
     /// Whether as much as possible of the next packet is to be kept.
     pub fn needs_all(&self) -> bool {
-        self.is_first_read && self.rows == 0 && self.part != Part::Head
+        self.is_first_read && self.rows == 0 && self.part != ResultPart::Head
     }
 
     /// Acts on a whole packet that is no error; true at the end of the reply.
@@ -137,19 +137,19 @@ impl Reply {
         let payload = packet.payload();
         let is_end = payload.first() == Some(&END) && packet.length() < LONG;
         match self.part {
-            Part::Head => return self.take_head(payload),
-            Part::Columns(left) => {
+            ResultPart::Head => return self.take_head(payload),
+            ResultPart::Columns(left) => {
                 self.describe(payload)?;
                 self.part = if left > 1 {
-                    Part::Columns(left - 1)
+                    ResultPart::Columns(left - 1)
                 } else {
-                    Part::Described
+                    ResultPart::Described
                 };
             }
-            Part::Described if is_end && packet.length() == EOF_LENGTH => self.part = Part::Rows,
-            Part::Described | Part::Rows if is_end => return self.end(payload, packet.length()),
-            Part::Described | Part::Rows => {
-                self.part = Part::Rows;
+            ResultPart::Described if is_end && packet.length() == EOF_LENGTH => self.part = ResultPart::Rows,
+            ResultPart::Described | ResultPart::Rows if is_end => return self.end(payload, packet.length()),
+            ResultPart::Described | ResultPart::Rows => {
+                self.part = ResultPart::Rows;
                 if self.needs_all() {
                     self.first = Some(self.first_value(payload)?);
                 }
@@ -171,7 +171,7 @@ impl Reply {
         let columns = columns.ok_or_else(|| unexpected(payload))?;
         self.columns = self.columns.or(Some(columns));
         self.width = columns;
-        self.part = Part::Columns(columns);
+        self.part = ResultPart::Columns(columns);
         Ok(false)
     }
 
@@ -196,7 +196,7 @@ impl Reply {
                 .and_then(|_| reader.number(2))
         };
         let status = status.ok_or_else(|| unexpected(payload))?;
-        self.part = Part::Head;
+        self.part = ResultPart::Head;
         self.column = None;
         Ok(status & MORE_RESULTS == 0)
     }
