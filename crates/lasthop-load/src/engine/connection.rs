@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lasthop_protocol::{Done, Exchange, Greeting, Progress, Run, failure::Failure, result::ErrorClass, spec::Spec};
+use lasthop_protocol::{Done, Exchange, Greeting, Progress, failure::Failure, result::ErrorClass, spec::Spec};
 use lasthop_system::clock;
 
 use crate::{recorder::Recorder, transport::Stream};
@@ -171,15 +171,13 @@ impl Connection {
         if let Some((certificate, heard)) = stream.secured().filter(|_| first) {
             exchange.secured(certificate, heard);
         }
+        let broken = |error| Failure::io("authentication", &error);
         let mut output = Vec::new();
         let mut done = first && exchange.greet(&[], &mut output)? == Greeting::Done;
         loop {
             if !output.is_empty() {
-                let sent = stream
-                    .send(&output)
-                    .map_err(|error| Failure::io("authentication", &error))?;
-                let flushed = stream.flush().map_err(|error| Failure::io("authentication", &error))?;
-                if sent < output.len() || !flushed {
+                let sent = stream.send(&output).map_err(broken)?;
+                if sent < output.len() || !stream.flush().map_err(broken)? {
                     return Err(Failure::new(
                         ErrorClass::Os,
                         "authentication: a new socket does not accept the greeting",
@@ -194,7 +192,7 @@ impl Connection {
                 Ok(0) => return Err(Failure::reset("authentication: the peer closed the connection")),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(Failure::io("authentication", &error)),
+                Err(error) => return Err(broken(error)),
             };
             done = exchange.greet(&buffer[..count], &mut output)? == Greeting::Done;
         }
@@ -277,15 +275,7 @@ impl Connection {
         let now = clock::now();
         self.first = now;
         self.awaited = 0;
-        self.record(
-            Run {
-                replies: 1,
-                used: 0,
-                payload: 0,
-            },
-            now,
-            recorder,
-        );
+        self.record(1, 0, now, recorder);
         Reply {
             at: now,
             keep: true,
@@ -340,7 +330,7 @@ impl Connection {
             Some(run) if run.replies == self.awaited && run.used == count => {
                 self.first = now;
                 self.awaited = 0;
-                self.record(run, now, recorder);
+                self.record(run.replies, run.payload, now, recorder);
                 Ok(now)
             }
             _ => Err(Ok(count)),
@@ -401,7 +391,7 @@ impl Connection {
                 bytes = &bytes[run.used..];
                 self.nothing_follows(run.replies, bytes)?;
                 self.awaited -= run.replies;
-                self.record(run, now, recorder);
+                self.record(run.replies, run.payload, now, recorder);
                 if self.awaited == 0 {
                     return Ok(Step::Finished(Reply {
                         at: now,
@@ -443,15 +433,7 @@ impl Connection {
         self.awaited -= 1;
         match &done.fault {
             Some(fault) => recorder.fail_due(fault, 1, self.due, now),
-            None => self.record(
-                Run {
-                    replies: 1,
-                    used: done.used,
-                    payload: done.payload,
-                },
-                now,
-                recorder,
-            ),
+            None => self.record(1, done.payload, now, recorder),
         }
     }
 
@@ -472,13 +454,13 @@ impl Connection {
     }
 
     #[inline]
-    fn record(&mut self, run: Run, now: u64, recorder: &mut Recorder) {
+    fn record(&mut self, replies: u32, payload: u64, now: u64, recorder: &mut Recorder) {
         if let Some(unit) = &mut self.unit {
-            unit.record(run.payload, self.first, now, recorder);
+            unit.record(payload, self.first, now, recorder);
         } else if self.due == 0 {
-            recorder.complete(self.started, self.first, now, run.payload, run.replies);
+            recorder.complete(self.started, self.first, now, payload, replies);
         } else {
-            recorder.complete_due(self.due, self.started, self.first, now, run.payload);
+            recorder.complete_due(self.due, self.started, self.first, now, payload);
         }
     }
 }
