@@ -278,23 +278,26 @@ impl ProtocolSpec for Postgres {
             named => vec![("host", format!("@{}", named.bare()))],
         };
         words.extend([("user", self.user.clone()), ("dbname", self.database.clone())]);
-        match endpoint.tls.as_ref().map(|tls| tls.authority.as_ref()) {
-            Some(Some(authority)) => {
-                words.extend([
-                    ("sslmode", "verify-full".to_owned()),
-                    ("sslrootcert", authority.display().to_string()),
-                ]);
-            }
-            Some(None) => words.push(("sslmode", "require".to_owned())),
-            None => words.push(("sslmode", "disable".to_owned())),
-        }
+        let authority = endpoint.tls.as_ref().map(|tls| tls.authority.as_ref());
+        let mode = match authority {
+            Some(Some(_)) => "verify-full",
+            Some(None) => "require",
+            None => "disable",
+        };
+        words.push(("sslmode", mode.to_owned()));
+        words.extend(
+            authority
+                .flatten()
+                .map(|path| ("sslrootcert", path.display().to_string())),
+        );
         words.push(("gssencmode", "disable".to_owned()));
-        match self.channel_binding {
+        let binding = match self.channel_binding {
             // libpq's own default.
-            ChannelBinding::Prefer => {}
-            ChannelBinding::Disable => words.push(("channel_binding", "disable".to_owned())),
-            ChannelBinding::Require => words.push(("channel_binding", "require".to_owned())),
-        }
+            ChannelBinding::Prefer => None,
+            ChannelBinding::Disable => Some("disable"),
+            ChannelBinding::Require => Some("require"),
+        };
+        words.extend(binding.map(|word| ("channel_binding", word.to_owned())));
         words
             .iter()
             .map(|(key, value)| format!("{key}={}", quoted(value)))

@@ -309,11 +309,8 @@ struct Scanner {
     /// Bytes of a bulk text and its line end that are still to come.
     bulk_left: u64,
     error: Option<String>,
-    /// Length of the reply's first bulk text; `None` for anything else.
-    first_bulk: Option<u64>,
-    /// Number of its elements, if it is an array.
-    first_elements: Option<u64>,
-    first_seen: bool,
+    /// Type of the reply; its length, if it is a bulk text or an array that is there.
+    first: Option<(u8, Option<u64>)>,
 }
 
 impl Scanner {
@@ -369,28 +366,24 @@ impl Scanner {
         if line.pop() != Some(b'\r') {
             return Err(Failure::protocol("RESP: a line does not end in CR LF"));
         }
-        let first = !mem::replace(&mut self.first_seen, true);
+        let kind = line[0];
         let text = &line[1..];
+        let length = match kind {
+            b'$' => number(text, BULK_MAX)?,
+            b'*' => number(text, u64::from(u32::MAX))?,
+            _ => None,
+        };
+        if self.first.is_none() {
+            self.first = Some((kind, length));
+            self.error = (kind == b'-').then(|| String::from_utf8_lossy(text).into_owned());
+        }
         self.pending -= 1;
-        match line[0] {
-            b'$' => {
-                let length = number(text, BULK_MAX)?;
-                if first {
-                    self.first_bulk = length;
-                }
-                if let Some(length) = length {
-                    self.bulk_left = length + 2;
-                    self.pending += 1;
-                }
+        match (kind, length) {
+            (b'$', Some(length)) => {
+                self.bulk_left = length + 2;
+                self.pending += 1;
             }
-            b'*' => {
-                let count = number(text, u64::from(u32::MAX))?;
-                if first {
-                    self.first_elements = count;
-                }
-                self.pending = self.pending.saturating_add(count.unwrap_or(0));
-            }
-            b'-' if first => self.error = Some(String::from_utf8_lossy(text).into_owned()),
+            (_, Some(count)) => self.pending = self.pending.saturating_add(count),
             _ => {}
         }
         line.clear();
@@ -410,7 +403,8 @@ fn number(text: &[u8], most: u64) -> Result<Option<u64>, Failure> {
 }
 
 /// Whether a text or an array is as long as it should be.
-fn has(got: Option<u64>, want: u64, of: &str) -> Result<(), Failure> {
+fn has(first: Option<(u8, Option<u64>)>, kind: u8, want: u64, of: &str) -> Result<(), Failure> {
+    let got = first.filter(|first| first.0 == kind).and_then(|first| first.1);
     if got == Some(want) {
         return Ok(());
     }
@@ -494,8 +488,8 @@ impl Replies for RedisReplies {
             return Err(Failure::refused(format!("the server says: {error}")));
         }
         match self.requests.expect {
-            RedisExpect::Length(length) => has(scanner.first_bulk, length, "bytes"),
-            RedisExpect::Elements(count) => has(scanner.first_elements, count, "elements"),
+            RedisExpect::Length(length) => has(scanner.first, b'$', length, "bytes"),
+            RedisExpect::Elements(count) => has(scanner.first, b'*', count, "elements"),
             _ => self.check.finish(&self.requests.expected),
         }
     }

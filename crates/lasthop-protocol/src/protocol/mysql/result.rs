@@ -223,21 +223,26 @@ impl Reply {
 
 impl Column {
     fn value(self, mut reader: Reader<'_>, row: &[u8]) -> Result<Vec<u8>, Failure> {
-        let whole = |number: Option<u64>| number.ok_or_else(|| unexpected(row));
-        let number = match self.kind {
-            TINY => whole(reader.number(1)).map(|number| self.integer(number, 8)),
-            SHORT | YEAR => whole(reader.number(2)).map(|number| self.integer(number, 16)),
-            LONG_INTEGER | MEDIUM => whole(reader.number(4)).map(|number| self.integer(number, 32)),
-            LONG_LONG => whole(reader.number(8)).map(|number| self.integer(number, 64)),
-            FLOAT => whole(reader.number(4)).map(|bits| f32::from_bits(bits as u32).to_string()),
-            DOUBLE => whole(reader.number(8)).map(|bits| f64::from_bits(bits).to_string()),
-            kind @ (TIMESTAMP | DATE | TIME | DATETIME) => Err(Failure::content(format!(
-                "the first value has the type {kind}, a date or time, which lasthop does not compare in the mode \
-                 `prepared`: expect no first value, or write `CAST(… AS CHAR)`"
-            ))),
+        let bytes = match self.kind {
+            TINY => 1,
+            SHORT | YEAR => 2,
+            LONG_INTEGER | MEDIUM | FLOAT => 4,
+            LONG_LONG | DOUBLE => 8,
+            kind @ (TIMESTAMP | DATE | TIME | DATETIME) => {
+                return Err(Failure::content(format!(
+                    "the first value has the type {kind}, a date or time, which lasthop does not compare in the mode \
+                     `prepared`: expect no first value, or write `CAST(… AS CHAR)`"
+                )));
+            }
             _ => return text(reader.text(), row),
         };
-        number.map(String::into_bytes)
+        let number = reader.number(bytes).ok_or_else(|| unexpected(row))?;
+        let text = match self.kind {
+            FLOAT => f32::from_bits(number as u32).to_string(),
+            DOUBLE => f64::from_bits(number).to_string(),
+            _ => self.integer(number, 8 * bytes as u32),
+        };
+        Ok(text.into_bytes())
     }
 
     fn integer(self, number: u64, bits: u32) -> String {
