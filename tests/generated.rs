@@ -369,7 +369,7 @@ fn every_key_of_a_file_is_described_and_no_other_is_taken() {
 fn tests() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let test = Regex::new(r"#\[test\]\s*(?:(?:#\[[^\n]*\]|//[^\n]*)\s*)*fn (\w+)\(").unwrap();
-    let part = Regex::new(r#"Part \{ name: "(\w+)""#).unwrap();
+    let part = Regex::new(r#"Part \{\s*name: "(\w+)""#).unwrap();
     let mut names = BTreeSet::new();
     let mut folders = vec![root.join("tests"), root.join("crates"), root.join("src")];
     while let Some(folder) = folders.pop() {
