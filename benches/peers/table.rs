@@ -121,7 +121,7 @@ pub fn ratio(
         let (ours, theirs) = (of(round, own)?, of(round, peer)?);
         Some(vec![(quantity(&ours)? / quantity(&theirs)?).ln()])
     };
-    let values = Grouped::new(rounds.iter().filter_map(log).collect()).ok()?;
+    let values = Grouped::new(rounds.iter().filter_map(log).collect())?;
     Some(mean::mean(&values, Resampling::new(1))?.exponential(CONFIDENCE))
 }
 

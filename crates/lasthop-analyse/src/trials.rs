@@ -270,7 +270,7 @@ pub fn grouped<T: BlockValue>(values: impl IntoIterator<Item = (u32, T)>) -> Opt
     for (round, value) in values {
         rounds.entry(round).or_default().push(value);
     }
-    Grouped::new(rounds.into_values().collect()).ok()
+    Grouped::new(rounds.into_values().collect())
 }
 
 /// Right answers per second.

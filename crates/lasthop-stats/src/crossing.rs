@@ -47,10 +47,8 @@ pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: R
     let units = blocks.units();
     let counts: Vec<f64> = units.iter().map(|unit| unit.len() as f64).collect();
     let sums = |at: usize| {
-        units
-            .iter()
-            .map(|unit| unit.iter().map(|block| block.0[at]).sum())
-            .collect()
+        let of_unit = |unit: &&[Effects]| unit.iter().map(|block| block.0[at]).sum();
+        units.iter().map(of_unit).collect()
     };
     let sums: Vec<Vec<f64>> = (0..sizes.len()).map(sums).collect();
     let effects = |times: &[u32]| -> Vec<f64> {
@@ -70,33 +68,34 @@ pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: R
         })
     };
     match place(&logs, &effects(&vec![1; units.len()]), threshold) {
-        Place::Before if (0..sizes.len()).all(|at| is(false, at)) => Some(Crossing::Before),
-        Place::Beyond if is(true, sizes.len() - 1) => Some(Crossing::Beyond),
-        Place::Before | Place::Beyond => Some(Crossing::Open),
-        Place::At(_) => bootstrap::estimate(&blocks.sizes(), how, |times| {
+        Threshold::Before if (0..sizes.len()).all(|at| is(false, at)) => Some(Crossing::Before),
+        Threshold::Beyond if is(true, sizes.len() - 1) => Some(Crossing::Beyond),
+        Threshold::Before | Threshold::Beyond => Some(Crossing::Open),
+        Threshold::At(_) => bootstrap::estimate(&blocks.sizes(), how, |times| {
             Some(match place(&logs, &effects(times), threshold) {
-                Place::Before => logs[0],
-                Place::Beyond => logs[logs.len() - 1],
-                Place::At(log) => log,
+                Threshold::Before => logs[0],
+                Threshold::Beyond => logs[logs.len() - 1],
+                Threshold::At(log) => log,
             })
         })
         .map(Crossing::At),
     }
 }
 
-enum Place {
+/// Where effects cross the threshold.
+enum Threshold {
     Before,
     Beyond,
     At(f64),
 }
 
-fn place(logs: &[f64], effects: &[f64], threshold: f64) -> Place {
+fn place(logs: &[f64], effects: &[f64], threshold: f64) -> Threshold {
     match effects.iter().rposition(|effect| *effect > threshold) {
-        None => Place::Before,
-        Some(last) if last + 1 == logs.len() => Place::Beyond,
+        None => Threshold::Before,
+        Some(last) if last + 1 == logs.len() => Threshold::Beyond,
         Some(last) => {
             let share = (effects[last] - threshold) / (effects[last] - effects[last + 1]);
-            Place::At(logs[last] + share * (logs[last + 1] - logs[last]))
+            Threshold::At(logs[last] + share * (logs[last + 1] - logs[last]))
         }
     }
 }

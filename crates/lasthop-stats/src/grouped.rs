@@ -16,35 +16,12 @@ impl BlockValue for f64 {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grouped<T>(Vec<Vec<T>>);
 
-/// The values cannot be grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GroupedError {
-    #[error("there is no round")]
-    NoRound,
-    #[error("round {round} has no block (leave it out)")]
-    NoBlock { round: usize },
-    #[error("the value of round {round}, block {block} is not usable (not finite, negative or empty)")]
-    Invalid { round: usize, block: usize },
-}
-
 impl<T: BlockValue> Grouped<T> {
-    /// Checks the invariants. Rounds and blocks are counted from 0 in errors.
-    ///
-    /// # Errors
-    /// No round, a round without a block, or a value that is not valid (not finite, for instance).
-    pub fn new(rounds: Vec<Vec<T>>) -> Result<Self, GroupedError> {
-        if rounds.is_empty() {
-            return Err(GroupedError::NoRound);
-        }
-        for (round, blocks) in rounds.iter().enumerate() {
-            if blocks.is_empty() {
-                return Err(GroupedError::NoBlock { round });
-            }
-            if let Some(block) = blocks.iter().position(|value| !value.is_valid()) {
-                return Err(GroupedError::Invalid { round, block });
-            }
-        }
-        Ok(Self(rounds))
+    /// `None` without a round, where a round has no block, or where a value is not valid.
+    #[must_use]
+    pub fn new(rounds: Vec<Vec<T>>) -> Option<Self> {
+        let is_usable = |round: &Vec<T>| !round.is_empty() && round.iter().all(T::is_valid);
+        (!rounds.is_empty() && rounds.iter().all(is_usable)).then_some(Self(rounds))
     }
 
     /// The units that are resampled whole: the rounds; where there is one round only, its blocks.
@@ -84,15 +61,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_grouped_is_named() {
-        assert_eq!(Grouped::<f64>::new(vec![]).unwrap_err(), GroupedError::NoRound);
-        assert_eq!(
-            Grouped::new(vec![vec![1.0], vec![]]).unwrap_err(),
-            GroupedError::NoBlock { round: 1 }
-        );
-        let error = Grouped::new(vec![vec![1.0, f64::NAN]]).unwrap_err();
-        assert_eq!(error, GroupedError::Invalid { round: 0, block: 1 });
-        assert!(error.to_string().contains("round 0, block 1"));
+    fn every_round_has_blocks_and_every_value_is_valid() {
+        assert_eq!(Grouped::<f64>::new(vec![]), None);
+        assert_eq!(Grouped::new(vec![vec![1.0], vec![]]), None);
+        assert_eq!(Grouped::new(vec![vec![1.0, f64::NAN]]), None);
     }
 
     #[test]

@@ -27,17 +27,6 @@ impl Interval {
         }
     }
 
-    /// Multiplied by a positive constant: a change of unit.
-    #[must_use]
-    pub fn scaled(&self, factor: f64) -> Self {
-        debug_assert!(factor > 0.0);
-        Self {
-            estimate: self.estimate * factor,
-            low: self.low * factor,
-            high: self.high * factor,
-        }
-    }
-
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high

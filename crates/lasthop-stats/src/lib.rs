@@ -39,7 +39,7 @@ pub mod variance;
 pub mod verdict;
 
 pub use bootstrap::{Resampling, standard_deviation};
-pub use grouped::{Grouped, GroupedError};
+pub use grouped::Grouped;
 pub use interval::{Estimate, Interval};
 pub use verdict::{Better, Verdict};
 

@@ -31,12 +31,6 @@ pub fn of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// The mean without an interval: what one block suffices for.
-#[must_use]
-pub fn point(values: &Grouped<f64>) -> f64 {
-    values.values().sum::<f64>() / values.blocks() as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,9 +70,8 @@ mod tests {
     }
 
     #[test]
-    fn one_block_has_a_mean_and_no_interval() {
+    fn one_block_has_no_interval() {
         let one = Grouped::new(vec![vec![7.0]]).unwrap();
         assert_eq!(mean(&one, Resampling::new(1)), None);
-        assert_eq!(point(&one), 7.0);
     }
 }

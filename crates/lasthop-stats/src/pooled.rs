@@ -106,11 +106,7 @@ fn freedom(kinds: &[&[Estimate]]) -> f64 {
 /// Of each kind, with the scatter about all of them.
 fn means(kinds: &[&[Estimate]], deviation: f64) -> Vec<Estimate> {
     let freedom = freedom(kinds);
-    let squares = kinds
-        .iter()
-        .map(|kind| Weighted::new(kind, deviation).squares)
-        .sum::<f64>();
-    let scatter = (squares / freedom).max(1.0);
+    let scatter = (squares(kinds, deviation) / freedom).max(1.0);
     let mean = |kind: &&[Estimate]| {
         let Weighted { mean, total, .. } = Weighted::new(kind, deviation);
         Estimate {
@@ -153,24 +149,26 @@ impl Weighted {
     }
 }
 
+/// Of all kinds.
+fn squares(kinds: &[&[Estimate]], deviation: f64) -> f64 {
+    kinds.iter().map(|kind| Weighted::new(kind, deviation).squares).sum()
+}
+
 /// The probability of squares this large or larger, if this is the deviation between machines.
 fn probability(kinds: &[&[Estimate]], deviation: f64, errors: Errors) -> f64 {
     let freedom = freedom(kinds);
     if let Errors::Shared = errors {
-        let squares: f64 = kinds.iter().map(|kind| Weighted::new(kind, deviation).squares).sum();
-        let shared = kinds
-            .iter()
-            .flat_map(|kind| kind.iter())
-            .map(|one| certainty(one, deviation))
-            .fold(MANY, f64::min);
-        return f_upper_tail(squares / freedom, freedom, shared);
+        let all = kinds.iter().flat_map(|kind| kind.iter());
+        let shared = all.map(|one| certainty(one, deviation)).fold(MANY, f64::min);
+        return f_upper_tail(squares(kinds, deviation) / freedom, freedom, shared);
     }
     let (mut squares, mut expected, mut traces, mut uncertain) = (0.0, 0.0, 0.0, 0.0);
     for kind in kinds {
         let machines = kind.len() as f64;
         let mean = kind.iter().map(|one| one.value).sum::<f64>() / machines;
         let sum = |term: &dyn Fn(&Estimate) -> f64| kind.iter().map(term).sum::<f64>();
-        let (total, share) = (sum(&|one| variance(one, deviation)), 1.0 - 1.0 / machines);
+        let total = sum(&|one| variance(one, deviation));
+        let share = 1.0 - 1.0 / machines;
         squares += sum(&|one| (one.value - mean).powi(2));
         expected += share * total;
         traces += (1.0 - 2.0 / machines) * sum(&|one| variance(one, deviation).powi(2)) + (total / machines).powi(2);
@@ -185,14 +183,8 @@ fn probability(kinds: &[&[Estimate]], deviation: f64, errors: Errors) -> f64 {
 
 fn spread(kinds: &[&[Estimate]], errors: Errors) -> Spread {
     let freedom = freedom(kinds);
-    let squares = |deviation: f64| {
-        kinds
-            .iter()
-            .map(|kind| Weighted::new(kind, deviation).squares)
-            .sum::<f64>()
-    };
     let tail = (1.0 - CONFIDENCE) / 2.0;
-    let estimate = least(|deviation| squares(deviation) <= freedom);
+    let estimate = least(|deviation| squares(kinds, deviation) <= freedom);
     let low = least(|deviation| probability(kinds, deviation, errors) >= tail).min(estimate);
     let high = least(|deviation| probability(kinds, deviation, errors) >= 1.0 - tail).max(estimate);
     Spread {

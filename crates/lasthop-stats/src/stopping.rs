@@ -53,7 +53,8 @@ pub fn more_data(log_ratio: &Estimate, margin: f64, confidence: f64) -> Option<f
     if half_width(FARTHEST) > target {
         return None;
     }
-    let (mut low, mut high) = (1.0, FARTHEST);
+    let mut low = 1.0;
+    let mut high = FARTHEST;
     while high - low > 1e-7 {
         let middle = f64::midpoint(low, high);
         if half_width(middle) > target {

@@ -43,11 +43,8 @@ impl Totals {
 impl BlockValue for Totals {
     fn is_valid(&self) -> bool {
         let usable = |x: f64| x.is_finite() && x >= 0.0;
-        !self.0.is_empty()
-            && self
-                .0
-                .iter()
-                .all(|part| usable(part.numerator) && usable(part.denominator))
+        let mut parts = self.0.iter();
+        !self.0.is_empty() && parts.all(|part| usable(part.numerator) && usable(part.denominator))
     }
 }
 
@@ -72,23 +69,18 @@ impl UnitTotals {
         let units = blocks.units();
         let parts = blocks.values().map(|block| pick(block).0.len()).min().unwrap_or(0);
         let sum = |part: usize, field: fn(&Fraction) -> f64| -> Vec<f64> {
-            units
-                .iter()
-                .map(|unit| unit.iter().map(|block| field(&pick(block).0[part])).sum())
-                .collect()
+            let of_unit = |unit: &&'a [T]| unit.iter().map(|block| field(&pick(block).0[part])).sum();
+            units.iter().map(of_unit).collect()
         };
-        Self(
-            (0..parts)
-                .map(|part| (sum(part, |f| f.numerator), sum(part, |f| f.denominator)))
-                .collect(),
-        )
+        let both = |part| (sum(part, |part| part.numerator), sum(part, |part| part.denominator));
+        Self((0..parts).map(both).collect())
     }
 
     /// Sum of the parts' quotients; not finite when nothing was counted.
     fn quotient(&self, times: &[u32]) -> f64 {
-        self.0
-            .iter()
-            .map(|(numerator, denominator)| weighted(times, numerator) / weighted(times, denominator))
+        let parts = self.0.iter();
+        parts
+            .map(|(above, below)| weighted(times, above) / weighted(times, below))
             .sum()
     }
 }

@@ -110,7 +110,7 @@ fn moved(trials: &Trials, part_of: &Parts, logs: impl Iterator<Item = (u32, f64)
         means.iter().copied().fold(f64::INFINITY, f64::min),
         means.iter().copied().fold(f64::MIN, f64::max),
     );
-    let found = variance::components(&Grouped::new(parts.into_values().collect()).ok()?)?;
+    let found = variance::components(&Grouped::new(parts.into_values().collect())?)?;
     let share = (high - low).exp_m1();
     (found.p_value < LEVEL && share > trials.data.header.settings.margin).then_some(share)
 }
