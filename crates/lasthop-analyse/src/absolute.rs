@@ -51,18 +51,17 @@ impl<'a> Absolute<'a> {
         };
         for one in compared {
             let metric = one.comparison.metric;
-            let plans = trials
-                .plan(&one.comparison.case)
-                .zip(trials.plan(&one.comparison.reference));
-            let Some((case, reference)) = plans else { continue };
-            absolute
-                .ratios
-                .insert((&case.case, metric), (&reference.case, one.log_ratio.value));
+            let [case, reference] = [&one.comparison.case, &one.comparison.reference].map(|name| trials.plan(name));
+            let Some((case, reference)) = case.zip(reference) else {
+                continue;
+            };
+            let ratio = (reference.case.as_str(), one.log_ratio.value);
+            absolute.ratios.insert((&case.case, metric), ratio);
             for name in [&case.case, &reference.case] {
                 let weights = absolute.weights.entry((name, metric)).or_default();
-                one.weights
-                    .iter()
-                    .for_each(|(place, weight)| *weights.entry(*place).or_insert(0.0) += weight);
+                for (place, weight) in &one.weights {
+                    *weights.entry(*place).or_default() += weight;
+                }
             }
         }
         absolute.weights.retain(|_, weights| !weights.is_empty());
@@ -71,17 +70,18 @@ impl<'a> Absolute<'a> {
 
     /// What a trial counts for in the figure of its case.
     pub fn weight(&self, trial: &MeasuredTrial, metric: Metric) -> f64 {
+        let weight = |weights: &BTreeMap<Place, f64>| weights.get(&(trial.round, trial.block)).copied();
         let weights = self.weights.get(&(trial.case.as_str(), metric));
-        weights.map_or(1.0, |weights| {
-            weights.get(&(trial.round, trial.block)).copied().unwrap_or(0.0)
-        })
+        weights.map_or(1.0, |weights| weight(weights).unwrap_or(0.0))
     }
 
     /// Right answers per second, microseconds of CPU time, or nanoseconds of a latency.
     pub fn figure(&self, case: &str, metric: Metric) -> Option<Figure> {
         let own = self.own(case, metric)?;
-        let reference = self.ratios.get(&(case, metric));
-        let Some((theirs, ratio)) = reference.and_then(|(name, ratio)| Some((self.own(name, metric)?, ratio))) else {
+        let Some((reference, ratio)) = self.ratios.get(&(case, metric)) else {
+            return Some(own);
+        };
+        let Some(theirs) = self.own(reference, metric) else {
             return Some(own);
         };
         let value = theirs.value * ratio.exp();
@@ -100,18 +100,14 @@ impl<'a> Absolute<'a> {
         if let Some(known) = self.known.borrow().get(&key) {
             return *known;
         }
-        let found = self.look(case, metric);
-        self.known.borrow_mut().insert(key, found);
-        found
-    }
-
-    fn look(&self, case: &str, metric: Metric) -> Option<Figure> {
-        match metric {
+        let found = match metric {
             Metric::Throughput => self.quotient(case, metric, "throughput", trials::rate),
             Metric::CpuPerRequest => self.quotient(case, metric, "cpu", |trial| self.trials.cpu(trial)),
             Metric::LatencyP50 => self.latency(case, 0.5, MEDIAN),
             Metric::LatencyP99 => self.latency(case, 0.99, "latency_p99"),
-        }
+        };
+        self.known.borrow_mut().insert(key, found);
+        found
     }
 
     fn quotient(
@@ -127,20 +123,22 @@ impl<'a> Absolute<'a> {
         };
         let blocks: Grouped<Totals> = grouped(self.trials.of(case).filter_map(weighted))?;
         let log = || totals::log_quotient(&blocks, self.trials.resampling(case, draws));
-        let log = if self.trials.ratios_only { None } else { log() };
         Some(Figure {
             value: totals::point(&blocks)?,
-            log,
+            log: self.unless_ratios_only(log),
         })
     }
 
     fn latency(&self, case: &str, share: f64, draws: &str) -> Option<Figure> {
         let bins = cases::latencies(self.trials, case)?;
         let log = || cases::log_latency(self.trials, case, &bins, share, draws);
-        let log = if self.trials.ratios_only { None } else { log() };
         Some(Figure {
             value: bins.point(share)?,
-            log,
+            log: self.unless_ratios_only(log),
         })
+    }
+
+    fn unless_ratios_only(&self, log: impl Fn() -> Option<Estimate>) -> Option<Estimate> {
+        if self.trials.ratios_only { None } else { log() }
     }
 }

@@ -47,10 +47,10 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
         load: plan.load.clone(),
         trials: u32::try_from(trials.count(case)).unwrap_or(u32::MAX),
         failed_trials: trials.failed(case),
-        requests: trials.of(case).map(|trial| trial.result.requests).sum(),
+        requests: trials.sum(case, |trial| trial.result.requests),
         errors: errors(trials, case),
         metrics: metrics(trials, absolute, plan),
-        proof: trials.proofs(case).last().map(|seen| proof(seen, path(trials, case))),
+        proof: proof(trials, case),
         headroom: headroom(trials, plan),
         throttled: throttled(trials, case),
         trial_seconds: trials
@@ -62,15 +62,13 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
 
 /// By service, if a CPU limit throttled it at least once.
 pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
-    let wall: u64 = trials.of(case).map(|trial| trial.observations.machine.wall_ns).sum();
+    let wall = trials.sum(case, |trial| trial.observations.machine.wall_ns);
     let of_role = |name: &str| {
         let mut sum = CgroupUsage::default();
-        for cgroup in trials
+        let all = trials
             .of(case)
-            .filter_map(|trial| trial.observations.roles.get(name)?.cgroup)
-        {
-            sum.add(cgroup);
-        }
+            .filter_map(|trial| trial.observations.roles.get(name)?.cgroup);
+        all.for_each(|cgroup| sum.add(cgroup));
         (sum.throttled > 0).then(|| Throttled {
             times: sum.throttled,
             periods: sum.periods,
@@ -88,27 +86,19 @@ pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
 /// an open loop.
 pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     let case = plan.case.as_str();
-    let null = trials
-        .data
-        .rounds()
-        .find_map(|round| round.headroom.get(case).copied())?;
+    let null = trials.data.rounds().find_map(|round| round.headroom.get(case))?;
     if let Some(rate) = plan.load.rate {
         return Some(null / rate);
     }
-    let (requests, nanoseconds) = trials.of(case).fold((0, 0), |(requests, nanoseconds), trial| {
-        (requests + trial.result.requests, nanoseconds + trial.result.elapsed_ns)
-    });
+    let requests = trials.sum(case, |trial| trial.result.requests);
+    let nanoseconds = trials.sum(case, |trial| trial.result.elapsed_ns);
     (requests > 0).then(|| null * nanoseconds as f64 / 1e9 / requests as f64)
 }
 
 /// Errors by class, including trials without a right answer.
 pub fn errors(trials: &Trials, case: &str) -> IndexMap<String, u64> {
     let mut errors = std::collections::BTreeMap::new();
-    for (class, error) in trials
-        .every()
-        .filter(|trial| trial.case == case)
-        .flat_map(|trial| &trial.result.errors)
-    {
+    for (class, error) in trials.every_of(case).flat_map(|trial| &trial.result.errors) {
         *errors.entry(*class).or_insert(0) += error.count;
     }
     errors
@@ -126,40 +116,42 @@ pub fn name_of(value: impl Serialize) -> String {
         .unwrap_or_default()
 }
 
-/// From the first round that came up.
-fn path(trials: &Trials, case: &str) -> Vec<String> {
-    trials
-        .proofs(case)
-        .find(|seen| !seen.path.is_empty())
-        .map(|seen| seen.path.clone())
-        .unwrap_or_default()
+/// Of the last round, with the path of the first that came up.
+fn proof(trials: &Trials, case: &str) -> Option<ProofSummary> {
+    let CaseProof { driver, link, .. } = trials.proofs(case).last()?;
+    let path = trials.proofs(case).map(|seen| &seen.path).find(|path| !path.is_empty());
+    Some(ProofSummary {
+        family: driver.family.clone(),
+        tls_version: driver.tls_version.clone(),
+        tls_cipher: driver.tls_cipher.clone(),
+        reused: driver.reused,
+        link: link.clone(),
+        path: path.cloned().unwrap_or_default(),
+    })
 }
 
-fn proof(seen: &CaseProof, path: Vec<String>) -> ProofSummary {
-    ProofSummary {
-        family: seen.driver.family.clone(),
-        tls_version: seen.driver.tls_version.clone(),
-        tls_cipher: seen.driver.tls_cipher.clone(),
-        reused: seen.driver.reused,
-        link: seen.link.clone(),
-        path,
+/// How a figure is told: its unit, and what to multiply it by.
+fn told_in(metric: Metric) -> (&'static str, f64) {
+    match metric {
+        Metric::Throughput => ("1/s", 1.0),
+        Metric::LatencyP50 | Metric::LatencyP99 => ("us", 1e-3),
+        Metric::CpuPerRequest => ("us", 1.0),
     }
 }
 
 fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metrics> {
-    let figure = |metric, unit, factor| {
-        Some(measured(
-            unit,
-            &absolute.figure(&plan.case, metric)?,
-            trials.confidence(),
-            factor,
-        ))
+    let figure = |metric, (unit, factor)| {
+        let figure = absolute.figure(&plan.case, metric)?;
+        Some(measured(unit, &figure, trials.confidence(), factor))
     };
-    let throughput = figure(Metric::Throughput, "1/s", 1.0)?;
-    let bandwidth = plan.load.bytes.map(|bytes| times(&throughput, bytes as f64, "bytes/s"));
+    let [throughput, latency_p50, latency_p99] =
+        [Metric::Throughput, Metric::LatencyP50, Metric::LatencyP99].map(|metric| figure(metric, told_in(metric)));
+    let bytes = plan.load.bytes;
     let mut metrics = Metrics {
-        latency_p50: figure(Metric::LatencyP50, "us", 1e-3),
-        latency_p99: figure(Metric::LatencyP99, "us", 1e-3),
+        throughput: throughput?,
+        bandwidth: bytes.and_then(|bytes| figure(Metric::Throughput, ("bytes/s", bytes as f64))),
+        latency_p50,
+        latency_p99,
         latency_max: slowest(trials, &plan.case).filter(|_| trials.is_steady(&plan.case)),
         cpu_per_byte: None,
         cpu_per_request: cpu_per_request(trials, absolute, plan),
@@ -175,13 +167,8 @@ fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metr
         driver_load: driver_load(trials, plan),
         open_loop: open_loop(trials, plan),
         one_way: one_way(trials, &plan.case),
-        throughput,
-        bandwidth,
     };
-    metrics.cpu_per_byte = plan
-        .load
-        .bytes
-        .map(|bytes| metrics.cpu_total() * 1e3 / bytes.max(1) as f64);
+    metrics.cpu_per_byte = bytes.map(|bytes| metrics.cpu_total() * 1e3 / bytes.max(1) as f64);
     Some(metrics)
 }
 
@@ -201,8 +188,7 @@ fn open_loop(trials: &Trials, plan: &CasePlan) -> Option<OpenLoop> {
 /// What all trials sent one way; `None` where replies come back.
 pub fn sending(trials: &Trials, case: &str) -> Option<Sending> {
     let all = trials
-        .every()
-        .filter(|trial| trial.case == case)
+        .every_of(case)
         .filter_map(|trial| trial.result.one_way.as_deref());
     all.copied().reduce(|sum, next| Sending {
         sent: sum.sent + next.sent,
@@ -230,10 +216,7 @@ fn one_way(trials: &Trials, case: &str) -> Option<OneWay> {
 /// What an open loop should have sent in all trials, and what it did send; `None` for a closed loop. Trials without any
 /// answer count too, because that is what an overload may look like.
 pub fn offered(trials: &Trials, case: &str) -> Option<Offered> {
-    let all = trials
-        .every()
-        .filter(|trial| trial.case == case)
-        .filter_map(|trial| trial.result.offered);
+    let all = trials.every_of(case).filter_map(|trial| trial.result.offered);
     all.reduce(|sum, next| Offered {
         scheduled: sum.scheduled + next.scheduled,
         sent: sum.sent + next.sent,
@@ -248,34 +231,29 @@ pub fn merged(trials: &Trials, case: &str, pick: impl Fn(&TrialResult) -> Option
 }
 
 /// A figure that runs are compared by, and its logarithm.
-pub struct Known {
+pub struct KnownFigure {
     pub metric: Metric,
     pub measured: Measured,
     pub log: Estimate,
 }
 
 /// What is known of a case with an interval. The throughput of an open loop was asked for.
-pub fn known(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Vec<Known> {
-    let one = |(metric, unit, factor): (Metric, &str, f64)| {
-        let figure = absolute.figure(&plan.case, metric)?;
-        Some(Known {
+pub fn known(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Vec<KnownFigure> {
+    let of = |metric| {
+        let is_known = match metric {
+            Metric::Throughput => !plan.load.is_open(),
+            Metric::CpuPerRequest => trials.knows_servers(),
+            _ => true,
+        };
+        let figure = absolute.figure(&plan.case, metric).filter(|_| is_known)?;
+        let (unit, factor) = told_in(metric);
+        Some(KnownFigure {
             metric,
             measured: measured(unit, &figure, trials.confidence(), factor),
             log: figure.log?,
         })
     };
-    let asked_for = |metric| metric == Metric::Throughput && plan.load.is_open();
-    let unknown = |metric| metric == Metric::CpuPerRequest && !trials.knows_servers();
-    let all = [
-        (Metric::Throughput, "1/s", 1.0),
-        (Metric::LatencyP50, "us", 1e-3),
-        (Metric::LatencyP99, "us", 1e-3),
-        (Metric::CpuPerRequest, "us", 1.0),
-    ];
-    all.into_iter()
-        .filter(|(metric, ..)| !asked_for(*metric) && !unknown(*metric))
-        .filter_map(one)
-        .collect()
+    Metric::ALL.into_iter().filter_map(of).collect()
 }
 
 /// All of a case, by round; `None` without any, or if its trials do not show them.
@@ -294,15 +272,12 @@ pub fn log_latency(trials: &Trials, case: &str, latencies: &Merged, share: f64, 
 /// One block gives no interval. Then `low` and `high` repeat the estimate, and the check `no-interval` fires. They repeat
 /// it, too, where only ratios are wanted.
 fn measured(unit: &str, figure: &Figure, confidence: f64, factor: f64) -> Measured {
-    let Figure { value, log } = *figure;
-    let Interval { estimate, low, high } = log.map_or(
-        Interval {
-            estimate: value,
-            low: value,
-            high: value,
-        },
-        |log| log.exponential(confidence),
-    );
+    let alone = Interval {
+        estimate: figure.value,
+        low: figure.value,
+        high: figure.value,
+    };
+    let Interval { estimate, low, high } = figure.log.map_or(alone, |log| log.exponential(confidence));
     Measured {
         unit: unit.to_owned(),
         estimate: estimate * factor,
@@ -311,22 +286,10 @@ fn measured(unit: &str, figure: &Figure, confidence: f64, factor: f64) -> Measur
     }
 }
 
-fn times(measured: &Measured, factor: f64, unit: &str) -> Measured {
-    Measured {
-        unit: unit.to_owned(),
-        estimate: measured.estimate * factor,
-        low: measured.low * factor,
-        high: measured.high * factor,
-    }
-}
-
 /// The slowest right answer, in microseconds.
 fn slowest(trials: &Trials, case: &str) -> Option<f64> {
-    let histograms = trials.of(case).filter_map(|trial| trial.result.latency());
-    histograms
-        .filter(|histogram| !histogram.is_empty())
-        .map(|histogram| histogram.max() as f64 / 1e3)
-        .reduce(f64::max)
+    let histograms = trials.of(case).filter_map(trials::latency);
+    histograms.map(|all| all.max() as f64 / 1e3).reduce(f64::max)
 }
 
 fn answered(trial: &MeasuredTrial) -> f64 {
@@ -374,9 +337,8 @@ fn by_role(
             |trial| weight(trial) * trials::served(trial),
         )
     };
-    let services = roles(trials, case)
-        .into_iter()
-        .map(|name| (name.to_owned(), role(name)));
+    let services = roles(trials, case).into_iter();
+    let services = services.map(|name| (name.to_owned(), role(name)));
     let cost = |trial: &MeasuredTrial| weight(trial) * driver(&trial.result.cost) as f64;
     let driver = per(trials, case, cost, |trial| weight(trial) * answered(trial));
     std::iter::once((DRIVER.to_owned(), driver)).chain(services).collect()
@@ -407,12 +369,10 @@ fn cpu_per_request(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Cpu
 
 /// The time that the driver's threads waited for a CPU, as a share of the trials' time; `None` if it was not measured.
 pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
-    let delays: Option<Vec<u64>> = trials
-        .of(&plan.case)
-        .map(|trial| trial.result.cost.run_delay_ns)
-        .collect();
-    let time: u64 = trials.of(&plan.case).map(|trial| trial.result.elapsed_ns).sum();
-    let share = delays?.iter().sum::<u64>() as f64 / (time as f64 * f64::from(plan.load.threads.max(1)));
+    let delays = trials.of(&plan.case).map(|trial| trial.result.cost.run_delay_ns);
+    let delay = delays.sum::<Option<u64>>()?;
+    let time = trials.sum(&plan.case, |trial| trial.result.elapsed_ns);
+    let share = delay as f64 / (time as f64 * f64::from(plan.load.threads.max(1)));
     Some(share).filter(|share| share.is_finite())
 }
 

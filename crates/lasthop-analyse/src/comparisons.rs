@@ -6,12 +6,7 @@
 //! adjustment over all declared ones.
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
-use lasthop_stats::{
-    Better, Estimate, Interval, holm,
-    location::{self, Located},
-    quantile::MergedPairs,
-    stopping, verdict,
-};
+use lasthop_stats::{Better, Estimate, holm, location, quantile::MergedPairs, stopping, verdict};
 
 use super::{
     absolute::Absolute,
@@ -28,13 +23,13 @@ use super::{
 const LEAST_STARTS: usize = 2;
 
 /// What a comparison rests on.
-struct Found {
+struct Basis {
     log_ratio: Estimate,
     unweighted: Option<Estimate>,
     weights: Vec<(Place, f64)>,
 }
 
-impl Found {
+impl Basis {
     /// Of blocks that all count alike.
     fn of(log_ratio: Estimate) -> Self {
         Self {
@@ -46,48 +41,36 @@ impl Found {
 }
 
 /// Where the ratio of a quantity lies.
-fn located(pairs: &Pairs, quantity: impl Fn(&MeasuredTrial) -> Option<f64> + Copy) -> Option<Found> {
-    let Located {
-        estimate: log_ratio,
-        unweighted,
-        weights,
-    } = location::locate(&pairs.disturbed(quantity)?)?;
+fn located(pairs: &Pairs, quantity: impl Fn(&MeasuredTrial) -> Option<f64> + Copy) -> Option<Basis> {
+    let located = location::locate(&pairs.disturbed(quantity)?)?;
     let places = pairs.placed(quantity).map(|(place, _)| place);
-    Some(Found {
-        log_ratio,
-        unweighted,
-        weights: places.zip(weights).collect(),
+    Some(Basis {
+        log_ratio: located.estimate,
+        unweighted: located.unweighted,
+        weights: places.zip(located.weights).collect(),
     })
 }
 
 /// Where the ratio of the throughput lies: while others took nothing from the machine, if it depends on that.
-fn throughput(trials: &Trials, pairs: &Pairs) -> Option<Found> {
-    let found = located(pairs, trials::primary)?;
-    let answer = UnderLoad::of(pairs).and_then(|under_load| under_load.answer(trials));
-    Some(match answer {
-        Some(log_ratio) => Found {
-            log_ratio,
-            unweighted: None,
-            ..found
-        },
-        None => found,
-    })
+fn throughput(trials: &Trials, pairs: &Pairs) -> Option<Basis> {
+    let mut basis = located(pairs, trials::primary)?;
+    if let Some(answer) = UnderLoad::of(pairs).and_then(|under_load| under_load.answer(trials)) {
+        basis.log_ratio = answer;
+        basis.unweighted = None;
+    }
+    Some(basis)
 }
 
 /// All comparisons with at least two blocks, ordered by case, then by metric.
 pub fn compare_all(trials: &Trials) -> Vec<Compared> {
-    let pairs: Vec<Pairs> = trials
-        .cases()
-        .iter()
-        .filter_map(|plan| Pairs::of(trials, plan))
-        .collect();
-    let mut all: Vec<Compared> = pairs.iter().flat_map(|pairs| compare(trials, pairs)).collect();
+    let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(trials, plan));
+    let mut all: Vec<Compared> = pairs.flat_map(|pairs| compare(trials, &pairs)).collect();
     adjust(trials, &mut all);
     if !trials.ratios_only {
-        let worth = materiality::of_all(trials, &Absolute::of(trials, &all), &all);
-        all.iter_mut()
-            .zip(worth)
-            .for_each(|(one, worth)| one.comparison.materiality = worth);
+        let absolute = Absolute::of(trials, &all);
+        for one in &mut all {
+            one.comparison.materiality = materiality::of(trials, &absolute, &one.comparison);
+        }
     }
     all
 }
@@ -98,23 +81,17 @@ pub fn alternatives(trials: &Trials) -> Vec<Comparison> {
         return Vec::new();
     }
     let only_controls = super::controls(&trials.data.header);
-    let plans: Vec<&CasePlan> = trials
-        .cases()
-        .iter()
-        .filter(|plan| plan.reference.is_some() && !only_controls.contains(&plan.case))
-        .collect();
+    let is_choice = |plan: &&CasePlan| plan.reference.is_some() && !only_controls.contains(&plan.case);
+    let plans: Vec<&CasePlan> = trials.cases().iter().filter(is_choice).collect();
     let mut all = Vec::new();
     for (place, case) in plans.iter().enumerate() {
-        for other in plans[..place].iter().filter(|other| other.reference == case.reference) {
-            let blocks = trials.pairs(&case.case, &other.case);
-            all.extend(declared(
-                trials,
-                &Pairs {
-                    case,
-                    reference: other,
-                    blocks,
-                },
-            ));
+        for reference in plans[..place].iter().filter(|other| other.reference == case.reference) {
+            let pairs = Pairs {
+                case,
+                reference,
+                blocks: trials.pairs(&case.case, &reference.case),
+            };
+            all.extend(declared(trials, &pairs));
         }
     }
     adjust(trials, &mut all);
@@ -123,32 +100,32 @@ pub fn alternatives(trials: &Trials) -> Vec<Comparison> {
 
 /// By the metrics that were declared beforehand.
 fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
-    let primary = match Metric::primary(&pairs.case.load) {
-        Metric::LatencyP50 => primary(trials, pairs).map(Found::of),
+    let metric = Metric::primary(&pairs.case.load);
+    let primary = match metric {
+        Metric::LatencyP50 => primary(trials, pairs).map(Basis::of),
         _ => throughput(trials, pairs),
     };
-    let cpu = if trials.knows_servers() {
-        located(pairs, |trial| trials.cpu_per_request(trial))
-    } else {
-        None
-    };
-    let found = [
-        (Metric::primary(&pairs.case.load), primary),
-        (Metric::CpuPerRequest, cpu),
-    ];
-    found
-        .into_iter()
-        .filter_map(|(metric, found)| Some(judge(trials, pairs, metric, found?)))
+    let found = [(metric, primary), (Metric::CpuPerRequest, cpu(trials, pairs))];
+    judge_all(trials, pairs, found)
+}
+
+fn cpu(trials: &Trials, pairs: &Pairs) -> Option<Basis> {
+    let cpu = || located(pairs, |trial| trials.cpu_per_request(trial));
+    trials.knows_servers().then(cpu).flatten()
+}
+
+fn judge_all<const N: usize>(trials: &Trials, pairs: &Pairs, found: [(Metric, Option<Basis>); N]) -> Vec<Compared> {
+    let known = found.into_iter().filter_map(|(metric, basis)| Some((metric, basis?)));
+    known
+        .map(|(metric, basis)| judge(trials, pairs, metric, basis))
         .collect()
 }
 
 /// Holm's adjustment over the metrics that were declared beforehand: the primary one of each load, and CPU per request.
 fn adjust(trials: &Trials, all: &mut [Compared]) {
     let is_declared = |Comparison { case, metric, .. }: &Comparison| {
-        *metric == Metric::CpuPerRequest
-            || trials
-                .plan(case)
-                .is_some_and(|plan| Metric::primary(&plan.load) == *metric)
+        let is_primary = |plan: &CasePlan| Metric::primary(&plan.load) == *metric;
+        *metric == Metric::CpuPerRequest || trials.plan(case).is_some_and(is_primary)
     };
     let mut family: Vec<&mut Compared> = all.iter_mut().filter(|one| is_declared(&one.comparison)).collect();
     let probabilities: Vec<f64> = family.iter().map(|one| one.log_ratio.p_value()).collect();
@@ -159,23 +136,16 @@ fn adjust(trials: &Trials, all: &mut [Compared]) {
 
 fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let latencies = pairs.latencies(trials);
-    let latency = |share, name| Some(Found::of(latency(trials, pairs, latencies.as_ref()?, share, name)?));
+    let latency = |share, name| Some(Basis::of(latency(trials, pairs, latencies.as_ref()?, share, name)?));
     // The throughput of an open loop was asked for, so comparing it makes no sense.
-    let is_open = pairs.case.load.is_open();
-    let cpu = || located(pairs, |trial| trials.cpu_per_request(trial));
+    let throughput = (!pairs.case.load.is_open()).then(|| throughput(trials, pairs));
     let found = [
-        (
-            Metric::Throughput,
-            if is_open { None } else { throughput(trials, pairs) },
-        ),
+        (Metric::Throughput, throughput.flatten()),
         (Metric::LatencyP50, latency(0.5, MEDIAN)),
         (Metric::LatencyP99, latency(0.99, "latency_p99")),
-        (Metric::CpuPerRequest, if trials.knows_servers() { cpu() } else { None }),
+        (Metric::CpuPerRequest, cpu(trials, pairs)),
     ];
-    found
-        .into_iter()
-        .filter_map(|(metric, found)| Some(judge(trials, pairs, metric, found?)))
-        .collect()
+    judge_all(trials, pairs, found)
 }
 
 /// Logarithm of the ratio that verdicts are about.
@@ -200,18 +170,15 @@ pub fn better(metric: Metric) -> Better {
     }
 }
 
-fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, found: Found) -> Compared {
-    let Found {
-        log_ratio,
-        unweighted,
-        weights,
-    } = found;
+fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, basis: Basis) -> Compared {
+    let log_ratio = basis.log_ratio;
     let margin = trials.data.header.settings.margin;
-    let Interval { estimate, low, high } = log_ratio.exponential(trials.confidence());
+    let ratio = log_ratio.exponential(trials.confidence());
     let one_start = trials.restarts_servers() && pairs.rounds() < LEAST_STARTS;
-    let verdict = match one_start {
-        true => Verdict::Undecided,
-        false => verdict::verdict(&Interval { estimate, low, high }, margin, better(metric)).into(),
+    let verdict = if one_start {
+        Verdict::Undecided
+    } else {
+        verdict::verdict(&ratio, margin, better(metric)).into()
     };
     let more = || stopping::more_data(&log_ratio, margin, trials.confidence());
     let open = verdict == Verdict::Undecided && !one_start;
@@ -220,9 +187,9 @@ fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, found: Found) -> Compar
         case: pairs.case.case.clone(),
         reference: pairs.reference.case.clone(),
         metric,
-        ratio: estimate,
-        low,
-        high,
+        ratio: ratio.estimate,
+        low: ratio.low,
+        high: ratio.high,
         verdict,
         lower_bound: false,
         adjusted_p: None,
@@ -230,16 +197,12 @@ fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, found: Found) -> Compar
         one_start,
         more_seconds,
         materiality: None,
-        run_delay_saved: if trials.ratios_only {
-            None
-        } else {
-            run_delay::saved(trials, pairs, metric)
-        },
+        run_delay_saved: run_delay::saved(trials, pairs, metric),
     };
     Compared {
         comparison,
         log_ratio,
-        unweighted,
-        weights,
+        unweighted: basis.unweighted,
+        weights: basis.weights,
     }
 }

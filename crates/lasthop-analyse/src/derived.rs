@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use lasthop_model::record::{CasePlan, Derivation, DerivedPlan, MeasuredTrial};
 use lasthop_stats::{
-    Estimate, Grouped, Resampling,
+    Estimate, Grouped,
     crossing::{self, Crossing, Effects},
     line::{self, Points},
     mean,
@@ -42,7 +42,7 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
     match &plan.from {
         Derivation::Difference { .. } => {
             let values = time_values(trials, &plan.from);
-            derived.value = mean_of(trials, &values, case, &plan.quantity).map(|found| micros(trials, &found));
+            derived.value = mean_in_blocks(trials, &values, &case.case, &plan.quantity);
         }
         Derivation::Slope { points, .. } => {
             if let Some(line) = fitted(trials, points, case, &plan.quantity) {
@@ -52,13 +52,16 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
         }
         Derivation::Crossover { over, points } => {
             derived.over = Some(over.clone());
-            match crossover(trials, points, case) {
-                Some(Crossing::At(log)) => derived.value = Some(level(trials, over, points, &log)),
-                Some(Crossing::Before) => derived.outside = Some(Outside::Before),
-                Some(Crossing::Beyond) => derived.outside = Some(Outside::Beyond),
-                Some(Crossing::Open) => derived.outside = Some(Outside::Open),
-                None => {}
-            }
+            derived.outside = match crossover(trials, points, case) {
+                Some(Crossing::At(log)) => {
+                    derived.value = Some(level(trials, over, points, &log));
+                    None
+                }
+                Some(Crossing::Before) => Some(Outside::Before),
+                Some(Crossing::Beyond) => Some(Outside::Beyond),
+                Some(Crossing::Open) => Some(Outside::Open),
+                None => None,
+            };
         }
     }
     let reference = plans.iter().find(|other| is_reference(trials, plan, other, case));
@@ -69,10 +72,8 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
 /// Whether a quantity rests on an open loop, where the time of a request is not connections divided by throughput.
 pub fn is_at_a_rate(trials: &Trials, from: &Derivation) -> bool {
     let names = from.cases();
-    trials
-        .cases()
-        .iter()
-        .any(|plan| plan.load.is_open() && names.contains(&&plan.case))
+    let mut open = trials.cases().iter().filter(|plan| plan.load.is_open());
+    open.any(|plan| names.contains(&&plan.case))
 }
 
 /// The case that represents a quantity: the minuend of a difference, or the first of a series.
@@ -98,10 +99,8 @@ fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
         f64::from(load.connections.max(1)) * f64::from(load.requests_per_connection)
     });
     let time = |trial: &MeasuredTrial| trial.result.elapsed_ns as f64 / 1e3 * requests / trial.result.requests as f64;
-    trials
-        .of(name)
-        .map(|trial| ((trial.round, trial.block), time(trial)))
-        .collect()
+    let timed = trials.of(name).map(|trial| ((trial.round, trial.block), time(trial)));
+    timed.collect()
 }
 
 /// Points of the blocks that contain every case.
@@ -123,12 +122,7 @@ fn series_of_times(trials: &Trials, points: &[(f64, String)]) -> Vec<(f64, ByBlo
 /// The quantity in each block that contains all its cases.
 pub fn time_values(trials: &Trials, from: &Derivation) -> ByBlock<f64> {
     match from {
-        Derivation::Difference { of, minus } => {
-            let minus = times(trials, minus);
-            let of = times(trials, of).into_iter();
-            of.filter_map(|(place, time)| Some((place, time - minus.get(&place)?)))
-                .collect()
-        }
+        Derivation::Difference { of, minus } => difference(&times(trials, of), &times(trials, minus)),
         Derivation::Slope { points, .. } => {
             let series = series_of_times(trials, points);
             in_all(&series)
@@ -137,6 +131,14 @@ pub fn time_values(trials: &Trials, from: &Derivation) -> ByBlock<f64> {
         }
         Derivation::Crossover { .. } => ByBlock::new(),
     }
+}
+
+/// In each block that has both.
+pub fn difference(ours: &ByBlock<f64>, theirs: &ByBlock<f64>) -> ByBlock<f64> {
+    let both = ours
+        .iter()
+        .filter_map(|(place, value)| Some((*place, value - theirs.get(place)?)));
+    both.collect()
 }
 
 /// Slope of one block's points, by least squares.
@@ -149,12 +151,11 @@ fn slope(points: &[(f64, &f64)]) -> Option<f64> {
     (spread > 0.0).then(|| together / spread)
 }
 
-fn mean_of(trials: &Trials, values: &ByBlock<f64>, case: &CasePlan, quantity: &str) -> Option<Estimate> {
-    mean_in_blocks(values, trials.resampling(&case.case, quantity))
-}
-
-pub fn mean_in_blocks(values: &ByBlock<f64>, how: Resampling) -> Option<Estimate> {
-    mean::mean(&grouped(values.iter().map(|(place, value)| (place.0, *value)))?, how)
+/// The mean over blocks; `quantity` names its draws.
+pub fn mean_in_blocks(trials: &Trials, values: &ByBlock<f64>, of: &str, quantity: &str) -> Option<Measured> {
+    let blocks = grouped(values.iter().map(|(place, value)| (place.0, *value)))?;
+    let mean = mean::mean(&blocks, trials.resampling(of, quantity))?;
+    Some(micros(trials, &mean))
 }
 
 fn fitted(trials: &Trials, points: &[(f64, String)], case: &CasePlan, quantity: &str) -> Option<line::Line> {
@@ -166,13 +167,9 @@ fn fitted(trials: &Trials, points: &[(f64, String)], case: &CasePlan, quantity: 
 
 fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Option<Crossing> {
     let log_ratios = |name: &str| -> Option<ByBlock<f64>> {
-        let plan = trials.plan(name)?;
-        let pairs = trials.pairs(name, plan.reference.as_deref()?).into_iter();
-        Some(
-            pairs
-                .map(|(at, ours, theirs)| (at, (ours.result.throughput() / theirs.result.throughput()).ln()))
-                .collect(),
-        )
+        let pairs = trials.pairs(name, trials.plan(name)?.reference.as_deref()?).into_iter();
+        let logs = pairs.map(|(at, ours, theirs)| (at, (ours.result.throughput() / theirs.result.throughput()).ln()));
+        Some(logs.collect())
     };
     let series: Option<Vec<_>> = points.iter().map(|(at, name)| Some((*at, log_ratios(name)?))).collect();
     let series = series?;
@@ -185,37 +182,20 @@ fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Opti
 
 /// A level from its logarithm. The interval is cut at the levels that were run.
 fn level(trials: &Trials, over: &str, points: &[(f64, String)], log: &Estimate) -> Measured {
-    let found = log.exponential(trials.confidence());
-    let (least, most) = (points[0].0, points[points.len() - 1].0);
-    let low = found.low.max(least).min(found.estimate);
-    let high = found.high.min(most).max(found.estimate);
-    Measured {
-        unit: over.to_owned(),
-        estimate: found.estimate,
-        low,
-        high,
-    }
+    let mut found = log.exponential(trials.confidence());
+    found.low = found.low.max(points[0].0).min(found.estimate);
+    found.high = found.high.min(points[points.len() - 1].0).max(found.estimate);
+    Measured::of(over, found)
 }
 
 /// The difference from the same quantity of the reference, block by block.
 fn against(trials: &Trials, plan: &DerivedPlan, reference: &DerivedPlan, case: &CasePlan) -> Option<Measured> {
-    let theirs = time_values(trials, &reference.from);
-    let ours = time_values(trials, &plan.from).into_iter();
-    let differences = ours
-        .filter_map(|(place, value)| Some((place, value - theirs.get(&place)?)))
-        .collect();
-    let found = mean_of(trials, &differences, case, &format!("{} against", plan.quantity))?;
-    Some(micros(trials, &found))
+    let differences = difference(&time_values(trials, &plan.from), &time_values(trials, &reference.from));
+    mean_in_blocks(trials, &differences, &case.case, &format!("{} against", plan.quantity))
 }
 
-pub fn micros(trials: &Trials, found: &Estimate) -> Measured {
-    let interval = found.interval(trials.confidence());
-    Measured {
-        unit: "us".to_owned(),
-        estimate: interval.estimate,
-        low: interval.low,
-        high: interval.high,
-    }
+fn micros(trials: &Trials, found: &Estimate) -> Measured {
+    Measured::of("us", found.interval(trials.confidence()))
 }
 
 #[cfg(test)]

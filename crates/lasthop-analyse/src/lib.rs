@@ -33,7 +33,6 @@ mod weighed;
 use std::path::PathBuf;
 
 pub use cases::name_of;
-use indexmap::IndexMap;
 use lasthop_model::record::{CasePlan, FactorSummary, Resumption, RunHeader, Stopped};
 use lasthop_record::data::RunData;
 pub use progress::{Look, ProgressLine, is_due, look};
@@ -59,10 +58,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         compared: &compared,
     });
     let cases = cases::summarise_all(trials, &Absolute::of(trials, &compared));
-    let mut comparisons: Vec<_> = compared
-        .into_iter()
-        .map(|Compared { comparison, .. }| comparison)
-        .collect();
+    let mut comparisons: Vec<_> = compared.into_iter().map(|one| one.comparison).collect();
     checks::driver::mark_lower_bounds(trials, &mut comparisons);
     withhold_verdicts(&checks, &mut comparisons);
     let header = &data.header;
@@ -93,32 +89,29 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         settings: settings(data),
         rounds: trials.rounds(),
         blocks: trials.blocks(),
-        factors: factors(header),
-        labels: labels(header),
+        factors: header
+            .factors
+            .iter()
+            .map(|(name, factor)| (name.clone(), factor.levels.iter().map(ToString::to_string).collect()))
+            .collect(),
+        labels: header
+            .factors
+            .iter()
+            .filter(|(_, factor)| !factor.labels.is_empty())
+            .map(|(name, factor)| (name.clone(), factor.labels.clone()))
+            .collect(),
         controls: controls(header),
-        alternatives: if trials.ratios_only {
-            Vec::new()
-        } else {
-            comparisons::alternatives(trials)
-        },
-        weighed: if trials.ratios_only {
-            Vec::new()
-        } else {
-            weighed::weigh(trials)
-        },
+        alternatives: unless_ratios_only(trials, comparisons::alternatives),
+        weighed: unless_ratios_only(trials, weighed::weigh),
         asked: header.answer.clone(),
         explanations: explanations(header),
         environment: data.environment.clone(),
         cases,
         comparisons,
-        derived: if trials.ratios_only {
-            Vec::new()
-        } else {
-            derived::derive_all(trials)
-        },
+        derived: unless_ratios_only(trials, derived::derive_all),
         overload: overload::summarise(data),
         checks,
-        failures: trials.data.failures().cloned().collect(),
+        failures: data.failures().cloned().collect(),
     }
 }
 
@@ -152,21 +145,8 @@ fn settings(data: &RunData) -> SettingsSummary {
     }
 }
 
-fn factors(header: &RunHeader) -> IndexMap<String, Vec<String>> {
-    let levels =
-        |factor: &lasthop_model::record::FactorSummary| factor.levels.iter().map(ToString::to_string).collect();
-    header
-        .factors
-        .iter()
-        .map(|(name, factor)| (name.clone(), levels(factor)))
-        .collect()
-}
-
-fn labels(header: &RunHeader) -> IndexMap<String, IndexMap<String, String>> {
-    let labelled = header.factors.iter().filter(|(_, factor)| !factor.labels.is_empty());
-    labelled
-        .map(|(name, factor)| (name.clone(), factor.labels.clone()))
-        .collect()
+fn unless_ratios_only<T>(trials: &Trials, all: fn(&Trials) -> Vec<T>) -> Vec<T> {
+    if trials.ratios_only { Vec::new() } else { all(trials) }
 }
 
 fn explanations(header: &RunHeader) -> Vec<String> {
@@ -187,17 +167,6 @@ fn controls(header: &RunHeader) -> Vec<String> {
         .filter(controls)
         .map(|case| case.case.clone())
         .collect()
-}
-
-impl From<lasthop_stats::Verdict> for Verdict {
-    fn from(word: lasthop_stats::Verdict) -> Self {
-        match word {
-            lasthop_stats::Verdict::Faster => Self::Faster,
-            lasthop_stats::Verdict::Slower => Self::Slower,
-            lasthop_stats::Verdict::Equivalent => Self::Equivalent,
-            lasthop_stats::Verdict::Undecided => Self::Undecided,
-        }
-    }
 }
 
 #[cfg(test)]

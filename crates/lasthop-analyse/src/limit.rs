@@ -97,7 +97,10 @@ impl Limit {
 }
 
 /// Each limit with each subject that it names.
-/// Errors: a limit names none.
+///
+/// # Errors
+///
+/// A limit names none.
 pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Finding<'a>>, String> {
     let mut found = Vec::new();
     for limit in limits {
@@ -137,19 +140,16 @@ pub fn of_plan<'a>(cases: impl IntoIterator<Item = &'a CasePlan>) -> Vec<Subject
 /// The cases of a run, each against its reference.
 #[must_use]
 pub fn of_run(summary: &Summary) -> Vec<Subject> {
-    let compared = summary.cases.iter().filter(|case| !case.reference);
-    let subject = |case: &CaseSummary| {
-        let usable = |one: &&Comparison| !one.one_start && summary.invalid(&one.case, &one.reference).is_none();
-        let judged = summary
+    let is_usable = |one: &&Comparison| !one.one_start && summary.invalid(&one.case, &one.reference).is_none();
+    let subject = |case: &CaseSummary| Subject {
+        case: case.case.clone(),
+        levels: case.levels.clone(),
+        judged: summary
             .declared(case)
-            .filter(usable)
-            .map(|one| (one.metric, one.into()));
-        Subject {
-            case: case.case.clone(),
-            levels: case.levels.clone(),
-            judged,
-        }
+            .filter(is_usable)
+            .map(|one| (one.metric, one.into())),
     };
+    let compared = summary.cases.iter().filter(|case| !case.reference);
     compared.map(subject).collect()
 }
 
@@ -157,14 +157,12 @@ pub fn of_run(summary: &Summary) -> Vec<Subject> {
 #[must_use]
 pub fn of_diff(diff: &Diff) -> Vec<Subject> {
     let changed = |subject: Subject| {
-        let mut all = diff
-            .comparisons
-            .iter()
-            .filter(|one| one.declared && one.case == subject.case);
-        let judged = all
-            .find(|one| one.verdict.is_some() && !one.one_start)
-            .map(|one| (one.metric, one.change));
-        Subject { judged, ..subject }
+        let mut all = diff.comparisons.iter().filter(|one| one.case == subject.case);
+        let judged = all.find(|one| one.declared && one.verdict.is_some() && !one.one_start);
+        Subject {
+            judged: judged.map(|one| (one.metric, one.change)),
+            ..subject
+        }
     };
     of_run(&diff.runs[1]).into_iter().map(changed).collect()
 }

@@ -2,31 +2,23 @@
 //!
 //! `docs/methodology/materiality.md` has the derivation.
 
-use lasthop_stats::Interval;
+use lasthop_stats::{Estimate, Interval};
 
 use super::{
     absolute::{Absolute, Figure},
     cases,
-    pairs::Compared,
     summary::{Comparison, Materiality, Measured, Metric},
     trials::Trials,
 };
 
-/// For each comparison: from its ratio and the figure of the reference, so that it agrees with both. Mean times for the
+/// From the ratio of a comparison and the figure of the reference, so that it agrees with both. Mean times for the
 /// throughput, medians for the median latency (an open loop has nothing else), and for CPU per request the roles that
 /// share the machine with the link. `None` for other metrics.
-pub fn of_all(trials: &Trials, absolute: &Absolute, all: &[Compared]) -> Vec<Option<Materiality>> {
-    all.iter().map(|one| of(trials, absolute, &one.comparison)).collect()
-}
-
-fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<Materiality> {
+pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<Materiality> {
     let Comparison {
         case,
         reference,
         metric,
-        ratio,
-        low,
-        high,
         ..
     } = comparison;
     let load = &trials.plan(case)?.load;
@@ -34,11 +26,7 @@ fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<M
     let is_one_way = cases::sending(trials, case).is_some();
     let queues = load.is_open() || load.connections > 1 || is_one_way;
     let figure = absolute.own(reference, *metric)?;
-    let ratio = Interval {
-        estimate: *ratio,
-        low: *low,
-        high: *high,
-    };
+    let ratio = comparison.interval();
     let (spent_us, ratio, advises) = match metric {
         Metric::Throughput => (
             f64::from(load.connections.max(1)) * 1e6 / figure.value,
@@ -62,9 +50,8 @@ fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<M
 
 /// Half the width of a figure's interval, as a share of the figure.
 fn uncertainty(trials: &Trials, figure: &Figure) -> f64 {
-    figure
-        .log
-        .map_or(0.0, |log| log.half_width(trials.confidence()).exp_m1())
+    let half_width = |log: Estimate| log.half_width(trials.confidence()).exp_m1();
+    figure.log.map_or(0.0, half_width)
 }
 
 /// What is saved of a time, given the ratio of what remains. Each end deviates by the uncertainty of the ratio and by that
@@ -73,12 +60,10 @@ fn saved(spent_us: f64, uncertainty: f64, remains: &Interval) -> Interval {
     let at = |ratio: f64| (spent_us * (1.0 - ratio)).clamp(f64::MIN, f64::MAX);
     let estimate = at(remains.estimate);
     let deviation = |end: f64| (estimate - end).hypot(end * uncertainty).min(f64::MAX);
-    let (low, high) = (at(remains.high), at(remains.low));
-    let (low, high) = (estimate - deviation(low), estimate + deviation(high));
     Interval {
         estimate,
-        low: low.max(f64::MIN),
-        high: high.min(f64::MAX),
+        low: (estimate - deviation(at(remains.high))).max(f64::MIN),
+        high: (estimate + deviation(at(remains.low))).min(f64::MAX),
     }
 }
 
@@ -86,35 +71,29 @@ fn saved(spent_us: f64, uncertainty: f64, remains: &Interval) -> Interval {
 /// |saved| = margin · (handler + spent). 0 if it is less already. With a margin of 0, every difference matters. If
 /// nothing is known to be saved or lost, it begins at 0.
 fn break_even(saved: &Interval, spent_us: f64, margin: f64) -> Measured {
-    let handler_ms = |saved_us: f64| match margin > 0.0 {
-        true => (saved_us / margin - spent_us).max(0.0) / 1e3,
-        false if saved_us > 0.0 => f64::MAX,
-        false => 0.0,
+    let handler_ms = |saved_us: f64| {
+        if margin > 0.0 {
+            (saved_us / margin - spent_us).max(0.0) / 1e3
+        } else if saved_us > 0.0 {
+            f64::MAX
+        } else {
+            0.0
+        }
     };
-    let (low, high) = (
-        saved.low.abs().min(saved.high.abs()),
-        saved.low.abs().max(saved.high.abs()),
-    );
-    let low = if saved.low <= 0.0 && saved.high >= 0.0 {
-        0.0
-    } else {
-        low
-    };
-    Measured {
-        unit: "ms".to_owned(),
+    let [one, other] = [saved.low.abs(), saved.high.abs()];
+    let is_unknown = saved.low <= 0.0 && saved.high >= 0.0;
+    let ends = Interval {
         estimate: handler_ms(saved.estimate.abs()),
-        low: handler_ms(low),
-        high: handler_ms(high),
-    }
+        low: handler_ms(if is_unknown { 0.0 } else { one.min(other) }),
+        high: handler_ms(one.max(other)),
+    };
+    Measured::of("ms", ends)
 }
 
 /// How many more cores than the case the reference needs at 1,000 requests per second.
 fn cores_saved(absolute: &Absolute, case: &str, reference: &str) -> f64 {
-    let cpu_us = |case| {
-        absolute
-            .figure(case, Metric::CpuPerRequest)
-            .map_or(0.0, |figure| figure.value)
-    };
+    let figure = |case| absolute.figure(case, Metric::CpuPerRequest);
+    let cpu_us = |case| figure(case).map_or(0.0, |figure| figure.value);
     (cpu_us(reference) - cpu_us(case)) * 1_000.0 / 1e6
 }
 

@@ -3,14 +3,17 @@
 //! Each figure is of one trial; a [`Span`] has them of all repetitions.
 
 use indexmap::IndexMap;
-use lasthop_model::record::OverloadTrial;
+use lasthop_model::{observation::NetworkCounters, record::OverloadTrial};
 use lasthop_protocol::{
     Histogram,
     result::{ErrorClass, Slot, StageResult, WrongKind},
 };
 use lasthop_record::data::RunData;
 
-use super::summary::{Overload, OverloadCase, OverloadPoint, Recovery, Span, Wrong};
+use super::{
+    cases::name_of,
+    summary::{Overload, OverloadCase, OverloadPoint, Recovery, Span, Wrong},
+};
 
 /// A load is served if no more than this share of its requests has no right answer.
 const UNSERVED: f64 = 0.01;
@@ -27,14 +30,8 @@ pub fn summarise(data: &RunData) -> Option<Overload> {
         let trials: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.case == plan.case).collect();
         let closed = trials.iter().filter(|trial| trial.times.is_none());
         let at = |times: &f64| {
-            point(
-                *times,
-                trials
-                    .iter()
-                    .copied()
-                    .filter(|trial| trial.times == Some(*times))
-                    .collect(),
-            )
+            let at_load = trials.iter().filter(|trial| trial.times == Some(*times));
+            point(*times, at_load.copied().collect())
         };
         OverloadCase {
             case: plan.case.clone(),
@@ -52,21 +49,12 @@ pub fn summarise(data: &RunData) -> Option<Overload> {
 }
 
 fn foreign_share(data: &RunData) -> f64 {
-    let cpus = data
-        .environment
-        .as_ref()
-        .map_or(1, |environment| environment.cpus)
-        .max(1);
+    let environment = data.environment.as_ref();
+    let cpus = environment.map_or(1, |environment| environment.cpus).max(1);
     let machines = || data.overloads().map(|trial| &trial.observations.machine);
     let used: u64 = machines().map(|machine| machine.foreign_ns + machine.steal_ns).sum();
     let wall: u64 = machines().map(|machine| machine.wall_ns).sum();
     used as f64 / (wall.max(1) as f64 * f64::from(cpus))
-}
-
-fn lags<'a>(trials: &'a [&OverloadTrial]) -> impl Iterator<Item = f64> + 'a {
-    let lags = trials.iter().filter_map(|trial| trial.result.lag.as_ref());
-    lags.filter(|lag| !lag.is_empty())
-        .map(|lag| lag.quantile(0.99) as f64 / 1e6)
 }
 
 /// The stage of a trial whose load is in question.
@@ -82,30 +70,31 @@ fn point(times: f64, trials: Vec<&OverloadTrial>) -> Option<OverloadPoint> {
         let answered = loads.iter().filter(|load| !load.times.is_empty());
         Span::of(answered.map(|load| load.times.quantile(quantile) as f64 / 1e6))
     };
-    let network = |of: &dyn Fn(&OverloadTrial) -> u64| Span::of(trials.iter().map(|trial| of(trial) as f64));
+    let network = |of: fn(&NetworkCounters) -> u64| {
+        let counted = trials.iter().map(|trial| of(&trial.observations.network) as f64);
+        Span::of(counted)
+    };
+    let lags = trials.iter().filter_map(|trial| trial.result.lag.as_ref());
+    let lags = lags.filter(|lag| !lag.is_empty());
     Some(OverloadPoint {
         times,
         offered: first.rate,
         trials: loads.len() as u32,
         served: loads.iter().all(|load| is_served(load)),
-        goodput: each(&goodput)?,
+        goodput: each(&|load| load.right as f64 * NANOSECONDS / load.counted_ns.max(1) as f64)?,
         right: each(&|load| share(load, load.right))?,
         wrong: wrong(&loads),
         not_sent: each(&|load| share(load, load.not_sent))?,
         unanswered: each(&|load| share(load, load.unanswered()))?,
         p50_ms: quantile(0.5),
         p99_ms: quantile(0.99),
-        lag_p99_ms: Span::of(lags(&trials)),
-        listen_overflows: network(&|trial| trial.observations.network.listen_overflows)?,
-        listen_drops: network(&|trial| trial.observations.network.listen_drops)?,
-        syns_retransmitted: network(&|trial| trial.observations.network.syns_retransmitted)?,
+        lag_p99_ms: Span::of(lags.map(|lag| lag.quantile(0.99) as f64 / 1e6)),
+        listen_overflows: network(|network| network.listen_overflows)?,
+        listen_drops: network(|network| network.listen_drops)?,
+        syns_retransmitted: network(|network| network.syns_retransmitted)?,
         logged: logged(&trials),
         recovery: recovery(&trials),
     })
-}
-
-fn goodput(load: &StageResult) -> f64 {
-    load.right as f64 * NANOSECONDS / load.counted_ns.max(1) as f64
 }
 
 fn share(load: &StageResult, count: u64) -> f64 {
@@ -118,14 +107,10 @@ fn is_served(load: &StageResult) -> bool {
 }
 
 /// A name for a way to end: `status-502`, `reset`.
-fn name((class, status): WrongKind) -> String {
-    match (class, status) {
+fn name(kind: WrongKind) -> String {
+    match kind {
         (ErrorClass::WrongStatus, Some(status)) => format!("status-{status}"),
-        (class, _) => {
-            let name = serde_json::to_value(class).ok();
-            name.and_then(|name| Some(name.as_str()?.to_owned()))
-                .unwrap_or_default()
-        }
+        (class, _) => name_of(class),
     }
 }
 
@@ -141,49 +126,38 @@ fn wrong(loads: &[&StageResult]) -> IndexMap<String, Wrong> {
     }
     kinds.sort_by(|_, one, _, other| other.0.cmp(&one.0));
     let of = |load: &StageResult, kind: WrongKind| {
-        load.wrong
-            .iter()
-            .filter(|wrong| wrong.kind() == kind)
-            .map(|wrong| wrong.count)
-            .sum::<u64>()
+        let same = load.wrong.iter().filter(|wrong| wrong.kind() == kind);
+        same.map(|wrong| wrong.count).sum()
     };
     let each = |(kind, (count, times, first)): (WrongKind, (u64, Histogram, String))| {
-        let share = Span::of(loads.iter().map(|load| share(load, of(load, kind))))?;
-        Some((
-            name(kind),
-            Wrong {
-                count,
-                share,
-                after_ms: times.quantile(0.5) as f64 / 1e6,
-                first,
-            },
-        ))
+        let wrong = Wrong {
+            count,
+            share: Span::of(loads.iter().map(|load| share(load, of(load, kind))))?,
+            after_ms: times.quantile(0.5) as f64 / 1e6,
+            first,
+        };
+        Some((name(kind), wrong))
     };
     kinds.into_iter().filter_map(each).collect()
 }
 
 fn logged(trials: &[&OverloadTrial]) -> IndexMap<String, Span> {
-    let Some(first) = trials.first() else {
-        return IndexMap::new();
-    };
     let of = |meaning: &String| {
         let counts = trials
             .iter()
             .map(|trial| trial.logged.get(meaning).copied().unwrap_or(0) as f64);
         Some((meaning.clone(), Span::of(counts)?))
     };
-    first.logged.keys().filter_map(of).collect()
+    let meanings = trials.first().into_iter().flat_map(|trial| trial.logged.keys());
+    meanings.filter_map(of).collect()
 }
 
 fn recovery(trials: &[&OverloadTrial]) -> Option<Recovery> {
-    let seen: Vec<Option<f64>> = trials
-        .iter()
-        .filter_map(|trial| recovered(&trial.result.stages))
-        .collect();
-    let late = seen.iter().filter(|after| after.is_none()).count() as u32;
+    let seen = trials.iter().filter_map(|trial| recovered(&trial.result.stages));
+    let seen: Vec<Option<f64>> = seen.collect();
     (!seen.is_empty()).then(|| Recovery {
         seconds: Span::of(seen.iter().flatten().copied()),
-        late,
+        late: seen.iter().filter(|after| after.is_none()).count() as u32,
     })
 }
 
@@ -213,7 +187,8 @@ impl Span {
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
-        let (least, most) = (*values.first()?, *values.last()?);
+        let least = *values.first()?;
+        let most = *values.last()?;
         let middle = values.len() / 2;
         let median = if values.len() % 2 == 1 {
             values[middle]

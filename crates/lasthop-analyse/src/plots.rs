@@ -5,7 +5,10 @@ use lasthop_protocol::{Histogram, TrialResult};
 use lasthop_record::data::RunData;
 use serde::Serialize;
 
-use super::{cases::merged, trials::Trials};
+use super::{
+    cases::merged,
+    trials::{self, Trials},
+};
 
 /// How many points of a percentile curve there are for each further nine (90 %, 99 %, 99.9 %).
 const POINTS: u32 = 16;
@@ -73,7 +76,7 @@ fn of_case(trials: &Trials, plan: &CasePlan) -> CasePlots {
 
 impl TrialColumns {
     fn push(&mut self, trial: &MeasuredTrial) {
-        let latency = trial.result.latency().filter(|histogram| !histogram.is_empty());
+        let latency = trials::latency(trial);
         let percentile = |share| latency.map(|histogram| short(histogram.quantile(share) as f64 / 1e3));
         self.round.push(trial.round);
         self.block.push(trial.block);

@@ -3,7 +3,7 @@
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_record::data::RunData;
 
-use super::trials::Trials;
+use super::trials::{self, Trials};
 
 /// A trial with an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,6 @@ pub fn rows(data: &RunData) -> Vec<TrialRow> {
 
 fn row(case: usize, trial: &MeasuredTrial) -> TrialRow {
     let result = &trial.result;
-    let latency = result.latency().filter(|histogram| !histogram.is_empty());
     TrialRow {
         case,
         round: trial.round,
@@ -54,7 +53,7 @@ fn row(case: usize, trial: &MeasuredTrial) -> TrialRow {
         errors: result.error_total(),
         bytes: result.bytes_received,
         rate: result.throughput(),
-        latencies: latency.map(|all| QUANTILES.map(|(share, _)| all.quantile(share) as f64 / 1e3)),
+        latencies: trials::latency(trial).map(|all| QUANTILES.map(|(share, _)| all.quantile(share) as f64 / 1e3)),
         driver_cpu: result.cost.cpu_ns() as f64 / 1e3 / result.requests as f64,
     }
 }

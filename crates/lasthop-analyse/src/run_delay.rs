@@ -5,7 +5,10 @@
 
 use indexmap::IndexMap;
 use lasthop_model::record::MeasuredTrial;
-use lasthop_stats::totals::{self, Fraction, PairedTotals, Totals};
+use lasthop_stats::{
+    Interval,
+    totals::{self, PairedTotals, Totals},
+};
 
 use super::{
     cases,
@@ -50,11 +53,8 @@ impl Waited {
     }
 
     /// Microseconds per request.
-    fn fraction(self) -> Fraction {
-        Fraction {
-            numerator: self.delay_ns as f64 / 1e3,
-            denominator: self.requests,
-        }
+    fn totals(self) -> Totals {
+        Totals::of(self.delay_ns as f64 / 1e3, self.requests)
     }
 }
 
@@ -83,11 +83,11 @@ pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
 
 /// Only with the metric that the verdict is about. `None` for the others, or if fewer than two blocks have it for both.
 pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelaySaved> {
-    if metric != Metric::primary(&pairs.case.load) {
+    if trials.ratios_only || metric != Metric::primary(&pairs.case.load) {
         return None;
     }
     let of_role = |role: &str| {
-        let totals = |trial: &MeasuredTrial| Some(Totals(vec![Waited::of(trial, role)?.fraction()]));
+        let totals = |trial: &MeasuredTrial| Some(Waited::of(trial, role)?.totals());
         Some((role.to_owned(), difference(trials, pairs, role, totals)?))
     };
     let saved = RunDelaySaved {
@@ -101,20 +101,13 @@ pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelayS
 fn all(trials: &Trials, pairs: &Pairs, trial: &MeasuredTrial) -> Option<Totals> {
     let services = trial.observations.roles.values();
     let ran = services.filter(|usage| usage.cpu_ns > 0 || usage.run_delay_ns.is_some());
-    let known: Option<Vec<u64>> = ran.map(|usage| usage.run_delay_ns).collect();
-    let delay_ns = known?.iter().sum();
-    let services = Waited {
-        delay_ns,
-        cpu_ns: 0,
-        requests: trials::served(trial),
-    };
-    let driver = match trials.counts_driver(&pairs.case.load) {
-        true => Some(Waited::of(trial, DRIVER)?),
-        false => None,
-    };
-    Some(Totals(
-        driver.into_iter().chain([services]).map(Waited::fraction).collect(),
-    ))
+    let delay_ns: u64 = ran.map(|usage| usage.run_delay_ns).sum::<Option<u64>>()?;
+    let mut all = Totals::of(delay_ns as f64 / 1e3, trials::served(trial));
+    if trials.counts_driver(&pairs.case.load) {
+        let driver = Waited::of(trial, DRIVER)?.totals();
+        all.0.splice(0..0, driver.0);
+    }
+    Some(all)
 }
 
 /// The reference's minus the case's, in microseconds per request, over the blocks that contain both.
@@ -136,13 +129,12 @@ fn difference(
         .filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
     let how = trials.resampling(&pairs.case.case, &format!("run delay {role}"));
     let more = totals::difference(&grouped(known)?, how)?.interval(trials.confidence());
-    let less = |micros: f64| 0.0 - micros;
-    Some(Measured {
-        unit: "us".to_owned(),
-        estimate: less(more.estimate),
-        low: less(more.high),
-        high: less(more.low),
-    })
+    let less = Interval {
+        estimate: 0.0 - more.estimate,
+        low: 0.0 - more.high,
+        high: 0.0 - more.low,
+    };
+    Some(Measured::of("us", less))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use lasthop_model::{
     record::{AnswerPlan, Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped},
 };
 use lasthop_protocol::spec::Transport;
+use lasthop_stats::{CONFIDENCE, Interval};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,12 +103,16 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Summary {
+    #[must_use]
+    pub fn case(&self, name: &str) -> Option<&CaseSummary> {
+        self.cases.iter().find(|case| case.case == name)
+    }
+
     /// A case against its reference by one metric; `None` for a reference.
     #[must_use]
     pub fn comparison(&self, case: &CaseSummary, metric: Metric) -> Option<&Comparison> {
-        self.comparisons
-            .iter()
-            .find(|comparison| comparison.case == case.case && comparison.metric == metric)
+        let mut all = self.comparisons.iter();
+        all.find(|one| one.case == case.case && one.metric == metric)
     }
 
     /// The check by which a case must not be used, or by which its reference must not.
@@ -124,7 +129,7 @@ impl Summary {
         let mut of_metric = self.alternatives.iter().filter(|one| one.metric == metric);
         let found = of_metric.find(|one| is(one, case, other) || is(one, other, case))?;
         Some(match found.verdict {
-            Verdict::Faster | Verdict::Slower if found.may_be_chance() => Verdict::Undecided,
+            _ if found.may_be_chance() => Verdict::Undecided,
             verdict if found.case == case => verdict,
             Verdict::Faster => Verdict::Slower,
             Verdict::Slower => Verdict::Faster,
@@ -396,10 +401,8 @@ impl Metrics {
     /// Context switches per request of the same roles together.
     #[must_use]
     pub fn switches_total(&self) -> f64 {
-        let counted = self
-            .switches_per_request
-            .iter()
-            .filter(|(role, _)| self.cpu_per_request.counts(role));
+        let all = self.switches_per_request.iter();
+        let counted = all.filter(|(role, _)| self.cpu_per_request.counts(role));
         counted.map(|(_, switches)| switches).sum()
     }
 
@@ -534,26 +537,10 @@ impl CaseColumn {
         }
     }
 
-    const fn measured(name: &'static str, of: fn(&Metrics) -> Option<&Measured>) -> Self {
+    const fn new(name: &'static str, value: CaseValue) -> Self {
         Self {
             name,
-            value: CaseValue::Measured(of),
-            shown: None,
-        }
-    }
-
-    const fn plain(name: &'static str, of: fn(&CaseSummary) -> Option<f64>) -> Self {
-        Self {
-            name,
-            value: CaseValue::Of(of),
-            shown: None,
-        }
-    }
-
-    const fn one_way(name: &'static str, of: fn(&OneWay) -> Option<f64>) -> Self {
-        Self {
-            name,
-            value: CaseValue::OneWay(of),
+            value,
             shown: None,
         }
     }
@@ -577,30 +564,46 @@ pub const BANDWIDTH: &str = "bandwidth_bytes_per_s";
 pub const LATENCY_MAX: &str = "latency_max_us";
 
 /// In the order of CSV.
-pub static COLUMNS: [CaseColumn; 20] = [
-    CaseColumn::plain("trials", |case| Some(f64::from(case.trials))),
-    CaseColumn::plain("failed_trials", |case| Some(f64::from(case.failed_trials))),
-    CaseColumn::plain("requests", |case| Some(case.requests as f64)),
-    CaseColumn::plain("errors", |case| Some(case.errors.values().sum::<u64>() as f64)),
-    CaseColumn::measured(THROUGHPUT, |metrics| Some(&metrics.throughput)).shown(1, "requests/s", Writing::Rate),
-    CaseColumn::measured(BANDWIDTH, |metrics| metrics.bandwidth.as_ref()).shown(2, "bytes/s", Writing::Bytes),
-    CaseColumn::measured("latency_p50_us", |metrics| metrics.latency_p50.as_ref()).shown(5, "p50", Writing::Latency),
-    CaseColumn::measured("latency_p99_us", |metrics| metrics.latency_p99.as_ref()).shown(6, "p99", Writing::Latency),
-    CaseColumn::plain(LATENCY_MAX, |case| case.metrics.as_ref()?.latency_max),
-    CaseColumn::plain("driver_system_calls_per_request", |case| {
-        Some(case.metrics.as_ref()?.driver_system_calls_per_request)
-    }),
-    CaseColumn::plain("driver_load", |case| Some(case.metrics.as_ref()?.driver_load)),
-    CaseColumn::plain("rate_per_s", |case| case.load.rate).shown(0, "asked/s", Writing::Asked),
-    CaseColumn::plain("scheduled", |case| Some(open_loop(case)?.scheduled as f64)),
-    CaseColumn::plain("sent", |case| Some(open_loop(case)?.sent as f64)),
-    CaseColumn::plain("lag_p50_us", |case| open_loop(case)?.lag_p50_us),
-    CaseColumn::plain("lag_p99_us", |case| open_loop(case)?.lag_p99_us).shown(7, "lag", Writing::Lag),
-    CaseColumn::one_way("sent_per_s", |sending| Some(sending.sent_per_s)).shown(3, "sent/s", Writing::Rate),
-    CaseColumn::one_way("lost_share", |sending| Some(sending.lost)).shown(4, "lost", Writing::Share),
-    CaseColumn::one_way("dropped", |sending| Some(sending.dropped? as f64)),
-    CaseColumn::one_way("waited_share", |sending| Some(sending.waited)),
-];
+pub static COLUMNS: [CaseColumn; 20] = {
+    use CaseValue::{Measured, Of, OneWay};
+    [
+        CaseColumn::new("trials", Of(|case| Some(f64::from(case.trials)))),
+        CaseColumn::new("failed_trials", Of(|case| Some(f64::from(case.failed_trials)))),
+        CaseColumn::new("requests", Of(|case| Some(case.requests as f64))),
+        CaseColumn::new("errors", Of(|case| Some(case.errors.values().sum::<u64>() as f64))),
+        CaseColumn::new(THROUGHPUT, Measured(|metrics| Some(&metrics.throughput))).shown(
+            1,
+            "requests/s",
+            Writing::Rate,
+        ),
+        CaseColumn::new(BANDWIDTH, Measured(|metrics| metrics.bandwidth.as_ref())).shown(2, "bytes/s", Writing::Bytes),
+        CaseColumn::new("latency_p50_us", Measured(|metrics| metrics.latency_p50.as_ref())).shown(
+            5,
+            "p50",
+            Writing::Latency,
+        ),
+        CaseColumn::new("latency_p99_us", Measured(|metrics| metrics.latency_p99.as_ref())).shown(
+            6,
+            "p99",
+            Writing::Latency,
+        ),
+        CaseColumn::new(LATENCY_MAX, Of(|case| case.metrics.as_ref()?.latency_max)),
+        CaseColumn::new(
+            "driver_system_calls_per_request",
+            Of(|case| Some(case.metrics.as_ref()?.driver_system_calls_per_request)),
+        ),
+        CaseColumn::new("driver_load", Of(|case| Some(case.metrics.as_ref()?.driver_load))),
+        CaseColumn::new("rate_per_s", Of(|case| case.load.rate)).shown(0, "asked/s", Writing::Asked),
+        CaseColumn::new("scheduled", Of(|case| Some(open_loop(case)?.scheduled as f64))),
+        CaseColumn::new("sent", Of(|case| Some(open_loop(case)?.sent as f64))),
+        CaseColumn::new("lag_p50_us", Of(|case| open_loop(case)?.lag_p50_us)),
+        CaseColumn::new("lag_p99_us", Of(|case| open_loop(case)?.lag_p99_us)).shown(7, "lag", Writing::Lag),
+        CaseColumn::new("sent_per_s", OneWay(|sending| Some(sending.sent_per_s))).shown(3, "sent/s", Writing::Rate),
+        CaseColumn::new("lost_share", OneWay(|sending| Some(sending.lost))).shown(4, "lost", Writing::Share),
+        CaseColumn::new("dropped", OneWay(|sending| Some(sending.dropped? as f64))),
+        CaseColumn::new("waited_share", OneWay(|sending| Some(sending.waited))),
+    ]
+};
 
 impl CpuPerRequest {
     /// The driver's, then the services'.
@@ -636,7 +639,7 @@ impl CpuPerRequest {
 
     #[must_use]
     pub fn of(&self, role: &str) -> Option<f64> {
-        self.of_all().find(|(name, _)| *name == role).map(|(_, cpu)| cpu)
+        Some(self.of_all().find(|(name, _)| *name == role)?.1)
     }
 }
 
@@ -691,6 +694,18 @@ pub struct Measured {
     pub high: f64,
 }
 
+impl Measured {
+    #[must_use]
+    pub fn of(unit: &str, Interval { estimate, low, high }: Interval) -> Self {
+        Self {
+            unit: unit.to_owned(),
+            estimate,
+            low,
+            high,
+        }
+    }
+}
+
 /// CPU time per right answer, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuPerRequest {
@@ -726,6 +741,13 @@ pub enum Metric {
 }
 
 impl Metric {
+    pub const ALL: [Self; 4] = [
+        Self::Throughput,
+        Self::LatencyP50,
+        Self::LatencyP99,
+        Self::CpuPerRequest,
+    ];
+
     /// The metric declared in advance for a load, which verdict sentences are about.
     #[must_use]
     pub fn primary(load: &LoadSummary) -> Self {
@@ -775,11 +797,16 @@ impl Comparison {
     /// Whether a verdict of difference does not survive the adjustment for the number of comparisons.
     #[must_use]
     pub fn may_be_chance(&self) -> bool {
-        let differs = matches!(self.verdict, Verdict::Faster | Verdict::Slower);
-        differs
-            && self
-                .adjusted_p
-                .is_some_and(|adjusted| adjusted > 1.0 - lasthop_stats::CONFIDENCE)
+        self.verdict.differs() && self.adjusted_p.is_some_and(|p| p > 1.0 - CONFIDENCE)
+    }
+
+    #[must_use]
+    pub fn interval(&self) -> Interval {
+        Interval {
+            estimate: self.ratio,
+            low: self.low,
+            high: self.high,
+        }
     }
 }
 
@@ -792,6 +819,25 @@ pub enum Verdict {
     /// The whole interval lies within the margin.
     Equivalent,
     Undecided,
+}
+
+impl Verdict {
+    /// Whether it is one of a difference.
+    #[must_use]
+    pub fn differs(self) -> bool {
+        matches!(self, Self::Faster | Self::Slower)
+    }
+}
+
+impl From<lasthop_stats::Verdict> for Verdict {
+    fn from(word: lasthop_stats::Verdict) -> Self {
+        match word {
+            lasthop_stats::Verdict::Faster => Self::Faster,
+            lasthop_stats::Verdict::Slower => Self::Slower,
+            lasthop_stats::Verdict::Equivalent => Self::Equivalent,
+            lasthop_stats::Verdict::Undecided => Self::Undecided,
+        }
+    }
 }
 
 /// Whether the difference matters.
@@ -894,11 +940,8 @@ impl Check {
     /// Whether a case must not be compared with its reference because of this.
     #[must_use]
     pub fn forbids(&self, case: &str, reference: &str) -> bool {
-        let concerns = self
-            .case
-            .as_ref()
-            .is_none_or(|name| [case, reference].contains(&name.as_str()));
-        concerns && self.severity == Severity::Invalid
+        let case_or_run = self.case.as_deref();
+        self.severity == Severity::Invalid && case_or_run.is_none_or(|name| name == case || name == reference)
     }
 }
 

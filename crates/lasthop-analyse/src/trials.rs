@@ -5,11 +5,11 @@ use std::{
     sync::OnceLock,
 };
 
-use lasthop_model::record::{CasePlan, CaseProof, LoadSummary, MeasuredTrial, Stopped};
+use lasthop_model::record::{CasePlan, CaseProof, GivenEndpoint, LoadSummary, MeasuredTrial, Stopped};
 use lasthop_protocol::Histogram;
 use lasthop_record::data::RunData;
 use lasthop_stats::{
-    Grouped, Resampling,
+    CONFIDENCE, Grouped, Resampling,
     grouped::BlockValue,
     quantile::Histogram as Bins,
     random,
@@ -62,16 +62,13 @@ impl<'a> Trials<'a> {
             let known = longest.entry(&trial.case).or_default();
             *known = asked(trial).max(*known);
         }
-        for trial in data
-            .trials()
-            .filter(|trial| asked(trial) == longest[trial.case.as_str()])
-        {
+        for trial in data.trials() {
+            if asked(trial) != longest[trial.case.as_str()] {
+                continue;
+            }
             if trial.result.requests > 0 && trial.result.elapsed_ns > 0 {
-                trials
-                    .usable
-                    .entry(&trial.case)
-                    .or_default()
-                    .insert((trial.round, trial.block), trial);
+                let of_case = trials.usable.entry(&trial.case).or_default();
+                of_case.insert((trial.round, trial.block), trial);
             } else {
                 *trials.empty.entry(&trial.case).or_default() += 1;
             }
@@ -87,6 +84,16 @@ impl<'a> Trials<'a> {
         }
     }
 
+    /// Whether the driver is an end of the link under test.
+    pub fn is_direct(&self) -> bool {
+        self.data.header.experiment.from == DRIVER
+    }
+
+    /// A case's endpoint that lasthop did not start.
+    pub fn given(&self, case: &str) -> Option<&'a GivenEndpoint> {
+        self.data.header.given.as_ref()?.endpoints.get(case)
+    }
+
     /// Whether the CPU time of every server was measured.
     pub fn knows_servers(&self) -> bool {
         self.cases().iter().all(|plan| self.knows_server(&plan.case))
@@ -99,12 +106,9 @@ impl<'a> Trials<'a> {
             return true;
         };
         let ended = given.pids.keys().any(|role| !self.has_always(case, role));
-        let named = !given.pids.is_empty() || given.endpoints.get(case).is_some_and(|one| one.server.is_some());
-        let spent: u64 = self
-            .of(case)
-            .flat_map(|trial| trial.observations.roles.values())
-            .map(|role| role.cpu_ns)
-            .sum();
+        let named = !given.pids.is_empty() || self.given(case).is_some_and(|one| one.server.is_some());
+        let services = self.of(case).flat_map(|trial| trial.observations.roles.values());
+        let spent: u64 = services.map(|role| role.cpu_ns).sum();
         let requests: f64 = self.of(case).map(served).sum();
         !ended && named && spent as f64 >= LEAST_CPU_NS * requests
     }
@@ -118,17 +122,19 @@ impl<'a> Trials<'a> {
     /// not busy-wait for its schedule. A driver in front of a proxy stands for clients that are elsewhere.
     pub fn counts_driver(&self, load: &LoadSummary) -> bool {
         let header = &self.data.header;
-        header.experiment.from == DRIVER && header.settings.driver_at.is_none() && !load.is_open()
+        self.is_direct() && header.settings.driver_at.is_none() && !load.is_open()
     }
 
     /// Microseconds of CPU time per request: the services' in the whole trial and, if it counts, the driver's in the measure
     /// phase.
     pub fn cpu(&self, trial: &MeasuredTrial) -> Totals {
-        let counts = self
-            .plan(&trial.case)
-            .is_some_and(|plan| self.counts_driver(&plan.load));
-        let driver = counts.then(|| driver_cpu(trial).0);
-        Totals(driver.into_iter().chain([services_cpu(trial).0]).flatten().collect())
+        let plan = self.plan(&trial.case);
+        let mut all = services_cpu(trial);
+        if plan.is_some_and(|plan| self.counts_driver(&plan.load)) {
+            let spent = trial.result.cost.cpu_ns() as f64 / 1e3;
+            all.0.splice(0..0, Totals::of(spent, trial.result.requests as f64).0);
+        }
+        all
     }
 
     /// [`Trials::cpu`] as a number; `None` without a request.
@@ -139,11 +145,8 @@ impl<'a> Trials<'a> {
 
     /// Whether each round has servers that were started for it.
     pub fn restarts_servers(&self) -> bool {
-        self.data
-            .header
-            .given
-            .as_ref()
-            .is_none_or(|given| given.restart.is_some())
+        let given = &self.data.header.given;
+        given.as_ref().is_none_or(|given| given.restart.is_some())
     }
 
     pub fn cases(&self) -> &'a [CasePlan] {
@@ -172,6 +175,11 @@ impl<'a> Trials<'a> {
             .flat_map(|trials| trials.values().copied())
     }
 
+    /// A count over those.
+    pub fn sum(&self, case: &str, count: impl Fn(&MeasuredTrial) -> u64) -> u64 {
+        self.of(case).map(count).sum()
+    }
+
     pub fn count(&self, case: &str) -> usize {
         self.usable.get(case).map_or(0, BTreeMap::len)
     }
@@ -179,6 +187,11 @@ impl<'a> Trials<'a> {
     /// All trials, including those without a right answer.
     pub fn every(&self) -> impl Iterator<Item = &'a MeasuredTrial> + use<'a> {
         self.data.trials()
+    }
+
+    /// All trials of a case.
+    pub fn every_of(&self, case: &str) -> impl Iterator<Item = &'a MeasuredTrial> {
+        self.every().filter(move |trial| trial.case == case)
     }
 
     /// Blocks in which both cases have a result.
@@ -201,7 +214,7 @@ impl<'a> Trials<'a> {
     pub fn proofs<'b>(&self, case: &'b str) -> impl Iterator<Item = &'a CaseProof> + use<'a, 'b> {
         self.data
             .rounds()
-            .filter_map(move |round| round.cases.get(case).map(|seen| &**seen))
+            .filter_map(move |round| Some(&**round.cases.get(case)?))
     }
 
     /// Whether any connection of a case may be TCP: not if the driver reaches a server by Unix socket, and there is no
@@ -213,12 +226,8 @@ impl<'a> Trials<'a> {
     }
 
     pub fn rounds(&self) -> u32 {
-        let seen: BTreeSet<u32> = self
-            .data
-            .rounds()
-            .map(|round| round.round)
-            .chain(self.every().map(|trial| trial.round))
-            .collect();
+        let with_trials = self.every().map(|trial| trial.round);
+        let seen: BTreeSet<u32> = self.data.rounds().map(|round| round.round).chain(with_trials).collect();
         u32::try_from(seen.len()).unwrap_or(u32::MAX)
     }
 
@@ -236,14 +245,12 @@ impl<'a> Trials<'a> {
     /// narrow enough, and for one that was reported before it was resumed, so that intervals still cover the truth in 95 %
     /// of runs.
     pub fn confidence(&self) -> f64 {
-        after_reports(
-            match &self.data.end {
-                Some(end) if end.stopped == Stopped::Precision => LOOKS_CONFIDENCE,
-                _ if self.data.rounds().any(|round| !round.left.is_empty()) => LOOKS_CONFIDENCE,
-                _ => lasthop_stats::CONFIDENCE,
-            },
-            self.data.reports(),
-        )
+        let is_by_looks = match &self.data.end {
+            Some(end) if end.stopped == Stopped::Precision => true,
+            _ => self.data.rounds().any(|round| !round.left.is_empty()),
+        };
+        let level = if is_by_looks { LOOKS_CONFIDENCE } else { CONFIDENCE };
+        after_reports(level, self.data.reports())
     }
 
     /// The level of the intervals that decide whether a run stops.
@@ -281,14 +288,17 @@ pub fn rate(trial: &MeasuredTrial) -> Totals {
 /// Right answers per nanosecond in the first half of a trial's measure phase, and in the second; `None` where either had
 /// none, and in an open loop.
 pub fn halves(trial: &MeasuredTrial) -> Option<[f64; 2]> {
-    let (whole, first) = (&trial.result, trial.result.first_half?);
+    let whole = &trial.result;
+    let first = whole.first_half?;
     let rate =
         |requests: u64, elapsed_ns: u64| (requests > 0 && elapsed_ns > 0).then(|| requests as f64 / elapsed_ns as f64);
-    let second = (
-        whole.requests.checked_sub(first.requests)?,
-        whole.elapsed_ns.checked_sub(first.elapsed_ns)?,
-    );
-    Some([rate(first.requests, first.elapsed_ns)?, rate(second.0, second.1)?])
+    Some([
+        rate(first.requests, first.elapsed_ns)?,
+        rate(
+            whole.requests.checked_sub(first.requests)?,
+            whole.elapsed_ns.checked_sub(first.elapsed_ns)?,
+        )?,
+    ])
 }
 
 /// The metric by which trials are compared: right answers per second, or in an open loop the median response time in
@@ -297,10 +307,7 @@ pub fn primary(trial: &MeasuredTrial) -> Option<f64> {
     let result = &trial.result;
     match result.offered {
         None => Some(result.throughput()),
-        Some(_) => result
-            .latency()
-            .filter(|latency| !latency.is_empty())
-            .map(|latency| latency.quantile(0.5).max(1) as f64),
+        Some(_) => Some(latency(trial)?.quantile(0.5).max(1) as f64),
     }
 }
 
@@ -316,10 +323,6 @@ pub fn primary_name(plan: &CasePlan) -> &'static str {
 /// Requests that the services answered in the whole trial.
 pub fn served(trial: &MeasuredTrial) -> f64 {
     trial.result.requests_total.max(trial.result.requests) as f64
-}
-
-fn driver_cpu(trial: &MeasuredTrial) -> Totals {
-    Totals::of(trial.result.cost.cpu_ns() as f64 / 1e3, trial.result.requests as f64)
 }
 
 /// Microseconds of CPU time per request of the services, in the whole trial.
@@ -340,10 +343,11 @@ impl Bins for Latencies<'_> {
 }
 
 /// Response times of an open loop, otherwise service times; `None` if the driver has none.
+pub fn latency(trial: &MeasuredTrial) -> Option<&Histogram> {
+    trial.result.latency().filter(|histogram| !histogram.is_empty())
+}
+
+/// The same, to merge.
 pub fn latencies(trial: &MeasuredTrial) -> Option<Latencies<'_>> {
-    trial
-        .result
-        .latency()
-        .filter(|histogram| !histogram.is_empty())
-        .map(Latencies)
+    latency(trial).map(Latencies)
 }

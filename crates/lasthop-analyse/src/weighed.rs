@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lasthop_model::{level::Levels, record::DerivedPlan, selection};
 
 use super::{
-    derived::{ByBlock, is_at_a_rate, mean_in_blocks, micros, time_values},
+    derived::{self, ByBlock, is_at_a_rate, mean_in_blocks, time_values},
     summary::Weighed,
     trials::Trials,
 };
@@ -75,18 +75,13 @@ fn of(trials: &Trials, quantities: &[String; 2], all: [&[&DerivedPlan]; 2], leve
         .iter()
         .map(|(factor, level)| format!("{factor}={level}"))
         .collect();
-    let draws = |what: &str| trials.resampling(&places.join("/"), what);
-    let found = |values: &ByBlock<f64>, what: &str| Some(micros(trials, &mean_in_blocks(values, draws(what))?));
-    let difference: ByBlock<f64> = values[0]
-        .iter()
-        .filter_map(|(place, value)| Some((*place, value - values[1].get(place)?)))
-        .collect();
+    let mean = |values: &ByBlock<f64>, what: &str| mean_in_blocks(trials, values, &places.join("/"), what);
     Some(Weighed {
         quantities: quantities.clone(),
         helps,
         levels: levels.clone(),
-        values: [found(&values[0], &quantities[0])?, found(&values[1], &quantities[1])?],
-        difference: found(&difference, "difference")?,
+        values: [mean(&values[0], &quantities[0])?, mean(&values[1], &quantities[1])?],
+        difference: mean(&derived::difference(&values[0], &values[1]), "difference")?,
     })
 }
 
@@ -95,8 +90,9 @@ fn averaged(trials: &Trials, plans: &[&DerivedPlan]) -> ByBlock<f64> {
     let all: Vec<ByBlock<f64>> = plans.iter().map(|plan| time_values(trials, &plan.from)).collect();
     let mut sums: BTreeMap<_, (f64, usize)> = BTreeMap::new();
     for (place, value) in all.iter().flatten() {
-        let (sum, count) = sums.entry(*place).or_insert((0.0, 0));
-        (*sum, *count) = (*sum + value, *count + 1);
+        let (sum, count) = sums.entry(*place).or_default();
+        *sum += value;
+        *count += 1;
     }
     let whole = sums.into_iter().filter(|(_, (_, count))| *count == plans.len());
     whole.map(|(place, (sum, count))| (place, sum / count as f64)).collect()

@@ -9,11 +9,11 @@ use lasthop_stats::{CONFIDENCE, Estimate, holm, pooled, verdict};
 use super::{Analysed, is_declared, is_like};
 use crate::{
     comparisons::better,
-    summary::{Comparison, Metric},
+    summary::{Comparison, Metric, Verdict},
 };
 
 /// A comparison, and what each run knows of it.
-pub struct Found<'a> {
+pub struct ByRun<'a> {
     pub one: &'a Comparison,
     /// Whether verdicts are about this metric.
     pub declared: bool,
@@ -31,8 +31,8 @@ pub struct Apart {
 }
 
 /// Every comparison that a run has.
-pub fn found<'a>(runs: &[&'a Analysed]) -> Vec<Found<'a>> {
-    let mut all: Vec<Found<'a>> = Vec::new();
+pub fn by_run<'a>(runs: &[&'a Analysed]) -> Vec<ByRun<'a>> {
+    let mut all: Vec<ByRun<'a>> = Vec::new();
     for one in runs.iter().flat_map(|run| &run.summary.comparisons) {
         if all.iter().any(|other| is_like(one, other.one)) {
             continue;
@@ -44,12 +44,12 @@ pub fn found<'a>(runs: &[&'a Analysed]) -> Vec<Found<'a>> {
             is_meant && run.summary.invalid(&one.case, &one.reference).is_none()
         };
         let known = runs.iter().map(|run| Some(run).filter(usable)?.like(one)).collect();
-        all.push(Found { one, declared, known });
+        all.push(ByRun { one, declared, known });
     }
     all
 }
 
-impl Found<'_> {
+impl ByRun<'_> {
     /// Whether it is one of those that answers are about.
     pub fn is_judged(&self) -> bool {
         self.declared || self.one.metric == Metric::CpuPerRequest
@@ -61,18 +61,13 @@ impl Found<'_> {
 
     /// One start of the servers decides nothing.
     fn is_apart(&self, margin: f64) -> bool {
-        let decided = self
-            .known
-            .iter()
-            .flatten()
-            .filter(|(comparison, _)| !comparison.one_start);
+        let decided = self.known.iter().flatten().filter(|(one, _)| !one.one_start);
         let logs: Vec<&Estimate> = decided.map(|(_, log)| *log).collect();
         let pairs = logs.len() * logs.len().saturating_sub(1) / 2;
         let confidence = 1.0 - (1.0 - CONFIDENCE) / pairs.max(1) as f64;
         let differ = |one: &Estimate, other: &Estimate| {
             let interval = one.minus(other).exponential(confidence);
-            let found = verdict::verdict(&interval, margin, better(self.one.metric));
-            matches!(found, lasthop_stats::Verdict::Faster | lasthop_stats::Verdict::Slower)
+            Verdict::from(verdict::verdict(&interval, margin, better(self.one.metric))).differs()
         };
         logs.iter()
             .enumerate()
@@ -81,20 +76,17 @@ impl Found<'_> {
 }
 
 /// For each comparison whether the runs differ; `None` where fewer than two have it, or where it is not judged.
-pub fn judge(all: &[Found<'_>], margin: f64) -> Vec<Option<Apart>> {
-    let p = |found: &Found<'_>| {
-        let pooled = found.is_judged().then(|| pooled::pool(&found.logs())).flatten();
-        pooled.map(|pooled| pooled.spread.p)
-    };
+pub fn judge(all: &[ByRun<'_>], margin: f64) -> Vec<Option<Apart>> {
+    let p = |found: &ByRun<'_>| Some(pooled::pool(&found.logs()).filter(|_| found.is_judged())?.spread.p);
     let tested: Vec<Option<f64>> = all.iter().map(p).collect();
-    let mut adjusted = holm::adjust(&tested.iter().flatten().copied().collect::<Vec<_>>()).into_iter();
-    let one = |(found, p): (&Found<'_>, &Option<f64>)| {
-        p.as_ref()?;
-        let p = adjusted.next()?;
+    let family: Vec<f64> = tested.iter().copied().flatten().collect();
+    let mut adjusted = holm::adjust(&family).into_iter();
+    let one = |(found, p): (&ByRun<'_>, Option<f64>)| {
+        let p = p.and_then(|_| adjusted.next())?;
         Some(Apart {
             p,
             differs: p < 1.0 - CONFIDENCE && found.is_apart(margin),
         })
     };
-    all.iter().zip(&tested).map(one).collect()
+    all.iter().zip(tested).map(one).collect()
 }

@@ -11,7 +11,7 @@ use super::{
     is_declared,
 };
 use crate::{
-    cases::Known,
+    cases::KnownFigure,
     summary::{Comparison, Held, Measured, Metric, Summary, Verdict},
 };
 
@@ -83,7 +83,7 @@ impl RatioChange {
     }
 
     fn differs(&self) -> bool {
-        matches!(self.verdict, Some(Verdict::Faster | Verdict::Slower))
+        self.verdict.is_some_and(Verdict::differs)
     }
 
     /// Whether the ratio changed, and not by chance among so many.
@@ -113,17 +113,21 @@ pub struct CaseChange {
 }
 
 /// Compares two runs.
-/// Errors: [`NotAlike`] unless both are of the same experiment, with a case in common.
+///
+/// # Errors
+///
+/// [`NotAlike`] unless both are of the same experiment, with a case in common.
 pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
     let new = Analysed::of(new_data);
-    let old = Analysed::of(old_data).named_like(&new.summary);
+    let mut old = Analysed::of(old_data);
+    old.rename_like(&new.summary);
     alike(&old, &new)?;
     let missing = |from: &Analysed, to: &Analysed| {
-        from.case_names()
-            .filter(|case| to.case_names().all(|other| other != *case))
-            .cloned()
-            .collect()
+        let lacked = from.case_names().filter(|case| to.summary.case(case).is_none());
+        lacked.cloned().collect()
     };
+    let margin = old.summary.settings.margin.max(new.summary.settings.margin);
+    let confidence = old.confidence.max(new.confidence);
     let summary = &new.summary;
     Ok(Diff {
         schema: SCHEMA.to_owned(),
@@ -132,10 +136,10 @@ pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
         question: summary.question.clone(),
         old: Side::of(&old.summary),
         new: Side::of(summary),
-        margin: margin(&old, &new),
+        margin,
         confidence: CONFIDENCE,
-        comparisons: ratios(&old, &new),
-        cases: cases(&old, &new),
+        comparisons: ratios(&old, &new, confidence, margin),
+        cases: cases(&old, &new, confidence, margin),
         only_old: missing(&old, &new),
         only_new: missing(&new, &old),
         differences: differing(&[old_data, new_data]),
@@ -144,24 +148,17 @@ pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
     })
 }
 
-fn margin(old: &Analysed, new: &Analysed) -> f64 {
-    old.summary.settings.margin.max(new.summary.settings.margin)
-}
-
 /// Every comparison that both runs have.
-fn ratios(old: &Analysed, new: &Analysed) -> Vec<RatioChange> {
-    let (margin, confidence) = (margin(old, new), old.confidence.max(new.confidence));
+fn ratios(old: &Analysed, new: &Analysed, confidence: f64, margin: f64) -> Vec<RatioChange> {
     let one = |(to, to_log): (&Comparison, _)| {
         let (from, from_log) = old.like(to)?;
         let (change, verdict, p) = change(to.metric, from_log, to_log, confidence, margin);
-        let unusable = [old, new]
-            .iter()
-            .any(|run| run.summary.invalid(&to.case, &to.reference).is_some());
+        let declared = is_declared(&new.summary, to);
         // What one run was asked for, another may only describe.
-        let unusable = unusable || is_declared(&old.summary, from) != is_declared(&new.summary, to);
+        let unusable = is_declared(&old.summary, from) != declared
+            || [old, new].map(|run| run.summary.invalid(&to.case, &to.reference)) != [None; 2];
         let one_start = from.one_start || to.one_start;
         let verdict = if one_start { Verdict::Undecided } else { verdict };
-        let declared = is_declared(&new.summary, to);
         let judged = !unusable && (declared || to.metric == Metric::CpuPerRequest);
         Some(RatioChange {
             case: to.case.clone(),
@@ -180,23 +177,19 @@ fn ratios(old: &Analysed, new: &Analysed) -> Vec<RatioChange> {
     let mut all: Vec<RatioChange> = new.summary.comparisons.iter().zip(&new.logs).filter_map(one).collect();
     let family: Vec<f64> = all.iter().filter_map(|one| one.adjusted_p).collect();
     let judged = all.iter_mut().filter_map(|one| one.adjusted_p.as_mut());
-    judged
-        .zip(holm::adjust(&family))
-        .for_each(|(p, adjusted)| *p = adjusted);
+    for (p, adjusted) in judged.zip(holm::adjust(&family)) {
+        *p = adjusted;
+    }
     all
 }
 
 /// Every figure that both runs have.
-fn cases(old: &Analysed, new: &Analysed) -> Vec<CaseChange> {
-    let confidence = old.confidence.max(new.confidence);
-    let margin = margin(old, new);
-    let of = |run: &Analysed, case: &str| run.case_names().position(|name| name == case);
+fn cases(old: &Analysed, new: &Analysed, confidence: f64, margin: f64) -> Vec<CaseChange> {
     let mut found = Vec::new();
     for (case, to) in new.summary.cases.iter().zip(&new.cases) {
-        let Some(from) = of(old, &case.case).map(|place| &old.cases[place]) else {
-            continue;
-        };
-        let same = |known: &Known| from.iter().find(|one| one.metric == known.metric);
+        let place = old.case_names().position(|name| *name == case.case);
+        let from = place.map_or(&[][..], |place| &old.cases[place]);
+        let same = |known: &KnownFigure| from.iter().find(|one| one.metric == known.metric);
         found.extend(to.iter().filter_map(|known| {
             let before = same(known)?;
             Some(CaseChange {

@@ -64,15 +64,10 @@ fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     let header = &run.header;
     let mut facts = Facts::new();
     fields(&mut facts, Kind::Environment, "", &run.environment);
-    let programs = run.environment.iter().flat_map(|environment| &environment.programs);
-    let programs = programs.map(|(name, program)| (name.clone(), program.version.clone()));
-    let lasthop = [("lasthop".to_owned(), header.lasthop.clone())];
-    facts.extend(
-        lasthop
-            .into_iter()
-            .chain(programs)
-            .map(|(name, version)| ((Kind::Program, name), version)),
-    );
+    facts.insert((Kind::Program, "lasthop".to_owned()), header.lasthop.clone());
+    for (name, program) in run.environment.iter().flat_map(|environment| &environment.programs) {
+        facts.insert((Kind::Program, name.clone()), program.version.clone());
+    }
     settings(&mut facts, &header.settings);
     fields(&mut facts, Kind::Setting, "recipe of", &header.experiment.services);
     for (name, factor) in &header.factors {
@@ -84,28 +79,20 @@ fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     }
     for (case, endpoint) in header.given.iter().flat_map(|given| &given.endpoints) {
         facts.insert((Kind::Setting, format!("{case} URL")), endpoint.url.clone());
-        facts.extend(
-            endpoint
-                .server
-                .clone()
-                .map(|server| ((Kind::Program, format!("{case} server")), server)),
-        );
+        if let Some(server) = &endpoint.server {
+            facts.insert((Kind::Program, format!("{case} server")), server.clone());
+        }
     }
     let Some(origin) = &header.origin else { return facts };
     fields(&mut facts, Kind::Setting, "engine", &origin.engine);
     fields(&mut facts, Kind::Setting, "images", &origin.images);
-    let short = |digest: &String| digest.chars().take(DIGITS).collect::<String>();
-    let digests = |kind, name: fn(&String) -> String, all: &lasthop_model::record::Digests| -> Facts {
-        all.iter()
-            .map(|(of, digest)| ((kind, name(of)), short(digest)))
-            .collect()
-    };
-    facts.extend(digests(
-        Kind::Program,
-        |of| format!("executable of {of}"),
-        &origin.executables,
-    ));
-    facts.extend(digests(Kind::File, String::clone, &origin.files));
+    let short = |digest: &String| digest.chars().take(DIGITS).collect();
+    for (of, digest) in &origin.executables {
+        facts.insert((Kind::Program, format!("executable of {of}")), short(digest));
+    }
+    for (of, digest) in &origin.files {
+        facts.insert((Kind::File, of.clone()), short(digest));
+    }
     facts
 }
 

@@ -4,7 +4,7 @@
 use indexmap::{IndexMap, IndexSet};
 use lasthop_record::data::RunData;
 use lasthop_stats::{
-    CONFIDENCE, Estimate, holm,
+    CONFIDENCE, Estimate, Interval, holm,
     pooled::{self, Pooled},
     verdict,
 };
@@ -13,11 +13,11 @@ use serde::Serialize;
 
 use super::{
     Analysed, NotAlike, Ratio, Side, alike,
-    apart::{self, Apart, Found},
+    apart::{self, Apart, ByRun},
     facts::{Differing, differing},
 };
 use crate::{
-    comparisons::better,
+    comparisons::{better, compare_all},
     summary::{Comparison, Held, Metric, Summary, Verdict},
     trials::Trials,
 };
@@ -161,7 +161,8 @@ impl Member {
     /// Of a whole record, whose trials are dropped.
     #[must_use]
     pub fn of(mut data: RunData) -> Self {
-        let analysed = Analysed::of_trials(&Trials::of_ratios(&data));
+        let trials = Trials::of_ratios(&data);
+        let analysed = Analysed::of_compared(&trials, compare_all(&trials));
         data.records = Vec::new();
         Self { analysed, data }
     }
@@ -173,29 +174,24 @@ impl Member {
 
     /// A fact of the machine or a label.
     fn fact(&self, name: &str) -> Option<String> {
-        let environment = self.data.environment.as_ref();
-        let known = environment.and_then(|environment| match name {
-            "architecture" => Some(environment.architecture.clone()),
-            "cpu" => Some(environment.cpu_model.clone()),
-            "cpus" => Some(environment.cpus.to_string()),
-            "kernel" => Some(environment.kernel.clone()),
-            "distribution" => Some(environment.distribution.clone()),
-            "virtualization" => Some(environment.virtualization.clone()),
+        let known = self.data.environment.as_ref().and_then(|environment| match name {
+            "architecture" => Some(&environment.architecture),
+            "cpu" => Some(&environment.cpu_model),
+            "kernel" => Some(&environment.kernel),
+            "distribution" => Some(&environment.distribution),
+            "virtualization" => Some(&environment.virtualization),
             _ => None,
         });
-        known.or_else(|| self.data.header.labels.get(name).cloned())
+        match (name, &self.data.environment) {
+            ("cpus", Some(environment)) => Some(environment.cpus.to_string()),
+            _ => known.or_else(|| self.data.header.labels.get(name)).cloned(),
+        }
     }
 
     fn name(&self) -> String {
-        let host = || {
-            self.data
-                .environment
-                .as_ref()
-                .map(|environment| environment.host.clone())
-        };
-        self.fact(NAME)
-            .or_else(host)
-            .unwrap_or_else(|| self.data.header.run.clone())
+        let host = || Some(self.data.environment.as_ref()?.host.clone());
+        let name = self.fact(NAME).or_else(host);
+        name.unwrap_or_else(|| self.data.header.run.clone())
     }
 }
 
@@ -212,7 +208,10 @@ pub enum NoFleet {
 }
 
 /// Puts machines together; `by` names what makes a kind, or nothing for what usually does.
-/// Errors: [`NoFleet`] unless all runs are of the same experiment, every two have a case in common, and a record has each
+///
+/// # Errors
+///
+/// [`NoFleet`] unless all runs are of the same experiment, every two have a case in common, and a record has each
 /// fact of `by`.
 ///
 /// # Panics
@@ -223,9 +222,9 @@ pub fn fleet(mut members: Vec<Member>, by: &[String]) -> Result<Fleet, NoFleet> 
         member.analysed.rename_like(&first);
     }
     for (place, member) in members.iter().enumerate() {
-        members[..place]
-            .iter()
-            .try_for_each(|before| alike(&before.analysed, &member.analysed))?;
+        for before in &members[..place] {
+            alike(&before.analysed, &member.analysed)?;
+        }
     }
     let by = what_makes_kinds(&members, by)?;
     let (kinds, of) = kinds(&members, &by);
@@ -237,14 +236,9 @@ pub fn fleet(mut members: Vec<Member>, by: &[String]) -> Result<Fleet, NoFleet> 
         let name = if is_one_machine { run.run.clone() } else { member.name() };
         Machine { name, kind: *kind, run }
     };
-    let main = members
-        .iter()
-        .map(|member| &member.analysed.summary)
-        .max_by_key(|summary| summary.cases.len());
-    let margin = members
-        .iter()
-        .map(|member| member.analysed.summary.settings.margin)
-        .fold(0.0, f64::max);
+    let summaries = || members.iter().map(Member::summary);
+    let main = summaries().max_by_key(|summary| summary.cases.len());
+    let margin = summaries().map(|summary| summary.settings.margin).fold(0.0, f64::max);
     Ok(Fleet {
         schema: SCHEMA.to_owned(),
         experiment: first.experiment.clone(),
@@ -271,10 +265,9 @@ fn what_makes_kinds(members: &[Member], by: &[String]) -> Result<Vec<String>, No
     if !by.is_empty() {
         return Ok(by.to_vec());
     }
-    let labels = members
-        .iter()
-        .flat_map(|member| member.data.header.labels.keys().map(String::as_str));
-    let all: IndexSet<&str> = USUAL.into_iter().chain(labels.filter(|label| *label != NAME)).collect();
+    let labels = members.iter().flat_map(|member| member.data.header.labels.keys());
+    let labels = labels.map(String::as_str).filter(|label| *label != NAME);
+    let all: IndexSet<&str> = USUAL.into_iter().chain(labels).collect();
     let differs = |name: &&str| members.iter().any(|member| member.fact(name) != members[0].fact(name));
     Ok(all.into_iter().filter(differs).map(str::to_owned).collect())
 }
@@ -289,28 +282,22 @@ fn kinds(members: &[Member], by: &[String]) -> (Vec<Kind>, Vec<usize>) {
         of.push(entry.index());
         *entry.or_insert(0) += 1;
     }
-    (
-        found
-            .into_iter()
-            .map(|(values, machines)| Kind { values, machines })
-            .collect(),
-        of,
-    )
+    let kinds = found.into_iter().map(|(values, machines)| Kind { values, machines });
+    (kinds.collect(), of)
 }
 
 fn comparisons(members: &[Member], of: &[usize], kinds: usize, margin: f64) -> Vec<Together> {
-    let all = apart::found(&members.iter().map(|member| &member.analysed).collect::<Vec<_>>());
-    let judged = apart::judge(&all, margin);
-    let mut together: Vec<Together> = all
-        .iter()
-        .zip(judged)
+    let runs: Vec<&Analysed> = members.iter().map(|member| &member.analysed).collect();
+    let all = apart::by_run(&runs);
+    let judged = all.iter().zip(apart::judge(&all, margin));
+    let mut together: Vec<Together> = judged
         .map(|(found, apart)| self::together(found, apart, of, kinds))
         .collect();
     adjust_kinds(&mut together);
     together
 }
 
-fn together(found: &Found<'_>, apart: Option<Apart>, of: &[usize], kinds: usize) -> Together {
+fn together(found: &ByRun<'_>, apart: Option<Apart>, of: &[usize], kinds: usize) -> Together {
     let pooled = pooled::pool(&found.logs());
     let ratio = |log: &Estimate| Ratio::from(log.exponential(CONFIDENCE));
     let judged = |(comparison, _): (&Comparison, _)| Judged {
@@ -338,7 +325,7 @@ fn together(found: &Found<'_>, apart: Option<Apart>, of: &[usize], kinds: usize)
     }
 }
 
-fn by_kind(found: &Found<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
+fn by_kind(found: &ByRun<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
     let mut logs: Vec<Vec<Estimate>> = vec![Vec::new(); kinds];
     for (known, kind) in found.known.iter().zip(of) {
         logs[*kind].extend(known.map(|(_, log)| *log));
@@ -359,19 +346,14 @@ fn by_kind(found: &Found<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
 
 /// The judged comparisons are one family, as for machines.
 fn adjust_kinds(all: &mut [Together]) {
-    let judged = all
-        .iter_mut()
-        .filter(|one| one.declared || one.metric == Metric::CpuPerRequest);
-    let mut between: Vec<&mut Spread> = judged
-        .filter_map(|one| Some(&mut one.kinds.as_mut()?.between))
-        .collect();
-    let adjusted = holm::adjust(&between.iter().map(|spread| spread.p).collect::<Vec<_>>());
-    for (spread, p) in between.iter_mut().zip(adjusted) {
-        **spread = Spread {
-            p,
-            differs: Some(p < 1.0 - CONFIDENCE),
-            ..**spread
-        };
+    let is_judged = |one: &&mut Together| one.declared || one.metric == Metric::CpuPerRequest;
+    let judged = all.iter_mut().filter(is_judged);
+    let between = judged.filter_map(|one| Some(&mut one.kinds.as_mut()?.between));
+    let between: Vec<&mut Spread> = between.collect();
+    let family: Vec<f64> = between.iter().map(|spread| spread.p).collect();
+    for (spread, p) in between.into_iter().zip(holm::adjust(&family)) {
+        spread.p = p;
+        spread.differs = Some(p < 1.0 - CONFIDENCE);
     }
 }
 
@@ -379,22 +361,19 @@ impl Together {
     /// The verdict on the mean.
     #[must_use]
     pub fn verdict(&self, margin: f64) -> Option<Verdict> {
-        let Ratio {
-            ratio: estimate,
+        let Ratio { ratio, low, high } = self.mean?;
+        let interval = Interval {
+            estimate: ratio,
             low,
             high,
-        } = self.mean?;
-        let interval = lasthop_stats::Interval { estimate, low, high };
+        };
         Some(verdict::verdict(&interval, margin, better(self.metric)).into())
     }
 
     /// On how many machines the verdict is this one.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
-        self.machines
-            .iter()
-            .flatten()
-            .filter(|judged| judged.verdict == verdict)
-            .count()
+        let all = self.machines.iter().flatten();
+        all.filter(|judged| judged.verdict == verdict).count()
     }
 }

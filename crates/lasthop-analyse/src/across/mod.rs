@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::{
     absolute::Absolute,
-    cases::{self, Known},
+    cases::{self, KnownFigure},
     comparisons::{self, better},
     pairs::Compared,
     summary::{CaseSummary, Comparison, Metric, Severity, Summary, Verdict},
@@ -96,14 +96,12 @@ impl From<&Comparison> for Ratio {
 }
 
 impl From<Interval> for Ratio {
-    fn from(
-        Interval {
-            estimate: ratio,
-            low,
-            high,
-        }: Interval,
-    ) -> Self {
-        Self { ratio, low, high }
+    fn from(interval: Interval) -> Self {
+        Self {
+            ratio: interval.estimate,
+            low: interval.low,
+            high: interval.high,
+        }
     }
 }
 
@@ -113,7 +111,7 @@ pub struct Analysed {
     /// Logarithms of the comparisons of the summary, in their order.
     logs: Vec<Estimate>,
     /// Of each case of the summary.
-    cases: Vec<Vec<Known>>,
+    cases: Vec<Vec<KnownFigure>>,
     confidence: f64,
 }
 
@@ -124,42 +122,27 @@ impl Analysed {
         let trials = Trials::new(data);
         let compared = comparisons::compare_all(&trials);
         let absolute = Absolute::of(&trials, &compared);
-        let cases = trials
-            .cases()
-            .iter()
-            .map(|plan| cases::known(&trials, &absolute, plan))
-            .collect();
+        let cases = trials.cases().iter();
         Self {
-            cases,
+            cases: cases.map(|plan| cases::known(&trials, &absolute, plan)).collect(),
             ..Self::of_compared(&trials, compared)
         }
     }
 
     /// Without what only absolute figures need.
-    fn of_trials(trials: &Trials<'_>) -> Self {
-        Self::of_compared(trials, comparisons::compare_all(trials))
-    }
-
     fn of_compared(trials: &Trials<'_>, compared: Vec<Compared>) -> Self {
         let logs = compared.iter().map(|compared| compared.log_ratio).collect();
-        let confidence = trials.confidence();
         Self {
             summary: super::summary(trials, compared),
             logs,
             cases: Vec::new(),
-            confidence,
+            confidence: trials.confidence(),
         }
     }
 
-    /// With the names that another run has for cases of the same levels: a name leaves out factors with one level.
-    fn named_like(mut self, other: &Summary) -> Self {
-        self.rename_like(other);
-        self
-    }
-
+    /// To the names that another run has for cases of the same levels: a name leaves out factors with one level.
     fn rename_like(&mut self, other: &Summary) {
         let names = self.names_in(other);
-        let rename = |name: &mut String| names.get(name).into_iter().for_each(|new| name.clone_from(new));
         let Summary {
             cases,
             comparisons,
@@ -168,26 +151,27 @@ impl Analysed {
             failures,
             ..
         } = &mut self.summary;
-        cases.iter_mut().for_each(|case| rename(&mut case.case));
         let judged = comparisons.iter_mut().chain(alternatives);
-        judged
-            .flat_map(|one| [&mut one.case, &mut one.reference])
-            .for_each(rename);
-        checks
-            .iter_mut()
-            .filter_map(|check| check.case.as_mut())
-            .for_each(rename);
-        failures.iter_mut().for_each(|failure| rename(&mut failure.case));
+        let own = cases.iter_mut().map(|case| &mut case.case);
+        let all = own
+            .chain(judged.flat_map(|one| [&mut one.case, &mut one.reference]))
+            .chain(checks.iter_mut().filter_map(|check| check.case.as_mut()))
+            .chain(failures.iter_mut().map(|failure| &mut failure.case));
+        for name in all {
+            if let Some(new) = names.get(name) {
+                name.clone_from(new);
+            }
+        }
     }
 
     /// None where a case runs twice with the same levels.
     fn names_in(&self, other: &Summary) -> IndexMap<String, String> {
-        let has = |summary: &Summary, name: &str| summary.cases.iter().any(|case| case.case == name);
         let one = |case: &CaseSummary| {
-            let same = |one: &&CaseSummary| one.levels == case.levels && !has(&self.summary, &one.case);
+            let same = |one: &&CaseSummary| one.levels == case.levels && self.summary.case(&one.case).is_none();
             Some((case.case.clone(), other.cases.iter().find(same)?.case.clone()))
         };
-        let unknown = self.summary.cases.iter().filter(|case| !has(other, &case.case));
+        let own = self.summary.cases.iter();
+        let unknown = own.filter(|case| other.case(&case.case).is_none());
         if self.summary.aa || other.aa {
             IndexMap::new()
         } else {
@@ -215,7 +199,7 @@ fn is_like(one: &Comparison, other: &Comparison) -> bool {
 
 /// Whether a comparison is the one that verdicts are about.
 fn is_declared(summary: &Summary, comparison: &Comparison) -> bool {
-    let case = summary.cases.iter().find(|case| case.case == comparison.case);
+    let case = summary.case(&comparison.case);
     case.is_some_and(|case| Metric::primary(&case.load) == comparison.metric)
 }
 
@@ -244,8 +228,9 @@ fn alike(old: &Analysed, new: &Analysed) -> Result<(), NotAlike> {
         ));
     }
     let listed = |run: &Analysed| run.case_names().map(String::as_str).collect::<Vec<_>>().join(", ");
-    match old.case_names().any(|case| new.case_names().any(|other| case == other)) {
-        true => Ok(()),
-        false => Err(NotAlike::NothingShared(names, [listed(old), listed(new)])),
+    if old.case_names().any(|case| other.case(case).is_some()) {
+        Ok(())
+    } else {
+        Err(NotAlike::NothingShared(names, [listed(old), listed(new)]))
     }
 }
