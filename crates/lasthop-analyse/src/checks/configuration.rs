@@ -1,30 +1,23 @@
 //! Differences other than the link.
 
-use super::finding::{Evidence, of_case};
-use crate::summary::{Check, Severity};
+use lasthop_model::record::CasePlan;
 
-pub fn config_differs(evidence: &Evidence) -> Vec<Check> {
-    let differences = &evidence.trials.data.header.differences;
-    let check = |case: &str| {
-        let of_this: Vec<_> = differences
-            .iter()
-            .filter(|difference| difference.case == case)
-            .collect();
-        let first = of_this.first()?;
-        let places: Vec<&str> = of_this.iter().map(|difference| difference.place.as_str()).collect();
-        let text = format!(
-            "differs from {} in {}, first:\n{}",
-            first.reference,
-            places.join(", "),
-            first.diff.trim_end()
-        );
-        let effect = "the comparison cannot tell these differences apart from the transport's";
-        Some(of_case("config-differs", Severity::Doubt, case, text, effect))
-    };
-    evidence
-        .trials
-        .cases()
-        .iter()
-        .filter_map(|plan| check(&plan.case))
-        .collect()
+use super::finding::{Finding, doubt};
+use crate::trials::Trials;
+
+pub fn config_differs(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let all = trials.data.header.differences.iter();
+    let own: Vec<_> = all.filter(|difference| difference.case == plan.case).collect();
+    let first = own.first()?;
+    let places: Vec<&str> = own.iter().map(|difference| difference.place.as_str()).collect();
+    let text = format!(
+        "differs from {} in {}, first:\n{}",
+        first.reference,
+        places.join(", "),
+        first.diff.trim_end()
+    );
+    Some(doubt(
+        text,
+        "the comparison cannot tell these differences apart from the transport's",
+    ))
 }

@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use lasthop_model::{
     quantity::written,
-    record::{IN_IMAGE, ProgramVersion},
+    record::{CasePlan, IN_IMAGE, ProgramVersion},
 };
 
-use super::finding::{Evidence, of_case, of_run, percent};
-use crate::{
-    cases,
-    summary::{Check, Severity, Throttled},
-};
+use super::finding::{Evidence, Finding, doubt, note, percent};
+use crate::{cases, summary::Throttled, trials::Trials};
 
 /// Default period of a CPU limit. Engines do not change it.
 const PERIOD_NS: u64 = 100_000_000;
@@ -33,66 +30,44 @@ fn said((role, throttled): (&String, &Throttled)) -> String {
 }
 
 /// Throttling is the purpose of a CPU limit. It is reported because the limit then sets the pace, not the link.
-pub fn throttled(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let check = |case: &str| {
-        let roles = cases::throttled(trials, case);
-        let text = format!(
-            "throttled by the CPU limit: {}",
-            roles.iter().map(said).collect::<Vec<_>>().join("; ")
-        );
-        let effect = "a container that has used up its share waits for the next period, so throughput is the limit \
+pub fn throttled(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let roles: Vec<String> = cases::throttled(trials, &plan.case).iter().map(said).collect();
+    let text = format!("throttled by the CPU limit: {}", roles.join("; "));
+    let effect = "a container that has used up its share waits for the next period, so throughput is the limit \
                   divided by CPU time per request, and the slowest requests take a period longer";
-        (!roles.is_empty()).then(|| of_case("throttled", Severity::Note, case, text, effect))
-    };
-    trials.cases().iter().filter_map(|plan| check(&plan.case)).collect()
+    (!roles.is_empty()).then(|| note(text, effect))
 }
 
-pub fn short_for_the_limit(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
+pub fn short_for_the_limit(Evidence { trials, .. }: &Evidence) -> Option<Finding> {
     let trial_ns = trials.data.header.settings.trial_ns;
-    let strikes = trials
-        .cases()
-        .iter()
-        .any(|plan| !cases::throttled(trials, &plan.case).is_empty());
-    let check = || {
-        let text = format!(
-            "CPU limits work in periods of {} ms, and a trial lasts {} ms",
-            PERIOD_NS / 1_000_000,
-            trial_ns / 1_000_000
-        );
-        let enough = Duration::from_nanos(PERIOD_NS * ENOUGH_PERIODS);
-        let effect = format!(
-            "the share that a container has left when a trial starts is random, which averages out over blocks but \
-             widens the intervals; use --trial {} or more",
-            written(enough)
-        );
-        of_run("short-for-the-limit", Severity::Doubt, text, &effect)
-    };
-    (strikes && trial_ns < PERIOD_NS * ENOUGH_PERIODS)
-        .then(check)
-        .into_iter()
-        .collect()
+    let strikes = |plan: &CasePlan| !cases::throttled(trials, &plan.case).is_empty();
+    let text = format!(
+        "CPU limits work in periods of {} ms, and a trial lasts {} ms",
+        PERIOD_NS / 1_000_000,
+        trial_ns / 1_000_000
+    );
+    let effect = format!(
+        "the share that a container has left when a trial starts is random, which averages out over blocks but widens \
+         the intervals; use --trial {} or more",
+        written(Duration::from_nanos(PERIOD_NS * ENOUGH_PERIODS))
+    );
+    (trial_ns < PERIOD_NS * ENOUGH_PERIODS && trials.cases().iter().any(strikes)).then(|| doubt(text, effect))
 }
 
 /// An image from a Containerfile has its own versions of programs.
-pub fn image_programs(evidence: &Evidence) -> Vec<Check> {
-    let Some(environment) = &evidence.trials.data.environment else {
-        return Vec::new();
-    };
+pub fn image_programs(evidence: &Evidence) -> Option<Finding> {
+    let environment = evidence.trials.data.environment.as_ref()?;
     let differ = |(name, inside): (&String, &ProgramVersion)| {
         let recipe = name.strip_suffix(IN_IMAGE)?;
         let here = environment.programs.get(recipe)?;
-        (here.version != inside.version).then(|| {
-            format!(
-                "{recipe} {} in the image, {} on this machine",
-                inside.version, here.version
-            )
-        })
+        let text = format!(
+            "{recipe} {} in the image, {} on this machine",
+            inside.version, here.version
+        );
+        (here.version != inside.version).then_some(text)
     };
     let found: Vec<String> = environment.programs.iter().filter_map(differ).collect();
     let effect = "cases with and without a container differ in the program too; --images packages builds the image \
                   from this machine's packages";
-    let check = || of_run("image-programs-differ", Severity::Note, found.join("; "), effect);
-    if found.is_empty() { Vec::new() } else { vec![check()] }
+    (!found.is_empty()).then(|| note(found.join("; "), effect))
 }

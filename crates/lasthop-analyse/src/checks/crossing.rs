@@ -6,13 +6,8 @@ use lasthop_model::{
     record::{CasePlan, CaseProof, Elsewhere},
 };
 
-use super::finding::{Evidence, of_case};
-use crate::{
-    summary::{Check, Severity},
-    trials::{Trials, served},
-};
-
-pub const ID: &str = "load-not-over-link";
+use super::finding::{Finding, invalid};
+use crate::trials::{Trials, served};
 
 /// A server that takes a request from a socket and sends a reply uses more CPU time than this, in microseconds.
 const LEAST_CPU_US: f64 = 0.5;
@@ -73,22 +68,17 @@ fn figure(value: f64) -> String {
     format!("{value:.0$}", if value < 10.0 { 1 } else { 0 })
 }
 
-pub fn load_not_over_link(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
+pub fn load_not_over_link(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    if trials.is_direct() {
+        return None;
+    }
+    let text = idle(trials, plan)
+        .or_else(|| too_few_opened(trials, plan))
+        .or_else(|| elsewhere(trials, plan))
+        .or_else(|| other_work(trials, plan))?;
     let effect =
         "the case did not measure the link: an answer came from a cache, from another server or by another address";
-    let check = |plan: &CasePlan| {
-        let text = idle(trials, plan)
-            .or_else(|| too_few_opened(trials, plan))
-            .or_else(|| elsewhere(trials, plan))
-            .or_else(|| other_work(trials, plan))?;
-        Some(of_case(ID, Severity::Invalid, &plan.case, text, effect))
-    };
-    let cases = trials
-        .cases()
-        .iter()
-        .filter(|_| trials.data.header.experiment.from != "driver");
-    cases.filter_map(check).collect()
+    Some(invalid(text, effect))
 }
 
 /// The link's server did next to nothing, or far less than in a case that is compared with this one.
@@ -149,10 +139,7 @@ fn too_few_opened(trials: &Trials, plan: &CasePlan) -> Option<String> {
             .is_some_and(|link| link.wanted.as_deref() == Some("per-request"))
     };
     let is_tcp = !plan.transport.is_unix() && trials.proofs(&plan.case).last().is_some_and(each_its_own);
-    let opened: u64 = trials
-        .of(&plan.case)
-        .map(|trial| trial.observations.network.tcp_opened)
-        .sum();
+    let opened = trials.sum(&plan.case, |trial| trial.observations.network.tcp_opened);
     let answers: f64 = trials.of(&plan.case).map(served).sum();
     let share = opened as f64 / answers.max(1.0);
     (is_tcp && (COUNTED_SHARE..OPENED_SHARE).contains(&share)).then(|| {

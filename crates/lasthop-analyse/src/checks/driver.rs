@@ -5,10 +5,10 @@ use lasthop_model::{
     record::{CasePlan, Placement},
 };
 
-use super::finding::{Evidence, of_case, percent};
+use super::finding::{Finding, doubt, percent};
 use crate::{
     cases,
-    summary::{Check, Comparison, Metric, Severity},
+    summary::{Comparison, Metric},
     trials::Trials,
 };
 
@@ -25,26 +25,20 @@ fn loses(trials: &Trials, case: &str) -> bool {
     cases::sending(trials, case).is_some_and(|sending| sending.lost() > 0)
 }
 
-pub fn driver_saturated(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let check = |plan: &CasePlan| {
-        let load = cases::driver_load(trials, plan);
-        let text = format!(
-            "the driver used {} of a core per thread ({})",
-            percent(load),
-            counted(plan.load.threads.into(), "thread")
-        );
-        let effect = match plan.load.is_open() {
-            false => {
-                "the driver is the bottleneck: the servers can do at least this throughput, and a ratio in favour of \
-                 this case is a lower bound too"
-            }
-            true => "the driver may be the reason why the rate was not reached: use more threads or a lower rate",
-        };
-        (load >= SATURATED && !keeps_its_rate(trials, plan) && !loses(trials, &plan.case))
-            .then(|| of_case("driver-saturated", Severity::Doubt, &plan.case, text, effect))
+pub fn driver_saturated(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let load = cases::driver_load(trials, plan);
+    let text = format!(
+        "the driver used {} of a core per thread ({})",
+        percent(load),
+        counted(plan.load.threads.into(), "thread")
+    );
+    let effect = if plan.load.is_open() {
+        "the driver may be the reason why the rate was not reached: use more threads or a lower rate"
+    } else {
+        "the driver is the bottleneck: the servers can do at least this throughput, and a ratio in favour of this case \
+         is a lower bound too"
     };
-    trials.cases().iter().filter_map(check).collect()
+    (load >= SATURATED && !keeps_its_rate(trials, plan) && !loses(trials, &plan.case)).then(|| doubt(text, effect))
 }
 
 /// Share of its time at which a driver's run delay shows in a 99th percentile.
@@ -52,39 +46,28 @@ const KEPT_OFF: f64 = 0.01;
 
 /// A driver that should have its own CPU and does not get it. If CPUs are shared on purpose, the check `placement`
 /// fires.
-pub fn driver_kept_off(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let check = |plan: &CasePlan| {
-        let share = cases::driver_run_delay(trials, plan)?;
-        let text = format!("the driver was runnable but not running {} of the time", percent(share));
-        let effect =
-            "high percentiles include these waits: find out what else ran on its CPU (`pidstat`, `perf sched`)";
-        (share >= KEPT_OFF).then(|| of_case("driver-kept-off", Severity::Doubt, &plan.case, text, effect))
-    };
-    match trials.data.header.settings.placement {
-        Placement::Apart { .. } => trials.cases().iter().filter_map(check).collect(),
-        Placement::Same { .. } | Placement::Free => Vec::new(),
-    }
+pub fn driver_kept_off(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let is_apart = matches!(trials.data.header.settings.placement, Placement::Apart { .. });
+    let share = cases::driver_run_delay(trials, plan)?;
+    let text = format!("the driver was runnable but not running {} of the time", percent(share));
+    let effect = "high percentiles include these waits: find out what else ran on its CPU (`pidstat`, `perf sched`)";
+    (is_apart && share >= KEPT_OFF).then(|| doubt(text, effect))
 }
 
 /// Below this headroom, the generator is a large part of what is measured.
 const SCARCE: f64 = 2.0;
 
-pub fn headroom(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let check = |plan: &CasePlan| {
-        let times = cases::headroom(trials, plan)?;
-        let than = if plan.load.is_open() {
-            "the rate, in a closed loop"
-        } else {
-            "as many requests"
-        };
-        let text = format!("against a server that does nothing, the same load reached {times:.1} times {than}");
-        let effect = "the generator and the transport are a large part of what is measured, and the servers a small \
-                      one; expect smaller differences with servers that do more work";
-        (times < SCARCE).then(|| of_case("headroom", Severity::Doubt, &plan.case, text, effect))
+pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let times = cases::headroom(trials, plan)?;
+    let than = if plan.load.is_open() {
+        "the rate, in a closed loop"
+    } else {
+        "as many requests"
     };
-    trials.cases().iter().filter_map(check).collect()
+    let text = format!("against a server that does nothing, the same load reached {times:.1} times {than}");
+    let effect = "the generator and the transport are a large part of what is measured, and the servers a small one; \
+                  expect smaller differences with servers that do more work";
+    (times < SCARCE).then(|| doubt(text, effect))
 }
 
 /// Marks the ratios that a saturated driver pulls towards 1: those where it limits the better of the two cases. If it

@@ -1,10 +1,10 @@
-//! What a check looks at, and how it words what it finds.
+//! What a check looks at, what it finds, and how it words that.
 
-use lasthop_model::{quantity::thousands, record::CasePlan};
+use lasthop_model::quantity::thousands;
 
 use crate::{
     pairs::Compared,
-    summary::{Check, Metric, Severity},
+    summary::{Metric, Severity},
     trials::Trials,
 };
 
@@ -16,39 +16,47 @@ pub struct Evidence<'a> {
 
 impl Evidence<'_> {
     /// Whether a comparison is by the metric of its load, which the run was planned for.
-    pub fn is_primary(&self, compared: &Compared) -> bool {
-        let comparison = &compared.comparison;
-        self.trials
-            .plan(&comparison.case)
-            .is_some_and(|plan| Metric::primary(&plan.load) == comparison.metric)
-    }
-
-    /// Cases that may use TCP. What happens to TCP during the others is somebody else's.
-    pub fn with_tcp(&self) -> impl Iterator<Item = &CasePlan> {
-        self.trials
-            .cases()
-            .iter()
-            .filter(|plan| self.trials.may_use_tcp(&plan.case))
+    pub fn is_primary(&self, one: &Compared) -> bool {
+        let plan = self.trials.plan(&one.comparison.case);
+        plan.is_some_and(|plan| Metric::primary(&plan.load) == one.comparison.metric)
     }
 }
 
-/// A finding about one case.
-pub fn of_case(id: &str, severity: Severity, case: &str, evidence: String, effect: &str) -> Check {
-    Check {
-        case: Some(case.to_owned()),
-        ..of_run(id, severity, evidence, effect)
+/// What a check found of its subject.
+pub struct Finding {
+    pub severity: Severity,
+    /// What was seen, with figures.
+    pub evidence: String,
+    /// Its effect on the result.
+    pub effect: String,
+    /// The id, if it is not that of the check.
+    pub id: Option<&'static str>,
+}
+
+impl Finding {
+    pub fn of(severity: Severity, evidence: impl Into<String>, effect: impl Into<String>) -> Self {
+        Self {
+            severity,
+            evidence: evidence.into(),
+            effect: effect.into(),
+            id: None,
+        }
     }
 }
 
-/// A finding about the whole run.
-pub fn of_run(id: &str, severity: Severity, evidence: String, effect: &str) -> Check {
-    Check {
-        id: id.to_owned(),
-        severity,
-        case: None,
-        evidence,
-        effect: effect.to_owned(),
-    }
+/// Worth knowing.
+pub fn note(evidence: impl Into<String>, effect: impl Into<String>) -> Finding {
+    Finding::of(Severity::Note, evidence, effect)
+}
+
+/// The result is weaker than it looks.
+pub fn doubt(evidence: impl Into<String>, effect: impl Into<String>) -> Finding {
+    Finding::of(Severity::Doubt, evidence, effect)
+}
+
+/// The result must not be used.
+pub fn invalid(evidence: impl Into<String>, effect: impl Into<String>) -> Finding {
+    Finding::of(Severity::Invalid, evidence, effect)
 }
 
 /// `12,345`

@@ -3,27 +3,21 @@
 use lasthop_model::{quantity::counted, record::CasePlan};
 use lasthop_protocol::{Histogram, TrialResult};
 
-use super::finding::{Evidence, of_case, percent};
-use crate::{
-    cases as case_figures,
-    summary::{Check, Severity},
-};
+use super::finding::{Finding, doubt, percent};
+use crate::{cases, trials::Trials};
 
 const MS: u64 = 1_000_000;
 /// Below this median, reading the clock (about 50 ns) is more than 5 % of a latency.
 const SHORTEST_MEDIAN_NS: u64 = 1_000;
 
 /// All latencies of a case; `None` if the driver has none.
-fn merged(evidence: &Evidence, case: &str) -> Option<Histogram> {
-    case_figures::merged(evidence.trials, case, TrialResult::latency)
+fn merged(trials: &Trials, plan: &CasePlan) -> Option<Histogram> {
+    cases::merged(trials, &plan.case, TrialResult::latency)
 }
 
 fn count(histogram: &Histogram, from_ns: u64, to_ns: u64) -> u64 {
-    histogram
-        .bins()
-        .filter(|(value, _)| (from_ns..to_ns).contains(value))
-        .map(|(_, count)| count)
-        .sum()
+    let within = histogram.bins().filter(|(value, _)| (from_ns..to_ns).contains(value));
+    within.map(|(_, count)| count).sum()
 }
 
 /// Latencies within the window, if they are a cluster: many more than in the neighbouring windows of the same width.
@@ -35,55 +29,39 @@ fn cluster(histogram: &Histogram, from_ns: u64, to_ns: u64, least: u64) -> Optio
     (inside >= least && inside > 2 * beside && usually_faster).then_some(inside)
 }
 
-fn cases<'a>(
-    evidence: &Evidence,
-    plans: impl Iterator<Item = &'a CasePlan>,
-    check: impl Fn(&CasePlan, &Histogram) -> Option<Check>,
-) -> Vec<Check> {
-    plans
-        .filter_map(|plan| check(plan, &merged(evidence, &plan.case)?))
-        .collect()
-}
-
 /// The kernel's shortest delayed ACK takes 40 ms. A small write that Nagle's algorithm holds back waits for it.
-pub fn delayed_ack(evidence: &Evidence) -> Vec<Check> {
-    cases(evidence, evidence.with_tcp(), |plan, histogram| {
-        let inside = cluster(histogram, 38 * MS, 48 * MS, 5)?;
-        let share = inside as f64 / histogram.count() as f64;
-        let text = format!(
-            "{} ({}) took 38 to 48 ms, against a median of {}",
-            counted(inside, "answer"),
-            percent(share),
-            median(histogram)
-        );
-        let effect = "this is typical of Nagle's algorithm with delayed ACKs: set TCP_NODELAY on both sides, or write each message at once";
-        Some(of_case("delayed-ack", Severity::Doubt, &plan.case, text, effect))
-    })
+pub fn delayed_ack(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let histogram = merged(trials, plan)?;
+    let inside = cluster(&histogram, 38 * MS, 48 * MS, 5)?;
+    let text = format!(
+        "{} ({}) took 38 to 48 ms, against a median of {}",
+        counted(inside, "answer"),
+        percent(inside as f64 / histogram.count() as f64),
+        median(&histogram)
+    );
+    let effect = "this is typical of Nagle's algorithm with delayed ACKs: set TCP_NODELAY on both sides, or write each \
+                  message at once";
+    Some(doubt(text, effect))
 }
 
 /// A SYN that was dropped is sent again after 1 s, then after 2 s more. A queue may take as long, so the kernel must have
 /// counted some.
-pub fn syn_retransmit(evidence: &Evidence) -> Vec<Check> {
-    cases(evidence, evidence.with_tcp(), |plan, histogram| {
-        let windows = [(980 * MS, 1_150 * MS), (2_950 * MS, 3_300 * MS)];
-        let inside: u64 = windows
-            .iter()
-            .filter_map(|&(from, to)| cluster(histogram, from, to, 1))
-            .sum();
-        let repeated = evidence
-            .trials
-            .of(&plan.case)
-            .map(|trial| trial.observations.network.syns_retransmitted)
-            .sum();
-        let text = format!(
-            "{} took about 1 s or 3 s, against a median of {}, and the kernel sent {} again",
-            counted(inside, "answer"),
-            median(histogram),
-            counted(repeated, "SYN")
-        );
-        let effect = "a SYN is sent again if an accept queue was full: raise the server's backlog";
-        (inside > 0 && repeated > 0).then(|| of_case("syn-retransmit", Severity::Doubt, &plan.case, text, effect))
-    })
+pub fn syn_retransmit(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let histogram = merged(trials, plan)?;
+    let windows = [(980 * MS, 1_150 * MS), (2_950 * MS, 3_300 * MS)];
+    let inside: u64 = windows
+        .iter()
+        .filter_map(|&(from, to)| cluster(&histogram, from, to, 1))
+        .sum();
+    let repeated = trials.sum(&plan.case, |trial| trial.observations.network.syns_retransmitted);
+    let text = format!(
+        "{} took about 1 s or 3 s, against a median of {}, and the kernel sent {} again",
+        counted(inside, "answer"),
+        median(&histogram),
+        counted(repeated, "SYN")
+    );
+    let effect = "a SYN is sent again if an accept queue was full: raise the server's backlog";
+    (inside > 0 && repeated > 0).then(|| doubt(text, effect))
 }
 
 fn median(histogram: &Histogram) -> String {
@@ -92,23 +70,23 @@ fn median(histogram: &Histogram) -> String {
 
 /// A clock that is too coarse for what it measures, because reading it takes too long or because it counts
 /// milliseconds.
-pub fn coarse_clock(evidence: &Evidence) -> Vec<Check> {
-    cases(evidence, evidence.trials.cases().iter(), |plan, histogram| {
-        let steps = histogram.bins().count();
-        let text = if histogram.count() >= 1_000 && steps < 10 {
-            format!("{} latencies have only {steps} distinct values", histogram.count())
-        } else if histogram.quantile(0.5) < SHORTEST_MEDIAN_NS {
-            format!(
-                "the median of {} is not much longer than reading a clock",
-                median(histogram)
-            )
-        } else {
-            return None;
-        };
-        let effect = match plan.load.is_open() {
-            false => "percentiles show the steps of the clock: compare the throughput instead",
-            true => "percentiles show the steps of the clock: run without a rate and compare the throughput instead",
-        };
-        Some(of_case("coarse-clock", Severity::Doubt, &plan.case, text, effect))
-    })
+pub fn coarse_clock(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let histogram = merged(trials, plan)?;
+    let steps = histogram.bins().count();
+    let text = if histogram.count() >= 1_000 && steps < 10 {
+        format!("{} latencies have only {steps} distinct values", histogram.count())
+    } else if histogram.quantile(0.5) < SHORTEST_MEDIAN_NS {
+        format!(
+            "the median of {} is not much longer than reading a clock",
+            median(&histogram)
+        )
+    } else {
+        return None;
+    };
+    let effect = if plan.load.is_open() {
+        "percentiles show the steps of the clock: run without a rate and compare the throughput instead"
+    } else {
+        "percentiles show the steps of the clock: compare the throughput instead"
+    };
+    Some(doubt(text, effect))
 }

@@ -1,7 +1,7 @@
 //! Checks of trust: what speaks against a result, each with its evidence and its effect.
 //!
-//! A check is a function from [`Evidence`] to its findings. Their ids are stable. To add one, write the function, put it into
-//! `CHECKS`, and say in `known` what its ids mean.
+//! A check looks at one subject and says what it finds. Their ids are stable. To add one, write the function, put it into
+//! `CHECKS`, and say in `known` what its id means.
 
 mod configuration;
 mod containers;
@@ -25,96 +25,123 @@ mod steady;
 mod tests;
 mod time_wait;
 
+use lasthop_model::record::CasePlan;
+
 pub use self::finding::{Evidence, percent};
-use super::summary::Check;
+use self::{
+    Subject::{Case, Run, Tcp},
+    finding::Finding,
+};
+use super::{pairs::Compared, summary::Check, trials::Trials};
 
-type CheckFunction = fn(&Evidence) -> Vec<Check>;
+/// What a check looks at, one after the other.
+enum Subject {
+    Run(fn(&Evidence) -> Option<Finding>),
+    Case(fn(&Trials, &CasePlan) -> Option<Finding>),
+    /// Cases that may use TCP. What happens to TCP during the others is somebody else's.
+    Tcp(fn(&Trials, &CasePlan) -> Option<Finding>),
+    Comparison(fn(&Evidence, &Compared) -> Option<Finding>),
+}
 
-/// Every check with the ids of its findings, the most important subjects first. [`known`] says what each id means.
-const CHECKS: &[(CheckFunction, &[&str])] = &[
-    (errors::errors, &["errors"]),
-    (errors::backlog_full, &["backlog-full"]),
-    (errors::ports_exhausted, &["ports-exhausted"]),
-    (errors::failed_trials, &["failed-trials"]),
-    (one_way::lost, &["lost"]),
-    (link::transport_not_as_asked, &["transport-not-as-asked"]),
-    (crossing::load_not_over_link, &[crossing::ID]),
-    (link::reuse_not_as_asked, &["reuse-not-as-asked"]),
-    (link::link_not_proven, &["link-not-proven"]),
-    (link::tls_differs, &["tls-differs"]),
-    (link::nodelay_off, &["nodelay-off"]),
-    (link::open_to_everybody, &["open-to-everybody"]),
-    (configuration::config_differs, &["config-differs"]),
-    (driver::driver_saturated, &["driver-saturated"]),
-    (driver::driver_kept_off, &["driver-kept-off"]),
-    (driver::headroom, &["headroom"]),
-    (steady::littles_law, &["littles-law"]),
-    (steady::short_trials, &["short-trials"]),
-    (open_loop::rate_not_reached, &["rate-not-reached"]),
-    (open_loop::late, &["late"]),
-    (
-        cross_check::cross_check,
-        &[
-            "cross-check-agrees",
-            "cross-check-differs",
-            "cross-check-explained",
-            "cross-check-undecided",
-        ],
-    ),
-    (cross_check::tool_trials, &["tool-trials"]),
-    (cross_check::password_shown, &["password-shown"]),
-    (design::run_cut_off, &["run-cut-off"]),
-    (design::no_interval, &["no-interval"]),
-    (design::too_few_blocks, &["too-few-blocks"]),
-    (design::multiplicity, &["multiplicity"]),
-    (design::resolution, &["resolution"]),
-    (design::process_luck, &["process-luck"]),
-    (design::not_restarted, &["not-restarted"]),
-    (design::server_unknown, &["server-unknown"]),
-    (design::weak_check, &["weak-check"]),
-    (machine::steal, &["steal"]),
-    (machine::foreign_load, &["foreign-load"]),
-    (machine::ratio_under_load, &["ratio-under-load"]),
-    (machine::weighted, &["weighted"]),
-    (machine::placement, &["placement"]),
-    (machine::spins_in_vain, &["spins-in-vain"]),
-    (machine::governor, &["governor"]),
-    (containers::throttled, &["throttled"]),
-    (containers::short_for_the_limit, &["short-for-the-limit"]),
-    (containers::image_programs, &["image-programs-differ"]),
-    (network::accept_queue_overflow, &["accept-queue-overflow"]),
-    (network::retransmissions, &["retransmissions"]),
-    (time_wait::time_wait, &["time-wait"]),
-    (latency::delayed_ack, &["delayed-ack"]),
-    (latency::syn_retransmit, &["syn-retransmit"]),
-    (latency::coarse_clock, &["coarse-clock"]),
-    (pause::pause, &["pause"]),
-    (order::drift, &["drift"]),
-    (order::position, &["position"]),
-    (order::settling, &["settling"]),
-    (order::warming, &["warming"]),
-    (pause::resumed, &["resumed"]),
-    (open_loop::derived_left_out, &["derived-left-out"]),
+/// Every check by its id, the most important subjects first. [`known`] says what each id means.
+const CHECKS: &[(&str, Subject)] = &[
+    ("errors", Case(errors::errors)),
+    ("backlog-full", Case(errors::backlog_full)),
+    ("ports-exhausted", Case(errors::ports_exhausted)),
+    ("failed-trials", Case(errors::failed_trials)),
+    ("lost", Case(one_way::lost)),
+    ("transport-not-as-asked", Case(link::transport_not_as_asked)),
+    ("load-not-over-link", Case(crossing::load_not_over_link)),
+    ("reuse-not-as-asked", Case(link::reuse_not_as_asked)),
+    ("link-not-proven", Case(link::link_not_proven)),
+    ("tls-differs", Case(link::tls_differs)),
+    ("nodelay-off", Case(link::nodelay_off)),
+    ("open-to-everybody", Case(link::open_to_everybody)),
+    ("config-differs", Case(configuration::config_differs)),
+    ("driver-saturated", Case(driver::driver_saturated)),
+    ("driver-kept-off", Case(driver::driver_kept_off)),
+    ("headroom", Case(driver::headroom)),
+    ("littles-law", Case(steady::littles_law)),
+    ("short-trials", Case(steady::short_trials)),
+    ("rate-not-reached", Case(open_loop::rate_not_reached)),
+    ("late", Case(open_loop::late)),
+    (cross_check::AGREES, Case(cross_check::cross_check)),
+    ("tool-trials", Run(cross_check::tool_trials)),
+    ("password-shown", Case(cross_check::password_shown)),
+    ("run-cut-off", Run(design::run_cut_off)),
+    ("no-interval", Case(design::no_interval)),
+    ("too-few-blocks", Case(design::too_few_blocks)),
+    ("multiplicity", Subject::Comparison(design::multiplicity)),
+    ("resolution", Run(design::resolution)),
+    ("process-luck", Case(design::process_luck)),
+    ("not-restarted", Run(design::not_restarted)),
+    ("server-unknown", Case(design::server_unknown)),
+    ("weak-check", Case(design::weak_check)),
+    ("steal", Run(machine::steal)),
+    ("foreign-load", Run(machine::foreign_load)),
+    ("ratio-under-load", Case(machine::ratio_under_load)),
+    ("weighted", Subject::Comparison(machine::weighted)),
+    ("placement", Run(machine::placement)),
+    ("spins-in-vain", Case(machine::spins_in_vain)),
+    ("governor", Run(machine::governor)),
+    ("throttled", Case(containers::throttled)),
+    ("short-for-the-limit", Run(containers::short_for_the_limit)),
+    ("image-programs-differ", Run(containers::image_programs)),
+    ("accept-queue-overflow", Tcp(network::accept_queue_overflow)),
+    ("retransmissions", Tcp(network::retransmissions)),
+    ("time-wait", Case(time_wait::time_wait)),
+    ("delayed-ack", Tcp(latency::delayed_ack)),
+    ("syn-retransmit", Tcp(latency::syn_retransmit)),
+    ("coarse-clock", Case(latency::coarse_clock)),
+    ("pause", Case(pause::pause)),
+    ("drift", Case(order::drift)),
+    ("position", Case(order::position)),
+    ("settling", Case(order::settling)),
+    ("warming", Case(order::warming)),
+    ("resumed", Run(pause::resumed)),
+    ("derived-left-out", Run(open_loop::derived_left_out)),
 ];
+
+/// By these a run says that the ratio may be another without what disturbed it.
+const OF_ANOTHER_RATIO: [&str; 3] = ["foreign-load", "ratio-under-load", "steal"];
 
 /// Whether a finding says that the ratio may be another without what disturbed the run.
 #[must_use]
 pub fn is_of_another_ratio(finding: &Check) -> bool {
-    machine::OF_ANOTHER_RATIO.contains(&finding.id.as_str())
+    OF_ANOTHER_RATIO.contains(&finding.id.as_str())
 }
 
 /// All findings, invalidating ones first.
 #[must_use]
 pub fn all(evidence: &Evidence) -> Vec<Check> {
-    let mut found = Vec::new();
-    for (check, ids) in CHECKS {
-        let own = check(evidence);
-        debug_assert!(
-            own.iter().all(|finding| ids.contains(&finding.id.as_str())),
-            "not in CHECKS: {own:?}"
-        );
-        found.extend(own);
+    let trials = evidence.trials;
+    let mut all = Vec::new();
+    for (id, subject) in CHECKS {
+        let mut add = |case: Option<&String>, found: Option<Finding>| {
+            all.extend(found.map(|found| Check {
+                id: found.id.unwrap_or(id).to_owned(),
+                severity: found.severity,
+                case: case.cloned(),
+                evidence: found.evidence,
+                effect: found.effect,
+            }));
+        };
+        match subject {
+            Run(check) => add(None, check(evidence)),
+            Case(check) | Tcp(check) => {
+                for plan in trials.cases() {
+                    if matches!(subject, Case(_)) || trials.may_use_tcp(&plan.case) {
+                        add(Some(&plan.case), check(trials, plan));
+                    }
+                }
+            }
+            Subject::Comparison(check) => {
+                for one in evidence.compared {
+                    add(Some(&one.comparison.case), check(evidence, one));
+                }
+            }
+        }
     }
-    found.sort_by_key(|check| std::cmp::Reverse(check.severity));
-    found
+    all.sort_by_key(|check| std::cmp::Reverse(check.severity));
+    all
 }

@@ -6,65 +6,50 @@ use lasthop_model::{
 };
 use lasthop_protocol::{Histogram, TrialResult};
 
-use super::finding::{Evidence, grouped, of_case, of_run, percent};
-use crate::{
-    cases, derived,
-    summary::{Check, Severity},
-    trials::Trials,
-};
+use super::finding::{Evidence, Finding, doubt, grouped, invalid, note, percent};
+use crate::{cases, derived, trials::Trials};
 
 /// The lag is reported if it is at least this share of the 99th percentile of the response time.
 const LARGE_LAG: f64 = 0.1;
 /// A shorter lag is the time of a wake-up and not worth a note.
 const SMALL_LAG_NS: u64 = 100_000;
 
-fn open<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (&'a CasePlan, f64)> {
-    evidence
-        .trials
-        .cases()
-        .iter()
-        .filter_map(|plan| Some((plan, plan.load.rate?)))
-}
-
 /// Fewer than 99 % of the requests that were due were sent.
-pub fn rate_not_reached(evidence: &Evidence) -> Vec<Check> {
-    let check = |(plan, rate): (&CasePlan, f64)| {
-        let offered = cases::offered(evidence.trials, &plan.case)?;
-        let text = format!(
-            "of {} due at {} requests/s, {} ({}) were sent in time",
-            counted(offered.scheduled, "request"),
-            rate_text(rate),
-            grouped(offered.sent),
-            percent(offered.sent as f64 / offered.scheduled.max(1) as f64)
-        );
-        let effect = "the latencies are those of an overload and grow with the length of a trial: lower --rate, or use \
-                      more connections";
-        (!offered.is_reached()).then(|| of_case("rate-not-reached", Severity::Invalid, &plan.case, text, effect))
-    };
-    open(evidence).filter_map(check).collect()
+pub fn rate_not_reached(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let offered = cases::offered(trials, &plan.case)?;
+    let text = format!(
+        "of {} due at {} requests/s, {} ({}) were sent in time",
+        counted(offered.scheduled, "request"),
+        rate_text(plan.load.rate?),
+        grouped(offered.sent),
+        percent(offered.sent as f64 / offered.scheduled.max(1) as f64)
+    );
+    let effect = "the latencies are those of an overload and grow with the length of a trial: lower --rate, or use more \
+                  connections";
+    (!offered.is_reached()).then(|| invalid(text, effect))
 }
 
 /// Requests that were sent much later than they were due.
-pub fn late(evidence: &Evidence) -> Vec<Check> {
-    let check = |(plan, rate): (&CasePlan, f64)| {
-        let merged = |pick: fn(&TrialResult) -> Option<&Histogram>| cases::merged(evidence.trials, &plan.case, pick);
-        let lag = merged(|result| result.lag.as_ref())?.quantile(0.99);
-        let response = merged(TrialResult::latency)?.quantile(0.99);
-        let busy = busy(evidence.trials, plan, rate);
-        let text = format!(
-            "1 % of the requests were sent at least {} late, compared with a p99 of {}; the connections were busy {} of the time",
-            time(lag),
-            time(response),
-            percent(busy)
-        );
-        let effect = "response times include this lag: a request waits if every connection is busy, or if the driver \
-                      or the machine is late; more connections would tell which";
-        let large = lag > SMALL_LAG_NS && lag as f64 > LARGE_LAG * response as f64;
-        // In an overload everything is late, which the other check reports.
-        (large && cases::offered(evidence.trials, &plan.case)?.is_reached())
-            .then(|| of_case("late", Severity::Doubt, &plan.case, text, effect))
-    };
-    open(evidence).filter_map(check).collect()
+pub fn late(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let rate = plan.load.rate?;
+    let merged = |pick: fn(&TrialResult) -> Option<&Histogram>| cases::merged(trials, &plan.case, pick);
+    let lag = merged(|result| result.lag.as_ref())?.quantile(0.99);
+    let response = merged(TrialResult::latency)?.quantile(0.99);
+    // Share of the time in which a connection had a request in flight (Little's law).
+    let service_ns = merged(|result| result.service_time.as_ref()).map_or(0.0, |times| times.mean());
+    let busy = (rate * (service_ns / 1e9) / f64::from(plan.load.connections.max(1))).min(1.0);
+    let text = format!(
+        "1 % of the requests were sent at least {} late, compared with a p99 of {}; the connections were busy {} of the \
+         time",
+        time(lag),
+        time(response),
+        percent(busy)
+    );
+    let effect = "response times include this lag: a request waits if every connection is busy, or if the driver or the \
+                  machine is late; more connections would tell which";
+    let large = lag > SMALL_LAG_NS && lag as f64 > LARGE_LAG * response as f64;
+    // In an overload everything is late, which the other check reports.
+    (large && cases::offered(trials, &plan.case)?.is_reached()).then(|| doubt(text, effect))
 }
 
 fn time(ns: u64) -> String {
@@ -75,39 +60,26 @@ fn time(ns: u64) -> String {
     }
 }
 
-/// Share of the time in which a connection had a request in flight (Little's law).
-fn busy(trials: &Trials, plan: &CasePlan, rate: f64) -> f64 {
-    let service = cases::merged(trials, &plan.case, |result| result.service_time.as_ref());
-    let seconds = service.as_ref().map_or(0.0, Histogram::mean) / 1e9;
-    (rate * seconds / f64::from(plan.load.connections.max(1))).min(1.0)
-}
-
 /// Quantities derived from the time of a request at full load.
-pub fn derived_left_out(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let left_out = trials
-        .data
-        .header
-        .derived
-        .iter()
-        .filter(|plan| derived::is_at_a_rate(trials, &plan.from));
+pub fn derived_left_out(Evidence { trials, .. }: &Evidence) -> Option<Finding> {
+    let all = trials.data.header.derived.iter();
+    let left_out = all.filter(|plan| derived::is_at_a_rate(trials, &plan.from));
     let mut names: Vec<&str> = left_out.map(|plan| plan.quantity.as_str()).collect();
     names.dedup();
     let text = format!("left out in open loops: {}", names.join(", "));
     let effect = "these quantities are derived from the time of a request in a closed loop";
-    let check = || of_run("derived-left-out", Severity::Note, text, effect);
-    (!names.is_empty()).then(check).into_iter().collect()
+    (!names.is_empty()).then(|| note(text, effect))
 }
 
 #[cfg(test)]
 mod tests {
     use lasthop_model::record::{Derivation, DerivedPlan, TrialRecord};
-    use lasthop_protocol::result::Offered;
+    use lasthop_protocol::{Histogram, result::Offered};
     use lasthop_record::data::RunData;
 
-    use super::*;
     use crate::{
         summarise,
+        summary::Severity,
         testing::{at_rate, each_trial, finding, findings, healthy},
     };
 

@@ -1,16 +1,15 @@
 //! Whether results depend on when they were measured: early or late in the run, in a block, or in a trial.
 
-use lasthop_model::record::CasePlan;
+use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_stats::{
-    interval::Estimate,
+    Estimate,
     location::{self, Disturbed},
     rank,
 };
 
-use super::finding::{Evidence, of_case};
+use super::finding::{Finding, doubt, note};
 use crate::{
     pairs::Pairs,
-    summary::{Check, Severity},
     trials::{Trials, grouped, halves, primary, primary_name},
 };
 
@@ -23,141 +22,123 @@ pub const LEVEL: f64 = 0.001;
 /// The same for halves of rounds, of which there may be few.
 const WARMING_LEVEL: f64 = 0.005;
 
-/// Spearman's correlation, if it is certain and strong enough to report.
-fn trend(x: &[f64], y: &[f64]) -> Option<f64> {
-    let correlation = (x.len() >= LEAST_TRIALS).then(|| rank::spearman(x, y)).flatten()?;
+/// Spearman's correlation and how many points it is of, if it is certain and strong enough to report.
+fn trend(points: impl Iterator<Item = (f64, f64)>) -> Option<(f64, usize)> {
+    let (x, y): (Vec<f64>, Vec<f64>) = points.unzip();
+    let correlation = (x.len() >= LEAST_TRIALS).then(|| rank::spearman(&x, &y)).flatten()?;
     let certain = rank::spearman_p_value(correlation, x.len()) < LEVEL;
-    (certain && correlation.abs() >= LEAST_CORRELATION).then_some(correlation)
+    (certain && correlation.abs() >= LEAST_CORRELATION).then_some((correlation, x.len()))
+}
+
+/// The trend of what a case is compared by over something that each trial has.
+fn own_trend(trials: &Trials, plan: &CasePlan, over: fn(&MeasuredTrial) -> f64) -> Option<(f64, usize)> {
+    trend(
+        trials
+            .of(&plan.case)
+            .filter_map(|trial| Some((over(trial), primary(trial)?))),
+    )
+}
+
+fn way(correlation: f64) -> &'static str {
+    if correlation > 0.0 { "rises" } else { "falls" }
 }
 
 /// A ratio, or a reference's own figure, that drifts during the run.
-pub fn drift(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    trials
-        .cases()
-        .iter()
-        .filter_map(|plan| ratio_drift(trials, plan).or_else(|| reference_drift(trials, plan)))
-        .collect()
-}
-
-fn ratio_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
-    let pairs = Pairs::of(trials, plan)?;
-    let (times, ratios): (Vec<f64>, Vec<f64>) =
-        pairs.ratios().map(|(trial, ratio)| (trial.at_ns as f64, ratio)).unzip();
-    let correlation = trend(&times, &ratios)?;
+pub fn drift(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let Some(pairs) = Pairs::of(trials, plan) else {
+        return reference_drift(trials, plan);
+    };
+    let (correlation, blocks) = trend(pairs.ratios().map(|(trial, ratio)| (trial.at_ns as f64, ratio)))?;
     let text = format!(
-        "the ratio to {} {} during the run (Spearman's ρ = {correlation:.2}, {} blocks)",
+        "the ratio to {} {} during the run (Spearman's ρ = {correlation:.2}, {blocks} blocks)",
         pairs.reference.case,
-        if correlation > 0.0 { "rises" } else { "falls" },
-        ratios.len()
+        way(correlation)
     );
     let effect = "the ratio is a mean over a changing state: run longer, or find out what fills up or warms up";
-    Some(of_case("drift", Severity::Doubt, &plan.case, text, effect))
+    Some(doubt(text, effect))
 }
 
-fn reference_drift(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+fn reference_drift(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     if plan.reference.is_some() {
         return None;
     }
-    let (times, values): (Vec<f64>, Vec<f64>) = trials
-        .of(&plan.case)
-        .filter_map(|trial| Some((trial.at_ns as f64, primary(trial)?)))
-        .unzip();
-    let correlation = trend(&times, &values)?;
-    let (what, way) = (primary_name(plan), if correlation > 0.0 { "rises" } else { "falls" });
-    let text = format!("its {what} {way} during the run (Spearman's ρ = {correlation:.2})");
+    let (correlation, _) = own_trend(trials, plan, |trial| trial.at_ns as f64)?;
+    let text = format!(
+        "its {} {} during the run (Spearman's ρ = {correlation:.2})",
+        primary_name(plan),
+        way(correlation)
+    );
     let effect = "the machine or the service changes; ratios stay fair, because they are taken within blocks";
-    Some(of_case("drift", Severity::Note, &plan.case, text, effect))
+    Some(note(text, effect))
 }
 
 /// Compares trials early in a block with late ones.
-pub fn position(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let check = |plan: &CasePlan| {
-        let (places, values): (Vec<f64>, Vec<f64>) = trials
-            .of(&plan.case)
-            .filter_map(|trial| Some((f64::from(trial.position), primary(trial)?)))
-            .unzip();
-        let correlation = trend(&places, &values)?;
-        // A shorter time is faster, and so is a higher rate.
-        let way = if (correlation > 0.0) != plan.load.is_open() {
-            "faster"
-        } else {
-            "slower"
-        };
-        let text = format!(
-            "it is {way} late in a block (Spearman's ρ = {correlation:.2}, {} trials)",
-            values.len()
-        );
-        let effect = "a case affects the one after it; because the order is random, this widens intervals and does not bias ratios";
-        Some(of_case("position", Severity::Note, &plan.case, text, effect))
+pub fn position(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let (correlation, count) = own_trend(trials, plan, |trial| f64::from(trial.position))?;
+    // A shorter time is faster, and so is a higher rate.
+    let way = if (correlation > 0.0) != plan.load.is_open() {
+        "faster"
+    } else {
+        "slower"
     };
-    trials.cases().iter().filter_map(check).collect()
+    let text = format!("it is {way} late in a block (Spearman's ρ = {correlation:.2}, {count} trials)");
+    let effect = "a case affects the one after it; because the order is random, this widens intervals and does not \
+                  bias ratios";
+    Some(note(text, effect))
+}
+
+/// Whether a change of a ratio halfway is certain at this level, and matters. As long as the second half is as it would be
+/// later, the ratio of both is off by half of the change.
+fn shifts(trials: &Trials, change: &Estimate, level: f64) -> bool {
+    let shift = (change.value.abs() / 2.0).exp_m1();
+    change.p_value() < level && shift >= trials.data.header.settings.margin
 }
 
 /// A ratio that is another in the second half of the trials than in the first. Caches, the scheduler and sleeping CPUs may
 /// need time to settle after the turn of another case, and code that is compiled while it runs needs more.
-pub fn settling(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let check = |plan: &CasePlan| {
-        let pairs = Pairs::of(trials, plan)?;
-        let of = |quantity: fn([f64; 2]) -> f64| {
-            let blocks = pairs.disturbed(|trial| halves(trial).map(quantity))?;
-            Some(location::locate(&blocks)?.estimate)
-        };
-        let change: Estimate = of(|[first, second]| second / first)?;
-        // As long as the second half is as it would be later, the ratio of both is off by half of the change.
-        let shift = (change.value.abs() / 2.0).exp_m1();
-        if change.p_value() >= LEVEL || shift < trials.data.header.settings.margin {
-            return None;
-        }
-        let [first, second] = [of(|[first, _]| first)?, of(|[_, second]| second)?];
-        let text = format!(
-            "the ratio to {} is {:.2} in the first half of the trials and {:.2} in the second",
-            pairs.reference.case,
-            first.value.exp(),
-            second.value.exp()
-        );
-        let effect = "the ratio is a mean over a changing state: with a longer warm-up (--warm-up) it is that of the second half";
-        Some(of_case("settling", Severity::Doubt, &plan.case, text, effect))
+pub fn settling(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let pairs = Pairs::of(trials, plan)?;
+    let of = |quantity: fn([f64; 2]) -> f64| {
+        let blocks = pairs.disturbed(|trial| halves(trial).map(quantity))?;
+        Some(location::locate(&blocks)?.estimate)
     };
-    trials.cases().iter().filter_map(check).collect()
+    if !shifts(trials, &of(|[first, second]| second / first)?, LEVEL) {
+        return None;
+    }
+    let text = format!(
+        "the ratio to {} is {:.2} in the first half of the trials and {:.2} in the second",
+        pairs.reference.case,
+        of(|[first, _]| first)?.value.exp(),
+        of(|[_, second]| second)?.value.exp()
+    );
+    let effect = "the ratio is a mean over a changing state: with a longer warm-up (--warm-up) it is that of the \
+                  second half";
+    Some(doubt(text, effect))
 }
 
 /// A ratio that is another in the second half of the rounds than in the first: servers that get faster after their start.
-pub fn warming(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let check = |plan: &CasePlan| {
-        let [early, late] = Pairs::of(trials, plan)?.halves_of_rounds();
-        let changes = early.blocks.iter().zip(&late.blocks).filter_map(|(early, late)| {
-            let [before, after] = [early, late].map(|block| Some((primary(block.1)? / primary(block.2)?).ln()));
-            let disturbance = [early.1, early.2, late.1, late.2]
-                .into_iter()
-                .map(|trial| trial.observations.machine.taken())
-                .sum();
-            Some((
-                early.0.0,
-                Disturbed {
-                    value: after? - before?,
-                    disturbance,
-                },
-            ))
-        });
-        let change = location::locate(&grouped(changes)?)?.estimate;
-        let shift = (change.value.abs() / 2.0).exp_m1();
-        if change.p_value() >= WARMING_LEVEL || shift < trials.data.header.settings.margin {
-            return None;
-        }
-        let of = |pairs: &Pairs| Some(location::locate(&pairs.disturbed(primary)?)?.estimate.value.exp());
-        let text = format!(
-            "the ratio to {} is {:.2} in the first half of the rounds and {:.2} in the second",
-            plan.reference.as_deref()?,
-            of(&early)?,
-            of(&late)?
-        );
-        let effect = "a server changes after its start, for example because it compiles what runs often: let it warm up \
-                      (--settle 5s, or `warm` of its service)";
-        Some(of_case("warming", Severity::Doubt, &plan.case, text, effect))
-    };
-    trials.cases().iter().filter_map(check).collect()
+pub fn warming(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let [early, late] = Pairs::of(trials, plan)?.halves_of_rounds();
+    let changes = early.blocks.iter().zip(&late.blocks).filter_map(|(early, late)| {
+        let [before, after] = [early, late].map(|block| Some((primary(block.1)? / primary(block.2)?).ln()));
+        let four = [early.1, early.2, late.1, late.2];
+        let block = Disturbed {
+            value: after? - before?,
+            disturbance: four.iter().map(|trial| trial.observations.machine.taken()).sum(),
+        };
+        Some((early.0.0, block))
+    });
+    if !shifts(trials, &location::locate(&grouped(changes)?)?.estimate, WARMING_LEVEL) {
+        return None;
+    }
+    let of = |pairs: &Pairs| Some(location::locate(&pairs.disturbed(primary)?)?.estimate.value.exp());
+    let text = format!(
+        "the ratio to {} is {:.2} in the first half of the rounds and {:.2} in the second",
+        plan.reference.as_deref()?,
+        of(&early)?,
+        of(&late)?
+    );
+    let effect = "a server changes after its start, for example because it compiles what runs often: let it warm up \
+                  (--settle 5s, or `warm` of its service)";
+    Some(doubt(text, effect))
 }

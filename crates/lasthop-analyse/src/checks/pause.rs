@@ -6,23 +6,19 @@ use lasthop_model::record::{CasePlan, MeasuredTrial, Resumption, Stopped};
 use lasthop_stats::{Grouped, mean, variance};
 
 use super::{
-    finding::{Evidence, of_case, of_run, percent},
+    finding::{Evidence, Finding, doubt, note, percent},
     order::LEVEL,
 };
 use crate::{
     pairs::Pairs,
-    summary::{Check, Severity},
     trials::{Trials, primary, primary_name},
 };
 
 /// Notes that the run has pauses.
-pub fn resumed(evidence: &Evidence) -> Vec<Check> {
+pub fn resumed(evidence: &Evidence) -> Option<Finding> {
     let pauses: Vec<String> = evidence.trials.data.resumptions().map(described).collect();
-    if pauses.is_empty() {
-        return vec![];
-    }
     let effect = "its parts count as rounds of one run; if the result changed in a pause, the check `pause` fires";
-    vec![of_run("resumed", Severity::Note, pauses.join("; "), effect)]
+    (!pauses.is_empty()).then(|| note(pauses.join("; "), effect))
 }
 
 fn described(resumption: &Resumption) -> String {
@@ -49,51 +45,42 @@ fn duration(nanoseconds: u64) -> String {
     }
 }
 
-/// For each round, the number of pauses before it.
-type Parts = BTreeMap<u32, usize>;
-
 /// A ratio, or a reference's own figure, that differs before and after a pause.
-pub fn pause(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    if trials.data.resumptions().next().is_none() {
-        return vec![];
-    }
-    let parts = trials.data.parts();
-    let moved = |plan| of_ratio(trials, &parts, plan).or_else(|| of_reference(trials, &parts, plan));
-    trials.cases().iter().filter_map(moved).collect()
+pub fn pause(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    trials.data.resumptions().next()?;
+    of_ratio(trials, plan).or_else(|| of_reference(trials, plan))
 }
 
-fn of_ratio(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
+fn of_ratio(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let pairs = Pairs::of(trials, plan)?;
-    let moved = moved(
-        trials,
-        parts,
-        pairs.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())),
-    )?;
+    let logs = pairs.ratios().map(|(trial, ratio)| (trial.round, ratio.ln()));
     let text = format!(
         "the ratio to {} differs by {} between the parts of the run",
         pairs.reference.case,
-        percent(moved)
+        percent(moved(trials, logs)?)
     );
     let effect = "the result is a mean over two states: start a new run, and look for what changed in the pause";
-    Some(of_case("pause", Severity::Doubt, &plan.case, text, effect))
+    Some(doubt(text, effect))
 }
 
-fn of_reference(trials: &Trials, parts: &Parts, plan: &CasePlan) -> Option<Check> {
+fn of_reference(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     if plan.reference.is_some() {
         return None;
     }
     let value = |trial: &MeasuredTrial| Some((trial.round, primary(trial)?.ln()));
-    let moved = moved(trials, parts, trials.of(&plan.case).filter_map(value))?;
-    let what = primary_name(plan);
-    let text = format!("its {what} differs by {} between the parts of the run", percent(moved));
+    let text = format!(
+        "its {} differs by {} between the parts of the run",
+        primary_name(plan),
+        percent(moved(trials, trials.of(&plan.case).filter_map(value))?)
+    );
     let effect = "the machine's speed changed in the pause; ratios stay fair, because they are taken within blocks";
-    Some(of_case("pause", Severity::Note, &plan.case, text, effect))
+    Some(note(text, effect))
 }
 
 /// How far apart the means of the parts are, as a share, if that is certain and more than the margin. The analysis of
 /// variance compares means of rounds, because blocks of the same round are not independent.
-fn moved(trials: &Trials, part_of: &Parts, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
+fn moved(trials: &Trials, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
+    let part_of = trials.data.parts();
     let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (round, log) in logs {
         rounds.entry(round).or_default().push(log);
@@ -106,10 +93,8 @@ fn moved(trials: &Trials, part_of: &Parts, logs: impl Iterator<Item = (u32, f64)
         .values()
         .filter_map(|rounds| mean::of(rounds.iter().copied()))
         .collect();
-    let (low, high) = (
-        means.iter().copied().fold(f64::INFINITY, f64::min),
-        means.iter().copied().fold(f64::MIN, f64::max),
-    );
+    let low = means.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = means.iter().copied().fold(f64::MIN, f64::max);
     let found = variance::components(&Grouped::new(parts.into_values().collect())?)?;
     let share = (high - low).exp_m1();
     (found.p_value < LEVEL && share > trials.data.header.settings.margin).then_some(share)

@@ -8,10 +8,9 @@ use lasthop_model::{
 };
 use lasthop_stats::stopping::LEAST_BLOCKS;
 
-use super::finding::{Evidence, of_case};
+use super::finding::{Finding, doubt};
 use crate::{
     steady::{self, TooShort},
-    summary::{Check, Severity},
     trials::Trials,
 };
 
@@ -20,51 +19,36 @@ use crate::{
 const UNITS: u64 = 7;
 
 /// Latencies that contradict the throughput.
-pub fn littles_law(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let check = |plan: &CasePlan| {
-        let little = steady::little(trials, plan).filter(|little| !little.holds())?;
-        let (least, most) = (little.possible.start(), little.possible.end());
-        let known = if (most - least) / most < 0.05 {
-            format!("{most:.0}")
-        } else {
-            format!("{least:.1} to {most:.0}")
-        };
-        let text = format!(
-            "by Little's law, the mean latency and the throughput make {:.1} requests under way at a time; the \
-             connections had {known}",
-            little.under_way
-        );
-        let effect = "the trials do not show a steady state, so its latencies are left out, and its throughput may be off: \
-                      use longer trials (--trial) and a longer warm-up (--warm-up)";
-        Some(of_case("littles-law", Severity::Doubt, &plan.case, text, effect))
+pub fn littles_law(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let little = steady::little(trials, plan).filter(|little| !little.holds())?;
+    let (least, most) = (little.possible.start(), little.possible.end());
+    let known = if (most - least) / most < 0.05 {
+        format!("{most:.0}")
+    } else {
+        format!("{least:.1} to {most:.0}")
     };
-    trials.cases().iter().filter_map(check).collect()
+    let text = format!(
+        "by Little's law, the mean latency and the throughput make {:.1} requests under way at a time; the connections          had {known}",
+        little.under_way
+    );
+    let effect = "the trials do not show a steady state, so its latencies are left out, and its throughput may be off:                   use longer trials (--trial) and a longer warm-up (--warm-up)";
+    Some(doubt(text, effect))
 }
 
 /// Replies that are slow for their trials.
-pub fn short_trials(evidence: &Evidence) -> Vec<Check> {
-    let trials = evidence.trials;
-    let check = |plan: &CasePlan| {
-        let short = steady::too_short(trials, plan)?;
-        let text = format!(
-            "slow replies, with a tenth of the time of all connections, take {} and longer; a trial takes {}",
-            said(short.slow_ns),
-            said(short.trial_ns)
-        );
-        let left_out = match steady::is_steady(trials, plan) {
-            true => "its latencies and throughput are partly those of a beginning",
-            false => "its latencies are left out, and its throughput is partly that of a beginning",
-        };
-        Some(of_case(
-            "short-trials",
-            Severity::Doubt,
-            &plan.case,
-            text,
-            &format!("{left_out}: {}", advice(trials, short)),
-        ))
+pub fn short_trials(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let short = steady::too_short(trials, plan)?;
+    let text = format!(
+        "slow replies, with a tenth of the time of all connections, take {} and longer; a trial takes {}",
+        said(short.slow_ns),
+        said(short.trial_ns)
+    );
+    let left_out = if steady::is_steady(trials, plan) {
+        "its latencies and throughput are partly those of a beginning"
+    } else {
+        "its latencies are left out, and its throughput is partly that of a beginning"
     };
-    trials.cases().iter().filter_map(check).collect()
+    Some(doubt(text, format!("{left_out}: {}", advice(trials, short))))
 }
 
 fn advice(trials: &Trials, short: TooShort) -> String {

@@ -13,11 +13,8 @@ use lasthop_model::{
 };
 use lasthop_stats::mean;
 
-use super::finding::{Evidence, grouped, of_case};
-use crate::{
-    summary::{Check, Severity},
-    trials::Trials,
-};
+use super::finding::{Finding, doubt, grouped};
+use crate::trials::Trials;
 
 /// Half of the ports: those of one parity, which the kernel tries first.
 fn is_trap(held: &HeldPorts) -> bool {
@@ -28,29 +25,24 @@ fn held(trial: &MeasuredTrial) -> Option<&HeldPorts> {
     trial.observations.held_ports.as_deref().filter(|held| is_trap(held))
 }
 
-pub fn time_wait(evidence: &Evidence) -> Vec<Check> {
-    evidence
-        .trials
-        .cases()
-        .iter()
-        .filter_map(|plan| of_plan(evidence.trials, plan))
-        .collect()
-}
-
-fn of_plan(trials: &Trials, plan: &CasePlan) -> Option<Check> {
+pub fn time_wait(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let worst = trials.of(&plan.case).filter_map(held).max_by_key(|held| held.held)?;
     let place = match worst.roles.as_slice() {
         [] => String::new(),
         roles => format!(" of the network namespace of {}", roles.join(" and ")),
     };
-    let (many, range, server) = (grouped(worst.held), grouped(worst.range), &worst.server);
-    let fall = fall(trials, plan).unwrap_or_default();
-    let text = format!("TIME_WAIT held up to {many} of {range} local ports{place} towards {server}{fall}");
+    let text = format!(
+        "TIME_WAIT held up to {} of {} local ports{place} towards {}{}",
+        grouped(worst.held),
+        grouped(worst.range),
+        worst.server,
+        fall(trials, plan).unwrap_or_default()
+    );
     let effect = "with half of the ports held, each new connection tries up to half of them, one after the other, \
                       before it finds a free one. This gets slower without an error until no port is left, so the \
                       longer a round, the worse TCP looks. Set net.ipv4.tcp_tw_reuse=1 on the connecting side \
                       (`sysctls` of that container), use fewer --blocks per round, or keep connections alive";
-    Some(of_case("time-wait", Severity::Doubt, &plan.case, text, effect))
+    Some(doubt(text, effect))
 }
 
 /// How the throughput changed, unless a rate sets it: trials that began before the ports were scarce, and after. A
