@@ -1,6 +1,6 @@
 //! Durations and shares as people write them: `100ms`, `30s`, `5m`, `1h 30m`, `2%`.
 
-use std::time::Duration;
+use std::{borrow::Borrow, time::Duration};
 
 use jiff::fmt::friendly::SpanParser;
 
@@ -65,6 +65,13 @@ pub fn thousands(digits: &str) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Texts one after another, with something between them.
+#[must_use]
+pub fn joined<S: Borrow<str>>(texts: impl IntoIterator<Item = S>, between: &str) -> String {
+    let texts: Vec<S> = texts.into_iter().collect();
+    texts.join(between)
 }
 
 /// `1 block`, `12 blocks`

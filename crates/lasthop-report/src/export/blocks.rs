@@ -1,15 +1,19 @@
 //! The part of a configuration that is worth copying: some of its blocks in braces.
 
+use lasthop_model::quantity::joined;
+
 /// The blocks that begin with one of these words; the whole text where there is none.
-pub fn excerpt(text: &str, words: &[String]) -> String {
+pub fn excerpt<'a>(text: &'a str, words: &[String]) -> String {
     let mut blocks = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let code = line.trim_start();
-        if !words.iter().any(|word| {
-            code.strip_prefix(word.as_str())
-                .is_some_and(|rest| rest.starts_with([' ', '{']))
-        }) {
+        let rest_after = |word: &String| code.strip_prefix(word.as_str());
+        if !words
+            .iter()
+            .filter_map(rest_after)
+            .any(|rest| rest.starts_with([' ', '{']))
+        {
             continue;
         }
         let indent = line.len() - code.len();
@@ -20,14 +24,12 @@ pub fn excerpt(text: &str, words: &[String]) -> String {
             depth += depth_of(next);
             block.push(next);
         }
-        let cut = |line: &&str| {
-            line.get(indent..)
-                .filter(|_| line[..indent].trim().is_empty())
-                .unwrap_or(line)
-                .to_owned()
+        let cut = |line: &&'a str| {
+            let inner = line.get(indent..).filter(|_| line[..indent].trim().is_empty());
+            inner.unwrap_or(line)
         };
-        let kept: Vec<String> = block.iter().filter(|line| !line.trim().is_empty()).map(cut).collect();
-        blocks.push(kept.join("\n"));
+        let kept = block.iter().filter(|line| !line.trim().is_empty()).map(cut);
+        blocks.push(joined(kept, "\n"));
     }
     if blocks.is_empty() {
         text.to_owned()

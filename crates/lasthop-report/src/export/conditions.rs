@@ -2,7 +2,7 @@
 
 use lasthop_analyse::summary::Summary;
 use lasthop_model::{
-    quantity::rate_text,
+    quantity::{joined, rate_text},
     record::{CasePlan, CaseProof},
 };
 use lasthop_protocol::spec::{Address, Transport};
@@ -11,9 +11,8 @@ use super::Served;
 
 /// Each condition in a sentence.
 pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Served]) -> Vec<String> {
-    let link = served
-        .iter()
-        .find(|one| one.name == summary.link.to || one.name.starts_with(&summary.link.to));
+    // One of several servers of a service has a number behind its name.
+    let link = served.iter().find(|one| one.name.starts_with(&summary.link.to));
     let from = if summary.link.from == "driver" {
         "clients"
     } else {
@@ -29,13 +28,10 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
         found.push("you use your own certificate and key; those of the run no longer exist".to_owned());
     }
     if let Some(wanted) = proof.link.as_ref().and_then(|link| link.wanted.as_deref()) {
-        let text = match wanted {
-            "keep-alive" => {
-                "connections are kept between requests, as in the measurement; otherwise the result does not apply"
-            }
-            _ => {
-                "each request has its own connection, as in the measurement; with keep-alive the difference is smaller"
-            }
+        let text = if wanted == "keep-alive" {
+            "connections are kept between requests, as in the measurement; otherwise the result does not apply"
+        } else {
+            "each request has its own connection, as in the measurement; with keep-alive the difference is smaller"
         };
         found.push(text.to_owned());
     }
@@ -51,43 +47,36 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
             found.push(condition.clone());
         }
     }
-    let apps = served
-        .iter()
-        .filter(|one| one.folder().join("app").is_dir())
-        .map(|one| format!("/srv/{}/app", one.name));
-    found.extend(apps.map(|folder| format!("{folder} is the application, the experiment's folder of that name")));
+    for one in served.iter().filter(|one| one.folder().join("app").is_dir()) {
+        found.push(format!(
+            "/srv/{}/app is the application, the experiment's folder of that name",
+            one.name
+        ));
+    }
+    let folders = served.iter().map(|one| format!("/srv/{0}, /run/{0}", one.name));
     found.push(format!(
         "folders and ports are placeholders for yours; the run had private ones ({})",
-        served
-            .iter()
-            .map(|one| format!("/srv/{0}, /run/{0}", one.name))
-            .collect::<Vec<_>>()
-            .join("; ")
+        joined(folders, "; ")
     ));
     found
 }
 
 /// Whether a service ran in a container with others.
 fn in_shared(one: Option<&Served>) -> bool {
-    one.and_then(|one| one.place.container.as_ref())
-        .is_some_and(|container| container.shared)
+    let container = one.and_then(|one| one.place.container.as_ref());
+    container.is_some_and(|container| container.shared)
 }
 
 fn address(plan: &CasePlan, link: &Served, from: &str, client: Option<&Served>) -> Vec<String> {
     let to = &link.name;
     let of_their_own = |one: &Served| {
-        one.place
-            .container
-            .as_ref()
-            .is_some_and(|container| !container.host_network)
+        let container = one.place.container.as_ref();
+        container.is_some_and(|container| !container.host_network)
     };
     let ports = "with a connection per request, local ports and TIME_WAIT limit the rate".to_owned();
     match (&link.place.endpoint.address, plan.transport) {
         (Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path), _) => {
-            let folder = path
-                .parent()
-                .map(|folder| folder.display().to_string())
-                .unwrap_or_default();
+            let folder = path.parent().unwrap_or(path).display();
             vec![
                 format!(
                     "{from} and {to} run on the same host; in containers, with the folder {folder} as a shared volume"
@@ -121,18 +110,16 @@ fn address(plan: &CasePlan, link: &Served, from: &str, client: Option<&Served>) 
             ]
         }
         (Address::Tcp(address), _) if !address.ip().is_loopback() => {
-            let reached = match link.place.container {
-                Some(_) => {
-                    "its container: the container's own on a network of the engine, or one of the host at which its \
-                     port is published"
-                }
-                None => "its host",
+            let reached = if link.place.container.is_some() {
+                "its container: the container's own on a network of the engine, or one of the host at which its port is \
+                 published"
+            } else {
+                "its host"
             };
+            // Clients reach, nginx reaches.
+            let ending = if from == "clients" { "" } else { "es" };
             vec![
-                format!(
-                    "`{to}` stands for the address at which {from} reach{} {reached}",
-                    third(from)
-                ),
+                format!("`{to}` stands for the address at which {from} reach{ending} {reached}"),
                 ports,
             ]
         }
@@ -152,20 +139,12 @@ fn address(plan: &CasePlan, link: &Served, from: &str, client: Option<&Served>) 
     }
 }
 
-/// The ending of a verb: clients reach, nginx reaches.
-fn third(from: &str) -> &'static str {
-    if from == "clients" { "" } else { "es" }
-}
-
 /// The accept queue: what the server asks for, and what the kernel allows.
 fn backlog(summary: &Summary, link: &Served) -> Option<String> {
     let files = link.place.files.iter().filter_map(|path| link.file(path).ok());
-    let everything = files
-        .chain([link.place.command.join(" ")])
-        .collect::<Vec<_>>()
-        .join("\n");
+    let everything = joined(files.chain([link.place.command.join(" ")]), "\n");
     let pattern = regex::Regex::new(r"backlog[ =]+(\d+)").expect("a constant");
-    let asked = pattern.captures(&everything)?.get(1)?.as_str().to_owned();
+    let asked = pattern.captures(&everything)?.get(1)?.as_str();
     let limit = summary.environment.as_ref()?.sysctl.get("net.core.somaxconn")?;
     Some(format!(
         "net.core.somaxconn allows the accept queue of {asked} that {} asks for (it was {limit} here); a full queue is \

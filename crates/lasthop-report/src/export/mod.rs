@@ -16,10 +16,9 @@ use std::{
 use lasthop_analyse::summary::Summary;
 use lasthop_model::{
     binding::{SOCKET, service_of},
-    record::{CasePlan, CaseProof},
-};
-use lasthop_model::{
     place::{PLACE, Place},
+    quantity::joined,
+    record::{CasePlan, CaseProof},
     service::stays_inside,
 };
 use lasthop_protocol::spec::Address;
@@ -58,7 +57,10 @@ impl Served {
     }
 
     /// A file that it was started with. It counts towards the limit for all.
-    /// Errors: it cannot be read, is no text, or is larger than configurations are.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, is no text, or is larger than configurations are.
     fn file(&self, file: &Path) -> Result<String, String> {
         let below = self.below.join(file);
         let failed = |cause: String| incomplete(&self.record.join(&below), &cause);
@@ -79,7 +81,10 @@ const LONGEST: u64 = 1 << 20;
 const ROOM: u64 = 64 << 20;
 
 /// Exports the configuration of `case`, or of the winner.
-/// Errors: there is no such case, it never worked, or the record is incomplete.
+///
+/// # Errors
+///
+/// There is no such case, it never worked, or the record is incomplete.
 pub fn export(record: &Path, data: &RunData, summary: &Summary, case: Option<&str>) -> Result<Vec<Exported>, String> {
     let won = winner(summary);
     let Chosen { plan, proof, served } = choose(record, data, won.as_ref(), case)?;
@@ -116,25 +121,23 @@ fn choose<'a>(
     case: Option<&str>,
 ) -> Result<Chosen<'a>, String> {
     let cases = &data.header.cases;
-    let name = case.map(str::to_owned).or_else(|| won.map(|won| won.case.clone()));
-    let without_winner = match data.header.settings.overload {
-        Some(_) => "a run with overload has no winner; name another run, or choose a case with --case",
-        None => "no case of the run has a result, so there is no winner; choose a case with --case",
-    };
-    let name = name.ok_or(without_winner)?;
+    let name = case.or_else(|| won.map(|won| won.case.as_str()));
+    let name = name.ok_or(if data.header.settings.overload.is_some() {
+        "a run with overload has no winner; name another run, or choose a case with --case"
+    } else {
+        "no case of the run has a result, so there is no winner; choose a case with --case"
+    })?;
     let plan = cases.iter().find(|plan| plan.case == name).ok_or_else(|| {
-        let known: Vec<&str> = cases.iter().map(|plan| plan.case.as_str()).collect();
-        format!("the run has no case `{name}`; its cases: {}", known.join(", "))
+        let known = joined(cases.iter().map(|plan| plan.case.as_str()), ", ");
+        format!("the run has no case `{name}`; its cases: {known}")
     })?;
     let up = data
         .rounds()
-        .filter_map(|round| Some((round.round, &**round.cases.get(&name)?)))
-        .last();
-    let (round, proof) =
-        up.ok_or_else(|| format!("case `{name}` never worked in that run, so there is no configuration"))?;
-    let stack = PathBuf::from("services")
-        .join(round.to_string())
-        .join(plan.stack.to_string());
+        .filter_map(|round| Some((round.round, round.cases.get(name)?)));
+    let (round, proof) = up
+        .last()
+        .ok_or_else(|| format!("case `{name}` never worked in that run, so there is no configuration"))?;
+    let stack = PathBuf::from(format!("services/{round}/{}", plan.stack));
     Ok(Chosen {
         plan,
         proof,
@@ -156,24 +159,20 @@ fn served(record: &Path, data: &RunData, stack: &Path) -> Result<Vec<Served>, St
     let mut served = Vec::new();
     for service in data.header.experiment.services.keys() {
         // A service with several servers has a folder for each, numbered.
-        for name in names
-            .iter()
-            .filter_map(|name| name.to_str())
-            .filter(|name| service_of(name) == service)
-        {
+        let names = names.iter().filter_map(|name| name.to_str());
+        for name in names.filter(|name| service_of(name) == service) {
             let path = stack.join(name).join(PLACE);
             let text = beneath::read(record, &path, LONGEST).map_err(|error| failed(&path, error.to_string()))?;
             let place: Place = serde_json::from_slice(&text).map_err(|error| failed(&path, error.to_string()))?;
             if let Some(outside) = place.files.iter().find(|file| !stays_inside(file)) {
                 return Err(failed(&path, format!("`{}` is outside the record", outside.display())));
             }
-            let (record, room) = (record.to_owned(), room.clone());
             served.push(Served {
                 name: name.to_owned(),
                 place,
-                record,
+                record: record.to_owned(),
                 below: stack.join(name),
-                room,
+                room: room.clone(),
             });
         }
     }
@@ -198,10 +197,10 @@ const PORT: u16 = 8000;
 
 impl Replacements {
     fn new(served: &[Served]) -> Self {
-        let mut pairs = Vec::new();
+        let mut pairs: Vec<(String, String)> = Vec::new();
         let mut taken = BTreeSet::new();
         for one in served {
-            let (name, place) = (&one.name, &one.place);
+            let Served { name, place, .. } = one;
             match &place.endpoint.address {
                 Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
                     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -222,22 +221,26 @@ impl Replacements {
                     }
                 }
             }
-            pairs.push((place.directory.display().to_string(), format!("/srv/{name}")));
-            let folder = one.folder().display().to_string();
-            let told = Names::here().without_home(folder.as_bytes()).into_owned();
-            pairs.extend(
-                [String::from_utf8(told).unwrap_or_default(), folder].map(|path| (path, format!("/srv/{name}"))),
-            );
-            pairs.push((place.runtime.display().to_string(), format!("/run/{name}")));
+            let mut replace = |private: &Path, common: String| pairs.push((private.display().to_string(), common));
+            replace(&place.directory, format!("/srv/{name}"));
+            let folder = one.folder();
+            let told = Names::here()
+                .without_home(folder.as_os_str().as_encoded_bytes())
+                .into_owned();
+            let told = PathBuf::from(String::from_utf8(told).unwrap_or_default());
+            replace(&told, format!("/srv/{name}"));
+            replace(&folder, format!("/srv/{name}"));
+            replace(&place.runtime, format!("/run/{name}"));
+            if let Some([certificate, key]) = &place.tls {
+                replace(certificate, format!("/etc/ssl/{name}.pem"));
+                replace(key, format!("/etc/ssl/private/{name}.key"));
+            }
+            if let Some(authority) = place.endpoint.tls.as_ref().and_then(|tls| tls.authority.as_ref()) {
+                replace(authority, "/etc/ssl/authority.pem".to_owned());
+            }
             if !place.secret.is_empty() {
                 pairs.push((place.secret.clone(), PASSWORD.to_owned()));
             }
-            if let Some([certificate, key]) = &place.tls {
-                pairs.push((certificate.display().to_string(), format!("/etc/ssl/{name}.pem")));
-                pairs.push((key.display().to_string(), format!("/etc/ssl/private/{name}.key")));
-            }
-            let authority = place.endpoint.tls.as_ref().and_then(|tls| tls.authority.as_ref());
-            pairs.extend(authority.map(|path| (path.display().to_string(), "/etc/ssl/authority.pem".to_owned())));
         }
         Self::of(pairs)
     }
@@ -246,11 +249,11 @@ impl Replacements {
     fn of(mut pairs: Vec<(String, String)>) -> Self {
         pairs.sort_by_key(|(private, _)| std::cmp::Reverse(private.len()));
         let alone = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let pattern = |(private, _): &(String, String)| match alone(private) {
-            true => format!(r"\b{}\b", regex::escape(private)),
-            false => regex::escape(private),
+        let pattern = |(private, _): &(String, String)| {
+            let text = regex::escape(private);
+            if alone(private) { format!(r"\b{text}\b") } else { text }
         };
-        let any = pairs.iter().map(pattern).collect::<Vec<_>>().join("|");
+        let any = joined(pairs.iter().map(pattern), "|");
         let any = Regex::new(&any).expect("texts that are escaped make a pattern");
         // Of two for the same place the first counts.
         Self {
@@ -273,21 +276,15 @@ fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, Stri
         text: replaced.apply(text),
     };
     if !place.export.files.is_empty() {
-        return Ok(place
-            .export
-            .files
-            .iter()
-            .map(|(file, text)| exported(file, text))
-            .collect());
+        let files = place.export.files.iter();
+        return Ok(files.map(|(file, text)| exported(file, text)).collect());
     }
     let mut all = Vec::new();
     for path in &place.files {
-        let text = served.file(path)?;
-        let text = if place.export.blocks.is_empty() {
-            text
-        } else {
-            blocks::excerpt(&text, &place.export.blocks)
-        };
+        let mut text = served.file(path)?;
+        if !place.export.blocks.is_empty() {
+            text = blocks::excerpt(&text, &place.export.blocks);
+        }
         all.push(exported(&path.file_name().unwrap_or_default().to_string_lossy(), &text));
     }
     if !place.export.is_excerpt() {
@@ -300,21 +297,14 @@ fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, Stri
 fn command(place: &Place) -> String {
     // A quoted NAME=value would be a command.
     let quoted = |value: &str| shlex::try_quote(value).map_or_else(|_| value.to_owned(), |text| text.into_owned());
-    let environment: String = place
-        .environment
-        .iter()
+    let environment = place.environment.iter();
+    let environment: String = environment
         .map(|(key, value)| format!("{key}={} ", quoted(value)))
         .collect();
-    let mut words: Vec<String> = Vec::new();
-    for (at, word) in place.command.iter().enumerate() {
-        let program = || {
-            Path::new(word)
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned()
-        };
-        words.push(if at == 0 { program() } else { word.clone() });
+    let mut words = place.command.clone();
+    if let Some(program) = words.first_mut() {
+        let name = Path::new(&*program).file_name().unwrap_or_default();
+        *program = name.to_string_lossy().into_owned();
     }
     let line = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "));
     format!("{environment}{line}\n")
@@ -336,10 +326,12 @@ fn readme(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serve
         "# {}\n\n",
         text::line(&format!("{}: {}", summary.experiment, plan.case))
     );
-    match won.filter(|won| won.case == plan.case) {
-        Some(won) => text.push_str(&text::line(&won.sentence)),
-        None => text.push_str("You chose this case; it is not the winner of the run."),
-    }
+    let won = won.filter(|won| won.case == plan.case);
+    text.push_str(
+        &won.map_or("You chose this case; it is not the winner of the run.".into(), |won| {
+            text::line(&won.sentence)
+        }),
+    );
     let from = format!("From run {} of {}.", summary.run, summary.started);
     text.push_str(&format!("\n\n{}\n\nWhat must be true:\n\n", text::line(&from)));
     for condition in conditions::all(summary, plan, proof, served) {

@@ -13,11 +13,11 @@ pub struct Winner {
 /// among those found faster than their reference. If there is none, the reference, because a change without a gain is
 /// not worth the trouble. Of several references, the one with most decided comparisons.
 pub fn winner(summary: &Summary) -> Option<Winner> {
-    let comparisons: Vec<&Comparison> = summary.cases.iter().filter_map(|case| summary.declared(case)).collect();
-    let usable = comparisons
-        .iter()
-        .filter(|one| summary.invalid(&one.case, &one.reference).is_none());
+    let comparisons = || summary.cases.iter().filter_map(|case| summary.declared(case));
+    let usable = comparisons().filter(|one| summary.invalid(&one.case, &one.reference).is_none());
     let faster = usable.filter(|comparison| comparison.verdict == Verdict::Faster);
+    // How far a case is from its reference, whether more or less is better.
+    let gain = |one: &Comparison| one.ratio.ln().abs();
     if let Some(best) = faster.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
         let Comparison {
             case,
@@ -31,30 +31,27 @@ pub fn winner(summary: &Summary) -> Option<Winner> {
             Metric::Throughput => format!("{case} handles {ratio:.2} times as many requests/s as {reference}"),
             _ => format!("{case} responds in {ratio:.2} times the median time of {reference}"),
         };
-        let sentence = format!("{claim} (95 % interval {low:.2} to {high:.2}).");
         return Some(Winner {
             case: case.clone(),
-            sentence,
+            sentence: format!("{claim} (95 % interval {low:.2} to {high:.2})."),
         });
     }
-    let works = |case: &&lasthop_analyse::summary::CaseSummary| case.metrics.is_some();
-    let reference = summary.cases.iter().filter(works).find(|case| case.reference);
-    let kept = reference.or_else(|| summary.cases.iter().find(works))?;
-    let sentence = match (comparisons.is_empty(), summary.cases.len()) {
-        (true, 1) => format!("{} is the only case, so nothing was compared.", kept.case),
-        (true, _) if kept.reference => format!("The run compared nothing, so {}, the reference, is kept.", kept.case),
-        (true, _) => format!("The run compared nothing; {} is a case that worked.", kept.case),
-        (false, _) => format!("No case was found faster than the reference, so {} is kept.", kept.case),
+    let works = || summary.cases.iter().filter(|case| case.metrics.is_some());
+    let kept = works().find(|case| case.reference).or_else(|| works().next())?;
+    let case = &kept.case;
+    let sentence = if comparisons().next().is_some() {
+        format!("No case was found faster than the reference, so {case} is kept.")
+    } else if summary.cases.len() == 1 {
+        format!("{case} is the only case, so nothing was compared.")
+    } else if kept.reference {
+        format!("The run compared nothing, so {case}, the reference, is kept.")
+    } else {
+        format!("The run compared nothing; {case} is a case that worked.")
     };
     Some(Winner {
-        case: kept.case.clone(),
+        case: case.clone(),
         sentence,
     })
-}
-
-/// How far a faster case is from its reference, whether more or less is better.
-fn gain(comparison: &Comparison) -> f64 {
-    comparison.ratio.ln().abs()
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ use lasthop_model::service::stays_inside;
 use super::Exported;
 
 /// Writes the files and yields their paths; over such as are there only with `force`.
-/// Errors: a file cannot be written; what stands in the way is found before the first one is written.
+///
+/// # Errors
+///
+/// A file cannot be written; what stands in the way is found before the first one is written.
 pub fn write(folder: &Path, exported: &[Exported], force: bool) -> Result<Vec<PathBuf>, String> {
     let all = exported
         .iter()
