@@ -37,7 +37,7 @@ use clap::{
     CommandFactory, Parser,
     error::{ContextKind, ContextValue},
 };
-use lasthop_analyse::checks::known::{self, Known};
+use lasthop_analyse::checks::known::{self, CheckMeaning};
 use lasthop_model::{engine::EngineKind, observation};
 use lasthop_page::text;
 use lasthop_plan::diagnostics::closest;
@@ -286,7 +286,7 @@ fn clean() -> Result<(), CliError> {
 fn explain_check(id: Option<&str>) -> Result<(), CliError> {
     let document = match id {
         None => explained::list(),
-        Some(id) => explained::of(Known::of(id).ok_or_else(|| {
+        Some(id) => explained::of(CheckMeaning::of(id).ok_or_else(|| {
             let near = closest(id, known::all().map(|known| known.id));
             let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
             CliError::usage(format!(

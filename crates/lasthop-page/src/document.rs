@@ -51,6 +51,14 @@ pub enum Block {
     },
 }
 
+impl Block {
+    /// What stands below a table, to explain it.
+    #[must_use]
+    pub fn legend(text: impl Into<String>) -> Self {
+        Self::Paragraph(Text::of(Tone::Dim, text))
+    }
+}
+
 /// The meaning of a piece of text. A format may turn it into a colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
@@ -174,9 +182,8 @@ impl Column {
     #[must_use]
     pub fn right(title: impl Into<String>) -> Self {
         Self {
-            title: title.into(),
             align: Align::Right,
-            joined: false,
+            ..Self::left(title)
         }
     }
 
@@ -191,10 +198,27 @@ impl Column {
 pub struct Columns(Vec<(Column, Vec<Cell>)>);
 
 impl Columns {
-    #[must_use]
-    pub fn with(mut self, column: Column, cells: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+    fn with(mut self, column: Column, cells: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
         self.0.push((column, cells.into_iter().map(Into::into).collect()));
         self
+    }
+
+    /// A column of names or words.
+    #[must_use]
+    pub fn left(self, title: impl Into<String>, cells: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.with(Column::left(title), cells)
+    }
+
+    /// A column of numbers.
+    #[must_use]
+    pub fn right(self, title: impl Into<String>, cells: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.with(Column::right(title), cells)
+    }
+
+    /// A column that stays with the one before it.
+    #[must_use]
+    pub fn joined(self, title: impl Into<String>, cells: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.with(Column::left(title).joined(), cells)
     }
 
     /// Columns and, for each row, its cells.

@@ -45,11 +45,8 @@ pub fn document(document: &Document) -> Vec<u8> {
 #[must_use]
 pub fn contents(title: &str, pages: &[(String, Document)]) -> Vec<u8> {
     let entry = |(file, document): &(String, Document)| {
-        let first = document
-            .sections
-            .first()
-            .map(|section| blocks(&section.blocks))
-            .unwrap_or_default();
+        let first = document.sections.first().map(|section| blocks(&section.blocks));
+        let first = first.unwrap_or_default();
         format!(
             "<section>\n<h2><a href=\"{}\">{}</a></h2>\n<p class=\"sub\">{}</p>\n{first}</section>\n",
             escape(file),
@@ -151,9 +148,12 @@ pub fn inline(text: &Text) -> String {
 fn coded(text: &str) -> String {
     let parts: Vec<String> = text.split('`').map(escape).collect();
     let is_paired = parts.len() % 2 == 1;
-    let part = |(place, part): (usize, &String)| match place % 2 == 1 {
-        true => format!("<code>{part}</code>"),
-        false => part.clone(),
+    let part = |(place, part): (usize, &String)| {
+        if place % 2 == 1 {
+            format!("<code>{part}</code>")
+        } else {
+            part.clone()
+        }
     };
     if is_paired {
         parts.iter().enumerate().map(part).collect()
@@ -215,11 +215,8 @@ fn row(row: &Row, columns: &[Column]) -> String {
             let Some((name, rest)) = cells.split_first() else {
                 return String::new();
             };
-            let rest: String = rest
-                .iter()
-                .zip(&columns[1..])
-                .map(|(cell, column)| self::cell(cell, column))
-                .collect();
+            let rest = rest.iter().zip(&columns[1..]);
+            let rest: String = rest.map(|(cell, column)| self::cell(cell, column)).collect();
             format!("<tr>{}{rest}</tr>\n", head(name))
         }
     }

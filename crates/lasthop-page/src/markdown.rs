@@ -2,6 +2,8 @@
 
 use std::{fmt::Write, path::PathBuf};
 
+use lasthop_model::quantity::joined;
+
 use super::document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone};
 use crate::text::{self, fenced, html, markdown as escape};
 
@@ -147,8 +149,7 @@ fn padded(mut cells: Vec<String>, width: usize) -> Vec<String> {
 }
 
 fn line(cells: impl IntoIterator<Item = String>) -> String {
-    let cells: Vec<String> = cells.into_iter().collect();
-    format!("| {} |\n", cells.join(" | "))
+    format!("| {} |\n", joined(cells, " | "))
 }
 
 #[cfg(test)]

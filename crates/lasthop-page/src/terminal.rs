@@ -43,18 +43,11 @@ pub struct Page {
 impl Page {
     #[must_use]
     pub fn new(options: &Options) -> Self {
-        let width = options.width.clamp(NARROWEST, WIDEST);
-        let Options {
-            color,
-            verbose,
-            unicode,
-            ..
-        } = *options;
         Self {
-            color,
-            width,
-            verbose,
-            unicode,
+            color: options.color,
+            width: options.width.clamp(NARROWEST, WIDEST),
+            verbose: options.verbose,
+            unicode: options.unicode,
             folder: PathBuf::new(),
             text: String::new(),
         }
@@ -83,9 +76,10 @@ impl Page {
         self.blank();
         self.line(&Text::of(Tone::Strong, title));
         for text in lines {
-            match display_width(&text.to_string()) + INDENT <= self.width {
-                true => self.line(&Text::from(" ".repeat(INDENT)).join(text)),
-                false => self.wrapped(&text, INDENT, INDENT),
+            if display_width(&text.to_string()) + INDENT <= self.width {
+                self.line(&Text::from(" ".repeat(INDENT)).join(text));
+            } else {
+                self.wrapped(&text, INDENT, INDENT);
             }
         }
     }
@@ -106,13 +100,10 @@ impl Page {
     pub fn document(&mut self, document: &Document) {
         self.wrapped(&Text::of(Tone::Strong, &document.title), 0, INDENT);
         self.wrapped(&document.subtitle, 0, INDENT);
-        for section in document
-            .sections
-            .iter()
-            .filter(|section| self.shows(section))
-            .collect::<Vec<_>>()
-        {
-            self.section(section);
+        for section in &document.sections {
+            if self.shows(section) {
+                self.section(section);
+            }
         }
     }
 
@@ -159,7 +150,8 @@ impl Page {
     /// Wraps text between the margins, and indents continuation lines by `hanging`.
     pub fn wrapped(&mut self, text: &Text, first: usize, hanging: usize) {
         let styled = self.styled(text);
-        let (first, hanging) = (" ".repeat(first), " ".repeat(hanging));
+        let first = " ".repeat(first);
+        let hanging = " ".repeat(hanging);
         let options = textwrap::Options::new(self.width)
             .initial_indent(&first)
             .subsequent_indent(&hanging)
@@ -220,11 +212,8 @@ impl Page {
 
     fn part(&mut self, table: &Table, room: usize) {
         let widths = widths(table, room);
-        let head: Vec<Cell> = table
-            .columns
-            .iter()
-            .map(|column| Cell::new(Tone::Dim, &column.title))
-            .collect();
+        let titles = table.columns.iter();
+        let head: Vec<Cell> = titles.map(|column| Cell::new(Tone::Dim, &column.title)).collect();
         self.row(&head, &table.columns, &widths);
         for row in &table.rows {
             match row {
@@ -267,8 +256,8 @@ impl Page {
 
 impl Page {
     fn styled(&self, text: &Text) -> String {
-        text.0
-            .iter()
+        let parts = text.0.iter();
+        parts
             .map(|(tone, part)| self.paint(*tone, &self.spelled(part)))
             .collect()
     }
@@ -276,27 +265,20 @@ impl Page {
     /// The table with clean cells, and with the names of rows indented below the headings of their groups.
     fn indented(&self, table: &Table) -> Table {
         let mut table = table.clone();
+        let has_groups = table.rows.iter().any(|row| matches!(row, Row::Group(_)));
+        let margin = if has_groups { "  " } else { "" };
+        for column in &mut table.columns {
+            column.title = self.spelled(&column.title).into_owned();
+        }
         for row in &mut table.rows {
-            let cells = match row {
+            let cells: Vec<&mut Cell> = match row {
                 Row::Group(_) => continue,
                 Row::Cells(cells) => cells.iter_mut().collect(),
                 Row::Note(name, note) => vec![name, note],
             };
-            cells
-                .into_iter()
-                .for_each(|cell| cell.text = self.spelled(&cell.text).into_owned());
-        }
-        table
-            .columns
-            .iter_mut()
-            .for_each(|column| column.title = self.spelled(&column.title).into_owned());
-        if table.rows.iter().any(|row| matches!(row, Row::Group(_))) {
-            for row in &mut table.rows {
-                match row {
-                    Row::Group(_) => {}
-                    Row::Cells(cells) => cells[0].text.insert_str(0, "  "),
-                    Row::Note(name, _) => name.text.insert_str(0, "  "),
-                }
+            for (place, cell) in cells.into_iter().enumerate() {
+                let margin = if place == 0 { margin } else { "" };
+                cell.text = format!("{margin}{}", self.spelled(&cell.text));
             }
         }
         table
@@ -325,11 +307,8 @@ fn style(tone: Tone) -> Style {
 
 /// Width of each column. Names that are too long do not count: they get a line of their own.
 fn widths(table: &Table, room: usize) -> Vec<usize> {
-    let mut widths: Vec<usize> = table
-        .columns
-        .iter()
-        .map(|column| display_width(&column.title))
-        .collect();
+    let titles = table.columns.iter();
+    let mut widths: Vec<usize> = titles.map(|column| display_width(&column.title)).collect();
     for row in &table.rows {
         if let Row::Cells(cells) = row {
             for (width, cell) in widths.iter_mut().zip(cells).skip(1) {
@@ -344,10 +323,8 @@ fn widths(table: &Table, room: usize) -> Vec<usize> {
         Row::Cells(cells) => cells.first(),
         Row::Note(name, _) => Some(name),
     });
-    let longest = names
-        .map(|name| display_width(&name.text))
-        .filter(|width| *width <= limit)
-        .max();
+    let lengths = names.map(|name| display_width(&name.text));
+    let longest = lengths.filter(|width| *width <= limit).max();
     if let (Some(width), Some(longest)) = (widths.first_mut(), longest) {
         *width = (*width).max(longest);
     }
@@ -363,11 +340,8 @@ fn split(table: &Table, room: usize) -> Vec<Table> {
     let mut part = vec![0];
     for (place, width) in widths.iter().enumerate().skip(1) {
         if used(&part) + width > room && part.len() > 1 {
-            let joined = table.columns[..=place]
-                .iter()
-                .rev()
-                .take_while(|column| column.joined)
-                .count();
+            let so_far = table.columns[..=place].iter().rev();
+            let joined = so_far.take_while(|column| column.joined).count();
             let kept = part.len().saturating_sub(joined).max(1);
             let mut next = vec![0];
             if kept > 1 && used(&next) + used(&part[kept..]) + width <= room {
@@ -399,16 +373,10 @@ fn shorten(line: &str) -> Cow<'_, str> {
     if characters.len() <= LONGEST_LINE {
         return line.into();
     }
-    let (start, end) = (
-        &characters[..LONGEST_LINE / 4],
-        &characters[characters.len() - LONGEST_LINE * 3 / 4..],
-    );
-    start
-        .iter()
-        .chain(&[' ', '…', ' '])
-        .chain(end)
-        .collect::<String>()
-        .into()
+    let start = &characters[..LONGEST_LINE / 4];
+    let end = &characters[characters.len() - LONGEST_LINE * 3 / 4..];
+    let all = start.iter().chain(&[' ', '…', ' ']).chain(end);
+    all.collect::<String>().into()
 }
 
 #[cfg(test)]

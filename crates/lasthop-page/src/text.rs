@@ -49,9 +49,10 @@ fn visible(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     }
     let mut clean = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        match shown(character) {
-            true => clean.push(character),
-            false => clean.extend(character.escape_default()),
+        if shown(character) {
+            clean.push(character);
+        } else {
+            clean.extend(character.escape_default());
         }
     }
     clean.into()
@@ -160,9 +161,8 @@ pub fn markdown(text: &str) -> String {
 /// Plain words up to the next backtick.
 fn code(text: &str) -> Option<&str> {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || " -_./=%+,:".contains(character);
-    text.split_once('`')
-        .map(|(code, _)| code)
-        .filter(|code| !code.is_empty() && code.trim() == *code && code.chars().all(is_plain))
+    let (code, _) = text.split_once('`')?;
+    (!code.is_empty() && code.trim() == code && code.chars().all(is_plain)).then_some(code)
 }
 
 /// Whether a mention, a reference to an issue or a link goes on after a character.
@@ -247,11 +247,8 @@ pub fn embedded(value: &impl Serialize) -> String {
 /// A code block with a fence that is longer than any run of backticks in it (CommonMark §4.5).
 pub fn fenced(language: &str, text: &str) -> String {
     let text = visible(text, is_layout);
-    let longest = text
-        .split(|character| character != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or(0);
+    let runs = text.split(|character| character != '`');
+    let longest = runs.map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}{language}\n{text}\n{fence}")
 }
@@ -266,9 +263,10 @@ pub fn csv(field: &str) -> String {
         ""
     };
     let text = format!("{apostrophe}{}", line(field));
-    match text.contains([',', ';', '"']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
+    if text.contains([',', ';', '"']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
     }
 }
 
@@ -288,11 +286,12 @@ pub fn json(value: &impl Serialize) -> Vec<u8> {
 fn without(json: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut clean = String::with_capacity(json.len() + 1);
     for character in json.chars() {
-        match is_escaped(character) {
-            true => character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
-                let _ = write!(clean, "\\u{unit:04x}");
-            }),
-            false => clean.push(character),
+        if !is_escaped(character) {
+            clean.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            let _ = write!(clean, "\\u{unit:04x}");
         }
     }
     clean

@@ -61,16 +61,9 @@ impl TimeUnit {
     /// One unit for whole columns, chosen by the smallest time so that no row reads `0.00`.
     #[must_use]
     pub fn of_column(micros: &[f64]) -> Self {
-        let smallest = micros
-            .iter()
-            .map(|value| value.abs())
-            .filter(|value| *value > 0.0)
-            .fold(f64::INFINITY, f64::min);
-        if smallest.is_finite() {
-            Self::of(smallest)
-        } else {
-            Self::Microsecond
-        }
+        let sizes = micros.iter().map(|value| value.abs());
+        let sizes = sizes.filter(|value| *value > 0.0 && value.is_finite());
+        sizes.reduce(f64::min).map_or(Self::Microsecond, Self::of)
     }
 
     /// One unit for differences, chosen by the median, because a difference can be close to zero.
@@ -78,9 +71,8 @@ impl TimeUnit {
     pub fn of_differences(micros: &[f64]) -> Self {
         let mut sizes: Vec<f64> = micros.iter().map(|value| value.abs()).collect();
         sizes.sort_by(f64::total_cmp);
-        sizes
-            .get(sizes.len() / 2)
-            .map_or(Self::Microsecond, |middle| Self::of(*middle))
+        let middle = sizes.get(sizes.len() / 2).copied();
+        middle.map_or(Self::Microsecond, Self::of)
     }
 
     #[must_use]
@@ -91,6 +83,13 @@ impl TimeUnit {
             Self::Millisecond => "ms",
             Self::Second => "s",
         }
+    }
+
+    /// Times in microseconds as a column.
+    #[must_use]
+    pub fn column(self, micros: &[Option<f64>]) -> Vec<String> {
+        let scaled: Vec<Option<f64>> = micros.iter().map(|time| Some((*time)? / self.micros())).collect();
+        column(&scaled)
     }
 
     /// Microseconds per unit.
@@ -106,40 +105,22 @@ impl TimeUnit {
 }
 
 /// Unit for a column of byte rates: powers of ten, as usual for networks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ByteRateUnit {
-    Kilo,
-    Mega,
-    Giga,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ByteRateUnit {
+    pub name: &'static str,
+    pub bytes: f64,
 }
 
 impl ByteRateUnit {
     /// One unit for a whole column, given in bytes per second.
     #[must_use]
     pub fn of_column(rates: &[f64]) -> Self {
-        match rates.iter().copied().fold(0.0, f64::max) {
-            largest if largest < 1e6 => Self::Kilo,
-            largest if largest < 1e10 => Self::Mega,
-            _ => Self::Giga,
-        }
-    }
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kilo => "kB/s",
-            Self::Mega => "MB/s",
-            Self::Giga => "GB/s",
-        }
-    }
-
-    #[must_use]
-    pub fn bytes(self) -> f64 {
-        match self {
-            Self::Kilo => 1e3,
-            Self::Mega => 1e6,
-            Self::Giga => 1e9,
-        }
+        let (name, bytes) = match rates.iter().copied().fold(0.0, f64::max) {
+            largest if largest < 1e6 => ("kB/s", 1e3),
+            largest if largest < 1e10 => ("MB/s", 1e6),
+            _ => ("GB/s", 1e9),
+        };
+        Self { name, bytes }
     }
 }
 
@@ -192,7 +173,8 @@ impl fmt::Display for Seconds {
 }
 
 fn parts(value: f64, large: f64, large_name: &str, small: f64, small_name: &str) -> String {
-    let (whole, rest) = ((value / large).floor(), (value % large) / small);
+    let whole = (value / large).floor();
+    let rest = (value % large) / small;
     let head = format!("{whole:.0}{NBSP}{large_name}");
     if rest < 1.0 {
         head
@@ -226,30 +208,19 @@ pub fn ratio(value: f64, places: usize) -> String {
 #[must_use]
 pub fn column(values: &[Option<f64>]) -> Vec<String> {
     let places = column_places(values);
-    values
-        .iter()
-        .map(|value| value.map_or_else(|| NONE.to_owned(), |value| in_column(value, places)))
-        .collect()
-}
-
-fn in_column(value: f64, places: usize) -> String {
-    if value.abs() >= 999.5 {
-        significant(value, 3)
-    } else {
-        grouped(value, places)
-    }
+    let text = |value: &Option<f64>| match value {
+        Some(value) if value.abs() >= 999.5 => significant(*value, 3),
+        Some(value) => grouped(*value, places),
+        None => NONE.to_owned(),
+    };
+    values.iter().map(text).collect()
 }
 
 fn column_places(values: &[Option<f64>]) -> usize {
-    let sizes = || {
-        values
-            .iter()
-            .flatten()
-            .map(|value| value.abs())
-            .filter(|value| *value > 0.0 && value.is_finite())
-    };
-    let largest = sizes().fold(0.0, f64::max);
-    let smallest = sizes().fold(f64::INFINITY, f64::min);
+    let sizes = values.iter().flatten().map(|value| value.abs());
+    let sizes = sizes.filter(|value| *value > 0.0 && value.is_finite());
+    let largest = sizes.clone().fold(0.0, f64::max);
+    let smallest = sizes.fold(f64::INFINITY, f64::min);
     if largest == 0.0 {
         return 0;
     }
@@ -298,12 +269,9 @@ pub fn grouped(value: f64, places: usize) -> String {
     }
     let text = format!("{:.places$}", value.abs());
     let negative = value < 0.0 && text.bytes().any(|byte| byte.is_ascii_digit() && byte != b'0');
-    let (whole, fraction) = text
-        .split_once('.')
-        .map_or((text.as_str(), None), |(a, b)| (a, Some(b)));
+    let whole = text.split('.').next().unwrap_or_default();
     let sign = if negative { MINUS.to_string() } else { String::new() };
-    let fraction = fraction.map(|digits| format!(".{digits}")).unwrap_or_default();
-    format!("{sign}{}{fraction}", thousands(whole))
+    format!("{sign}{}{}", thousands(whole), &text[whole.len()..])
 }
 
 /// A share in percent: `0.02` becomes `2 %`.
@@ -400,8 +368,8 @@ mod tests {
         ] {
             assert_eq!(plain(Bytes(bytes)), expected);
         }
-        assert_eq!(ByteRateUnit::of_column(&[2.0e9, 8.0e9]), ByteRateUnit::Mega);
-        assert_eq!(ByteRateUnit::of_column(&[2.0e9, 12.0e9]), ByteRateUnit::Giga);
+        assert_eq!(ByteRateUnit::of_column(&[2.0e9, 8.0e9]).name, "MB/s");
+        assert_eq!(ByteRateUnit::of_column(&[2.0e9, 12.0e9]).name, "GB/s");
     }
 
     #[test]

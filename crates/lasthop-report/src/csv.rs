@@ -42,8 +42,9 @@ use lasthop_analyse::{
         OverloadPoint, PER_REQUEST, Span, Summary,
     },
 };
+use lasthop_model::quantity::joined;
 
-use crate::text;
+use crate::{content::failed_stage, text};
 
 /// The report for spreadsheets and data frames.
 #[must_use]
@@ -76,12 +77,8 @@ fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&st
     let mut row = Row::default();
     row.put("experiment", &summary.experiment);
     row.put("run", &summary.run);
-    setting(
-        &mut row,
-        summary,
-        trial.map(|trial| &summary.cases[trial.case]),
-        factors,
-    );
+    let case = trial.map(|trial| &summary.cases[trial.case]);
+    setting(&mut row, summary, case, factors);
     row.put_some("round", trial.map(|trial| trial.round));
     row.put_some("block", trial.map(|trial| trial.block));
     row.put_some("position", trial.map(|trial| trial.position));
@@ -92,10 +89,8 @@ fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&st
     row.put_some("bytes_received", trial.map(|trial| trial.bytes));
     row.put_some("throughput_per_s", trial.map(|trial| trial.rate));
     for (place, (_, name)) in QUANTILES.iter().enumerate() {
-        row.put_some(
-            format!("latency_{name}_us"),
-            trial.and_then(|trial| Some(trial.latencies?[place])),
-        );
+        let latency = trial.and_then(|trial| Some(trial.latencies?[place]));
+        row.put_some(format!("latency_{name}_us"), latency);
     }
     row.put_some("cpu_driver_us", trial.map(|trial| trial.driver_cpu));
     row
@@ -105,32 +100,24 @@ fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&st
 /// repetitions. Shares are of the requests that were due; `error_KIND_share` is one for each way in which requests ended.
 fn loads(summary: &Summary, overload: &Overload) -> Vec<u8> {
     let factors = Shape::of(summary).factors;
-    let points = || {
-        overload
-            .cases
-            .iter()
-            .flat_map(|case| case.points.iter().map(move |point| (case, point)))
-    };
-    let kinds: IndexSet<&str> = points()
-        .flat_map(|(_, point)| point.wrong.keys().map(String::as_str))
-        .collect();
-    let logged: IndexSet<&str> = points()
-        .flat_map(|(_, point)| point.logged.keys().map(String::as_str))
-        .collect();
+    let cases = overload.cases.iter();
+    let points = cases.flat_map(|case| case.points.iter().map(move |point| (case, point)));
+    let kinds: IndexSet<&String> = points.clone().flat_map(|(_, point)| point.wrong.keys()).collect();
+    let logged: IndexSet<&String> = points.clone().flat_map(|(_, point)| point.logged.keys()).collect();
     let row = |of: Option<(&OverloadCase, &OverloadPoint)>| {
         let mut row = Row::default();
         row.put("experiment", &summary.experiment);
         row.put("run", &summary.run);
-        let case = of.and_then(|(found, _)| summary.cases.iter().find(|case| case.case == found.case));
+        let case = of.and_then(|(found, _)| summary.case(&found.case));
         setting(&mut row, summary, case, &factors);
         row.spans("capacity_per_s", of.and_then(|(case, _)| case.capacity));
         load(&mut row, of.map(|(_, point)| point), &kinds, &logged);
         row
     };
-    page(points(), row)
+    page(points, row)
 }
 
-fn load(row: &mut Row, point: Option<&OverloadPoint>, kinds: &IndexSet<&str>, logged: &IndexSet<&str>) {
+fn load(row: &mut Row, point: Option<&OverloadPoint>, kinds: &IndexSet<&String>, logged: &IndexSet<&String>) {
     row.put_some("times", point.map(|point| point.times));
     row.put_some("offered_per_s", point.map(|point| point.offered));
     row.put_some("trials", point.map(|point| point.trials));
@@ -155,10 +142,8 @@ fn load(row: &mut Row, point: Option<&OverloadPoint>, kinds: &IndexSet<&str>, lo
     row.spans("listen_drops", point.map(|point| point.listen_drops));
     row.spans("syns_retransmitted", point.map(|point| point.syns_retransmitted));
     for meaning in logged {
-        row.spans(
-            &format!("logged {meaning}"),
-            point.and_then(|point| point.logged.get(*meaning).copied()),
-        );
+        let counted = |point: &OverloadPoint| point.logged.get(*meaning).copied();
+        row.spans(&format!("logged {meaning}"), point.and_then(counted));
     }
 }
 
@@ -177,7 +162,7 @@ impl<'a> Shape<'a> {
         let levels = summary.cases.iter().flat_map(|case| case.levels.keys());
         let mut roles: [IndexSet<&str>; _] = PER_REQUEST
             .each_ref()
-            .map(|one| metrics().flat_map(|metrics| (one.roles)(metrics)).collect());
+            .map(|one| metrics().flat_map(one.roles).collect());
         if roles[0].is_empty() {
             // There is always a driver.
             roles[0] = IndexSet::from(["driver"]);
@@ -205,9 +190,13 @@ impl Row {
     }
 
     fn measured(&mut self, name: &str, value: Option<&Measured>) {
-        self.put_some(name, value.map(|value| value.estimate));
-        self.put_some(format!("{name}_low"), value.map(|value| value.low));
-        self.put_some(format!("{name}_high"), value.map(|value| value.high));
+        self.interval(name, value.map(|value| [value.estimate, value.low, value.high]));
+    }
+
+    fn interval(&mut self, name: &str, figures: Option<[f64; 3]>) {
+        for (place, end) in ["", "_low", "_high"].into_iter().enumerate() {
+            self.put_some(format!("{name}{end}"), figures.map(|figures| figures[place]));
+        }
     }
 
     fn spans(&mut self, name: &str, span: Option<Span>) {
@@ -217,13 +206,9 @@ impl Row {
     }
 
     fn ratio(&mut self, name: &str, comparison: Option<&Comparison>) {
-        self.put_some(name, comparison.map(|comparison| comparison.ratio));
-        self.put_some(format!("{name}_low"), comparison.map(|comparison| comparison.low));
-        self.put_some(format!("{name}_high"), comparison.map(|comparison| comparison.high));
-        self.put_some(
-            format!("{name}_verdict"),
-            comparison.map(|comparison| super::wording::word(comparison.verdict)),
-        );
+        self.interval(name, comparison.map(|one| [one.ratio, one.low, one.high]));
+        let verdict = comparison.map(|comparison| super::wording::word(comparison.verdict));
+        self.put_some(format!("{name}_verdict"), verdict);
     }
 }
 
@@ -246,21 +231,15 @@ fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row 
         }
     }
     ratios(&mut row, summary, case);
-    let failure = summary
-        .failures
-        .iter()
-        .find(|failure| Some(&failure.case) == case.map(|case| &case.case));
-    row.put_some("failed_stage", failure.map(|failure| &failure.stage));
+    row.put_some("failed_stage", case.and_then(|case| failed_stage(summary, case)));
     row
 }
 
 fn setting(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, factors: &IndexSet<&str>) {
     row.put_some("case", case.map(|case| &case.case));
     for factor in factors {
-        row.put_some(
-            format!("factor_{factor}"),
-            case.and_then(|case| case.levels.get(*factor)),
-        );
+        let level = case.and_then(|case| case.levels.get(*factor));
+        row.put_some(format!("factor_{factor}"), level);
     }
     row.put_some("is_reference", case.map(|case| case.reference));
     let reference = case.and_then(|case| summary.declared(case)).map(|c| &c.reference);
@@ -269,11 +248,10 @@ fn setting(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, factors
 
 fn costs(row: &mut Row, metrics: Option<&Metrics>, shape: &Shape<'_>) {
     for (one, roles) in PER_REQUEST.iter().zip(&shape.roles) {
-        for (role, (name, value)) in roles
-            .iter()
-            .flat_map(|role| one.csv.iter().map(move |column| (role, column)))
-        {
-            row.put_some(name.replace("ROLE", role), metrics.and_then(|m| value(m, role)));
+        for role in roles {
+            for (name, value) in one.csv {
+                row.put_some(name.replace("ROLE", role), metrics.and_then(|m| value(m, role)));
+            }
         }
     }
 }
@@ -287,20 +265,18 @@ fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {
     if !summary.limits.is_empty() {
         let of = |case: &CaseSummary| {
             let own = summary.limits.iter().filter(|held| held.case == case.case);
-            own.map(|held| format!("{}: {}", held.limit, name_of(held.standing)))
-                .collect::<Vec<_>>()
-                .join("; ")
+            joined(
+                own.map(|held| format!("{}: {}", held.limit, name_of(held.standing))),
+                "; ",
+            )
         };
         row.put_some("limits", case.map(of));
     }
-    row.put_some(
-        "lower_bound",
-        case.and_then(|case| summary.declared(case))
-            .map(|comparison| comparison.lower_bound),
-    );
+    let declared = case.and_then(|case| summary.declared(case));
+    row.put_some("lower_bound", declared.map(|comparison| comparison.lower_bound));
 }
 
 /// A line of fields.
 pub fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {
-    fields.map(text::csv).collect::<Vec<_>>().join(",") + "\r\n"
+    joined(fields.map(text::csv), ",") + "\r\n"
 }

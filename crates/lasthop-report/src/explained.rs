@@ -1,10 +1,13 @@
 //! What a check means, wherever that is said: `docs/checks.md`, `lasthop explain-check`, and links to the former.
 
-use lasthop_analyse::checks::known::{Known, THEMES};
+use lasthop_analyse::checks::known::{CheckMeaning, THEMES};
 
 use lasthop_page::markdown::address_of_check;
 
-use super::document::{Block, Depth, Document, Section, Text, Tone};
+use super::{
+    content::{section, untitled},
+    document::{Block, Depth, Document, Text, Tone},
+};
 
 const HEAD: &str = "\
 # Checks
@@ -21,33 +24,26 @@ case.
 /// The page of checks, in Markdown.
 #[must_use]
 pub fn page() -> String {
-    let theme = |(title, checks): &(&str, &[Known])| {
+    let theme = |(title, checks): &(&str, &[CheckMeaning])| {
         let checks: String = checks.iter().map(paragraph).collect();
         format!("\n## {title}\n{checks}")
     };
     HEAD.to_owned() + &THEMES.iter().map(theme).collect::<String>()
 }
 
-fn paragraph(known: &Known) -> String {
-    let mut page = format!("\n### {}\n", known.id);
-    for text in sentences(known) {
-        page.push('\n');
-        for line in textwrap::wrap(&text, textwrap::Options::new(120).break_words(false)) {
-            page.push_str(&line);
-            page.push('\n');
-        }
-    }
-    page
+fn paragraph(known: &CheckMeaning) -> String {
+    let options = textwrap::Options::new(120).break_words(false);
+    let filled = sentences(known)
+        .into_iter()
+        .map(|text| format!("\n{}\n", textwrap::fill(&text, &options)));
+    format!("\n### {}\n{}", known.id, filled.collect::<String>())
 }
 
 /// What it means, when it is found, and what to do.
-fn sentences(known: &Known) -> Vec<String> {
-    let note = known
-        .note
-        .map(|note| format!(" As a note: {note}."))
-        .unwrap_or_default();
+fn sentences(known: &CheckMeaning) -> Vec<String> {
+    let note = known.note.map(|note| format!(" As a note: {note}."));
     vec![
-        format!("{}.{note}", known.line),
+        format!("{}.{}", known.line, note.unwrap_or_default()),
         format!("Severity: {}. Found when {}", known.severity, known.found),
         format!("What to do: {}", known.advice),
     ]
@@ -55,32 +51,22 @@ fn sentences(known: &Known) -> Vec<String> {
 
 /// What a check means, as text.
 #[must_use]
-pub fn of(known: &Known) -> Document {
-    let blocks = sentences(known)
-        .into_iter()
-        .map(|text| Block::Paragraph(text.into()))
-        .collect();
+pub fn of(known: &CheckMeaning) -> Document {
+    let blocks = sentences(known).into_iter().map(|text| Block::Paragraph(text.into()));
     Document {
         title: known.id.to_owned(),
         subtitle: Text::of(Tone::Dim, address_of_check(known.id)),
-        sections: vec![Section {
-            title: None,
-            depth: Depth::Open,
-            blocks,
-        }],
+        sections: untitled(blocks.collect()).into_iter().collect(),
     }
 }
 
 /// All checks by theme, each with the line of a report.
 #[must_use]
 pub fn list() -> Document {
-    let section = |(title, checks): &(&str, &[Known])| {
-        let item = |known: &Known| Block::Item(Text::of(Tone::Strong, known.id).plain(format!(": {}", known.line)));
-        Section {
-            title: Some((*title).to_owned()),
-            depth: Depth::Open,
-            blocks: checks.iter().map(item).collect(),
-        }
+    let theme = |(title, checks): &(&str, &[CheckMeaning])| {
+        let item =
+            |known: &CheckMeaning| Block::Item(Text::of(Tone::Strong, known.id).plain(format!(": {}", known.line)));
+        section(title, Depth::Open, checks.iter().map(item).collect())
     };
     Document {
         title: "Checks: what may speak against a result".to_owned(),
@@ -88,7 +74,7 @@ pub fn list() -> Document {
             Tone::Dim,
             "lasthop explain-check ID says when one is found, and what to do",
         ),
-        sections: THEMES.iter().map(section).collect(),
+        sections: THEMES.iter().filter_map(theme).collect(),
     }
 }
 

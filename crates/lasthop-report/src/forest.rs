@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 
 use indexmap::IndexSet;
 use lasthop_analyse::summary::{Comparison, Metric, Summary, Verdict};
+use lasthop_model::quantity::joined;
 
 use super::{
     content::{answer, ends, quantity, subtitle, title},
-    groups::{Compared, Group, compared_name, groups},
+    groups::{Compared, Group, cases, compared_name, groups},
     units::{NBSP, grouped},
     wording::{Quantity, margin, word},
 };
@@ -84,10 +85,6 @@ impl Row {
         }
     }
 
-    fn colored(self, color: Option<usize>) -> Self {
-        Self { color, ..self }
-    }
-
     fn height(&self) -> f64 {
         let length = self.label.chars().count() + self.bound.len();
         if length > FITS { ROW + LINE } else { ROW }
@@ -153,12 +150,11 @@ impl Picture {
         for panel in &self.panels {
             down = panel.draw(&mut svg, down, self.margin);
         }
-        let legend = match down > 0.0 {
-            true => format!(
-                "▲ better, ▼ worse, ■ equivalent, ○ undecided; shaded: within {}",
-                margin(self.margin)
-            ),
-            false => "Nothing was compared.".to_owned(),
+        let legend = if down > 0.0 {
+            let within = margin(self.margin);
+            format!("▲ better, ▼ worse, ■ equivalent, ○ undecided; shaded: within {within}")
+        } else {
+            "Nothing was compared.".to_owned()
         };
         let _ = writeln!(
             svg,
@@ -172,32 +168,29 @@ impl Picture {
 
 /// The picture in words.
 fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
-    let answer: Vec<String> = answer(summary).iter().map(ToString::to_string).collect();
-    let rows = groups.iter().flat_map(|group| {
-        group.compared().map(move |compared| {
-            let setting = if group.setting.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", group.setting)
-            };
-            let label = group.label(compared.case);
-            format!(
-                "{label}{setting}: {}, {}.",
-                interval(compared.comparison),
-                word(compared.comparison.verdict)
-            )
-        })
+    let rows = groups.iter().flat_map(Group::compared).map(|compared| {
+        let Compared {
+            group,
+            case,
+            comparison,
+            ..
+        } = compared;
+        format!(
+            "{}{}: {}, {}.",
+            group.label(case),
+            group.in_brackets(),
+            interval(comparison),
+            word(comparison.verdict)
+        )
     });
-    answer.into_iter().chain(rows).collect::<Vec<_>>().join(" ")
+    let answer = answer(summary).into_iter().map(|line| line.to_string());
+    joined(answer.chain(rows), " ")
 }
 
 /// What is drawn, as a picture or as text.
 pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
     // In the order in which a page gives colours to them.
-    let labels: IndexSet<String> = all
-        .iter()
-        .flat_map(|group| group.cases.iter().map(|case| group.label(case)))
-        .collect();
+    let labels: IndexSet<String> = cases(all).map(|(group, case)| group.label(case)).collect();
     let of = |wanted| {
         let with_rows = |group: &&Group<'_>| quantity(group) == wanted && group.compared().next().is_some();
         let groups: Vec<&Group<'_>> = all.iter().filter(with_rows).collect();
@@ -205,8 +198,10 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
         let part = |group: &&Group<'_>| {
             let row = |compared: Compared<'_>| {
                 let label = group.label(compared.case);
-                let color = labels.iter().position(|one| *one == label);
-                Row::new(label, compared.comparison).colored(color)
+                Row {
+                    color: labels.get_index_of(&label),
+                    ..Row::new(label, compared.comparison)
+                }
             };
             Part {
                 heading: group.setting.clone(),
@@ -214,9 +209,8 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
             }
         };
         let reference = compared_name(groups[0].summary(), head);
-        let title = directed(wanted, &format!("relative to {reference}"));
         Some(Panel {
-            title,
+            title: directed(wanted, &format!("relative to {reference}")),
             parts: groups.iter().map(part).collect(),
         })
     };
@@ -227,8 +221,7 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
 #[must_use]
 pub fn directed(quantity: Quantity, relative: &str) -> String {
     let word = quantity.word();
-    let less = matches!(quantity, Quantity::ResponseTime | Quantity::Cpu);
-    if less {
+    if matches!(quantity, Quantity::ResponseTime | Quantity::Cpu) {
         format!("← {word} {relative}")
     } else {
         format!("{word} {relative} →")
@@ -270,10 +263,9 @@ impl Axis {
         let steps = |step: f64| (1..=400).map(|count| f64::from(count) * step).collect();
         let sets = [0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5].map(steps);
         let sets = sets.into_iter().chain([decades(&[1.0, 2.0, 5.0]), decades(&[1.0])]);
-        let shown = |set: Vec<f64>| -> Vec<f64> {
-            set.into_iter()
-                .filter(|at| (self.low..self.high).contains(at))
-                .collect()
+        let shown = |mut set: Vec<f64>| {
+            set.retain(|at| (self.low..self.high).contains(at));
+            set
         };
         let apart = |set: &Vec<f64>| set.windows(2).all(|two| self.place(two[1]) - self.place(two[0]) > 11.0);
         sets.map(shown).find(apart).unwrap_or_else(|| vec![1.0])
@@ -378,19 +370,18 @@ impl Axis {
             (comparison.high > self.high, high, "›"),
         ];
         for (is_cut, end, arrow) in cut {
-            let _ = match is_cut {
-                true => write!(
-                    svg,
+            svg.push_str(&if is_cut {
+                format!(
                     "<text class=\"cut\" x=\"{end:.2}%\" y=\"{}\">{arrow}</text>",
                     middle + 6.0
-                ),
-                false => write!(
-                    svg,
+                )
+            } else {
+                format!(
                     "<line class=\"end\" x1=\"{end:.2}%\" x2=\"{end:.2}%\" y1=\"{}\" y2=\"{}\"/>",
                     middle - 5.0,
                     middle + 5.0
-                ),
-            };
+                )
+            });
         }
         let _ = write!(
             svg,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::{CaseSummary, Check, Comparison, Metric, Summary};
+use lasthop_analyse::summary::{CaseSummary, Check, Comparison, Metric, Metrics, Summary};
 
 use lasthop_model::level::Level;
 use lasthop_protocol::spec::Transport;
@@ -34,8 +34,8 @@ pub fn is_compared(factor: &str) -> bool {
 /// Name of the factor under comparison.
 #[must_use]
 pub fn compared_factor(summary: &Summary) -> &'static str {
-    let has = |factor: &&&str| summary.cases.iter().any(|case| case.levels.contains_key(**factor));
-    COMPARED.iter().find(has).copied().unwrap_or("transport")
+    let has = |factor: &&str| summary.cases.iter().any(|case| case.levels.contains_key(*factor));
+    COMPARED.into_iter().find(has).unwrap_or("transport")
 }
 
 /// A reference and the cases that are compared with it.
@@ -51,6 +51,7 @@ pub struct Group<'a> {
 /// A case that has a comparison with its reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<'a> {
+    pub group: &'a Group<'a>,
     pub case: &'a CaseSummary,
     pub reference: &'a CaseSummary,
     /// Compared by the declared quantity: requests/s, bytes/s, or in open loops the median response time.
@@ -67,19 +68,16 @@ pub fn groups(summary: &Summary) -> Vec<Group<'_>> {
     }
     for case in &summary.cases {
         let compared_with = references.get(case.case.as_str()).copied();
-        let key = compared_with
-            .filter(|_| !case.reference)
-            .unwrap_or_else(|| group_key(summary, case));
+        let key = compared_with.filter(|_| !case.reference);
+        let key = key.unwrap_or_else(|| group_key(summary, case));
         found.entry(key).or_default().push(case);
     }
-    let mut groups: Vec<Group<'_>> = found
-        .into_values()
-        .map(|cases| Group {
-            summary,
-            cases,
-            setting: String::new(),
-        })
-        .collect();
+    let groups = found.into_values().map(|cases| Group {
+        summary,
+        cases,
+        setting: String::new(),
+    });
+    let mut groups: Vec<Group<'_>> = groups.collect();
     name_settings(&mut groups);
     groups
 }
@@ -107,29 +105,29 @@ fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &Level)> {
 fn name_settings(groups: &mut [Group<'_>]) {
     let Some(first) = groups.first() else { return };
     let is_shared = |(factor, level): &(&String, &Level)| {
-        groups
-            .iter()
-            .all(|group| group.head().levels.get(*factor) == Some(*level))
+        let mut heads = groups.iter().map(Group::head);
+        heads.all(|head| head.levels.get(*factor) == Some(*level))
     };
-    let shared: HashSet<&String> = other_levels(first.head())
-        .filter(is_shared)
-        .map(|(factor, _)| factor)
-        .collect();
+    let shared = other_levels(first.head()).filter(is_shared);
+    let shared: HashSet<&String> = shared.map(|(factor, _)| factor).collect();
     for group in groups {
         let varying = other_levels(group.head()).filter(|(factor, _)| !shared.contains(factor));
         group.setting = phrases(group.summary, varying);
     }
 }
 
+/// All cases, each with its group.
+pub fn cases<'a>(groups: &'a [Group<'a>]) -> impl Iterator<Item = (&'a Group<'a>, &'a CaseSummary)> + Clone {
+    groups
+        .iter()
+        .flat_map(|group| group.cases.iter().map(move |case| (group, *case)))
+}
+
 /// A case by its short name and setting. An unknown name stays as it is.
 #[must_use]
 pub fn short_name(groups: &[Group<'_>], name: &str) -> String {
-    let found = groups
-        .iter()
-        .find_map(|group| Some((group, group.cases.iter().find(|case| case.case == name)?)));
-    match found {
-        Some((group, case)) if group.setting.is_empty() => group.label(case),
-        Some((group, case)) => format!("{} ({})", group.label(case), group.setting),
+    match cases(groups).find(|(_, case)| case.case == name) {
+        Some((group, case)) => group.label(case) + &group.in_brackets(),
         None => name.to_owned(),
     }
 }
@@ -140,27 +138,19 @@ pub fn constants(summary: &Summary) -> String {
     let Some(first) = summary.cases.first() else {
         return String::new();
     };
-    let everywhere = |factor: &str, level: &Level| {
-        summary
-            .cases
-            .iter()
-            .all(|case| case.levels.get(factor).is_none_or(|other| other == level))
+    let is_everywhere = |(factor, level): &(&String, &Level)| {
+        let mut all = summary.cases.iter().filter_map(|case| case.levels.get(*factor));
+        all.all(|other| other == *level)
     };
-    phrases(
-        summary,
-        other_levels(first).filter(|(factor, level)| everywhere(factor, level)),
-    )
+    phrases(summary, other_levels(first).filter(is_everywhere))
 }
 
 impl<'a> Group<'a> {
     /// The reference, or the first case if there is none.
     #[must_use]
     pub fn head(&self) -> &'a CaseSummary {
-        self.cases
-            .iter()
-            .copied()
-            .find(|case| case.reference)
-            .unwrap_or(self.cases[0])
+        let reference = self.cases.iter().find(|case| case.reference);
+        reference.unwrap_or(&self.cases[0])
     }
 
     #[must_use]
@@ -186,18 +176,25 @@ impl<'a> Group<'a> {
     }
 
     /// Cases that have a comparison and may be used, in order.
-    pub fn compared(&self) -> impl Iterator<Item = Compared<'a>> {
-        self.cases
-            .iter()
-            .filter(|case| self.invalid(case).is_none())
-            .filter_map(|&case| {
-                let comparison = self.declared(case)?;
-                Some(Compared {
-                    case,
-                    reference: self.head(),
-                    comparison,
-                })
-            })
+    pub fn compared<'b>(&'b self) -> impl Iterator<Item = Compared<'b>>
+    where
+        'a: 'b,
+    {
+        self.cases.iter().filter_map(|case| self.compare(case))
+    }
+
+    /// The comparison of a case, if it may be used.
+    #[must_use]
+    pub fn compare<'b>(&'b self, case: &'b CaseSummary) -> Option<Compared<'b>>
+    where
+        'a: 'b,
+    {
+        self.invalid(case).is_none().then_some(Compared {
+            group: self,
+            case,
+            reference: self.head(),
+            comparison: self.declared(case)?,
+        })
     }
 
     /// Cases that have a comparison and must not be used, with the reason.
@@ -210,30 +207,44 @@ impl<'a> Group<'a> {
     /// or move payloads of 64 KiB or more.
     #[must_use]
     pub fn is_bulk(&self) -> bool {
-        let bulk = |case: &CaseSummary| case.load.protocol == "stream" || case.load.bytes.is_some_and(|b| b >= 1 << 16);
-        let mut measured = self
-            .cases
-            .iter()
-            .filter_map(|case| Some((case, case.metrics.as_ref()?)))
-            .peekable();
-        let counts = |case: &CaseSummary| bulk(case) && !case.load.is_open();
-        measured.peek().is_some() && measured.all(|(case, metrics)| metrics.bandwidth.is_some() && counts(case))
+        self.all_measured(|case, metrics| {
+            let load = &case.load;
+            let is_large = load.protocol == "stream" || load.bytes.is_some_and(|bytes| bytes >= 1 << 16);
+            metrics.bandwidth.is_some() && is_large && !load.is_open()
+        })
     }
 
     /// Whether nothing comes back, in all measured cases.
     #[must_use]
     pub fn is_one_way(&self) -> bool {
-        let mut measured = self.cases.iter().filter_map(|case| case.metrics.as_ref()).peekable();
-        measured.peek().is_some() && measured.all(|metrics| metrics.one_way.is_some())
+        self.all_measured(|_, metrics| metrics.one_way.is_some())
+    }
+
+    /// Whether all measured cases are so, of which there is one.
+    fn all_measured(&self, is: impl Fn(&CaseSummary, &Metrics) -> bool) -> bool {
+        let measured = self
+            .cases
+            .iter()
+            .filter_map(|case| Some((case, case.metrics.as_ref()?)));
+        let mut measured = measured.peekable();
+        measured.peek().is_some() && measured.all(|(case, metrics)| is(case, metrics))
+    }
+
+    /// The setting behind what it is of: ` (echo, 64 B)`; empty when there is one group.
+    #[must_use]
+    pub fn in_brackets(&self) -> String {
+        if self.setting.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", self.setting)
+        }
     }
 
     /// Short name of a case within its group, in the words of the command line.
     #[must_use]
     pub fn label(&self, case: &CaseSummary) -> String {
-        let label = self.with_extras(
-            case,
-            &compared_level(case).map_or_else(|| case.case.clone(), Level::to_string),
-        );
+        let level = compared_level(case).map_or_else(|| case.case.clone(), Level::to_string);
+        let label = self.with_extras(case, &level);
         let head = self.head();
         if case.case == head.case || case.levels != head.levels {
             return label;
@@ -256,12 +267,9 @@ impl<'a> Group<'a> {
 
     /// The name, and the levels besides the transport by which the case differs from its reference.
     fn with_extras(&self, case: &CaseSummary, name: &str) -> String {
-        let head = self.head();
-        let differs = |factor: &str, level: &Level| head.levels.get(factor).is_some_and(|own| own != level);
-        let extras = phrases(
-            self.summary,
-            other_levels(case).filter(|(factor, level)| differs(factor, level)),
-        );
+        let own = &self.head().levels;
+        let differs = |(factor, level): &(&String, &Level)| own.get(*factor).is_some_and(|own| own != *level);
+        let extras = phrases(self.summary, other_levels(case).filter(differs));
         if extras.is_empty() {
             name.to_owned()
         } else {
@@ -291,11 +299,10 @@ fn transport_name(level: &str) -> &str {
     Transport::from_str(level).map_or(level, |transport| transport.title())
 }
 
-fn phrases<'a>(summary: &Summary, levels: impl Iterator<Item = (&'a String, &'a Level)>) -> String {
-    levels
-        .map(|(factor, level)| phrase(summary, factor, level))
-        .collect::<Vec<_>>()
-        .join(", ")
+/// Levels in words.
+pub fn phrases<'a>(summary: &Summary, levels: impl Iterator<Item = (&'a String, &'a Level)>) -> String {
+    let words: Vec<String> = levels.map(|(factor, level)| phrase(summary, factor, level)).collect();
+    words.join(", ")
 }
 
 /// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`, or those of the experiment.

@@ -32,6 +32,7 @@ pub mod wording;
 use lasthop_analyse::summary::Summary;
 use lasthop_page::{Options, Page, document, html, text, units};
 
+use self::content::Part;
 pub use self::{
     content::{answer, headline},
     json::schema,
@@ -113,10 +114,12 @@ pub fn checked(summary: &Summary, options: &Options) -> Vec<u8> {
     };
     summary.checks.retain(|check| of_link.contains(&check.id.as_str()));
     let mut page = Page::about(&summary.folder, options);
-    let parts = content::Parts::of(&summary);
-    [parts.figures, parts.failures, parts.evidence]
-        .iter()
-        .flatten()
-        .for_each(|section| page.section(section));
+    let sections = content::sections(&summary);
+    for part in [Part::Figures, Part::Failures, Part::Evidence] {
+        sections
+            .get(&part)
+            .into_iter()
+            .for_each(|section| page.section(section));
+    }
     page.finish()
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lasthop_model::quantity::joined;
+
 use super::{
     Options, Page,
     document::{Block, Cell, Column, Row, Table, Text, Tone},
@@ -94,28 +96,19 @@ pub fn experiments_table(experiments: &[ExperimentEntry], all: bool, options: &O
     }
     let mut rows = Vec::new();
     for (group, entries) in groups {
-        rows.push(Row::Group(if group.is_empty() {
-            "others".to_owned()
-        } else {
-            group.to_owned()
-        }));
+        let group = if group.is_empty() { "others" } else { group };
+        rows.push(Row::Group(group.to_owned()));
         rows.extend(entries.into_iter().map(row));
     }
     let mut page = Page::new(options);
     let columns = vec![Column::left("experiment"), Column::left("about")];
     page.table(&Table { columns, rows });
-    let left: Vec<&str> = experiments
-        .iter()
-        .filter(|entry| !entry.missing.is_empty())
-        .map(|one| &one.name[..])
-        .collect();
+    let left = experiments.iter().filter(|entry| !entry.missing.is_empty());
+    let left = joined(left.map(|entry| &entry.name[..]), ", ");
     if !all && !left.is_empty() {
-        let text = format!(
-            "Not ready, because programs are missing: {} (lasthop list --all)",
-            left.join(", ")
-        );
+        let text = format!("Not ready, because programs are missing: {left} (lasthop list --all)");
         page.blank();
-        page.block(&Block::Paragraph(Text::of(Tone::Dim, text)));
+        page.block(&Block::legend(text));
     }
     page.finish()
 }
@@ -127,12 +120,10 @@ fn row(entry: &ExperimentEntry) -> Row {
     } else {
         format!("{} ({})", entry.title, entry.source)
     };
-    match &entry.missing[..] {
-        [] => Row::Cells(vec![name, title.into()]),
-        missing => {
-            let missing = missing.join(", ");
-            let text = format!("{title}; missing: {missing} (lasthop setup {})", entry.name);
-            Row::Note(name, Cell::new(Tone::Warning, text))
-        }
+    if entry.missing.is_empty() {
+        return Row::Cells(vec![name, title.into()]);
     }
+    let missing = entry.missing.join(", ");
+    let text = format!("{title}; missing: {missing} (lasthop setup {})", entry.name);
+    Row::Note(name, Cell::new(Tone::Warning, text))
 }

@@ -6,13 +6,13 @@
 use lasthop_analyse::{
     plots::CasePlots,
     rows::TrialRow,
-    summary::{Materiality, Metric, Metrics, Summary, Verdict},
+    summary::{CaseSummary, Metric, Metrics, Summary},
 };
 use serde::Serialize;
 
 use super::{
     again::again,
-    content::{Parts, answer, quantity, subtitle, title},
+    content::{Part, answer, quantity, sections, subtitle, title},
     csv,
     document::Text,
     forest::Picture,
@@ -119,35 +119,31 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
         None => &PLOTS,
     };
     let compared = groups.iter().any(|group| group.compared().next().is_some());
-    let parts = Parts::of(summary);
-    let show = |part: &Option<_>| part.as_ref().map(section).unwrap_or_default();
+    let mut sections = sections(summary);
+    let mut show = |all: &[Part]| -> String {
+        let shown = all.iter().filter_map(|part| sections.swap_remove(part));
+        shown.map(|one| section(&one)).collect()
+    };
+    let ratios = if compared {
+        figure("ratios", "Ratios", &Picture::of(summary).inline())
+    } else {
+        String::new()
+    };
+    let matter = if !plots.is_empty() && compared && !summary.aa {
+        "<div id=\"matter\"></div>\n"
+    } else {
+        ""
+    };
     let body = [
         head(summary),
-        show(&parts.cut_off),
-        show(&parts.limits),
-        if compared {
-            figure("ratios", "Ratios", &Picture::of(summary).inline())
-        } else {
-            String::new()
-        },
-        show(&parts.figures),
+        show(&[Part::CutOff, Part::Limits]),
+        ratios,
+        show(&[Part::Figures]),
         plots.iter().map(drawn).collect(),
-        show(&parts.cost),
-        show(&parts.matter),
-        if !plots.is_empty() && compared && !summary.aa {
-            "<div id=\"matter\"></div>\n".to_owned()
-        } else {
-            String::new()
-        },
-        show(&parts.derived),
-        show(&parts.why),
-        show(&parts.paths),
-        show(&parts.trust),
-        show(&parts.evidence),
-        show(&parts.failures),
-        show(&parts.environment),
-        show(&parts.detail),
-        show(&parts.comparisons),
+        show(&[Part::Cost, Part::Matter]),
+        matter.to_owned(),
+        show(&[Part::Derived, Part::Why, Part::Paths, Part::Trust, Part::Evidence]),
+        show(&[Part::Failures, Part::Environment, Part::Detail, Part::Comparisons]),
         configuration(&extras.configuration),
         numbers(summary, &groups, extras),
     ];
@@ -184,12 +180,13 @@ fn drawn((id, title): &(&str, &str)) -> String {
 }
 
 fn configuration(files: &[(String, String)]) -> String {
-    if files.is_empty() {
-        return String::new();
+    let shown = files
+        .iter()
+        .map(|(name, text)| format!("<h3>{}</h3>\n{}", escape(name), html::log(text.trim_end(), name)));
+    let shown: String = shown.collect();
+    if shown.is_empty() {
+        return shown;
     }
-    let shown =
-        |(name, text): &(String, String)| format!("<h3>{}</h3>\n{}", escape(name), html::log(text.trim_end(), name));
-    let shown: String = files.iter().map(shown).collect();
     format!("<details>\n<summary><h2>Configuration of the winner</h2></summary>\n{shown}</details>\n")
 }
 
@@ -218,16 +215,13 @@ fn numbers(summary: &Summary, groups: &[Group<'_>], extras: &Extras) -> String {
 
 fn of_group<'a>(group: &'a Group<'a>, extras: &'a Extras) -> GroupData<'a> {
     let summary = group.summary();
-    let place = |name: &str| summary.cases.iter().position(|case| case.case == name);
+    let place = |case: &CaseSummary| summary.cases.iter().position(|other| other.case == case.case);
     let cases = group.cases.iter().map(|case| CaseData {
         case: &case.case,
         label: group.label(case),
-        plots: place(&case.case).and_then(|place| extras.plots.get(place)),
+        plots: place(case).and_then(|place| extras.plots.get(place)),
         cost: costs(case.metrics.as_ref()),
-        matter: group
-            .compared()
-            .find(|compared| compared.case.case == case.case)
-            .and_then(|one| matter(group, one)),
+        matter: group.compare(case).and_then(matter),
     });
     GroupData {
         setting: &group.setting,
@@ -247,11 +241,22 @@ fn costs(metrics: Option<&Metrics>) -> Vec<Cost<'_>> {
     metrics.cpu_per_request.counted().map(of).collect()
 }
 
-fn matter(group: &Group<'_>, compared: Compared<'_>) -> Option<Matter> {
+fn matter(compared: Compared<'_>) -> Option<Matter> {
+    let group = compared.group;
     let reference = compared.reference.metrics.as_ref()?;
     let of = |metric, spent| {
         let comparison = group.comparison(compared.case, metric)?;
-        Some(worth(comparison.verdict, comparison.materiality.as_ref()?, spent))
+        let materiality = comparison.materiality.as_ref()?;
+        Some(Worth {
+            verdict: word(comparison.verdict),
+            saved: [
+                materiality.saved_us_low,
+                materiality.saved_us,
+                materiality.saved_us_high,
+            ],
+            spent,
+            advises: materiality.break_even.is_some(),
+        })
     };
     // The time of all connections, divided by the requests.
     let mean = f64::from(compared.reference.load.connections.max(1)) * 1e6 / reference.throughput.estimate;
@@ -263,21 +268,6 @@ fn matter(group: &Group<'_>, compared: Compared<'_>) -> Option<Matter> {
         cpu,
         cores: compared.comparison.materiality.as_ref()?.cores_saved_at_1000_per_second,
     })
-}
-
-fn worth(verdict: Verdict, materiality: &Materiality, spent: f64) -> Worth {
-    let Materiality {
-        saved_us_low,
-        saved_us,
-        saved_us_high,
-        ..
-    } = *materiality;
-    Worth {
-        verdict: word(verdict),
-        saved: [saved_us_low, saved_us, saved_us_high],
-        spent,
-        advises: materiality.break_even.is_some(),
-    }
 }
 
 #[cfg(test)]

@@ -63,26 +63,21 @@ impl Glyphs {
     }
 
     fn words(&self, text: &str) -> String {
-        self.words
-            .iter()
-            .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+        let words = self.words.iter();
+        words.fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     }
 }
 
 /// Every ratio with its interval, and the margin.
 pub fn ratios(summary: &Summary, width: usize, unicode: bool) -> Vec<Text> {
     let glyphs = Glyphs::of(unicode);
-    let (groups, share) = (groups(summary), summary.settings.margin);
-    let mut lines: Vec<Text> = panels(&groups)
-        .iter()
-        .flat_map(|panel| drawn(panel, share, width, glyphs))
-        .collect();
+    let share = summary.settings.margin;
+    let panels = panels(&groups(summary));
+    let lines = panels.iter().flat_map(|panel| drawn(panel, share, width, glyphs));
+    let mut lines: Vec<Text> = lines.collect();
     if !lines.is_empty() {
-        let legend = format!(
-            "{} within {}, counts as no difference",
-            glyphs.margin,
-            margin_text(share)
-        );
+        let within = margin_text(share);
+        let legend = format!("{} within {within}, counts as no difference", glyphs.margin);
         lines.push(Text::of(Tone::Dim, glyphs.words(&legend)));
     }
     lines
@@ -105,10 +100,8 @@ fn drawn(panel: &Panel, margin: f64, width: usize, glyphs: &Glyphs) -> Vec<Text>
             lines.extend(labelled(&glyphs.words(&row.label), labels, drawn));
         }
     }
-    lines.push(Text::of(
-        Tone::Dim,
-        format!("{:1$}{2}", "", labels + GAP, ticks(&axis, room)),
-    ));
+    let below = format!("{:1$}{2}", "", labels + GAP, ticks(&axis, room));
+    lines.push(Text::of(Tone::Dim, below));
     lines
 }
 
@@ -118,18 +111,16 @@ fn heading(setting: &str, glyphs: &Glyphs) -> Option<Text> {
 
 /// Longer labels get a line of their own.
 fn label_width<'a>(labels: impl Iterator<Item = &'a str>, width: usize) -> usize {
-    labels
-        .map(display_width)
-        .filter(|label| *label <= width / 3)
-        .max()
-        .unwrap_or(width / 6)
+    let widths = labels.map(display_width).filter(|label| *label <= width / 3);
+    widths.max().unwrap_or(width / 6)
 }
 
 fn labelled(label: &str, width: usize, drawn: Text) -> Vec<Text> {
     let beside = |label: &str| Text::from(format!("{label}{:1$}", "", width - display_width(label) + GAP));
-    match display_width(label) <= width {
-        true => vec![beside(label).join(drawn)],
-        false => vec![label.into(), beside("").join(drawn)],
+    if display_width(label) <= width {
+        vec![beside(label).join(drawn)]
+    } else {
+        vec![label.into(), beside("").join(drawn)]
     }
 }
 
@@ -174,18 +165,14 @@ pub fn latencies(summary: &Summary, plots: &[CasePlots], width: usize, unicode: 
     let of = |case: &CaseSummary| {
         let place = summary.cases.iter().position(|other| other.case == case.case)?;
         let CasePlots { service, response, .. } = plots.get(place)?;
-        response
-            .as_ref()
-            .or(service.as_ref())
-            .filter(|latencies| !latencies.shares.is_empty())
+        let latencies = response.as_ref().or(service.as_ref())?;
+        (!latencies.shares.is_empty()).then_some(latencies)
     };
     let mut lines = Vec::new();
     for group in &groups(summary) {
-        let known: Vec<(String, &Latencies)> = group
-            .cases
-            .iter()
-            .filter_map(|case| Some((glyphs.words(&group.label(case)), of(case)?)))
-            .collect();
+        let known = group.cases.iter();
+        let known = known.filter_map(|case| Some((glyphs.words(&group.label(case)), of(case)?)));
+        let known: Vec<(String, &Latencies)> = known.collect();
         if !known.is_empty() {
             lines.extend(heading(&group.setting, glyphs));
             lines.extend(spread(&known, width, glyphs));
@@ -206,10 +193,10 @@ fn spread(cases: &[(String, &Latencies)], width: usize, glyphs: &Glyphs) -> Vec<
     let room = width.saturating_sub(labels + GAP).max(1);
     // Whole columns for each bin, or whole bins in each column.
     let room = if bins < room { room / bins * bins } else { room };
-    let mut lines: Vec<Text> = cases
+    let lines = cases
         .iter()
-        .flat_map(|(label, one)| labelled(label, labels, columns(one, first, bins, room, glyphs).into()))
-        .collect();
+        .flat_map(|(label, one)| labelled(label, labels, columns(one, first, bins, room, glyphs).into()));
+    let mut lines: Vec<Text> = lines.collect();
     let [begin, end] =
         [first, last + 1].map(|bin| glyphs.words(&Micros(10f64.powf(f64::from(bin) / BINS) / 1e3).to_string()));
     let between = room.saturating_sub(display_width(&begin) + display_width(&end));
@@ -232,12 +219,11 @@ fn columns(latencies: &Latencies, first: i32, bins: usize, room: usize, glyphs: 
     let mut heights = vec![0.0; room];
     for (bin, share) in (latencies.first - first..).zip(&latencies.shares) {
         let bin = bin as usize;
-        let columns = bin * room / bins..((bin + 1) * room / bins).max(bin * room / bins + 1);
-        heights
-            .iter_mut()
-            .take(columns.end)
-            .skip(columns.start)
-            .for_each(|height| *height += share);
+        let begin = bin * room / bins;
+        let end = ((bin + 1) * room / bins).max(begin + 1);
+        for height in heights.iter_mut().take(end).skip(begin) {
+            *height += share;
+        }
     }
     let highest = heights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let step = |height: &f64| (height / highest * glyphs.bars.len() as f64).ceil() as usize;

@@ -4,7 +4,7 @@ use crate::summary::Severity;
 
 /// A check, in words without figures. What a run found has them.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct CheckMeaning {
     pub id: &'static str,
     /// How severe its findings are, and when.
     pub severity: &'static str,
@@ -20,7 +20,7 @@ pub struct Known {
     pub asked: bool,
 }
 
-impl Known {
+impl CheckMeaning {
     /// The check with an id. A record of another version may have others.
     #[must_use]
     pub fn of(id: &str) -> Option<&'static Self> {
@@ -46,7 +46,7 @@ impl Known {
 }
 
 /// Every check, by theme.
-pub fn all() -> impl Iterator<Item = &'static Known> + Clone {
+pub fn all() -> impl Iterator<Item = &'static CheckMeaning> + Clone {
     THEMES.iter().flat_map(|(_, checks)| *checks)
 }
 
@@ -56,8 +56,8 @@ const fn known(
     line: &'static str,
     found: &'static str,
     advice: &'static str,
-) -> Known {
-    Known {
+) -> CheckMeaning {
+    CheckMeaning {
         id,
         severity,
         line,
@@ -73,7 +73,7 @@ const NOTE: &str = "note";
 const INVALID: &str = "invalid";
 
 /// Headings and the checks below them.
-pub const THEMES: &[(&str, &[Known])] = &[
+pub const THEMES: &[(&str, &[CheckMeaning])] = &[
     ("Answers", ANSWERS),
     ("The link", LINK),
     ("The driver", DRIVER),
@@ -86,7 +86,7 @@ pub const THEMES: &[(&str, &[Known])] = &[
     ("The network stack", NETWORK),
 ];
 
-const ANSWERS: &[Known] = &[
+const ANSWERS: &[CheckMeaning] = &[
     known(
         "errors",
         "doubt; invalid above 0.1 % of requests",
@@ -126,7 +126,7 @@ const ANSWERS: &[Known] = &[
     ),
 ];
 
-const LINK: &[Known] = &[
+const LINK: &[CheckMeaning] = &[
     known(
         "transport-not-as-asked",
         INVALID,
@@ -189,7 +189,7 @@ const LINK: &[Known] = &[
     ),
 ];
 
-const DRIVER: &[Known] = &[
+const DRIVER: &[CheckMeaning] = &[
     known(
         "driver-saturated",
         DOUBT,
@@ -216,7 +216,7 @@ const DRIVER: &[Known] = &[
     ),
 ];
 
-const LENGTH: &[Known] = &[
+const LENGTH: &[CheckMeaning] = &[
     known(
         "littles-law",
         DOUBT,
@@ -235,7 +235,7 @@ const LENGTH: &[Known] = &[
     ),
 ];
 
-const RATE: &[Known] = &[
+const RATE: &[CheckMeaning] = &[
     known(
         "rate-not-reached",
         INVALID,
@@ -259,7 +259,7 @@ const RATE: &[Known] = &[
     ),
 ];
 
-const TOOLS: &[Known] = &[
+const TOOLS: &[CheckMeaning] = &[
     known(
         "cross-check-agrees",
         NOTE,
@@ -307,7 +307,7 @@ const TOOLS: &[Known] = &[
     ),
 ];
 
-const MACHINE: &[Known] = &[
+const MACHINE: &[CheckMeaning] = &[
     known(
         "steal",
         DOUBT,
@@ -363,7 +363,7 @@ const MACHINE: &[Known] = &[
     ),
 ];
 
-const CONTAINERS: &[Known] = &[
+const CONTAINERS: &[CheckMeaning] = &[
     known(
         "throttled",
         NOTE,
@@ -388,7 +388,7 @@ const CONTAINERS: &[Known] = &[
     ),
 ];
 
-const DESIGN: &[Known] = &[
+const DESIGN: &[CheckMeaning] = &[
     known(
         "no-interval",
         INVALID,
@@ -504,7 +504,7 @@ const DESIGN: &[Known] = &[
     ),
 ];
 
-const NETWORK: &[Known] = &[
+const NETWORK: &[CheckMeaning] = &[
     known(
         "accept-queue-overflow",
         DOUBT,

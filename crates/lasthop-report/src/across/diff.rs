@@ -15,15 +15,18 @@ use lasthop_analyse::{
         diff::{CaseChange, Diff, RatioChange},
     },
     name_of,
-    summary::{CaseSummary, Comparison, Held, Measured, Metric, Verdict},
+    summary::{CaseSummary, Comparison, Measured, Metric, Verdict},
 };
 
-use super::{Told, comparison, differences, differences_in_short, doubts, first, of_cases, panels, quantity_of, side};
+use super::{
+    Parts, Told, by_quantity, comparison, differences, differences_in_short, in_setting, of_cases, own_doubts, panels,
+    quantity_of, side,
+};
 use crate::{
     content::{case_title, section, the, title},
-    document::{Block, Cell, Column, Columns, Depth, Document, Section, Table, Text, Tone},
-    forest::{self, Panel, Part, directed},
-    groups::{Group, compared_name, groups},
+    document::{Block, Cell, Columns, Depth, Section, Table, Text, Tone},
+    forest::{self, Part},
+    groups::{Group, cases, compared_name, groups},
     units::{NBSP, TimeUnit, capital, column, percent, ratio, significant},
     wording::{self, Quantity, bounds, margin, ratio_places, tone},
 };
@@ -32,97 +35,62 @@ use crate::{
 const LARGE: f64 = 0.5;
 
 impl Told for Diff {
-    fn question(&self) -> &str {
-        &self.question
-    }
-
-    fn answer(&self) -> Vec<Text> {
-        answer(self)
-    }
-
-    fn document(&self) -> Document {
-        let groups = groups(&self.runs[1]);
-        let sections = [
-            Some(first(answer(self))),
-            ratios(self, &groups),
-            absolute(self, &groups, true),
-            cpu(self, &groups),
-            absolute(self, &groups, false),
-            differences(&self.differences, only(self)),
-            doubts(
-                &[("the old run", &self.old), ("the new run", &self.new)],
-                own_doubts(self),
-            ),
-        ];
-        Document {
-            title: format!("{}, old and new", title(&self.runs[1])),
-            subtitle: Text::of(Tone::Dim, format!("old: {}; new: {}", side(&self.old), side(&self.new))),
-            sections: sections.into_iter().flatten().collect(),
-        }
-    }
-
-    fn panels(&self) -> Vec<Panel> {
+    fn told(&self) -> Parts<'_> {
         let [old, new] = &self.runs;
-        let mut all = panels(&[("old", old), ("new", new)], new);
-        all.extend(
-            [Quantity::Requests, Quantity::ResponseTime, Quantity::Cpu]
-                .into_iter()
-                .filter_map(|of| changes(self, of)),
-        );
-        all
-    }
-
-    fn margin(&self) -> f64 {
-        self.margin
-    }
-
-    fn limits(&self) -> &[Held] {
-        &self.limits
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        rows(self)
+        let groups = groups(new);
+        let mut panels = panels(&[("old", old), ("new", new)], new);
+        let quantities = [Quantity::Requests, Quantity::ResponseTime, Quantity::Cpu];
+        panels.extend(by_quantity("ratios, new/old", &quantities, |of| {
+            changes(self, &groups, of)
+        }));
+        Parts {
+            question: &self.question,
+            answer: answer(self, &groups),
+            title: format!("{}, old and new", title(new)),
+            subtitle: Text::of(Tone::Dim, format!("old: {}; new: {}", side(&self.old), side(&self.new))),
+            sections: vec![
+                ratios(self, &groups),
+                absolute(self, &groups, true),
+                cpu(self, &groups),
+                absolute(self, &groups, false),
+                differences(&self.differences, only(self)),
+                section("Doubts", Depth::Open, doubts(self)),
+            ],
+            panels,
+            margin: self.margin,
+            limits: &self.limits,
+            rows: rows(self),
+        }
     }
 }
 
 /// A change of a ratio, and the case in the words of the new run.
-struct Found<'a> {
+struct Changed<'a> {
     group: &'a Group<'a>,
     case: &'a CaseSummary,
     change: &'a RatioChange,
 }
 
 /// Changes in the order of the cases.
-fn found<'a>(diff: &'a Diff, groups: &'a [Group<'a>], wanted: impl Fn(&RatioChange) -> bool) -> Vec<Found<'a>> {
-    let cases = groups
-        .iter()
-        .flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
+fn changed<'a>(diff: &'a Diff, groups: &'a [Group<'a>], wanted: impl Fn(&RatioChange) -> bool) -> Vec<Changed<'a>> {
     let of = |(group, case): (&'a Group<'a>, &'a CaseSummary)| {
-        let change = diff
-            .comparisons
-            .iter()
-            .find(|one| one.case == case.case && wanted(one))?;
-        Some(Found { group, case, change })
+        let mut all = diff.comparisons.iter().filter(|one| one.case == case.case);
+        let change = all.find(|one| wanted(one))?;
+        Some(Changed { group, case, change })
     };
-    cases.filter_map(of).collect()
+    cases(groups).filter_map(of).collect()
 }
 
-impl Found<'_> {
+impl Changed<'_> {
     fn quantity(&self) -> Quantity {
         quantity_of(self.group, self.change.metric)
     }
 
     /// The change itself.
     fn comparison(&self) -> Comparison {
-        let RatioChange {
-            case,
-            reference,
-            metric,
-            change,
-            verdict,
-            ..
-        } = self.change;
-        comparison(case, reference, *metric, change, verdict.unwrap_or(Verdict::Undecided))
+        let one = self.change;
+        let verdict = one.verdict.unwrap_or(Verdict::Undecided);
+        comparison(&one.case, &one.reference, one.metric, &one.change, verdict)
     }
 
     /// How far the interval reaches.
@@ -132,43 +100,40 @@ impl Found<'_> {
     }
 }
 
-fn answer(diff: &Diff) -> Vec<Text> {
-    let groups = groups(&diff.runs[1]);
-    let judged = found(diff, &groups, |one| one.declared && one.is_judged());
-    let cpu = found(diff, &groups, |one| {
+fn answer(diff: &Diff, groups: &[Group<'_>]) -> Vec<Text> {
+    let mut all = changed(diff, groups, |one| one.declared && one.is_judged());
+    all.extend(changed(diff, groups, |one| {
         one.metric == Metric::CpuPerRequest && one.is_judged()
-    });
-    let all: Vec<&Found<'_>> = judged.iter().chain(&cpu).collect();
-    let mut changed: Vec<&Found<'_>> = all.iter().filter(|one| one.change.changed()).copied().collect();
-    let size = |one: &Found<'_>| one.change.change.ratio.ln().abs();
-    changed.sort_by(|one, other| size(other).total_cmp(&size(one)));
-    let mut lines = match changed[..] {
-        [] => vec![unchanged(diff, &all)],
-        [one] => vec![sentence(diff, one)],
+    }));
+    let mut surely: Vec<&Changed<'_>> = all.iter().filter(|one| one.change.changed()).collect();
+    let size = |one: &Changed<'_>| one.change.change.ratio.ln().abs();
+    surely.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    let first = match surely[..] {
+        [] => unchanged(diff, &all),
+        [one] => sentence(diff, one),
         [largest, ..] => {
-            let count = Text::of(
-                Tone::Strong,
-                format!("{} of {} ratios changed", changed.len(), all.len()),
-            );
-            vec![count.plain(", this one most: ").join(sentence(diff, largest))]
+            let count = format!("{} of {} ratios changed", surely.len(), all.len());
+            let count = Text::of(Tone::Strong, count).plain(", this one most: ");
+            count.join(sentence(diff, largest))
         }
     };
-    lines.extend(everything(diff));
-    lines.push(differences_in_short(&diff.differences));
-    lines.truncate(3);
-    lines
+    let differences = differences_in_short(&diff.differences);
+    [Some(first), everything(diff), Some(differences)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
-fn unchanged(diff: &Diff, judged: &[&Found<'_>]) -> Text {
+fn unchanged(diff: &Diff, judged: &[Changed<'_>]) -> Text {
     let within = margin(diff.margin);
-    let reach = judged.iter().map(|one| one.reach()).fold(0.0, f64::max);
+    let reach = judged.iter().map(Changed::reach).fold(0.0, f64::max);
     let chance = judged.iter().filter(|one| one.change.may_be_chance()).count();
     if judged.is_empty() {
         return Text::of(Tone::Warning, "Nothing can be said").plain(": no ratio of both runs may be used.");
     }
     if judged.iter().all(|one| one.change.verdict == Some(Verdict::Equivalent)) {
-        return Text::of(Tone::Good, format!("Nothing changed beyond ±{within}"))
-            .plain(": each ratio is what it was.".to_owned());
+        let lead = Text::of(Tone::Good, format!("Nothing changed beyond ±{within}"));
+        return lead.plain(": each ratio is what it was.");
     }
     let hint = match chance {
         0 => String::new(),
@@ -177,44 +142,43 @@ fn unchanged(diff: &Diff, judged: &[&Found<'_>]) -> Text {
             judged.len()
         ),
     };
-    let hidden = match reach < LARGE {
-        true => format!("of up to ±{}", percent(reach, usize::from(reach < 0.1))),
-        false => format!("by a factor of up to {}", significant(1.0 + reach, 2)),
+    let hidden = if reach < LARGE {
+        format!("of up to ±{}", percent(reach, usize::from(reach < 0.1)))
+    } else {
+        format!("by a factor of up to {}", significant(1.0 + reach, 2))
     };
     Text::of(Tone::Strong, "No change was found").plain(format!(": one {hidden} could hide in the intervals.{hint}"))
 }
 
 /// `The Unix socket's advantage over TCP shrank from 1.62 to 1.41 times the requests/s (−13 %, 95 % interval …).`
-fn sentence(diff: &Diff, found: &Found<'_>) -> Text {
-    let Found { group, case, change } = found;
-    let quantity = found.quantity();
+fn sentence(diff: &Diff, changed: &Changed<'_>) -> Text {
+    let Changed { group, case, change } = changed;
+    let quantity = changed.quantity();
     let less = matches!(quantity, Quantity::ResponseTime | Quantity::Cpu);
     let both = |is: fn(&Ratio) -> bool| is(&change.old) && is(&change.new);
-    let (above, below) = (both(|ratio| ratio.low > 1.0), both(|ratio| ratio.high < 1.0));
-    let (ahead, behind) = if less { (below, above) } else { (above, below) };
+    let above = both(|ratio| ratio.low > 1.0);
+    let below = both(|ratio| ratio.high < 1.0);
     let gained = change.verdict == Some(Verdict::Faster);
-    let (name, reference) = (
-        capital(&the(&group.name(case))),
-        the(compared_name(group.summary(), group.head())),
-    );
-    let (subject, went) = match (ahead, behind) {
-        (true, _) => (
-            format!("{name}'s advantage over {reference}"),
-            if gained { "grew" } else { "shrank" },
-        ),
-        (_, true) => (
-            format!("{name}'s disadvantage against {reference}"),
-            if gained { "shrank" } else { "grew" },
-        ),
-        _ if gained => (format!("{name} gained on {reference}"), "and went"),
-        _ => (format!("{name} lost to {reference}"), "and went"),
+    let name = capital(&the(&group.name(case)));
+    let reference = the(compared_name(group.summary(), group.head()));
+    let is_ahead = if less { below } else { above };
+    let (subject, went) = if is_ahead {
+        let went = if gained { "grew" } else { "shrank" };
+        (format!("{name}'s advantage over {reference}"), went)
+    } else if above || below {
+        let went = if gained { "shrank" } else { "grew" };
+        (format!("{name}'s disadvantage against {reference}"), went)
+    } else if gained {
+        (format!("{name} gained on {reference}"), "and went")
+    } else {
+        (format!("{name} lost to {reference}"), "and went")
     };
     let setting = if group.setting.is_empty() {
         String::new()
     } else {
         format!("{}: ", group.setting)
     };
-    let shown = found.comparison();
+    let shown = changed.comparison();
     let places = ratio_places(&shown);
     let [old, new] = [change.old.ratio, change.new.ratio].map(|value| ratio(value, places));
     let tone = if gained { Tone::Good } else { Tone::Bad };
@@ -254,8 +218,8 @@ fn everything(diff: &Diff) -> Option<Text> {
 }
 
 fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
-    let all = found(diff, groups, |one| one.declared);
-    let mut blocks = vec![Block::Table(table(diff, groups, &all)?)];
+    let all = changed(diff, groups, |one| one.declared);
+    let mut blocks = vec![table(diff, groups, &all)?];
     let what = match all.first()?.quantity() {
         Quantity::ResponseTime => "median response times",
         _ => "requests/s",
@@ -266,46 +230,40 @@ fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
     } else {
         ""
     };
-    let text = format!("Ratios of {what} to the reference of the same run. Verdicts are on the change.{mark}");
-    blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
+    blocks.push(Block::legend(format!(
+        "Ratios of {what} to the reference of the same run. Verdicts are on the change.{mark}"
+    )));
     section("Ratios", Depth::Open, blocks)
 }
 
 fn cpu(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
-    let all = found(diff, groups, |one| one.metric == Metric::CpuPerRequest);
-    section(
-        "Ratios of CPU per request",
-        Depth::Folded,
-        vec![Block::Table(table(diff, groups, &all)?)],
-    )
+    let all = changed(diff, groups, |one| one.metric == Metric::CpuPerRequest);
+    let table = table(diff, groups, &all)?;
+    section("Ratios of CPU per request", Depth::Folded, vec![table])
 }
 
-fn table(diff: &Diff, groups: &[Group<'_>], all: &[Found<'_>]) -> Option<Table> {
-    let shown: Vec<Comparison> = all.iter().map(Found::comparison).collect();
+fn table(diff: &Diff, groups: &[Group<'_>], all: &[Changed<'_>]) -> Option<Block> {
+    let shown: Vec<Comparison> = all.iter().map(Changed::comparison).collect();
     let places = shown.iter().map(ratio_places).max()?;
-    let verdict = |one: &Found<'_>| match one.change.verdict {
+    let verdict = |one: &Changed<'_>| match one.change.verdict {
         None => "invalid".into(),
         Some(verdict) => {
             let mark = if one.change.may_be_chance() { "?" } else { "" };
             Cell::new(tone(verdict), format!("{}{mark}", one.quantity().verdict(verdict)))
         }
     };
+    let old = all.iter().map(|one| ratio(one.change.old.ratio, places));
+    let new = all.iter().map(|one| ratio(one.change.new.ratio, places));
     let columns = Columns::default()
-        .with(
-            Column::left(case_title(&diff.runs[1])),
+        .left(
+            case_title(&diff.runs[1]),
             all.iter().map(|one| name(one.group, one.case)),
         )
-        .with(
-            Column::right("old"),
-            all.iter().map(|one| ratio(one.change.old.ratio, places)),
-        )
-        .with(
-            Column::right("new"),
-            all.iter().map(|one| ratio(one.change.new.ratio, places)),
-        );
-    let columns = changed(columns, diff, &shown).with(Column::left("verdict").joined(), all.iter().map(verdict));
+        .right("old", old)
+        .right("new", new);
+    let columns = quotients(columns, diff, &shown).joined("verdict", all.iter().map(verdict));
     let has = |case: &CaseSummary| all.iter().any(|one| one.case.case == case.case);
-    Some(of_cases(groups, columns, has))
+    Some(Block::Table(of_cases(groups, columns, has)))
 }
 
 fn name(group: &Group<'_>, case: &CaseSummary) -> Cell {
@@ -313,79 +271,66 @@ fn name(group: &Group<'_>, case: &CaseSummary) -> Cell {
 }
 
 /// New divided by old, with the interval.
-fn changed(columns: Columns, diff: &Diff, shown: &[Comparison]) -> Columns {
+fn quotients(columns: Columns, diff: &Diff, shown: &[Comparison]) -> Columns {
     let places = shown.iter().map(ratio_places).max().unwrap_or(2);
     let confidence = percent(diff.confidence, 0);
     columns
-        .with(
-            Column::right("new/old"),
-            shown.iter().map(|one| ratio(one.ratio, places)),
-        )
-        .with(
-            Column::left(format!("{confidence} interval")).joined(),
+        .right("new/old", shown.iter().map(|one| ratio(one.ratio, places)))
+        .joined(
+            format!("{confidence} interval"),
             shown.iter().map(|one| bounds(one, places)),
         )
 }
 
 /// Absolute figures: those that verdicts would be about, or the others.
 fn absolute(diff: &Diff, groups: &[Group<'_>], wanted: bool) -> Option<Section> {
-    let metrics = [
-        Metric::Throughput,
-        Metric::LatencyP50,
-        Metric::LatencyP99,
-        Metric::CpuPerRequest,
-    ];
-    let tables = metrics
+    let tables = Metric::ALL
         .into_iter()
         .filter_map(|metric| figures(diff, groups, metric, wanted));
     let blocks: Vec<Block> = tables.map(Block::Table).collect();
-    match wanted {
-        true => section("Absolute figures", Depth::Open, blocks),
-        false => section("Other absolute figures", Depth::Folded, blocks),
+    if wanted {
+        section("Absolute figures", Depth::Open, blocks)
+    } else {
+        section("Other absolute figures", Depth::Folded, blocks)
     }
 }
 
 fn figures(diff: &Diff, groups: &[Group<'_>], metric: Metric, wanted: bool) -> Option<Table> {
     let of = |case: &CaseSummary| {
-        diff.cases
-            .iter()
-            .find(|one| one.case == case.case && one.metric == metric && one.declared == wanted)
+        let mut all = diff.cases.iter().filter(|one| one.case == case.case);
+        all.find(|one| one.metric == metric && one.declared == wanted)
     };
-    let cases = groups
-        .iter()
-        .flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
-    let all: Vec<_> = cases
-        .filter_map(|(group, case)| Some((group, case, of(case)?)))
-        .collect();
+    let all = cases(groups).filter_map(|(group, case)| Some((group, case, of(case)?)));
+    let all: Vec<_> = all.collect();
     let (_, _, one) = all.first()?;
     let values = |pick: fn(&CaseChange) -> f64| all.iter().map(|(_, _, one)| pick(one)).collect::<Vec<f64>>();
-    let (old, new) = (values(|one| one.old.estimate), values(|one| one.new.estimate));
+    let old = values(|one| one.old.estimate);
+    let new = values(|one| one.new.estimate);
     let unit = TimeUnit::of_column(&[&old[..], &new].concat());
     let (what, scale) = match one.old.unit.as_str() {
         "us" => (unit.name(), unit.micros()),
         _ => ("requests/s", 1.0),
     };
     let name_of = match metric {
-        Metric::Throughput => String::new(),
-        Metric::LatencyP50 => "p50 ".to_owned(),
-        Metric::LatencyP99 => "p99 ".to_owned(),
-        Metric::CpuPerRequest => "CPU ".to_owned(),
+        Metric::Throughput => "",
+        Metric::LatencyP50 => "p50 ",
+        Metric::LatencyP99 => "p99 ",
+        Metric::CpuPerRequest => "CPU ",
     };
     let scaled = |values: &[f64]| column(&values.iter().map(|value| Some(value / scale)).collect::<Vec<_>>());
-    let shown: Vec<Comparison> = all
-        .iter()
-        .map(|(_, _, one)| comparison(&one.case, "", metric, &one.change, Verdict::Undecided))
+    let changes = all.iter().map(|(_, _, one)| &one.change);
+    let shown: Vec<Comparison> = changes
+        .map(|change| comparison("", "", metric, change, Verdict::Undecided))
         .collect();
     let columns = Columns::default()
-        .with(
-            Column::left(case_title(&diff.runs[1])),
+        .left(
+            case_title(&diff.runs[1]),
             all.iter().map(|(group, case, _)| name(group, case)),
         )
-        .with(Column::right(format!("old {name_of}{what}")), scaled(&old))
-        .with(Column::right(format!("new {name_of}{what}")), scaled(&new));
-    Some(of_cases(groups, changed(columns, diff, &shown), |case| {
-        of(case).is_some()
-    }))
+        .right(format!("old {name_of}{what}"), scaled(&old))
+        .right(format!("new {name_of}{what}"), scaled(&new));
+    let columns = quotients(columns, diff, &shown);
+    Some(of_cases(groups, columns, |case| of(case).is_some()))
 }
 
 /// Cases that one run lacks.
@@ -399,7 +344,7 @@ fn only(diff: &Diff) -> Vec<String> {
         .collect()
 }
 
-fn own_doubts(diff: &Diff) -> Vec<Text> {
+fn doubts(diff: &Diff) -> Vec<Block> {
     let mut all = vec![Text::from(
         "absolute figures of two runs differ by more than their intervals say (another day, other neighbours, other \
          starts); within a run that cancels out of ratios",
@@ -410,37 +355,32 @@ fn own_doubts(diff: &Diff) -> Vec<Text> {
                 .into(),
         );
     }
-    all
+    all.extend(own_doubts("the old run", &diff.old));
+    all.extend(own_doubts("the new run", &diff.new));
+    all.into_iter().map(Block::Item).collect()
 }
 
-/// The changes of one quantity, as a panel.
-fn changes(diff: &Diff, quantity: Quantity) -> Option<Panel> {
-    let groups = groups(&diff.runs[1]);
+/// The changes of one quantity, as a part of a picture.
+fn changes(diff: &Diff, groups: &[Group<'_>], quantity: Quantity) -> Vec<Part> {
     let is_cpu = quantity == Quantity::Cpu;
-    let all = found(diff, &groups, |one| {
+    let all = changed(diff, groups, |one| {
         one.is_judged() && (one.metric == Metric::CpuPerRequest) == is_cpu
     });
-    let same = |one: &&Found<'_>| match one.quantity() {
+    let same = |one: &&Changed<'_>| match one.quantity() {
         Quantity::Bytes | Quantity::Received => quantity == Quantity::Requests,
         other => other == quantity,
     };
-    let row = |one: &Found<'_>| {
-        let setting = if one.group.setting.is_empty() {
-            String::new()
-        } else {
-            format!(", {}", one.group.setting)
-        };
-        forest::Row::new(format!("{}{setting}", one.group.label(one.case)), &one.comparison())
+    let row = |one: &Changed<'_>| {
+        let label = in_setting(one.group.label(one.case), one.group);
+        forest::Row::new(label, &one.comparison())
     };
     let rows: Vec<forest::Row> = all.iter().filter(same).map(row).collect();
-    let title = directed(quantity, "ratios, new/old");
-    (!rows.is_empty()).then(|| Panel {
-        title,
-        parts: vec![Part {
-            heading: String::new(),
-            rows,
-        }],
-    })
+    let heading = String::new();
+    if rows.is_empty() {
+        vec![]
+    } else {
+        vec![Part { heading, rows }]
+    }
 }
 
 const HEADER: [&str; 15] = [
@@ -463,41 +403,34 @@ const HEADER: [&str; 15] = [
 
 /// Ratios, then absolute figures, which have no reference and no verdict.
 fn rows(diff: &Diff) -> Vec<Vec<String>> {
-    let three = |ratio: &Ratio| [ratio.ratio, ratio.low, ratio.high].map(|value| value.to_string());
+    let three = |ratio: &Ratio| [ratio.ratio, ratio.low, ratio.high];
+    let of = |value: &Measured| [value.estimate, value.low, value.high];
+    let line = |names: [&str; 4], figures: [[f64; 3]; 3], ends: [String; 2]| -> Vec<String> {
+        let figures = figures.concat().into_iter().map(|figure| figure.to_string());
+        names
+            .map(str::to_owned)
+            .into_iter()
+            .chain(figures)
+            .chain(ends)
+            .collect()
+    };
     let ratio = |one: &RatioChange| {
-        let names = [
-            one.case.clone(),
-            one.reference.clone(),
-            name_of(one.metric),
-            String::new(),
-        ];
-        let figures = [three(&one.old), three(&one.new), three(&one.change)];
         let verdict = one.verdict.map(wording::word).unwrap_or_default().to_owned();
         let p = one.adjusted_p.map(|p| p.to_string()).unwrap_or_default();
-        names
-            .into_iter()
-            .chain(figures.into_iter().flatten())
-            .chain([verdict, p])
-            .collect()
+        line(
+            [&one.case, &one.reference, &name_of(one.metric), ""],
+            [three(&one.old), three(&one.new), three(&one.change)],
+            [verdict, p],
+        )
     };
     let figure = |one: &CaseChange| {
-        let names = [
-            one.case.clone(),
-            String::new(),
-            name_of(one.metric),
-            one.old.unit.clone(),
-        ];
-        let of = |value: &Measured| [value.estimate, value.low, value.high].map(|value| value.to_string());
-        let figures = [of(&one.old), of(&one.new), three(&one.change)];
-        names
-            .into_iter()
-            .chain(figures.into_iter().flatten())
-            .chain([String::new(), String::new()])
-            .collect()
+        line(
+            [&one.case, "", &name_of(one.metric), &one.old.unit],
+            [of(&one.old), of(&one.new), three(&one.change)],
+            [String::new(), String::new()],
+        )
     };
     let header = HEADER.map(str::to_owned).to_vec();
-    std::iter::once(header)
-        .chain(diff.comparisons.iter().map(ratio))
-        .chain(diff.cases.iter().map(figure))
-        .collect()
+    let ratios = std::iter::once(header).chain(diff.comparisons.iter().map(ratio));
+    ratios.chain(diff.cases.iter().map(figure)).collect()
 }

@@ -14,16 +14,17 @@ use lasthop_analyse::{
     },
     summary::{CaseSummary, Comparison, Held, Metric, Summary, Verdict},
 };
+use lasthop_model::quantity::joined;
 use lasthop_page::{document_markdown, document_terminal};
 pub use limits::held;
 use serde::Serialize;
 
 use super::{
     Format, Options,
-    content::{limits as of_limits, quantity, section, table_under_settings},
+    content::{limits as of_limits, quantity, section, table_under_settings, untitled},
     document::{Block, Columns, Depth, Document, Section, Table, Text, Tone},
     forest::{Panel, Part, Picture, Row, directed},
-    groups::{Group, groups},
+    groups::{Compared, Group, groups},
     html,
     page::{figure, header},
     units::{NBSP, NONE, Seconds, plural},
@@ -43,91 +44,84 @@ const KINDS: [(Kind, &str); 4] = [
 
 /// A result of several runs.
 pub trait Told: Serialize {
-    fn question(&self) -> &str;
+    fn told(&self) -> Parts<'_>;
+}
+
+/// What reports say of a result.
+pub struct Parts<'a> {
+    question: &'a str,
     /// What follows from it, in at most three lines.
-    fn answer(&self) -> Vec<Text>;
-    /// Its first section is the answer.
-    fn document(&self) -> Document;
-    fn panels(&self) -> Vec<Panel>;
-    fn margin(&self) -> f64;
+    answer: Vec<Text>,
+    title: String,
+    subtitle: Text,
+    /// After the answer.
+    sections: Vec<Option<Section>>,
+    panels: Vec<Panel>,
+    margin: f64,
     /// How cases stand to the user's limits.
-    fn limits(&self) -> &[Held];
+    limits: &'a [Held],
     /// One row for each figure; the first is the header.
-    fn rows(&self) -> Vec<Vec<String>>;
+    rows: Vec<Vec<String>>,
 }
 
 /// The report in any format but those of trials (see [`Format::is_of_trials`]), which become CSV.
 #[must_use]
 pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> {
+    let mut parts = result.told();
     match format {
-        Format::Terminal => document_terminal(&document(result), options),
-        Format::Markdown => document_markdown(&document(result)),
+        Format::Terminal => document_terminal(&parts.document(), options),
+        Format::Markdown => document_markdown(&parts.document()),
         Format::Json => text::json(result),
-        Format::Csv | Format::Trials | Format::Benchstat => result
-            .rows()
-            .iter()
-            .map(|row| super::csv::line(row.iter().map(String::as_str)))
-            .collect::<String>()
-            .into(),
-        Format::Html => page(result),
-        Format::Svg => picture(result).file(),
+        Format::Csv | Format::Trials | Format::Benchstat => {
+            let rows = parts.rows.iter();
+            let lines = rows.map(|row| super::csv::line(row.iter().map(String::as_str)));
+            lines.collect::<String>().into()
+        }
+        Format::Html => parts.page(),
+        Format::Svg => parts.picture().file(),
     }
 }
 
-/// With the limits below the answer.
-fn document(result: &impl Told) -> Document {
-    let mut document = result.document();
-    document.sections.splice(1..1, of_limits(result.limits()));
-    document
-}
-
-fn picture(result: &impl Told) -> Picture {
-    let Document { title, subtitle, .. } = result.document();
-    let answer: Vec<String> = result.answer().iter().map(ToString::to_string).collect();
-    Picture {
-        title,
-        subtitle: subtitle.to_string(),
-        description: answer.join(" "),
-        margin: result.margin(),
-        panels: result.panels(),
+impl Parts<'_> {
+    fn document(self) -> Document {
+        let answer = self.answer.into_iter().map(Block::Paragraph).collect();
+        let first = [untitled(answer), of_limits(self.limits)];
+        Document {
+            title: self.title,
+            subtitle: self.subtitle,
+            sections: first.into_iter().chain(self.sections).flatten().collect(),
+        }
     }
-}
 
-fn page(result: &impl Told) -> Vec<u8> {
-    let Document {
-        title,
-        subtitle,
-        sections,
-    } = document(result);
-    let sections: String = sections[1..].iter().map(html::section).collect();
-    let head = header(result.question(), &title, &result.answer(), &subtitle);
-    html::frame(
-        &title,
-        &(head + &figure("ratios", "Intervals", &picture(result).inline()) + &sections),
-    )
-}
+    fn picture(&mut self) -> Picture {
+        Picture {
+            title: self.title.clone(),
+            subtitle: self.subtitle.to_string(),
+            description: joined(self.answer.iter().map(ToString::to_string), " "),
+            margin: self.margin,
+            panels: std::mem::take(&mut self.panels),
+        }
+    }
 
-/// The first section of a document.
-fn first(answer: Vec<Text>) -> Section {
-    Section {
-        title: None,
-        depth: Depth::Open,
-        blocks: answer.into_iter().map(Block::Paragraph).collect(),
+    fn page(mut self) -> Vec<u8> {
+        let head = header(self.question, &self.title, &self.answer, &self.subtitle);
+        let ratios = figure("ratios", "Intervals", &self.picture().inline());
+        let document = self.document();
+        let sections: String = document.sections[1..].iter().map(html::section).collect();
+        html::frame(&document.title, &(head + &ratios + &sections))
     }
 }
 
 /// `20261122-140000-sockets on vm, Linux 6.18, lasthop 0.1.0, 2026-11-22: 7 rounds, 14 blocks in 28 s`
 fn side(side: &Side) -> String {
-    let host = side.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
-    let kernel = side
-        .kernel
-        .as_ref()
-        .map(|kernel| format!(", Linux{NBSP}{kernel}"))
-        .unwrap_or_default();
+    let host = side.host.as_ref().map(|host| format!(" on {host}"));
+    let kernel = side.kernel.as_ref().map(|kernel| format!(", Linux{NBSP}{kernel}"));
     let day = side.started.split('T').next().unwrap_or_default();
     format!(
-        "{}{host}{kernel}, lasthop{NBSP}{}, {day}: {}, {} in {}",
+        "{}{}{}, lasthop{NBSP}{}, {day}: {}, {} in {}",
         side.run,
+        host.unwrap_or_default(),
+        kernel.unwrap_or_default(),
         side.lasthop,
         plural(u64::from(side.rounds), "round"),
         plural(u64::from(side.blocks), "block"),
@@ -176,58 +170,57 @@ fn of_cases(groups: &[Group<'_>], columns: Columns, has: impl Fn(&CaseSummary) -
 /// The declared ratios of all runs, those of a case under each other. `main` is the run that names the cases.
 fn panels(runs: &[(&str, &Summary)], main: &Summary) -> Vec<Panel> {
     let groups = groups(main);
-    let part = |group: &Group<'_>, name: &str, label: String| {
+    let part = |compared: Compared<'_>| {
+        let name = &compared.case.case;
         let row = |(run, summary): &(&str, &Summary)| {
-            let case = summary.cases.iter().find(|case| case.case == name)?;
-            let comparison = summary.declared(case)?;
+            let comparison = summary.declared(summary.case(name)?)?;
             let usable = summary.invalid(name, &comparison.reference).is_none();
             usable.then(|| Row::new((*run).to_owned(), comparison))
         };
-        let heading = if group.setting.is_empty() {
-            label
-        } else {
-            format!("{label}, {}", group.setting)
-        };
+        let label = compared.group.label(compared.case);
         Part {
-            heading,
+            heading: in_setting(label, compared.group),
             rows: runs.iter().filter_map(row).collect(),
         }
     };
-    let of = |wanted: Quantity| {
+    by_quantity("relative to the reference", &Quantity::DECLARED, |wanted| {
         let groups = groups.iter().filter(|group| quantity(group) == wanted);
-        let parts = groups.flat_map(|group| {
-            group
-                .compared()
-                .map(|compared| part(group, &compared.case.case, group.label(compared.case)))
-        });
-        let parts: Vec<Part> = parts.filter(|part| !part.rows.is_empty()).collect();
-        (!parts.is_empty()).then(|| Panel {
-            title: directed(wanted, "relative to the reference"),
-            parts,
-        })
-    };
-    Quantity::DECLARED.into_iter().filter_map(of).collect()
+        let parts = groups.flat_map(Group::compared).map(part);
+        parts.filter(|part| !part.rows.is_empty()).collect()
+    })
+}
+
+/// A label, and behind it the setting, if there is more than one.
+fn in_setting(label: String, group: &Group<'_>) -> String {
+    if group.setting.is_empty() {
+        label
+    } else {
+        format!("{label}, {}", group.setting)
+    }
+}
+
+/// A panel for each quantity that has parts.
+fn by_quantity(relative: &str, wanted: &[Quantity], parts: impl Fn(Quantity) -> Vec<Part>) -> Vec<Panel> {
+    let all = wanted.iter().map(|quantity| Panel {
+        title: directed(*quantity, relative),
+        parts: parts(*quantity),
+    });
+    all.filter(|panel| !panel.parts.is_empty()).collect()
 }
 
 /// `kernel 6.1 → 6.8`
 fn differing(one: &Differing) -> String {
-    let values: Vec<&str> = one
-        .values
-        .iter()
-        .map(|value| value.as_deref().unwrap_or("none"))
-        .collect();
-    format!("{}: {}", one.name, values.join(" → "))
+    let values = one.values.iter().map(|value| value.as_deref().unwrap_or("none"));
+    format!("{}: {}", one.name, joined(values, " → "))
 }
 
 /// What differs between the runs besides their figures.
 fn differences(all: &[Differing], cases: Vec<String>) -> Option<Section> {
     let mut blocks = Vec::new();
     for (kind, name) in KINDS {
-        let found: Vec<String> = all.iter().filter(|one| one.kind == kind).map(differing).collect();
-        if !found.is_empty() {
-            blocks.push(Block::Item(Text::of(Tone::Strong, name)));
-            blocks.extend(found.into_iter().map(|one| Block::SubItem(one.into())));
-        }
+        let mut found = all.iter().filter(|one| one.kind == kind).peekable();
+        blocks.extend(found.peek().map(|_| Block::Item(Text::of(Tone::Strong, name))));
+        blocks.extend(found.map(|one| Block::SubItem(differing(one).into())));
     }
     let depth = if all.len() > MANY { Depth::Folded } else { Depth::Open };
     blocks.extend(cases.into_iter().map(|line| Block::Item(line.into())));
@@ -246,15 +239,10 @@ fn differing_in(runs: usize, all: &[Differing]) -> Option<Section> {
             return format!("{}: another value in each run", one.name);
         }
         counts.sort_by(|_, one, _, other| other.cmp(one));
-        let shown = counts
-            .iter()
-            .take(SHOWN)
-            .map(|(value, count)| format!("{value} ({count})"));
-        let more = counts
-            .len()
-            .checked_sub(SHOWN + 1)
-            .map(|more| format!("{} more", more + 1));
-        format!("{}: {}", one.name, shown.chain(more).collect::<Vec<_>>().join(", "))
+        let shown = counts.iter().take(SHOWN);
+        let shown = shown.map(|(value, count)| format!("{value} ({count})"));
+        let more = (counts.len() > SHOWN).then(|| format!("{} more", counts.len() - SHOWN));
+        format!("{}: {}", one.name, joined(shown.chain(more), ", "))
     };
     let blocks = all.iter().map(|one| Block::Item(line(one).into())).collect();
     section("What differs", Depth::Folded, blocks)
@@ -263,35 +251,18 @@ fn differing_in(runs: usize, all: &[Differing]) -> Option<Section> {
 /// `What differs: kernel, governor and 3 more.`
 fn differences_in_short(all: &[Differing]) -> Text {
     const SHOWN: usize = 3;
-    let names: Vec<&str> = all.iter().take(SHOWN).map(|one| one.name.as_str()).collect();
-    let more = all.len().saturating_sub(SHOWN);
-    let more = if more > 0 {
-        format!(" and {more} more (see What differs)")
-    } else {
-        String::new()
-    };
-    let said = match names.is_empty() {
-        true => "Nothing else differs that the records keep.".to_owned(),
-        false => format!("What differs: {}{more}.", names.join(", ")),
+    let names = joined(all.iter().take(SHOWN).map(|one| one.name.as_str()), ", ");
+    let said = match all.len() {
+        0 => "Nothing else differs that the records keep.".to_owned(),
+        1..=SHOWN => format!("What differs: {names}."),
+        count => format!("What differs: {names} and {} more (see What differs).", count - SHOWN),
     };
     Text::of(Tone::Dim, said)
 }
 
-/// Doubts that the runs have themselves.
-fn doubts(runs: &[(&str, &Side)], own: Vec<Text>) -> Option<Section> {
-    let of = |(name, side): &(&str, &Side)| {
-        let all = side.doubts.join(", ");
-        (!all.is_empty()).then(|| {
-            Text::from(format!(
-                "{name} has doubts of its own: {all} (lasthop report {})",
-                side.run
-            ))
-        })
-    };
-    let blocks = own
-        .into_iter()
-        .chain(runs.iter().filter_map(of))
-        .map(Block::Item)
-        .collect();
-    section("Doubts", Depth::Open, blocks)
+/// Doubts that a run has itself, under the name that the report gives it.
+fn own_doubts(name: &str, side: &Side) -> Option<Text> {
+    let all = side.doubts.join(", ");
+    let text = format!("{name} has doubts of its own: {all} (lasthop report {})", side.run);
+    (!all.is_empty()).then(|| text.into())
 }

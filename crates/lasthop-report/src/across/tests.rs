@@ -41,7 +41,7 @@ fn told(result: &impl Told, format: Format) -> String {
 }
 
 fn answer(diff: &Diff) -> Vec<String> {
-    let lines = diff.answer();
+    let lines = diff.told().answer;
     assert!((1..=3).contains(&lines.len()), "{lines:?}");
     lines.iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
 }
@@ -143,7 +143,8 @@ fn together(runs: &[RunData], by: &[&str]) -> Result<Fleet, NoFleet> {
 
 fn said(fleet: &Fleet) -> Vec<String> {
     fleet
-        .answer()
+        .told()
+        .answer
         .iter()
         .map(|line| line.to_string().replace(NBSP, " "))
         .collect()

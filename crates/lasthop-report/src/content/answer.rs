@@ -19,8 +19,8 @@ use indexmap::IndexMap;
 use lasthop_analyse::summary::{Comparison, Metric, Severity, Summary, Verdict};
 
 use super::{
+    effects::{MANY_SETTINGS, brief, each_said, effects, ends, extremes, less_cpu, measured, settings, some, time},
     figures::listed,
-    found::{Found, MANY_SETTINGS, brief, effects, ends, extremes, less_cpu, measured, some, time},
     question,
     verdicts::{quantity, sentence, why_none},
 };
@@ -42,7 +42,7 @@ const LEAST_HEADROOM: f64 = 1.5;
 struct Rival<'a> {
     name: String,
     reference: String,
-    found: Vec<Found<'a>>,
+    compared: Vec<Compared<'a>>,
     /// Settings in which it failed or must not be used.
     without_verdict: Vec<&'a str>,
 }
@@ -57,18 +57,14 @@ pub fn answer(summary: &Summary) -> Vec<Text> {
     let mut lines = question::lines(summary, &groups);
     lines.extend(choice(summary, &groups));
     lines.extend(question::prices(&groups, &summary.asked.also).map(Text::from));
-    lines.extend(
-        summary
-            .explanations
-            .iter()
-            .map(|text| Text::of(Tone::Dim, sentence(&capital(text)))),
-    );
+    let explanations = summary.explanations.iter();
+    lines.extend(explanations.map(|text| Text::of(Tone::Dim, sentence(&capital(text)))));
     lines
 }
 
 fn choice(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
     let rivals = choices(summary, rivals(groups));
-    if rivals.iter().all(|rival| rival.found.is_empty()) {
+    if rivals.iter().all(|rival| rival.compared.is_empty()) {
         return vec![nothing(summary, groups)];
     }
     let Some(best) = best(&rivals) else {
@@ -85,11 +81,8 @@ fn choice(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
 /// What somebody can choose: without what only controls, if anything else was compared.
 fn choices<'a>(summary: &Summary, mut rivals: Vec<Rival<'a>>) -> Vec<Rival<'a>> {
     let controls = |rival: &Rival<'_>| {
-        !rival.found.is_empty()
-            && rival
-                .found
-                .iter()
-                .all(|found| summary.controls.contains(&found.compared.case.case))
+        let is_control = |one: &Compared<'_>| summary.controls.contains(&one.case.case);
+        !rival.compared.is_empty() && rival.compared.iter().all(is_control)
     };
     if rivals.iter().any(|rival| !controls(rival)) {
         rivals.retain(|rival| !controls(rival));
@@ -104,11 +97,11 @@ fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
             let rival = rivals.entry(group.name(case)).or_insert_with(|| Rival {
                 name: the(&group.name(case)),
                 reference: the(&group.name(group.head())),
-                found: vec![],
+                compared: vec![],
                 without_verdict: vec![],
             });
-            match group.compared().find(|compared| compared.case.case == case.case) {
-                Some(compared) => rival.found.push(Found { group, compared }),
+            match group.compare(case) {
+                Some(compared) => rival.compared.push(compared),
                 None => rival.without_verdict.push(&group.setting),
             }
         }
@@ -138,10 +131,9 @@ pub fn the(name: &str) -> String {
 }
 
 impl<'a> Rival<'a> {
-    fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Found<'a>> {
-        self.found
-            .iter()
-            .filter(move |found| found.comparison().verdict == verdict)
+    fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Compared<'a>> {
+        let all = self.compared.iter();
+        all.filter(move |one| one.comparison.verdict == verdict)
     }
 
     fn count(&self, verdict: Verdict) -> usize {
@@ -149,12 +141,12 @@ impl<'a> Rival<'a> {
     }
 
     fn settings(&self) -> usize {
-        self.found.len() + self.without_verdict.len()
+        self.compared.len() + self.without_verdict.len()
     }
 
     /// The mean size of the effects with a verdict, in logarithms.
     fn gain(&self, verdict: Verdict) -> f64 {
-        self.with(verdict).map(Found::gain).sum::<f64>() / self.count(verdict).max(1) as f64
+        self.with(verdict).map(Compared::gain).sum::<f64>() / self.count(verdict).max(1) as f64
     }
 }
 
@@ -169,19 +161,22 @@ fn best<'b, 'a>(rivals: &'b [Rival<'a>]) -> Option<&'b Rival<'a>> {
 }
 
 fn nothing(summary: &Summary, groups: &[Group<'_>]) -> Text {
-    let why =
-        why_none(summary, groups).unwrap_or_else(|| "what was compared must not be used (see Doubts).".to_owned());
+    let why = why_none(summary, groups);
+    let why = why.unwrap_or_else(|| "what was compared must not be used (see Doubts).".to_owned());
     Text::of(Tone::Warning, "No answer").plain(format!(": {why}"))
 }
 
 /// `Use the Unix socket: 1.27 times the requests/s of TCP (95 % interval 1.22 to 1.33), 41 µs less CPU a request.`
 fn advice(summary: &Summary, best: &Rival<'_>) -> Text {
-    let won: Vec<&Found<'_>> = best.with(Verdict::Faster).collect();
-    let (sure, unsure) = by_certainty(summary, &won);
-    let rest = rest(summary, best);
-    let (tone, lead, told, unsure) = match sure.is_empty() {
-        true => (Tone::Warning, format!("Perhaps {}", best.name), unsure, vec![]),
-        false => (Tone::Good, format!("Use {}", best.name), sure, unsure),
+    let won = best.with(Verdict::Faster);
+    // Those that are certain, and those that may be luck.
+    let (sure, mut unsure): (Vec<_>, Vec<_>) = won.partition(|one| luck(summary, [*one]).is_none());
+    let doubtful = unsure.clone();
+    let (lead, told) = if sure.is_empty() {
+        let lead = Text::of(Tone::Warning, format!("Perhaps {}", best.name));
+        (lead, std::mem::take(&mut unsure))
+    } else {
+        (Text::of(Tone::Good, format!("Use {}", best.name)), sure)
     };
     let effect = if best.settings() == 1 {
         single(summary, best, told[0])
@@ -193,42 +188,33 @@ fn advice(summary: &Summary, best: &Rival<'_>) -> Text {
     } else {
         format!("; perhaps {}", brief(&unsure))
     };
-    let doubtful = if tone == Tone::Warning { &told } else { &unsure };
-    let luck = luck(summary, doubtful.iter().copied())
-        .filter(|_| !doubtful.is_empty())
-        .unwrap_or_default();
-    Text::of(tone, lead).plain(format!(": {effect}{perhaps}{rest}{luck}."))
-}
-
-/// Those that are certain, and those that may be luck.
-fn by_certainty<'b, 'a>(summary: &Summary, found: &[&'b Found<'a>]) -> (Vec<&'b Found<'a>>, Vec<&'b Found<'a>>) {
-    found
-        .iter()
-        .copied()
-        .partition(|one| luck(summary, std::iter::once(*one)).is_none())
+    let luck = if doubtful.is_empty() {
+        ""
+    } else {
+        luck(summary, doubtful).unwrap_or_default()
+    };
+    lead.plain(format!(": {effect}{perhaps}{}{luck}.", rest(summary, best)))
 }
 
 /// Why what rests on these verdicts is no firm advice.
-fn luck<'b, 'a: 'b>(summary: &Summary, found: impl Iterator<Item = &'b Found<'a>>) -> Option<&'static str> {
-    let found: Vec<&Found<'_>> = found.collect();
-    let has_few = |found: &&Found<'_>| {
+fn luck<'b, 'a: 'b>(summary: &Summary, compared: impl IntoIterator<Item = &'b Compared<'a>>) -> Option<&'static str> {
+    let all: Vec<&Compared<'_>> = compared.into_iter().collect();
+    let has_few = |one: &&Compared<'_>| {
         let mut checks = summary.checks.iter().filter(|check| check.id == "too-few-blocks");
-        checks.any(|check| check.case.as_ref() == Some(&found.compared.case.case))
+        checks.any(|check| check.case.as_ref() == Some(&one.case.case))
     };
-    let is_tight = |found: &&Found<'_>| {
-        let Compared { case, reference, .. } = found.compared;
-        [case, reference]
-            .iter()
-            .any(|case| case.headroom.is_some_and(|headroom| headroom < LEAST_HEADROOM))
+    let is_tight = |one: &&Compared<'_>| {
+        let mut known = [one.case, one.reference].into_iter().filter_map(|case| case.headroom);
+        known.any(|headroom| headroom < LEAST_HEADROOM)
     };
     let reasons = [
         (
             summary.rounds < LEAST_ROUNDS,
             "; this is one round, and the next may say otherwise",
         ),
-        (found.iter().any(has_few), "; it rests on few rounds (see Doubts)"),
+        (all.iter().any(has_few), "; it rests on few rounds (see Doubts)"),
         (
-            found.iter().any(is_tight),
+            all.iter().any(is_tight),
             "; the driver was near its own limit (see Doubts)",
         ),
         (
@@ -236,7 +222,7 @@ fn luck<'b, 'a: 'b>(summary: &Summary, found: impl Iterator<Item = &'b Found<'a>
             "; another case must not be used (see Doubts)",
         ),
         (
-            found.iter().all(|found| found.comparison().may_be_chance()),
+            all.iter().all(|one| one.comparison.may_be_chance()),
             "; among this many comparisons, that may be chance (see Doubts)",
         ),
     ];
@@ -252,125 +238,116 @@ fn careful(lead: &str, luck: Option<&str>, what: &str) -> Text {
 }
 
 /// How much better in the only setting, with the interval.
-fn single(summary: &Summary, best: &Rival<'_>, found: &Found<'_>) -> String {
-    let [low, _, high] = ends(found.comparison());
-    let confidence = percent(summary.settings.confidence, 0);
-    let what = measured(&[found], &best.reference);
-    let cpu = found
-        .cpu()
-        .map(|cpu| format!(", {}", less_cpu(cpu.saved_us)))
-        .unwrap_or_default();
-    format!("{} {what} ({confidence} interval {low} to {high}){cpu}", found.times())
+fn single(summary: &Summary, best: &Rival<'_>, one: &Compared<'_>) -> String {
+    let [low, _, high] = ends(one.comparison);
+    let cpu = one.cpu().map(|cpu| format!(", {}", less_cpu(cpu.saved_us)));
+    format!(
+        "{} {} ({} interval {low} to {high}){}",
+        one.times(),
+        measured(&[one], &best.reference),
+        percent(summary.settings.confidence, 0),
+        cpu.unwrap_or_default()
+    )
 }
 
 /// The settings in which it is not better.
 fn rest(summary: &Summary, best: &Rival<'_>) -> String {
     let within = format!("within {}", margin(summary.settings.margin));
-    let settings = |verdict| {
-        best.with(verdict)
-            .map(|found| found.group.setting.as_str())
-            .collect::<Vec<_>>()
-    };
-    let all = [
-        (settings(Verdict::Equivalent), within.as_str()),
-        (settings(Verdict::Undecided), "undecided"),
+    let others = each_said([
+        (settings(best.with(Verdict::Equivalent)), within.as_str()),
+        (settings(best.with(Verdict::Undecided)), "undecided"),
         (best.without_verdict.clone(), "without a verdict"),
-    ];
-    let said = all.iter().filter(|(settings, _)| !settings.is_empty());
-    said.map(|(settings, word)| format!("; {word} ({})", some(settings)))
-        .collect()
+    ]);
+    others.iter().map(|said| format!("; {said}")).collect()
 }
 
 /// Alternatives that the run cannot tell from the best one, each compared with it in the same blocks.
 fn as_good(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> Option<Text> {
-    let others = rivals
-        .iter()
-        .filter(|rival| rival.name != best.name && rival.count(Verdict::Slower) == 0);
+    let others = rivals.iter().filter(|rival| rival.name != best.name);
     let judged = |rival: &Rival<'_>, metric| -> Option<Vec<Verdict>> {
-        let of = |won: &Found<'_>| {
-            let reference = &won.compared.reference.case;
-            let same = rival
-                .found
-                .iter()
-                .find(|found| found.compared.reference.case == *reference)?;
-            summary.against(&won.compared.case.case, &same.compared.case.case, metric)
+        let of = |won: &Compared<'_>| {
+            let mut all = rival.compared.iter();
+            let same = all.find(|one| one.reference.case == won.reference.case)?;
+            summary.against(&won.case.case, &same.case.case, metric)
         };
         best.with(Verdict::Faster).map(of).collect()
     };
-    let (mut same, mut open, mut costly) = (vec![], vec![], vec![]);
-    for rival in others {
-        let metric = Metric::primary(&rival.found.first()?.compared.case.load);
+    let mut same = vec![];
+    let mut open = vec![];
+    let mut costly = vec![];
+    for rival in others.filter(|rival| rival.count(Verdict::Slower) == 0) {
+        let metric = Metric::primary(&rival.compared.first()?.case.load);
         let Some(verdicts) = judged(rival, metric).filter(|all| !all.contains(&Verdict::Faster)) else {
             continue;
         };
+        let all_are = |all: &[Verdict], wanted| all.iter().all(|verdict| *verdict == wanted);
         let cpu = judged(rival, Metric::CpuPerRequest);
-        let is_costly = cpu.is_some_and(|all| all.iter().all(|verdict| *verdict == Verdict::Faster));
-        let is_same = verdicts.iter().all(|verdict| *verdict == Verdict::Equivalent);
-        let whose = match (is_costly, is_same) {
-            (true, _) => &mut costly,
-            (false, true) => &mut same,
-            (false, false) => &mut open,
+        let whose = if cpu.is_some_and(|all| all_are(&all, Verdict::Faster)) {
+            &mut costly
+        } else if all_are(&verdicts, Verdict::Equivalent) {
+            &mut same
+        } else {
+            &mut open
         };
         whose.push(rival.name.as_str());
     }
     let are = |names: &[&str]| if names.len() == 1 { "is" } else { "are" };
-    let within = margin(summary.settings.margin);
-    let said = [
-        (!same.is_empty()).then(|| format!("{} {} as good, within {within}.", capital(&listed(&same)), are(&same))),
-        (!open.is_empty()).then(|| format!("Whether {} {} worse is undecided.", listed(&open), are(&open))),
-        (!costly.is_empty()).then(|| {
-            let takes = if costly.len() == 1 { "takes" } else { "take" };
-            let are = are(&costly);
-            format!(
-                "{} {takes} more CPU a request; whether {} {are} slower is undecided.",
-                capital(&listed(&costly)),
-                it(&costly)
-            )
-        }),
-    ];
-    let said: Vec<String> = said.into_iter().flatten().collect();
+    let mut said = Vec::new();
+    if !same.is_empty() {
+        said.push(format!(
+            "{} {} as good, within {}.",
+            capital(&listed(&same)),
+            are(&same),
+            margin(summary.settings.margin)
+        ));
+    }
+    if !open.is_empty() {
+        said.push(format!("Whether {} {} worse is undecided.", listed(&open), are(&open)));
+    }
+    if !costly.is_empty() {
+        let (takes, they) = if costly.len() == 1 {
+            ("takes", "it is")
+        } else {
+            ("take", "they are")
+        };
+        said.push(format!(
+            "{} {takes} more CPU a request; whether {they} slower is undecided.",
+            capital(&listed(&costly))
+        ));
+    }
     (!said.is_empty()).then(|| said.join(" ").into())
-}
-
-fn it(names: &[&str]) -> &'static str {
-    if names.len() == 1 { "it" } else { "they" }
 }
 
 /// When the best one is no longer better: by CPU time if that is known to differ, otherwise by the time of a request
 /// that does not queue.
 fn until(summary: &Summary, best: &Rival<'_>) -> Option<Text> {
-    let won: Vec<&Found<'_>> = best.with(Verdict::Faster).collect();
-    let cpu = |found: &Found<'_>| {
-        found
-            .cpu()
-            .filter(|cpu| cpu.saved_us > 0.0)?
-            .break_even
-            .as_ref()
-            .map(|at| at.high)
+    let cpu = |one: &Compared<'_>| {
+        let cpu = one.cpu().filter(|cpu| cpu.saved_us > 0.0)?;
+        cpu.break_even.as_ref().map(|at| at.high)
     };
-    let wait = |found: &Found<'_>| Some(found.comparison().materiality.as_ref()?.break_even.as_ref()?.high);
-    let by_cpu = won.iter().any(|one| cpu(one).is_some());
-    let limit = |one: &Found<'_>| if by_cpu { cpu(one) } else { wait(one) };
-    let known: Vec<&Found<'_>> = won.into_iter().filter(|one| limit(one).is_some()).collect();
+    let wait = |one: &Compared<'_>| Some(one.comparison.materiality.as_ref()?.break_even.as_ref()?.high);
+    let by_cpu = best.with(Verdict::Faster).any(|one| cpu(one).is_some());
+    let limit = |one: &Compared<'_>| if by_cpu { cpu(one) } else { wait(one) };
+    let known: Vec<&Compared<'_>> = best.with(Verdict::Faster).filter(|one| limit(one).is_some()).collect();
     let most = known.iter().filter_map(|one| limit(one)).reduce(f64::max)?;
     if most <= 0.0 || summary.settings.margin <= 0.0 {
         return None;
     }
-    let of = if by_cpu { " of CPU" } else { "" };
-    let one = |one: &Found<'_>, of: &str| format!("{}{of}{}", time(limit(one).unwrap_or_default() * 1e3), one.where_());
+    let (uses, of) = if by_cpu { ("uses", " of CPU") } else { ("takes", "") };
+    let one = |one: &Compared<'_>, of: &str| {
+        let limit = time(limit(one).unwrap_or_default() * 1e3);
+        format!("{limit}{of}{}", one.group.in_brackets())
+    };
     let handlers = if known.len() > MANY_SETTINGS {
         let (least, most) = extremes(&known, limit);
         format!("{} to {}", one(least, of), one(most, ""))
     } else {
-        let all = known
-            .iter()
-            .enumerate()
-            .map(|(place, found)| one(found, if place == 0 { of } else { "" }));
-        all.collect::<Vec<_>>().join(", ")
+        let others = known[1..].iter().map(|found| one(found, ""));
+        let all: Vec<String> = std::iter::once(one(known[0], of)).chain(others).collect();
+        all.join(", ")
     };
     let within = margin(summary.settings.margin);
     let work = summary.asked.work.as_deref().unwrap_or("your handler");
-    let uses = if by_cpu { "uses" } else { "takes" };
     Some(format!("It no longer matters (under {within}) once {work} {uses} more than {handlers}.").into())
 }
 
@@ -380,48 +357,47 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
     if let Some(mixed) = mixed.or_else(|| rivals.iter().find(has(Verdict::Faster))) {
         return depends(summary, mixed);
     }
-    let may_be_better = rivals
-        .iter()
-        .filter(|rival| has(Verdict::Undecided)(rival) && rival.count(Verdict::Slower) == 0);
+    let open = rivals.iter().filter(has(Verdict::Undecided));
+    let may_be_better = open.filter(|rival| rival.count(Verdict::Slower) == 0);
     let gain = |rival: &&Rival<'_>| rival.gain(Verdict::Undecided);
     if let Some(open) = may_be_better.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
         return undecided(summary, open);
     }
-    let (name, reference) = (&rivals[0].name, &rivals[0].reference);
+    let Rival {
+        name,
+        reference,
+        compared,
+        ..
+    } = &rivals[0];
     let within = format!("within {}", margin(summary.settings.margin));
     if rivals.iter().all(|rival| rival.count(Verdict::Slower) == 0) {
-        let names = if rivals.len() == 1 {
+        let who = if rivals.len() == 1 {
             format!("{name} and {reference} are")
         } else {
             "all are".to_owned()
         };
-        let what = format!("{names} {within} of each other");
-        return careful("it makes no difference", luck(summary, rivals[0].found.iter()), &what);
+        let what = format!("{who} {within} of each other");
+        return careful("it makes no difference", luck(summary, compared), &what);
     }
     let against = |rival: &Rival<'_>| {
-        let slower: Vec<&Found<'_>> = rival.with(Verdict::Slower).collect();
+        let name = &rival.name;
+        let slower: Vec<&Compared<'_>> = rival.with(Verdict::Slower).collect();
         match (&slower[..], rival.settings()) {
-            ([], _) => format!("{} is {within} of it", rival.name),
+            ([], _) => format!("{name} is {within} of it"),
             ([one], 1) => {
                 let what = if quantity(one.group) == Quantity::ResponseTime {
                     "median response time"
                 } else {
                     "speed"
                 };
-                format!("{} has {}{NBSP}times its {what}", rival.name, ends(one.comparison())[1])
+                format!("{name} has {}{NBSP}times its {what}", ends(one.comparison)[1])
             }
-            (slower, all) if slower.len() == all => format!("{} is slower in all {all} settings", rival.name),
-            (slower, _) => {
-                let settings: Vec<&str> = slower.iter().map(|found| found.group.setting.as_str()).collect();
-                format!("{} is slower ({})", rival.name, some(&settings))
-            }
+            (slower, all) if slower.len() == all => format!("{name} is slower in all {all} settings"),
+            (slower, _) => format!("{name} is slower ({})", some(&settings(slower.iter().copied()))),
         }
     };
-    let said: Vec<String> = rivals
-        .iter()
-        .filter(|rival| !rival.found.is_empty())
-        .map(against)
-        .collect();
+    let known = rivals.iter().filter(|rival| !rival.compared.is_empty());
+    let said: Vec<String> = known.map(against).collect();
     let slower = rivals.iter().flat_map(|rival| rival.with(Verdict::Slower));
     careful(
         &format!("stay with {reference}"),
@@ -432,54 +408,54 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
 
 /// Better in one setting, and worse in another or not to be had there.
 fn depends(summary: &Summary, mixed: &Rival<'_>) -> Text {
-    let [faster, slower] =
-        [Verdict::Faster, Verdict::Slower].map(|verdict| mixed.with(verdict).collect::<Vec<&Found<'_>>>());
-    let unsure = [&faster, &slower].map(|half| luck(summary, half.iter().copied()).filter(|_| !half.is_empty()));
+    let halves = [Verdict::Faster, Verdict::Slower].map(|verdict| mixed.with(verdict).collect::<Vec<&Compared<'_>>>());
+    let unsure = halves
+        .each_ref()
+        .map(|half| luck(summary, half.iter().copied()).filter(|_| !half.is_empty()));
+    let [faster, slower] = halves;
     let all = unsure[0].is_some() && (unsure[1].is_some() || slower.is_empty());
     let perhaps = unsure.map(|luck| if luck.is_some() && !all { "perhaps " } else { "" });
-    let rest = match slower.is_empty() {
-        true => "and other settings do not have it".to_owned(),
-        false => format!("but {}slower: {}", perhaps[1], brief(&slower)),
+    let rest = if slower.is_empty() {
+        "and other settings do not have it".to_owned()
+    } else {
+        format!("but {}slower: {}", perhaps[1], brief(&slower))
     };
-    let effects = effects(&faster, &mixed.reference);
-    let why = unsure.into_iter().flatten().next().unwrap_or_default();
     let lead = if all {
         Text::of(Tone::Warning, "Perhaps it depends")
     } else {
         Text::of(Tone::Strong, "It depends")
     };
     lead.plain(format!(
-        ": {} is {}faster, {effects}; {rest}{why}.",
-        mixed.name, perhaps[0]
+        ": {} is {}faster, {}; {rest}{}.",
+        mixed.name,
+        perhaps[0],
+        effects(&faster, &mixed.reference),
+        unsure.into_iter().flatten().next().unwrap_or_default()
     ))
 }
 
 fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
-    let found: Vec<&Found<'_>> = open.with(Verdict::Undecided).collect();
+    let all: Vec<&Compared<'_>> = open.with(Verdict::Undecided).collect();
     let lead = Text::of(Tone::Warning, "Undecided");
     let Rival { name, reference, .. } = open;
-    if let [one] = &found[..] {
-        let comparison = one.comparison();
-        let more = more_time(&[comparison], summary.seconds, summary.settings.budget_seconds);
+    let comparisons: Vec<&Comparison> = all.iter().map(|one| one.comparison).collect();
+    let more = more_time(&comparisons, summary.seconds, summary.settings.budget_seconds);
+    if let [comparison] = comparisons[..] {
         if (comparison.high / comparison.low).ln() > TOO_WIDE {
             return lead.plain(format!(
                 ": it is too early to say whether {name} is better than {reference}; {more}."
             ));
         }
         let [low, _, high] = ends(comparison);
-        let what = measured(&found, reference);
+        let what = measured(&all, reference);
         return lead.plain(sentence(&format!(
             ": {name} has between {low} and {high}{NBSP}times {what}; {more}"
         )));
     }
-    let comparisons: Vec<&Comparison> = found.iter().map(|found| found.comparison()).collect();
-    let settings: Vec<&str> = found.iter().map(|found| found.group.setting.as_str()).collect();
-    let more = more_time(&comparisons, summary.seconds, summary.settings.budget_seconds);
-    let open = format!(
-        ": whether {name} is better than {reference} is open ({}); {more}.",
-        some(&settings)
-    );
-    lead.plain(open)
+    let settings = some(&settings(all.iter().copied()));
+    lead.plain(format!(
+        ": whether {name} is better than {reference} is open ({settings}); {more}."
+    ))
 }
 
 #[cfg(test)]

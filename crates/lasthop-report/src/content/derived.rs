@@ -2,10 +2,13 @@
 
 use lasthop_analyse::summary::{Derived, Measured, Outside, Summary, Weighed};
 
-use super::{parts, question::short};
+use super::{
+    parts,
+    question::{short, varying},
+};
 use crate::{
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Tone},
-    groups::{is_compared, phrase},
+    groups::phrases,
     units::{NONE, TimeUnit, significant},
     wording::margin,
 };
@@ -15,30 +18,16 @@ pub fn section(summary: &Summary) -> Option<Section> {
     if summary.derived.iter().all(is_empty) && summary.weighed.is_empty() {
         return None;
     }
-    let mut quantities: Vec<&str> = summary
-        .derived
-        .iter()
-        .map(|derived| derived.quantity.as_str())
-        .collect();
-    quantities.dedup();
-    let of = |quantity| {
-        summary
-            .derived
-            .iter()
-            .filter(|derived| derived.quantity == quantity)
-            .collect::<Vec<_>>()
-    };
-    let (places, times): (Vec<Vec<&Derived>>, Vec<_>) = quantities.into_iter().map(of).partition(|of| is_place(of));
-    let mut blocks = Vec::new();
-    blocks.extend(time_table(summary, &times).map(Block::Table));
-    blocks.extend(weighed_table(summary).map(Block::Table));
-    blocks.extend(
-        places
-            .iter()
-            .flatten()
-            .map(|derived| Block::Paragraph(crossover(summary, derived).into())),
-    );
-    parts::section("What follows from several cases", Depth::Open, blocks)
+    let all: Vec<&Derived> = summary.derived.iter().collect();
+    let by_quantity = all.chunk_by(|one, other| one.quantity == other.quantity);
+    let (places, times): (Vec<&[&Derived]>, Vec<_>) = by_quantity.partition(|of| is_place(of));
+    let tables = [time_table(summary, &times), weighed_table(summary)]
+        .into_iter()
+        .flatten();
+    let crossovers = places.concat().into_iter().map(|derived| crossover(summary, derived));
+    let blocks = tables.map(Block::Table);
+    let blocks = blocks.chain(crossovers.map(|text| Block::Paragraph(text.into())));
+    parts::section("What follows from several cases", Depth::Open, blocks.collect())
 }
 
 /// A crossover is a level, everything else a time.
@@ -47,7 +36,7 @@ fn is_place(of: &[&Derived]) -> bool {
         .any(|derived| derived.outside.is_some() || derived.value.as_ref().is_some_and(|value| value.unit != "us"))
 }
 
-fn time_table(summary: &Summary, quantities: &[Vec<&Derived>]) -> Option<Table> {
+fn time_table(summary: &Summary, quantities: &[&[&Derived]]) -> Option<Table> {
     let mut rows = Vec::new();
     let mut columns = Vec::new();
     for quantity in quantities {
@@ -61,36 +50,28 @@ fn time_table(summary: &Summary, quantities: &[Vec<&Derived>]) -> Option<Table> 
 }
 
 fn time_columns(summary: &Summary, all: &[&Derived]) -> Columns {
-    let times: Vec<f64> = all
-        .iter()
-        .filter_map(|derived| Some(derived.value.as_ref()?.estimate))
-        .collect();
+    let known = all.iter().filter_map(|derived| derived.value.as_ref());
+    let times: Vec<f64> = known.map(|value| value.estimate).collect();
     let unit = TimeUnit::of_differences(&times);
-    let value = |value: &Option<Measured>| {
-        value
-            .as_ref()
-            .map_or(NONE.to_owned(), |value| time(value.estimate, unit))
+    let figures = |of: fn(&Derived) -> &Option<Measured>| {
+        let known = all.iter().map(move |derived| of(derived).as_ref());
+        let values = known
+            .clone()
+            .map(move |value| value.map_or(NONE.to_owned(), |value| time(value.estimate, unit)));
+        let ends = known.map(move |value| value.map_or(String::new(), |value| ends(value, unit)));
+        (values, ends)
     };
-    let ends = |value: &Option<Measured>| value.as_ref().map_or(String::new(), |value| ends(value, unit));
+    let (values, ends_of_values) = figures(|derived| &derived.value);
+    let (against, ends_against) = figures(|derived| &derived.against_reference);
+    let names = all
+        .iter()
+        .map(|derived| Cell::new(Tone::Strong, label(summary, all, derived)));
     Columns::default()
-        .with(
-            Column::left("transport"),
-            all.iter()
-                .map(|derived| Cell::new(Tone::Strong, label(summary, all, derived))),
-        )
-        .with(Column::right("time"), all.iter().map(|derived| value(&derived.value)))
-        .with(
-            Column::left("95 % interval"),
-            all.iter().map(|derived| ends(&derived.value)),
-        )
-        .with(
-            Column::right("against reference"),
-            all.iter().map(|derived| value(&derived.against_reference)),
-        )
-        .with(
-            Column::left("95 % interval"),
-            all.iter().map(|derived| ends(&derived.against_reference)),
-        )
+        .left("transport", names)
+        .right("time", values)
+        .left("95 % interval", ends_of_values)
+        .right("against reference", against)
+        .left("95 % interval", ends_against)
 }
 
 /// Which of two quantities is larger: what they are on average over what distinguishes only one of them.
@@ -104,11 +85,8 @@ fn weighed_table(summary: &Summary) -> Option<Table> {
         ..
     } in &summary.weighed
     {
-        let words: Vec<String> = levels
-            .iter()
-            .map(|(factor, level)| phrase(summary, factor, level))
-            .collect();
-        rows.extend((!words.is_empty()).then(|| Row::Group(words.join(", "))));
+        let words = phrases(summary, levels.iter());
+        rows.extend((!words.is_empty()).then_some(Row::Group(words)));
         let unit = TimeUnit::of_differences(&[first.estimate, second.estimate]);
         let named = [
             (short(&helps[0]), first),
@@ -142,16 +120,13 @@ fn time(micros: f64, unit: TimeUnit) -> String {
 
 /// The transport, and the levels that vary within the quantity.
 fn label(summary: &Summary, all: &[&Derived], derived: &Derived) -> String {
-    let varies = |factor: &str| {
-        all.iter()
-            .any(|other| other.levels.get(factor) != derived.levels.get(factor))
-    };
-    let others = derived
-        .levels
-        .iter()
-        .filter(|(factor, _)| !is_compared(factor) && varies(factor));
-    let words = others.map(|(factor, level)| format!(", {}", phrase(summary, factor, level)));
-    format!("{}{}", derived.transport.name(), words.collect::<String>())
+    let name = derived.transport.name();
+    let words = varying(summary, all, derived);
+    if words.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}, {words}")
+    }
 }
 
 fn crossover(summary: &Summary, derived: &Derived) -> String {

@@ -1,11 +1,14 @@
 //! The machine, the programs and the settings of a run.
 
 use lasthop_analyse::summary::{CaseSummary, Resumed, Summary};
-use lasthop_model::record::{Environment, Stopped};
+use lasthop_model::{
+    quantity::joined,
+    record::{Environment, Stopped},
+};
 
 use super::parts;
 use crate::{
-    document::{Block, Depth, Section, Text, Tone},
+    document::{Block, Depth, Section},
     units::{Bytes, NBSP, Seconds, plural},
     wording::margin,
 };
@@ -19,17 +22,15 @@ pub fn section(summary: &Summary) -> Option<Section> {
     }
     lines.push(run(summary));
     lines.extend(headroom(summary));
-    let blocks = lines
-        .into_iter()
-        .map(|line| Block::Paragraph(Text::of(Tone::Dim, line)))
-        .collect();
+    let blocks = lines.into_iter().map(Block::legend).collect();
     parts::section("Environment", Depth::Folded, blocks)
 }
 
 /// The range over the cases that were calibrated.
 fn headroom(summary: &Summary) -> Option<String> {
     let times = || summary.cases.iter().filter_map(|case| case.headroom);
-    let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
+    let least = times().fold(f64::INFINITY, f64::min);
+    let most = times().fold(0.0, f64::max);
     let range = if least < 0.95 * most {
         format!("{least:.1} to {most:.1}")
     } else {
@@ -64,11 +65,10 @@ fn machine(environment: &Environment) -> String {
 }
 
 fn programs(summary: &Summary, environment: &Environment) -> String {
-    let started = environment
-        .programs
-        .iter()
-        .map(|(name, program)| format!("{name} {}", program.version));
-    let mut all: Vec<String> = started.collect();
+    let started = environment.programs.iter();
+    let mut all: Vec<String> = started
+        .map(|(name, program)| format!("{name} {}", program.version))
+        .collect();
     if !environment.programs.contains_key("lasthop") {
         all.insert(0, format!("lasthop {}", summary.lasthop));
     }
@@ -100,10 +100,10 @@ fn run(summary: &Summary) -> String {
 fn trials(summary: &Summary) -> String {
     let usual = format!("trials of {}", Seconds(summary.settings.trial_seconds));
     let longer = |case: &CaseSummary| Some(format!("{} for {}", Seconds(case.trial_seconds?), case.case));
-    std::iter::once(usual)
-        .chain(summary.cases.iter().filter_map(longer))
-        .collect::<Vec<_>>()
-        .join(", ")
+    joined(
+        std::iter::once(usual).chain(summary.cases.iter().filter_map(longer)),
+        ", ",
+    )
 }
 
 /// Everything else known about the machine and the settings.
@@ -125,18 +125,10 @@ pub fn detail(summary: &Summary) -> Option<Section> {
             environment.governor.as_deref().unwrap_or("not shown by the kernel")
         ),
     ];
-    items.extend(
-        environment
-            .programs
-            .iter()
-            .map(|(name, program)| format!("{name}: {}", program.path)),
-    );
-    items.extend(
-        environment
-            .sysctl
-            .iter()
-            .map(|(name, value)| format!("{name} = {value}")),
-    );
+    let programs = environment.programs.iter();
+    items.extend(programs.map(|(name, program)| format!("{name}: {}", program.path)));
+    let sysctl = environment.sysctl.iter();
+    items.extend(sysctl.map(|(name, value)| format!("{name} = {value}")));
     let blocks = items.into_iter().map(|item| Block::Item(item.into())).collect();
     parts::section("Settings and kernel", Depth::Detail, blocks)
 }

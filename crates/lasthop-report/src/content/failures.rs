@@ -2,7 +2,10 @@
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::Summary;
-use lasthop_model::record::{Failure, Stage};
+use lasthop_model::{
+    quantity::joined,
+    record::{Failure, Stage},
+};
 
 use super::{parts, verdicts::sentence};
 use crate::{
@@ -14,28 +17,25 @@ use crate::{
 pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let mut kinds: IndexMap<(&Stage, String), Vec<&Failure>> = IndexMap::new();
     for failure in &summary.failures {
-        kinds
-            .entry((&failure.stage, kind(&failure.cause)))
-            .or_default()
-            .push(failure);
+        // The same failure has other ports and numbers of rounds each time.
+        let without_numbers = failure.cause.replace(|letter: char| letter.is_ascii_digit(), "");
+        let key = (&failure.stage, without_numbers);
+        kinds.entry(key).or_default().push(failure);
     }
     let mut blocks = Vec::new();
     for failures in kinds.values() {
         blocks.push(Block::Item(text(failures, groups)));
-        let hint = failures.last().and_then(|failure| failure.hint.as_ref());
+        let last = failures[failures.len() - 1];
+        let hint = last.hint.as_ref();
         blocks.extend(hint.map(|hint| Block::SubItem(Text::of(Tone::Warning, "hint: ").plain(sentence(hint)))));
-        let last = failures.last().filter(|failure| !failure.log.trim().is_empty());
-        blocks.extend(last.map(|last| Block::Log {
-            tail: last.log.trim_end().to_owned(),
-            file: last.log_file.clone(),
-        }));
+        if !last.log.trim().is_empty() {
+            blocks.push(Block::Log {
+                tail: last.log.trim_end().to_owned(),
+                file: last.log_file.clone(),
+            });
+        }
     }
     parts::section("Failures", Depth::Open, blocks)
-}
-
-/// The cause without its numbers, because the same failure has other ports and numbers of rounds each time.
-fn kind(cause: &str) -> String {
-    cause.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
 fn text(failures: &[&Failure], groups: &[Group<'_>]) -> Text {
@@ -48,8 +48,8 @@ fn text(failures: &[&Failure], groups: &[Group<'_>]) -> Text {
     } else {
         String::new()
     };
-    let names: Vec<String> = cases.iter().map(|case| short_name(groups, case)).collect();
-    Text::of(Tone::Strong, names.join(", "))
+    let names = cases.iter().map(|case| short_name(groups, case));
+    Text::of(Tone::Strong, joined(names, ", "))
         .and(Tone::Bad, format!(" failed at {}", first.stage))
         .plain(format!("{times}: {}", sentence(&first.cause)))
 }

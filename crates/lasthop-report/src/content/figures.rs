@@ -7,15 +7,15 @@ use lasthop_analyse::summary::{
     ALL, BANDWIDTH, COLUMNS, CaseColumn, CaseSummary, Comparison, Metric, Metrics, PER_REQUEST, Shown, Summary,
     THROUGHPUT, Verdict, Writing,
 };
-use lasthop_model::quantity::rate_text;
+use lasthop_model::quantity::{joined, rate_text};
 
 use super::{
     parts::{self, case_title, table_under_settings, under_settings},
     verdicts::failed_stage,
 };
 use crate::{
-    document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
-    groups::Group,
+    document::{Block, Cell, Columns, Depth, Row, Section, Table, Tone},
+    groups::{Group, cases},
     units::{ByteRateUnit, Count, NONE, TimeUnit, column, percent, ratio, significant},
     wording::{Quantity, bounds, ratio_places, tone, word},
 };
@@ -24,19 +24,15 @@ use crate::{
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let (bulk, plain): (Vec<&Group<'_>>, Vec<&Group<'_>>) = groups.iter().partition(|group| group.is_bulk());
     let tables = [plain, bulk];
-    let mut blocks: Vec<Block> = tables
-        .iter()
-        .filter_map(|groups| table(groups))
-        .map(Block::Table)
-        .collect();
-    blocks.extend(units(groups).map(Block::Paragraph));
-    blocks.extend(response_times(groups).map(Block::Paragraph));
-    blocks.extend(times_in_send(groups).map(Block::Paragraph));
-    (!blocks.is_empty()).then_some(Section {
-        title: None,
-        depth: Depth::Open,
-        blocks,
-    })
+    let mut blocks: Vec<Block> = tables.iter().filter_map(|groups| table(groups)).collect();
+    let measured = cases(groups).filter_map(|(_, case)| Some((case, case.metrics.as_ref()?)));
+    let explained = [
+        units(measured.clone().map(|(case, _)| case)),
+        response_times(measured.clone().map(|(case, _)| case)),
+        times_in_send(measured.map(|(_, metrics)| metrics)),
+    ];
+    blocks.extend(explained.into_iter().flatten().map(Block::legend));
+    parts::untitled(blocks)
 }
 
 /// Requests that are timed together, because they share a connection that is closed after them.
@@ -46,52 +42,32 @@ fn unit(case: &CaseSummary) -> Option<u32> {
 }
 
 /// What the percentiles refer to if not to single requests.
-fn units(groups: &[Group<'_>]) -> Option<Text> {
-    let measured = groups
-        .iter()
-        .flat_map(|group| &group.cases)
-        .filter(|case| case.metrics.is_some());
-    let units: BTreeSet<u32> = measured.filter_map(|case| unit(case)).collect();
-    let shown: Vec<String> = units.iter().map(|unit| Count(u64::from(*unit)).to_string()).collect();
-    (!units.is_empty()).then(|| {
-        let many = shown.join(" or ");
-        let text =
-            format!("If a connection carries {many} requests, p50 and p99 are the time of all of them together.");
-        Text::of(Tone::Dim, text)
-    })
+fn units<'a>(measured: impl Iterator<Item = &'a CaseSummary>) -> Option<String> {
+    let units: BTreeSet<u32> = measured.filter_map(unit).collect();
+    let many = joined(units.iter().map(|unit| Count(u64::from(*unit)).to_string()), " or ");
+    (!units.is_empty())
+        .then(|| format!("If a connection carries {many} requests, p50 and p99 are the time of all of them together."))
 }
 
 /// Explains the latencies of open loops.
-fn response_times(groups: &[Group<'_>]) -> Option<Text> {
-    let measured = groups
-        .iter()
-        .flat_map(|group| &group.cases)
-        .filter(|case| case.metrics.is_some());
-    let (open, closed): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
-        measured.copied().partition(|case| case.load.is_open());
-    let whose = match (open.is_empty(), closed.is_empty()) {
-        (true, _) => return None,
-        (false, true) => "",
-        (false, false) => "In open loops, ",
-    };
-    let text = format!(
-        "{whose}p50, p99 and ratios refer to the response time, from when a request was due until its last byte \
-         arrived. Lag is the 99th percentile of the time from when a request was due until it was sent."
-    );
-    Some(Text::of(Tone::Dim, text))
+fn response_times<'a>(measured: impl Iterator<Item = &'a CaseSummary>) -> Option<String> {
+    let (open, closed): (Vec<&CaseSummary>, Vec<&CaseSummary>) = measured.partition(|case| case.load.is_open());
+    let whose = if closed.is_empty() { "" } else { "In open loops, " };
+    (!open.is_empty()).then(|| {
+        format!(
+            "{whose}p50, p99 and ratios refer to the response time, from when a request was due until its last byte \
+             arrived. Lag is the 99th percentile of the time from when a request was due until it was sent."
+        )
+    })
 }
 
 /// Explains the figures of requests that nobody answers.
-fn times_in_send(groups: &[Group<'_>]) -> Option<Text> {
-    let mut measured = groups
-        .iter()
-        .flat_map(|group| &group.cases)
-        .filter_map(|case| case.metrics.as_ref());
-    measured.any(|metrics| metrics.one_way.is_some()).then(|| {
-        let text =
-            "Received is what the server counted, and ratios refer to it. p50 and p99 are the time that a send took.";
-        Text::of(Tone::Dim, text)
-    })
+fn times_in_send<'a>(mut measured: impl Iterator<Item = &'a Metrics>) -> Option<String> {
+    let text =
+        "Received is what the server counted, and ratios refer to it. p50 and p99 are the time that a send took.";
+    measured
+        .any(|metrics| metrics.one_way.is_some())
+        .then(|| text.to_owned())
 }
 
 /// A group's case with figures.
@@ -101,49 +77,40 @@ struct Line<'a> {
     metrics: &'a Metrics,
 }
 
-fn lines<'a>(groups: &[&'a Group<'a>]) -> Vec<Line<'a>> {
-    let of = |group: &'a Group<'a>| {
-        group.cases.iter().filter_map(move |case| {
+fn lines<'a>(groups: impl IntoIterator<Item = &'a Group<'a>>) -> Vec<Line<'a>> {
+    let mut lines = Vec::new();
+    for group in groups {
+        lines.extend(group.cases.iter().filter_map(|case| {
             Some(Line {
                 group,
                 case,
                 metrics: case.metrics.as_ref()?,
             })
-        })
-    };
-    groups.iter().flat_map(|group| of(group)).collect()
-}
-
-fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Table> {
-    let lines = lines(groups);
-    let summary = groups.first()?.summary();
-    if lines.is_empty() {
-        return None;
+        }));
     }
-    let columns = Columns::default().with(Column::left(case_title(summary)), lines.iter().map(name));
-    let columns = figure_columns(columns, &lines);
-    Some(assemble(summary, groups, ratio_columns(columns, &lines)))
+    lines
 }
 
-/// Puts the rows under their settings, and adds the cases without figures.
-fn assemble(summary: &Summary, groups: &[&Group<'_>], columns: Columns) -> Table {
+/// The rows under their settings, with the cases without figures.
+fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Block> {
+    let lines = lines(groups.iter().copied());
+    let summary = lines.first()?.group.summary();
+    let columns = Columns::default().left(case_title(summary), lines.iter().map(name));
+    let columns = ratio_columns(figure_columns(columns, &lines), &lines);
     let (columns, rows) = columns.into_rows();
     let mut figures = rows.into_iter();
     let rows = under_settings(groups.iter().copied(), |group| {
         let row = |case: &&CaseSummary| match case.metrics {
             Some(_) => figures.next().map(Row::Cells),
-            None => Some(Row::Note(
-                group.label(case).into(),
-                Cell::new(Tone::Bad, why_missing(summary, case)),
-            )),
+            None => {
+                let failed = failed_stage(summary, case).map(|stage| format!("failed at {stage}"));
+                let why = failed.unwrap_or_else(|| "not measured".to_owned());
+                Some(Row::Note(group.label(case).into(), Cell::new(Tone::Bad, why)))
+            }
         };
         group.cases.iter().filter_map(row).collect()
     });
-    Table { columns, rows }
-}
-
-fn why_missing(summary: &Summary, case: &CaseSummary) -> String {
-    failed_stage(summary, case).map_or_else(|| "not measured".to_owned(), |stage| format!("failed at {stage}"))
+    Some(Block::Table(Table { columns, rows }))
 }
 
 fn name(line: &Line<'_>) -> Cell {
@@ -155,13 +122,10 @@ fn figure_columns(mut columns: Columns, lines: &[Line<'_>]) -> Columns {
     let is_bulk = lines.iter().all(|line| line.group.is_bulk());
     let is_one_way = lines.iter().all(|line| line.group.is_one_way());
     // A rate that was kept need not be shown twice.
-    let kept = lines
-        .iter()
-        .all(|line| line.metrics.open_loop.as_ref().is_some_and(|open| open.reached));
-    let mut shown: Vec<(Shown, &CaseColumn)> = COLUMNS
-        .iter()
-        .filter_map(|column| Some((column.shown?, column)))
-        .collect();
+    let is_kept = |line: &Line<'_>| line.metrics.open_loop.as_ref().is_some_and(|open| open.reached);
+    let kept = lines.iter().all(is_kept);
+    let shown = COLUMNS.iter().filter_map(|column| Some((column.shown?, column)));
+    let mut shown: Vec<(Shown, &CaseColumn)> = shown.collect();
     shown.sort_by_key(|(shown, _)| shown.place);
     shown.retain(|(_, column)| match column.name {
         THROUGHPUT => !is_bulk && !kept,
@@ -176,10 +140,8 @@ fn figure_columns(mut columns: Columns, lines: &[Line<'_>]) -> Columns {
         };
         let values: Vec<Option<f64>> = lines.iter().map(|line| figure.of(line.case)).collect();
         let each = |text: &dyn Fn(f64) -> String| -> Vec<String> {
-            values
-                .iter()
-                .map(|value| value.map_or_else(|| NONE.to_owned(), text))
-                .collect()
+            let texts = values.iter().map(|value| value.map(text));
+            texts.map(|text| text.unwrap_or_else(|| NONE.to_owned())).collect()
         };
         let (title, cells) = match writing {
             Writing::Rate => (title.to_owned(), column(&values)),
@@ -187,25 +149,16 @@ fn figure_columns(mut columns: Columns, lines: &[Line<'_>]) -> Columns {
             Writing::Share => (title.to_owned(), each(&|share| percent(share, 1))),
             Writing::Bytes => {
                 let unit = ByteRateUnit::of_column(&values.iter().flatten().copied().collect::<Vec<_>>());
-                (
-                    unit.name().to_owned(),
-                    each(&|rate| significant(rate / unit.bytes(), 3)),
-                )
+                (unit.name.to_owned(), each(&|rate| significant(rate / unit.bytes, 3)))
             }
             Writing::Latency | Writing::Lag => {
                 let alike = shown.iter().filter(|(other, _)| other.writing == *writing);
-                let times: Vec<f64> = alike
-                    .flat_map(|(_, figure)| lines.iter().filter_map(|line| figure.of(line.case)))
-                    .collect();
-                let unit = TimeUnit::of_column(&times);
-                let scaled: Vec<_> = values
-                    .iter()
-                    .map(|time| time.map(|time| time / unit.micros()))
-                    .collect();
-                (format!("{title} {}", unit.name()), column(&scaled))
+                let times = alike.flat_map(|(_, figure)| lines.iter().filter_map(|line| figure.of(line.case)));
+                let unit = TimeUnit::of_column(&times.collect::<Vec<_>>());
+                (format!("{title} {}", unit.name()), unit.column(&values))
             }
         };
-        columns = columns.with(Column::right(title), cells);
+        columns = columns.right(title, cells);
     }
     columns
 }
@@ -223,9 +176,7 @@ struct Judged {
 
 /// The declared quantity.
 fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
-    let confidence = lines
-        .first()
-        .map_or(0.0, |line| line.group.summary().settings.confidence);
+    let confidence = lines[0].group.summary().settings.confidence;
     let judged = Judged {
         of: |line| line.group.declared(line.case),
         titles: ["ratio".to_owned(), format!("{} interval", percent(confidence, 0))],
@@ -283,9 +234,9 @@ impl Judged {
             None => Cell::default(),
         });
         columns
-            .with(Column::right(title), ratios)
-            .with(Column::left(interval).joined(), intervals)
-            .with(Column::left("verdict").joined(), verdicts)
+            .right(title, ratios)
+            .joined(interval, intervals)
+            .joined("verdict", verdicts)
     }
 }
 
@@ -300,16 +251,12 @@ fn toned(line: &Line<'_>, comparison: &Comparison) -> Tone {
 
 /// CPU time, context switches and run delay per request, by role.
 pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
-    let groups: Vec<&Group<'_>> = groups.iter().collect();
-    let lines = lines(&groups);
-    let first = lines.first()?;
-    let mut columns = Columns::default().with(Column::left(case_title(first.group.summary())), lines.iter().map(name));
+    let lines = lines(groups);
+    let summary = lines.first()?.group.summary();
+    let mut columns = Columns::default().left(case_title(summary), lines.iter().map(name));
     for role in roles(&lines) {
-        let values: Vec<_> = lines
-            .iter()
-            .map(|line| line.metrics.cpu_per_request.of(&role))
-            .collect();
-        columns = columns.with(Column::right(&role), column(&values));
+        let values = lines.iter().map(|line| line.metrics.cpu_per_request.of(&role));
+        columns = columns.right(&role, column(&values.collect::<Vec<_>>()));
     }
     let mut headings = Vec::new();
     let counts_driver = lines.iter().all(|line| line.metrics.cpu_per_request.counts_driver);
@@ -321,38 +268,36 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
             } else {
                 one.title
             };
-            columns = columns.with(Column::right(title), column(&totals));
+            columns = columns.right(title, column(&totals));
             headings.push(one.heading);
         }
     }
     columns = cpu_columns(columns, &lines);
+    let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte;
     if lines
         .iter()
-        .any(|line| line.group.is_bulk() && line.metrics.cpu_per_byte.is_some())
+        .any(|line| line.group.is_bulk() && per_byte(line).is_some())
     {
-        let per_byte = |line: &Line<'_>| {
-            line.metrics
-                .cpu_per_byte
-                .map_or(NONE.to_owned(), |ns| significant(ns, 3))
-        };
-        columns = columns.with(Column::right("ns/byte"), lines.iter().map(per_byte));
+        let costs = lines.iter().map(per_byte);
+        let costs = costs.map(|cost| cost.map_or(NONE.to_owned(), |ns| significant(ns, 3)));
+        columns = columns.right("ns/byte", costs);
     }
-    if !first.group.summary().asked.occupies.is_empty() {
+    if !summary.asked.occupies.is_empty() {
         let busy = lines.iter().map(|line| significant(line.metrics.cpus_busy(), 2));
-        columns = columns.with(Column::right("CPUs busy"), busy);
+        columns = columns.right("CPUs busy", busy);
     }
     let with_figures = |group: &Group<'_>| group.cases.iter().filter(|case| case.metrics.is_some()).count();
     let title = format!("{} per request", listed(&headings));
     let mut blocks = vec![Block::Table(table_under_settings(groups, columns, with_figures))];
     if !counts_driver {
-        let open = lines.iter().any(|line| line.metrics.open_loop.is_some());
-        let why = if open {
+        let why = if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
             "busy-waits in an open loop"
         } else {
             "stands for clients that are elsewhere"
         };
-        let text = format!("The driver {why}, so it is not in what services use, nor in what is saved.");
-        blocks.push(Block::Paragraph(Text::of(Tone::Dim, text)));
+        blocks.push(Block::legend(format!(
+            "The driver {why}, so it is not in what services use, nor in what is saved."
+        )));
     }
     parts::section(&title, Depth::Folded, blocks)
 }
@@ -366,12 +311,9 @@ pub fn listed(words: &[&str]) -> String {
 }
 
 /// The driver, and every service that used CPU time in any case.
-fn roles(lines: &[Line<'_>]) -> Vec<String> {
+fn roles(lines: &[Line<'_>]) -> IndexSet<String> {
     let all = lines.iter().flat_map(|line| line.metrics.cpu_per_request.of_all());
-    all.map(|(role, _)| role.to_owned())
-        .collect::<IndexSet<_>>()
-        .into_iter()
-        .collect()
+    all.map(|(role, _)| role.to_owned()).collect()
 }
 
 /// Every comparison by every metric.
@@ -382,39 +324,36 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
         None if c.metric == Metric::CpuPerRequest => Cell::new(tone(c.verdict), Quantity::Cpu.verdict(c.verdict)),
         None => Cell::new(tone(c.verdict), word(c.verdict)),
     };
-    let intervals = all.iter().map(|c| bounds(c, ratio_places(c)));
     let columns = Columns::default()
-        .with(Column::left("case"), all.iter().map(|c| c.case.clone()))
-        .with(Column::left("against"), all.iter().map(|c| c.reference.clone()))
-        .with(Column::left("metric"), all.iter().map(|c| metric_name(summary, c)))
-        .with(
-            Column::right("ratio"),
-            all.iter().map(|c| ratio(c.ratio, ratio_places(c))),
-        )
-        .with(Column::left("interval"), intervals)
-        .with(Column::right("blocks"), all.iter().map(|c| c.blocks.to_string()))
-        .with(Column::left("verdict"), all.iter().map(verdict));
+        .left("case", all.iter().map(|c| c.case.clone()))
+        .left("against", all.iter().map(|c| c.reference.clone()))
+        .left("metric", all.iter().map(|c| metric_name(summary, c)))
+        .right("ratio", all.iter().map(|c| ratio(c.ratio, ratio_places(c))))
+        .left("interval", all.iter().map(|c| bounds(c, ratio_places(c))))
+        .right("blocks", all.iter().map(|c| c.blocks.to_string()))
+        .left("verdict", all.iter().map(verdict));
     let (columns, rows) = columns.into_rows();
-    if rows.is_empty() {
-        return None;
-    }
-    let table = Table {
-        columns,
-        rows: rows.into_iter().map(Row::Cells).collect(),
-    };
-    parts::section("All comparisons", Depth::Detail, vec![Block::Table(table)])
+    let rows: Vec<Row> = rows.into_iter().map(Row::Cells).collect();
+    (!rows.is_empty())
+        .then(|| {
+            parts::section(
+                "All comparisons",
+                Depth::Detail,
+                vec![Block::Table(Table { columns, rows })],
+            )
+        })
+        .flatten()
 }
 
 fn metric_name(summary: &Summary, comparison: &Comparison) -> String {
-    let case = summary.cases.iter().find(|case| case.case == comparison.case);
-    let is_open = case.is_some_and(|case| case.load.is_open());
-    let counts = case
-        .and_then(|case| case.metrics.as_ref())
-        .is_none_or(|one| one.cpu_per_request.counts_driver);
-    let latency = if is_open { "response time" } else { "latency" };
-    let time = case
-        .and_then(unit)
-        .map_or_else(|| latency.to_owned(), |unit| format!("{} requests", Count(unit.into())));
+    let case = summary.case(&comparison.case);
+    let metrics = case.and_then(|case| case.metrics.as_ref());
+    let counts = metrics.is_none_or(|metrics| metrics.cpu_per_request.counts_driver);
+    let time = match case.and_then(unit) {
+        Some(unit) => format!("{} requests", Count(unit.into())),
+        None if case.is_some_and(|case| case.load.is_open()) => "response time".to_owned(),
+        None => "latency".to_owned(),
+    };
     match comparison.metric {
         Metric::Throughput => "throughput".to_owned(),
         Metric::LatencyP50 => format!("{time} p50"),

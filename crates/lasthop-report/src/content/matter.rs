@@ -4,9 +4,9 @@ use lasthop_analyse::summary::{Comparison, Materiality, Metric, Summary, Verdict
 
 use super::parts::{self, case_title, table_under_settings};
 use crate::{
-    document::{Block, Cell, Column, Columns, Depth, Section, Text, Tone},
+    document::{Block, Cell, Columns, Depth, Section, Tone},
     groups::{Compared, Group},
-    units::{Micros, NONE, TimeUnit, column},
+    units::{Micros, NONE, TimeUnit},
     wording::margin,
 };
 
@@ -28,25 +28,20 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     if summary.aa {
         return None;
     }
-    let groups: Vec<&Group<'_>> = groups.iter().collect();
-    let lines: Vec<Line<'_>> = groups.iter().flat_map(|group| lines(group)).collect();
-    if lines.is_empty() {
-        return None;
-    }
-    let worths = lines.iter().flat_map(|line| [Some(line.time), line.cpu]).flatten();
-    if !worths
-        .into_iter()
-        .any(|worth| matches!(worth.verdict, Verdict::Faster | Verdict::Slower))
-    {
-        let blocks = vec![Block::Paragraph(nothing_found(&lines).into())];
-        return parts::section("Does it matter?", Depth::Folded, blocks);
-    }
-    let table = table_under_settings(groups, columns(summary, &lines), |group| self::lines(group).len());
-    let blocks = vec![Block::Table(table), Block::Paragraph(legend(summary, &lines))];
+    let lines: Vec<Line<'_>> = groups.iter().flat_map(lines).collect();
+    let mut worths = lines.iter().flat_map(|line| [Some(line.time), line.cpu]).flatten();
+    let blocks = if lines.is_empty() {
+        vec![]
+    } else if worths.any(|worth| worth.verdict.differs()) {
+        let table = table_under_settings(groups, columns(summary, &lines), |group| self::lines(group).len());
+        vec![Block::Table(table), Block::legend(legend(summary, &lines))]
+    } else {
+        vec![Block::Paragraph(nothing_found(&lines).into())]
+    };
     parts::section("Does it matter?", Depth::Folded, blocks)
 }
 
-fn lines<'a>(group: &Group<'a>) -> Vec<Line<'a>> {
+fn lines<'a>(group: &'a Group<'a>) -> Vec<Line<'a>> {
     let line = |compared: Compared<'a>| {
         let by = |metric| group.comparison(compared.case, metric).and_then(worth);
         // The mean time of a request, as the verdict. In an open loop, or if the mean is unknown, the median.
@@ -67,45 +62,31 @@ fn worth(comparison: &Comparison) -> Option<Worth<'_>> {
 }
 
 fn columns(summary: &Summary, lines: &[Line<'_>]) -> Columns {
+    let names = lines.iter().map(|line| Cell::new(Tone::Strong, &line.label));
+    let columns = Columns::default().left(case_title(summary), names);
     let times = lines.iter().map(|line| Some(line.time)).collect();
-    let columns = Columns::default().with(
-        Column::left(case_title(summary)),
-        lines.iter().map(|line| Cell::new(Tone::Strong, &line.label)),
-    );
     let columns = saved(columns, "saved", "response below", times);
-    saved(
-        columns,
-        "CPU saved",
-        "throughput below",
-        lines.iter().map(|line| line.cpu).collect(),
-    )
+    let cpu = lines.iter().map(|line| line.cpu).collect();
+    saved(columns, "CPU saved", "throughput below", cpu)
 }
 
 /// What is saved, and for which handlers that matters. Columns without any entry are left out.
 fn saved(columns: Columns, title: &str, below: &str, worths: Vec<Option<Worth<'_>>>) -> Columns {
-    let saved: Vec<f64> = worths
-        .iter()
-        .flatten()
-        .map(|worth| worth.materiality.saved_us)
-        .collect();
-    if saved.is_empty() {
+    let saved = worths.iter().map(|worth| worth.map(|worth| worth.materiality.saved_us));
+    let saved: Vec<Option<f64>> = saved.collect();
+    let known: Vec<f64> = saved.iter().copied().flatten().collect();
+    if known.is_empty() {
         return columns;
     }
-    let unit = TimeUnit::of_differences(&saved);
-    let scaled: Vec<_> = worths
-        .iter()
-        .map(|worth| worth.map(|worth| worth.materiality.saved_us / unit.micros()))
-        .collect();
-    let columns = columns.with(Column::right(format!("{} {title}", unit.name())), column(&scaled));
+    let unit = TimeUnit::of_differences(&known);
+    let columns = columns.right(format!("{} {title}", unit.name()), unit.column(&saved));
     if !worths.iter().flatten().any(Worth::advises) {
         return columns;
     }
-    columns.with(
-        Column::left(below),
-        worths
-            .iter()
-            .map(|worth| worth.map_or(NONE.to_owned(), |worth| worth.below())),
-    )
+    let handlers = worths
+        .iter()
+        .map(|worth| worth.map_or(NONE.to_owned(), |worth| worth.below()));
+    columns.left(below, handlers)
 }
 
 impl Worth<'_> {
@@ -128,7 +109,7 @@ impl Worth<'_> {
             (_, ms) if ms > YEAR_MS => "always".to_owned(),
             (_, ms) => {
                 let unit = TimeUnit::of(handler.estimate * 1e3);
-                let ends = column(&[handler.low, ms].map(|ms| Some(ms * 1e3 / unit.micros())));
+                let ends = unit.column(&[handler.low, ms].map(|ms| Some(ms * 1e3)));
                 format!("{} to {} {}", ends[0], ends[1], unit.name())
             }
         }
@@ -137,14 +118,9 @@ impl Worth<'_> {
 
 /// If no difference was found, how large it can be at most.
 fn nothing_found(lines: &[Line<'_>]) -> String {
-    let low = lines
-        .iter()
-        .map(|line| line.time.materiality.saved_us_low)
-        .fold(f64::INFINITY, f64::min);
-    let high = lines
-        .iter()
-        .map(|line| line.time.materiality.saved_us_high)
-        .fold(f64::NEG_INFINITY, f64::max);
+    let times = || lines.iter().map(|line| line.time.materiality);
+    let low = times().map(|time| time.saved_us_low).fold(f64::INFINITY, f64::min);
+    let high = times().map(|time| time.saved_us_high).fold(f64::NEG_INFINITY, f64::max);
     format!(
         "No difference was found. If there is one, a request takes between {} less and {} more than with the reference.",
         Micros(high.max(0.0)),
@@ -153,7 +129,7 @@ fn nothing_found(lines: &[Line<'_>]) -> String {
 }
 
 /// What the columns mean, and what they are silent about.
-fn legend(summary: &Summary, lines: &[Line<'_>]) -> Text {
+fn legend(summary: &Summary, lines: &[Line<'_>]) -> String {
     let all = || lines.iter().flat_map(|line| [Some(line.time), line.cpu]).flatten();
     let costs = all().any(|worth| worth.materiality.saved_us < 0.0);
     let mut said = vec![format!(
@@ -174,13 +150,14 @@ fn legend(summary: &Summary, lines: &[Line<'_>]) -> Text {
         ));
     }
     if lines.iter().any(|line| !line.time.advises()) {
-        let how = match lines.iter().any(|line| line.time.advises()) {
-            true => "see one connection",
-            false => "measure one connection in a closed loop",
+        let how = if lines.iter().any(|line| line.time.advises()) {
+            "see one connection"
+        } else {
+            "measure one connection in a closed loop"
         };
         said.push(format!(
             "Where requests queue, the time saved is that of the queue and not advice: {how}."
         ));
     }
-    Text::of(Tone::Dim, said.join(" "))
+    said.join(" ")
 }

@@ -3,10 +3,10 @@
 
 mod answer;
 mod derived;
+mod effects;
 mod environment;
 mod failures;
 mod figures;
-mod found;
 mod limits;
 mod matter;
 mod overload;
@@ -19,99 +19,71 @@ mod verdicts;
 mod why;
 
 pub use answer::the;
-pub use found::ends;
+pub use effects::ends;
+use indexmap::IndexMap;
 use lasthop_analyse::summary::Summary;
-use lasthop_model::quantity::rate_text;
+use lasthop_model::quantity::{joined, rate_text};
 use lasthop_protocol::spec::Arrivals;
 pub use limits::limits;
-pub use parts::{case_title, full_name, section, table_under_settings};
-pub use verdicts::quantity;
+pub use parts::{case_title, full_name, section, table_under_settings, untitled};
+pub use verdicts::{failed_stage, quantity};
 
 use super::{
-    document::{Block, Depth, Document, Section, Text, Tone},
+    document::{Block, Document, Section, Text, Tone},
     groups::{constants, groups},
     units::{NBSP, Seconds, plural},
 };
 
-/// The sections of a report, each of which may have nothing to say.
-pub struct Parts {
-    pub cut_off: Option<Section>,
-    pub answer: Option<Section>,
-    pub limits: Option<Section>,
-    pub figures: Option<Section>,
-    pub derived: Option<Section>,
-    pub cost: Option<Section>,
-    pub matter: Option<Section>,
-    pub why: Option<Section>,
-    pub paths: Option<Section>,
-    pub trust: Option<Section>,
-    pub evidence: Option<Section>,
-    pub failures: Option<Section>,
-    pub comparisons: Option<Section>,
-    pub environment: Option<Section>,
-    pub detail: Option<Section>,
+/// A part of a report, in the order of one that is text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    CutOff,
+    Answer,
+    Limits,
+    Figures,
+    Derived,
+    Cost,
+    Matter,
+    Why,
+    Paths,
+    Trust,
+    Evidence,
+    Failures,
+    Comparisons,
+    Environment,
+    Detail,
 }
 
-impl Parts {
-    #[must_use]
-    pub fn of(summary: &Summary) -> Self {
-        let groups = groups(summary);
-        let answer = answer(summary).into_iter().map(Block::Paragraph).collect();
-        Self {
-            cut_off: verdicts::cut_off(summary),
-            answer: Some(Section {
-                title: None,
-                depth: Depth::Open,
-                blocks: answer,
-            }),
-            limits: limits(&summary.limits),
-            figures: match &summary.overload {
+/// The parts of a report that have something to say.
+#[must_use]
+pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
+    let groups = groups(summary);
+    let answer = answer(summary).into_iter().map(Block::Paragraph).collect();
+    let all = [
+        (Part::CutOff, verdicts::cut_off(summary)),
+        (Part::Answer, parts::untitled(answer)),
+        (Part::Limits, limits(&summary.limits)),
+        (
+            Part::Figures,
+            match &summary.overload {
                 Some(found) => overload::section(&groups, found),
                 None => figures::section(&groups),
             },
-            derived: derived::section(summary),
-            cost: figures::cost_section(&groups),
-            matter: matter::section(summary, &groups),
-            why: why::section(&groups),
-            paths: paths::section(&groups),
-            trust: trust::section(summary, &groups),
-            evidence: trust::evidence(summary, &groups),
-            failures: failures::section(summary, &groups),
-            comparisons: figures::comparison_section(summary),
-            environment: environment::section(summary),
-            detail: environment::detail(summary),
-        }
-    }
-
-    /// In the order of a report that is text.
-    fn in_order(self) -> impl Iterator<Item = Section> {
-        let Self {
-            cut_off,
-            answer,
-            limits,
-            figures,
-            derived,
-            cost,
-            matter,
-            why,
-            ..
-        } = self;
-        let Self {
-            paths,
-            trust,
-            evidence,
-            failures,
-            comparisons,
-            environment,
-            detail,
-            ..
-        } = self;
-        let first = [cut_off, answer, limits, figures, derived, cost, matter, why];
-        first
-            .into_iter()
-            .chain([paths, trust, evidence, failures, comparisons, environment, detail])
-            .flatten()
-    }
+        ),
+        (Part::Derived, derived::section(summary)),
+        (Part::Cost, figures::cost_section(&groups)),
+        (Part::Matter, matter::section(summary, &groups)),
+        (Part::Why, why::section(&groups)),
+        (Part::Paths, paths::section(&groups)),
+        (Part::Trust, trust::section(summary, &groups)),
+        (Part::Evidence, trust::evidence(summary, &groups)),
+        (Part::Failures, failures::section(summary, &groups)),
+        (Part::Comparisons, figures::comparison_section(summary)),
+        (Part::Environment, environment::section(summary)),
+        (Part::Detail, environment::detail(summary)),
+    ];
+    let known = all.into_iter().filter_map(|(part, section)| Some((part, section?)));
+    known.collect()
 }
 
 /// What to do, in at most a few lines, the first of which is always there.
@@ -138,7 +110,7 @@ pub fn document(summary: &Summary) -> Document {
     Document {
         title: title(summary),
         subtitle: subtitle(summary),
-        sections: Parts::of(summary).in_order().collect(),
+        sections: sections(summary).into_values().collect(),
     }
 }
 
@@ -155,19 +127,20 @@ pub fn subtitle(summary: &Summary) -> Text {
         constants(summary),
         pace(summary),
     ];
-    let shared: Vec<String> = shared.into_iter().filter(|part| !part.is_empty()).collect();
+    let shared = joined(shared.into_iter().filter(|part| !part.is_empty()), ", ");
     let resumed = match summary.resumed.len() {
         0 => String::new(),
         1 => ", resumed once".to_owned(),
         times => format!(", resumed {times} times"),
     };
-    let blocks = match &summary.overload {
-        Some(_) => String::new(),
-        None => format!(", {}", plural(u64::from(summary.blocks), "block")),
+    let blocks = if summary.overload.is_some() {
+        String::new()
+    } else {
+        format!(", {}", plural(u64::from(summary.blocks), "block"))
     };
     let rounds = plural(u64::from(summary.rounds), "round");
     let amount = format!("{rounds}{blocks} in {}{resumed}", Seconds(summary.seconds));
-    Text::of(Tone::Dim, format!("{} · {amount}", shared.join(", ")))
+    Text::of(Tone::Dim, format!("{shared} · {amount}"))
 }
 
 /// The rate, if all cases share it. Otherwise the table shows each.

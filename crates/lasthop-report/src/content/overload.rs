@@ -3,11 +3,12 @@
 //! Two figures joined by a dash are the least and the most of the repetitions.
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::{Overload, OverloadCase, OverloadPoint, Recovery, Span};
+use lasthop_analyse::summary::{CaseSummary, Overload, OverloadCase, OverloadPoint, Recovery, Span};
+use lasthop_model::quantity::joined;
 
 use super::{answer::the, parts};
 use crate::{
-    document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
+    document::{Block, Columns, Depth, Row, Section, Table, Text, Tone},
     groups::Group,
     units::{NBSP, NONE, Seconds, capital, grouped, percent, plural, significant},
 };
@@ -20,13 +21,13 @@ const LATE_MS: f64 = 10.0;
 
 /// A case of a group with what was found of it.
 #[derive(Clone, Copy)]
-struct One<'a> {
+struct Loaded<'a> {
     group: &'a Group<'a>,
     overload: &'a Overload,
     found: &'a OverloadCase,
 }
 
-impl<'a> One<'a> {
+impl<'a> Loaded<'a> {
     /// The highest load up to which all are served.
     fn highest(&self) -> Option<&'a OverloadPoint> {
         self.found.points.iter().take_while(|point| point.served).last()
@@ -42,24 +43,16 @@ impl<'a> One<'a> {
     }
 }
 
-fn cases<'a>(group: &'a Group<'a>, overload: &'a Overload) -> Vec<One<'a>> {
-    let of = |name: &str| {
-        overload
-            .cases
-            .iter()
-            .find(|found| found.case == name && !found.points.is_empty())
-    };
-    group
-        .cases
-        .iter()
-        .filter_map(|case| {
-            Some(One {
-                group,
-                overload,
-                found: of(&case.case)?,
-            })
+fn cases<'a>(group: &'a Group<'a>, overload: &'a Overload) -> Vec<Loaded<'a>> {
+    let of = |case: &&CaseSummary| {
+        let mut all = overload.cases.iter().filter(|found| !found.points.is_empty());
+        Some(Loaded {
+            group,
+            overload,
+            found: all.find(|found| found.case == case.case)?,
         })
-        .collect()
+    };
+    group.cases.iter().filter_map(of).collect()
 }
 
 /// What the cases of a group have in common, if there are several groups.
@@ -69,28 +62,22 @@ fn setting(group: &Group<'_>) -> Option<Text> {
 
 /// What happens, in words: a line for each setting with a result.
 pub fn answer(groups: &[Group<'_>], overload: &Overload) -> Vec<Text> {
-    let lines = groups.iter().flat_map(|group| {
+    let mut lines = Vec::new();
+    for group in groups {
         let said = in_words(&cases(group, overload));
-        let head = setting(group).map(|name| name.plain(":"));
-        head.filter(|_| !said.is_empty())
-            .into_iter()
-            .chain(said)
-            .collect::<Vec<_>>()
-    });
-    let lines: Vec<Text> = lines.collect();
-    match lines.is_empty() {
-        true => vec![Text::of(Tone::Warning, "No answer").plain(": no load was offered to any case.")],
-        false => lines.into_iter().chain(doubts(overload)).collect(),
+        let head = setting(group).filter(|_| !said.is_empty());
+        lines.extend(head.map(|name| name.plain(":")).into_iter().chain(said));
     }
+    if lines.is_empty() {
+        return vec![Text::of(Tone::Warning, "No answer").plain(": no load was offered to any case.")];
+    }
+    lines.extend(doubts(overload));
+    lines
 }
 
-fn in_words(cases: &[One<'_>]) -> Vec<Text> {
-    let Some(most) = cases
-        .iter()
-        .flat_map(|one| &one.found.points)
-        .map(|point| point.times)
-        .max_by(f64::total_cmp)
-    else {
+fn in_words(cases: &[Loaded<'_>]) -> Vec<Text> {
+    let points = cases.iter().flat_map(|one| &one.found.points);
+    let Some(most) = points.map(|point| point.times).max_by(f64::total_cmp) else {
         return Vec::new();
     };
     let beyond = cases.iter().filter_map(|one| Some(beyond(one, one.at(most)?)));
@@ -98,18 +85,15 @@ fn in_words(cases: &[One<'_>]) -> Vec<Text> {
 }
 
 /// `Up to 460 requests/s (0.75 times capacity) all are served.`
-fn served(cases: &[One<'_>]) -> Text {
-    let each: Vec<Option<&OverloadPoint>> = cases.iter().map(One::highest).collect();
-    let load = |point: &OverloadPoint| format!("{} ({})", rate(point.offered), of_capacity(point.times));
-    let same = each
-        .iter()
-        .all(|point| point.map(|point| point.times) == each[0].map(|point| point.times));
+fn served(cases: &[Loaded<'_>]) -> Text {
+    let times = |one: &Loaded<'_>| one.highest().map(|point| point.times);
+    let same = cases.iter().all(|one| times(one) == times(&cases[0]));
     let (who, is) = match cases.len() {
         1 => (cases[0].name(), "serves"),
         2 => (format!("{} and {} both", cases[0].name(), cases[1].name()), "serve"),
         _ => ("every case".to_owned(), "serves"),
     };
-    match (same, each[0]) {
+    match (same, cases[0].highest()) {
         (true, Some(point)) => {
             Text::of(Tone::Strong, format!("Up to {}", load(point))).plain(format!(" {who} {is} all requests."))
         }
@@ -118,29 +102,35 @@ fn served(cases: &[One<'_>]) -> Text {
             Text::of(Tone::Warning, format!("Already at {}", rate(least))).plain(" not all requests are served.")
         }
         (false, _) => {
-            let one = |(one, point): (&One<'_>, &Option<&OverloadPoint>)| match point {
+            let one = |one: &Loaded<'_>| match one.highest() {
                 Some(point) => format!("{} serves all requests up to {}", one.name(), load(point)),
                 None => format!(
                     "{} does not serve all requests in every repetition, at any load",
                     one.name()
                 ),
             };
-            let said: Vec<String> = cases.iter().zip(&each).map(one).collect();
-            capital(&format!("{}.", said.join("; "))).into()
+            capital(&format!("{}.", joined(cases.iter().map(one), "; "))).into()
         }
     }
 }
 
+/// `460 requests/s (0.75 times capacity)`
+fn load(point: &OverloadPoint) -> String {
+    let of_capacity = if point.times == 1.0 {
+        "the capacity".to_owned()
+    } else {
+        format!("{} times capacity", point.times)
+    };
+    format!("{} ({of_capacity})", rate(point.offered))
+}
+
 /// What a case does at a load.
-fn beyond(one: &One<'_>, point: &OverloadPoint) -> Text {
+fn beyond(one: &Loaded<'_>, point: &OverloadPoint) -> Text {
     let p99 = point
         .p99_ms
         .map(|p99| format!(", p99 {}", times(p99)))
         .unwrap_or_default();
-    let mut parts = vec![format!(
-        "{} right answers/s{p99}",
-        span(point.goodput, |value| significant(value, 3))
-    )];
+    let mut parts = vec![format!("{} right answers/s{p99}", rates(point.goodput))];
     for (name, wrong) in point.wrong.iter().filter(|(_, wrong)| wrong.share.most >= WORTH_A_WORD) {
         parts.push(format!(
             "{} end with {} after {}",
@@ -157,23 +147,15 @@ fn beyond(one: &One<'_>, point: &OverloadPoint) -> Text {
     if let Some(recovery) = &point.recovery {
         let within = Seconds(one.overload.recovery_seconds);
         let late = plural(u64::from(recovery.late), "time");
-        parts.push(match recovery.seconds {
+        parts.push(match recovery.seconds.map(tenths) {
             None => format!("no recovery within {within}"),
-            Some(seconds) => {
-                let missed = if recovery.late > 0 {
-                    format!(", {late} not within {within}")
-                } else {
-                    String::new()
-                };
-                format!(
-                    "recovers after {}{NBSP}s{missed}",
-                    span(seconds, |one| format!("{one:.1}"))
-                )
+            Some(seconds) if recovery.late > 0 => {
+                format!("recovers after {seconds}{NBSP}s, {late} not within {within}")
             }
+            Some(seconds) => format!("recovers after {seconds}{NBSP}s"),
         });
     }
-    let load = format!(" at {} ({}): ", rate(point.offered), of_capacity(point.times));
-    Text::of(Tone::Strong, capital(&one.name())).plain(format!("{load}{}.", parts.join("; ")))
+    Text::of(Tone::Strong, capital(&one.name())).plain(format!(" at {}: {}.", load(point), parts.join("; ")))
 }
 
 /// The loads and what became of them.
@@ -201,18 +183,13 @@ fn doubts(overload: &Overload) -> Vec<Text> {
             percent(overload.foreign_share, 0)
         ));
     }
-    let lags = overload
-        .cases
-        .iter()
-        .flat_map(|case| &case.points)
-        .filter_map(|point| point.lag_p99_ms);
-    if let Some(lag) = lags
-        .max_by(|one, other| one.most.total_cmp(&other.most))
-        .filter(|lag| lag.most >= LATE_MS)
-    {
-        let late = time(lag.most);
+    let points = overload.cases.iter().flat_map(|case| &case.points);
+    let lags = points.filter_map(|point| point.lag_p99_ms);
+    let lag = lags.map(|lag| lag.most).fold(0.0, f64::max);
+    if lag >= LATE_MS {
         said.push(format!(
-            "the driver sent 1{NBSP}% of its requests {late} or more late: it needs a CPU too"
+            "the driver sent 1{NBSP}% of its requests {} or more late: it needs a CPU too",
+            time(lag)
         ));
     }
     said.iter()
@@ -220,64 +197,34 @@ fn doubts(overload: &Overload) -> Vec<Text> {
         .collect()
 }
 
-/// Rows of each case under its name.
-fn under_cases(cases: &[One<'_>], columns: Columns) -> Table {
-    let (columns, rows) = columns.into_rows();
-    let mut rows = rows.into_iter().map(Row::Cells);
-    let mut all = Vec::new();
-    for one in cases {
-        all.push(Row::Group(one.name()));
-        all.extend(rows.by_ref().take(one.found.points.len()));
-    }
-    Table { columns, rows: all }
-}
-
-/// `841 (3.0×)`
-fn offered(point: &OverloadPoint) -> String {
-    format!("{} ({}×)", significant(point.offered, 3), point.times)
-}
-
 fn how(overload: &Overload) -> Text {
-    let Overload {
-        counted_seconds,
-        fill_seconds,
-        ..
-    } = overload;
     format!(
         "What happened in {} of each load, after {} in which queues filled; two figures are the least and the most of the \
          repetitions. Errors, not sent and waiting are shares of the requests that were due. What the kernel and logs \
          counted is of whole trials, with the usual load before and after.",
-        Seconds(*counted_seconds),
-        Seconds(*fill_seconds)
+        Seconds(overload.counted_seconds),
+        Seconds(overload.fill_seconds)
     )
     .into()
 }
 
-fn capacity(cases: &[One<'_>]) -> String {
-    let one = |one: &One<'_>| {
-        let found = one
-            .found
-            .capacity
-            .map_or_else(|| NONE.to_owned(), |found| span(found, |value| significant(value, 3)));
+fn capacity(cases: &[Loaded<'_>]) -> String {
+    let one = |one: &Loaded<'_>| {
+        let found = one.found.capacity.map_or_else(|| NONE.to_owned(), rates);
         format!("{} {found} requests/s", one.name())
     };
-    format!(
-        "Capacity, in a closed loop: {}.",
-        cases.iter().map(one).collect::<Vec<_>>().join(", ")
-    )
+    format!("Capacity, in a closed loop: {}.", joined(cases.iter().map(one), ", "))
 }
 
 /// A row for each load of each case.
-fn table(cases: &[One<'_>]) -> Table {
+fn table(cases: &[Loaded<'_>]) -> Table {
     let points: Vec<&OverloadPoint> = cases.iter().flat_map(|one| &one.found.points).collect();
-    let cells =
-        |of: &dyn Fn(&OverloadPoint) -> String| points.iter().map(|point| Cell::from(of(point))).collect::<Vec<_>>();
+    let cells = |of: &dyn Fn(&OverloadPoint) -> String| points.iter().map(|point| of(point)).collect::<Vec<_>>();
+    // `841 (3.0×)`
+    let offered = |point: &OverloadPoint| format!("{} ({}×)", significant(point.offered, 3), point.times);
     let mut columns = Columns::default()
-        .with(Column::left("requests/s"), cells(&offered))
-        .with(
-            Column::right("right/s"),
-            cells(&|point| span(point.goodput, |value| significant(value, 3))),
-        );
+        .left("requests/s", cells(&offered))
+        .right("right/s", cells(&|point| rates(point.goodput)));
     for name in kinds(&points) {
         let cell = |point: &OverloadPoint| {
             point
@@ -285,7 +232,7 @@ fn table(cases: &[One<'_>]) -> Table {
                 .get(&name)
                 .map_or_else(String::new, |wrong| shares(wrong.share))
         };
-        columns = columns.with(Column::right(wrong_title(&name)), cells(&cell));
+        columns = columns.right(wrong_title(&name), cells(&cell));
     }
     let left = |share: Span| {
         if share.most < 0.0005 {
@@ -295,19 +242,24 @@ fn table(cases: &[One<'_>]) -> Table {
         }
     };
     let time = |of: Option<Span>| of.map_or_else(|| NONE.to_owned(), |of| span(of, |value| significant(value, 2)));
+    let recovery = |point: &OverloadPoint| point.recovery.map_or_else(String::new, recovered);
     columns = columns
-        .with(Column::right("not sent"), cells(&|point| left(point.not_sent)))
-        .with(Column::right("waiting"), cells(&|point| left(point.unanswered)))
-        .with(Column::right("p50 ms"), cells(&|point| time(point.p50_ms)))
-        .with(Column::right("p99 ms"), cells(&|point| time(point.p99_ms)))
-        .with(
-            Column::right("recovery s"),
-            cells(&|point| point.recovery.as_ref().map_or_else(String::new, recovered)),
-        );
+        .right("not sent", cells(&|point| left(point.not_sent)))
+        .right("waiting", cells(&|point| left(point.unanswered)))
+        .right("p50 ms", cells(&|point| time(point.p50_ms)))
+        .right("p99 ms", cells(&|point| time(point.p99_ms)))
+        .right("recovery s", cells(&recovery));
     for (title, of) in &counters(&points) {
-        columns = columns.with(Column::right(title), cells(&|point| count(of(point))));
+        columns = columns.right(title, cells(&|point| count(of(point))));
     }
-    under_cases(cases, columns)
+    let (columns, rows) = columns.into_rows();
+    let mut cells = rows.into_iter().map(Row::Cells);
+    let mut rows = Vec::new();
+    for one in cases {
+        rows.push(Row::Group(one.name()));
+        rows.extend(cells.by_ref().take(one.found.points.len()));
+    }
+    Table { columns, rows }
 }
 
 /// Every way in which requests ended, without a right answer, that is not rare.
@@ -354,10 +306,10 @@ fn count(span: Span) -> String {
     }
 }
 
-fn recovered(recovery: &Recovery) -> String {
+fn recovered(recovery: Recovery) -> String {
     match (recovery.seconds, recovery.late) {
         (None, _) => "not seen".to_owned(),
-        (Some(seconds), 0) => span(seconds, |one| format!("{one:.1}")),
+        (Some(seconds), 0) => tenths(seconds),
         (Some(seconds), late) => format!("{:.1}, {late} not seen", seconds.least),
     }
 }
@@ -365,14 +317,6 @@ fn recovered(recovery: &Recovery) -> String {
 fn wrong_title(name: &str) -> String {
     name.strip_prefix("status-")
         .map_or_else(|| name.replace('-', " "), str::to_owned)
-}
-
-fn of_capacity(times: f64) -> String {
-    if times == 1.0 {
-        "the capacity".to_owned()
-    } else {
-        format!("{times} times capacity")
-    }
 }
 
 fn rate(rate: f64) -> String {
@@ -387,6 +331,14 @@ fn span(span: Span, text: impl Fn(f64) -> String) -> String {
     } else {
         format!("{least}–{most}")
     }
+}
+
+fn rates(rate: Span) -> String {
+    span(rate, |value| significant(value, 3))
+}
+
+fn tenths(seconds: Span) -> String {
+    span(seconds, |one| format!("{one:.1}"))
 }
 
 fn shares(share: Span) -> String {
@@ -418,14 +370,11 @@ fn unit(milliseconds: f64) -> (f64, &'static str) {
 
 /// The result in one line.
 pub fn headline(groups: &[Group<'_>], overload: &Overload) -> String {
-    let first = groups
-        .iter()
-        .map(|group| cases(group, overload))
-        .find(|cases| !cases.is_empty());
-    first.map_or_else(
-        || "no load was offered".to_owned(),
-        |cases| format!("overload: {}", served(&cases)),
-    )
+    let mut all = groups.iter().map(|group| cases(group, overload));
+    match all.find(|cases| !cases.is_empty()) {
+        Some(cases) => format!("overload: {}", served(&cases)),
+        None => "no load was offered".to_owned(),
+    }
 }
 
 #[cfg(test)]

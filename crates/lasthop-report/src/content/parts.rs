@@ -12,6 +12,14 @@ pub fn section(title: &str, depth: Depth, blocks: Vec<Block>) -> Option<Section>
     (!blocks.is_empty()).then_some(Section { title, depth, blocks })
 }
 
+/// A section that needs no heading; `None` without anything to say.
+pub fn untitled(blocks: Vec<Block>) -> Option<Section> {
+    Some(Section {
+        title: None,
+        ..section("", Depth::Open, blocks)?
+    })
+}
+
 /// Rows of several groups, each under its setting.
 pub fn under_settings<'b, 'a: 'b>(
     groups: impl IntoIterator<Item = &'b Group<'a>>,
@@ -47,10 +55,5 @@ pub fn case_title(summary: &Summary) -> &'static str {
 
 /// The full name of a case, for text that stands alone: transport and setting.
 pub fn full_name(group: &Group<'_>, case: &CaseSummary) -> String {
-    let name = group.name(case);
-    if group.setting.is_empty() {
-        name
-    } else {
-        format!("{name} ({})", group.setting)
-    }
+    group.name(case) + &group.in_brackets()
 }

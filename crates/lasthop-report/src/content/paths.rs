@@ -4,16 +4,13 @@
 use super::parts::{self, full_name};
 use crate::{
     document::{Block, Depth, Section, Text, Tone},
-    groups::Group,
+    groups::{Group, cases},
 };
 
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let mut seen: Vec<String> = Vec::new();
     let mut blocks = Vec::new();
-    for (group, case) in groups
-        .iter()
-        .flat_map(|group| group.cases.iter().map(move |case| (group, case)))
-    {
+    for (group, case) in cases(groups) {
         let hops = case.proof.as_ref().map_or(&[][..], |proof| &proof.path);
         // Cases that differ only in their load share the servers and therefore the path.
         let shown = lasthop_model::observation::path(hops);

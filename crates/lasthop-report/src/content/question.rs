@@ -1,17 +1,19 @@
 //! The lines that answer an experiment's own question, for which its `[answer]` asks.
 
+use std::cmp::Ordering;
+
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{CaseSummary, Derived, Measured, Outside, Summary, Verdict, Weighed};
 use lasthop_model::level::Level;
 
 use super::{
     answer::the,
+    effects::{each_said, effects, settings, time},
     figures::listed,
-    found::{Found, effects, some, time},
 };
 use crate::{
     document::Text,
-    groups::{Group, compared_level, compared_name, is_compared, phrase},
+    groups::{Compared, Group, cases, compared_level, compared_name, is_compared, phrase, phrases},
     units::{Micros, NBSP, capital, percent, significant},
     wording::margin,
 };
@@ -45,12 +47,9 @@ pub fn prices(groups: &[Group<'_>], levels: &[String]) -> impl Iterator<Item = S
 /// The cases of each compared level with their groups, by name.
 fn by_name<'a>(groups: &'a [Group<'a>]) -> IndexMap<String, Vec<(&'a Group<'a>, &'a CaseSummary)>> {
     let mut all: IndexMap<String, Vec<(&Group<'_>, &CaseSummary)>> = IndexMap::new();
-    for group in groups {
-        for case in group.cases.iter().filter(|case| case.metrics.is_some()) {
-            all.entry(the(compared_name(group.summary(), case)))
-                .or_default()
-                .push((group, case));
-        }
+    for (group, case) in cases(groups).filter(|(_, case)| case.metrics.is_some()) {
+        let name = the(compared_name(group.summary(), case));
+        all.entry(name).or_default().push((group, case));
     }
     all
 }
@@ -61,65 +60,55 @@ fn loss(case: &CaseSummary) -> Option<f64> {
 
 /// `The Unix datagram socket lost nothing; UDP lost 87.0 % (20 metrics) and up to 4.7 % elsewhere.`
 fn lost(groups: &[Group<'_>]) -> Option<String> {
-    let (mut nothing, mut something) = (vec![], vec![]);
+    let mut nothing = vec![];
+    let mut something = vec![];
     let all = by_name(groups);
     for (name, cases) in &all {
-        let losses: Vec<(&str, f64)> = cases
-            .iter()
-            .filter_map(|(group, case)| Some((group.setting.as_str(), loss(case)?)))
-            .collect();
-        let (much, little): (Vec<_>, Vec<_>) = losses.iter().partition(|(_, share)| *share >= LOSS);
+        let losses = cases.iter().filter_map(|(group, case)| Some((*group, loss(case)?)));
+        let (much, little): (Vec<_>, Vec<_>) = losses.partition(|(_, share)| *share >= LOSS);
         let most = little.iter().map(|(_, share)| *share).fold(0.0, f64::max);
+        let much = much.iter();
         let mut told: Vec<String> = much
-            .iter()
-            .map(|(setting, share)| format!("{} ({setting})", percent(*share, 1)))
+            .map(|(group, share)| percent(*share, 1) + &group.in_brackets())
             .collect();
         if most >= NO_LOSS {
             let elsewhere = if told.is_empty() { "" } else { " elsewhere" };
             told.push(format!("up to {}{elsewhere}", percent(most, 1)));
         }
-        match (losses.is_empty(), told.is_empty()) {
-            (true, _) => {}
-            (false, true) => nothing.push(name.as_str()),
-            (false, false) => something.push(format!("{name} lost {}", told.join(", ").replace(" ()", ""))),
+        if !told.is_empty() {
+            something.push(format!("{name} lost {}", told.join(", ")));
+        } else if !little.is_empty() {
+            nothing.push(name.as_str());
         }
     }
     let none = (!nothing.is_empty()).then(|| format!("{} lost nothing", listed(&nothing)));
-    let said: Vec<String> = none.into_iter().chain(something).collect();
-    (!said.is_empty()).then(|| format!("{}.", capital(&said.join("; "))))
+    one_sentence(none.into_iter().chain(something))
+}
+
+fn one_sentence(parts: impl Iterator<Item = String>) -> Option<String> {
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| format!("{}.", capital(&parts.join("; "))))
 }
 
 /// What it costs the sender that nothing is lost, where it costs most.
 fn waits(groups: &[Group<'_>]) -> Option<String> {
     let p50 = |case: &CaseSummary| Some(case.metrics.as_ref()?.latency_p50.as_ref()?.estimate);
-    let mut waiting: Vec<(&Group<'_>, &CaseSummary, &CaseSummary)> = Vec::new();
-    for group in groups
-        .iter()
-        .filter(|group| loss(group.head()).is_some_and(|share| share >= LOSS))
-    {
-        let keeps = group
-            .cases
-            .iter()
-            .filter(|case| loss(case).is_some_and(|share| share < NO_LOSS));
-        waiting.extend(keeps.map(|case| (group, *case, group.head())));
-    }
-    let (group, case, reference) = waiting.into_iter().max_by(|one, other| {
-        p50(one.1)
-            .partial_cmp(&p50(other.1))
-            .unwrap_or(std::cmp::Ordering::Equal)
-    })?;
-    let (ours, theirs) = (p50(case)?, p50(reference)?);
+    let waits = |(group, case): &(&Group<'_>, &CaseSummary)| {
+        loss(group.head()).is_some_and(|share| share >= LOSS) && loss(case).is_some_and(|share| share < NO_LOSS)
+    };
+    let by_p50 = |one: &(&Group<'_>, &CaseSummary), other: &(&Group<'_>, &CaseSummary)| {
+        p50(one.1).partial_cmp(&p50(other.1)).unwrap_or(Ordering::Equal)
+    };
+    let (group, case) = cases(groups).filter(waits).max_by(by_p50)?;
+    let ours = p50(case)?;
+    let theirs = p50(group.head())?;
     (ours > theirs).then(|| {
-        let [name, other] = [case, reference].map(|case| the(compared_name(group.summary(), case)));
-        let setting = if group.setting.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", group.setting)
-        };
+        let [name, other] = [case, group.head()].map(|case| the(compared_name(group.summary(), case)));
         format!(
-            "What is not lost waits: a send by {name} takes up to {}, by {other} {}{setting}.",
+            "What is not lost waits: a send by {name} takes up to {}, by {other} {}{}.",
             Micros(ours),
-            Micros(theirs)
+            Micros(theirs),
+            group.in_brackets()
         )
     })
 }
@@ -136,7 +125,8 @@ fn until(summary: &Summary, quantity: &str) -> Vec<String> {
             Level::Bool(_) | Level::Text(_) => None,
         };
         let levels = || summary.cases.iter().filter_map(number);
-        let (least, most) = (levels().fold(f64::INFINITY, f64::min), levels().fold(0.0, f64::max));
+        let least = level(levels().fold(f64::INFINITY, f64::min));
+        let most = level(levels().fold(0.0, f64::max));
         let what = capital(&derived.help);
         Some(match (&derived.value, derived.outside) {
             (Some(at), _) => {
@@ -145,16 +135,11 @@ fn until(summary: &Summary, quantity: &str) -> Vec<String> {
                     level(at.estimate)
                 )
             }
-            (None, Some(Outside::Before)) => format!(
-                "{what}: {who} differs by less than {within} at each, from {} to {}.",
-                level(least),
-                level(most)
-            ),
+            (None, Some(Outside::Before)) => {
+                format!("{what}: {who} differs by less than {within} at each, from {least} to {most}.")
+            }
             (None, Some(Outside::Beyond)) => {
-                format!(
-                    "{what}: none up to {}, the largest that ran, ends the difference of {who}.",
-                    level(most)
-                )
+                format!("{what}: none up to {most}, the largest that ran, ends the difference of {who}.")
             }
             (None, Some(Outside::Open)) => {
                 format!("{what}: from which on {who} differs by less than {within} is undecided.")
@@ -162,12 +147,8 @@ fn until(summary: &Summary, quantity: &str) -> Vec<String> {
             (None, None) => return None,
         })
     };
-    summary
-        .derived
-        .iter()
-        .filter(|derived| derived.quantity == quantity)
-        .filter_map(of)
-        .collect()
+    let all = summary.derived.iter().filter(|derived| derived.quantity == quantity);
+    all.filter_map(of).collect()
 }
 
 /// Which of two quantities is larger.
@@ -178,11 +159,6 @@ fn which(summary: &Summary, weighed: &Weighed) -> String {
         difference,
         ..
     } = weighed;
-    let words: Vec<String> = weighed
-        .levels
-        .iter()
-        .map(|(factor, level)| phrase(summary, factor, level))
-        .collect();
     let told = |help: &str, value: &Measured| format!("{} ({})", short(help), time_of(value.estimate));
     let [one, other] = [told(one, first), told(other, second)];
     let said = match (difference.low > 0.0, difference.high < 0.0) {
@@ -190,10 +166,11 @@ fn which(summary: &Summary, weighed: &Weighed) -> String {
         (_, true) => format!("{other} costs more than {one}"),
         _ => format!("undecided which costs more, {one} or {other}"),
     };
+    let words = phrases(summary, weighed.levels.iter());
     let said = if words.is_empty() {
         said
     } else {
-        format!("{}: {said}", words.join(", "))
+        format!("{words}: {said}")
     };
     format!("{}.", capital(&said))
 }
@@ -218,46 +195,44 @@ fn costs(summary: &Summary, quantities: &[String]) -> Option<String> {
     for quantity in quantities {
         let all: Vec<&Derived> = summary.derived.iter().filter(|one| one.quantity == *quantity).collect();
         let mut by_levels: IndexMap<String, Vec<&Derived>> = IndexMap::new();
-        let varies = |factor: &String, level: &Level| all.iter().any(|other| other.levels.get(factor) != Some(level));
         for one in &all {
-            let own = one
-                .levels
-                .iter()
-                .filter(|(factor, level)| !is_compared(factor) && varies(factor, level));
-            let words: Vec<String> = own.map(|(factor, level)| phrase(summary, factor, level)).collect();
-            by_levels.entry(words.join(", ")).or_default().push(one);
+            by_levels.entry(varying(summary, &all, one)).or_default().push(one);
         }
         said.extend(by_levels.iter().filter_map(|(setting, all)| cost(setting, all)));
     }
-    (!said.is_empty()).then(|| format!("{}.", capital(&said.join("; "))))
+    one_sentence(said.into_iter())
+}
+
+/// The levels that vary within a quantity, besides what is compared.
+pub fn varying(summary: &Summary, all: &[&Derived], one: &Derived) -> String {
+    let varies = |(factor, level): &(&String, &Level)| {
+        !is_compared(factor) && all.iter().any(|other| other.levels.get(*factor) != Some(*level))
+    };
+    phrases(summary, one.levels.iter().filter(varies))
 }
 
 /// `one more query on a connection costs 44 µs by TCP, 16 µs less by the Unix socket`
 fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
-    let by = |derived: &Derived| format!("by {}", the(derived.transport.title()));
-    let (reference, others): (Vec<&Derived>, Vec<&Derived>) =
-        all.iter().copied().partition(|one| one.against_reference.is_none());
     let own = |one: &Derived| {
         let value = one.value.as_ref()?;
         Some(match (value.low > 0.0, value.high < 0.0) {
-            (true, _) => format!("costs {} {}", time(value.estimate), by(one)),
-            (_, true) => format!("saves {} {}", time(-value.estimate), by(one)),
-            _ => format!("has no measurable cost {}", by(one)),
+            (true, _) => format!("costs {}", time(value.estimate)),
+            (_, true) => format!("saves {}", time(-value.estimate)),
+            _ => "has no measurable cost".to_owned(),
         })
     };
-    let against = |one: &Derived| {
-        let more = one.against_reference.as_ref()?;
-        Some(match (more.low > 0.0, more.high < 0.0) {
-            (true, _) => format!("{} more {}", time(more.estimate), by(one)),
-            (_, true) => format!("{} less {}", time(-more.estimate), by(one)),
-            _ => format!("undecided {}", by(one)),
-        })
+    let against = |more: &Measured| match (more.low > 0.0, more.high < 0.0) {
+        (true, _) => format!("{} more", time(more.estimate)),
+        (_, true) => format!("{} less", time(-more.estimate)),
+        _ => "undecided".to_owned(),
     };
-    let said: Vec<String> = reference
-        .iter()
-        .filter_map(|one| own(one))
-        .chain(others.iter().filter_map(|one| against(one)))
-        .collect();
+    let (reference, others): (Vec<&Derived>, Vec<&Derived>) =
+        all.iter().copied().partition(|one| one.against_reference.is_none());
+    let of = |one: &Derived| {
+        let cost = one.against_reference.as_ref().map(against).or_else(|| own(one))?;
+        Some(format!("{cost} by {}", the(one.transport.title())))
+    };
+    let said: Vec<String> = reference.into_iter().chain(others).filter_map(of).collect();
     let setting = if setting.is_empty() {
         String::new()
     } else {
@@ -266,78 +241,52 @@ fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
     (!said.is_empty()).then(|| format!("{} {}{setting}", short(&all[0].help), said.join(", ")))
 }
 
+fn has_level(case: &CaseSummary, level: &str) -> bool {
+    compared_level(case).is_some_and(|own| own.word() == Some(level))
+}
+
 fn price(groups: &[Group<'_>], level: &str) -> Option<String> {
-    let has_level =
-        |found: &Found<'_>| compared_level(found.compared.case).is_some_and(|own| own.word() == Some(level));
-    let all: Vec<Found<'_>> = groups
-        .iter()
-        .flat_map(|group| group.compared().map(move |compared| Found { group, compared }))
-        .filter(has_level)
-        .collect();
+    let all = groups.iter().flat_map(Group::compared);
+    let all: Vec<Compared<'_>> = all.filter(|one| has_level(one.case, level)).collect();
     let first = all.first()?;
     let summary = first.group.summary();
-    let [name, reference] =
-        [first.compared.case, first.compared.reference].map(|case| the(compared_name(summary, case)));
-    let with = |word| move |found: &&Found<'_>| found.comparison().verdict == word;
-    let decided: Vec<&Found<'_>> = all
-        .iter()
-        .filter(|one| matches!(one.comparison().verdict, Verdict::Faster | Verdict::Slower))
-        .collect();
-    let settings = |verdict| {
-        all.iter()
-            .filter(with(verdict))
-            .map(|one| one.group.setting.as_str())
-            .collect::<Vec<_>>()
-    };
+    let [name, reference] = [first.case, first.reference].map(|case| the(compared_name(summary, case)));
+    let decided: Vec<&Compared<'_>> = all.iter().filter(|one| one.comparison.verdict.differs()).collect();
+    let with = |verdict| settings(all.iter().filter(move |one| one.comparison.verdict == verdict));
     let within = format!("within {} of {reference}", margin(summary.settings.margin));
-    let effect = (!decided.is_empty()).then(|| effects(&decided, &reference));
-    let others = [
-        (settings(Verdict::Equivalent), within.as_str()),
-        (settings(Verdict::Undecided), "undecided"),
-    ];
-    let others = others.iter().filter(|(settings, _)| !settings.is_empty());
-    let others = others.map(|(settings, word)| format!("{word} ({})", some(settings)).replace(" ()", ""));
-    let said: Vec<String> = effect.into_iter().chain(others).collect();
+    let mut said = each_said([
+        (with(Verdict::Equivalent), within.as_str()),
+        (with(Verdict::Undecided), "undecided"),
+    ]);
+    if !decided.is_empty() {
+        said.insert(0, effects(&decided, &reference));
+    }
     Some(format!("{}: {}.", capital(&name), said.join("; ")))
 }
 
 /// How many CPUs a level of the compared factor keeps busy, and the reference.
 fn occupies(groups: &[Group<'_>], level: &str) -> Option<String> {
-    let busy = |case: &CaseSummary| Some(case.metrics.as_ref()?.cpus_busy());
-    let mut said = Vec::new();
+    let busy = |case: &CaseSummary| {
+        let cpus = case.metrics.as_ref()?.cpus_busy();
+        Some(format!("{}{NBSP}CPUs", significant(cpus, 2)))
+    };
     let mut names = None;
+    let mut said = [vec![], vec![]];
     for group in groups {
-        let own = group
-            .cases
-            .iter()
-            .find(|case| compared_level(case).is_some_and(|own| own.word() == Some(level)));
-        let Some((own, reference)) = own.map(|case| (*case, group.head())) else {
+        let Some(own) = group.cases.iter().find(|case| has_level(case, level)) else {
             continue;
         };
-        let Some((ours, theirs)) = busy(own).zip(busy(reference)) else {
+        let both = [own, group.head()];
+        let [Some(ours), Some(theirs)] = both.map(busy) else {
             continue;
         };
-        names = Some([own, reference].map(|case| the(compared_name(group.summary(), case))));
-        let setting = if group.setting.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", group.setting)
-        };
-        said.push((significant(ours, 2), significant(theirs, 2), setting));
+        names = Some(both.map(|case| the(compared_name(group.summary(), case))));
+        said[0].push(ours + &group.in_brackets());
+        said[1].push(theirs + &group.in_brackets());
     }
     let [name, reference] = names?;
-    let told = |pick: fn(&(String, String, String)) -> &String| {
-        said.iter()
-            .map(|one| format!("{}{NBSP}CPUs{}", pick(one), one.2))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    Some(format!(
-        "{} keeps {} busy; {reference} {}.",
-        capital(&name),
-        told(|one| &one.0),
-        told(|one| &one.1)
-    ))
+    let [ours, theirs] = said.map(|all| all.join(", "));
+    Some(format!("{} keeps {ours} busy; {reference} {theirs}.", capital(&name)))
 }
 
 #[cfg(test)]

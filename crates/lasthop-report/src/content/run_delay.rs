@@ -1,6 +1,7 @@
 //! The sentence in "Why" that tells who waited for a CPU.
 
-use lasthop_analyse::summary::{Measured, Metrics, Verdict};
+use lasthop_analyse::summary::{Measured, Metrics};
+use lasthop_model::quantity::joined;
 
 use super::why::place;
 use crate::{
@@ -29,22 +30,23 @@ struct Waited {
 pub fn sentence(reference: &str, compared: Compared<'_>, cpu: Option<f64>) -> String {
     let least = yardstick(compared, cpu) * NOTICEABLE;
     let differs = |saved: &Measured| (saved.low > 0.0 || saved.high < 0.0) && saved.estimate.abs() >= least;
-    let parts: Vec<String> = waited(compared, differs)
-        .iter()
+    let said = waited(compared, differs)
+        .into_iter()
         .enumerate()
-        .map(|(place, Waited { who, now, before })| match place {
-            0 => format!(
-                "{who} waited {} for a{NBSP}CPU ({reference}: {})",
-                Micros(*now),
-                Micros(*before)
-            ),
-            _ => format!("{who} {} ({})", Micros(*now), Micros(*before)),
-        })
-        .collect();
-    if parts.is_empty() {
-        String::new()
+        .map(|(place, waited)| {
+            let Waited { who, now, before } = waited;
+            let (now, before) = (Micros(now), Micros(before));
+            if place == 0 {
+                format!("{who} waited {now} for a{NBSP}CPU ({reference}: {before})")
+            } else {
+                format!("{who} {now} ({before})")
+            }
+        });
+    let said = joined(said, ", ");
+    if said.is_empty() {
+        said
     } else {
-        format!(" Per request, {}.", parts.join(", "))
+        format!(" Per request, {said}.")
     }
 }
 
@@ -54,17 +56,18 @@ fn waited(compared: Compared<'_>, differs: impl Fn(&Measured) -> bool) -> Vec<Wa
         case,
         reference,
         comparison,
+        ..
     } = compared;
     let (Some(saved), Some(now), Some(before)) = (&comparison.run_delay_saved, &case.metrics, &reference.metrics)
     else {
         return Vec::new();
     };
     let counts = |role: &str| now.cpu_per_request.counts(role);
-    let mut roles: Vec<_> = saved
+    let roles = saved
         .roles
         .iter()
-        .filter(|(role, saved)| counts(role) && differs(saved))
-        .collect();
+        .filter(|(role, saved)| counts(role) && differs(saved));
+    let mut roles: Vec<_> = roles.collect();
     roles.sort_by(|a, b| b.1.estimate.abs().total_cmp(&a.1.estimate.abs()));
     let of = |metrics: &Metrics, role: &str| Some(metrics.run_delay.get(role)?.us_per_request);
     let alone = |role: &String| {
@@ -76,8 +79,7 @@ fn waited(compared: Compared<'_>, differs: impl Fn(&Measured) -> bool) -> Vec<Wa
     };
     let mut found: Vec<Waited> = roles.into_iter().filter_map(|(role, _)| alone(role)).collect();
     if found.is_empty() && saved.all.as_ref().is_some_and(differs) {
-        let counts = now.cpu_per_request.counts_driver;
-        let who = if counts {
+        let who = if now.cpu_per_request.counts_driver {
             "driver and services together"
         } else {
             "the services together"
@@ -97,22 +99,15 @@ fn waited(compared: Compared<'_>, differs: impl Fn(&Measured) -> bool) -> Vec<Wa
 /// handled, and run delay is counted once for all of them.
 fn yardstick(compared: Compared<'_>, cpu: Option<f64>) -> f64 {
     let Compared { case, comparison, .. } = compared;
-    let differs = matches!(comparison.verdict, Verdict::Faster | Verdict::Slower);
     let at_once = if case.load.is_open() {
         1.0
     } else {
         f64::from(case.load.connections.max(1))
     };
-    let time = comparison
-        .materiality
-        .as_ref()
-        .filter(|_| differs)
-        .map(|materiality| materiality.saved_us / at_once);
-    [time, cpu]
-        .into_iter()
-        .flatten()
-        .map(f64::abs)
-        .fold(f64::INFINITY, f64::min)
+    let materiality = comparison.materiality.as_ref().filter(|_| comparison.verdict.differs());
+    let time = materiality.map(|materiality| materiality.saved_us / at_once);
+    let known = [time, cpu].into_iter().flatten();
+    known.map(f64::abs).fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 
 use indexmap::{IndexMap, IndexSet};
 use lasthop_analyse::{
-    checks::known::Known,
+    checks::known::CheckMeaning,
     summary::{Check, Severity, Summary},
 };
+use lasthop_model::quantity::joined;
 
 use super::parts;
 use crate::{
@@ -33,8 +34,8 @@ fn kinds(summary: &Summary) -> Vec<Kind<'_>> {
     for check in &summary.checks {
         found.entry((check.severity, &check.id)).or_default().push(check);
     }
-    let mut kinds: Vec<Kind> = found
-        .into_iter()
+    let kinds = found.into_iter();
+    let mut kinds: Vec<Kind> = kinds
         .map(|((severity, id), findings)| Kind { severity, id, findings })
         .collect();
     kinds.sort_by_key(|kind| Reverse(kind.severity));
@@ -55,25 +56,19 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let kinds = kinds(summary);
     if kinds.is_empty() {
         let has_figures = summary.cases.iter().any(|case| case.metrics.is_some());
-        let none = Text::of(Tone::Dim, "No check found a reason to doubt this result.");
-        return has_figures
-            .then(|| parts::section("Doubts", Depth::Open, vec![Block::Paragraph(none)]))
-            .flatten();
+        let none = Block::legend("No check found a reason to doubt this result.");
+        return parts::section("Doubts", Depth::Open, vec![none]).filter(|_| has_figures);
     }
     let title = title(&kinds);
-    let listed = if title == "Notes" {
-        Severity::Note
-    } else {
-        Severity::Doubt
-    };
+    let only_notes = title == "Notes";
     let mut left = SHOWN;
     let (shown, rest): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|kind| {
-        let fits = kind.severity >= listed && left > 0;
+        let fits = (only_notes || kind.severity > Severity::Note) && left > 0;
         left -= usize::from(fits);
-        fits || kind.severity == Severity::Invalid || Known::of(kind.id).is_some_and(|known| known.asked)
+        fits || kind.severity == Severity::Invalid || CheckMeaning::of(kind.id).is_some_and(|known| known.asked)
     });
     let lines = shown.iter().map(|kind| Block::Item(line(kind, summary, groups)));
-    let rest = counted(&rest, listed == Severity::Note);
+    let rest = counted(&rest, only_notes);
     parts::section(title, Depth::Brief, lines.chain(rest).collect())
 }
 
@@ -85,13 +80,11 @@ fn line(kind: &Kind<'_>, summary: &Summary, groups: &[Group<'_>]) -> Text {
         [Some(case)] if summary.cases.len() > 1 => Some(short_name(groups, case)),
         _ => None,
     };
-    let begin = match (kind.severity, only) {
-        (Severity::Invalid, only) => {
-            let case = only.map(|case| case + " ").unwrap_or_default();
-            Text::from(case).and(Tone::Bad, "must not be used").plain(": ")
-        }
-        (_, Some(case)) => format!("{case}: ").into(),
-        (_, None) => Text::default(),
+    let begin = if kind.severity == Severity::Invalid {
+        let case = only.map(|case| case + " ").unwrap_or_default();
+        Text::from(case).and(Tone::Bad, "must not be used").plain(": ")
+    } else {
+        only.map(|case| case + ": ").unwrap_or_default().into()
     };
     begin
         .plain(meaning(kind))
@@ -102,57 +95,51 @@ fn line(kind: &Kind<'_>, summary: &Summary, groups: &[Group<'_>]) -> Text {
 
 /// A record of another version may have a check that this one does not know, and that leads nowhere.
 fn led(id: &str, tone: Tone) -> Tone {
-    if Known::of(id).is_some() { tone } else { Tone::Strong }
+    if CheckMeaning::of(id).is_some() {
+        tone
+    } else {
+        Tone::Strong
+    }
 }
 
-fn meaning(kind: &Kind<'_>) -> String {
-    match Known::of(kind.id) {
-        Some(known) => known.meaning(kind.severity).to_owned(),
-        None => fragment(&kind.findings[0].effect).to_owned(),
+fn meaning<'a>(kind: &Kind<'a>) -> &'a str {
+    match CheckMeaning::of(kind.id) {
+        Some(known) => known.meaning(kind.severity),
+        None => fragment(&kind.findings[0].effect),
     }
 }
 
 /// `and 2 more doubts and 1 note`
 fn counted(rest: &[Kind<'_>], only_notes: bool) -> Option<Block> {
-    let many = |word: &str, is_note: bool| {
-        let count = rest
-            .iter()
-            .filter(|kind| (kind.severity == Severity::Note) == is_note)
-            .count();
-        (count > 0).then(|| plural(count as u64, word))
-    };
-    let parts: Vec<String> = [
-        many("more doubt", false),
-        many(if only_notes { "more note" } else { "note" }, true),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    (!parts.is_empty()).then(|| Block::Rest(format!("and {}", parts.join(" and ")).into()))
+    let notes = rest.iter().filter(|kind| kind.severity == Severity::Note).count();
+    let counts = [
+        (rest.len() - notes, "more doubt"),
+        (notes, if only_notes { "more note" } else { "note" }),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let said = joined(counts.map(|(count, word)| plural(count as u64, word)), " and ");
+    (!said.is_empty()).then(|| Block::Rest(format!("and {said}").into()))
 }
 
 /// All findings with their effects and figures.
 pub fn evidence(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let kinds = kinds(summary);
     let title = format!("{} with evidence", title(&kinds));
-    let blocks = kinds.iter().flat_map(|kind| {
+    let mut blocks = Vec::new();
+    for kind in &kinds {
+        blocks.push(Block::Item(head(kind)));
         let mut effects: IndexMap<&str, Vec<&Check>> = IndexMap::new();
         for check in &kind.findings {
-            effects.entry(&check.effect).or_default().push(check);
+            effects.entry(fragment(&check.effect)).or_default().push(check);
         }
-        let of_effect = |(effect, checks): (&str, Vec<&Check>)| {
-            let effect = Some(fragment(effect)).filter(|effect| *effect != meaning(kind));
-            let effect = effect.map(|effect| Block::SubItem(effect.into()));
-            effect
-                .into_iter()
-                .chain(findings(&checks, groups).into_iter().flat_map(shown))
-                .collect::<Vec<_>>()
-        };
-        std::iter::once(Block::Item(head(kind)))
-            .chain(effects.into_iter().flat_map(of_effect))
-            .collect::<Vec<_>>()
-    });
-    parts::section(&title, Depth::Folded, blocks.collect())
+        for (effect, checks) in effects {
+            if effect != meaning(kind) {
+                blocks.push(Block::SubItem(effect.into()));
+            }
+            blocks.extend(findings(&checks, groups).into_iter().flat_map(shown));
+        }
+    }
+    parts::section(&title, Depth::Folded, blocks)
 }
 
 /// What a check does to the result.
@@ -178,18 +165,22 @@ fn unbroken(evidence: &str) -> String {
 /// The evidence for each case for which the check fired.
 fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
     let name = |check: &Check| check.case.as_deref().map(|case| short_name(groups, case));
-    let told = if checks.len() > MANY { 1 } else { checks.len() };
-    let mut findings: Vec<String> = checks[..told]
-        .iter()
-        .map(|check| match name(check) {
-            Some(case) => format!("{case}: {}", unbroken(fragment(&check.evidence))),
-            None => unbroken(fragment(&check.evidence)),
-        })
-        .collect();
+    let (told, rest) = checks.split_at(if checks.len() > MANY { 1 } else { checks.len() });
+    let told_of = |check: &&Check| {
+        let evidence = unbroken(fragment(&check.evidence));
+        name(check).map_or(String::new(), |case| case + ": ") + &evidence
+    };
+    let mut findings: Vec<String> = told.iter().map(told_of).collect();
     // A case may have the finding for each metric.
-    let shown: IndexSet<String> = checks[..told].iter().filter_map(|check| name(check)).collect();
-    let rest: IndexSet<String> = checks[told..].iter().filter_map(|check| name(check)).collect();
-    let others: Vec<&str> = rest.difference(&shown).map(String::as_str).collect();
+    let names = |checks: &[&Check]| {
+        checks
+            .iter()
+            .filter_map(|check| name(check))
+            .collect::<IndexSet<String>>()
+    };
+    let told = names(told);
+    let rest = names(rest);
+    let others: Vec<&str> = rest.difference(&told).map(String::as_str).collect();
     if !others.is_empty() {
         findings.push(format!(
             "the same for {}{NBSP}more: {}",
@@ -202,11 +193,11 @@ fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
 
 /// A finding whose further lines, such as those of a difference of two files, stay lines.
 fn shown(finding: String) -> impl Iterator<Item = Block> {
-    let (first, rest) = match finding.split_once('\n') {
-        Some((first, rest)) => (first.to_owned(), Some(rest.to_owned())),
-        None => (finding, None),
-    };
-    let rest = rest.map(|tail| Block::Log { tail, file: None });
+    let (first, rest) = finding.split_once('\n').unwrap_or((&finding, ""));
+    let rest = (!rest.is_empty()).then(|| Block::Log {
+        tail: rest.to_owned(),
+        file: None,
+    });
     std::iter::once(Block::SubItem(first.into())).chain(rest)
 }
 

@@ -2,10 +2,14 @@
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{CaseSummary, Summary, Verdict};
-use lasthop_model::record::{Stage, Stopped};
+use lasthop_model::{
+    quantity::joined,
+    record::{Stage, Stopped},
+};
 
+use super::parts;
 use crate::{
-    document::{Block, Depth, Section, Text, Tone},
+    document::{Block, Section, Text, Tone},
     groups::{Compared, Group, compared_name, groups, short_name},
     units::{NBSP, Seconds, capital, plural, ratio},
     wording::{self, Quantity},
@@ -13,10 +17,10 @@ use crate::{
 
 /// An unfinished run says so first.
 pub fn cut_off(summary: &Summary) -> Option<Section> {
-    let why = match (summary.complete, summary.stopped) {
+    let why = match summary.stopped {
         _ if summary.running => "This run is still running",
-        (false, _) => "This run was cut off",
-        (true, Stopped::Interrupted) => "This run was interrupted",
+        _ if !summary.complete => "This run was cut off",
+        Stopped::Interrupted => "This run was interrupted",
         _ => return None,
     };
     let after = if summary.seconds > 0.0 {
@@ -35,43 +39,39 @@ pub fn cut_off(summary: &Summary) -> Option<Section> {
     };
     let allowed = Seconds(summary.settings.budget_seconds);
     let text = Text::of(Tone::Warning, format!("{why}{after}")).plain(format!(" of its budget of {allowed}{rests}"));
-    Some(Section {
-        title: None,
-        depth: Depth::Open,
-        blocks: vec![Block::Paragraph(text)],
-    })
+    parts::untitled(vec![Block::Paragraph(text)])
 }
 
 /// Why nothing was compared.
 pub fn why_none(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
-    if summary.cases.iter().all(|case| case.metrics.is_none()) {
-        return Some(without_result(summary, groups));
-    }
-    let compared = |group: &Group<'_>| group.cases.iter().any(|case| group.declared(case).is_some());
-    (!groups.iter().any(compared)).then(|| without_comparison(summary, groups))
+    let Some(first) = summary.failures.first().filter(|_| is_without_result(summary)) else {
+        let compared = |group: &Group<'_>| group.cases.iter().any(|case| group.declared(case).is_some());
+        return if is_without_result(summary) {
+            Some("no case has a result.".to_owned())
+        } else {
+            (!groups.iter().any(compared)).then(|| without_comparison(summary, groups))
+        };
+    };
+    let name = capital(&short_name(groups, &first.case));
+    Some(format!(
+        "no case has a result. {name} failed at {}, see Failures.",
+        first.stage
+    ))
 }
 
-fn without_result(summary: &Summary, groups: &[Group<'_>]) -> String {
-    match summary.failures.first() {
-        Some(first) => {
-            let name = capital(&short_name(groups, &first.case));
-            format!("no case has a result. {name} failed at {}, see Failures.", first.stage)
-        }
-        None => "no case has a result.".to_owned(),
-    }
+fn is_without_result(summary: &Summary) -> bool {
+    summary.cases.iter().all(|case| case.metrics.is_none())
 }
 
 fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> String {
-    let broken = groups
-        .iter()
-        .map(Group::head)
-        .find(|head| head.reference && head.metrics.is_none());
-    if let Some(reference) = broken {
-        let stage = failed_stage(summary, reference)
-            .map(|stage| format!(" at {stage}"))
-            .unwrap_or_default();
-        let name = compared_name(summary, reference);
-        return format!("{name}, the reference, failed{stage}. The other cases were measured.");
+    let mut heads = groups.iter().map(Group::head);
+    if let Some(reference) = heads.find(|head| head.reference && head.metrics.is_none()) {
+        let stage = failed_stage(summary, reference).map(|stage| format!(" at {stage}"));
+        return format!(
+            "{}, the reference, failed{}. The other cases were measured.",
+            compared_name(summary, reference),
+            stage.unwrap_or_default()
+        );
     }
     if summary.cases.len() == 1 {
         return "one case was measured, so there is nothing to compare it with.".to_owned();
@@ -86,19 +86,19 @@ fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> String {
 
 /// Stage at which a case failed first.
 pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a Stage> {
-    summary
-        .failures
-        .iter()
-        .find(|failure| failure.case == case.case)
-        .map(|failure| &failure.stage)
+    let mut failures = summary.failures.iter();
+    Some(&failures.find(|failure| failure.case == case.case)?.stage)
 }
 
 pub fn quantity(group: &Group<'_>) -> Quantity {
-    match group.head().load.is_open() {
-        true => Quantity::ResponseTime,
-        false if group.is_bulk() => Quantity::Bytes,
-        false if group.is_one_way() => Quantity::Received,
-        false => Quantity::Requests,
+    if group.head().load.is_open() {
+        Quantity::ResponseTime
+    } else if group.is_bulk() {
+        Quantity::Bytes
+    } else if group.is_one_way() {
+        Quantity::Received
+    } else {
+        Quantity::Requests
     }
 }
 
@@ -117,53 +117,45 @@ pub fn sentence(cause: &str) -> String {
 #[must_use]
 pub fn headline(summary: &Summary) -> String {
     let groups = groups(summary);
-    let several = groups.len() > 1;
     let mut by_label: IndexMap<String, Vec<Option<Compared<'_>>>> = IndexMap::new();
     for group in &groups {
         for compared in group.compared() {
-            by_label
-                .entry(group.label(compared.case))
-                .or_default()
-                .push(Some(compared));
+            let label = group.label(compared.case);
+            by_label.entry(label).or_default().push(Some(compared));
         }
         for (case, _) in group.unusable() {
             by_label.entry(group.label(case)).or_default().push(None);
         }
     }
     if by_label.is_empty() {
-        return if summary.cases.iter().all(|case| case.metrics.is_none()) {
+        return if is_without_result(summary) {
             "no result"
         } else {
             "nothing compared"
         }
         .into();
     }
-    let parts: Vec<String> = by_label
-        .iter()
-        .map(|(label, all)| match all[0] {
-            _ if several => counted(label, all),
-            Some(compared) => single(label, &groups[0], compared),
-            None => format!("{label} invalid"),
-        })
-        .collect();
-    parts.join(", ").replace(NBSP, " ")
+    let parts = by_label.iter().map(|(label, all)| match all[0] {
+        _ if groups.len() > 1 => counted(label, all),
+        Some(compared) => single(label, compared),
+        None => format!("{label} invalid"),
+    });
+    joined(parts, ", ").replace(NBSP, " ")
 }
 
-fn single(label: &str, group: &Group<'_>, compared: Compared<'_>) -> String {
-    let reference = group.label(compared.reference);
+fn single(label: &str, compared: Compared<'_>) -> String {
+    let reference = compared.group.label(compared.reference);
     match compared.comparison.verdict {
         Verdict::Equivalent => format!("{label} equivalent to {reference}"),
         Verdict::Undecided => format!("{label} against {reference} undecided"),
         _ => {
-            let of = if quantity(group) == Quantity::ResponseTime {
+            let of = if quantity(compared.group) == Quantity::ResponseTime {
                 "the median time of "
             } else {
                 ""
             };
-            format!(
-                "{label} {}{NBSP}times {of}{reference}",
-                ratio(compared.comparison.ratio, 2)
-            )
+            let ratio = ratio(compared.comparison.ratio, 2);
+            format!("{label} {ratio}{NBSP}times {of}{reference}")
         }
     }
 }
@@ -177,15 +169,11 @@ fn counted(label: &str, all: &[Option<Compared<'_>>]) -> String {
         Verdict::Undecided,
     ];
     let order = verdicts.map(|verdict| (Some(verdict), wording::word(verdict)));
-    let counts = order
-        .into_iter()
-        .chain([(None, "invalid")])
-        .filter_map(|(verdict, word)| {
-            let count = all
-                .iter()
-                .filter(|one| one.map(|compared| compared.comparison.verdict) == verdict)
-                .count();
-            (count > 0).then(|| format!("{word} {count}/{}", all.len()))
-        });
-    format!("{label} {}", counts.collect::<Vec<_>>().join(" "))
+    let counts = order.into_iter().chain([(None, "invalid")]);
+    let counts = counts.filter_map(|(verdict, word)| {
+        let same = |one: &&Option<Compared<'_>>| one.map(|compared| compared.comparison.verdict) == verdict;
+        let count = all.iter().filter(same).count();
+        (count > 0).then(|| format!("{word} {count}/{}", all.len()))
+    });
+    format!("{label} {}", joined(counts, " "))
 }

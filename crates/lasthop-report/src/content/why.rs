@@ -4,10 +4,12 @@ use std::cmp::Ordering;
 
 use lasthop_analyse::summary::{CaseSummary, Comparison, Metric, Metrics, Throttled, Verdict};
 
+use lasthop_model::quantity::joined;
+
 use super::{parts, run_delay};
 use crate::{
     document::{Block, Depth, Section, Text},
-    groups::{Compared, Group},
+    groups::{Compared, Group, cases},
     units::{Micros, NBSP, capital, grouped, percent, plural},
 };
 
@@ -22,35 +24,30 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     if groups.first().is_some_and(|group| group.summary().aa || unknown(group)) {
         return None;
     }
-    let mut found: Vec<(&Group<'_>, Compared<'_>)> = Vec::new();
-    for group in groups {
-        found.extend(group.compared().map(|compared| (group, compared)));
-    }
+    let mut all: Vec<Compared<'_>> = groups.iter().flat_map(Group::compared).collect();
     // What was decided first, then by relative size.
-    let rank = |compared: &Compared<'_>| (!is_decided(compared), -compared.comparison.ratio.ln().abs());
-    found.sort_by(|(_, one), (_, other)| rank(one).partial_cmp(&rank(other)).unwrap_or(Ordering::Equal));
-    let many = found.len() > MANY;
-    let explained = found.iter().filter_map(|(group, compared)| match many {
-        true => in_a_line(group, *compared).map(Block::Item),
-        false => explain(group, *compared).map(Block::Paragraph),
+    let rank = |one: &Compared<'_>| (!one.comparison.verdict.differs(), -one.comparison.ratio.ln().abs());
+    all.sort_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(Ordering::Equal));
+    let many = all.len() > MANY;
+    let explained = all.iter().filter_map(|one| {
+        if many {
+            in_a_line(*one).map(Block::Item)
+        } else {
+            explain(*one).map(Block::Paragraph)
+        }
     });
-    let throttled = groups.iter().flat_map(throttled).map(Block::Paragraph);
+    let throttled = cases(groups).filter(|(_, case)| !case.throttled.is_empty());
+    let throttled = throttled.map(|(group, case)| Block::Paragraph(throttling(group, case)));
     parts::section("Why", Depth::Folded, explained.chain(throttled).collect())
 }
 
-fn is_decided(compared: &Compared<'_>) -> bool {
-    matches!(compared.comparison.verdict, Verdict::Faster | Verdict::Slower)
-}
-
 /// The CPU time of a decided comparison, and where most of it is.
-fn in_a_line(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
-    let (case, reference) = both(compared).filter(|_| is_decided(&compared))?;
-    let name = capital(&parts::full_name(group, compared.case));
+fn in_a_line(compared: Compared<'_>) -> Option<Text> {
+    let (case, reference) = both(compared).filter(|_| compared.comparison.verdict.differs())?;
+    let name = capital(&parts::full_name(compared.group, compared.case));
     let total = saved(case, reference);
-    match group
-        .comparison(compared.case, Metric::CpuPerRequest)
-        .map(|comparison| comparison.verdict)
-    {
+    let cpu = compared.group.comparison(compared.case, Metric::CpuPerRequest);
+    match cpu.map(|comparison| comparison.verdict) {
         Some(Verdict::Equivalent) => {
             return Some(format!("{name}: the same CPU time; it is waiting that differs").into());
         }
@@ -58,37 +55,39 @@ fn in_a_line(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
         _ if total == 0.0 => return None,
         _ => {}
     }
-    let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
-    let share = percent(total.abs() / reference.cpu_total(), 0);
-    let of_role = |(role, cpu): (&'_ str, f64)| (role.to_owned(), cpu * total.signum());
+    let (amount, share) = amount(total, "", reference);
     let most = by_role(case, reference)
         .into_iter()
-        .map(of_role)
-        .max_by(|one, other| one.1.total_cmp(&other.1));
-    let most = most.map_or(String::new(), |(role, _)| format!(", most in {}", place(&role)));
-    Some(format!("{name}: {} {less} CPU ({sign}{share}){most}", Micros(total.abs())).into())
+        .max_by(|one, other| (one.1 * total.signum()).total_cmp(&(other.1 * total.signum())));
+    let most = most.map_or(String::new(), |(role, _)| format!(", most in {}", place(role)));
+    Some(format!("{name}: {amount} {share}{most}").into())
 }
 
-/// How much the CPU limits throttled the containers of each case.
-fn throttled(group: &Group<'_>) -> Vec<Text> {
+/// `12 µs less CPU of its services`, `(−40 %)`
+fn amount(total: f64, whose: &str, reference: &Metrics) -> (String, String) {
+    let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
+    (
+        format!("{} {less} CPU{whose}", Micros(total.abs())),
+        format!("({sign}{})", percent(total.abs() / reference.cpu_total(), 0)),
+    )
+}
+
+/// How much the CPU limits throttled the containers of a case.
+fn throttling(group: &Group<'_>, case: &CaseSummary) -> Text {
     let said = |(role, throttled): (&String, &Throttled)| {
-        let times = plural(throttled.times, "time");
         format!(
-            "{role} {times} for {} ({})",
+            "{role} {} for {} ({})",
+            plural(throttled.times, "time"),
             Micros(throttled.seconds * 1e6),
             percent(throttled.share, 0)
         )
     };
-    let cases = group.cases.iter().filter(|case| !case.throttled.is_empty());
-    let sentence = |case: &&CaseSummary| {
-        let roles: Vec<String> = case.throttled.iter().map(said).collect();
-        let name = capital(&parts::full_name(group, case));
-        Text::from(format!(
-            "{name}: the CPU limit throttled {} of all trials.",
-            roles.join(", ")
-        ))
-    };
-    cases.map(sentence).collect()
+    format!(
+        "{}: the CPU limit throttled {} of all trials.",
+        capital(&parts::full_name(group, case)),
+        joined(case.throttled.iter().map(said), ", ")
+    )
+    .into()
 }
 
 fn both<'a>(compared: Compared<'a>) -> Option<(&'a Metrics, &'a Metrics)> {
@@ -101,14 +100,15 @@ fn saved(case: &Metrics, reference: &Metrics) -> f64 {
 }
 
 /// One comparison; `None` if the CPU time is not known to differ.
-fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
+fn explain(compared: Compared<'_>) -> Option<Text> {
     let (case, reference) = both(compared)?;
+    let group = compared.group;
     let names = (parts::full_name(group, compared.case), group.name(compared.reference));
     let cpu = group.comparison(compared.case, Metric::CpuPerRequest);
-    let unexplained = cpu.and_then(|cpu| without_cpu(&names, cpu));
-    if let Some(sentence) = unexplained {
-        let waited = run_delay::sentence(&names.1, compared, None);
-        return is_decided(&compared).then(|| Text::from(format!("{sentence}{waited}")));
+    let waited = |cpu| run_delay::sentence(&names.1, compared, cpu);
+    if let Some(sentence) = cpu.and_then(|cpu| without_cpu(&names, cpu)) {
+        let is_decided = compared.comparison.verdict.differs();
+        return is_decided.then(|| (sentence + &waited(None)).into());
     }
     let total = saved(case, reference);
     if total == 0.0 {
@@ -119,17 +119,15 @@ fn explain(group: &Group<'_>, compared: Compared<'_>) -> Option<Text> {
     } else {
         " of its services"
     };
-    let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
-    let sentence = format!(
-        "{} takes {} {less} CPU{whose} per request than {} ({sign}{}){}.",
+    let (amount, share) = amount(total, whose, reference);
+    Some(Text::from(format!(
+        "{} takes {amount} per request than {} {share}{}.{}{}",
         capital(&names.0),
-        Micros(total.abs()),
         names.1,
-        percent(total.abs() / reference.cpu_total(), 0),
-        parts(case, reference, total)
-    );
-    let waited = run_delay::sentence(&names.1, compared, Some(total));
-    Some(Text::from(format!("{sentence}{}{waited}", switches(case, reference))))
+        parts(case, reference, total),
+        switches(case, reference),
+        waited(Some(total))
+    )))
 }
 
 /// What is said where CPU time is not known to differ. A difference in rate without one in CPU time is waiting.
@@ -153,28 +151,23 @@ fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
     let mut parts = by_role(case, reference);
     parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
     let largest = parts[0].1.abs();
-    let said: Vec<String> = parts
-        .iter()
-        .filter(|(_, micros)| micros.abs() > largest * SMALL_PART)
-        .map(|(role, micros)| {
-            let against = match (micros.signum() == total.signum(), total > 0.0) {
-                (true, _) => "",
-                (false, true) => " more",
-                (false, false) => " less",
-            };
-            format!("{}{against} in {}", Micros(micros.abs()), place(role))
-        })
-        .collect();
-    format!(": {}", said.join(", "))
+    let large = parts.iter().filter(|(_, micros)| micros.abs() > largest * SMALL_PART);
+    let said = large.map(|(role, micros)| {
+        let against = match (micros.signum() == total.signum(), total > 0.0) {
+            (true, _) => "",
+            (false, true) => " more",
+            (false, false) => " less",
+        };
+        format!("{}{against} in {}", Micros(micros.abs()), place(role))
+    });
+    format!(": {}", joined(said, ", "))
 }
 
 /// CPU time per request that the case saves, in microseconds, of the roles that cases are compared by.
 fn by_role<'a>(case: &'a Metrics, reference: &Metrics) -> Vec<(&'a str, f64)> {
     let before = |role: &str| reference.cpu_per_request.of(role).unwrap_or(0.0);
-    case.cpu_per_request
-        .counted()
-        .map(|(role, cpu)| (role, before(role) - cpu))
-        .collect()
+    let counted = case.cpu_per_request.counted();
+    counted.map(|(role, cpu)| (role, before(role) - cpu)).collect()
 }
 
 pub fn place(role: &str) -> &str {
