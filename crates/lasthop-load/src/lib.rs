@@ -6,8 +6,9 @@
 //! # Layout
 //! - [`transport`]: sockets, plain or TLS, and channels; after `connect` all are the same.
 //! - [`pacer`]: when the requests of an open loop are due.
-//! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; `stages`: the same for a load in
-//!   stages; `cost`: what it consumes; [`proof`]: what it ran over.
+//! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; `stage_recorder`: the same for a
+//!   load in stages; `cost`: what it consumes; [`proof`]: what it ran over.
+//! - `listener`: where the servers here accept their clients; `supervisor`: who keeps the workers' deadlines.
 //! - `ports`: whether a connection per request over TCP has local ports enough.
 //! - [`speed`]: how fast the CPU is right before and after a trial.
 //! - [`drive`]: the serving side of `lasthop drive`.
