@@ -231,6 +231,14 @@ pub fn contrast(one: &[u8], other: &[u8]) -> (usize, [String; 2]) {
     (at, [shown(one), shown(other)])
 }
 
+/// What is checked of replies that change, and where the first two differ.
+pub fn changing(checked: &str, one: &[u8], other: &[u8]) -> String {
+    format!(
+        "{checked}: the first two replies differ at byte {}",
+        contrast(one, other).0
+    )
+}
+
 /// A range of a body of so many bytes, in words.
 fn part(body: &[u8], range: Range<usize>, length: u64) -> String {
     let before = if range.start > 0 { "…" } else { "" };

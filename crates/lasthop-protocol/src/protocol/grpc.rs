@@ -19,7 +19,7 @@ use self::{
     session::Session,
 };
 use super::{
-    check::{Expected, contrast},
+    check::{Expected, changing},
     exact::{Exact, KEPT_MAX},
     exchange::Factory,
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
@@ -250,7 +250,6 @@ impl ProtocolSpec for Grpc {
         }
         let first = message(first)?;
         let second = message(second)?;
-        let (at, _) = contrast(&first, &second);
         let length = first.len();
         let other = second.len();
         if first == second {
@@ -265,7 +264,7 @@ impl ProtocolSpec for Grpc {
         }
         Ok(Some(if length == other {
             self.expect = GrpcExpect::Length(length as u64);
-            format!("only the length of the message is checked: the first two replies differ at byte {at}")
+            changing("only the length of the message is checked", &first, &second)
         } else {
             format!("the message is not checked: the first two replies have {length} and {other} bytes")
         }))

@@ -10,7 +10,7 @@ use serde::{
 };
 
 use super::{
-    check::{BodyCheck, Expected, contrast},
+    check::{BodyCheck, Expected, changing},
     checked::Replies,
     chunked::Chunked,
     exact::Exact,
@@ -368,10 +368,7 @@ impl HttpExpect {
             self.body = Some(Exact::of(first));
         } else if first.len() == second.len() {
             self.length = self.length.or(Some(first.len() as u64));
-            let (at, _) = contrast(first, second);
-            return Some(format!(
-                "only the length of the body is checked: the first two replies differ at byte {at}"
-            ));
+            return Some(changing("only the length of the body is checked", first, second));
         } else {
             let one = first.len();
             let other = second.len();

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    check::{BodyCheck, Expected, contrast},
+    check::{BodyCheck, Expected, changing},
     checked::Replies,
     exact::Exact,
     exchange::{Factory, Greeting, excerpt},
@@ -193,7 +193,6 @@ impl ProtocolSpec for Memcached {
             };
             return Ok(None);
         }
-        let (at, _) = contrast(first, second);
         let same = length(first).filter(|length| self::length(second) == Some(*length));
         self.expect = same.map_or(MemcachedExpect::Any, MemcachedExpect::Length);
         let checked = if same.is_some() {
@@ -201,7 +200,7 @@ impl ProtocolSpec for Memcached {
         } else {
             "any value is right, and none"
         };
-        Ok(Some(format!("{checked}: the first two replies differ at byte {at}")))
+        Ok(Some(changing(checked, first, second)))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    check::{BodyCheck, Expected, contrast},
+    check::{BodyCheck, Expected, changing},
     checked::Replies,
     exact::{self, Exact},
     exchange::{Factory, Greeting, excerpt},
@@ -170,8 +170,7 @@ impl ProtocolSpec for Redis {
             Some((_, count)) => (RedisExpect::Elements(count), "only the number of elements is checked"),
             None => (RedisExpect::Success, "any reply but an error is right"),
         };
-        let (at, _) = contrast(first, second);
-        Ok(Some(format!("{checked}: the first two replies differ at byte {at}")))
+        Ok(Some(changing(checked, first, second)))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
