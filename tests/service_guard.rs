@@ -197,9 +197,9 @@ fn a_dropped_child_is_killed_and_a_dropped_guard_ends_all_and_removes_the_sandbo
         .unwrap();
     let pids = read_pids(daemon.stdout.take().unwrap(), 1);
     let path = sandbox.path().to_owned();
-    let warden = guard.pid();
+    let supervisor = guard.pid();
     drop(guard);
-    assert!(!lives(pids[0]) && !lives(warden));
+    assert!(!lives(pids[0]) && !lives(supervisor));
     assert!(!path.exists());
 }
 

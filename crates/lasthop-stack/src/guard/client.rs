@@ -84,7 +84,7 @@ struct Link {
     channel: Channel,
     /// Pid of the guard, which cannot be reused before it is waited for.
     guard: i32,
-    news: Mutex<News>,
+    reports: Mutex<PendingReports>,
     changed: Condvar,
     next: AtomicU64,
     closing: AtomicBool,
@@ -92,7 +92,7 @@ struct Link {
 
 /// Reports of the guard that nobody has collected yet.
 #[derive(Debug, Default)]
-struct News {
+struct PendingReports {
     begun: bool,
     lost: bool,
     /// It has not answered a request, so further requests would be a waste of time.
@@ -118,7 +118,7 @@ impl Guard {
         let link = Arc::new(Link {
             channel,
             guard: process.id() as i32,
-            news: Mutex::default(),
+            reports: Mutex::default(),
             changed: Condvar::new(),
             next: AtomicU64::new(NOBODY + 1),
             closing: AtomicBool::new(false),
@@ -137,9 +137,9 @@ impl Guard {
             .channel
             .send(&begin, &[sandbox.lock()])
             .map_err(GuardError::Ask)?;
-        let refused = guard.link.answer(ANSWER, |news| match news.spawned.remove(&0) {
+        let refused = guard.link.answer(ANSWER, |reports| match reports.spawned.remove(&0) {
             Some(Err(cause)) => Some(Some(cause)),
-            _ => news.begun.then_some(None),
+            _ => reports.begun.then_some(None),
         })?;
         match refused {
             Some(cause) => Err(GuardError::Launch(io::Error::other(cause))),
@@ -175,7 +175,7 @@ impl Guard {
             stderr,
             link: Arc::clone(&self.link),
         };
-        let answer = self.link.answer(ANSWER, |news| news.spawned.remove(&id))?;
+        let answer = self.link.answer(ANSWER, |reports| reports.spawned.remove(&id))?;
         child.pid = answer.map_err(|cause| GuardError::Refused { program, cause })?;
         Ok(child)
     }
@@ -190,8 +190,8 @@ impl Guard {
 
     /// Whether it is known to be gone or not to answer.
     pub fn is_lost(&self) -> bool {
-        let news = lock(&self.link.news);
-        news.lost || news.silent
+        let reports = lock(&self.link.reports);
+        reports.lost || reports.silent
     }
 
     /// Ends everything that it started, removes the sandbox, and waits until both are done.
@@ -263,7 +263,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Link {
     fn ask(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<(), GuardError> {
-        if lock(&self.news).silent {
+        if lock(&self.reports).silent {
             return Err(GuardError::Silent);
         }
         self.channel
@@ -284,7 +284,7 @@ impl Link {
     }
 
     fn lose(&self) {
-        lock(&self.news).lost = true;
+        lock(&self.reports).lost = true;
         self.changed.notify_all();
     }
 
@@ -292,7 +292,7 @@ impl Link {
     fn stop(&self, child: u64, signal: i32, timeout: Duration) -> Result<bool, GuardError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.ask_to_stop(Some(id), child, signal, timeout)?;
-        self.answer(timeout + ANSWER, |news| news.stopped.remove(&id))
+        self.answer(timeout + ANSWER, |reports| reports.stopped.remove(&id))
     }
 
     fn ask_to_stop(&self, id: Option<u64>, child: u64, signal: i32, timeout: Duration) -> Result<(), GuardError> {
@@ -309,43 +309,51 @@ impl Link {
     }
 
     /// Like [`Self::wait_for`], for an answer from the guard.
-    fn answer<T>(&self, timeout: Duration, find: impl FnMut(&mut News) -> Option<T>) -> Result<T, GuardError> {
+    fn answer<T>(
+        &self,
+        timeout: Duration,
+        find: impl FnMut(&mut PendingReports) -> Option<T>,
+    ) -> Result<T, GuardError> {
         let answer = self.wait_for(timeout, find);
         if matches!(answer, Err(GuardError::Silent)) {
-            lock(&self.news).silent = true;
+            lock(&self.reports).silent = true;
         }
         answer
     }
 
     fn note(&self, report: Report) {
-        let mut news = lock(&self.news);
+        let mut reports = lock(&self.reports);
         match report {
-            Report::Begun => news.begun = true,
-            Report::Refused { id, cause } => drop(news.spawned.insert(id, Err(cause))),
-            Report::Spawned { id, pid } => drop(news.spawned.insert(id, Ok(pid))),
-            Report::Exited { child, exit } => drop(news.exits.insert(child, exit)),
-            Report::Stopped { id, forced } => drop(news.stopped.insert(id, forced)),
+            Report::Begun => reports.begun = true,
+            Report::Refused { id, cause } => drop(reports.spawned.insert(id, Err(cause))),
+            Report::Spawned { id, pid } => drop(reports.spawned.insert(id, Ok(pid))),
+            Report::Exited { child, exit } => drop(reports.exits.insert(child, exit)),
+            Report::Stopped { id, forced } => drop(reports.stopped.insert(id, forced)),
         }
-        drop(news);
+        drop(reports);
         self.changed.notify_all();
     }
 
     /// Waits until `find` returns something.
-    fn wait_for<T>(&self, timeout: Duration, mut find: impl FnMut(&mut News) -> Option<T>) -> Result<T, GuardError> {
+    fn wait_for<T>(
+        &self,
+        timeout: Duration,
+        mut find: impl FnMut(&mut PendingReports) -> Option<T>,
+    ) -> Result<T, GuardError> {
         let deadline = Instant::now() + timeout;
-        let mut news = lock(&self.news);
+        let mut reports = lock(&self.reports);
         loop {
-            if let Some(found) = find(&mut news) {
+            if let Some(found) = find(&mut reports) {
                 return Ok(found);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             match () {
-                () if news.lost => return Err(GuardError::Lost),
+                () if reports.lost => return Err(GuardError::Lost),
                 () if interrupt::heard() => return Err(GuardError::Interrupted),
                 () if left.is_zero() => return Err(GuardError::Silent),
                 () => {
-                    let look = self.changed.wait_timeout(news, left.min(LOOK));
-                    news = look.unwrap_or_else(PoisonError::into_inner).0;
+                    let look = self.changed.wait_timeout(reports, left.min(LOOK));
+                    reports = look.unwrap_or_else(PoisonError::into_inner).0;
                 }
             }
         }
@@ -518,13 +526,16 @@ pub struct GuardedChild {
 impl GuardedChild {
     /// How it ended, if it has.
     pub fn exited(&self) -> Option<Exit> {
-        lock(&self.link.news).exits.get(&self.id).copied()
+        lock(&self.link.reports).exits.get(&self.id).copied()
     }
 
     /// Waits for its end; `None` if it still runs when the time is over.
     /// Errors: the guard is gone, or there was an interrupt.
     pub fn wait(&self, timeout: Duration) -> Result<Option<Exit>, GuardError> {
-        match self.link.wait_for(timeout, |news| news.exits.get(&self.id).copied()) {
+        match self
+            .link
+            .wait_for(timeout, |reports| reports.exits.get(&self.id).copied())
+        {
             Ok(exit) => Ok(Some(exit)),
             Err(GuardError::Silent) => Ok(None),
             Err(error) => Err(error),
@@ -547,7 +558,7 @@ impl GuardedChild {
 
 impl Drop for GuardedChild {
     fn drop(&mut self) {
-        if lock(&self.link.news).exits.remove(&self.id).is_none() {
+        if lock(&self.link.reports).exits.remove(&self.id).is_none() {
             let _ = self.link.ask_to_stop(None, self.id, libc::SIGKILL, Duration::ZERO);
         }
     }

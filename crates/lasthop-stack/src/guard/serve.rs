@@ -64,13 +64,13 @@ pub fn serve() -> Result<(), ServeError> {
         .try_clone_to_owned()
         .map_err(ServeError::NotAChannel)?;
     let channel = Channel::inherited(end).map_err(ServeError::NotAChannel)?;
-    let mut warden = Warden::new(channel).map_err(ServeError::SetUp)?;
-    warden.watch();
-    warden.finish()
+    let mut supervisor = Supervisor::new(channel).map_err(ServeError::SetUp)?;
+    supervisor.watch();
+    supervisor.finish()
 }
 
 /// A process that lasthop asked for.
-struct Ward {
+struct Child {
     /// Id of the request that started it.
     id: u64,
     program: String,
@@ -79,7 +79,7 @@ struct Ward {
     stopping: Option<Stopping>,
 }
 
-impl Ward {
+impl Child {
     fn signal(&self, pid: i32, signal: i32) {
         send_signal(pid, signal);
         if self.as_group {
@@ -98,13 +98,13 @@ struct Stopping {
     family: Vec<Stat>,
 }
 
-struct Warden {
+struct Supervisor {
     channel: Channel,
     /// Becomes readable when a child has ended.
     ended: UnixStream,
     /// Becomes readable when the guard itself is told to end.
     told_to_end: UnixStream,
-    wards: HashMap<i32, Ward>,
+    children: HashMap<i32, Child>,
     /// Stops whose process has ended, but whose descendants may still live.
     leaving: Vec<Stopping>,
     sandbox: Option<PathBuf>,
@@ -112,7 +112,7 @@ struct Warden {
     _lock: Option<OwnedFd>,
 }
 
-impl Warden {
+impl Supervisor {
     fn new(channel: Channel) -> io::Result<Self> {
         rustix::process::chdir("/")?;
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -123,7 +123,7 @@ impl Warden {
             channel,
             ended,
             told_to_end,
-            wards: HashMap::new(),
+            children: HashMap::new(),
             leaving: Vec::new(),
             sandbox: None,
             _lock: None,
@@ -217,9 +217,9 @@ impl Warden {
                 let SpawnRequest {
                     stop_signal, as_group, ..
                 } = request;
-                self.wards.insert(
+                self.children.insert(
                     pid,
-                    Ward {
+                    Child {
                         id,
                         program,
                         stop_signal,
@@ -276,18 +276,18 @@ impl Warden {
         command.spawn().map(|child| child.id() as i32)
     }
 
-    fn stop(&mut self, id: Option<u64>, child: u64, signal: i32, timeout: Duration) {
-        let Some((&pid, ward)) = self.wards.iter_mut().find(|(_, ward)| ward.id == child) else {
+    fn stop(&mut self, id: Option<u64>, spawn: u64, signal: i32, timeout: Duration) {
+        let Some((&pid, child)) = self.children.iter_mut().find(|(_, child)| child.id == spawn) else {
             return self.report_stopped(id, false);
         };
         let family = descendants(pid).into_iter().filter_map(Stat::of).collect();
-        ward.stopping = Some(Stopping {
+        child.stopping = Some(Stopping {
             id,
             deadline: Instant::now() + timeout,
             forced: false,
             family,
         });
-        ward.signal(pid, signal);
+        child.signal(pid, signal);
         self.advance_stops();
     }
 
@@ -296,9 +296,9 @@ impl Warden {
             return Some(TICK);
         }
         let deadline = self
-            .wards
+            .children
             .values()
-            .filter_map(|ward| ward.stopping.as_ref())
+            .filter_map(|child| child.stopping.as_ref())
             .map(|s| s.deadline)
             .min()?;
         Some(deadline.saturating_duration_since(Instant::now()).max(TICK))
@@ -307,8 +307,8 @@ impl Warden {
     /// Kills what has exceeded its time, and reports the stops that are complete.
     fn advance_stops(&mut self) {
         let now = Instant::now();
-        for (pid, ward) in &mut self.wards {
-            if let Some(stopping) = ward.stopping.as_mut().filter(|stopping| stopping.deadline <= now) {
+        for (pid, child) in &mut self.children {
+            if let Some(stopping) = child.stopping.as_mut().filter(|stopping| stopping.deadline <= now) {
                 stopping.forced = true;
                 stopping
                     .family
@@ -336,12 +336,12 @@ impl Warden {
     /// Reaps every child that has ended, started here or adopted.
     fn reap(&mut self) {
         while let Some(pid) = ended_child() {
-            let mut ward = self.wards.remove(&pid);
-            if let Some(ward) = &mut ward {
+            let mut child = self.children.remove(&pid);
+            if let Some(child) = &mut child {
                 // While it is a zombie, its pid cannot be reused. Nothing can join its group any more when this
                 // returns, so it is enough to wait for the current members.
                 kill_group(pid);
-                if let Some(stopping) = &mut ward.stopping {
+                if let Some(stopping) = &mut child.stopping {
                     stopping.family.extend(members(pid));
                 }
             }
@@ -349,13 +349,13 @@ impl Warden {
             let Ok(Some((_, status))) = rustix::process::waitpid(Some(number), WaitOptions::NOHANG) else {
                 continue;
             };
-            if let Some(ward) = ward {
+            if let Some(child) = child {
                 let exit = match (status.exit_status(), status.terminating_signal()) {
                     (Some(code), _) => Exit::Code(code),
                     (None, signal) => Exit::Signal(signal.unwrap_or(0)),
                 };
-                self.report(&Report::Exited { child: ward.id, exit });
-                self.leaving.extend(ward.stopping);
+                self.report(&Report::Exited { child: child.id, exit });
+                self.leaving.extend(child.stopping);
             }
         }
         self.advance_stops();
@@ -393,7 +393,7 @@ impl Warden {
         loop {
             leftovers::remove(&sandbox);
             self.reap_for(TICK);
-            let waiting = self.wards.values().any(|ward| Path::new(&ward.program) == client);
+            let waiting = self.children.values().any(|child| Path::new(&child.program) == client);
             if !waiting || Instant::now() > deadline {
                 return;
             }
@@ -402,14 +402,14 @@ impl Warden {
 
     /// Servers with shared memory or files elsewhere get the chance to remove them; all others are killed at once.
     fn end_orderly(&mut self) {
-        for (pid, ward) in &self.wards {
-            match ward.stop_signal {
-                Some(signal) => ward.signal(*pid, signal),
+        for (pid, child) in &self.children {
+            match child.stop_signal {
+                Some(signal) => child.signal(*pid, signal),
                 None => kill_group(*pid),
             }
         }
         let deadline = Instant::now() + GRACE;
-        while !self.wards.is_empty() && Instant::now() < deadline {
+        while !self.children.is_empty() && Instant::now() < deadline {
             self.reap_for(deadline.saturating_duration_since(Instant::now()));
         }
     }
