@@ -16,7 +16,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use lasthop_model::{record::SEAL, run_name};
-use lasthop_system::{date, digest, regular};
+use lasthop_system::{date, digest, files};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a file in one line: container runtimes break lines of 16 KiB.
@@ -134,7 +134,7 @@ impl<W: Write> Sender<W> {
     }
 
     fn file(&mut self, name: &str, path: &Path) -> io::Result<()> {
-        let mut file = regular::open(path)?;
+        let mut file = files::open(path)?;
         let facts = file.metadata()?;
         let known = self
             .sent

@@ -7,7 +7,7 @@ use std::{
 };
 
 use include_dir::Dir;
-use lasthop_system::regular;
+use lasthop_system::files;
 
 /// Files of a folder, by their path in it.
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -73,7 +73,7 @@ pub(super) fn read_folder(folder: &Path) -> Result<Files, String> {
     }
     let read = |(path, _): (PathBuf, u64)| {
         // A link leads to another file of the folder.
-        let content = path.canonicalize().and_then(|file| regular::read(&file, LARGEST));
+        let content = path.canonicalize().and_then(|file| files::read(&file, LARGEST));
         let content = content.map_err(|cause| unread(&path, &cause))?;
         Ok((path.strip_prefix(&base).unwrap_or(&path).to_owned(), content))
     };

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lasthop_model::record::SEAL;
-use lasthop_system::{beneath, seal::Key};
+use lasthop_system::{files, seal::Key};
 
 use super::{store::LONGEST, writer};
 
@@ -43,13 +43,13 @@ pub(super) fn made_here(record: &Path, runs: &Path, key: &Path) -> Result<Key, S
     }
     let proof = Key::of(key).map_err(|error| format!("the key {} cannot be used: {error}", key.display()))?;
     let refused = |file: &str, error: &io::Error| format!("its {file} cannot be read: {error}");
-    let seals = match beneath::read(&record, Path::new(SEAL), MOST) {
+    let seals = match files::read_below(&record, Path::new(SEAL), MOST) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(NO_SEAL.to_owned()),
         seals => String::from_utf8_lossy(&seals.map_err(|error| refused(SEAL, &error))?).into_owned(),
     };
     let name = name_of(&record).map_err(|error| error.to_string())?;
     for file in SEALED {
-        let content = match beneath::read(&record, Path::new(file), LONGEST) {
+        let content = match files::read_below(&record, Path::new(file), LONGEST) {
             // It was not written yet. What was measured without it cannot go on.
             Err(error) if error.kind() == io::ErrorKind::NotFound && file != SEALED[0] => continue,
             content => content.map_err(|error| refused(file, &error))?,

@@ -10,7 +10,7 @@ use lasthop_model::{
     record::{MOST_CASES, RunEnd, RunHeader, TrialRecord, VERSION},
     run_name,
 };
-use lasthop_system::{beneath, date, seal::Key};
+use lasthop_system::{date, files, seal::Key};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
@@ -193,7 +193,7 @@ pub fn word_for_folder(record: &Path) -> String {
 
 /// Whether the record is complete, still being written, or cut off.
 pub fn state(directory: &Path) -> State {
-    let open = |name: &str| beneath::open(directory, Path::new(name));
+    let open = |name: &str| files::open_below(directory, Path::new(name));
     if open(END).is_ok() {
         return State::Complete;
     }
@@ -211,14 +211,14 @@ pub fn end(directory: &Path) -> Result<Option<RunEnd>, ReadError> {
 
 /// The result of a run that ended, in one sentence; `None` if its record has none.
 pub fn headline(directory: &Path) -> Option<String> {
-    String::from_utf8(beneath::read(directory, Path::new(HEADLINE), LONGEST_HEADLINE).ok()?).ok()
+    String::from_utf8(files::read_below(directory, Path::new(HEADLINE), LONGEST_HEADLINE).ok()?).ok()
 }
 
 /// Only the header of a record.
 /// Errors: as [`read`].
 pub fn header(directory: &Path) -> Result<RunHeader, ReadError> {
     let path = directory.join("run.json");
-    let text = beneath::read(directory, Path::new("run.json"), LONGEST);
+    let text = files::read_below(directory, Path::new("run.json"), LONGEST);
     let text = text.map_err(cannot_read(&path))?;
     // The version first: a newer record may have fields that the strict types refuse.
     let loose: Version = parse(&path, 1, &text)?;
@@ -272,7 +272,7 @@ pub fn read(directory: &Path) -> Result<RunData, ReadError> {
 fn lines(directory: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), ReadError> {
     let path = directory.join(TRIALS);
     let refused = cannot_read(&path);
-    let mut file = match beneath::open(directory, Path::new(TRIALS)) {
+    let mut file = match files::open_below(directory, Path::new(TRIALS)) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(refused(error)),
@@ -285,7 +285,7 @@ fn lines(directory: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), Read
             .read_until(b'\n', &mut line)
             .map_err(&refused)?;
         if line.len() as u64 == LONGEST {
-            return Err(refused(beneath::too_long(&format!("line {number}"), LONGEST)));
+            return Err(refused(files::too_long(&format!("line {number}"), LONGEST)));
         }
         if !line.ends_with(b"\n") {
             break;
@@ -297,7 +297,7 @@ fn lines(directory: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), Read
 
 fn optional<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, ReadError> {
     let path = directory.join(name);
-    match beneath::read(directory, Path::new(name), LONGEST) {
+    match files::read_below(directory, Path::new(name), LONGEST) {
         Ok(text) => parse(&path, 1, &text).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(cannot_read(&path)(error)),

@@ -15,7 +15,7 @@ use std::{
 };
 
 use lasthop_model::binding::{LOG, service_of};
-use lasthop_system::{names::Names, regular};
+use lasthop_system::{files, names::Names};
 
 /// Folder of an application in that of its server.
 const APP: &str = "app";
@@ -93,7 +93,7 @@ pub fn hide_names(folder: &Path) {
 }
 
 fn hide_names_in(path: &Path) -> io::Result<()> {
-    let text = regular::read(path, LONGEST)?;
+    let text = files::read(path, LONGEST)?;
     let is_log = path.file_name().is_some_and(|name| name == LOG) || path.extension().is_some_and(|end| end == LOG);
     let names = Names::here();
     let hidden = if is_log {
@@ -121,7 +121,7 @@ fn hide_names_in(path: &Path) -> io::Result<()> {
 
 /// Whether two files have the same content, owner and mode, and are not one.
 fn are_alike(one: &Path, other: &Path) -> io::Result<bool> {
-    let [one, other] = [regular::open(one)?, regular::open(other)?];
+    let [one, other] = [files::open(one)?, files::open(other)?];
     let [its, theirs] = [one.metadata()?, other.metadata()?];
     let facts = |found: &fs::Metadata| (found.len(), found.mode(), found.uid(), found.gid(), found.dev());
     Ok(its.ino() != theirs.ino() && facts(&its) == facts(&theirs) && have_same_content(one, other)?)

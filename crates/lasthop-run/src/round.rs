@@ -45,7 +45,7 @@ use lasthop_stack::{
     stack::{Instance, Log, Stack, StackPlan, StartError},
 };
 use lasthop_stats::random;
-use lasthop_system::{executable::own_executable, folder::Folder, interrupt, listener};
+use lasthop_system::{executable::own_executable, files::Folder, interrupt, listener};
 
 use super::{
     Runner,

@@ -12,10 +12,9 @@ use std::{
 };
 
 use lasthop_system::{
-    interrupt,
+    files, interrupt,
     lines::{LineError, Lines},
     namespace::{IpError, READY, asked, ip},
-    private,
 };
 
 use super::{
@@ -86,7 +85,7 @@ impl Namespace {
         }
         let address = |number: u32| Ipv4Addr::from(subnet + number);
         let link = link_name(sandbox);
-        private::write(&sandbox.join(RECORD), link.as_bytes()).map_err(NamespaceError::Sandbox)?;
+        files::write_private(&sandbox.join(RECORD), link.as_bytes()).map_err(NamespaceError::Sandbox)?;
         let mut made = Self {
             link,
             outside: address(1),

@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_system::regular;
+use lasthop_system::files;
 use rustix::{
     fs::{CWD, Mode, OFlags},
     mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags},
@@ -78,7 +78,7 @@ pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
 
 /// Where the Python is installed that a virtual environment was made of.
 fn base_of_python(environment: &Path) -> Option<PathBuf> {
-    let text = String::from_utf8(regular::read(&environment.join("pyvenv.cfg"), regular::SHORT).ok()?).ok()?;
+    let text = String::from_utf8(files::read(&environment.join("pyvenv.cfg"), files::SHORT).ok()?).ok()?;
     let bin = text.lines().find_map(|line| line.strip_prefix("home = "))?;
     Path::new(bin).canonicalize().ok()?.parent().map(Path::to_owned)
 }

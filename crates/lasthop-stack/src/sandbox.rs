@@ -27,7 +27,10 @@ pub use self::{
     ports::free_port,
 };
 use crate::account;
-use lasthop_system::{folder::Folder, private, random};
+use lasthop_system::{
+    files::{self, Folder},
+    random,
+};
 
 use super::{
     passage::{self, PASS},
@@ -418,7 +421,7 @@ fn make_locked(parent: &Path) -> io::Result<(PathBuf, File)> {
         }
     };
     let path = parent.join(name);
-    let locked = private::create_new(&hidden.join(LOCK)).and_then(|file| {
+    let locked = files::create_new_private(&hidden.join(LOCK)).and_then(|file| {
         lock(&file)?;
         found::write_tag(&hidden, &path)?;
         fs::rename(&hidden, &path)?;

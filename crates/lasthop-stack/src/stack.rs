@@ -21,7 +21,7 @@ use lasthop_model::{
 };
 use lasthop_protocol::spec::Endpoint;
 use lasthop_system::{
-    folder, interrupt,
+    files, interrupt,
     listener::{self, Owner},
 };
 
@@ -355,7 +355,7 @@ fn stop_signal(stop: &Stop) -> Result<i32, StartCause> {
 
 impl Log {
     pub fn read(path: &Path) -> Self {
-        let text = folder::end_of_log(path);
+        let text = files::end_of_log(path);
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
         Self {

@@ -8,8 +8,8 @@
 //! | [`cpus`], [`clock`], [`date`] | the CPUs of this process; monotonic time, CPU time of a thread; the time of day |
 //! | [`fn@connect`], [`udp`] | a blocking connection to any address; who is bound to a UDP port, and what was dropped there |
 //! | [`limits`], [`run_delay`] | how many files a process may open; what the scheduler counts of a thread |
-//! | [`regular`], [`folder`], [`beneath`] | files and folders that somebody else may have made |
-//! | [`private`], [`seal`] | files that nobody else can read; a secret key, and what was sealed with it |
+//! | [`files`] | files and folders that somebody else may have made; files that nobody else can read |
+//! | [`seal`] | a secret key, and what was sealed with it |
 //! | [`facts`], [`digest`] | small files of `/proc` and `/sys`; digests of files |
 //! | [`interrupt`], [`lines`] | bounds on waiting: interrupts, deadlines, limits |
 //! | [`namespace`] | enters network namespaces and sets them up |
@@ -17,7 +17,6 @@
 //! | [`random`] | passwords |
 //! | [`names`] | what no record tells: the home folder, the name of the host |
 
-pub mod beneath;
 pub mod clock;
 pub mod command;
 mod connect;
@@ -26,17 +25,15 @@ pub mod date;
 pub mod digest;
 pub mod executable;
 pub mod facts;
-pub mod folder;
+pub mod files;
 pub mod interrupt;
 pub mod limits;
 pub mod lines;
 pub mod listener;
 pub mod names;
 pub mod namespace;
-pub mod private;
 pub mod process;
 pub mod random;
-pub mod regular;
 mod schedstat;
 pub mod seal;
 pub mod shell;

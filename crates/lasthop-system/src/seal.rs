@@ -1,9 +1,8 @@
 //! A secret key in a file, and seals (HMAC-SHA-256) by which its owner knows again what was written with it.
 
 use std::{
-    fs::OpenOptions,
     io::{self, Read as _, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::MetadataExt as _,
     path::Path,
 };
 
@@ -11,6 +10,8 @@ use ring::{
     hmac,
     rand::{SecureRandom as _, SystemRandom},
 };
+
+use super::files;
 
 /// Bytes of a key.
 const LENGTH: usize = 32;
@@ -22,13 +23,9 @@ impl Key {
     /// The key in a file.
     /// Errors: it is missing, no key, or others than this user could know or replace it.
     pub fn of(path: &Path) -> io::Result<Self> {
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits() as i32)
-            .open(path)?;
+        let mut file = files::open(path)?;
         let facts = file.metadata()?;
-        if !facts.is_file() || facts.len() != LENGTH as u64 {
+        if facts.len() != LENGTH as u64 {
             return Err(io::Error::other("it is not a key"));
         }
         if facts.uid() != rustix::process::geteuid().as_raw() || facts.mode() & 0o077 != 0 {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lasthop_protocol::{failure::Failure, result::ErrorClass, spec::Tls};
-use lasthop_system::regular;
+use lasthop_system::files;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, HandshakeKind, RootCertStore, ServerConfig,
     ServerConnection,
@@ -100,7 +100,7 @@ fn authority(tls: &Tls) -> Result<PathBuf, String> {
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let unreadable = |cause: &dyn Display| format!("cannot read certificates from `{}`: {cause}", path.display());
-    let text = regular::read(path, regular::SHORT).map_err(|error| unreadable(&error))?;
+    let text = files::read(path, files::SHORT).map_err(|error| unreadable(&error))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let found = found.map_err(|error| unreadable(&error))?;
     if found.is_empty() {

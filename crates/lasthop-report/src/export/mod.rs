@@ -23,7 +23,7 @@ use lasthop_model::{
 };
 use lasthop_protocol::spec::Address;
 use lasthop_record::RunData;
-use lasthop_system::{beneath, names::Names};
+use lasthop_system::{files, names::Names};
 use regex::{Captures, Regex};
 
 pub use self::{
@@ -65,7 +65,7 @@ impl Served {
         let below = self.below.join(file);
         let failed = |cause: String| incomplete(&self.record.join(&below), &cause);
         let most = self.room.get().min(LONGEST);
-        let bytes = beneath::read(&self.record, &below, most).map_err(|error| failed(error.to_string()))?;
+        let bytes = files::read_below(&self.record, &below, most).map_err(|error| failed(error.to_string()))?;
         // An empty one takes room, too.
         self.room.set(self.room.get().saturating_sub(bytes.len() as u64 + 1));
         // Those of a run that still goes on, or was killed, name the home folder.
@@ -153,7 +153,7 @@ fn incomplete(path: &Path, cause: &str) -> String {
 /// The services of a stack, whose folder in the record this is.
 fn served(record: &Path, data: &RunData, stack: &Path) -> Result<Vec<Served>, String> {
     let failed = |path: &Path, cause: String| incomplete(&record.join(path), &cause);
-    let mut names = beneath::names(record, stack).map_err(|error| failed(stack, error.to_string()))?;
+    let mut names = files::names_below(record, stack).map_err(|error| failed(stack, error.to_string()))?;
     names.sort();
     let room = Rc::new(Cell::new(ROOM));
     let mut served = Vec::new();
@@ -162,7 +162,7 @@ fn served(record: &Path, data: &RunData, stack: &Path) -> Result<Vec<Served>, St
         let names = names.iter().filter_map(|name| name.to_str());
         for name in names.filter(|name| service_of(name) == service) {
             let path = stack.join(name).join(PLACE);
-            let text = beneath::read(record, &path, LONGEST).map_err(|error| failed(&path, error.to_string()))?;
+            let text = files::read_below(record, &path, LONGEST).map_err(|error| failed(&path, error.to_string()))?;
             let place: Place = serde_json::from_slice(&text).map_err(|error| failed(&path, error.to_string()))?;
             if let Some(outside) = place.files.iter().find(|file| !stays_inside(file)) {
                 return Err(failed(&path, format!("`{}` is outside the record", outside.display())));

@@ -20,9 +20,8 @@ use std::{
 use lasthop_model::driver::{Login, Remote};
 use lasthop_protocol::spec::Spec;
 use lasthop_system::{
-    command, interrupt,
+    command, files, interrupt,
     lines::{LineError, Lines},
-    private, regular,
     shell::quoted,
 };
 
@@ -130,7 +129,7 @@ impl Host {
         let program = remote.program.clone().unwrap_or_else(|| "$d/lasthop".to_owned());
         let script = KEEPER.replace("SIZE", &size.to_string()).replace("PROGRAM", &program);
         let log = sandbox.join("ssh.log");
-        let errors = private::create(&log).map_err(HostError::Executable)?;
+        let errors = files::create_private(&log).map_err(HostError::Executable)?;
         let words = ssh.iter().cloned().chain(["sh -c ".to_owned() + &quoted(&script)]);
         let spawn = Spawn::new(words)
             .stdin(Input::Pipe)
@@ -306,7 +305,7 @@ impl Host {
             return Ok(there.clone());
         }
         let failed = |cause: String| format!("cannot copy {} to {}: {cause}", path.display(), self.destination);
-        let bytes = regular::read(path, regular::SHORT).map_err(|error| failed(error.to_string()))?;
+        let bytes = files::read(path, files::SHORT).map_err(|error| failed(error.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
         let there = format!("{}/file-{}", self.fact("folder"), copied.len());
         let mut command = Command::new(&self.ssh[0]);

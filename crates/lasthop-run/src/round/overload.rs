@@ -16,7 +16,7 @@ use lasthop_plan::schedule;
 use lasthop_protocol::{TrialResult, spec::LoadStage, wire::TrialPhases};
 use lasthop_record::RunData;
 use lasthop_stats::random::{Draws, seed_for};
-use lasthop_system::folder;
+use lasthop_system::files;
 
 use super::{
     Ready, Round,
@@ -232,7 +232,7 @@ impl Round {
             return Vec::new();
         };
         let watched = wanted.iter().filter_map(|(service, texts)| {
-            let mut file = folder::log(&up.stack.instance(service)?.log).ok()?;
+            let mut file = files::log(&up.stack.instance(service)?.log).ok()?;
             file.seek(SeekFrom::End(0)).ok()?;
             Some(Watched {
                 file,

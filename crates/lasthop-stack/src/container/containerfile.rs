@@ -10,7 +10,7 @@ use std::{
 };
 
 use lasthop_model::program::Program;
-use lasthop_system::{command, digest, regular};
+use lasthop_system::{command, digest, files};
 
 use super::{
     IMAGE_LABEL,
@@ -142,7 +142,7 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let log = workshop.join("build.log");
     let failed = |status: String| {
-        let said = regular::read_end(&log, regular::SHORT).unwrap_or_default();
+        let said = files::read_end(&log, files::SHORT).unwrap_or_default();
         BuildError::Failed {
             status,
             said: last_lines(&String::from_utf8_lossy(&said)),

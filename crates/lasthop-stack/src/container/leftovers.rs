@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_system::{command, interrupt, private, regular};
+use lasthop_system::{command, files, interrupt};
 use serde::{Deserialize, Serialize};
 
 use super::{OWNER_LABEL, RUN_LABEL, SANDBOX_LABEL, dialect::DIALECTS, engine::Engine, owner};
@@ -74,7 +74,7 @@ pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
         variables,
     };
     let hidden = sandbox.join(format!(".{RECORD}"));
-    private::write(&hidden, &serde_json::to_vec(&record)?)?;
+    files::write_private(&hidden, &serde_json::to_vec(&record)?)?;
     fs::rename(hidden, sandbox.join(RECORD))
 }
 
@@ -114,7 +114,7 @@ pub fn remove_orphans(engine: &Engine) -> Removed {
 }
 
 fn read(sandbox: &Path) -> Option<Record> {
-    serde_json::from_slice(&regular::read(&sandbox.join(RECORD), regular::SHORT).ok()?).ok()
+    serde_json::from_slice(&files::read(&sandbox.join(RECORD), files::SHORT).ok()?).ok()
 }
 
 impl<'a> Remover<'a> {

@@ -14,7 +14,7 @@ use std::{
 
 use lasthop_model::service::RenderedService;
 use lasthop_system::{
-    folder::{self, Folder},
+    files::{self, Folder},
     process::{self, Stat},
     shell::quoted,
 };
@@ -116,7 +116,7 @@ impl Supervised {
     /// How it ended, if it has.
     pub fn exited(&self) -> Option<Exit> {
         let alive = Stat::of(self.pid).is_some_and(|stat| stat.start_ticks == self.start_ticks && stat.state != b'Z');
-        (!alive).then(|| end_of(&self.name, &folder::end_of_log(&self.log)))
+        (!alive).then(|| end_of(&self.name, &files::end_of_log(&self.log)))
     }
 
     /// Lets supervisord stop it: first by its signal, then by a kill.

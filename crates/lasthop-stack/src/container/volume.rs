@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_system::folder::Folder;
+use lasthop_system::files::Folder;
 
 use super::{
     engine::{Engine, EngineError},

@@ -6,9 +6,8 @@ use std::{
 };
 
 use lasthop_system::{
-    private,
+    files,
     process::{self, Handle, Stat},
-    regular,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,11 +41,11 @@ impl GuardRecord {
     }
 
     pub fn write(&self, sandbox: &Path) -> io::Result<()> {
-        private::write(&sandbox.join(RECORD), &serde_json::to_vec(self)?)
+        files::write_private(&sandbox.join(RECORD), &serde_json::to_vec(self)?)
     }
 
     fn read(sandbox: &Path) -> Option<Self> {
-        serde_json::from_slice(&regular::read(&sandbox.join(RECORD), regular::SHORT).ok()?).ok()
+        serde_json::from_slice(&files::read(&sandbox.join(RECORD), files::SHORT).ok()?).ok()
     }
 
     /// Whether a process is in the guard's session. A pid is not reused while its session has members, so if a living

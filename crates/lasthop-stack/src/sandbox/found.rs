@@ -13,7 +13,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use lasthop_system::{private, regular};
+use lasthop_system::files;
 
 use super::{LETTERS, LOCK, PREFIX, WORD, lock, queues};
 
@@ -113,7 +113,7 @@ fn is_young(directory: &Metadata) -> bool {
 
 /// Opens a file that belongs to this user and that nobody else can open.
 fn open_own(path: &Path) -> io::Result<File> {
-    let file = regular::open(path)?;
+    let file = files::open(path)?;
     let metadata = file.metadata()?;
     match is_own(&metadata) && metadata.mode() & 0o7777 == 0o600 {
         true => Ok(file),
@@ -127,7 +127,7 @@ fn tag_of(sandbox: &Path) -> Vec<u8> {
 
 /// Writes the tag of the sandbox that has, or will have, this path.
 pub(super) fn write_tag(directory: &Path, sandbox: &Path) -> io::Result<()> {
-    private::create_new(&directory.join(TAG))?.write_all(&tag_of(sandbox))
+    files::create_new_private(&directory.join(TAG))?.write_all(&tag_of(sandbox))
 }
 
 /// Reads the tag of this sandbox and one byte more, to notice if there is more.

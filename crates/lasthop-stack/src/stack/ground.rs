@@ -14,7 +14,7 @@ use lasthop_model::{
     place::{PLACE, Place},
     service::RenderedService,
 };
-use lasthop_system::{folder::Folder, names::Names};
+use lasthop_system::{files::Folder, names::Names};
 
 use super::StartCause;
 use crate::{container::site::Housing, sandbox};

@@ -14,7 +14,10 @@ use lasthop_model::{
     service::RenderedService,
 };
 use lasthop_protocol::spec::Address;
-use lasthop_system::{folder::Folder, interrupt, listener, process, regular};
+use lasthop_system::{
+    files::{self, Folder},
+    interrupt, listener, process,
+};
 
 use super::{Instance, Life, Log, StartCause, StartError, ground::Ground, stop_signal};
 use crate::{
@@ -154,7 +157,7 @@ impl<'a> Start<'a> {
             let own = self.binding.runtime.parent().unwrap_or(Path::new("/"));
             let mut text = Vec::new();
             let file = Folder::open(own)?.read(theirs.strip_prefix(own).unwrap_or(theirs))?;
-            file.take(regular::SHORT).read_to_end(&mut text)?;
+            file.take(files::SHORT).read_to_end(&mut text)?;
             let (folder, name) = (
                 tls.authority.parent().unwrap_or(own),
                 tls.authority.file_name().unwrap_or_default(),

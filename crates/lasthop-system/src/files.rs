@@ -1,0 +1,479 @@
+//! The one door to files and folders that somebody else may have made, or may change meanwhile, such as those of a
+//! server or of a record. A name may become a pipe, a device or a link at any time, and a file may have any length. So
+//! only regular files are opened, without waiting, no link is followed below a folder, no more is read than is asked
+//! for, and what is made below an open [`Folder`] is there and nowhere else.
+//!
+//! Also files that no other user can read, whatever the mode of their folder.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{File, OpenOptions},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::{ffi::OsStringExt as _, fs::OpenOptionsExt as _},
+    },
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, openat},
+    io::Errno,
+};
+
+/// A limit for files that are short: certificates, the notes of a process, the end of a log. In bytes.
+pub const SHORT: u64 = 1 << 20;
+/// The most that is read from the end of a log, in bytes.
+const END: u64 = 64 * 1024;
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens a file for reading. Links on the way to it are followed.
+///
+/// # Errors
+///
+/// It is a link or no regular file, or cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    regular(CWD, path)
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+///
+/// As [`open`], or it is longer than `most` bytes.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    whole(open(path)?, most)
+}
+
+/// Reads at most `most` bytes at the end of a file.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn read_end(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    end(open(path)?, most)
+}
+
+/// Opens a file below a folder for reading.
+///
+/// # Errors
+///
+/// It is missing, no regular file, or a link is on the way to it.
+pub fn open_below(folder: &Path, below: &Path) -> io::Result<File> {
+    Folder::open(folder)?.read(below)
+}
+
+/// Reads a whole file below a folder.
+///
+/// # Errors
+///
+/// As [`open_below`], or it is longer than `most` bytes.
+pub fn read_below(folder: &Path, below: &Path, most: u64) -> io::Result<Vec<u8>> {
+    whole(open_below(folder, below)?, most)
+}
+
+/// The names in a folder below a folder.
+///
+/// # Errors
+///
+/// It is missing, no folder, or a link is on the way to it.
+pub fn names_below(folder: &Path, below: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::new(Folder::open(folder)?.at(below)?.0)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    Ok(names)
+}
+
+/// Says that something is longer than a limit of so many bytes.
+#[must_use]
+pub fn too_long(what: &str, most: u64) -> io::Error {
+    let limit = if most < 1 << 20 {
+        format!("{} KiB", most >> 10)
+    } else {
+        format!("{} MiB", most >> 20)
+    };
+    io::Error::other(format!("{what} is longer than {limit}"))
+}
+
+/// Opens a file for writing, empty, that nobody else can read.
+///
+/// # Errors
+///
+/// It cannot be created.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    private().create(true).truncate(true).open(path)
+}
+
+/// Opens a file for writing that was not there and that nobody else can read.
+///
+/// # Errors
+///
+/// It is there, or cannot be created.
+pub fn create_new_private(path: &Path) -> io::Result<File> {
+    private().create_new(true).open(path)
+}
+
+/// Writes a whole file that nobody else can read.
+///
+/// # Errors
+///
+/// It cannot be created or written.
+pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    create_private(path)?.write_all(content)
+}
+
+/// The log of a service: its folder may be mounted in a container, where it could be exchanged.
+///
+/// # Errors
+///
+/// As [`Folder::read`].
+pub fn log(path: &Path) -> io::Result<File> {
+    let own = path.ancestors().nth(2).ok_or(io::ErrorKind::InvalidInput)?;
+    Folder::open(own)?.read(path.strip_prefix(own).unwrap_or(path))
+}
+
+/// The end of the log of a service, at most 64 KiB; nothing if it cannot be read.
+pub fn end_of_log(path: &Path) -> String {
+    let end = log(path).and_then(|file| end(file, END));
+    String::from_utf8_lossy(&end.unwrap_or_default()).into_owned()
+}
+
+/// An open folder.
+#[derive(Debug)]
+pub struct Folder(OwnedFd);
+
+impl Folder {
+    /// A folder by its path. Links in it are followed, so nobody else may be able to exchange a part of it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
+    }
+
+    /// The folder at a relative path.
+    ///
+    /// # Errors
+    ///
+    /// A part of the path is missing, or a link, or leads out.
+    pub fn at(&self, path: &Path) -> io::Result<Self> {
+        self.walk(path, None)
+    }
+
+    /// The same. Parts that are missing are made with this mode, whatever the umask is, if the file system has modes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Folder::at`]; or a part cannot be made.
+    pub fn make(&self, path: &Path, mode: u32) -> io::Result<Self> {
+        self.walk(path, Some(mode))
+    }
+
+    /// One part at a time, each without following a link: what `openat2` refuses with `RESOLVE_BENEATH` and
+    /// `RESOLVE_NO_SYMLINKS`, this refuses too, also where an old kernel or a sandbox lacks that call.
+    fn walk(&self, path: &Path, make: Option<u32>) -> io::Result<Self> {
+        let mut folder = Self(self.0.try_clone()?);
+        for part in path.components() {
+            let name = match part {
+                Component::Normal(name) => name,
+                Component::CurDir => continue,
+                _ => return Err(outside()),
+            };
+            let mut made = false;
+            if let Some(mode) = make {
+                match rustix::fs::mkdirat(&folder.0, name, Mode::from_raw_mode(mode)) {
+                    Err(Errno::EXIST) => {}
+                    other => made = other.map(|()| true)?,
+                }
+            }
+            folder = match openat(&folder.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+                Err(Errno::LOOP | Errno::NOTDIR) => return Err(outside()),
+                opened => Self(opened?),
+            };
+            if let Some(mode) = make.filter(|_| made) {
+                // The umask took some of it away; some file systems have none.
+                let _ = folder.set_mode(mode);
+            }
+        }
+        Ok(folder)
+    }
+
+    /// A new file with this mode, whatever the umask is, if the file system has modes; to append to.
+    ///
+    /// # Errors
+    ///
+    /// There is something already, the folders on the way are missing or links, or it cannot be made.
+    pub fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let (folder, name) = self.last(path)?;
+        let mode = Mode::from_raw_mode(mode);
+        let file = openat(&folder.0, name, flags, mode)?;
+        let _ = rustix::fs::fchmod(&file, mode);
+        Ok(file.into())
+    }
+
+    /// A regular file to read.
+    ///
+    /// # Errors
+    ///
+    /// It is a link or no regular file, or a folder on the way is missing or a link.
+    pub fn read(&self, path: &Path) -> io::Result<File> {
+        let (folder, name) = self.last(path)?;
+        regular(&folder.0, Path::new(name))
+    }
+
+    /// Removes a file of this folder; a link itself, not what it names.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be removed.
+    pub fn remove(&self, name: &Path) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// # Errors
+    ///
+    /// This process may not do that.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.0, Mode::from_raw_mode(mode))?)
+    }
+
+    /// Gives it to a user and a group; `None` leaves one as it is.
+    ///
+    /// # Errors
+    ///
+    /// This process may not do that.
+    pub fn give(&self, user: Option<u32>, group: Option<u32>) -> io::Result<()> {
+        Ok(rustix::fs::fchown(
+            &self.0,
+            user.map(Uid::from_raw),
+            group.map(Gid::from_raw),
+        )?)
+    }
+
+    /// Its path for calls that take no descriptor, valid as long as this lives.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+
+    fn last<'a>(&self, path: &'a Path) -> io::Result<(Self, &'a OsStr)> {
+        let name = path.file_name().ok_or_else(outside)?;
+        Ok((self.at(path.parent().unwrap_or(Path::new("")))?, name))
+    }
+}
+
+fn outside() -> io::Error {
+    io::Error::other("a part of its path is a link, no folder, or leads out of its folder")
+}
+
+fn regular(folder: impl AsFd, path: &Path) -> io::Result<File> {
+    // A pipe opens at once or not at all, a socket never; regular files do not know the difference.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let irregular = || io::Error::other("it is not a regular file");
+    let file: File = match openat(folder, path, flags, Mode::empty()) {
+        Err(Errno::LOOP | Errno::NXIO) => return Err(irregular()),
+        opened => opened?.into(),
+    };
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(irregular())
+    }
+}
+
+fn whole(file: File, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        Err(too_long("it", most))
+    } else {
+        Ok(bytes)
+    }
+}
+
+fn end(mut file: File, most: u64) -> io::Result<Vec<u8>> {
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        io::Write as _,
+        os::unix::{
+            fs::{MetadataExt as _, symlink},
+            net::UnixListener,
+        },
+    };
+
+    use tempfile::{TempDir, tempdir};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().mode() & 0o777
+    }
+
+    /// A folder with a file, everything that somebody could put in the place of a file, and ways that lead elsewhere.
+    fn folder() -> TempDir {
+        let folder = tempdir().unwrap();
+        let inside = folder.path().join("inside");
+        fs::create_dir_all(inside.join("deep")).unwrap();
+        fs::write(inside.join("deep/file"), "content").unwrap();
+        fs::write(folder.path().join("secret"), "secret").unwrap();
+        symlink("/etc/passwd", inside.join("absolute")).unwrap();
+        symlink("../secret", inside.join("up")).unwrap();
+        symlink("deep", inside.join("folder")).unwrap();
+        symlink("deep/file", inside.join("near")).unwrap();
+        symlink("/proc/self/cwd", inside.join("magic")).unwrap();
+        symlink("/dev/zero", inside.join("zero")).unwrap();
+        drop(UnixListener::bind(inside.join("socket")).unwrap());
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(CWD, inside.join("pipe"), kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        folder
+    }
+
+    #[test]
+    fn only_regular_files_are_opened_and_nothing_is_waited_for() {
+        let folder = folder();
+        let inside = folder.path().join("inside");
+        assert_eq!(read(&inside.join("deep/file"), 7).unwrap(), b"content");
+        for name in ["pipe", "zero", "near", "deep", "socket"] {
+            let path = inside.join(name);
+            assert_eq!(
+                open(&path).unwrap_err().to_string(),
+                "it is not a regular file",
+                "{name}"
+            );
+            assert!(read(&path, 9).is_err() && read_end(&path, 9).is_err(), "{name}");
+        }
+        assert_eq!(open(&inside.join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn only_regular_files_below_the_folder_are_read() {
+        let folder = folder();
+        let inside = folder.path().join("inside");
+        assert_eq!(read_below(&inside, Path::new("deep/file"), 7).unwrap(), b"content");
+        for refused in [
+            "absolute",
+            "up",
+            "folder/file",
+            "near",
+            "magic",
+            "magic/x",
+            "zero",
+            "pipe",
+            "socket",
+            "deep",
+            "../secret",
+            "/etc/passwd",
+            "deep/../deep/file",
+        ] {
+            let error = read_below(&inside, Path::new(refused), 1 << 20).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Other, "{refused}: {error}");
+        }
+        let none = open_below(&inside, Path::new("none")).unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::NotFound);
+        symlink(&inside, folder.path().join("named")).unwrap();
+        assert!(
+            open_below(&folder.path().join("named"), Path::new("deep/file")).is_ok(),
+            "the user's own link"
+        );
+        assert_eq!(names_below(&inside, Path::new("deep")).unwrap(), ["file"]);
+        assert!(names_below(&inside, Path::new("folder")).is_err() && names_below(&inside, Path::new("pipe")).is_err());
+    }
+
+    #[test]
+    fn no_more_is_read_than_was_asked_for() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "begin,end").unwrap();
+        assert_eq!(read(&path, 9).unwrap(), b"begin,end");
+        assert_eq!(read(&path, 8).unwrap_err().to_string(), "it is longer than 0 KiB");
+        assert!(read_below(folder.path(), Path::new("file"), 8).is_err());
+        assert_eq!(
+            (read_end(&path, 3).unwrap(), read_end(&path, 99).unwrap()),
+            (b"end".into(), b"begin,end".into())
+        );
+    }
+
+    #[test]
+    fn others_read_nothing() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("note");
+        write_private(&path, b"first and long").unwrap();
+        write_private(&path, b"second").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(mode(&path), 0o600);
+        assert!(create_new_private(&path).is_err());
+    }
+
+    #[test]
+    fn what_is_made_has_its_mode_and_what_is_there_stays() {
+        let root = tempdir().unwrap();
+        let folder = Folder::open(root.path()).unwrap();
+        let inner = folder.make(Path::new("a/b"), 0o731).unwrap();
+        inner
+            .create(Path::new("file"), 0o666)
+            .unwrap()
+            .write_all(b"new")
+            .unwrap();
+        let [a, b] = ["a", "a/b"].map(|name| root.path().join(name));
+        assert_eq!((mode(&a), mode(&b), mode(&b.join("file"))), (0o731, 0o731, 0o666));
+        folder.make(Path::new("a"), 0o700).unwrap();
+        assert_eq!(mode(&a), 0o731);
+        let again = folder.create(Path::new("a/b/file"), 0o600).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        let mut text = String::new();
+        folder
+            .read(Path::new("a/b/file"))
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        assert_eq!(text, "new");
+        assert_eq!(fs::read(folder.path().join("a/b/file")).unwrap(), b"new");
+        inner.remove(Path::new("file")).unwrap();
+        assert!(!b.join("file").exists());
+    }
+
+    #[test]
+    fn nothing_leads_out() {
+        let (root, outside) = (tempdir().unwrap(), tempdir().unwrap());
+        fs::write(outside.path().join("file"), "secret").unwrap();
+        symlink(outside.path(), root.path().join("folder")).unwrap();
+        symlink(outside.path().join("file"), root.path().join("file")).unwrap();
+        symlink(outside.path().join("new"), root.path().join("new")).unwrap();
+        let folder = Folder::open(root.path()).unwrap();
+        for way in ["folder", "folder/inner", "..", "/tmp"] {
+            assert!(
+                folder.at(Path::new(way)).is_err() && folder.make(Path::new(way), 0o755).is_err(),
+                "{way}"
+            );
+        }
+        for way in ["folder/new", "new", "file", "../file"] {
+            assert!(folder.create(Path::new(way), 0o600).is_err(), "{way}");
+        }
+        for way in ["folder/file", "file", "../file"] {
+            assert!(folder.read(Path::new(way)).is_err(), "{way}");
+        }
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+        assert_eq!(end_of_log(&root.path().join("folder/file")), "");
+        assert_eq!(end_of_log(&outside.path().join("file")), "secret");
+    }
+}
