@@ -24,7 +24,7 @@ pub struct Cgroup {
 
 /// The counters of a cgroup since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct CgroupReading {
     cpu_ns: u64,
     periods: u64,
     throttled: u64,
@@ -58,7 +58,7 @@ impl Cgroup {
     }
 
     /// The counters now; `None` when the cgroup is gone.
-    pub fn read(&self) -> Option<Reading> {
+    pub fn read(&self) -> Option<CgroupReading> {
         let stat = self.stat.as_ref().map(text).transpose().ok()?.unwrap_or_default();
         let mut reading = parse(&stat);
         if let Some(usage) = &self.usage {
@@ -68,7 +68,7 @@ impl Cgroup {
     }
 }
 
-impl Reading {
+impl CgroupReading {
     /// What was counted until a later reading, beside the CPU time of the same processes by their own clocks.
     pub fn until(self, after: Self, by_process_ns: u64) -> CgroupUsage {
         CgroupUsage {
@@ -89,13 +89,13 @@ fn text(file: &File) -> io::Result<String> {
 }
 
 /// `cpu.stat` of either version: they differ in the names and units of two counters.
-fn parse(stat: &str) -> Reading {
+fn parse(stat: &str) -> CgroupReading {
     let value = |name: &str| -> Option<u64> {
         let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|value| value.trim().parse().ok())
     };
     let micros = |name: &str| value(name).map(|micros| micros * 1000);
-    Reading {
+    CgroupReading {
         cpu_ns: micros("usage_usec").unwrap_or(0),
         periods: value("nr_periods").unwrap_or(0),
         throttled: value("nr_throttled").unwrap_or(0),
@@ -177,16 +177,16 @@ mod tests {
         let two = parse("usage_usec 7\nuser_usec 6\nnr_periods 10\nnr_throttled 3\nthrottled_usec 250000\n");
         assert_eq!(
             one,
-            Reading {
+            CgroupReading {
                 cpu_ns: 0,
                 periods: 10,
                 throttled: 3,
                 throttled_ns: 250_000_000
             }
         );
-        assert_eq!(two, Reading { cpu_ns: 7_000, ..one });
+        assert_eq!(two, CgroupReading { cpu_ns: 7_000, ..one });
         let usage = two.until(
-            Reading {
+            CgroupReading {
                 cpu_ns: 9_000,
                 periods: 12,
                 throttled: 4,
@@ -202,7 +202,7 @@ mod tests {
             throttled_ns: 50_000_000,
         };
         assert_eq!(usage, wanted);
-        assert_eq!(parse(""), Reading::default());
+        assert_eq!(parse(""), CgroupReading::default());
     }
 
     #[test]

@@ -66,22 +66,14 @@ pub fn host(facts: &Facts) -> String {
 /// x86 has a name. ARM has numbers, and a name only for some boards.
 fn cpu_model(facts: &Facts) -> Option<String> {
     let field = |name| facts.field("/proc/cpuinfo", name).filter(|value| !value.is_empty());
-    let board = || {
-        facts
-            .text("/proc/device-tree/model")
-            .map(|text| text.trim_end_matches('\0').to_owned())
-    };
-    let numbers = || {
-        Some(format!(
-            "implementer {} part {}",
-            field("CPU implementer")?,
-            field("CPU part")?
-        ))
-    };
-    field("model name")
-        .or_else(|| field("Hardware"))
-        .or_else(board)
-        .or_else(numbers)
+    if let Some(name) = field("model name").or_else(|| field("Hardware")) {
+        return Some(name);
+    }
+    if let Some(board) = facts.text("/proc/device-tree/model") {
+        return Some(board.trim_end_matches('\0').to_owned());
+    }
+    let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
+    Some(format!("implementer {implementer} part {part}"))
 }
 
 fn distribution(facts: &Facts) -> Option<String> {
@@ -104,17 +96,17 @@ pub fn virtualization(facts: &Facts) -> String {
 }
 
 fn container(facts: &Facts) -> Option<String> {
-    let named = || facts.text("/run/systemd/container").filter(|name| !name.is_empty());
-    let podman = || facts.exists("/run/.containerenv").then(|| "podman".to_owned());
-    let docker = || facts.exists("/.dockerenv").then(|| "docker".to_owned());
-    let first = || {
-        let environment = facts.text("/proc/1/environ")?;
-        environment
-            .split('\0')
-            .find_map(|variable| variable.strip_prefix("container="))
-            .map(str::to_owned)
-    };
-    named().or_else(podman).or_else(docker).or_else(first)
+    if let Some(name) = facts.text("/run/systemd/container").filter(|name| !name.is_empty()) {
+        return Some(name);
+    }
+    for (file, engine) in [("/run/.containerenv", "podman"), ("/.dockerenv", "docker")] {
+        if facts.exists(file) {
+            return Some(engine.to_owned());
+        }
+    }
+    let environment = facts.text("/proc/1/environ")?;
+    let mut variables = environment.split('\0');
+    variables.find_map(|variable| Some(variable.strip_prefix("container=")?.to_owned()))
 }
 
 /// From the firmware if it names a cloud's hypervisor, otherwise from the processor, otherwise from the firmware.
@@ -131,22 +123,17 @@ fn machine(facts: &Facts) -> Option<String> {
         ("QEMU", "qemu"),
         ("KVM", "kvm"),
     ];
-    let has_hypervisor = || {
-        let flags = facts.field("/proc/cpuinfo", "flags").unwrap_or_default();
-        flags.split_ascii_whitespace().any(|flag| flag == "hypervisor")
-    };
     let said = ["sys_vendor", "product_name", "board_vendor", "bios_vendor"]
         .iter()
         .filter_map(|name| facts.text(&format!("/sys/class/dmi/id/{name}")))
-        .find_map(|text| {
-            FIRMWARE
-                .iter()
-                .find(|(begin, _)| text.starts_with(begin))
-                .map(|(_, word)| *word)
-        });
+        .find_map(|text| FIRMWARE.iter().find(|(begin, _)| text.starts_with(begin)));
+    let said = said.map(|(_, word)| *word);
+    let flags = facts.field("/proc/cpuinfo", "flags").unwrap_or_default();
     match said {
         Some(word @ ("amazon" | "google" | "xen" | "oracle")) => Some(word.to_owned()),
-        _ if has_hypervisor() => Some(hypervisor().or(said).unwrap_or("vm-other").to_owned()),
+        _ if flags.split_ascii_whitespace().any(|flag| flag == "hypervisor") => {
+            Some(hypervisor().or(said).unwrap_or("vm-other").to_owned())
+        }
         // Microsoft also makes computers; the others in the list make virtual ones only.
         Some("microsoft") | None => None,
         Some(word) => Some(word.to_owned()),

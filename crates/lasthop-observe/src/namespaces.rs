@@ -79,12 +79,11 @@ impl Namespaces {
     }
 
     fn add(&mut self, pid: i32, roles: Vec<(usize, String)>) {
-        let settings = PortSettings::of(pid);
         self.0.push(Space {
             process: Some(pid),
             id: id_of(&pid.to_string()),
             roles,
-            settings,
+            settings: PortSettings::of(pid),
         });
     }
 
@@ -163,27 +162,24 @@ impl PortSettings {
     /// Those of another namespace. Settings are shown to who is inside, so a thread goes there, which takes the right to:
     /// root's, not that of a user with rootless containers.
     fn of(pid: i32) -> Option<Self> {
-        let inside = move || {
+        let thread = thread::Builder::new().spawn(move || {
             let file = File::open(format!("/proc/{pid}/ns/net")).ok()?;
             go_into(&file).ok()?;
             Some(Self::here())
-        };
-        thread::Builder::new().spawn(inside).ok()?.join().ok().flatten()
+        });
+        thread.ok()?.join().ok().flatten()
     }
 
     fn parse(range: &str, reuse: &str, timestamps: &str) -> Self {
         let ends: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let range = if let [low, high] = ends[..] {
-            (high + 1).saturating_sub(low)
-        } else {
-            0
-        };
-        let reuse = if timestamps.trim() == "0" {
-            0
-        } else {
-            reuse.trim().parse().unwrap_or(0)
-        };
-        Self { range, reuse }
+        let mut settings = Self::default();
+        if let [low, high] = ends[..] {
+            settings.range = (high + 1).saturating_sub(low);
+        }
+        if timestamps.trim() != "0" {
+            settings.reuse = reuse.trim().parse().unwrap_or(0);
+        }
+        settings
     }
 
     /// Whether a port in `TIME_WAIT` towards a server serves again after a second.

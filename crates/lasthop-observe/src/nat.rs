@@ -50,7 +50,10 @@ impl Connection {
 }
 
 /// The rule that a connection meets, if there is one. Only root may read the rules.
-/// Errors: the rules cannot be read: why.
+///
+/// # Errors
+///
+/// The rules cannot be read: why.
 pub fn dnat(connection: &Connection) -> Result<Option<Dnat>, String> {
     let address = connection.to;
     let program = if address.is_ipv4() { "iptables" } else { "ip6tables" };
@@ -69,13 +72,11 @@ fn listed(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments);
     let ended = command::run(command, TIMEOUT, command::Life::Bound).map_err(|error| format!("{program}: {error}"))?;
-    match ended.status.success() {
-        true => Ok(ended.output),
-        false => Err(format!(
-            "{program}: {}",
-            ended.errors.lines().next().unwrap_or("no reason was given")
-        )),
+    if ended.status.success() {
+        return Ok(ended.output);
     }
+    let reason = ended.errors.lines().next().unwrap_or("no reason was given");
+    Err(format!("{program}: {reason}"))
 }
 
 /// Walks a chain of `iptables -S` as the connection would.

@@ -45,16 +45,17 @@ impl NetworkReading {
     /// What was counted until a later reading; `TIME_WAIT` as it is at the end.
     pub fn until(&self, after: &Self) -> NetworkCounters {
         let (before, after) = (self.0, after.0);
+        let counted = |counter: fn(&NetworkCounters) -> u64| counter(&after).saturating_sub(counter(&before));
         NetworkCounters {
-            tcp_opened: after.tcp_opened.saturating_sub(before.tcp_opened),
-            tcp_accepted: after.tcp_accepted.saturating_sub(before.tcp_accepted),
-            tcp_segments_sent: after.tcp_segments_sent.saturating_sub(before.tcp_segments_sent),
-            tcp_retransmitted: after.tcp_retransmitted.saturating_sub(before.tcp_retransmitted),
-            listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
-            listen_drops: after.listen_drops.saturating_sub(before.listen_drops),
-            syns_retransmitted: after.syns_retransmitted.saturating_sub(before.syns_retransmitted),
+            tcp_opened: counted(|all| all.tcp_opened),
+            tcp_accepted: counted(|all| all.tcp_accepted),
+            tcp_segments_sent: counted(|all| all.tcp_segments_sent),
+            tcp_retransmitted: counted(|all| all.tcp_retransmitted),
+            listen_overflows: counted(|all| all.listen_overflows),
+            listen_drops: counted(|all| all.listen_drops),
+            syns_retransmitted: counted(|all| all.syns_retransmitted),
             time_wait: after.time_wait,
-            ports_reused: after.ports_reused.saturating_sub(before.ports_reused),
+            ports_reused: counted(|all| all.ports_reused),
         }
     }
 }

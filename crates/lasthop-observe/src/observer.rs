@@ -3,7 +3,7 @@
 use lasthop_model::observation::{InContainer, Observations, Role};
 
 use super::{
-    cgroup::{self, Cgroup},
+    cgroup::{Cgroup, CgroupReading},
     machine::MachineReading,
     namespaces::Namespaces,
     network::NetworkReading,
@@ -23,7 +23,7 @@ pub struct Observer {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     usage: Usage,
-    cgroups: Vec<Option<cgroup::Reading>>,
+    cgroups: Vec<Option<CgroupReading>>,
     machine: MachineReading,
     /// By number of the namespace.
     network: Vec<NetworkReading>,
@@ -33,11 +33,8 @@ impl Observer {
     /// The roles are the services of all stacks that are up. Whatever else descends from this process (guard, drivers)
     /// is lasthop's own, and counts as neither a service nor foreign.
     pub fn new(roles: Vec<Role>) -> Self {
-        let contained = |role: &Role| role.container != InContainer::No;
-        let cgroups = roles
-            .iter()
-            .map(|role| contained(role).then(|| Cgroup::of(role.pid)).flatten())
-            .collect();
+        let cgroup = |role: &Role| Cgroup::of(role.pid).filter(|_| role.container != InContainer::No);
+        let cgroups = roles.iter().map(cgroup).collect();
         let namespaces = Namespaces::of(&roles);
         let mut meter = Meter::new(roles);
         // Opens the files of all processes, so that the first real snapshot is as quick as the others.

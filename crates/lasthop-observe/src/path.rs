@@ -44,7 +44,7 @@ fn volume_of(path: &Path) -> Option<&str> {
 /// The hops after a client that may be in a network namespace of its own, as in a container.
 pub fn decode_from(client: i32, address: &Address) -> Vec<String> {
     match address {
-        Address::Tcp(address) if network_of(&client) != network_of(&"self") => from_within(client, canonical(*address)),
+        Address::Tcp(address) if network_of(client) != network_of("self") => from_within(client, canonical(*address)),
         _ => decode(address),
     }
 }
@@ -123,10 +123,9 @@ fn bridge_of_namespace(pid: i32) -> Option<(String, String)> {
     })
 }
 
-fn tcp(first: Connection) -> Vec<String> {
+fn tcp(mut connection: Connection) -> Vec<String> {
     let mut hops = Vec::new();
-    let mut at = first.to;
-    let mut connection = first;
+    let mut at = connection.to;
     for _ in 0..LONGEST {
         match nat::dnat(&connection) {
             Ok(Some(rule)) => {
@@ -145,22 +144,16 @@ fn tcp(first: Connection) -> Vec<String> {
             hops.extend(in_bridge(&bridge, gateway, at));
             return hops;
         }
-        match userland(at) {
-            Some((hop, Some(next))) => {
-                hops.push(hop);
-                // The proxy is a client of its own, on this machine.
-                at = next;
-                connection = Connection::local(at);
-            }
-            Some((hop, None)) => {
-                hops.push(hop);
-                return hops;
-            }
-            None => {
-                hops.push(host_listener(&Address::Tcp(at)));
-                return hops;
-            }
-        }
+        let Some((hop, next)) = userland(at) else {
+            let loopback = if at.ip().is_loopback() { "loopback → " } else { "" };
+            hops.push(format!("{loopback}{}", server_of(&Address::Tcp(at))));
+            return hops;
+        };
+        hops.push(hop);
+        // The proxy is a client of its own, on this machine.
+        let Some(next) = next else { return hops };
+        at = next;
+        connection = Connection::local(at);
     }
     hops
 }
@@ -193,44 +186,37 @@ fn userland(at: SocketAddr) -> Option<(String, Option<SocketAddr>)> {
         .into_iter()
         .find(|owner| PROXIES.iter().any(|name| owner.command.starts_with(name)))?;
     let words = command_line(owner.pid);
-    let after = |option: &str| {
-        words
-            .iter()
-            .position(|word| word == option)
-            .and_then(|at| words.get(at + 1))
-    };
-    let next = || {
-        let ip: IpAddr = after("-container-ip")?.parse().ok()?;
-        Some(SocketAddr::new(ip, after("-container-port")?.parse().ok()?))
-    };
+    let after = |option: &str| words.iter().skip_while(|word| *word != option).nth(1);
+    let ip: Option<IpAddr> = after("-container-ip").and_then(|ip| ip.parse().ok());
+    let port = after("-container-port").and_then(|port| port.parse().ok());
+    let next = ip.zip(port).map(SocketAddr::from);
     let name = match owner.command.as_str() {
         // rootlessport runs from /proc/self/exe.
         "exe" if words.iter().any(|word| word.contains("rootlessport")) => "rootlessport",
         name => name,
     };
-    let behind = if name == "rootlessport" {
-        behind_rootlessport(owner.pid, at.port())
-    } else {
-        None
-    };
-    let behind = behind.map_or_else(String::new, |server| format!(" → {server}"));
-    Some((format!("{name} (userland proxy, pid {}){behind}", owner.pid), next()))
+    let mut hop = format!("{name} (userland proxy, pid {})", owner.pid);
+    if name == "rootlessport"
+        && let Some(server) = behind_rootlessport(owner.pid, at.port())
+    {
+        hop.push_str(&format!(" → {server}"));
+    }
+    Some((hop, next))
 }
 
 /// The server that rootlessport passes bytes to, where its port has the same number. Its command line says nothing; but it ends
 /// with its container, which it learns by a pipe that of all monitors only the container's holds. What all of them have inherited
 /// is no sign.
 fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
-    let monitors = process::all()
-        .into_iter()
-        .filter(|pid| listener::command_of(*pid) == "conmon");
-    let monitors: Vec<_> = monitors.map(|pid| (pid, pipes_of(pid))).collect();
-    let only_holder = |pipe: &PathBuf| {
-        let mut holders = monitors.iter().filter(|(_, pipes)| pipes.contains(pipe));
-        holders.next().filter(|_| holders.next().is_none()).map(|(pid, _)| *pid)
-    };
-    let found: BTreeSet<i32> = pipes_of(proxy).iter().filter_map(only_holder).collect();
-    let monitor = found.first().filter(|_| found.len() == 1)?;
+    let mut monitors = process::all();
+    monitors.retain(|pid| listener::command_of(*pid) == "conmon");
+    let monitors: Vec<_> = monitors.into_iter().map(|pid| (pid, pipes_of(pid))).collect();
+    let mut only_holders = BTreeSet::new();
+    for pipe in pipes_of(proxy) {
+        let mut holders = monitors.iter().filter(|(_, pipes)| pipes.contains(&pipe));
+        only_holders.extend(holders.next().filter(|_| holders.next().is_none()).map(|(pid, _)| *pid));
+    }
+    let monitor = only_holders.first().filter(|_| only_holders.len() == 1)?;
     let inside = *process::descendants(*monitor).first()?;
     let (pid, command) = listening_in(inside, port)?;
     Some(format!(
@@ -241,14 +227,9 @@ fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
 /// Pipes of a process but those of standard input, output and error.
 fn pipes_of(pid: i32) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let given = entries.filter(|entry| {
-        entry
-            .file_name()
-            .to_str()
-            .is_some_and(|name| !["0", "1", "2"].contains(&name))
-    });
-    let links = given.filter_map(|entry| fs::read_link(entry.path()).ok());
-    links
+    entries
+        .filter(|entry| !["0", "1", "2"].iter().any(|given| entry.file_name() == *given))
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
         .filter(|link| link.to_string_lossy().starts_with("pipe:"))
         .collect()
 }
@@ -263,56 +244,37 @@ fn command_line(pid: i32) -> Vec<String> {
 
 /// The bridge that an address is routed to, and this machine's own address on it.
 fn bridge_of(ip: IpAddr) -> Option<(String, IpAddr)> {
-    let name = match ip {
-        IpAddr::V4(ip) => interface_to(ip, &fs::read_to_string("/proc/net/route").ok()?)?,
-        IpAddr::V6(_) => interface_to_six(ip, &fs::read_to_string("/proc/net/ipv6_route").ok()?)?,
+    let (table, any): (_, IpAddr) = match ip {
+        IpAddr::V4(_) => ("route", Ipv4Addr::UNSPECIFIED.into()),
+        IpAddr::V6(_) => ("ipv6_route", Ipv6Addr::UNSPECIFIED.into()),
     };
-    Path::new("/sys/class/net")
-        .join(&name)
-        .join("bridge")
-        .exists()
-        .then_some(())?;
-    let any: IpAddr = if ip.is_ipv4() {
-        Ipv4Addr::UNSPECIFIED.into()
-    } else {
-        Ipv6Addr::UNSPECIFIED.into()
-    };
+    let name = interface_to(ip, &fs::read_to_string(format!("/proc/net/{table}")).ok()?)?;
+    if !fs::exists(format!("/sys/class/net/{name}/bridge")).ok()? {
+        return None;
+    }
     let socket = UdpSocket::bind((any, 0)).ok()?;
     // Connecting a datagram socket looks up the route and sends nothing.
     socket.connect((ip, 9)).ok()?;
     Some((name, socket.local_addr().ok()?.ip()))
 }
 
-/// The interface of the narrowest route but the default one.
-fn interface_to(ip: Ipv4Addr, table: &str) -> Option<String> {
+/// The interface of the narrowest route but the default one, from `/proc/net/route` or `/proc/net/ipv6_route`. Of IPv6, addresses
+/// of this machine are routed to loopback.
+fn interface_to(ip: IpAddr, table: &str) -> Option<String> {
     let route = |line: &str| {
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();
-        let number = |at: usize| u32::from_str_radix(columns.get(at)?, 16).ok().map(u32::from_be);
-        let (network, mask) = (number(1)?, number(7)?);
-        (mask != 0 && u32::from(ip) & mask == network).then(|| (mask, columns[0].to_owned()))
-    };
-    table
-        .lines()
-        .skip(1)
-        .filter_map(route)
-        .max_by_key(|(mask, _)| *mask)
-        .map(|(_, name)| name)
-}
-
-/// As [`interface_to`]: network and length of its prefix in hexadecimal, the interface last. Addresses of this machine are routed to
-/// loopback.
-fn interface_to_six(ip: IpAddr, table: &str) -> Option<String> {
-    let route = |line: &str| {
-        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (network, name) = (from_hexadecimal(columns.first()?)?, columns.last()?);
-        let prefix = u32::from_str_radix(columns.get(1)?, 16).ok()?;
+        let number = |at: usize| u32::from_str_radix(columns.get(at)?, 16).ok();
+        let (network, prefix, name) = match ip {
+            IpAddr::V4(_) => {
+                let network: IpAddr = Ipv4Addr::from(u32::from_be(number(1)?)).into();
+                (network, number(7)?.count_ones(), columns.first()?)
+            }
+            IpAddr::V6(_) => (from_hexadecimal(columns.first()?)?, number(1)?, columns.last()?),
+        };
         (prefix > 0 && nat::within(ip, &format!("{network}/{prefix}"))).then(|| (prefix, (*name).to_owned()))
     };
-    table
-        .lines()
-        .filter_map(route)
-        .max_by_key(|(prefix, _)| *prefix)
-        .map(|(_, name)| name)
+    let narrowest = table.lines().filter_map(route).max_by_key(|(prefix, _)| *prefix);
+    narrowest.map(|(_, name)| name)
 }
 
 fn in_bridge(bridge: &str, gateway: IpAddr, at: SocketAddr) -> Vec<String> {
@@ -371,20 +333,12 @@ fn read(path: &Path) -> Option<String> {
 /// Who listens at a port in the network namespace of a process.
 fn listening_in(inside: i32, port: u16) -> Option<(i32, String)> {
     let inodes = listener::listening_inodes(inside, port);
-    let namespace = network_of(&inside)?;
-    let same = |pid: &i32| network_of(pid).is_some_and(|other| other == namespace);
-    let pid = process::all()
+    let namespace = network_of(inside);
+    let mut members = process::all()
         .into_iter()
-        .filter(same)
-        .find(|pid| listener::holds_any(*pid, &inodes))?;
+        .filter(|pid| namespace.is_some() && network_of(pid) == namespace);
+    let pid = members.find(|pid| listener::holds_any(*pid, &inodes))?;
     Some((pid, listener::command_of(pid)))
-}
-
-fn host_listener(address: &Address) -> String {
-    match address {
-        Address::Tcp(tcp) if tcp.ip().is_loopback() => format!("loopback → {}", server_of(address)),
-        _ => server_of(address),
-    }
 }
 
 fn server_of(address: &Address) -> String {
@@ -397,12 +351,13 @@ fn server_of(address: &Address) -> String {
 /// Whether a process sees other processes than this one, as in a container. Its files say less: a server may get a view
 /// of them without a container.
 fn contained(pid: i32) -> &'static str {
-    let link = |pid: &str, name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
-    let differs = |name| link(&pid.to_string(), name) != link("self", name);
-    match (differs("pid"), differs("net")) {
-        (false, _) => "",
-        (true, true) => ", in a container",
-        (true, false) => ", in a container on the host's network",
+    let pids = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    if pids(&pid.to_string()) == pids("self") {
+        ""
+    } else if network_of(pid) == network_of("self") {
+        ", in a container on the host's network"
+    } else {
+        ", in a container"
     }
 }
 
@@ -410,28 +365,30 @@ fn contained(pid: i32) -> &'static str {
 /// be the same in its container.
 fn socket_server(address: &Address, path: &Path) -> String {
     let shown = path.to_string_lossy();
-    let elsewhere = namespaces().into_iter().find_map(|inside| {
-        let inodes = listener::unix_inodes_in(inside, &shown);
-        process::all()
-            .into_iter()
-            .find(|pid| listener::holds_any(*pid, &inodes))
+    let here = !listener::owners(address).is_empty();
+    let namespaces = if here { Vec::new() } else { namespaces() };
+    let elsewhere = namespaces.into_iter().find_map(|inside| {
+        let inodes = listener::unix_listening(inside, &shown);
+        let mut all = process::all().into_iter();
+        all.find(|pid| listener::holds_any(*pid, &inodes))
     });
-    match (listener::owners(address).is_empty(), elsewhere) {
-        (true, Some(pid)) => format!("{} (pid {pid}{})", listener::command_of(pid), contained(pid)),
-        _ => server_of(address),
+    match elsewhere {
+        Some(pid) => format!("{} (pid {pid}{})", listener::command_of(pid), contained(pid)),
+        None => server_of(address),
     }
 }
 
 /// What identifies the network namespace of a process.
-fn network_of(pid: &impl std::fmt::Display) -> Option<PathBuf> {
+fn network_of(pid: impl std::fmt::Display) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
 /// A process of each network namespace but this one.
 fn namespaces() -> Vec<i32> {
-    let mut seen: BTreeSet<_> = network_of(&"self").into_iter().collect();
-    let is_new = |pid: &i32| network_of(pid).is_some_and(|namespace| seen.insert(namespace));
-    process::all().into_iter().filter(is_new).collect()
+    let mut seen: BTreeSet<_> = network_of("self").into_iter().collect();
+    let all = process::all().into_iter();
+    all.filter(|pid| network_of(pid).is_some_and(|namespace| seen.insert(namespace)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -455,12 +412,9 @@ mod tests {
                     eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n\
                     br-1\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\n";
         #[cfg(target_endian = "little")]
+        assert_eq!(interface_to([172, 17, 0, 2].into(), four).as_deref(), Some("br-1"));
         assert_eq!(
-            interface_to(Ipv4Addr::new(172, 17, 0, 2), four).as_deref(),
-            Some("br-1")
-        );
-        assert_eq!(
-            interface_to(Ipv4Addr::new(10, 0, 0, 9), four),
+            interface_to([10, 0, 0, 9].into(), four),
             None,
             "the default route is no bridge"
         );
@@ -471,7 +425,7 @@ mod tests {
         let six = line("fd000001000000000000000000000000", "40", "br-1")
             + &line("fd000001000000000000000000000001", "80", "lo")
             + &line(zero, "00", "eth0");
-        let to = |ip: &str| interface_to_six(ip.parse().unwrap(), &six);
+        let to = |ip: &str| interface_to(ip.parse().unwrap(), &six);
         assert_eq!(to("fd00:1::2").as_deref(), Some("br-1"));
         assert_eq!(to("fd00:1::1").as_deref(), Some("lo"));
         assert_eq!(to("fd00:2::1"), None);

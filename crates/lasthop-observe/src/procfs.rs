@@ -26,6 +26,7 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_model::observation::{Role, RoleUsage};
 use lasthop_system::{
+    listener::command_of,
     process::{self, Stat},
     run_delay,
 };
@@ -67,14 +68,14 @@ struct Thread {
 /// All processes at one moment.
 #[derive(Clone, Debug)]
 pub struct Usage {
-    processes: HashMap<Key, Reading>,
+    processes: HashMap<Key, ProcessReading>,
 }
 
 /// Names a process for ever: its number and its start.
 type Key = (i32, u64);
 
 #[derive(Clone, Debug)]
-struct Reading {
+struct ProcessReading {
     role: Option<usize>,
     alive: bool,
     cpu_ns: u64,
@@ -101,9 +102,7 @@ impl Meter {
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let me = rustix::process::getpid().as_raw_pid();
         let family = process::descendants(me);
-        let is_noise =
-            |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == NOISE);
-        let noise = family.iter().copied().filter(is_noise).collect();
+        let noise = family.iter().copied().filter(|pid| command_of(*pid) == NOISE).collect();
         let mut meter = Self {
             roles,
             processes: Vec::new(),
@@ -114,18 +113,11 @@ impl Meter {
         };
         meter.processes.extend(Process::open(me, meter.role_of(me)));
         // Containers of a daemon descend from the daemon.
-        let strangers: Vec<(i32, Option<usize>)> = meter
-            .roles
-            .iter()
-            .enumerate()
-            .map(|(number, role)| (role.pid, Some(number)))
-            .collect();
-        let strangers = strangers
-            .into_iter()
-            .filter(|(pid, _)| *pid != me && !family.contains(pid));
-        meter
-            .processes
-            .extend(strangers.filter_map(|(pid, role)| Process::open(pid, role)));
+        for (number, role) in meter.roles.iter().enumerate() {
+            if role.pid != me && !family.contains(&role.pid) {
+                meter.processes.extend(Process::open(role.pid, Some(number)));
+            }
+        }
         meter
     }
 
@@ -135,14 +127,12 @@ impl Meter {
 
     /// Reads everything. Twenty processes take well below a millisecond.
     pub fn read(&mut self) -> Usage {
-        let mut tries = 1;
-        loop {
-            let (usage, complete) = self.pass();
-            if complete || tries == TRIES {
+        for _ in 1..TRIES {
+            if let (usage, true) = self.pass() {
                 return usage;
             }
-            tries += 1;
         }
+        self.pass().0
     }
 
     /// Reads parents before their children. If a process ends in between, neither its clock nor its parent's account
@@ -185,9 +175,9 @@ impl Meter {
             let text = thread
                 .children
                 .as_ref()
-                .and_then(|file| read_into(file, &mut self.buffer))
-                .unwrap_or_default();
-            let children = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+                .and_then(|file| read_into(file, &mut self.buffer));
+            let children = text.into_iter().flat_map(str::split_ascii_whitespace);
+            let children = children.filter_map(|word| word.parse().ok());
             new.extend(children.filter(|child| known.insert(*child)));
         }
         for child in new {
@@ -228,10 +218,10 @@ impl Process {
     }
 
     /// `None` when it has ended and was waited for.
-    fn read(&mut self, tick_ns: u64, buffer: &mut [u8]) -> Option<(Key, Reading)> {
+    fn read(&mut self, tick_ns: u64, buffer: &mut [u8]) -> Option<(Key, ProcessReading)> {
         let stat = Stat::parse(read_into(&self.stat, buffer)?)?;
         let cpu_ns = cpu_clock(self.pid)?;
-        let reading = Reading {
+        let reading = ProcessReading {
             role: self.role,
             alive: stat.state != b'Z',
             cpu_ns,
@@ -363,7 +353,7 @@ impl Usage {
 }
 
 impl Sum {
-    fn add(&mut self, before: Option<&Reading>, now: &Reading) {
+    fn add(&mut self, before: Option<&ProcessReading>, now: &ProcessReading) {
         let (cpu, ended) = before.map_or((0, 0), |before| (before.cpu_ns, before.ended_ns));
         self.living_ns += now.cpu_ns.saturating_sub(cpu);
         self.ended_ns += i128::from(now.ended_ns) - i128::from(ended);
@@ -432,8 +422,8 @@ mod tests {
 
     use super::*;
 
-    fn reading(cpu_ns: u64, ended_ns: u64) -> Reading {
-        Reading {
+    fn reading(cpu_ns: u64, ended_ns: u64) -> ProcessReading {
+        ProcessReading {
             role: Some(0),
             alive: true,
             cpu_ns,
@@ -541,7 +531,7 @@ mod tests {
         Usage {
             processes: HashMap::from([(
                 (1, 1),
-                Reading {
+                ProcessReading {
                     threads,
                     ..reading(0, 0)
                 },

@@ -48,7 +48,10 @@ pub enum Life {
 
 /// Runs a command without input. It is killed with its group when the time is over or, unless it runs to its end, when
 /// the run is interrupted.
-/// Errors: it cannot be started, did not end in time (`ErrorKind::TimedOut`), or was interrupted.
+///
+/// # Errors
+///
+/// It cannot be started, did not end in time (`ErrorKind::TimedOut`), or was interrupted.
 pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<Ended> {
     if life == Life::LeavesChildren {
         // A file without a name: a pipe would end who still writes when this process no longer reads.
@@ -77,7 +80,10 @@ pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<En
 }
 
 /// As [`run`], with both streams in a file, which can be read after an error too.
-/// Errors: as [`run`].
+///
+/// # Errors
+///
+/// As [`run`].
 pub fn run_into(mut command: Command, file: &File, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
     command
         .stdin(Stdio::null())
@@ -103,9 +109,8 @@ fn arrived(text: &Receiver<String>) -> String {
 
 /// The kernel kills what `command` starts when the thread that starts it ends.
 pub fn dies_with_us(command: &mut Command) {
-    let prepare = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
     // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
-    unsafe { command.pre_exec(prepare) };
+    unsafe { command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)) };
 }
 
 /// Starts a command whose streams are set, and waits for its end. Its group is killed if it does not end by itself.

@@ -8,7 +8,10 @@ use socket2::Socket;
 use crate::udp;
 
 /// A blocking connection whose every call, connecting included, may take this long.
-/// Errors: there is no such address, or nobody answers there in time.
+///
+/// # Errors
+///
+/// There is no such address, or nobody answers there in time.
 pub fn connect(address: &Address, timeout: Duration) -> io::Result<Socket> {
     let name = address.socket_name().map_err(io::Error::other)?;
     // UDP has nothing to refuse a connect with.

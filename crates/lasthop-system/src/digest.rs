@@ -8,22 +8,25 @@ use std::{
 
 /// The SHA-256 of some bytes in hexadecimal digits.
 pub fn of_bytes(bytes: &[u8]) -> String {
-    hexadecimal(&ring::digest::digest(&ring::digest::SHA256, bytes))
+    hexadecimal(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
 }
 
-fn hexadecimal(digest: &ring::digest::Digest) -> String {
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The digest of a file's content. Links are followed.
-/// Errors: the file cannot be read.
+///
+/// # Errors
+///
+/// The file cannot be read.
 pub fn of_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
     let mut piece = vec![0; 1 << 16];
     loop {
         match file.read(&mut piece) {
-            Ok(0) => return Ok(hexadecimal(&digest.finish())),
+            Ok(0) => return Ok(hexadecimal(digest.finish().as_ref())),
             Ok(read) => digest.update(&piece[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

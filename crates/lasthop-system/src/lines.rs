@@ -41,7 +41,10 @@ pub struct Lines {
 
 impl Lines {
     /// Takes lasthop's ends of a process's standard input and output.
-    /// Errors: the input is no descriptor that can be written to without waiting.
+    ///
+    /// # Errors
+    ///
+    /// The input is no descriptor that can be written to without waiting.
     pub fn new(input: Option<OwnedFd>, output: OwnedFd, longest: usize) -> io::Result<Self> {
         if let Some(input) = &input {
             rustix::io::ioctl_fionbio(input, true)?;
@@ -60,7 +63,10 @@ impl Lines {
     }
 
     /// Sends something. `limit` is how long the other side may take to read it.
-    /// Errors: [`LineError`]
+    ///
+    /// # Errors
+    ///
+    /// [`LineError`].
     pub fn say(&mut self, mut bytes: &[u8], limit: Duration) -> Result<(), LineError> {
         let input = self.input.as_mut().ok_or(LineError::Ended)?;
         while !bytes.is_empty() {
@@ -77,7 +83,10 @@ impl Lines {
     }
 
     /// The next line, without its end.
-    /// Errors: [`LineError`]; half a line before the end is none.
+    ///
+    /// # Errors
+    ///
+    /// [`LineError`]; half a line before the end is none.
     pub fn hear(&mut self, limit: Duration) -> Result<Vec<u8>, LineError> {
         let deadline = Instant::now() + limit;
         let mut seen = 0;

@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashSet,
+    fmt::Display,
     fs::{self, File},
     io::{BufRead, BufReader},
     net::{IpAddr, SocketAddr},
-    path::Path,
     time::Duration,
 };
 
@@ -22,7 +22,7 @@ pub struct Owner {
     pub command: String,
 }
 
-impl std::fmt::Display for Owner {
+impl Display for Owner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "process {} (`{}`)", self.pid, self.command)
     }
@@ -75,8 +75,11 @@ fn inodes(address: &Address) -> Vec<String> {
     match address {
         Address::Tcp(address) => tcp_inodes(*address),
         Address::Udp(address) => udp::bound(*address).map(|socket| socket.inode.to_string()).collect(),
-        Address::Packets(Transport::Unixgram, path) => unixgram_inodes(&path.display().to_string()),
-        other => other.unix_name().map_or_else(Vec::new, |name| unix_inodes(&name)),
+        // A datagram socket (type 0002 in the fifth column) never listens. Only the one that is bound has the path.
+        Address::Packets(Transport::Unixgram, path) => unix_inodes("self", &path.display().to_string(), (4, "0002")),
+        other => other
+            .unix_name()
+            .map_or_else(Vec::new, |name| unix_listening("self", &name)),
     }
 }
 
@@ -97,11 +100,18 @@ pub fn command_of(pid: i32) -> String {
 
 /// Sockets that listen at a TCP port, whatever the address, in the network namespace of a process.
 pub fn listening_inodes(inside: i32, port: u16) -> Vec<String> {
-    let listens = |line: &String| line.split_ascii_whitespace().nth(3) == Some("0A");
-    at_port(inside, port)
-        .filter(listens)
-        .filter_map(|line| column(&line, 9))
-        .collect()
+    let port = format!("{port:04X}");
+    listening_tcp(tcp_tables(inside), |_, at| at == port)
+}
+
+/// `/proc/net/tcp`: address and port in hexadecimal, the state (0A listens), the inode in the tenth column.
+fn listening_tcp(lines: impl Iterator<Item = String>, is_wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
+    let inode = |line: String| {
+        let mut columns = line.split_ascii_whitespace().skip(1);
+        let (ip, port) = columns.next()?.split_once(':')?;
+        (columns.nth(1) == Some("0A") && is_wanted(ip, port)).then(|| columns.nth(5).map(str::to_owned))?
+    };
+    lines.filter_map(inode).collect()
 }
 
 fn tcp_tables(inside: i32) -> impl Iterator<Item = String> + use<> {
@@ -110,29 +120,25 @@ fn tcp_tables(inside: i32) -> impl Iterator<Item = String> + use<> {
         .flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")))
 }
 
-/// The lines of a TCP port's sockets, in any state.
-fn at_port(inside: i32, port: u16) -> impl Iterator<Item = String> + use<> {
-    let end = format!(":{port:04X}");
-    tcp_tables(inside).filter(move |line| {
-        line.split_ascii_whitespace()
-            .nth(1)
-            .is_some_and(|local| local.ends_with(&end))
-    })
-}
-
 /// The lines of a kernel table, one at a time, because a table may have tens of thousands of sockets in `TIME_WAIT`.
 pub fn table(path: &str) -> impl Iterator<Item = String> + use<> {
     let file = File::open(path).ok().map(BufReader::new);
     file.into_iter().flat_map(|file| file.lines().map_while(Result::ok))
 }
 
-fn column(line: &str, number: usize) -> Option<String> {
-    line.split_ascii_whitespace().nth(number).map(str::to_owned)
+/// Sockets that listen at a path, in the network namespace of a process. Unix sockets belong to a namespace too.
+pub fn unix_listening(inside: impl Display, path: &str) -> Vec<String> {
+    unix_inodes(inside, path, (3, "00010000"))
 }
 
-/// Sockets that listen at a path, in the network namespace of a process. Unix sockets belong to a namespace too.
-pub fn unix_inodes_in(inside: i32, path: &str) -> Vec<String> {
-    unix_listening(table(&format!("/proc/{inside}/net/unix")), path)
+/// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path. Those are
+/// taken that have this word in this column.
+fn unix_inodes(inside: impl Display, path: &str, (at, word): (usize, &str)) -> Vec<String> {
+    let inode = |line: String| {
+        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+        (columns.get(at) == Some(&word) && columns.get(7) == Some(&path)).then(|| columns[6].to_owned())
+    };
+    table(&format!("/proc/{inside}/net/unix")).filter_map(inode).collect()
 }
 
 /// Where a server and its children listen for connections, in the network namespace of the server. Empty where lasthop may
@@ -168,18 +174,7 @@ fn sockets(pid: i32) -> impl Iterator<Item = String> {
 
 /// Whether a process has one of these sockets open.
 pub fn holds_any(pid: i32, inodes: &[String]) -> bool {
-    let links: Vec<String> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
-    !links.is_empty() && holds(pid, &links)
-}
-
-fn holds(pid: i32, links: &[String]) -> bool {
-    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return false;
-    };
-    let is_one = |target: &Path| links.iter().any(|link| target.as_os_str() == link.as_str());
-    descriptors
-        .flatten()
-        .any(|entry| fs::read_link(entry.path()).is_ok_and(|target| is_one(&target)))
+    !inodes.is_empty() && sockets(pid).any(|socket| inodes.contains(&socket))
 }
 
 /// The clients' ports of a TCP listener's connections in the network namespace of a process, and whether each is open; the
@@ -212,41 +207,19 @@ pub fn accepted_unix(inside: i32, path: String) -> impl Iterator<Item = String> 
 
 /// An IPv6 socket serves both families by default, so it is looked up if IPv4 has none.
 fn tcp_inodes(address: SocketAddr) -> Vec<String> {
-    match address.ip() {
-        IpAddr::V6(_) => tcp_inodes_in("/proc/net/tcp6", address),
-        IpAddr::V4(ip) => {
-            let found = tcp_inodes_in("/proc/net/tcp", address);
-            let mapped = SocketAddr::new(ip.to_ipv6_mapped().into(), address.port());
-            if found.is_empty() {
-                tcp_inodes_in("/proc/net/tcp6", mapped)
-            } else {
-                found
-            }
-        }
-    }
-}
-
-/// `/proc/net/tcp`: address and port in hexadecimal, the state (0A listens), the inode in the tenth column.
-fn tcp_inodes_in(file: &str, address: SocketAddr) -> Vec<String> {
     let port = format!("{:04X}", address.port());
-    let accepted = [
-        hexadecimal(address.ip()),
-        if address.is_ipv4() {
-            "0".repeat(8)
-        } else {
-            "0".repeat(32)
-        },
-    ];
-    let listens = |line: &String| {
-        let mut columns = line.split_ascii_whitespace().skip(1);
-        let local = columns.next().and_then(|local| local.split_once(':'));
-        let state = columns.nth(1);
-        local.is_some_and(|(ip, at)| at == port && accepted.iter().any(|known| known == ip)) && state == Some("0A")
+    let listening_at = |file: &str, ip: IpAddr| {
+        let ip = hexadecimal(ip);
+        let any = "0".repeat(ip.len());
+        listening_tcp(table(file), |known, at| at == port && (known == ip || known == any))
     };
-    table(file)
-        .filter(listens)
-        .filter_map(|line| column(&line, 9))
-        .collect()
+    match address.ip() {
+        IpAddr::V6(_) => listening_at("/proc/net/tcp6", address.ip()),
+        IpAddr::V4(ip) => match listening_at("/proc/net/tcp", ip.into()) {
+            none if none.is_empty() => listening_at("/proc/net/tcp6", ip.to_ipv6_mapped().into()),
+            inodes => inodes,
+        },
+    }
 }
 
 /// The kernel prints each 32-bit word of an address in the machine's byte order.
@@ -271,31 +244,6 @@ pub fn from_table(text: &str) -> Option<SocketAddr> {
         Err(_) => IpAddr::from(<[u8; 16]>::try_from(bytes.as_slice()).ok()?),
     };
     Some(SocketAddr::new(ip.to_canonical(), u16::from_str_radix(port, 16).ok()?))
-}
-
-/// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path.
-fn unix_inodes(path: &str) -> Vec<String> {
-    unix_listening(table("/proc/net/unix"), path)
-}
-
-/// A datagram socket (type 0002 in the fifth column) never listens. Only the one that is bound has the path.
-fn unixgram_inodes(path: &str) -> Vec<String> {
-    let is_one = |line: &String| {
-        let mut columns = line.split_ascii_whitespace();
-        columns.nth(4) == Some("0002") && columns.nth(2) == Some(path)
-    };
-    table("/proc/net/unix")
-        .filter(is_one)
-        .filter_map(|line| column(&line, 6))
-        .collect()
-}
-
-fn unix_listening(lines: impl Iterator<Item = String>, path: &str) -> Vec<String> {
-    let listens = |line: &String| {
-        let mut columns = line.split_ascii_whitespace();
-        columns.nth(3) == Some("00010000") && columns.nth(3) == Some(path)
-    };
-    lines.filter(listens).filter_map(|line| column(&line, 6)).collect()
 }
 
 #[cfg(test)]

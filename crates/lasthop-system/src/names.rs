@@ -59,9 +59,11 @@ impl Names {
 
     /// The same of JSON, in whose strings some letters are escaped.
     pub fn json_without_home<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
-        let escaped = |home: &String| home.replace('\\', "\\\\").replace('"', "\\\"");
+        let homes = self.homes.iter();
         Self {
-            homes: self.homes.iter().map(escaped).collect(),
+            homes: homes
+                .map(|home| home.replace('\\', "\\\\").replace('"', "\\\""))
+                .collect(),
             host: None,
         }
         .without_home(text)

@@ -94,15 +94,10 @@ impl Handle {
 
 /// Kills all descendants of a process that are alive now, and returns their numbers.
 pub fn kill_descendants(root: i32) -> Vec<i32> {
-    let found = descendants(root)
-        .into_iter()
-        .filter_map(|pid| Some((pid, Handle::open(pid)?)));
-    let opened: Vec<(i32, Handle)> = found.collect();
+    let mut opened: Vec<Handle> = descendants(root).into_iter().filter_map(Handle::open).collect();
     let still = descendants(root);
-    opened
-        .iter()
-        .filter(|(pid, _)| still.contains(pid))
-        .for_each(|(_, handle)| handle.kill());
+    opened.retain(|handle| still.contains(&handle.pid.as_raw_pid()));
+    opened.iter().for_each(Handle::kill);
     still
 }
 
@@ -125,40 +120,27 @@ pub fn descendants(root: i32) -> Vec<i32> {
     let mut seen = HashSet::from([root]);
     let mut next = vec![root];
     while let Some(parent) = next.pop() {
-        match children(parent) {
-            Ok(children) => {
-                for child in children.into_iter().filter(|child| seen.insert(*child)) {
+        for task in fs::read_dir(format!("/proc/{parent}/task"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let text = match fs::read_to_string(task.path().join("children")) {
+                // The kernel was built without `CONFIG_PROC_CHILDREN`.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && task.path().exists() => {
+                    return descendants_by_parent(root);
+                }
+                text => text.unwrap_or_default(),
+            };
+            for child in text.split_ascii_whitespace().filter_map(|word| word.parse().ok()) {
+                if seen.insert(child) {
                     found.push(child);
                     next.push(child);
                 }
             }
-            Err(NoChildrenFile) => return descendants_by_parent(root),
         }
     }
     found
-}
-
-/// The kernel was built without `CONFIG_PROC_CHILDREN`.
-struct NoChildrenFile;
-
-fn children(pid: i32) -> Result<Vec<i32>, NoChildrenFile> {
-    let mut children = Vec::new();
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Ok(children);
-    };
-    for task in tasks.flatten() {
-        match fs::read_to_string(task.path().join("children")) {
-            Ok(text) => children.extend(
-                text.split_ascii_whitespace()
-                    .filter_map(|word| word.parse::<i32>().ok()),
-            ),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && task.path().exists() => {
-                return Err(NoChildrenFile);
-            }
-            Err(_) => {}
-        }
-    }
-    Ok(children)
 }
 
 fn descendants_by_parent(root: i32) -> Vec<i32> {

@@ -4,9 +4,12 @@
 /// (Linux, `Documentation/scheduler/sched-stats.rst`: time on a CPU, time waiting for one, how often it got one).
 /// `None` where nothing is counted: some kernels then write three zeros, as they do for a thread that never ran.
 pub fn run_delay(schedstat: &str) -> Option<u64> {
-    let mut numbers = schedstat.split_ascii_whitespace().map(str::parse::<u64>);
-    let (ran, waited, times) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
-    (ran > 0 || waited > 0 || times > 0).then_some(waited)
+    let numbers: Vec<u64> = schedstat
+        .split_ascii_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    let [_, waited, _, ..] = numbers[..] else { return None };
+    numbers.iter().any(|number| *number > 0).then_some(waited)
 }
 
 #[cfg(test)]

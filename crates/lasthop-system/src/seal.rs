@@ -11,7 +11,7 @@ use ring::{
     rand::{SecureRandom as _, SystemRandom},
 };
 
-use super::files;
+use super::{digest, files};
 
 /// Bytes of a key.
 const LENGTH: usize = 32;
@@ -21,7 +21,10 @@ pub struct Key(hmac::Key);
 
 impl Key {
     /// The key in a file.
-    /// Errors: it is missing, no key, or others than this user could know or replace it.
+    ///
+    /// # Errors
+    ///
+    /// It is missing, no key, or others than this user could know or replace it.
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut file = files::open(path)?;
         let facts = file.metadata()?;
@@ -37,7 +40,10 @@ impl Key {
     }
 
     /// The key in a file, which is made if it is missing. Of several that make it at once, all get the same.
-    /// Errors: as [`Self::of`], or it cannot be made.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`], or it cannot be made.
     pub fn of_or_new(path: &Path) -> io::Result<Self> {
         match Self::of(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => make(path)?,
@@ -49,11 +55,7 @@ impl Key {
     /// The seal of some texts, in hexadecimal digits.
     #[must_use]
     pub fn seal(&self, texts: &[&[u8]]) -> String {
-        hmac::sign(&self.0, &joined(texts))
-            .as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        digest::hexadecimal(hmac::sign(&self.0, &joined(texts)).as_ref())
     }
 
     /// Whether a seal is that of these texts.
