@@ -185,12 +185,12 @@ fn run_delay_of_first_thread(child: &GuardedChild) -> u64 {
 #[test]
 fn processes_that_share_a_cpu_have_a_run_delay() {
     let (guard, _sandbox) = launch();
-    let cpu = cpus::allowed()[0] as usize;
+    let cpu = cpus::allowed()[0];
     let loops = guard
-        .spawn(Spawn::new(["/bin/sh", "-c", "while :; do :; done"]).cpus([cpu]))
+        .spawn(Spawn::new(["/bin/sh", "-c", "while :; do :; done"]).cpus(&[cpu]))
         .unwrap();
     let spins = guard
-        .spawn(Spawn::new(["/usr/bin/env", "python3", "-c", SPINNER]).cpus([cpu]))
+        .spawn(Spawn::new(["/usr/bin/env", "python3", "-c", SPINNER]).cpus(&[cpu]))
         .unwrap();
     let sleeper = Worker::start(&guard);
     let of = |name: &str, child: &GuardedChild| Role {

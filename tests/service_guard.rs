@@ -52,7 +52,7 @@ fn read_pids(reader: impl Read, count: usize) -> Vec<i32> {
 fn a_child_reads_writes_and_its_end_is_reported() {
     let (guard, sandbox) = launch();
     let spawn = shell("read word; echo \"$word $PWD $WORD $LASTHOP_RUN\"; echo talk >&2; exit 7")
-        .env("WORD", "there")
+        .environment(&[("WORD".to_owned(), "there".to_owned())])
         .directory("/usr")
         .stdin(Input::Pipe)
         .stdout(Output::Pipe)
@@ -71,7 +71,7 @@ fn a_child_reads_writes_and_its_end_is_reported() {
 fn a_child_has_its_own_group_its_cpus_and_the_guard_as_parent() {
     let (guard, _sandbox) = launch();
     let mut child = guard
-        .spawn(Spawn::new(["/bin/cat"]).stdin(Input::Pipe).cpus([0]))
+        .spawn(Spawn::new(["/bin/cat"]).stdin(Input::Pipe).cpus(&[0]))
         .unwrap();
     let stat = Stat::of(child.pid).unwrap();
     assert_eq!(

@@ -115,7 +115,7 @@ impl Work {
         let system = System::look(needs);
         self.left.extend(setup::by_hand(needs, &system));
         match setup::plan(name, needs, home, &system) {
-            Ok(planned) => self.steps.extend(planned.into_iter().filter(|step| !step.satisfied)),
+            Ok(planned) => self.steps.extend(planned),
             Err(error @ SetupError::NoTool { .. }) => drop(self.left.insert(error.to_string())),
             Err(error) => return Err(CliError::failed(error)),
         }

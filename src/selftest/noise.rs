@@ -32,7 +32,7 @@ impl Noise {
     /// Its process cannot be started.
     pub fn start(share: f64, most: Duration) -> Result<Self, String> {
         let text = |error: &dyn std::error::Error| format!("noise: {error}");
-        let sandbox = Sandbox::create().map_err(|error| text(&error))?;
+        let sandbox = Sandbox::create()?;
         let guard = Guard::launch(&sandbox).map_err(|error| text(&error))?;
         let command = [
             own_executable()?,

@@ -18,11 +18,7 @@ use lasthop_model::{
 };
 use lasthop_protocol::spec::{Address, Transport};
 use lasthop_stack::{
-    container::{
-        engine::{Engine, Parts},
-        launch::Launch,
-        site::Housing,
-    },
+    container::{engine::Engine, launch::Launch, site::Housing},
     guard::Guard,
     readiness,
     sandbox::{SOCKET_PATH_LIMIT, Sandbox, Wanted},
@@ -302,7 +298,7 @@ fn spied_engine(folder: &Path) -> Engine {
         program,
         version: String::new(),
         rootless: false,
-        parts: Parts::default(),
+        parts: String::new(),
     }
 }
 

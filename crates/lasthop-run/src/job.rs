@@ -10,12 +10,7 @@ use lasthop_model::{
 };
 use lasthop_plan::plan::Plan;
 use lasthop_record::WriteError;
-use lasthop_stack::{
-    guard::GuardError,
-    home::{Home, HomeError},
-    locate::Locator,
-    sandbox::SandboxError,
-};
+use lasthop_stack::{guard::GuardError, home::Home, locate::Locator};
 
 use super::driver_place::DriverPlaceError;
 
@@ -78,10 +73,9 @@ impl<'a> Job<'a> {
 /// A run could not be started or recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    #[error(transparent)]
-    Home(#[from] HomeError),
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
+    /// There is no data folder, or no sandbox can be made.
+    #[error("{0}")]
+    Folder(String),
     #[error(transparent)]
     Guard(#[from] GuardError),
     #[error(transparent)]

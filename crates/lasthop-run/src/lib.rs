@@ -59,15 +59,7 @@ use lasthop_plan::{
     schedule::{self, Schedule},
 };
 use lasthop_record::{RunData, Store, Writer};
-use lasthop_stack::{
-    account,
-    container::{
-        image,
-        site::{Site, SiteError},
-    },
-    guard::Guard,
-    sandbox::Sandbox,
-};
+use lasthop_stack::{account, container::site::Site, guard::Guard, sandbox::Sandbox};
 use lasthop_system::{date, facts, interrupt, names::Names};
 
 use self::{
@@ -128,7 +120,7 @@ fn measure(
     } else {
         Digests::new()
     };
-    let sandbox = Sandbox::create()?;
+    let sandbox = Sandbox::create().map_err(RunError::Folder)?;
     let guard = Guard::launch(&sandbox)?;
     let driver_place = match &job.settings.driver_at {
         Some(at) => Some(DriverPlace::open(at, &job.remote, &guard, &sandbox)?),
@@ -140,10 +132,7 @@ fn measure(
     }
     if let Some(Ok(site)) = &site {
         programs.add_site(site);
-        if let image::Origin::Packages {
-            because: Some(because), ..
-        } = &site.image.origin
-        {
+        if let Some(because) = &site.image.because {
             tell(&Event::Instead { because });
         }
     }
@@ -216,7 +205,7 @@ struct Open {
 
 fn begin(job: &Job<'_>, executables: Digests, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Open, RunError> {
     let header = header(job, executables);
-    let runs = job.home.writable("runs")?;
+    let runs = job.home.writable("runs").map_err(RunError::Folder)?;
     // What cannot be resumed needs no proof.
     let key = job.origin.as_ref().and_then(|_| Store::new(job.home.path()).key());
     let writer = Writer::create(&runs, key, &header)?;
@@ -327,7 +316,7 @@ struct Runner<'a> {
     stopping: Option<StoppingRound>,
     kept: Kept,
     /// Engine, image and network, if the plan has containers.
-    site: Option<Result<Site, SiteError>>,
+    site: Option<Result<Site, String>>,
     tell: &'a mut dyn FnMut(&Event<'_>),
 }
 

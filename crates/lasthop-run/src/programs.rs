@@ -96,7 +96,7 @@ impl Programs {
         };
         let image = Located {
             path: site.image.name.clone().into(),
-            version: site.image.describe(),
+            version: site.image.origin.clone(),
         };
         let inside = site
             .image

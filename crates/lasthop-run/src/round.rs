@@ -762,7 +762,7 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
         .stdin(Input::Pipe)
         .stdout(Output::Pipe)
         .stderr(Output::File(file))
-        .cpus(cpus.iter().map(|cpu| *cpu as usize));
+        .cpus(cpus);
     let mut process = runner.guard.spawn(spawn).map_err(|error| error.to_string())?;
     let requests: OwnedFd = process.stdin.take().expect("asked for").into();
     let replies: OwnedFd = process.stdout.take().expect("asked for").into();

@@ -10,7 +10,7 @@ use lasthop_plan::{
 use lasthop_stack::container::{
     containerfile::{Context, FILE},
     engine::Engine,
-    site::{Needs, Site, SiteError},
+    site::{Needs, Site},
 };
 
 use super::{event::Event, job::Job, programs::Programs};
@@ -21,10 +21,10 @@ pub fn open(
     programs: &Programs,
     sandbox: &Path,
     tell: &mut dyn FnMut(&Event<'_>),
-) -> Option<Result<Site, SiteError>> {
+) -> Option<Result<Site, String>> {
     let needs = needs(job, programs)?;
     tell(&Event::Containing);
-    let engine = Engine::find(job.engine).map_err(SiteError::from);
+    let engine = Engine::find(job.engine).map_err(String::from);
     Some(engine.and_then(|engine| Site::open(engine, sandbox, &needs)))
 }
 

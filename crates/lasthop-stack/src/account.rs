@@ -17,11 +17,17 @@ pub fn current() -> Account {
 }
 
 /// The account for servers: `nobody` if this process is root, otherwise its own.
-/// Errors: `/etc/passwd` has no `nobody`.
-pub fn unprivileged() -> Result<Account, NoAccount> {
+///
+/// # Errors
+///
+/// `/etc/passwd` has no `nobody`.
+pub fn unprivileged() -> Result<Account, String> {
     let own = current();
     if own.is_root {
-        nobody(Path::new(PASSWD)).ok_or(NoAccount)
+        nobody(Path::new(PASSWD)).ok_or_else(|| {
+            "servers do not run as root, and /etc/passwd has no account `nobody` for them: do not run lasthop as root"
+                .to_owned()
+        })
     } else {
         Ok(own)
     }
@@ -46,11 +52,6 @@ fn nobody(accounts: &Path) -> Option<Account> {
 
 /// The account without any rights that every system has.
 const NOBODY: &str = "nobody";
-
-/// There is no account for a server.
-#[derive(Debug, thiserror::Error)]
-#[error("servers do not run as root, and /etc/passwd has no account `nobody` for them: do not run lasthop as root")]
-pub struct NoAccount;
 
 fn named(user: &str, accounts: &Path) -> Option<Account> {
     let text = fs::read_to_string(accounts).ok()?;

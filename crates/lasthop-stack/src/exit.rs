@@ -53,3 +53,13 @@ pub fn signal_number(name: &str) -> Option<i32> {
 pub fn signal_name(number: i32) -> Option<&'static str> {
     NAMES.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
 }
+
+/// Sends a signal to a process that was not waited for yet.
+pub(crate) fn send_signal(pid: i32, signal: i32) {
+    // SAFETY: kill has no memory effects; pid is that of one process, never 0 or negative.
+    unsafe {
+        if pid > 1 {
+            libc::kill(pid, signal);
+        }
+    }
+}

@@ -3,25 +3,9 @@
 use std::{
     env,
     ffi::OsString,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
-
-#[derive(Debug, thiserror::Error)]
-pub enum HomeError {
-    #[error(
-        "no place for lasthop's data: neither LASTHOP_HOME, XDG_DATA_HOME nor HOME is set; set LASTHOP_HOME to a directory"
-    )]
-    Nowhere,
-    #[error(
-        "the path of the data folder {path} is not UTF-8, so records cannot hold it; set LASTHOP_HOME to another directory"
-    )]
-    NotText { path: PathBuf },
-    #[error(
-        "lasthop cannot write its data folder {path}: {cause}; set LASTHOP_HOME to a directory that can be written"
-    )]
-    ReadOnly { path: PathBuf, cause: io::Error },
-}
 
 /// The data folder. It need not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +13,11 @@ pub struct Home(PathBuf);
 
 impl Home {
     /// `$LASTHOP_HOME`, or `$XDG_DATA_HOME/lasthop`, or `~/.local/share/lasthop`.
-    /// Errors: none of the variables is set, or it is no text.
-    pub fn find() -> Result<Self, HomeError> {
+    ///
+    /// # Errors
+    ///
+    /// None of the variables is set, or it is no text.
+    pub fn find() -> Result<Self, String> {
         Self::from_variables(|name| env::var_os(name))
     }
 
@@ -40,23 +27,30 @@ impl Home {
         Self(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
     }
 
-    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, HomeError> {
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
         let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         set("LASTHOP_HOME")
             .or_else(|| set("XDG_DATA_HOME").map(|path| path.join("lasthop")))
             .or_else(|| set("HOME").map(|path| path.join(".local/share/lasthop")))
             .map(Self::at)
-            .ok_or(HomeError::Nowhere)?
+            .ok_or(
+                "no place for lasthop's data: neither LASTHOP_HOME, XDG_DATA_HOME nor HOME is set; set LASTHOP_HOME to a \
+                 directory",
+            )?
             .as_text()
     }
 
-    /// Errors: [`HomeError::NotText`]: commands, configurations and records name paths below it.
-    pub fn as_text(self) -> Result<Self, HomeError> {
+    /// # Errors
+    ///
+    /// It is not UTF-8, and commands, configurations and records name paths below it.
+    pub fn as_text(self) -> Result<Self, String> {
         if self.0.to_str().is_some() {
-            Ok(self)
-        } else {
-            Err(HomeError::NotText { path: self.0 })
+            return Ok(self);
         }
+        Err(format!(
+            "the path of the data folder {} is not UTF-8, so records cannot hold it; set LASTHOP_HOME to another directory",
+            self.0.display()
+        ))
     }
 
     pub fn path(&self) -> &Path {
@@ -80,15 +74,20 @@ impl Home {
 
     /// Makes a folder below the data folder (or the data folder itself, for an empty path) and proves that it can be
     /// written, by writing.
-    /// Errors: it cannot: the path, the reason and the remedy.
-    pub fn writable(&self, below: impl AsRef<Path>) -> Result<PathBuf, HomeError> {
+    ///
+    /// # Errors
+    ///
+    /// It cannot: the path, the reason and the remedy.
+    pub fn writable(&self, below: impl AsRef<Path>) -> Result<PathBuf, String> {
         let path = self.0.join(below);
         // A file without a name: nothing of the user's can be in its way.
         fs::create_dir_all(&path)
             .and_then(|()| tempfile::tempfile_in(&path))
-            .map_err(|cause| HomeError::ReadOnly {
-                path: path.clone(),
-                cause,
+            .map_err(|cause| {
+                format!(
+                    "lasthop cannot write its data folder {}: {cause}; set LASTHOP_HOME to a directory that can be written",
+                    path.display()
+                )
             })?;
         Ok(path)
     }
@@ -100,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    fn home(set: &[(&str, &str)]) -> Result<PathBuf, HomeError> {
+    fn home(set: &[(&str, &str)]) -> Result<PathBuf, String> {
         let variable = |name: &str| {
             set.iter()
                 .find(|(known, _)| *known == name)

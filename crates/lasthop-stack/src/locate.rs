@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     env,
-    fmt::Write as _,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
@@ -11,7 +10,7 @@ use std::{
 };
 
 use lasthop_model::program::{Program, ProgramKind};
-use lasthop_system::command;
+use lasthop_system::{command, executable::own_executable};
 use regex::Regex;
 
 use super::home::Home;
@@ -30,21 +29,14 @@ pub enum LocateError {
         looked: Vec<PathBuf>,
         remedy: String,
     },
-    #[error("{path}, given for `{name}`, is not an executable file")]
-    NotExecutable { name: String, path: PathBuf },
     #[error("cannot find out the version of {path}: {cause}{}", quoted(output))]
     Version {
         path: PathBuf,
         cause: String,
         output: String,
     },
-    #[error("{path} has version {version}, but at least {minimum} is needed; {remedy}")]
-    TooOld {
-        path: PathBuf,
-        version: String,
-        minimum: String,
-        remedy: String,
-    },
+    #[error("{0}")]
+    Unusable(String),
 }
 
 impl LocateError {
@@ -68,30 +60,18 @@ impl LocateError {
 }
 
 fn either(names: &[String]) -> String {
-    names
-        .iter()
-        .map(|name| format!("`{name}`"))
-        .collect::<Vec<_>>()
-        .join(" or ")
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(" or ")
 }
 
 fn places(looked: &[PathBuf]) -> String {
-    looked
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect::<Vec<_>>()
-        .join(", ")
+    let looked: Vec<String> = looked.iter().map(|path| path.display().to_string()).collect();
+    looked.join(", ")
 }
 
 fn quoted(output: &str) -> String {
-    output
-        .trim_end()
-        .lines()
-        .take(20)
-        .fold(String::new(), |mut text, line| {
-            let _ = write!(text, "\n    {line}");
-            text
-        })
+    let lines = output.trim_end().lines().take(20);
+    lines.map(|line| format!("\n    {line}")).collect()
 }
 
 /// The first file of this name in a folder of `PATH`.
@@ -159,28 +139,33 @@ impl Locator {
     }
 
     /// The program of the recipe of this name.
-    /// Errors: the program is not there, does not tell its version, or is too old.
+    ///
+    /// # Errors
+    ///
+    /// The program is not there, does not tell its version, or is too old.
     pub fn locate(&self, recipe: &str, program: &Program) -> Result<Located, LocateError> {
         let path = match &program.kind {
             ProgramKind::Lasthop => return self.lasthop(recipe),
             ProgramKind::Named { names, folders } => self.find(recipe, names, folders, program)?,
         };
-        let version = version_of(&path, program)?;
-        let remedy = || format!("`{}` may install a newer one", self.setup());
-        new_enough(path, version, program, remedy)
+        let version = if program.version_pattern.is_empty() {
+            UNKNOWN.to_owned()
+        } else {
+            told(Command::new(&path), &path, program)?
+        };
+        new_enough(path, version, program, || {
+            format!("`{}` may install a newer one", self.setup())
+        })
     }
 
     /// lasthop itself, or the file given for it. If its file was replaced since it started, the link in `/proc`.
     fn lasthop(&self, recipe: &str) -> Result<Located, LocateError> {
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        if let Some(path) = self.given([recipe, "lasthop"].into_iter())? {
-            return Ok(Located { path, version });
-        }
-        let path = env::current_exe()
-            .ok()
-            .filter(|path| path.exists())
-            .unwrap_or_else(|| "/proc/self/exe".into());
-        Ok(Located { path, version })
+        let given = self.given([recipe, "lasthop"].into_iter())?;
+        let own = || own_executable().unwrap_or_else(|_| "/proc/self/exe".to_owned()).into();
+        Ok(Located {
+            path: given.unwrap_or_else(own),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        })
     }
 
     /// The file that was given for one of the names, if it can be executed.
@@ -188,13 +173,13 @@ impl Locator {
         for name in names {
             if let Some(path) = self.given.get(name) {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                return match is_executable(&path) {
-                    true => Ok(Some(path)),
-                    false => Err(LocateError::NotExecutable {
-                        name: name.to_owned(),
-                        path,
-                    }),
-                };
+                if is_executable(&path) {
+                    return Ok(Some(path));
+                }
+                return Err(LocateError::Unusable(format!(
+                    "{}, given for `{name}`, is not an executable file",
+                    path.display()
+                )));
             }
         }
         Ok(None)
@@ -216,26 +201,21 @@ impl Locator {
                 looked.push(folder.clone());
             }
         }
-        let candidates = looked
+        let mut candidates = looked
             .iter()
             .flat_map(|folder| names.iter().map(|name| folder.join(name)));
-        let found = candidates.into_iter().find(|path| is_executable(path));
-        found.ok_or_else(|| {
-            let by_hand = || {
-                format!("no package of it is known: install it yourself, or name its file with --program {recipe}=PATH")
-            };
-            let setup = || format!("`{}` installs it", self.setup());
-            let usual = if program.packages.is_empty() {
-                by_hand()
-            } else {
-                setup()
-            };
-            let remedy = program.obtain.clone().unwrap_or(usual);
-            LocateError::NotFound {
-                names: names.to_vec(),
-                looked,
-                remedy,
-            }
+        if let Some(path) = candidates.find(|path| is_executable(path)) {
+            return Ok(path);
+        }
+        let usual = if program.packages.is_empty() {
+            format!("no package of it is known: install it yourself, or name its file with --program {recipe}=PATH")
+        } else {
+            format!("`{}` installs it", self.setup())
+        };
+        Err(LocateError::NotFound {
+            names: names.to_vec(),
+            looked,
+            remedy: program.obtain.clone().unwrap_or(usual),
         })
     }
 }
@@ -247,31 +227,31 @@ fn new_enough(
     remedy: impl Fn() -> String,
 ) -> Result<Located, LocateError> {
     match &program.minimum {
-        Some(minimum) if is_older(&version, minimum) => Err(LocateError::TooOld {
-            path,
-            version,
-            minimum: minimum.clone(),
-            remedy: remedy(),
-        }),
+        Some(minimum) if is_older(&version, minimum) => Err(LocateError::Unusable(format!(
+            "{} has version {version}, but at least {minimum} is needed; {}",
+            path.display(),
+            remedy()
+        ))),
         _ => Ok(Located { path, version }),
     }
 }
 
 /// The program of a recipe in another file system, such as a container's. Looks in `folders`, then in the recipe's own
 /// folders, for the first program that prints its version. `start` turns a path into a command.
-/// Errors: none does, or it is too old.
+///
+/// # Errors
+///
+/// None does, or it is too old.
 pub fn within(
     program: &Program,
     folders: &[PathBuf],
     start: &dyn Fn(&Path) -> Command,
 ) -> Result<Located, LocateError> {
     let ProgramKind::Named { names, folders: own } = &program.kind else {
-        let looked = folders.to_vec();
-        let remedy = "lasthop itself can run there only with --images packages".to_owned();
         return Err(LocateError::NotFound {
             names: vec!["lasthop".to_owned()],
-            looked,
-            remedy,
+            looked: folders.to_vec(),
+            remedy: "lasthop itself can run there only with --images packages".to_owned(),
         });
     };
     let mut looked: Vec<PathBuf> = folders.to_vec();
@@ -286,24 +266,16 @@ pub fn within(
             });
         }
     }
-    let remedy = "add it to the Containerfile".to_owned();
     Err(LocateError::NotFound {
         names: names.clone(),
         looked,
-        remedy,
+        remedy: "add it to the Containerfile".to_owned(),
     })
 }
 
 fn is_executable(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-}
-
-fn version_of(path: &Path, program: &Program) -> Result<String, LocateError> {
-    if program.version_pattern.is_empty() {
-        return Ok(UNKNOWN.to_owned());
-    }
-    told(Command::new(path), path, program)
 }
 
 /// The version that a program prints when `command` is called with its version arguments.
@@ -319,23 +291,17 @@ fn told(mut command: Command, path: &Path, program: &Program) -> Result<String, 
         .map_err(|error| refused(error.to_string(), String::new()))?;
     // An engine's message about a program that it cannot start is not a version.
     let printed = ended.text();
-    let text = if matches!(ended.status.code(), Some(125..=127)) {
-        ""
-    } else {
-        &printed
-    };
-    let version = pattern
-        .captures(text)
-        .and_then(|groups| groups.get(1))
-        .map(|group| group.as_str().to_owned());
-    version.ok_or_else(|| {
-        let arguments = program.version_arguments.join(" ");
-        let cause = format!(
-            "`{arguments}` ended with {}, and its output does not match `{pattern}`",
-            ended.status
-        );
-        refused(cause, printed.clone())
-    })
+    if !matches!(ended.status.code(), Some(125..=127))
+        && let Some(version) = pattern.captures(&printed).and_then(|groups| groups.get(1))
+    {
+        return Ok(version.as_str().to_owned());
+    }
+    let cause = format!(
+        "`{}` ended with {}, and its output does not match `{pattern}`",
+        program.version_arguments.join(" "),
+        ended.status
+    );
+    Err(refused(cause, printed))
 }
 
 /// Compares the numbers in two versions from left to right; a missing number counts as 0.

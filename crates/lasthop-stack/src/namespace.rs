@@ -5,7 +5,7 @@
 //! `lasthop-abcdef`). The guard, a sweep and `lasthop clean` remove it by that name, so that it is gone at once.
 
 use std::{
-    io,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
     net::{Ipv4Addr, Ipv6Addr},
     path::{Path, PathBuf},
     time::Duration,
@@ -14,11 +14,11 @@ use std::{
 use lasthop_system::{
     files, interrupt,
     lines::{LineError, Lines},
-    namespace::{IpError, READY, asked, ip},
+    namespace::{READY, ip},
 };
 
 use super::{
-    guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
+    guard::{Guard, GuardedChild, Input, Output, Spawn},
     veth::{RECORD, link_name},
 };
 
@@ -35,21 +35,6 @@ const SUBNETS: u32 = 1 << 15;
 /// Unique local addresses (RFC 4193), with `lasthop` in the place of the random part.
 const RANGE6: [u16; 4] = [0xfd6c, 0x6173, 0x7468, 0x6f70];
 
-/// Why there is no namespace.
-#[derive(Debug, thiserror::Error)]
-pub enum NamespaceError {
-    #[error("cannot create a network namespace: {0}; you need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN")]
-    Refused(String),
-    #[error("no subnet of 198.18.0.0/15 is free on this machine")]
-    NoSubnet,
-    #[error(transparent)]
-    Ip(#[from] IpError),
-    #[error("cannot write to the sandbox: {0}")]
-    Sandbox(io::Error),
-    #[error(transparent)]
-    Guard(#[from] GuardError),
-}
-
 /// A namespace that lasthop created. Dropping it removes it.
 #[derive(Debug)]
 pub struct Namespace {
@@ -65,9 +50,17 @@ pub struct Namespace {
 
 impl Namespace {
     /// Creates a namespace for the run with this sandbox.
-    /// Errors: [`NamespaceError`]: no rights, no `ip`, no free subnet.
-    pub fn make(guard: &Guard, lasthop: &str, sandbox: &Path) -> Result<Self, NamespaceError> {
-        let subnet = free_subnet(&used()?, first_choice()).ok_or(NamespaceError::NoSubnet)?;
+    ///
+    /// # Errors
+    ///
+    /// There are no rights, no `ip`, or no free subnet.
+    pub fn make(guard: &Guard, lasthop: &str, sandbox: &Path) -> Result<Self, String> {
+        let refused = |cause: &str| {
+            format!("cannot create a network namespace: {cause}; you need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN")
+        };
+        // Random, so that runs that start at the same time do not choose the same subnet.
+        let first = RandomState::new().build_hasher().finish() as u32 % SUBNETS;
+        let subnet = free_subnet(&used()?, first).ok_or("no subnet of 198.18.0.0/15 is free on this machine")?;
         let mut holder = guard.spawn(
             Spawn::new([lasthop, "hold"])
                 .stdin(Input::Pipe)
@@ -78,14 +71,15 @@ impl Namespace {
         let heard = Lines::new(None, output.into(), WORD)
             .map_err(LineError::Io)
             .and_then(|mut said| said.hear(TIMEOUT));
-        let word = heard.map_err(|error| NamespaceError::Refused(error.to_string()))?;
+        let word = heard.map_err(|error| refused(&error.to_string()))?;
         let word = String::from_utf8_lossy(&word);
         if word != READY {
-            return Err(NamespaceError::Refused(word.trim_start_matches("error: ").to_owned()));
+            return Err(refused(word.trim_start_matches("error: ")));
         }
         let address = |number: u32| Ipv4Addr::from(subnet + number);
         let link = link_name(sandbox);
-        files::write_private(&sandbox.join(RECORD), link.as_bytes()).map_err(NamespaceError::Sandbox)?;
+        files::write_private(&sandbox.join(RECORD), link.as_bytes())
+            .map_err(|error| format!("cannot write to the sandbox: {error}"))?;
         let mut made = Self {
             link,
             outside: address(1),
@@ -103,7 +97,7 @@ impl Namespace {
         PathBuf::from(format!("/proc/{}/ns/net", self.holder.pid))
     }
 
-    fn connect(&self) -> Result<(), IpError> {
+    fn connect(&self) -> Result<(), String> {
         let (link, pid) = (&self.link, self.holder.pid.to_string());
         ip(
             None,
@@ -119,7 +113,7 @@ impl Namespace {
             Some(&inside),
             &["address", "add", &format!("{}/30", self.inside), "dev", INSIDE],
         )?;
-        ip(Some(&inside), &["link", "set", INSIDE, "up"])
+        ip(Some(&inside), &["link", "set", INSIDE, "up"]).map(drop)
     }
 
     /// Without duplicate address detection, which would make an address unusable for a second.
@@ -127,23 +121,10 @@ impl Namespace {
         let own = (subnet - RANGE) as u16;
         let [a, b, c, d] = RANGE6;
         let address = |number| Ipv6Addr::new(a, b, c, d, 0, 0, own, number);
-        ip(
-            None,
-            &[
-                "address",
-                "add",
-                &format!("{}/126", address(1)),
-                "dev",
-                &self.link,
-                "nodad",
-            ],
-        )
-        .ok()?;
-        ip(
-            Some(&self.file()),
-            &["address", "add", &format!("{}/126", address(2)), "dev", INSIDE, "nodad"],
-        )
-        .ok()?;
+        for (number, namespace, link) in [(1, None, &*self.link), (2, Some(self.file()), INSIDE)] {
+            let own = format!("{}/126", address(number));
+            ip(namespace.as_deref(), &["address", "add", &own, "dev", link, "nodad"]).ok()?;
+        }
         Some(address(1))
     }
 }
@@ -157,9 +138,9 @@ impl Drop for Namespace {
 }
 
 /// All IPv4 ranges in this machine's addresses and routes.
-fn used() -> Result<Vec<(u32, u32)>, IpError> {
-    let mut text = asked(None, &["-o", "-4", "address", "show"])?;
-    text.push_str(&asked(None, &["-4", "route", "show", "table", "all"])?);
+fn used() -> Result<Vec<(u32, u32)>, String> {
+    let mut text = ip(None, &["-o", "-4", "address", "show"])?;
+    text.push_str(&ip(None, &["-4", "route", "show", "table", "all"])?);
     Ok(ranges(&text))
 }
 
@@ -175,16 +156,9 @@ fn ranges(text: &str) -> Vec<(u32, u32)> {
     text.split_ascii_whitespace().filter_map(range).collect()
 }
 
-/// Where the search begins: random, so that runs that start at the same time do not choose the same subnet.
-fn first_choice() -> u32 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish() as u32 % SUBNETS
-}
-
 fn free_subnet(used: &[(u32, u32)], first: u32) -> Option<u32> {
-    let subnets = (0..SUBNETS).map(|step| RANGE + (first + step) % SUBNETS * 4);
-    let is_free = |subnet: &u32| used.iter().all(|(low, high)| *high < *subnet || *low > *subnet + 3);
-    subnets.into_iter().find(is_free)
+    let mut subnets = (0..SUBNETS).map(|step| RANGE + (first + step) % SUBNETS * 4);
+    subnets.find(|subnet| used.iter().all(|(low, high)| high < subnet || *low > subnet + 3))
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::{
     net::IpAddr,
-    os::fd::OwnedFd,
     path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
@@ -14,7 +13,10 @@ use lasthop_load::{
 };
 use lasthop_model::binding::SERVER_NAME;
 use lasthop_protocol::spec::{Endpoint, Spec, Tls, Transport};
-use lasthop_system::lines::{LineError, Lines};
+use lasthop_system::{
+    executable::own_executable,
+    lines::{LineError, Lines},
+};
 
 use super::{
     guard::{Guard, GuardedChild, Input, Output, Spawn},
@@ -43,7 +45,10 @@ pub fn is_possible(spec: &Spec) -> bool {
 
 /// Gets a reply from the real endpoint of `spec`, and starts a server that repeats it on an address of the same kind.
 /// Stops waiting for the reply when `go_on` returns false.
-/// Errors: why there is no null server, in words. The headroom is then unknown, but nothing else is wrong.
+///
+/// # Errors
+///
+/// Why there is no null server, in words. The headroom is then unknown, but nothing else is wrong.
 pub fn start(
     guard: &Guard,
     sandbox: &Sandbox,
@@ -86,7 +91,7 @@ fn endpoint(sandbox: &Sandbox, real: &Endpoint) -> Result<Endpoint, String> {
         _ => real.address.clone(),
     };
     let name = path.display().to_string();
-    let address = free_address(&like, path, name).map_err(|error| error.to_string())?;
+    let address = free_address(&like, path, name)?;
     let authority: PathBuf = sandbox.tls().authority.clone();
     let tls = real.tls.as_ref().map(|real| Tls {
         authority: Some(authority),
@@ -102,28 +107,30 @@ fn is_own(ip: IpAddr) -> bool {
 }
 
 fn spawn(guard: &Guard, null: &NullSpec, cpus: &[u32]) -> Result<GuardedChild, String> {
-    let executable = std::env::current_exe().map_err(|error| error.to_string())?;
-    let spawn = Spawn::new([executable.display().to_string(), "null".to_owned()])
+    let spawn = Spawn::new([&*own_executable()?, "null"])
         .stdin(Input::Pipe)
         .stdout(Output::Pipe)
         .stderr(Output::Same)
-        .cpus(cpus.iter().map(|cpu| *cpu as usize));
-    let mut process = guard.spawn(spawn).map_err(|error| error.to_string())?;
+        .cpus(cpus);
+    let mut process = guard.spawn(spawn)?;
     let input = process.stdin.take().expect("asked for");
     let output = process.stdout.take().expect("asked for");
-    match brought_up(Some(input.into()), output.into(), null) {
-        Ok(word) if word == LISTENING => Ok(process),
-        Ok(word) => Err(format!("the null server did not start: {word}")),
-        Err(error) => Err(format!("the null server did not start: {error}")),
-    }
-}
-
-/// Tells it what to do, and returns the first line that it prints.
-fn brought_up(input: Option<OwnedFd>, output: OwnedFd, null: &NullSpec) -> Result<String, LineError> {
-    let mut lines = Lines::new(input, output, WORD).map_err(LineError::Io)?;
     let mut line = serde_json::to_vec(null).expect("it holds no maps");
     line.push(b'\n');
-    lines.say(&line, START)?;
-    lines.hang_up();
-    Ok(String::from_utf8_lossy(&lines.hear(START)?).trim().to_owned())
+    // It is told what to do, and says one word.
+    let answer = || {
+        let mut lines = Lines::new(Some(input.into()), output.into(), WORD).map_err(LineError::Io)?;
+        lines.say(&line, START)?;
+        lines.hang_up();
+        lines.hear(START)
+    };
+    let word = match answer() {
+        Ok(word) => String::from_utf8_lossy(&word).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    if word == LISTENING {
+        Ok(process)
+    } else {
+        Err(format!("the null server did not start: {word}"))
+    }
 }

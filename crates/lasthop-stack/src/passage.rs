@@ -54,10 +54,11 @@ pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
     let Ok(itself) = program.canonicalize() else {
         return BTreeSet::new();
     };
-    let link = || Some(program.parent()?.canonicalize().ok()?.join(program.file_name()?));
+    let folder = program.parent().and_then(|folder| folder.canonicalize().ok());
+    let link = folder.map(|folder| folder.join(program.file_name().unwrap_or_default()));
     let own = fs::canonicalize("/proc/self/exe").ok();
     let mut needed = BTreeSet::new();
-    for path in [Some(itself), link()].into_iter().flatten() {
+    for path in [Some(itself), link].into_iter().flatten() {
         if let Some(environment) = path.ancestors().find(|folder| folder.join(STAMP).is_file()) {
             needed.extend(base_of_python(environment));
             needed.insert(environment.to_owned());
@@ -106,7 +107,10 @@ struct Target {
 
 impl Passage {
     /// To these files and folders, whose paths have no links in them.
-    /// Errors: a path has a NUL.
+    ///
+    /// # Errors
+    ///
+    /// A path has a NUL.
     pub fn to(targets: &[PathBuf], ids: (u32, u32)) -> io::Result<Self> {
         let text = |path: &Path| Ok::<_, io::Error>(CString::new(path.as_os_str().as_bytes())?);
         let mut passage = Self::default();
@@ -130,7 +134,10 @@ impl Passage {
 
     /// Moves this process into a mount namespace where the targets can be reached; nothing where all of them can be anyway.
     /// It makes system calls only.
-    /// Errors: the kernel refuses one.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses one.
     pub fn open(&mut self) -> io::Result<()> {
         if self.targets.is_empty() {
             return Ok(());

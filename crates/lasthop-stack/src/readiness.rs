@@ -25,25 +25,17 @@ const QUESTION: Duration = Duration::from_secs(5);
 /// server.
 const LEAST_QUESTION: Duration = Duration::from_secs(1);
 
-/// Why a server is not ready.
-#[derive(Debug, thiserror::Error)]
-pub enum NotReady {
-    #[error("it {0} before it was ready")]
-    Died(Exit),
-    #[error("it was not ready within {:.1} s; the last check failed: {last}", after.as_secs_f64())]
-    TimedOut { after: Duration, last: String },
-    #[error(transparent)]
-    Guard(#[from] GuardError),
-}
-
 /// Repeats the check until it succeeds, and returns the time that this took. `run` starts a command of the check.
-/// Errors: the process ends, or the deadline passes and the check that was running then fails too.
+///
+/// # Errors
+///
+/// The process ends, or the deadline passes and the check that was running then fails too.
 pub fn wait_until_ready(
     ready: &Ready,
     endpoint: &Endpoint,
     run: &dyn Fn(&[String]) -> Result<GuardedChild, GuardError>,
     died: impl Fn() -> Option<Exit>,
-) -> Result<Duration, NotReady> {
+) -> Result<Duration, String> {
     let begin = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
@@ -53,19 +45,27 @@ pub fn wait_until_ready(
             Err(last) => last,
         };
         if let Some(exit) = died() {
-            return Err(NotReady::Died(exit));
+            return Err(died_early(exit));
         }
         if begin.elapsed() >= ready.timeout {
-            return Err(NotReady::TimedOut {
-                after: ready.timeout,
-                last,
-            });
+            return Err(timed_out(ready.timeout, &last));
         }
         if !interrupt::pause(pause.min(left)) {
             return Err(GuardError::Interrupted.into());
         }
         pause = (pause * 3 / 2).min(LAST_PAUSE);
     }
+}
+
+pub(super) fn died_early(exit: Exit) -> String {
+    format!("it {exit} before it was ready")
+}
+
+pub(super) fn timed_out(after: Duration, last: &str) -> String {
+    format!(
+        "it was not ready within {:.1} s; the last check failed: {last}",
+        after.as_secs_f64()
+    )
 }
 
 /// One check. `Ok(Err(text))` says why it failed.

@@ -8,7 +8,7 @@ use std::{
     env,
     fs::{self, DirBuilder, File},
     io,
-    net::{IpAddr, Ipv4Addr},
+    net::Ipv4Addr,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::fs::{DirBuilderExt, MetadataExt},
@@ -21,11 +21,8 @@ use lasthop_model::binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles
 use lasthop_protocol::spec::{Address, Transport};
 use rustix::fs::FlockOperation;
 
-pub(super) use self::found::{Found, found_in, remove, remove_unfinished};
-pub use self::{
-    found::{Doubt, Doubtful},
-    ports::free_port,
-};
+pub(super) use self::found::{Candidate, candidates_in, remove, remove_unfinished};
+pub use self::{found::Doubtful, ports::free_port};
 use crate::account;
 use lasthop_system::{
     files::{self, Folder},
@@ -55,59 +52,6 @@ const CACHE: &str = "cache";
 const OWN_CACHE: &str = "own-cache";
 /// Longer parents would leave too little room for socket paths.
 const PARENT_LIMIT: usize = 40;
-
-/// A sandbox, or an address in it, cannot be created.
-#[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
-    #[error("cannot create a private directory in {parent}: {cause}; set LASTHOP_SANDBOX to a writable directory")]
-    Create { parent: PathBuf, cause: io::Error },
-    #[error(
-        "the socket path {path} has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: \
-         set TMPDIR or LASTHOP_SANDBOX to a directory with a shorter path"
-    )]
-    SocketPathTooLong { path: PathBuf, length: usize },
-    #[error("the abstract socket name `{name}` has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}")]
-    NameTooLong { name: String, length: usize },
-    #[error(
-        "configuration files and scripts contain the path {}, and some of its characters have a special meaning there: \
-         set LASTHOP_SANDBOX to a directory with only letters, digits and . _ - + @ = in its path, such as /tmp", path.display()
-    )]
-    NotPlain { path: PathBuf },
-    #[error("this machine has no IPv6 loopback address ::1: {0}")]
-    NoIpv6(io::Error),
-    #[error("found no free port on {address} between {low} and {high}: {cause}")]
-    NoPort {
-        address: IpAddr,
-        low: u16,
-        high: u16,
-        cause: io::Error,
-    },
-    #[error("cannot create {path}: {cause}")]
-    Directory { path: PathBuf, cause: io::Error },
-    #[error(
-        "cannot give {path} to the account that a server runs as: {cause}; set LASTHOP_SANDBOX to a directory on a local \
-         file system such as /tmp"
-    )]
-    NotGiven { path: PathBuf, cause: io::Error },
-    #[error(
-        "the account `{user}`, which servers run as, cannot reach {path}: set LASTHOP_SANDBOX to a directory that \
-         everybody can enter, such as /tmp, or run lasthop as another user than root"
-    )]
-    Closed { user: String, path: PathBuf },
-    #[error(
-        "the account `{user}`, which {program} would run as, cannot reach {path}: install the program where everybody can \
-         reach it, or run lasthop as another user than root"
-    )]
-    Unreachable {
-        user: String,
-        program: PathBuf,
-        path: PathBuf,
-    },
-    #[error(transparent)]
-    Account(#[from] account::NoAccount),
-    #[error(transparent)]
-    Tls(#[from] tls::TlsError),
-}
 
 /// A directory with a short path that only this user can enter (0700). It is removed on drop.
 ///
@@ -142,13 +86,12 @@ pub struct Wanted {
 
 impl Wanted {
     pub fn new(name: &str, transport: Transport, program: impl Into<PathBuf>) -> Self {
-        let (name, recipe, socket) = (name.to_owned(), name.to_owned(), SOCKET.to_owned());
         Self {
-            name,
+            name: name.to_owned(),
             transport,
             program: program.into(),
-            recipe,
-            socket,
+            recipe: name.to_owned(),
+            socket: SOCKET.to_owned(),
             unprivileged: false,
             is_built: false,
             authority: None,
@@ -159,38 +102,45 @@ impl Wanted {
 impl Sandbox {
     /// Creates a sandbox in the first suitable place: `$LASTHOP_SANDBOX`, `$XDG_RUNTIME_DIR` if its path is short, the
     /// directory for temporary files, or `/tmp`.
-    /// Errors: the directory cannot be written, or is `$LASTHOP_SANDBOX` and has a path that is not plain.
-    pub fn create() -> Result<Self, SandboxError> {
-        let fitting = || parents().into_iter().find(|parent| is_plain(parent));
-        Self::create_in(&wanted_parent().or_else(fitting).expect("/tmp is one of them"))
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be written, or is `$LASTHOP_SANDBOX` and has a path that is not plain.
+    pub fn create() -> Result<Self, String> {
+        let parent = wanted_parent().or_else(|| parents().into_iter().find(|parent| is_plain(parent)));
+        Self::create_in(&parent.expect("/tmp is one of them"))
     }
 
     /// Like [`Sandbox::create`], in this directory.
-    /// Errors: the directory cannot be written.
-    pub fn create_in(parent: &Path) -> Result<Self, SandboxError> {
-        let refused = |cause| SandboxError::Create {
-            parent: parent.to_owned(),
-            cause,
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be written.
+    pub fn create_in(parent: &Path) -> Result<Self, String> {
+        let refused = |cause: io::Error| {
+            let parent = parent.display();
+            format!(
+                "cannot create a private directory in {parent}: {cause}; set LASTHOP_SANDBOX to a writable directory"
+            )
         };
-        let parent = parent.canonicalize().map_err(refused)?;
-        if !is_plain(&parent) {
-            return Err(SandboxError::NotPlain { path: parent });
+        let plain = parent.canonicalize().map_err(refused)?;
+        if !is_plain(&plain) {
+            return Err(format!(
+                "configuration files and scripts contain the path {}, and some of its characters have a special meaning \
+                 there: set LASTHOP_SANDBOX to a directory with only letters, digits and . _ - + @ = in its path, such \
+                 as /tmp",
+                plain.display()
+            ));
         }
-        let (path, lock) = make_locked(&parent).map_err(refused)?;
-        let secret = random::secret().map_err(refused);
-        let made = secret.and_then(|secret| Ok((secret, tls::make(&path.join("tls"))?)));
-        match made {
-            Ok((secret, tls)) => Ok(Self {
-                path,
-                lock,
-                tls,
-                secret,
-            }),
-            Err(error) => {
-                let _ = remove(&path);
-                Err(error)
-            }
-        }
+        let secret = random::secret().map_err(refused)?;
+        let (path, lock) = make_locked(&plain).map_err(refused)?;
+        let tls = tls::make(&path.join("tls")).inspect_err(|_| drop(remove(&path)))?;
+        Ok(Self {
+            path,
+            lock,
+            tls,
+            secret,
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -210,28 +160,33 @@ impl Sandbox {
     /// Gives each service of a stack its directories and its address, and makes the directories.
     ///
     /// `services_record` is the folder `services` of the run record.
-    /// Errors: a socket path is too long, no port is free, or a directory cannot be made.
+    ///
+    /// # Errors
+    ///
+    /// A socket path is too long, no port is free, or a directory cannot be made.
     pub fn bind(
         &self,
         services_record: &Path,
         round: u32,
         stack: usize,
         wanted: &[Wanted],
-    ) -> Result<Bindings, SandboxError> {
+    ) -> Result<Bindings, String> {
         let records = std::path::absolute(services_record).unwrap_or_else(|_| services_record.to_owned());
         let stack_of = PathBuf::from(round.to_string()).join(stack.to_string());
         let mut services = IndexMap::new();
         for service in wanted {
-            let record = make_record(&records, &stack_of.join(&service.name))?;
+            // From the folder above on: the record may be somebody else's.
+            let run = records.parent().unwrap_or(&records);
+            let below = Path::new(records.file_name().unwrap_or_default()).join(&stack_of);
+            let record = make(run, &below.join(&service.name), 0o755)?;
             services.insert(service.name.clone(), self.bind_service(record, round, stack, service)?);
         }
-        let (account, secret) = (account::current(), self.secret.clone());
         Ok(Bindings {
             round,
             stack,
             services,
-            account,
-            secret,
+            account: account::current(),
+            secret: self.secret.clone(),
             cpus: Vec::new(),
         })
     }
@@ -243,20 +198,20 @@ impl Sandbox {
         round: u32,
         stack: usize,
         service: &Wanted,
-    ) -> Result<ServiceBinding, SandboxError> {
+    ) -> Result<ServiceBinding, String> {
         let place = format!("{round}.{stack}");
         let runtime = self.path.join(&place).join(&service.name);
         // What root wrote in a container is not run as another account outside.
         let kind = if service.unprivileged { CACHE } else { OWN_CACHE };
         let cache = self.path.join(kind).join(&service.recipe);
-        let address = self.address(&runtime, service, &format!("{place}.{}", service.name))?;
+        let sandbox = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let address = free_address(
+            &service.transport.address(),
+            runtime.join(&service.socket),
+            format!("{sandbox}.{place}.{}", service.name),
+        )?;
         for folder in [&runtime, &cache] {
-            let (parent, name) = (
-                folder.parent().expect("below the sandbox"),
-                folder.file_name().expect("named"),
-            );
-            make(&self.path, parent, 0o700)?;
-            make(parent, Path::new(name), 0o700)?;
+            make(&self.path, folder, 0o700)?;
         }
         let mut binding = ServiceBinding {
             name: service.name.clone(),
@@ -294,28 +249,27 @@ impl Sandbox {
 
     /// Lets another account pass to a service's folders, and gives it the key of the run. The folders above become
     /// searchable, but not readable, by others. Where lasthop builds something, it stays the owner.
-    fn open_for(&self, binding: &mut ServiceBinding, account: Account, is_built: bool) -> Result<(), SandboxError> {
+    fn open_for(&self, binding: &mut ServiceBinding, account: Account, is_built: bool) -> Result<(), String> {
         let (user, group) = account.ids;
         let on_the_way = [binding.runtime.parent(), binding.cache.parent(), Some(&self.path)];
         for folder in on_the_way.into_iter().flatten() {
             given(folder, |folder| folder.set_mode(PASS))?;
         }
         binding.needed = self.needed(binding, &account)?;
-        given(&binding.cache, |cache| match is_built {
-            true => cache.set_mode(0o755),
-            false => cache.give(Some(user), Some(group)),
+        given(&binding.cache, |cache| {
+            if is_built {
+                cache.set_mode(0o755)
+            } else {
+                cache.give(Some(user), Some(group))
+            }
         })?;
         if binding.tls.is_some() {
             given(self.tls_folder(), |folder| {
                 folder.give(None, Some(group))?;
                 folder.set_mode(0o710)
             })?;
-            std::os::unix::fs::lchown(&self.tls.key, Some(user), Some(group)).map_err(|cause| {
-                SandboxError::NotGiven {
-                    path: self.tls.key.clone(),
-                    cause,
-                }
-            })?;
+            std::os::unix::fs::lchown(&self.tls.key, Some(user), Some(group))
+                .map_err(|cause| not_given(&self.tls.key, &cause))?;
         }
         binding.directory = binding.runtime.join(FILES);
         binding.account = Some(account);
@@ -328,32 +282,26 @@ impl Sandbox {
     }
 
     /// What an account cannot enter and a service needs: this sandbox, its program.
-    fn needed(&self, binding: &ServiceBinding, account: &Account) -> Result<Vec<PathBuf>, SandboxError> {
-        let (ids, user) = (account.ids, account.user.clone());
+    fn needed(&self, binding: &ServiceBinding, account: &Account) -> Result<Vec<PathBuf>, String> {
+        let Account { ids, user, .. } = account;
+        let ids = *ids;
         let sandbox = passage::closed_folder(&self.path, ids).map(|_| self.path.clone());
         let program = passage::needed_for(&binding.program, ids);
         let needed: Vec<PathBuf> = sandbox.into_iter().chain(program).collect();
         match needed.first().filter(|_| !passage::is_possible()) {
             None => Ok(needed),
-            Some(path) if *path == self.path => Err(SandboxError::Closed {
-                user,
-                path: path.clone(),
-            }),
-            Some(path) => Err(SandboxError::Unreachable {
-                user,
-                program: binding.program.clone(),
-                path: path.clone(),
-            }),
+            Some(path) if *path == self.path => Err(format!(
+                "the account `{user}`, which servers run as, cannot reach {}: set LASTHOP_SANDBOX to a directory that \
+                 everybody can enter, such as /tmp, or run lasthop as another user than root",
+                path.display()
+            )),
+            Some(path) => Err(format!(
+                "the account `{user}`, which {} would run as, cannot reach {}: install the program where everybody can \
+                 reach it, or run lasthop as another user than root",
+                binding.program.display(),
+                path.display()
+            )),
         }
-    }
-
-    fn address(&self, runtime: &Path, service: &Wanted, name: &str) -> Result<Address, SandboxError> {
-        let sandbox = self.path.file_name().unwrap_or_default().to_string_lossy();
-        free_address(
-            &service.transport.address(),
-            runtime.join(&service.socket),
-            format!("{sandbox}.{name}"),
-        )
     }
 }
 
@@ -370,18 +318,16 @@ pub(super) fn parents() -> Vec<PathBuf> {
         .map(PathBuf::from)
         .filter(|path| is_short_and_ours(path));
     // Root's is closed to the account that servers run as.
-    let last = if rustix::process::geteuid().is_root() {
-        runtime.take()
-    } else {
-        None
-    };
+    let last = runtime.take_if(|_| rustix::process::geteuid().is_root());
+    let all = [
+        wanted_parent(),
+        runtime,
+        Some(env::temp_dir()),
+        Some("/tmp".into()),
+        last,
+    ];
     let mut parents = Vec::new();
-    for parent in wanted_parent()
-        .into_iter()
-        .chain(runtime)
-        .chain([env::temp_dir(), PathBuf::from("/tmp")])
-        .chain(last)
-    {
+    for parent in all.into_iter().flatten() {
         if !parents.contains(&parent) {
             parents.push(parent);
         }
@@ -399,20 +345,29 @@ fn wanted_parent() -> Option<PathBuf> {
 /// Whether a path needs no quoting in any shell, configuration file or address. Templates write paths into files of
 /// many languages with different quoting rules, so only such paths are allowed.
 fn is_plain(path: &Path) -> bool {
-    let plain = |character: char| character.is_alphanumeric() || "/._-+@=".contains(character);
-    path.to_str().is_some_and(|text| text.chars().all(plain))
+    path.to_str().is_some_and(|text| {
+        text.chars()
+            .all(|character| character.is_alphanumeric() || "/._-+@=".contains(character))
+    })
 }
 
 fn is_short_and_ours(path: &Path) -> bool {
-    let ours = |metadata: fs::Metadata| metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
-    path.is_absolute() && path.as_os_str().len() <= PARENT_LIMIT && path.metadata().is_ok_and(ours)
+    let user = rustix::process::geteuid().as_raw();
+    let is_short = path.is_absolute() && path.as_os_str().len() <= PARENT_LIMIT;
+    is_short
+        && path
+            .metadata()
+            .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user)
 }
 
 /// Renames the directory to its final name only after its lock is held and its tag is written, so a sweep never
 /// mistakes a new sandbox for a dead one.
 fn make_locked(parent: &Path) -> io::Result<(PathBuf, File)> {
     let (name, hidden) = loop {
-        let name = format!("{PREFIX}{}", random_word()?);
+        let mut bytes = [0_u8; WORD];
+        rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+        let word = bytes.map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
+        let name = format!("{PREFIX}{}", String::from_iter(word));
         let hidden = parent.join(format!(".{name}"));
         match DirBuilder::new().mode(0o700).create(&hidden) {
             Ok(()) => break (name, hidden),
@@ -437,49 +392,36 @@ pub(super) fn lock(file: &File) -> io::Result<()> {
     Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?)
 }
 
-fn random_word() -> io::Result<String> {
-    let mut bytes = [0_u8; WORD];
-    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
-    Ok(bytes
-        .iter()
-        .map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]))
-        .collect())
-}
-
-/// Makes the folder of a service in the record, and those above up to `services`. Links are not followed: the record may be
-/// somebody else's.
-fn make_record(services: &Path, service: &Path) -> Result<PathBuf, SandboxError> {
-    let (run, name) = (
-        services.parent().unwrap_or(services),
-        services.file_name().unwrap_or_default(),
-    );
-    make(run, &Path::new(name).join(service), 0o755)
-}
-
 /// Makes a folder, and those between, below one that is lasthop's own.
-fn make(own: &Path, below: &Path, mode: u32) -> Result<PathBuf, SandboxError> {
+fn make(own: &Path, below: &Path, mode: u32) -> Result<PathBuf, String> {
     let path = own.join(below);
     let below = path.strip_prefix(own).expect("it is below");
-    let made = Folder::open(own).and_then(|own| own.make(below, mode));
-    made.map(|_| path.clone())
-        .map_err(|cause| SandboxError::Directory { path, cause })
+    match Folder::open(own).and_then(|own| own.make(below, mode)) {
+        Ok(_) => Ok(path),
+        Err(cause) => Err(format!("cannot create {}: {cause}", path.display())),
+    }
 }
 
 /// Changes a folder whose name only lasthop's own account can give to another one.
-fn given(path: &Path, change: impl FnOnce(&Folder) -> io::Result<()>) -> Result<(), SandboxError> {
+fn given(path: &Path, change: impl FnOnce(&Folder) -> io::Result<()>) -> Result<(), String> {
     let parent = path.parent().unwrap_or(path);
     let folder = Folder::open(parent).and_then(|parent| parent.at(Path::new(path.file_name().unwrap_or_default())));
     folder
         .and_then(|folder| change(&folder))
-        .map_err(|cause| SandboxError::NotGiven {
-            path: path.to_owned(),
-            cause,
-        })
+        .map_err(|cause| not_given(path, &cause))
+}
+
+fn not_given(path: &Path, cause: &io::Error) -> String {
+    format!(
+        "cannot give {} to the account that a server runs as: {cause}; set LASTHOP_SANDBOX to a directory on a local file \
+         system such as /tmp",
+        path.display()
+    )
 }
 
 /// Gives a service's folder to the account that it runs as. From here on lasthop makes nothing in it, and opens nothing in
 /// it by name.
-pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), SandboxError> {
+pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), String> {
     let Some((user, group)) = binding.account.as_ref().map(|account| account.ids) else {
         return Ok(());
     };
@@ -487,27 +429,35 @@ pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), SandboxError> {
 }
 
 /// Checks a path against the kernel's limit.
-/// Errors: it has more than [`SOCKET_PATH_LIMIT`] bytes.
-pub fn socket_path(path: PathBuf) -> Result<PathBuf, SandboxError> {
-    match path.as_os_str().len() {
-        length if length > SOCKET_PATH_LIMIT => Err(SandboxError::SocketPathTooLong { path, length }),
-        _ => Ok(path),
+///
+/// # Errors
+///
+/// It has more than [`SOCKET_PATH_LIMIT`] bytes.
+pub fn socket_path(path: PathBuf) -> Result<PathBuf, String> {
+    let length = path.as_os_str().len();
+    if length <= SOCKET_PATH_LIMIT {
+        return Ok(path);
     }
-}
-
-fn abstract_name(name: String) -> Result<String, SandboxError> {
-    match name.len() {
-        length if length > SOCKET_PATH_LIMIT => Err(SandboxError::NameTooLong { name, length }),
-        _ => Ok(name),
-    }
+    Err(format!(
+        "the socket path {} has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: set TMPDIR or LASTHOP_SANDBOX to a \
+         directory with a shorter path",
+        path.display()
+    ))
 }
 
 /// An address of the same kind that is free: this path, this abstract name, or a port of the same host.
-/// Errors: path or name are too long, or no port is free.
-pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Address, SandboxError> {
+///
+/// # Errors
+///
+/// Path or name are too long, or no port is free.
+pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Address, String> {
     match like {
         Address::Unix(_) => socket_path(path).map(Address::Unix),
-        Address::Abstract(_) => abstract_name(name).map(Address::Abstract),
+        Address::Abstract(_) if name.len() > SOCKET_PATH_LIMIT => Err(format!(
+            "the abstract socket name `{name}` has {} bytes, but the kernel allows {SOCKET_PATH_LIMIT}",
+            name.len()
+        )),
+        Address::Abstract(_) => Ok(Address::Abstract(name)),
         Address::Tcp(address) => free_port(address.ip()).map(Address::Tcp),
         Address::Channel(..) | Address::Packets(..) => socket_path(path).map(|path| like.at(path, "", 0)),
         // A port that is free for TCP is hardly ever taken for UDP; the start finds out.

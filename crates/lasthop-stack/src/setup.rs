@@ -25,22 +25,13 @@ const QUESTION: Duration = Duration::from_secs(60);
 /// File in an environment that lists the requirements installed into it.
 pub(super) const STAMP: &str = "lasthop-requirements";
 
+/// Why nothing can be installed, in words.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    #[error("installing packages needs root or sudo; as root, run: {by_hand} {}", names.join(" "))]
-    NoRoot { by_hand: &'static str, names: Vec<String> },
-    #[error("`{program}` is needed to {what}, but is not on PATH{}", package.as_ref().map(|name| format!("; install the package {name}")).unwrap_or_default())]
-    NoTool {
-        program: &'static str,
-        what: &'static str,
-        package: Option<&'static str>,
-    },
-    #[error("cannot start `{command}`: {cause}")]
-    Start { command: String, cause: io::Error },
-    #[error("`{command}` ended with {status}; see its output above")]
-    Failed { command: String, status: ExitStatus },
-    #[error("cannot write {path}: {cause}")]
-    Stamp { path: PathBuf, cause: io::Error },
+    #[error("{0}")]
+    NoRoot(String),
+    #[error("{0}")]
+    NoTool(String),
 }
 
 /// What one service needs.
@@ -59,8 +50,6 @@ pub struct SetupStep {
     pub why: String,
     /// The program, then its arguments.
     pub command: Vec<String>,
-    /// The step is already done.
-    pub satisfied: bool,
     /// File to write when the command has succeeded: path and text.
     stamp: Option<(PathBuf, String)>,
 }
@@ -103,8 +92,11 @@ impl System {
     }
 }
 
-/// The commands that install what is needed, in order, satisfied ones included.
-/// Errors: packages are missing and cannot be installed without root, or `python3` or `gem` is missing.
+/// The commands that install what is needed, in order. What is installed needs none.
+///
+/// # Errors
+///
+/// Packages are missing and cannot be installed without root, or `python3` or `gem` is missing.
 pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> Result<Vec<SetupStep>, SetupError> {
     let python: BTreeSet<&String> = needs.iter().flat_map(|need| &need.packages.python).collect();
     let gems: BTreeSet<&String> = needs.iter().flat_map(|need| &need.packages.gems).collect();
@@ -113,13 +105,13 @@ pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> R
         if !system.python && !installs(&steps, "python") {
             return Err(no_tool("python3", "create a virtual environment", "python3"));
         }
-        steps.extend(python_steps(&home.python(experiment), &python));
+        add_python(&mut steps, &home.python(experiment), &python);
     }
     if !gems.is_empty() {
         if !system.gem && !installs(&steps, "ruby") {
             return Err(no_tool("gem", "install gems", "ruby"));
         }
-        steps.push(gem_step(&home.gems(experiment), &gems));
+        add_gems(&mut steps, &home.gems(experiment), &gems);
     }
     Ok(steps)
 }
@@ -130,12 +122,10 @@ fn installs(steps: &[SetupStep], program: &str) -> bool {
         .any(|step| step.command.iter().any(|word| word.starts_with(program)))
 }
 
-fn no_tool(program: &'static str, what: &'static str, package: &'static str) -> SetupError {
-    SetupError::NoTool {
-        program,
-        what,
-        package: Some(package),
-    }
+fn no_tool(program: &str, what: &str, package: &str) -> SetupError {
+    SetupError::NoTool(format!(
+        "`{program}` is needed to {what}, but is not on PATH; install the package {package}"
+    ))
 }
 
 /// The package manager of this machine.
@@ -148,8 +138,10 @@ pub fn manager() -> Option<&'static Manager> {
 /// What you must install yourself, because no name of it is known for this machine's package manager.
 pub fn by_hand(needs: &[Need], system: &System) -> Vec<String> {
     let needs = with_environments(needs, system);
-    let said = |need: &Need| Some(format!("{}: {}", need.of, unnamed(&need.packages, system.manager)?));
-    needs.iter().filter(|need| !need.located).filter_map(said).collect()
+    let wanted = needs.iter().filter(|need| !need.located);
+    wanted
+        .filter_map(|need| Some(format!("{}: {}", need.of, unnamed(&need.packages, system.manager)?)))
+        .collect()
 }
 
 /// What Python needs to create virtual environments.
@@ -196,16 +188,17 @@ fn system_steps(needs: &[Need], system: &System) -> Result<Vec<SetupStep>, Setup
         (false, _) => &[],
         (true, true) => &["sudo"],
         (true, false) => {
-            return Err(SetupError::NoRoot {
-                by_hand: manager.by_hand,
-                names: missing.into_iter().collect(),
-            });
+            let names: Vec<String> = missing.into_iter().collect();
+            return Err(SetupError::NoRoot(format!(
+                "installing packages needs root or sudo; as root, run: {} {}",
+                manager.by_hand,
+                names.join(" ")
+            )));
         }
     };
     let step = |why: String, words: &[&str], names: &BTreeSet<String>| SetupStep {
         why,
         command: Manager::command(&[sudo, words].concat(), names),
-        satisfied: false,
         stamp: None,
     };
     let mut steps = Vec::new();
@@ -225,14 +218,11 @@ fn system_steps(needs: &[Need], system: &System) -> Result<Vec<SetupStep>, Setup
     Ok(steps)
 }
 
-fn python_steps(environment: &Path, requirements: &BTreeSet<&String>) -> [SetupStep; 2] {
+fn add_python(steps: &mut Vec<SetupStep>, environment: &Path, requirements: &BTreeSet<&String>) {
     let python = environment.join("bin/python");
-    let stamp = environment.join(STAMP);
-    let list = listing(requirements);
-    let made = python.exists();
-    let installed = made && is_stamped(&stamp, &list);
     let directory = environment.display().to_string();
     let pip = [
+        &*python.display().to_string(),
         "-m",
         "pip",
         "install",
@@ -240,32 +230,22 @@ fn python_steps(environment: &Path, requirements: &BTreeSet<&String>) -> [SetupS
         "--no-input",
         "--",
     ];
-    let command = std::iter::once(python.display().to_string());
-    let command = command
-        .chain(pip.map(str::to_owned))
-        .chain(requirements.iter().map(ToString::to_string))
-        .collect();
-    [
-        SetupStep {
+    let is_made = python.exists();
+    if !is_made {
+        steps.push(SetupStep {
             why: "a private Python environment".to_owned(),
-            command: ["python3", "-m", "venv", &directory].map(str::to_owned).to_vec(),
-            satisfied: made,
+            command: ["python3", "-m", "venv", &directory].map(str::to_owned).into(),
             stamp: None,
-        },
-        SetupStep {
-            why: "Python packages of the experiment, in pinned versions".to_owned(),
-            command,
-            satisfied: installed,
-            stamp: Some((stamp, list)),
-        },
-    ]
+        });
+    }
+    let why = "Python packages of the experiment, in pinned versions";
+    let step = stamped(why, &pip, requirements, environment);
+    steps.extend((!is_made || !step.is_done()).then_some(step));
 }
 
 /// Gems are `name:version`, as `gem install` takes them. There is no `--` before them, because gem expects build flags
 /// after it; no name begins with `-`.
-fn gem_step(environment: &Path, gems: &BTreeSet<&String>) -> SetupStep {
-    let stamp = environment.join(STAMP);
-    let list = listing(gems);
+fn add_gems(steps: &mut Vec<SetupStep>, environment: &Path, gems: &BTreeSet<&String>) {
     let directory = environment.display().to_string();
     let bin = environment.join("bin").display().to_string();
     let fixed = [
@@ -277,68 +257,63 @@ fn gem_step(environment: &Path, gems: &BTreeSet<&String>) -> SetupStep {
         "--bindir",
         &bin,
     ];
+    let step = stamped(
+        "Ruby gems of the experiment, in a private folder",
+        &fixed,
+        gems,
+        environment,
+    );
+    steps.extend((!step.is_done()).then_some(step));
+}
+
+/// The step that installs these requirements into an environment and writes there what it has installed.
+fn stamped(why: &str, command: &[&str], requirements: &BTreeSet<&String>, environment: &Path) -> SetupStep {
+    let further = requirements.iter().map(ToString::to_string);
+    let list = requirements.iter().map(|requirement| format!("{requirement}\n"));
     SetupStep {
-        why: "Ruby gems of the experiment, in a private folder".to_owned(),
-        command: fixed
-            .map(str::to_owned)
-            .into_iter()
-            .chain(gems.iter().map(ToString::to_string))
-            .collect(),
-        satisfied: is_stamped(&stamp, &list),
-        stamp: Some((stamp, list)),
+        why: why.to_owned(),
+        command: command.iter().map(ToString::to_string).chain(further).collect(),
+        stamp: Some((environment.join(STAMP), list.collect())),
     }
 }
 
-fn listing(requirements: &BTreeSet<&String>) -> String {
-    requirements
-        .iter()
-        .map(|requirement| format!("{requirement}\n"))
-        .collect()
-}
-
-fn is_stamped(stamp: &Path, list: &str) -> bool {
-    fs::read_to_string(stamp).is_ok_and(|text| text == list)
-}
-
-/// Carries out the steps that are not satisfied. Each line of output goes to `output` as it comes.
-/// Errors: a command cannot be started or fails; the steps before it are done.
+/// Carries out the steps. Each line of output goes to `output` as it comes.
+///
+/// # Errors
+///
+/// A command cannot be started or fails; the steps before it are done.
 pub fn execute(
     steps: &[SetupStep],
     started: &mut dyn FnMut(&SetupStep),
     output: &mut dyn FnMut(&str),
-) -> Result<(), SetupError> {
+) -> Result<(), String> {
     if rustix::process::geteuid().is_root() {
         // Servers run as another account, which must be able to read what is installed.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     }
-    for step in steps.iter().filter(|step| !step.satisfied) {
+    for step in steps {
         started(step);
-        let shown = || step.shown();
-        let status = run(&step.command, output).map_err(|cause| SetupError::Start {
-            command: shown(),
-            cause,
-        })?;
+        let shown = step.shown();
+        let status = run(&step.command, output).map_err(|cause| format!("cannot start `{shown}`: {cause}"))?;
         if !status.success() {
-            return Err(SetupError::Failed {
-                command: shown(),
-                status,
-            });
+            return Err(format!("`{shown}` ended with {status}; see its output above"));
         }
         if let Some((path, text)) = &step.stamp {
-            let written = path
-                .parent()
-                .map_or(Ok(()), fs::create_dir_all)
-                .and_then(|()| fs::write(path, text));
-            written.map_err(|cause| SetupError::Stamp {
-                path: path.clone(),
-                cause,
-            })?;
+            let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+            made.and_then(|()| fs::write(path, text))
+                .map_err(|cause| format!("cannot write {}: {cause}", path.display()))?;
         }
     }
     Ok(())
 }
 
 impl SetupStep {
+    /// Whether it was carried out before.
+    fn is_done(&self) -> bool {
+        let mut stamp = self.stamp.iter();
+        stamp.any(|(path, list)| fs::read_to_string(path).is_ok_and(|text| text == *list))
+    }
+
     /// The command, quoted for a shell.
     pub fn shown(&self) -> String {
         self.command
@@ -351,10 +326,11 @@ impl SetupStep {
 
 /// Quotes for a shell only what needs it.
 fn quoted(word: &str) -> std::borrow::Cow<'_, str> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte);
-    match word.bytes().all(is_plain) && !word.is_empty() {
-        true => word.into(),
-        false => shlex::try_quote(word).unwrap_or_else(|_| word.into()),
+    let mut bytes = word.bytes();
+    if bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte)) && !word.is_empty() {
+        word.into()
+    } else {
+        shlex::try_quote(word).unwrap_or_else(|_| word.into())
     }
 }
 
@@ -457,11 +433,7 @@ mod tests {
     }
 
     fn shown(steps: &[SetupStep]) -> Vec<String> {
-        steps
-            .iter()
-            .filter(|step| !step.satisfied)
-            .map(SetupStep::shown)
-            .collect()
+        steps.iter().map(SetupStep::shown).collect()
     }
 
     #[test]
@@ -621,24 +593,23 @@ mod tests {
     fn steps_stream_their_output_stamp_their_success_and_stop_at_a_failure() {
         let folder = tempfile::tempdir().unwrap();
         let stamp = folder.path().join("made/stamp");
-        let step = |script: &str, satisfied| SetupStep {
+        let step = |script: &str| SetupStep {
             why: String::new(),
             command: ["sh", "-c", script].map(str::to_owned).to_vec(),
-            satisfied,
             stamp: Some((stamp.clone(), script.to_owned())),
         };
         let run = |steps: &[SetupStep]| {
             let (mut lines, mut count) = (Vec::new(), 0);
             let result = execute(steps, &mut |_| count += 1, &mut |line| lines.push(line.to_owned()));
-            (result.map_err(|error| error.to_string()), lines, count)
+            (result, lines, count)
         };
-        let (result, lines, count) = run(&[step("echo no", true), step("echo a; echo b >&2", false)]);
+        let (result, lines, count) = run(&[step("echo a; echo b >&2")]);
         assert_eq!(
             (result, lines, count),
             (Ok(()), vec!["a".to_owned(), "b".to_owned()], 1)
         );
         assert_eq!(fs::read_to_string(&stamp).unwrap(), "echo a; echo b >&2");
-        let (result, lines, _) = run(&[step("echo x; exit 9", false), step("echo never", false)]);
+        let (result, lines, _) = run(&[step("echo x; exit 9"), step("echo never")]);
         assert_eq!(lines, ["x"]);
         assert!(result.unwrap_err().contains("ended with exit status: 9"));
         assert_eq!(fs::read_to_string(&stamp).unwrap(), "echo a; echo b >&2");

@@ -4,8 +4,6 @@ mod ground;
 mod start;
 
 use std::{
-    io,
-    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     thread,
@@ -19,24 +17,15 @@ use lasthop_model::{
     record::Stage,
     service::{RenderedService, Stop},
 };
-use lasthop_protocol::spec::Endpoint;
-use lasthop_system::{
-    files, interrupt,
-    listener::{self, Owner},
-};
+use lasthop_protocol::spec::{Address, Endpoint};
+use lasthop_system::{files, interrupt, listener};
 
 use self::ground::Ground;
 use super::{
-    container::{
-        engine::EngineError,
-        launch::Launch,
-        site::Housing,
-        supervisor::{Supervised, SupervisorError},
-    },
+    container::{launch::Launch, site::Housing, supervisor::Supervised},
     exit::{self, Exit},
-    guard::{Guard, GuardError, GuardedChild},
-    readiness::{self, NotReady},
-    sandbox::SandboxError,
+    guard::{Guard, GuardedChild},
+    readiness,
 };
 
 /// Lines of a log that an error shows.
@@ -54,21 +43,21 @@ pub struct StackPlan {
 
 impl StackPlan {
     /// The services with their folders, before any of them runs.
-    fn grounds(&self) -> Result<Vec<Ground<'_>>, StartError> {
-        let ground = |service| {
-            self.ground(service)
-                .map_err(|(stage, cause)| StartError::at(service, stage, cause))
-        };
-        self.services.iter().map(ground).collect()
-    }
-
-    fn ground<'a>(&'a self, service: &'a RenderedService) -> Result<Ground<'a>, (Stage, StartCause)> {
-        let binding = self
-            .bindings
-            .services
-            .get(&service.name)
-            .ok_or((Stage::Start, StartCause::Unbound))?;
-        Ground::lay(binding, service, self.containers.get(&service.name)).map_err(|cause| (Stage::Prepare, cause))
+    fn grounds<'a>(&'a self, guard: &'a Guard) -> Result<Vec<Ground<'a>>, StartError> {
+        let mut grounds = Vec::new();
+        for service in &self.services {
+            let name = &service.name;
+            let binding = self.bindings.services.get(name);
+            let binding = binding.expect("the sandbox has an address for each service of the plan");
+            let ground = Ground::lay(guard, &self.bindings.cpus, binding, service, self.containers.get(name));
+            grounds.push(ground.map_err(|cause| StartError {
+                service: name.clone(),
+                stage: Stage::Prepare,
+                cause,
+                log: Log::default(),
+            })?);
+        }
+        Ok(grounds)
     }
 }
 
@@ -78,7 +67,7 @@ impl StackPlan {
 pub struct StartError {
     pub service: String,
     pub stage: Stage,
-    pub cause: Box<StartCause>,
+    pub cause: String,
     pub log: Log,
 }
 
@@ -91,17 +80,6 @@ pub struct Log {
     pub file: Option<PathBuf>,
 }
 
-impl StartError {
-    fn at(service: &RenderedService, stage: Stage, cause: StartCause) -> Self {
-        Self {
-            service: service.name.clone(),
-            stage,
-            cause: Box::new(cause),
-            log: Log::default(),
-        }
-    }
-}
-
 fn shown(log: &str) -> String {
     let lines = log.lines().map(|line| format!("\n    {line}")).collect::<String>();
     if lines.is_empty() {
@@ -111,62 +89,10 @@ fn shown(log: &str) -> String {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum StartCause {
-    #[error("the sandbox has no address for it, although the plan needs one; this is a bug in lasthop")]
-    Unbound,
-    #[error("cannot write {path}: {cause}")]
-    File { path: PathBuf, cause: io::Error },
-    #[error(transparent)]
-    HandOver(SandboxError),
-    #[error("cannot read {path}, which clients of the server are to trust: {cause}")]
-    Authority { path: PathBuf, cause: io::Error },
-    #[error("the file name {0} is outside the service's directory")]
-    Outside(PathBuf),
-    #[error("`{command}` {exit}")]
-    Prepare { command: String, exit: Exit },
-    #[error("`{command}` did not end within {timeout:?} (start.prepare_timeout of its recipe) and was killed")]
-    PrepareTimedOut { command: String, timeout: Duration },
-    #[error("{address} is already answered by {}; refusing to measure it", by(owner))]
-    AlreadyAnswered { address: String, owner: Option<Owner> },
-    #[error("{address} is answered by {owner}, not by the service just started; refusing to measure it")]
-    Stranger { address: String, owner: Owner },
-    #[error("cannot stop it: unknown signal `{0}`")]
-    Signal(String),
-    #[error("it was stopped, but {address} is still answered by {}", by(owner))]
-    StillAnswers { address: String, owner: Option<Owner> },
-    #[error(
-        "{address}, where its port was to be published, was taken meanwhile by {}; try again",
-        by(owner)
-    )]
-    PortTaken { address: SocketAddr, owner: Option<Owner> },
-    #[error(
-        "the folder {folder} cannot hold a Unix socket: {cause} (file system: {kind}); {}",
-        if *on_volume { "let the engine keep its volumes on a local file system" }
-        else { "set LASTHOP_SANDBOX to a directory on a local file system such as /tmp" }
-    )]
-    NoSockets {
-        folder: PathBuf,
-        kind: Box<str>,
-        cause: io::Error,
-        on_volume: bool,
-    },
-    #[error(transparent)]
-    Engine(EngineError),
-    #[error(transparent)]
-    Supervisor(#[from] SupervisorError),
-    #[error("{0}")]
-    Container(String),
-    #[error(transparent)]
-    NotReady(#[from] NotReady),
-    #[error(transparent)]
-    Guard(#[from] GuardError),
-}
-
-fn by(owner: &Option<Owner>) -> String {
-    owner
-        .as_ref()
-        .map_or_else(|| "another process".to_owned(), Owner::to_string)
+/// Who answers at an address, as far as that can be seen.
+fn by(address: &Address) -> String {
+    let first = listener::owners(address).into_iter().next();
+    first.map_or_else(|| "another process".to_owned(), |owner| owner.to_string())
 }
 
 /// A running service. Dropping it kills it, except a container, which stays until the run ends.
@@ -204,12 +130,13 @@ impl Life {
         }
     }
 
-    fn stop(&self, signal: i32, timeout: Duration) -> Result<(), StartCause> {
+    fn stop(&self, signal: i32, timeout: Duration) -> Result<(), String> {
         let _shield = interrupt::shield();
         match self {
-            Self::Child(child) => child.stop(signal, timeout).map(drop).map_err(StartCause::Guard),
-            Self::Supervised(program) => program.stop().map_err(StartCause::Engine),
+            Self::Child(child) => drop(child.stop(signal, timeout)?),
+            Self::Supervised(program) => program.stop()?,
         }
+        Ok(())
     }
 }
 
@@ -233,28 +160,32 @@ impl Instance {
     }
 
     /// Stops it: sends its signal, and after its timeout kills it with all its descendants. All are gone afterwards.
-    /// Errors: the guard is gone, or somebody still answers at its address.
+    ///
+    /// # Errors
+    ///
+    /// The guard is gone, or somebody still answers at its address.
     pub fn stop(&self) -> Result<(), StartError> {
         let _shield = interrupt::shield();
         let stop = || {
             self.life.stop(stop_signal(&self.stop)?, self.stop.timeout)?;
             if let (Life::Child(_), Some(container)) = (&self.life, &self.container) {
-                container.remove().map_err(StartCause::Engine)?;
+                container.remove()?;
             }
+            let address = &self.endpoint.address;
             // The bridge address disappears from this machine with the container.
             let here = self.container.as_ref().is_none_or(Launch::is_local);
-            match here && readiness::answers(&self.endpoint.address) {
-                true => Err(StartCause::StillAnswers {
-                    address: self.endpoint.address.to_string(),
-                    owner: listener::owners(&self.endpoint.address).pop(),
-                }),
-                false => Ok(()),
+            if here && readiness::answers(address) {
+                return Err(format!(
+                    "it was stopped, but {address} is still answered by {}",
+                    by(address)
+                ));
             }
+            Ok(())
         };
         stop().map_err(|cause| StartError {
             service: self.name.clone(),
             stage: Stage::Stop,
-            cause: Box::new(cause),
+            cause,
             log: self.read_log(),
         })
     }
@@ -271,15 +202,18 @@ pub struct Stack {
 impl Stack {
     /// Writes the files of all services. Then runs the preparation of each, starts it and waits until it is ready, one
     /// service after the other. On an error, stops those that already run.
-    /// Errors: the service that failed, the stage, the cause and the end of its log.
+    ///
+    /// # Errors
+    ///
+    /// The service that failed, the stage, the cause and the end of its log.
     pub fn start(guard: &Guard, plan: &StackPlan) -> Result<Self, StartError> {
         let mut stack = Self {
             round: plan.bindings.round,
             stack: plan.bindings.stack,
             instances: Vec::new(),
         };
-        for ground in plan.grounds()? {
-            match start::service(guard, &plan.bindings.cpus, &ground) {
+        for ground in plan.grounds(guard)? {
+            match start::service(&ground) {
                 Ok(instance) => stack.instances.push(instance),
                 Err(error) => {
                     let _ = stack.stop();
@@ -312,7 +246,10 @@ impl Stack {
     }
 
     /// Stops all services in reverse order, even if stopping one fails.
-    /// Errors: the first that went wrong.
+    ///
+    /// # Errors
+    ///
+    /// The first that went wrong.
     pub fn stop(mut self) -> Result<(), StartError> {
         let mut result = Ok(());
         while let Some(instance) = self.instances.pop() {
@@ -349,8 +286,8 @@ fn in_parallel<T: Send, R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn stop_signal(stop: &Stop) -> Result<i32, StartCause> {
-    exit::signal_number(&stop.signal).ok_or_else(|| StartCause::Signal(stop.signal.clone()))
+fn stop_signal(stop: &Stop) -> Result<i32, String> {
+    exit::signal_number(&stop.signal).ok_or_else(|| format!("cannot stop it: unknown signal `{}`", stop.signal))
 }
 
 impl Log {

@@ -5,7 +5,7 @@ use std::{
     fs::{DirBuilder, OpenOptions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use lasthop_model::binding::{SERVER_NAME, TlsFiles};
@@ -14,36 +14,36 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    #[error("cannot create the certificates of the run: {0}")]
-    Make(#[from] rcgen::Error),
-    #[error("cannot write {path}: {cause}")]
-    Write { path: PathBuf, cause: io::Error },
-}
-
 /// Creates an authority and a server certificate for `localhost`, `127.0.0.1` and `::1` (ECDSA P-256), and writes them
 /// to a new directory.
-/// Errors: a file cannot be written.
-pub fn make(directory: &Path) -> Result<TlsFiles, TlsError> {
-    let issuer = CertifiedIssuer::self_signed(authority(), KeyPair::generate()?)?;
-    let key = KeyPair::generate()?;
-    let certificate = server()?.signed_by(&key, &issuer)?;
-
-    let refused = |cause| TlsError::Write {
-        path: directory.to_owned(),
-        cause,
-    };
-    DirBuilder::new().mode(0o700).create(directory).map_err(refused)?;
+///
+/// # Errors
+///
+/// A file cannot be written.
+pub fn make(directory: &Path) -> Result<TlsFiles, String> {
+    let [authority, certificate, key] =
+        texts().map_err(|error| format!("cannot create the certificates of the run: {error}"))?;
     let files = TlsFiles {
         authority: directory.join("authority.pem"),
         certificate: directory.join("certificate.pem"),
         key: directory.join("key.pem"),
     };
-    write(&files.authority, &issuer.pem(), 0o644)?;
-    write(&files.certificate, &certificate.pem(), 0o644)?;
-    write(&files.key, &key.serialize_pem(), 0o600)?;
+    let write = || {
+        DirBuilder::new().mode(0o700).create(directory)?;
+        write(&files.authority, &authority, 0o644)?;
+        write(&files.certificate, &certificate, 0o644)?;
+        write(&files.key, &key, 0o600)
+    };
+    write().map_err(|cause| format!("cannot write to {}: {cause}", directory.display()))?;
     Ok(files)
+}
+
+/// The certificate of the authority, that of the server, and the server's key.
+fn texts() -> Result<[String; 3], rcgen::Error> {
+    let issuer = CertifiedIssuer::self_signed(authority(), KeyPair::generate()?)?;
+    let key = KeyPair::generate()?;
+    let certificate = server()?.signed_by(&key, &issuer)?;
+    Ok([issuer.pem(), certificate.pem(), key.serialize_pem()])
 }
 
 fn authority() -> CertificateParams {
@@ -71,17 +71,10 @@ fn named(name: &str) -> DistinguishedName {
     distinguished
 }
 
-fn write(path: &Path, text: &str, mode: u32) -> Result<(), TlsError> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|cause| TlsError::Write {
-            path: path.to_owned(),
-            cause,
-        })
+fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    options.open(path)?.write_all(text.as_bytes())
 }
 
 #[cfg(test)]

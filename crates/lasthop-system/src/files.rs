@@ -33,7 +33,7 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 ///
 /// It is a link or no regular file, or cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
-    regular(CWD, path)
+    regular(CWD, path, irregular)
 }
 
 /// Reads a whole file.
@@ -224,7 +224,7 @@ impl Folder {
     /// It is a link or no regular file, or a folder on the way is missing or a link.
     pub fn read(&self, path: &Path) -> io::Result<File> {
         let (folder, name) = self.last(path)?;
-        regular(&folder.0, Path::new(name))
+        regular(&folder.0, Path::new(name), outside)
     }
 
     /// Removes a file of this folder; a link itself, not what it names.
@@ -271,12 +271,17 @@ fn outside() -> io::Error {
     io::Error::other("a part of its path is a link, no folder, or leads out of its folder")
 }
 
-fn regular(folder: impl AsFd, path: &Path) -> io::Result<File> {
+fn irregular() -> io::Error {
+    io::Error::other("it is not a regular file")
+}
+
+/// Opens a regular file; `linked` says what a link is.
+fn regular(folder: impl AsFd, path: &Path, linked: fn() -> io::Error) -> io::Result<File> {
     // A pipe opens at once or not at all, a socket never; regular files do not know the difference.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let irregular = || io::Error::other("it is not a regular file");
     let file: File = match openat(folder, path, flags, Mode::empty()) {
-        Err(Errno::LOOP | Errno::NXIO) => return Err(irregular()),
+        Err(Errno::LOOP) => return Err(linked()),
+        Err(Errno::NXIO) => return Err(irregular()),
         opened => opened?.into(),
     };
     if file.metadata()?.is_file() {

@@ -18,17 +18,11 @@ pub const READY: &str = "ready";
 /// The longest that one command of `ip` may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `ip` did not do what it was told.
-#[derive(Debug, thiserror::Error)]
-pub enum IpError {
-    #[error("`ip`, which links the namespace to this one, is missing; install iproute2")]
-    NoIp,
-    #[error("`ip {command}` failed: {cause}")]
-    Failed { command: String, cause: String },
-}
-
 /// Holds a new network namespace until its input ends. What `lasthop hold` does.
-/// Errors: the kernel refuses.
+///
+/// # Errors
+///
+/// The kernel refuses.
 pub fn hold() -> io::Result<()> {
     // SAFETY: unshare has no memory effects; this process has one thread.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
@@ -52,7 +46,10 @@ pub fn enter(namespace: &Path, command: &[std::ffi::OsString]) -> io::Error {
 }
 
 /// Moves the calling thread, and no other, into a network namespace.
-/// Errors: it is no network namespace, or the kernel refuses.
+///
+/// # Errors
+///
+/// It is no network namespace, or the kernel refuses.
 pub fn go_into(namespace: &File) -> io::Result<()> {
     Ok(move_into_link_name_space(
         namespace.as_fd(),
@@ -60,16 +57,13 @@ pub fn go_into(namespace: &File) -> io::Result<()> {
     )?)
 }
 
-/// Runs `ip`, inside a namespace if one is given.
-pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<(), IpError> {
-    asked(namespace, words).map(drop)
-}
-
-pub fn asked(namespace: Option<&Path>, words: &[&str]) -> Result<String, IpError> {
-    let failed = |cause: String| IpError::Failed {
-        command: words.join(" "),
-        cause,
-    };
+/// Runs `ip`, inside a namespace if one is given, and returns what it prints.
+///
+/// # Errors
+///
+/// It is missing or fails, or there is no such namespace.
+pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<String, String> {
+    let failed = |cause: String| format!("`ip {}` failed: {cause}", words.join(" "));
     let mut command = Command::new("ip");
     command.args(words);
     if let Some(path) = namespace {
@@ -80,15 +74,20 @@ pub fn asked(namespace: Option<&Path>, words: &[&str]) -> Result<String, IpError
     match command::run(command, TIMEOUT, command::Life::Bound) {
         Ok(ended) if ended.status.success() => Ok(ended.text()),
         Ok(ended) => Err(failed(ended.text().trim().to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(IpError::NoIp),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err("`ip`, which links the namespace to this one, is missing; install iproute2".to_owned())
+        }
         Err(error) => Err(failed(error.to_string())),
     }
 }
 
 /// Addresses of this machine that are not loopback, in the order in which `ip` lists them.
-/// Errors: `ip` is missing or fails.
-pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, IpError> {
-    let text = asked(None, &["-o", "address", "show", "scope", "global"])?;
+///
+/// # Errors
+///
+/// `ip` is missing or fails.
+pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, String> {
+    let text = ip(None, &["-o", "address", "show", "scope", "global"])?;
     let address = |line: &str| {
         let mut words = line
             .split_ascii_whitespace()

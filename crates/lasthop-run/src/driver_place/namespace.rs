@@ -11,11 +11,8 @@ use std::{
 
 use lasthop_model::driver::NAMESPACES;
 
-use lasthop_stack::{
-    guard::Guard,
-    namespace::{Namespace, NamespaceError},
-};
-use lasthop_system::namespace::{IpError, go_into, own_addresses};
+use lasthop_stack::{guard::Guard, namespace::Namespace};
+use lasthop_system::namespace::{go_into, own_addresses};
 
 /// How long a connection from inside to one address may take.
 const REACH: Duration = Duration::from_secs(2);
@@ -24,9 +21,9 @@ const REACH: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum DriverNamespaceError {
     #[error("cannot create a network namespace for the driver: {0}")]
-    Make(#[from] NamespaceError),
-    #[error(transparent)]
-    Ip(#[from] IpError),
+    Make(String),
+    #[error("{0}")]
+    Ip(String),
     #[error(
         "there is no network namespace `{name}` ({cause}){}; create it with `ip netns add {name}`, or use netns:new",
         known(others)
@@ -75,7 +72,7 @@ impl DriverNamespace {
     /// # Errors
     /// [`DriverNamespaceError::Make`]
     pub fn make(guard: &Guard, lasthop: String, sandbox: &Path) -> Result<Self, DriverNamespaceError> {
-        let made = Namespace::make(guard, &lasthop, sandbox)?;
+        let made = Namespace::make(guard, &lasthop, sandbox).map_err(DriverNamespaceError::Make)?;
         let place = "in a network namespace that lasthop created".to_owned();
         let (v4, v6) = (Some(made.outside.into()), made.outside6.map(IpAddr::from));
         Ok(Self {
@@ -103,7 +100,7 @@ impl DriverNamespace {
         if inode(path) == inode(Path::new("/proc/self/ns/net")) {
             return Err(DriverNamespaceError::Same(name.to_owned()));
         }
-        let addresses = own_addresses()?;
+        let addresses = own_addresses().map_err(DriverNamespaceError::Ip)?;
         let reached = reached_from(file, addresses.clone()).map_err(|cause| DriverNamespaceError::Enter {
             name: name.to_owned(),
             cause,

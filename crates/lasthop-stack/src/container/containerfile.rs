@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
-    io,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -14,11 +13,11 @@ use lasthop_system::{command, digest, files};
 
 use super::{
     IMAGE_LABEL,
-    engine::{Engine, EngineError, last_lines},
-    image::{Image, Origin, exists, short_digest},
+    engine::{Engine, last_lines},
+    image::{Image, exists, short_digest},
     labels,
 };
-use crate::locate::{self, LocateError, Located};
+use crate::locate::{self, Located};
 
 /// The file in an experiment's folder that says how to build its image.
 pub const FILE: &str = "Containerfile";
@@ -36,40 +35,40 @@ pub struct Context<'a> {
     pub folder: Option<&'a Path>,
 }
 
-/// Why there is no image.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// Usually because there is no registry.
-    #[error("the base image {base} of the Containerfile is not on this machine and cannot be pulled: {cause}")]
-    Base { base: String, cause: EngineError },
-    #[error("cannot write {path}: {cause}")]
-    File { path: PathBuf, cause: io::Error },
-    #[error(
-        "cannot build the Containerfile ({status}); --images packages works without it; last lines of the build:{said}"
-    )]
-    Failed { status: String, said: String },
-    #[error("the image built from the Containerfile lacks `{program}`: {cause}")]
-    Program { program: String, cause: Box<LocateError> },
-    #[error("{0}")]
-    Engine(#[from] EngineError),
+/// Pulls the base images of a folder's Containerfile that the engine does not have, and returns the ids of all.
+///
+/// # Errors
+///
+/// One cannot be pulled, usually because there is no registry.
+pub fn obtain_bases(engine: &Engine, context: Context<'_>) -> Result<String, String> {
+    let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]);
+    let mut ids = String::new();
+    for base in bases(&text) {
+        let id = || engine.ask(["image", "inspect", "--format", "{{.Id}}", &base]);
+        let pulled = || engine.carry_out(["pull", "--quiet", &base], PULL).and_then(|_| id());
+        let id = id().or_else(|_| pulled()).map_err(|cause| {
+            format!("the base image {base} of the Containerfile is not on this machine and cannot be pulled: {cause}")
+        })?;
+        ids.push_str(&id);
+    }
+    Ok(ids)
 }
 
-/// The image of a folder's Containerfile. It is built unless the engine already has it. `workshop` is a private
-/// directory.
-/// Errors: a base image cannot be pulled, or the build fails.
-pub fn build(engine: &Engine, context: Context<'_>, workshop: &Path) -> Result<Image, BuildError> {
-    let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]).into_owned();
-    let mut content = format!("{text}\n");
-    for base in bases(&text) {
-        content.push_str(&obtained(engine, &base)?);
-    }
+/// The image of a folder's Containerfile, whose base images have these ids. It is built unless the engine already has
+/// it. `workshop` is a private directory.
+///
+/// # Errors
+///
+/// The build fails.
+pub fn build(engine: &Engine, context: Context<'_>, bases: &str, workshop: &Path) -> Result<Image, String> {
+    let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]);
+    let mut content = format!("{text}\n{bases}");
     for (path, bytes) in context.files {
         content.push_str(&format!("{} {}\n", path.display(), digest::of_bytes(bytes)));
     }
     let digest = short_digest(content.as_bytes());
     let name = format!("localhost/lasthop:c{digest}");
-    let made = !exists(engine, &name);
-    if made {
+    if !exists(engine, &name) {
         let written = workshop.join("context");
         if context.folder.is_none() {
             write(context.files, &written)?;
@@ -80,25 +79,12 @@ pub fn build(engine: &Engine, context: Context<'_>, workshop: &Path) -> Result<I
     }
     Ok(Image {
         name,
+        origin: "from the experiment's Containerfile".to_owned(),
+        from_containerfile: true,
+        because: None,
         mounts: Vec::new(),
-        made,
-        origin: Origin::Containerfile,
         programs: BTreeMap::new(),
     })
-}
-
-/// Id of a base image, which is pulled unless it is already here.
-fn obtained(engine: &Engine, base: &str) -> Result<String, BuildError> {
-    let number = || engine.ask(["image", "inspect", "--format", "{{.Id}}", base]);
-    let failed = |cause| BuildError::Base {
-        base: base.to_owned(),
-        cause,
-    };
-    if let Ok(number) = number() {
-        return Ok(number);
-    }
-    engine.carry_out(["pull", "--quiet", base], PULL).map_err(failed)?;
-    number().map_err(failed)
 }
 
 /// Base images of a Containerfile, except those that it builds itself. If the name is an argument, the engine resolves
@@ -127,31 +113,28 @@ fn bases(text: &str) -> Vec<String> {
     bases
 }
 
-fn write(files: &BTreeMap<PathBuf, Vec<u8>>, folder: &Path) -> Result<(), BuildError> {
+fn write(files: &BTreeMap<PathBuf, Vec<u8>>, folder: &Path) -> Result<(), String> {
     for (name, bytes) in files {
         let path = folder.join(name);
         let written = fs::create_dir_all(path.parent().unwrap_or(folder)).and_then(|()| fs::write(&path, bytes));
-        written.map_err(|cause| BuildError::File { path, cause })?;
+        written.map_err(|cause| format!("cannot write {}: {cause}", path.display()))?;
     }
     Ok(())
 }
 
 /// Builds to the end even if lasthop dies, because the engine keeps a half-finished build without a label to find it
 /// by.
-fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest: &str) -> Result<(), BuildError> {
+fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest: &str) -> Result<(), String> {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let log = workshop.join("build.log");
     let failed = |status: String| {
         let said = files::read_end(&log, files::SHORT).unwrap_or_default();
-        BuildError::Failed {
-            status,
-            said: last_lines(&String::from_utf8_lossy(&said)),
-        }
+        format!(
+            "cannot build the Containerfile ({status}); --images packages works without it; last lines of the build:{}",
+            last_lines(&String::from_utf8_lossy(&said))
+        )
     };
-    let output = File::create(&log).map_err(|cause| BuildError::File {
-        path: log.clone(),
-        cause,
-    })?;
+    let output = File::create(&log).map_err(|cause| format!("cannot write {}: {cause}", log.display()))?;
     let mut command = Command::new(&engine.program);
     // A build needs no bridge.
     command.args([
@@ -170,24 +153,26 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
         .arg(&folder)
         .current_dir("/");
     let ended = command::run_into(command, &output, BUILD, command::Life::ToItsEnd);
-    let ended = ended.map_err(|error| failed(error.to_string()))?;
-    let built = if ended.success() {
-        Ok(())
-    } else {
-        Err(failed(ended.to_string()))
+    let built = match ended {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(failed(status.to_string())),
+        Err(error) => Err(failed(error.to_string())),
     };
     let _ = fs::remove_file(&log);
     built
 }
 
 /// Finds the programs in an image and asks each for its version, as on the host.
-/// Errors: a program is missing, does not print its version, or is too old.
+///
+/// # Errors
+///
+/// A program is missing, does not print its version, or is too old.
 pub fn programs(
     engine: &Engine,
     image: &str,
     wanted: &BTreeMap<String, Program>,
     sandbox: &Path,
-) -> Result<BTreeMap<String, Located>, BuildError> {
+) -> Result<BTreeMap<String, Located>, String> {
     let environment = engine.ask([
         "image",
         "inspect",
@@ -212,15 +197,13 @@ pub fn programs(
         command.arg(format!("--entrypoint={}", program.display())).arg(image);
         command
     };
-    let find = |(recipe, program): (&String, &Program)| {
-        let located = locate::within(program, &folders, &start);
-        let failed = |cause| BuildError::Program {
-            program: recipe.clone(),
-            cause: Box::new(cause),
-        };
-        Ok((recipe.clone(), located.map_err(failed)?))
-    };
-    wanted.iter().map(find).collect()
+    let mut programs = BTreeMap::new();
+    for (recipe, program) in wanted {
+        let located = locate::within(program, &folders, &start)
+            .map_err(|cause| format!("the image built from the Containerfile lacks `{recipe}`: {cause}"))?;
+        programs.insert(recipe.clone(), located);
+    }
+    Ok(programs)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub struct Dialect {
     pub packages: &'static [(&'static str, &'static str)],
     /// Format of `info`: its version, a space, what `is_rootless` and `flaw` need to know.
     pub about: &'static str,
-    /// Format of `info`: runtime, storage and network backend, with tabs between them.
+    /// Format of `info`: runtime, storage and network backend.
     pub parts: &'static str,
     /// What keeps an engine that answers from working, from the rest of `about`.
     pub flaw: fn(&str, Ask<'_>) -> Option<&'static str>,
@@ -51,7 +51,7 @@ pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
             ("brew", "podman"),
         ],
         about: "{{.Version.Version}} {{.Host.Security.Rootless}} {{.Host.NetworkBackend}}",
-        parts: "{{.Host.OCIRuntime.Name}}\t{{.Store.GraphDriverName}}\t{{.Host.NetworkBackend}}",
+        parts: "{{.Host.OCIRuntime.Name}}, {{.Store.GraphDriverName}}, {{.Host.NetworkBackend}}",
         flaw: podman_flaw,
         remedies: &[
             (
@@ -95,7 +95,7 @@ pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
             ("pacman", "docker"),
         ],
         about: "{{.ServerVersion}} {{.SecurityOptions}}",
-        parts: "{{.DefaultRuntime}}\t{{.Driver}}\tlibnetwork",
+        parts: "{{.DefaultRuntime}}, {{.Driver}}, libnetwork",
         flaw: |_, _| None,
         remedies: &[
             (
@@ -135,21 +135,20 @@ pub fn of(kind: EngineKind) -> &'static Dialect {
 impl Dialect {
     /// What installs it.
     pub fn packages(&self) -> Packages {
-        let own = |(manager, name): &(&str, &str)| ((*manager).to_owned(), vec![(*name).to_owned()]);
+        let own = self.packages.iter();
         Packages {
-            system: self.packages.iter().map(own).collect(),
+            system: own
+                .map(|(manager, name)| ((*manager).to_owned(), vec![(*name).to_owned()]))
+                .collect(),
             ..Packages::default()
         }
     }
 
     /// A reason with what to do about it.
     pub(super) fn advised(&self, reason: &str) -> String {
-        let fits = |signs: &[&str]| signs.is_empty() || signs.iter().any(|sign| reason.contains(sign));
-        let what = self
-            .remedies
-            .iter()
-            .find(|(signs, _)| fits(signs))
-            .map_or("", |(_, what)| what);
+        let mut remedies = self.remedies.iter();
+        let fitting = remedies.find(|(signs, _)| signs.is_empty() || signs.iter().any(|sign| reason.contains(sign)));
+        let what = fitting.map_or("", |(_, what)| what);
         format!("{reason}\n    {what}")
     }
 
@@ -168,13 +167,14 @@ fn podman_flaw(about: &str, ask: Ask<'_>) -> Option<&'static str> {
     if about.ends_with("cni") && !has_cni() {
         return Some("it creates networks with cni, whose plugins are not installed");
     }
+    if !is_rootless(about) {
+        return None;
+    }
     // Images contain files of several users.
-    let users = || {
-        let answer = ask(&["info", "--format", "{{json .Host.IDMappings.UIDMap}}"])?;
-        let ranges: Vec<serde_json::Value> = serde_json::from_str(answer.trim()).ok()?;
-        ranges.iter().map(|range| range["size"].as_u64()).sum::<Option<u64>>()
-    };
-    (is_rootless(about) && users() == Some(1))
+    let answer = ask(&["info", "--format", "{{json .Host.IDMappings.UIDMap}}"])?;
+    let ranges: Vec<serde_json::Value> = serde_json::from_str(answer.trim()).ok()?;
+    let users: Option<u64> = ranges.iter().map(|range| range["size"].as_u64()).sum();
+    (users == Some(1))
         .then_some("this user has no subordinate ids (/etc/subuid), so a container can have only one user")
 }
 

@@ -1,9 +1,9 @@
 //! Finds podman or Docker, and checks that it works.
 
-use std::{ffi::OsStr, fmt, io, path::PathBuf, process::Command, time::Duration};
+use std::{ffi::OsStr, io, path::PathBuf, process::Command, time::Duration};
 
 use lasthop_model::engine::EngineKind;
-use lasthop_system::command;
+use lasthop_system::command::{self, Life};
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
@@ -20,19 +20,28 @@ const SHOWN: usize = 12;
 /// No engine can be used, or it failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    #[error(
-        "no container engine was found: neither {} is on PATH; install one",
-        EngineKind::ALL.map(|kind| format!("`{}`", kind.name())).join(" nor ")
-    )]
-    None,
     #[error("`{0}` is not on PATH; install it, or choose another engine with --engine")]
     Missing(&'static str),
     #[error("no container engine works:{}", each(.0))]
     Unusable(Vec<(EngineKind, String)>),
     #[error("{0} did not remove a container within {REMOVAL:?}; run `lasthop clean` when it answers again")]
     Hangs(&'static str),
-    #[error("`{command}` failed: {cause}")]
-    Failed { command: String, cause: String },
+    #[error("{0}")]
+    Other(String),
+}
+
+/// For `?` where nobody asks which error it was.
+impl From<EngineError> for String {
+    fn from(error: EngineError) -> Self {
+        error.to_string()
+    }
+}
+
+fn none_found() -> EngineError {
+    let names = EngineKind::ALL.map(|kind| format!("`{}`", kind.name())).join(" nor ");
+    EngineError::Other(format!(
+        "no container engine was found: neither {names} is on PATH; install one"
+    ))
 }
 
 fn each(reasons: &[(EngineKind, String)]) -> String {
@@ -52,28 +61,17 @@ pub struct Engine {
     pub version: String,
     /// Whether its containers run in a user namespace of this user.
     pub rootless: bool,
-    #[serde(default)]
-    pub parts: Parts,
-}
-
-/// The components of an engine, for `doctor` and the record.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parts {
-    pub runtime: String,
-    pub storage: String,
-    /// Its network backend: netavark, cni, or libnetwork.
-    pub network: String,
-}
-
-impl fmt::Display for Parts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}, {}", self.runtime, self.storage, self.network)
-    }
+    /// Its runtime, storage and network backend, for `doctor` and the record.
+    #[serde(skip)]
+    pub parts: String,
 }
 
 impl Engine {
     /// The engine of this kind, or the first that works, podman first.
-    /// Errors: none is installed, or none answers: for each the reason and what to do.
+    ///
+    /// # Errors
+    ///
+    /// None is installed, or none answers: for each the reason and what to do.
     pub fn find(wanted: Option<EngineKind>) -> Result<Self, EngineError> {
         let kinds: Vec<EngineKind> = wanted.map_or_else(|| EngineKind::ALL.to_vec(), |kind| vec![kind]);
         let mut reasons = Vec::new();
@@ -84,11 +82,10 @@ impl Engine {
                 Err(reason) => reasons.push((kind, reason)),
             }
         }
-        match (reasons.is_empty(), wanted) {
-            (false, _) => Err(EngineError::Unusable(reasons)),
-            (true, Some(kind)) => Err(EngineError::Missing(kind.name())),
-            (true, None) => Err(EngineError::None),
+        if !reasons.is_empty() {
+            return Err(EngineError::Unusable(reasons));
         }
+        Err(wanted.map_or_else(none_found, |kind| EngineError::Missing(kind.name())))
     }
 
     /// Asks for version, rights and components, which only a working engine can tell, in one question: `podman info` asks
@@ -99,28 +96,22 @@ impl Engine {
             program,
             version: String::new(),
             rootless: false,
-            parts: Parts::default(),
+            parts: String::new(),
         };
         let dialect = engine.dialect();
         let format = format!("{}\t{}", dialect.about, dialect.parts);
         let answer = engine
             .ask(["info", "--format", &format])
             .map_err(|error| dialect.advised(&error.to_string()))?;
-        let mut answers = answer.trim().split('\t').map(str::to_owned);
-        let mut next = || answers.next().unwrap_or_default();
-        let about = next();
+        let (about, parts) = answer.trim().split_once('\t').unwrap_or((answer.trim(), ""));
         // Without a daemon, Docker's client prints an empty version and succeeds.
-        let (version, rest) = about.split_once(' ').unwrap_or((&about, ""));
+        let (version, rest) = about.split_once(' ').unwrap_or((about, ""));
         if version.is_empty() || !version.starts_with(|first: char| first.is_ascii_digit()) {
             return Err(dialect.advised(&format!("`{} info` answered `{}`", kind.name(), answer.trim())));
         }
         engine.version = version.to_owned();
         engine.rootless = dialect::is_rootless(rest);
-        engine.parts = Parts {
-            runtime: next(),
-            storage: next(),
-            network: next(),
-        };
+        engine.parts = parts.to_owned();
         match (dialect.flaw)(rest, &|words| engine.ask(words).ok()) {
             Some(flaw) => Err(dialect.advised(flaw)),
             None => Ok(engine),
@@ -133,54 +124,59 @@ impl Engine {
     }
 
     /// Runs a short command, and returns its standard output.
-    /// Errors: it failed, or did not end in time.
+    ///
+    /// # Errors
+    ///
+    /// It failed, or did not end in time.
     pub fn ask<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<String, EngineError> {
         self.carry_out(arguments, QUESTION)
     }
 
     /// Like [`Engine::ask`], with a time limit.
-    /// Errors: as [`Engine::ask`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::ask`].
     pub fn carry_out<A: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = A>,
         timeout: Duration,
     ) -> Result<String, EngineError> {
-        let mut command = Command::new(&self.program);
-        command.args(arguments).current_dir("/");
-        let words: Vec<String> = command
-            .get_args()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect();
-        let shown = format!("{} {}", self.kind.name(), words.join(" "));
-        let failed = |cause: String| EngineError::Failed {
-            command: shown.clone(),
-            cause,
-        };
-        let ended = command::run(command, timeout, command::Life::Bound)
-            .map_err(|error: io::Error| failed(error.to_string()))?;
-        if ended.status.success() {
-            return Ok(ended.output);
-        }
-        Err(failed(format!("{}{}", ended.status, last_lines(&ended.errors))))
+        self.run(arguments, timeout, Life::Bound)
     }
 
     /// Removes something, and finishes even if lasthop dies, because a network that is half removed stays for ever.
-    /// Errors: as [`Engine::ask`]; [`EngineError::Hangs`] if it takes too long.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::ask`]; [`EngineError::Hangs`] if it takes too long.
     pub fn remove(&self, arguments: &[&str]) -> Result<(), EngineError> {
-        let failed = |cause| EngineError::Failed {
-            command: format!("{} {}", self.kind.name(), arguments.join(" ")),
-            cause,
-        };
+        self.run(arguments, REMOVAL, Life::ToItsEnd).map(drop)
+    }
+
+    fn run<A: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+        timeout: Duration,
+        life: Life,
+    ) -> Result<String, EngineError> {
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir("/");
-        let ended = command::run(command, REMOVAL, command::Life::ToItsEnd).map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => EngineError::Hangs(self.kind.name()),
-            _ => failed(error.to_string()),
-        })?;
-        match ended.status.success() {
-            true => Ok(()),
-            false => Err(failed(format!("{}{}", ended.status, last_lines(&ended.text())))),
+        let words: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+        let words = words.join(" ");
+        match command::run(command, timeout, life) {
+            Ok(ended) if ended.status.success() => Ok(ended.output),
+            Ok(ended) => Err(self.failed(&words, &format!("{}{}", ended.status, last_lines(&ended.errors)))),
+            Err(error) if life == Life::ToItsEnd && error.kind() == io::ErrorKind::TimedOut => {
+                Err(EngineError::Hangs(self.kind.name()))
+            }
+            Err(error) => Err(self.failed(&words, &error.to_string())),
         }
+    }
+
+    /// Says why a command of the engine failed.
+    pub(super) fn failed(&self, words: &str, cause: &str) -> EngineError {
+        EngineError::Other(format!("`{} {words}` failed: {cause}", self.kind.name()))
     }
 
     /// Options that give a container this process's limits. An engine's own defaults may be higher, which the kernel
@@ -212,11 +208,9 @@ impl Engine {
 /// The last lines of its output. Warnings are included only if there is nothing else, because podman repeats them with
 /// every command.
 pub(super) fn last_lines(text: &str) -> String {
-    let said: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let warning = |line: &&str| line.contains("level=warning");
-    let mut lines: Vec<&str> = said.iter().copied().filter(|line| !warning(line)).collect();
-    if lines.is_empty() {
-        lines = said;
+    let mut lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if !lines.iter().all(|line| line.contains("level=warning")) {
+        lines.retain(|line| !line.contains("level=warning"));
     }
     lines[lines.len().saturating_sub(SHOWN)..]
         .iter()
@@ -230,7 +224,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_engines() {
-        let none = EngineError::None.to_string();
+        let none = none_found().to_string();
         assert!(none.contains("neither `podman` nor `docker` is on PATH"), "{none}");
         let error = EngineError::Unusable(vec![(EngineKind::Docker, "r".into())]);
         assert_eq!(error.to_string(), "no container engine works:\n  docker: r");
@@ -243,7 +237,7 @@ mod tests {
             program: "/bin/sh".into(),
             version: String::new(),
             rootless: false,
-            parts: Parts::default(),
+            parts: String::new(),
         };
         assert_eq!(engine.ask(["-c", "echo out; echo talk >&2"]).unwrap(), "out\n");
         let error = engine

@@ -80,15 +80,10 @@ impl Launch {
     /// Runs the service in the foreground.
     pub fn run(&self, command: &[String], environment: &[(String, String)], stop_signal: &str) -> Vec<String> {
         let mut words = self.begin(environment);
-        words.extend(["--name".to_owned(), self.name.clone()]);
         words.extend(self.network());
-        words.extend(
-            self.publish
-                .iter()
-                .flat_map(|publish| ["--publish".to_owned(), publish.clone()]),
-        );
+        words.extend(self.publish.iter().map(|publish| format!("--publish={publish}")));
         words.extend(self.limits());
-        words.extend(["--stop-signal".to_owned(), stop_signal.to_owned()]);
+        words.push(format!("--stop-signal={stop_signal}"));
         // Its output already reaches the service's log through the client, so the engine need not keep a copy.
         words.push("--log-driver=none".to_owned());
         self.end(words, command)
@@ -105,31 +100,22 @@ impl Launch {
     /// Runs a command of the preparation to its end, without a network.
     pub fn prepare(&self, command: &[String], environment: &[(String, String)]) -> Vec<String> {
         let mut words = self.begin(environment);
-        words.extend([
-            "--name".to_owned(),
-            self.name.clone(),
-            "--rm".to_owned(),
-            "--network=none".to_owned(),
-        ]);
+        words.extend(["--rm", "--network=none"].map(str::to_owned));
         self.end(words, command)
     }
 
     /// Runs a command in the running container.
     pub fn exec(&self, command: &[String]) -> Vec<String> {
-        let directory = self.directory.display().to_string();
-        let mut words = vec![
-            self.engine.client(),
-            "exec".to_owned(),
-            "--workdir".to_owned(),
-            directory,
-        ];
-        words.push(self.name.clone());
-        words.extend_from_slice(command);
-        words
+        let workdir = format!("--workdir={}", self.directory.display());
+        let own = [self.engine.client(), "exec".to_owned(), workdir, self.name.clone()];
+        [&own[..], command].concat()
     }
 
     /// Removes the container in any state.
-    /// Errors: the engine refuses, or hangs.
+    ///
+    /// # Errors
+    ///
+    /// The engine refuses, or hangs.
     pub fn remove(&self) -> Result<(), EngineError> {
         let mut words = self.engine.dialect().rm();
         words.push(&self.name);
@@ -154,14 +140,16 @@ impl Launch {
     }
 
     /// Pid of its first process, as the host sees it.
-    /// Errors: there is no such container.
+    ///
+    /// # Errors
+    ///
+    /// There is no such container.
     pub fn pid(&self) -> Result<i32, EngineError> {
         let answer = self.inspect("{{.State.Pid}}")?;
-        let wrong = || EngineError::Failed {
-            command: format!("{} inspect {}", self.engine.kind.name(), self.name),
-            cause: format!("its pid is `{}`", answer.trim()),
-        };
-        answer.trim().parse().map_err(|_| wrong())
+        answer.trim().parse().map_err(|_| {
+            let said = format!("its pid is `{}`", answer.trim());
+            self.engine.failed(&format!("inspect {}", self.name), &said)
+        })
     }
 
     /// Whether traffic to it stays on this machine.
@@ -188,18 +176,18 @@ impl Launch {
         let mut words = vec![self.engine.client(), "run".to_owned(), "--pull=never".to_owned()];
         words.extend(self.engine.process_limits());
         words.extend(labels(&self.run, &self.sandbox));
-        words.extend(["--workdir".to_owned(), self.directory.display().to_string()]);
+        words.push(format!("--name={}", self.name));
+        words.push(format!("--workdir={}", self.directory.display()));
         words.extend(self.path.map(|path| format!("--env=PATH={path}")));
         words.extend(environment.iter().map(|(name, value)| format!("--env={name}={value}")));
         words.extend(self.user.iter().map(|user| format!("--user={user}")));
-        let mount = |path: &PathBuf, options: &str| format!("--volume={0}:{0}{options}", path.display());
-        words.extend(self.readable.iter().map(|path| mount(path, ":ro")));
-        words.extend(self.writable.iter().map(|path| mount(path, "")));
-        let volume = self
-            .volume
-            .iter()
-            .map(|volume| format!("--volume={}:{}", volume.name, volume.folder.display()));
-        words.extend(volume);
+        for (paths, options) in [(&self.readable, ":ro"), (&self.writable, "")] {
+            let mount = |path: &PathBuf| format!("--volume={0}:{0}{options}", path.display());
+            words.extend(paths.iter().map(mount));
+        }
+        if let Some(Volume { name, folder }) = &self.volume {
+            words.push(format!("--volume={name}:{}", folder.display()));
+        }
         words
     }
 
@@ -236,12 +224,10 @@ impl Launch {
 
     /// Runs the program instead of the image's entry point.
     fn end(&self, mut words: Vec<String>, command: &[String]) -> Vec<String> {
-        let (program, arguments) = command
-            .split_first()
-            .map_or(("", &[][..]), |(program, rest)| (program, rest));
-        words.push(format!("--entrypoint={program}"));
+        let mut command = command.iter().cloned();
+        words.push(format!("--entrypoint={}", command.next().unwrap_or_default()));
         words.push(self.image.clone());
-        words.extend_from_slice(arguments);
+        words.extend(command);
         words
     }
 }

@@ -37,30 +37,22 @@ impl Removed {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
-
-    fn add(&mut self, other: Self) {
-        self.containers += other.containers;
-        self.networks += other.networks;
-        self.volumes += other.volumes;
-        self.left.extend(other.left);
-    }
 }
 
-/// The engine of a run, recorded in its sandbox for whoever must clean up.
+/// Who clears up: the engine of a run, recorded in its sandbox.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct Remover {
     engine: Engine,
     variables: Vec<(String, String)>,
-}
-
-/// One who clears up.
-struct Remover<'a> {
-    record: &'a Record,
+    #[serde(skip)]
     hangs: Cell<bool>,
 }
 
 /// Records in the sandbox which engine is used. Call this before creating anything.
-/// Errors: the file cannot be written.
+///
+/// # Errors
+///
+/// The file cannot be written.
 pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
     // Of all engines, because `docker` may be podman by another name.
     let names = ["PATH", "HOME"]
@@ -69,10 +61,7 @@ pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
     let variables = names
         .filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?)))
         .collect();
-    let record = Record {
-        engine: engine.clone(),
-        variables,
-    };
+    let record = Remover::new(engine, variables);
     let hidden = sandbox.join(format!(".{RECORD}"));
     files::write_private(&hidden, &serde_json::to_vec(&record)?)?;
     fs::rename(hidden, sandbox.join(RECORD))
@@ -81,15 +70,12 @@ pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
 /// Removes containers, networks and volumes of the run with this sandbox. Does nothing if the run used no engine.
 pub fn remove(sandbox: &Path) -> Removed {
     let _shield = interrupt::shield();
-    let Some(record) = read(sandbox) else {
+    let run = sandbox.file_name().and_then(|name| name.to_str());
+    let (Some(remover), Some(run)) = (read(sandbox), run) else {
         return Removed::default();
     };
-    let Some(run) = sandbox.file_name().and_then(|name| name.to_str()) else {
-        return Removed::default();
-    };
-    let remover = Remover::new(&record);
     let removed = remover.remove_labelled(&format!("label={RUN_LABEL}={run}"));
-    if !record.engine.rootless {
+    if !remover.engine.rootless {
         remover.remove_chains(run);
     }
     removed
@@ -97,40 +83,41 @@ pub fn remove(sandbox: &Path) -> Removed {
 
 /// The client of the engine that the run with this sandbox uses.
 pub fn client(sandbox: &Path) -> Option<PathBuf> {
-    read(sandbox).map(|record| record.engine.program)
+    read(sandbox).map(|remover| remover.engine.program)
 }
 
 /// Removes what runs left behind whose sandbox is gone. Nothing else would remove it.
 pub fn remove_orphans(engine: &Engine) -> Removed {
-    let record = Record {
-        engine: engine.clone(),
-        variables: Vec::new(),
-    };
     let mut removed = Removed::default();
-    for sandbox in Remover::new(&record).orphans() {
-        removed.add(Remover::new(&record).remove_labelled(&format!("label={SANDBOX_LABEL}={sandbox}")));
+    for sandbox in Remover::new(engine, Vec::new()).orphans() {
+        let one = Remover::new(engine, Vec::new()).remove_labelled(&format!("label={SANDBOX_LABEL}={sandbox}"));
+        removed.containers += one.containers;
+        removed.networks += one.networks;
+        removed.volumes += one.volumes;
+        removed.left.extend(one.left);
     }
     removed
 }
 
-fn read(sandbox: &Path) -> Option<Record> {
+fn read(sandbox: &Path) -> Option<Remover> {
     serde_json::from_slice(&files::read(&sandbox.join(RECORD), files::SHORT).ok()?).ok()
 }
 
-impl<'a> Remover<'a> {
-    fn new(record: &'a Record) -> Self {
+impl Remover {
+    fn new(engine: &Engine, variables: Vec<(String, String)>) -> Self {
         Self {
-            record,
+            engine: engine.clone(),
+            variables,
             hangs: Cell::new(false),
         }
     }
 
     /// Removes empty chains of the network, which is named like the run. iptables does not remove a chain in use.
     fn remove_chains(&self, network: &str) {
-        for chain in (self.record.engine.dialect().chains)(network) {
+        for chain in (self.engine.dialect().chains)(network) {
             let mut command = Command::new("iptables");
             command.args(["-w", "-t", "nat", "-X", &chain]);
-            command.envs(self.record.variables.iter().map(|(name, value)| (name, value)));
+            command.envs(self.variables.iter().cloned());
             // Usually there is none.
             let _ = command::run(command, TIMEOUT, command::Life::Bound);
         }
@@ -144,10 +131,9 @@ impl<'a> Remover<'a> {
             let found = self
                 .listed(&[list, &["--filter", &filter]].concat())
                 .unwrap_or_default();
-            let ask = |id: String| self.ask(&[inspect, &["--format", &format, &id]].concat());
             found
-                .into_iter()
-                .filter_map(ask)
+                .iter()
+                .filter_map(|id| self.ask(&[inspect, &["--format", &format, id]].concat()))
                 .map(|text| text.trim().to_owned())
                 .collect()
         };
@@ -156,26 +142,22 @@ impl<'a> Remover<'a> {
         sandboxes.extend(label(&["volume", "ls", "--quiet"], &["volume", "inspect"], ".Labels"));
         sandboxes.sort_unstable();
         sandboxes.dedup();
-        let is_gone = |path: &Path| path.is_absolute() && matches!(path.try_exists(), Ok(false));
-        sandboxes.retain(|sandbox| is_gone(Path::new(sandbox)));
+        sandboxes.retain(|sandbox| Path::new(sandbox).is_absolute() && matches!(fs::exists(sandbox), Ok(false)));
         sandboxes
     }
 
     fn remove_labelled(&self, filter: &str) -> Removed {
-        let mut removed = Removed::default();
+        let mut left = Vec::new();
         let mut all = |what, list: &[&str], remove: &[&str]| {
-            let (gone, left) = self.remove_all(&[list, &["--quiet", "--filter", filter]].concat(), remove);
-            removed.left.extend(left.into_iter().map(|id| format!("{what} {id}")));
+            let (gone, here) = self.remove_all(&[list, &["--quiet", "--filter", filter]].concat(), remove);
+            left.extend(here.into_iter().map(|id| format!("{what} {id}")));
             gone
         };
-        let containers = all("container", &["ps", "--all"], &self.record.engine.dialect().rm());
-        let networks = all("network", &["network", "ls"], &["network", "rm"]);
-        let volumes = all("volume", &["volume", "ls"], &["volume", "rm", "--force"]);
         Removed {
-            containers,
-            networks,
-            volumes,
-            ..removed
+            containers: all("container", &["ps", "--all"], &self.engine.dialect().rm()),
+            networks: all("network", &["network", "ls"], &["network", "rm"]),
+            volumes: all("volume", &["volume", "ls"], &["volume", "rm", "--force"]),
+            left,
         }
     }
 
@@ -192,13 +174,16 @@ impl<'a> Remover<'a> {
             }
             seen.extend(left.iter().cloned());
             // One at a time. podman would remove several in parallel, and netavark then leaves chains behind.
-            let gone = |id: &String| self.ask(&[remove, &[id.as_str()]].concat()).is_some();
-            if left.iter().filter(|id| !gone(id)).count() > 0 {
+            let mut all_gone = true;
+            for id in &left {
+                all_gone &= self.ask(&[remove, &[id.as_str()]].concat()).is_some();
+            }
+            if !all_gone {
                 std::thread::sleep(PAUSE);
             }
         }
         if self.hangs.get() && left.is_empty() {
-            left.push(format!("that {} does not list", self.record.engine.kind.name()));
+            left.push(format!("that {} does not list", self.engine.kind.name()));
         }
         (seen.iter().filter(|id| !left.contains(id)).count(), left)
     }
@@ -209,22 +194,20 @@ impl<'a> Remover<'a> {
     }
 
     fn ask(&self, words: &[&str]) -> Option<String> {
-        let Record { engine, variables } = self.record;
-        let mut command = Command::new(&engine.program);
-        command
-            .args(words)
-            .envs(variables.iter().map(|(name, value)| (name, value)))
-            .current_dir("/");
         if self.hangs.get() {
             return None;
         }
-        let ended = command::run(command, TIMEOUT, command::Life::Bound);
-        self.hangs.set(
-            ended
-                .as_ref()
-                .is_err_and(|error| error.kind() == io::ErrorKind::TimedOut),
-        );
-        let ended = ended.ok()?;
-        ended.status.success().then_some(ended.output)
+        let mut command = Command::new(&self.engine.program);
+        command
+            .args(words)
+            .envs(self.variables.iter().cloned())
+            .current_dir("/");
+        match command::run(command, TIMEOUT, command::Life::Bound) {
+            Ok(ended) => ended.status.success().then_some(ended.output),
+            Err(error) => {
+                self.hangs.set(error.kind() == io::ErrorKind::TimedOut);
+                None
+            }
+        }
     }
 }

@@ -28,7 +28,10 @@ struct Subnet {
 
 impl Bridge {
     /// Creates the network of a run.
-    /// Errors: the engine refuses, or does not tell the subnet.
+    ///
+    /// # Errors
+    ///
+    /// The engine refuses, or does not tell the subnet.
     pub fn create(engine: &Engine, run: &str, sandbox: &str) -> Result<Self, EngineError> {
         let chosen = Self::make(engine, run, sandbox, None)?;
         if !engine.dialect().requests_subnet {
@@ -51,9 +54,9 @@ impl Bridge {
         engine.ask(&words)?;
         let answer = engine.ask(["network", "inspect", "--format", engine.dialect().subnets, run])?;
         let found = answer.lines().find_map(|line| parse(line, run));
-        found.ok_or_else(|| EngineError::Failed {
-            command: format!("{} network inspect {run}", engine.kind.name()),
-            cause: format!("its answer `{}` contains no IPv4 subnet", answer.trim()),
+        found.ok_or_else(|| {
+            let said = format!("its answer `{}` contains no IPv4 subnet", answer.trim());
+            engine.failed(&format!("network inspect {run}"), &said)
         })
     }
 
@@ -68,13 +71,12 @@ impl Bridge {
 /// Whether packets to an address on a bridge stay on this machine: the kernel then sends them from the gateway's
 /// address. Without its bridge, some other machine might answer at the address.
 pub fn is_local(address: Ipv4Addr, gateway: Ipv4Addr) -> bool {
-    let from = || {
-        let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    let from = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         // Connecting a datagram socket looks up the route and sends nothing.
-        socket.connect((address, 9)).ok()?;
-        socket.local_addr().ok()
-    };
-    from().is_some_and(|address| address.ip() == gateway)
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    from.is_ok_and(|address| address.ip() == gateway)
 }
 
 impl Subnet {

@@ -1,69 +1,62 @@
-//! The Debian packages installed on this machine: which package owns a file, its dependencies, its files.
+//! The Debian packages installed on this machine, as dpkg tells: which package owns a file, its dependencies, its files.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    fs, io,
-    path::{Path, PathBuf},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ffi::OsStr,
+    path::PathBuf,
+    process::Command,
 };
 
-/// The database of dpkg.
+use lasthop_system::command;
+
+use super::image::TIMEOUT;
+
+/// The fields of a package, with tabs between them.
+const FIELDS: &str =
+    "${db:Status-Status}\t${Package}\t${binary:Package}\t${Version}\t${Provides}\t${Pre-Depends},${Depends}\n";
+
+/// What is installed.
 #[derive(Debug)]
 pub struct Installed {
-    info: PathBuf,
     packages: HashMap<String, Package>,
     /// Packages by the names that they provide.
     provided: HashMap<String, Vec<String>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Package {
+    /// Its name, with its architecture where several can be installed.
+    qualified: String,
     version: String,
-    architecture: String,
-    /// Alternatives of each dependency.
-    needs: Vec<Vec<String>>,
+    /// All alternatives of all dependencies.
+    needs: Vec<String>,
 }
 
 impl Installed {
-    /// Reads `/var/lib/dpkg`.
-    /// Errors: this is not a Debian system, or the database cannot be read.
-    pub fn read() -> io::Result<Self> {
-        let status = fs::read_to_string("/var/lib/dpkg/status")?;
-        Ok(Self::parse(&status, PathBuf::from("/var/lib/dpkg/info")))
+    /// # Errors
+    ///
+    /// This is not a Debian system.
+    pub fn read() -> Result<Self, String> {
+        Ok(Self::parse(&dpkg(["--show", "--showformat", FIELDS])?))
     }
 
-    fn parse(status: &str, info: PathBuf) -> Self {
+    fn parse(lines: &str) -> Self {
         let mut installed = Self {
-            info,
             packages: HashMap::new(),
             provided: HashMap::new(),
         };
-        for paragraph in status.split("\n\n") {
-            let field = |name: &str| {
-                paragraph
-                    .lines()
-                    .find_map(|line| line.strip_prefix(name))
-                    .map(str::trim)
-            };
-            let (Some(name), Some(state)) = (field("Package:"), field("Status:")) else {
+        for line in lines.lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let ["installed", name, qualified, version, provides, needs] = fields[..] else {
                 continue;
             };
-            if !state.ends_with(" installed") {
-                continue;
+            for other in names(provides) {
+                installed.provided.entry(other).or_default().push(name.to_owned());
             }
-            for virtual_name in names(field("Provides:").unwrap_or_default()).into_iter().flatten() {
-                installed
-                    .provided
-                    .entry(virtual_name)
-                    .or_default()
-                    .push(name.to_owned());
-            }
-            let mut needs = names(field("Pre-Depends:").unwrap_or_default());
-            needs.extend(names(field("Depends:").unwrap_or_default()));
-            let text = |name: &str| field(name).unwrap_or_default().to_owned();
             let package = Package {
-                version: text("Version:"),
-                architecture: text("Architecture:"),
-                needs,
+                qualified: qualified.to_owned(),
+                version: version.to_owned(),
+                needs: names(needs),
             };
             installed.packages.insert(name.to_owned(), package);
         }
@@ -74,81 +67,75 @@ impl Installed {
         self.packages.contains_key(package)
     }
 
-    /// The package that owns a file.
-    pub fn owner(&self, file: &Path) -> Option<String> {
-        self.owners(&[file.to_owned()]).pop_first()
-    }
-
-    /// The packages that own these files. A package may list a file with or without `/usr` in front.
-    pub fn owners(&self, files: &[PathBuf]) -> BTreeSet<String> {
-        let names = files.iter().filter_map(|file| file.to_str());
-        let wanted: HashSet<&str> = names
-            .flat_map(|name| [name, name.strip_prefix("/usr").unwrap_or(name)])
-            .collect();
-        let owns = |name: &&String| {
-            fs::read_to_string(self.list(name)).is_ok_and(|text| text.lines().any(|line| wanted.contains(line)))
-        };
-        self.packages.keys().filter(owns).cloned().collect()
-    }
-
     /// These packages and all their installed dependencies, each with its version.
     pub fn closure(&self, roots: &BTreeSet<String>) -> BTreeMap<String, String> {
-        let mut found = BTreeMap::new();
+        let mut closure = BTreeMap::new();
         let mut next: Vec<&str> = roots.iter().map(String::as_str).collect();
         while let Some(name) = next.pop() {
-            for name in std::iter::once(name).chain(self.provided.get(name).into_iter().flatten().map(String::as_str)) {
+            let providers = self.provided.get(name).into_iter().flatten().map(String::as_str);
+            for name in providers.chain([name]) {
                 let Some(package) = self.packages.get(name) else {
                     continue;
                 };
-                if found.insert(name.to_owned(), package.version.clone()).is_none() {
-                    next.extend(package.needs.iter().flatten().map(String::as_str));
+                if closure.insert(name.to_owned(), package.version.clone()).is_none() {
+                    next.extend(package.needs.iter().map(String::as_str));
                 }
             }
         }
-        found
+        closure
     }
 
-    /// The files of a package, directories included, as dpkg lists them.
-    /// Errors: the list cannot be read.
-    pub fn files(&self, package: &str) -> io::Result<Vec<PathBuf>> {
-        let text = fs::read_to_string(self.list(package))?;
-        Ok(text
-            .lines()
-            .filter(|line| line.starts_with('/') && *line != "/.")
-            .map(PathBuf::from)
-            .collect())
-    }
-
-    fn list(&self, package: &str) -> PathBuf {
-        let architecture = self
-            .packages
-            .get(package)
-            .map_or("", |package| package.architecture.as_str());
-        let qualified = self.info.join(format!("{package}:{architecture}.list"));
-        if qualified.exists() {
-            qualified
-        } else {
-            self.info.join(format!("{package}.list"))
-        }
+    /// The files of packages, directories included.
+    ///
+    /// # Errors
+    ///
+    /// dpkg does not answer.
+    pub fn files<'a>(&self, packages: impl Iterator<Item = &'a String>) -> Result<Vec<PathBuf>, String> {
+        let qualified = packages.filter_map(|name| Some(self.packages.get(name)?.qualified.as_str()));
+        let text = dpkg(["--listfiles"].into_iter().chain(qualified))?;
+        let files = text.lines().filter(|line| line.starts_with('/') && *line != "/.");
+        Ok(files.map(PathBuf::from).collect())
     }
 }
 
-/// `a (>= 1), b:any | c` as `[[a], [b, c]]`.
-fn names(field: &str) -> Vec<Vec<String>> {
-    let name = |text: &str| {
-        let text = text.split('(').next().unwrap_or_default().trim();
-        text.split(':').next().unwrap_or_default().to_owned()
-    };
+/// The packages that own these files. A package may list a file with or without `/usr` in front.
+pub fn owners(files: &[PathBuf]) -> BTreeSet<String> {
+    let both = files.iter().flat_map(|file| {
+        let bare = file
+            .strip_prefix("/usr")
+            .ok()
+            .map(|below| PathBuf::from("/").join(below));
+        [Some(file.clone()), bare]
+    });
+    let both = both.flatten().map(PathBuf::into_os_string);
+    let text = dpkg(["--search".into()].into_iter().chain(both)).unwrap_or_default();
+    let owners = text.lines().filter(|line| !line.starts_with("diversion by "));
+    owners
+        .filter_map(|line| line.split_once(": /"))
+        .flat_map(|(owners, _)| names(owners))
+        .collect()
+}
+
+/// What dpkg answers, also where it does not know all that it is asked for.
+fn dpkg<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<String, String> {
+    let mut command = Command::new("dpkg-query");
+    command.args(arguments).env("LC_ALL", "C");
+    match command::run(command, TIMEOUT, command::Life::Bound) {
+        Ok(ended) => Ok(ended.output),
+        Err(error) => Err(format!(
+            "cannot build an image from this machine's packages: dpkg-query: {error} (this takes Debian or one of its \
+             derivatives)"
+        )),
+    }
+}
+
+/// `a (>= 1), b:any | c` as `[a, b, c]`.
+fn names(field: &str) -> Vec<String> {
+    let name = |text: &str| text.split(['(', ':']).next().unwrap_or_default().trim().to_owned();
     field
-        .split(',')
-        .map(|alternatives| {
-            alternatives
-                .split('|')
-                .map(name)
-                .filter(|name| !name.is_empty())
-                .collect::<Vec<_>>()
-        })
-        .filter(|alternatives| !alternatives.is_empty())
+        .split([',', '|'])
+        .map(name)
+        .filter(|name| !name.is_empty())
         .collect()
 }
 
@@ -156,17 +143,16 @@ fn names(field: &str) -> Vec<Vec<String>> {
 mod tests {
     use super::*;
 
-    const STATUS: &str = "\
-Package: app\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\nDepends: lib (>= 2), shell | other:any\n
-Package: lib\nStatus: install ok installed\nVersion: 2\nDepends: gone\n
-Package: dash\nStatus: install ok installed\nVersion: 3\nProvides: shell (= 1)\n
-Package: gone\nStatus: deinstall ok config-files\nVersion: 4\n
-Package: aside\nStatus: install ok installed\nVersion: 5\n";
+    const LINES: &str = "\
+        installed\tapp\tapp\t1\t\t,lib (>= 2), shell | other:any\n\
+        installed\tlib\tlib:amd64\t2\t\t,gone\n\
+        installed\tdash\tdash\t3\tshell (= 1)\t,\n\
+        config-files\tgone\tgone\t4\t\t,\n\
+        installed\taside\taside\t5\t\t,\n";
 
     #[test]
     fn the_closure_follows_alternatives_and_virtual_names_of_what_is_installed() {
-        let installed = Installed::parse(STATUS, PathBuf::from("/nowhere"));
-        let closure = installed.closure(&BTreeSet::from(["app".to_owned()]));
+        let closure = Installed::parse(LINES).closure(&BTreeSet::from(["app".to_owned()]));
         assert_eq!(closure.keys().collect::<Vec<_>>(), ["app", "dash", "lib"]);
         assert_eq!(closure["lib"], "2");
     }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
@@ -17,44 +16,15 @@ use lasthop_model::{
 use lasthop_protocol::spec::Address;
 
 use super::{
-    containerfile::{self, BuildError, Context, FILE},
-    engine::{Engine, EngineError},
-    image::{self, Content, Image, ImageError, Origin},
+    containerfile::{self, Context, FILE},
+    engine::Engine,
+    image::{self, Content, Image},
     launch::{Launch, OnBridge},
     leftovers,
     network::Bridge,
     supervisor::Supervisor,
-    volume::{Volume, VolumeError},
+    volume::Volume,
 };
-
-/// The containers of a run cannot be prepared.
-#[derive(Debug, thiserror::Error)]
-pub enum SiteError {
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    #[error("the experiment has no file `{FILE}`, which --images containerfile asks for")]
-    NoContainerfile,
-    #[error(transparent)]
-    Volume(#[from] VolumeError),
-    #[error("cannot write to the sandbox: {0}")]
-    Sandbox(#[from] io::Error),
-    #[error("the network {0} has no free address")]
-    Full(String),
-    #[error(
-        "service `{service}` should run inside `{holder}`, but `{holder}` does not have its own container or starts later"
-    )]
-    NotHeld { service: String, holder: String },
-    #[error("service `{service}` should share the network of `{other}`, but `{other}` does not run in a container")]
-    NotShared { service: String, other: String },
-    #[error(
-        "rootless {engine} gives containers addresses that this machine cannot reach: {what} needs {engine} as root"
-    )]
-    Rootless { engine: &'static str, what: &'static str },
-}
 
 /// The containers of a run.
 #[derive(Debug)]
@@ -108,18 +78,23 @@ pub struct Needs<'a> {
 
 impl Site {
     /// Creates the image, the network and the volumes.
-    /// Errors: the engine refuses, or there is nothing to build an image from.
-    pub fn open(engine: Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Self, SiteError> {
-        leftovers::announce(&engine, sandbox)?;
+    ///
+    /// # Errors
+    ///
+    /// The engine refuses, or there is nothing to build an image from.
+    pub fn open(engine: Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Self, String> {
+        leftovers::announce(&engine, sandbox).map_err(|error| format!("cannot write to the sandbox: {error}"))?;
         let image = image(&engine, sandbox, needs)?;
         let run = sandbox.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = sandbox.display().to_string();
-        let bridge = match needs.bridge {
-            true => Some(Bridge::create(&engine, &run, &path)?),
-            false => None,
-        };
-        let volume = |name: &String| Ok((name.clone(), Volume::create(&engine, &run, &path, name)?));
-        let volumes = needs.volumes.iter().map(volume).collect::<Result<_, SiteError>>()?;
+        let mut bridge = None;
+        if needs.bridge {
+            bridge = Some(Bridge::create(&engine, &run, &path)?);
+        }
+        let mut volumes = BTreeMap::new();
+        for name in &needs.volumes {
+            volumes.insert(name.clone(), Volume::create(&engine, &run, &path, name)?);
+        }
         Ok(Self {
             engine,
             image,
@@ -138,12 +113,15 @@ impl Site {
     }
 
     /// Assigns the services of a stack to their containers. Corrects their addresses, and returns how to start each.
-    /// Errors: there is no free address, or this engine cannot provide a path.
+    ///
+    /// # Errors
+    ///
+    /// There is no free address, or this engine cannot provide a path.
     pub fn place(
         &self,
         bindings: &mut Bindings,
         containers: &IndexMap<String, RenderedContainer>,
-    ) -> Result<IndexMap<String, Housing>, SiteError> {
+    ) -> Result<IndexMap<String, Housing>, String> {
         let mut launches: IndexMap<String, Housing> = IndexMap::new();
         for (number, (name, container)) in containers.iter().enumerate() {
             if let Network::Inside(holder) = &container.network {
@@ -157,10 +135,9 @@ impl Site {
             }
             let joined = match &container.network {
                 Network::Service(other) if !containers.contains_key(other) => {
-                    return Err(SiteError::NotShared {
-                        service: name.clone(),
-                        other: other.clone(),
-                    });
+                    return Err(format!(
+                        "service `{name}` should share the network of `{other}`, but `{other}` does not run in a container"
+                    ));
                 }
                 Network::Service(other) => Some(self.name(bindings, other)),
                 _ => None,
@@ -184,28 +161,27 @@ impl Site {
         name: &str,
         container: &RenderedContainer,
         number: u32,
-    ) -> Result<Place, SiteError> {
+    ) -> Result<ContainerAddress, String> {
         if let Network::Service(other) = &container.network {
             share_address(bindings, name, other);
-            return Ok(Place::default());
         }
         let Some(bridge) = self.bridge.as_ref().filter(|_| container.network == Network::Bridge) else {
-            return Ok(Place::default());
+            return Ok(ContainerAddress::default());
         };
         let unreachable = self.engine.rootless && container.publish != Some(Publish::Loopback);
         let over_tcp = matches!(bindings.services[name].address, Address::Tcp(_));
         if unreachable && over_tcp {
             let engine = self.engine.kind.name();
-            return Err(SiteError::Rootless {
-                engine,
-                what: "a bridge address",
-            });
+            return Err(format!(
+                "rootless {engine} gives containers addresses that this machine cannot reach: a bridge address needs \
+                 {engine} as root"
+            ));
         }
         // Stacks of one run are up at the same time, rounds are not.
         let own = bridge
             .address(bindings.stack as u32 * self.most + number)
-            .ok_or(SiteError::Full(bridge.name.clone()))?;
-        let place = Place {
+            .ok_or_else(|| format!("the network {} has no free address", bridge.name))?;
+        let place = ContainerAddress {
             bridge: Some(OnBridge {
                 network: bridge.name.clone(),
                 address: own,
@@ -225,7 +201,7 @@ impl Site {
             Some(Publish::Gateway) => bridge.gateway,
         };
         binding.address = Address::Tcp(SocketAddr::from((reached, port)));
-        Ok(Place {
+        Ok(ContainerAddress {
             publish: container.publish.map(|_| format!("{reached}:{port}:{port}")),
             ..place
         })
@@ -236,7 +212,7 @@ impl Site {
         bindings: &Bindings,
         name: &str,
         container: &RenderedContainer,
-        place: Place,
+        place: ContainerAddress,
         joined: Option<String>,
     ) -> Launch {
         let binding = &bindings.services[name];
@@ -257,7 +233,7 @@ impl Site {
         let as_own = binding.account.as_ref().map(|account| account.ids);
         // Only a daemon has the rights of root if this user has not.
         let stranger = !self.engine.rootless && !root;
-        let foreign = self.image.origin == Origin::Containerfile;
+        let foreign = self.image.from_containerfile;
         // The user in its Containerfile could not enter the run's private folders.
         let user = as_own.or(stranger.then_some(ids)).or(foreign.then_some((0, 0)));
         Launch {
@@ -283,25 +259,28 @@ impl Site {
 }
 
 /// The image of a run, built from the experiment's Containerfile or from the host's packages.
-fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, SiteError> {
-    let of_host = |because| Ok(image::of_host(engine, &needs.content, because, sandbox)?);
+fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, String> {
+    let of_host = |because| image::of_host(engine, &needs.content, because, sandbox);
     let context = match (needs.images, needs.context) {
-        (Images::Containerfile, None) => return Err(SiteError::NoContainerfile),
+        (Images::Containerfile, None) => {
+            return Err(format!(
+                "the experiment has no file `{FILE}`, which --images containerfile asks for"
+            ));
+        }
         (Images::Packages, _) | (Images::Auto, None) => return of_host(None),
         (Images::Auto | Images::Containerfile, Some(context)) => context,
     };
-    match containerfile::build(engine, context, sandbox) {
-        Ok(mut image) => {
-            image.programs = containerfile::programs(engine, &image.name, &needs.programs, sandbox)?;
-            Ok(image)
-        }
-        Err(error @ BuildError::Base { .. }) if needs.images == Images::Auto => of_host(Some(error.to_string())),
-        Err(error) => Err(error.into()),
-    }
+    let bases = match containerfile::obtain_bases(engine, context) {
+        Err(error) if needs.images == Images::Auto => return of_host(Some(error)),
+        bases => bases?,
+    };
+    let mut image = containerfile::build(engine, context, &bases, sandbox)?;
+    image.programs = containerfile::programs(engine, &image.name, &needs.programs, sandbox)?;
+    Ok(image)
 }
 
 /// Moves the socket of a service, if it has one, to a volume, where it has the same path for everyone.
-fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), VolumeError> {
+fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), String> {
     let folder = format!("{}.{}.{name}", bindings.round, bindings.stack);
     let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
     let Address::Unix(path) = &binding.address else {
@@ -320,12 +299,12 @@ fn supervisor(
     launches: &mut IndexMap<String, Housing>,
     service: &str,
     holder: &str,
-) -> Result<Supervisor, SiteError> {
+) -> Result<Supervisor, String> {
     let Some(Housing::Own(launch)) = launches.get_mut(holder) else {
-        return Err(SiteError::NotHeld {
-            service: service.to_owned(),
-            holder: holder.to_owned(),
-        });
+        return Err(format!(
+            "service `{service}` should run inside `{holder}`, but `{holder}` does not have its own container or starts \
+             later"
+        ));
     };
     launch.holds_others = true;
     let binding = bindings
@@ -363,7 +342,7 @@ fn share_address(bindings: &mut Bindings, name: &str, other: &str) {
 
 /// Network and published port of one container.
 #[derive(Debug, Default)]
-struct Place {
+struct ContainerAddress {
     bridge: Option<OnBridge>,
     publish: Option<String>,
 }
@@ -377,7 +356,7 @@ mod tests {
     use lasthop_protocol::spec::Transport;
 
     use super::*;
-    use crate::container::{engine::Parts, network};
+    use crate::container::network;
 
     fn site(most: u32) -> Site {
         let engine = Engine {
@@ -385,16 +364,14 @@ mod tests {
             program: "/usr/bin/podman".into(),
             version: String::new(),
             rootless: false,
-            parts: Parts::default(),
+            parts: String::new(),
         };
         let image = Image {
             name: "image".into(),
+            origin: String::new(),
+            from_containerfile: false,
+            because: None,
             mounts: vec![],
-            made: false,
-            origin: Origin::Packages {
-                number: 0,
-                because: None,
-            },
             programs: BTreeMap::new(),
         };
         let bridge = network::parse("10.89.4.0/24 10.89.4.1", "run");

@@ -6,7 +6,6 @@
 
 use std::{
     fmt::Write as _,
-    fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -14,13 +13,14 @@ use std::{
 
 use lasthop_model::service::RenderedService;
 use lasthop_system::{
+    facts::Facts,
     files::{self, Folder},
     process::{self, Stat},
     shell::quoted,
 };
 
 use super::{engine::EngineError, launch::Launch};
-use crate::exit::{Exit, signal_number};
+use crate::exit::{Exit, send_signal, signal_number};
 
 /// Folder of the programs in supervisord's directory. Its configuration includes `programs/*.conf`.
 pub const PROGRAMS: &str = "programs";
@@ -51,49 +51,42 @@ pub struct Supervised {
     log: PathBuf,
 }
 
-/// A program cannot be started or stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum SupervisorError {
-    #[error("cannot write {path}: {cause}")]
-    File { path: PathBuf, cause: io::Error },
-    #[error("supervisord: {0}")]
-    Engine(#[from] EngineError),
-    #[error("supervisord did not start it: {0}")]
-    NotStarted(String),
-}
-
 impl Supervisor {
     /// Writes the service's program, with its output in `log`, before supervisord runs.
-    /// Errors: a file cannot be written.
-    pub fn write(&self, service: &RenderedService, directory: &Path, log: &Path) -> Result<(), SupervisorError> {
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written.
+    pub fn write(&self, service: &RenderedService, directory: &Path, log: &Path) -> Result<(), String> {
         let programs = self.directory.join(PROGRAMS);
-        let script = programs.join(format!("{}.sh", service.name));
-        let section = programs.join(format!("{}.conf", service.name));
-        let write = |path: &Path, text: String| {
-            let create = || {
-                let programs = Folder::open(&self.directory)?.make(Path::new(PROGRAMS), 0o755)?;
-                programs.create(Path::new(path.file_name().unwrap_or_default()), 0o644)
-            };
-            let written = create().and_then(|mut file| file.write_all(text.as_bytes()));
-            written.map_err(|cause| SupervisorError::File {
-                path: path.to_owned(),
-                cause,
-            })
+        let (script, section) = (format!("{}.sh", service.name), format!("{}.conf", service.name));
+        let write = || {
+            let folder = Folder::open(&self.directory)?.make(Path::new(PROGRAMS), 0o755)?;
+            let text = self::section(service, &programs.join(&script), log);
+            folder
+                .create(Path::new(&script), 0o644)?
+                .write_all(self::script(service, directory).as_bytes())?;
+            folder.create(Path::new(&section), 0o644)?.write_all(text.as_bytes())
         };
-        write(&script, self::script(service, directory))?;
-        write(&section, self::section(service, &script, log))
+        write().map_err(|cause: io::Error| format!("cannot write to {}: {cause}", programs.display()))
     }
 
     /// Lets supervisord start the service of this name. It is not ready yet.
-    /// Errors: supervisord does not answer, or the program ended at once.
-    pub fn start(&self, name: &str) -> Result<Supervised, SupervisorError> {
-        let said = self.control(&["start", name])?;
-        let answer = self.control(&["pid", name])?;
+    ///
+    /// # Errors
+    ///
+    /// Supervisord does not answer, or the program ended at once.
+    pub fn start(&self, name: &str) -> Result<Supervised, String> {
+        let control = |word| {
+            self.control(&[word, name])
+                .map_err(|error| format!("supervisord: {error}"))
+        };
+        let (said, answer) = (control("start")?, control("pid")?);
         let inner = answer.trim().parse().ok().filter(|pid| *pid > 0);
         let found = inner.and_then(|inner| outer_pid(self.container.pid().ok()?, inner));
         let started = found.and_then(|pid| Some((pid, Stat::of(pid)?.start_ticks)));
         let (pid, start_ticks) =
-            started.ok_or_else(|| SupervisorError::NotStarted(format!("{} {}", said.trim(), answer.trim())))?;
+            started.ok_or_else(|| format!("supervisord did not start it: {} {}", said.trim(), answer.trim()))?;
         let log = self.directory.join(lasthop_model::binding::LOG);
         Ok(Supervised {
             supervisor: self.clone(),
@@ -120,7 +113,10 @@ impl Supervised {
     }
 
     /// Lets supervisord stop it: first by its signal, then by a kill.
-    /// Errors: supervisord does not answer.
+    ///
+    /// # Errors
+    ///
+    /// Supervisord does not answer.
     pub fn stop(&self) -> Result<(), EngineError> {
         if self.exited().is_none() {
             self.supervisor.control(&["stop", &self.name])?;
@@ -134,22 +130,18 @@ impl Supervised {
         let Ok(first) = self.supervisor.container.pid() else {
             return;
         };
-        let is_left = |pid: &i32| Stat::of(*pid).is_some_and(|stat| stat.group == self.pid && stat.state != b'Z');
         let begin = Instant::now();
         while begin.elapsed() < KILL {
-            let left: Vec<i32> = process::descendants(first).into_iter().filter(is_left).collect();
+            let mut left: Vec<Stat> = process::descendants(first).into_iter().filter_map(Stat::of).collect();
+            left.retain(|stat| stat.group == self.pid && stat.state != b'Z');
             if left.is_empty() {
                 return;
             }
-            for pid in left.into_iter().filter_map(rustix::process::Pid::from_raw) {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            for stat in left {
+                send_signal(stat.pid, libc::SIGKILL);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-    }
-
-    pub fn container(&self) -> &Launch {
-        &self.supervisor.container
     }
 }
 
@@ -162,9 +154,14 @@ fn end_of(name: &str, log: &str) -> Exit {
         .find_map(|line| line.split_once(&format!("exited: {name} (")))
         .map(|(_, rest)| rest);
     let word = |prefix: &str| line?.strip_prefix(prefix)?.split([';', ')', ' ']).next();
-    let code = word("exit status ").and_then(|code| code.parse().ok()).map(Exit::Code);
-    let signal = || word("terminated by SIG").and_then(signal_number).map(Exit::Signal);
-    code.or_else(signal).unwrap_or(Exit::Signal(libc::SIGKILL))
+    if let Some(code) = word("exit status ").and_then(|code| code.parse().ok()) {
+        return Exit::Code(code);
+    }
+    Exit::Signal(
+        word("terminated by SIG")
+            .and_then(signal_number)
+            .unwrap_or(libc::SIGKILL),
+    )
 }
 
 /// The program as a shell script, which handles quoting, environment and directory. supervisord's own format interprets
@@ -194,12 +191,13 @@ fn section(service: &RenderedService, script: &Path, log: &Path) -> String {
 
 /// The pid on the host of a process that has another pid in its container.
 fn outer_pid(first: i32, inner: i32) -> Option<i32> {
-    let is_it = |pid: &i32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-        numbers.and_then(|numbers| numbers.split_ascii_whitespace().last()?.parse().ok()) == Some(inner)
-    };
-    process::descendants(first).into_iter().find(is_it)
+    let mut family = process::descendants(first).into_iter();
+    family.find(|pid| {
+        let numbers = Facts::here()
+            .field(&format!("/proc/{pid}/status"), "NSpid")
+            .unwrap_or_default();
+        numbers.split_ascii_whitespace().last() == Some(&inner.to_string())
+    })
 }
 
 #[cfg(test)]

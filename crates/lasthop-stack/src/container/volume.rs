@@ -8,32 +8,8 @@ use std::{
 
 use lasthop_system::files::Folder;
 
-use super::{
-    engine::{Engine, EngineError},
-    labels,
-};
+use super::{engine::Engine, labels};
 use crate::sandbox::SOCKET_PATH_LIMIT;
-
-/// A socket cannot be on a volume.
-#[derive(Debug, thiserror::Error)]
-pub enum VolumeError {
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    #[error(
-        "the volume {name} is at {folder}, where this user cannot create a folder: {cause}; use rootless podman, or \
-         run lasthop as root"
-    )]
-    Closed {
-        name: String,
-        folder: PathBuf,
-        cause: io::Error,
-    },
-    #[error(
-        "the socket {path} on a volume has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: let the engine keep its \
-         volumes in a shorter folder"
-    )]
-    TooLong { path: PathBuf, length: usize },
-}
 
 /// A volume of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +22,11 @@ pub struct Volume {
 
 impl Volume {
     /// Creates the volume `name` with the labels of the run.
-    /// Errors: the engine refuses, or does not say where it keeps it.
-    pub fn create(engine: &Engine, run: &str, sandbox: &str, name: &str) -> Result<Self, VolumeError> {
+    ///
+    /// # Errors
+    ///
+    /// The engine refuses, or does not say where it keeps it.
+    pub fn create(engine: &Engine, run: &str, sandbox: &str, name: &str) -> Result<Self, String> {
         let name = format!("{run}-{name}");
         let create = ["volume", "create"].map(str::to_owned).into_iter();
         engine.ask(create.chain(labels(run, sandbox)).chain([name.clone()]))?;
@@ -56,34 +35,38 @@ impl Volume {
         if folder.is_absolute() {
             return Ok(Self { name, folder });
         }
-        let command = format!("{} volume inspect {name}", engine.kind.name());
-        Err(EngineError::Failed {
-            command,
-            cause: format!("the engine reports the mount point `{}`", answer.trim()),
-        }
-        .into())
+        let said = format!("the engine reports the mount point `{}`", answer.trim());
+        Err(engine.failed(&format!("volume inspect {name}"), &said).into())
     }
 
     /// The path of a socket in a new folder, which belongs to the account that the server runs as.
-    /// Errors: the path is too long, or this user cannot write where the engine keeps its volumes.
-    pub fn socket(&self, folder: &str, file: &Path, account: Option<(u32, u32)>) -> Result<PathBuf, VolumeError> {
+    ///
+    /// # Errors
+    ///
+    /// The path is too long, or this user cannot write where the engine keeps its volumes.
+    pub fn socket(&self, folder: &str, file: &Path, account: Option<(u32, u32)>) -> Result<PathBuf, String> {
         let path = self.folder.join(folder).join(file);
         let length = path.as_os_str().len();
         if length > SOCKET_PATH_LIMIT {
-            return Err(VolumeError::TooLong { path, length });
+            return Err(format!(
+                "the socket {} on a volume has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: let the engine \
+                 keep its volumes in a shorter folder",
+                path.display()
+            ));
         }
-        let closed = |cause| VolumeError::Closed {
-            name: self.name.clone(),
-            folder: self.folder.clone(),
-            cause,
+        let make = || {
+            // Containers of earlier rounds may write there as root.
+            let made = Folder::open(&self.folder)?.make(Path::new(folder), 0o700)?;
+            account.map_or(Ok(()), |(user, group)| made.give(Some(user), Some(group)))
         };
-        // Containers of earlier rounds may write there as root.
-        let made = Folder::open(&self.folder)
-            .and_then(|own| own.make(Path::new(folder), 0o700))
-            .map_err(closed)?;
-        if let Some((user, group)) = account {
-            made.give(Some(user), Some(group)).map_err(closed)?;
-        }
+        make().map_err(|cause: io::Error| {
+            format!(
+                "the volume {} is at {}, where this user cannot create a folder: {cause}; use rootless podman, or run \
+                 lasthop as root",
+                self.name,
+                self.folder.display()
+            )
+        })?;
         Ok(path)
     }
 }

@@ -53,7 +53,9 @@ impl Channel {
         let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
     }
 
-    /// Errors: the other end is gone, or the message is longer than [`PACKET`] bytes.
+    /// # Errors
+    ///
+    /// The other end is gone, or the message is longer than [`PACKET`] bytes.
     pub fn send(&self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let packet = serde_json::to_vec(message)?;
         if packet.len() > PACKET {
@@ -74,7 +76,10 @@ impl Channel {
     }
 
     /// Waits for a message; `None` when the other end is gone.
-    /// Errors: the packet is not a message of this kind, or the socket fails.
+    ///
+    /// # Errors
+    ///
+    /// The packet is not a message of this kind, or the socket fails.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         let mut packet = vec![0; PACKET];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];

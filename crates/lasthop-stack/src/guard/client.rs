@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt::Display,
     fs::File,
     io::{self, PipeReader, PipeWriter},
     os::{
@@ -23,10 +24,14 @@ use lasthop_system::interrupt::{self, LOOK};
 use super::{
     channel::Channel,
     message::{Report, Request, SpawnRequest},
-    serve::send_signal,
     sweep::kill_strays,
 };
-use crate::{container::leftovers, exit::Exit, sandbox::Sandbox, veth};
+use crate::{
+    container::leftovers,
+    exit::{Exit, send_signal},
+    sandbox::Sandbox,
+    veth,
+};
 
 /// The longest that the guard may take to answer a request that needs no waiting.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -38,22 +43,33 @@ const NOBODY: u64 = 0;
 /// What went wrong between lasthop and its guard.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
-    #[error("cannot start lasthop's guard process: {}{}", .0, lacking())]
-    Launch(io::Error),
     #[error("lasthop's guard process has died, and with it everything that it started")]
     Lost,
     #[error("lasthop's guard process does not answer")]
     Silent,
-    #[error("lasthop's guard process ({0}) has not ended; run `lasthop clean` to remove what it leaves behind")]
-    Lingers(i32),
     #[error("interrupted")]
     Interrupted,
-    #[error("cannot start `{program}`: {cause}")]
-    Refused { program: String, cause: String },
-    #[error("cannot create a pipe or open /dev/null: {0}")]
-    Streams(io::Error),
-    #[error("cannot ask the guard: {0}")]
-    Ask(io::Error),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// For `?` where nobody asks which error it was.
+impl From<GuardError> for String {
+    fn from(error: GuardError) -> Self {
+        error.to_string()
+    }
+}
+
+fn not_started(cause: impl Display) -> GuardError {
+    GuardError::Other(format!("cannot start lasthop's guard process: {cause}{}", lacking()))
+}
+
+fn no_streams(cause: io::Error) -> GuardError {
+    GuardError::Other(format!("cannot create a pipe or open /dev/null: {cause}"))
+}
+
+fn cannot_ask(cause: io::Error) -> GuardError {
+    GuardError::Other(format!("cannot ask the guard: {cause}"))
 }
 
 /// What every Linux has, but not every root that somebody has made by hand.
@@ -105,16 +121,22 @@ struct PendingReports {
 
 impl Guard {
     /// Starts the guard of a sandbox from lasthop's own executable.
-    /// Errors: the process cannot be started, or does not answer.
+    ///
+    /// # Errors
+    ///
+    /// The process cannot be started, or does not answer.
     pub fn launch(sandbox: &Sandbox) -> Result<Self, GuardError> {
         Self::launch_from(Path::new("/proc/self/exe"), sandbox)
     }
 
     /// Like [`Guard::launch`], with another executable, for tests.
-    /// Errors: as [`Guard::launch`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::launch`].
     pub fn launch_from(lasthop: &Path, sandbox: &Sandbox) -> Result<Self, GuardError> {
-        let (channel, theirs) = Channel::pair(ANSWER).map_err(GuardError::Launch)?;
-        let process = start_guard(lasthop, theirs).map_err(GuardError::Launch)?;
+        let (channel, theirs) = Channel::pair(ANSWER).map_err(not_started)?;
+        let process = start_guard(lasthop, theirs).map_err(not_started)?;
         let link = Arc::new(Link {
             channel,
             guard: process.id() as i32,
@@ -123,7 +145,7 @@ impl Guard {
             next: AtomicU64::new(NOBODY + 1),
             closing: AtomicBool::new(false),
         });
-        let listener = listen(Arc::clone(&link), sandbox.path().to_owned()).map_err(GuardError::Launch)?;
+        let listener = listen(Arc::clone(&link), sandbox.path().to_owned()).map_err(not_started)?;
         let guard = Self {
             link,
             process: Mutex::new(process),
@@ -132,17 +154,13 @@ impl Guard {
         let begin = Request::Begin {
             sandbox: sandbox.path().to_owned(),
         };
-        guard
-            .link
-            .channel
-            .send(&begin, &[sandbox.lock()])
-            .map_err(GuardError::Ask)?;
+        guard.link.channel.send(&begin, &[sandbox.lock()]).map_err(cannot_ask)?;
         let refused = guard.link.answer(ANSWER, |reports| match reports.spawned.remove(&0) {
             Some(Err(cause)) => Some(Some(cause)),
             _ => reports.begun.then_some(None),
         })?;
         match refused {
-            Some(cause) => Err(GuardError::Launch(io::Error::other(cause))),
+            Some(cause) => Err(not_started(cause)),
             None => Ok(guard),
         }
     }
@@ -153,12 +171,15 @@ impl Guard {
     }
 
     /// Starts a process under the guard.
-    /// Errors: the program cannot be started, or the guard is gone.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be started, or the guard is gone.
     pub fn spawn(&self, spawn: Spawn) -> Result<GuardedChild, GuardError> {
         let program = spawn.request.command.first().cloned().unwrap_or_default();
-        let (stdin, input) = spawn.stdin.open().map_err(GuardError::Streams)?;
-        let (stdout, output) = spawn.stdout.open(None).map_err(GuardError::Streams)?;
-        let (stderr, error) = spawn.stderr.open(Some(&output)).map_err(GuardError::Streams)?;
+        let (stdin, input) = spawn.stdin.open().map_err(no_streams)?;
+        let (stdout, output) = spawn.stdout.open(None).map_err(no_streams)?;
+        let (stderr, error) = spawn.stderr.open(Some(&output)).map_err(no_streams)?;
         if interrupt::heard() {
             return Err(GuardError::Interrupted);
         }
@@ -176,13 +197,16 @@ impl Guard {
             link: Arc::clone(&self.link),
         };
         let answer = self.link.answer(ANSWER, |reports| reports.spawned.remove(&id))?;
-        child.pid = answer.map_err(|cause| GuardError::Refused { program, cause })?;
+        child.pid = answer.map_err(|cause| GuardError::Other(format!("cannot start `{program}`: {cause}")))?;
         Ok(child)
     }
 
     /// Asks whether it still works. A guard that is about to end does not answer. This way its end is noticed before
     /// the processes that it ends look like failures of their own.
-    /// Errors: [`GuardError::Lost`] or [`GuardError::Silent`]: nothing that it started can be counted on.
+    ///
+    /// # Errors
+    ///
+    /// [`GuardError::Lost`] or [`GuardError::Silent`]: nothing that it started can be counted on.
     pub fn check(&self) -> Result<(), GuardError> {
         let _shield = interrupt::shield();
         self.link.stop(NOBODY, 0, Duration::ZERO).map(drop)
@@ -195,7 +219,10 @@ impl Guard {
     }
 
     /// Ends everything that it started, removes the sandbox, and waits until both are done.
-    /// Errors: [`GuardError::Lingers`]: it takes longer than anything it does may take.
+    ///
+    /// # Errors
+    ///
+    /// It takes longer than anything it does may take.
     pub fn end(&self) -> Result<(), GuardError> {
         let Some(listener) = lock(&self.listener).take() else {
             return Ok(());
@@ -203,11 +230,13 @@ impl Guard {
         self.link.wake();
         self.link.closing.store(true, Ordering::Relaxed);
         self.link.channel.shut_down();
-        let is_gone = || lock(&self.process).try_wait().is_ok_and(|status| status.is_some()) && listener.is_finished();
         let deadline = Instant::now() + END;
-        while !is_gone() {
+        while !(matches!(lock(&self.process).try_wait(), Ok(Some(_))) && listener.is_finished()) {
             if Instant::now() > deadline {
-                return Err(GuardError::Lingers(self.pid()));
+                return Err(GuardError::Other(format!(
+                    "lasthop's guard process ({}) has not ended; run `lasthop clean` to remove what it leaves behind",
+                    self.pid()
+                )));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -228,19 +257,15 @@ fn start_guard(lasthop: &Path, channel: OwnedFd) -> io::Result<Child> {
         .arg("guard")
         .stdin(Stdio::from(channel))
         .stdout(Stdio::null());
-    let own_session = || {
-        rustix::process::setsid()?;
-        Ok(())
-    };
     // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
-    unsafe { command.pre_exec(own_session) };
+    unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
     command.spawn()
 }
 
 /// Sorts the reports of the guard until it is gone.
 fn listen(link: Arc<Link>, sandbox: PathBuf) -> io::Result<JoinHandle<()>> {
     let channel = link.channel.try_clone()?;
-    let listen = move || {
+    std::thread::Builder::new().name("guard".to_owned()).spawn(move || {
         while let Ok(Some((report, _))) = channel.receive::<Report>() {
             link.note(report);
         }
@@ -253,8 +278,7 @@ fn listen(link: Arc<Link>, sandbox: PathBuf) -> io::Result<JoinHandle<()>> {
             veth::remove(&sandbox);
         }
         link.lose();
-    };
-    std::thread::Builder::new().name("guard".to_owned()).spawn(listen)
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -271,7 +295,7 @@ impl Link {
             .map_err(|error| match error.kind() {
                 io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => GuardError::Lost,
                 io::ErrorKind::WouldBlock => GuardError::Silent,
-                _ => GuardError::Ask(error),
+                _ => cannot_ask(error),
             })
     }
 
@@ -296,16 +320,13 @@ impl Link {
     }
 
     fn ask_to_stop(&self, id: Option<u64>, child: u64, signal: i32, timeout: Duration) -> Result<(), GuardError> {
-        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        self.ask(
-            &Request::Stop {
-                id,
-                child,
-                signal,
-                timeout_ms,
-            },
-            &[],
-        )
+        let request = Request::Stop {
+            id,
+            child,
+            signal,
+            timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+        };
+        self.ask(&request, &[])
     }
 
     /// Like [`Self::wait_for`], for an answer from the guard.
@@ -347,20 +368,22 @@ impl Link {
                 return Ok(found);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            match () {
-                () if reports.lost => return Err(GuardError::Lost),
-                () if interrupt::heard() => return Err(GuardError::Interrupted),
-                () if left.is_zero() => return Err(GuardError::Silent),
-                () => {
-                    let look = self.changed.wait_timeout(reports, left.min(LOOK));
-                    reports = look.unwrap_or_else(PoisonError::into_inner).0;
-                }
+            if reports.lost {
+                return Err(GuardError::Lost);
             }
+            if interrupt::heard() {
+                return Err(GuardError::Interrupted);
+            }
+            if left.is_zero() {
+                return Err(GuardError::Silent);
+            }
+            let look = self.changed.wait_timeout(reports, left.min(LOOK));
+            reports = look.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
-/// A process to start. Its environment is lasthop's, changed by [`Spawn::env`] and [`Spawn::without`].
+/// A process to start. Its environment is lasthop's and [`Spawn::environment`].
 #[derive(Debug, Default)]
 pub struct Spawn {
     request: SpawnRequest,
@@ -382,14 +405,9 @@ impl Spawn {
         }
     }
 
-    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.request.environment.push((name.into(), value.into()));
-        self
-    }
-
-    /// Removes a variable from the environment.
-    pub fn without(mut self, name: impl Into<String>) -> Self {
-        self.request.without.push(name.into());
+    /// Adds variables to the environment.
+    pub fn environment(mut self, variables: &[(String, String)]) -> Self {
+        self.request.environment = variables.to_vec();
         self
     }
 
@@ -399,8 +417,8 @@ impl Spawn {
     }
 
     /// CPUs that it may run on; none means all.
-    pub fn cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
-        self.request.cpus = cpus.into_iter().collect();
+    pub fn cpus(mut self, cpus: &[u32]) -> Self {
+        self.request.cpus = cpus.to_vec();
         self
     }
 
@@ -530,7 +548,10 @@ impl GuardedChild {
     }
 
     /// Waits for its end; `None` if it still runs when the time is over.
-    /// Errors: the guard is gone, or there was an interrupt.
+    ///
+    /// # Errors
+    ///
+    /// The guard is gone, or there was an interrupt.
     pub fn wait(&self, timeout: Duration) -> Result<Option<Exit>, GuardError> {
         match self
             .link
@@ -544,7 +565,10 @@ impl GuardedChild {
 
     /// Sends a signal to the process, waits for it to end, at most for `timeout`, and then kills what remains of its
     /// group and its descendants. All of them are gone when this returns.
-    /// Errors: the guard is gone or does not answer.
+    ///
+    /// # Errors
+    ///
+    /// The guard is gone or does not answer.
     pub fn stop(&self, signal: i32, timeout: Duration) -> Result<Stopped, GuardError> {
         let _shield = interrupt::shield();
         self.link.wake();

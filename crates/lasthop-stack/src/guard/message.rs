@@ -30,10 +30,9 @@ pub struct SpawnRequest {
     pub command: Vec<String>,
     /// Added to the environment that the guard inherited from lasthop.
     pub environment: Vec<(String, String)>,
-    pub without: Vec<String>,
     pub directory: Option<PathBuf>,
     /// CPUs that it may run on; empty means all that lasthop may use.
-    pub cpus: Vec<usize>,
+    pub cpus: Vec<u32>,
     /// User and group number to run as.
     pub user: Option<(u32, u32)>,
     /// What it needs in folders that this user cannot enter.

@@ -21,7 +21,7 @@ mod serve;
 mod sweep;
 
 pub use client::{Guard, GuardError, GuardedChild, Input, Output, Spawn, Stopped};
-pub use serve::{ServeError, serve};
+pub use serve::serve;
 pub use sweep::{Sweep, Swept, sweep, sweep_in};
 
 /// The environment variable that marks each process of a run; its value is the path of the sandbox.

@@ -30,7 +30,12 @@ use super::{
     message::{Report, Request, SpawnRequest},
     sweep::GuardRecord,
 };
-use crate::{container::leftovers, exit::Exit, passage::Passage, sandbox, veth};
+use crate::{
+    container::leftovers,
+    exit::{Exit, send_signal},
+    passage::Passage,
+    sandbox, veth,
+};
 
 /// How long servers may take to end in order when lasthop has died.
 const GRACE: Duration = Duration::from_secs(1);
@@ -41,30 +46,17 @@ const TICK: Duration = Duration::from_millis(5);
 /// Where POSIX shared memory is files.
 const SHARED_FILES: &str = "/dev/shm";
 
-/// Why the guard could not do its work.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    #[error("`lasthop guard` is started by lasthop itself, with a channel as standard input: {0}")]
-    NotAChannel(io::Error),
-    #[error("cannot set up the guard: {0}")]
-    SetUp(io::Error),
-    #[error("could not end the processes {0:?}; they are still running")]
-    Left(Vec<i32>),
-    #[error("cannot remove the sandbox {path}: {cause}")]
-    Sandbox { path: PathBuf, cause: io::Error },
-    #[error("the container engine did not remove {}; run `lasthop clean` when it answers again", .0.join(", "))]
-    Contained(Vec<String>),
-}
-
 /// Runs the guard until lasthop has gone, then ends every descendant and removes the sandbox.
-/// Errors: the guard was not started by lasthop, or something outlived it.
-pub fn serve() -> Result<(), ServeError> {
-    let end = io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(ServeError::NotAChannel)?;
-    let channel = Channel::inherited(end).map_err(ServeError::NotAChannel)?;
-    let mut supervisor = Supervisor::new(channel).map_err(ServeError::SetUp)?;
+///
+/// # Errors
+///
+/// The guard was not started by lasthop, or something outlived it.
+pub fn serve() -> Result<(), String> {
+    let end = io::stdin().as_fd().try_clone_to_owned();
+    let channel = end.and_then(Channel::inherited).map_err(|error| {
+        format!("`lasthop guard` is started by lasthop itself, with a channel as standard input: {error}")
+    })?;
+    let mut supervisor = Supervisor::new(channel).map_err(|error| format!("cannot set up the guard: {error}"))?;
     supervisor.watch();
     supervisor.finish()
 }
@@ -211,22 +203,16 @@ impl Supervisor {
 
     fn spawn(&mut self, request: SpawnRequest, descriptors: Vec<OwnedFd>) {
         let id = request.id;
-        let program = request.command.first().cloned().unwrap_or_default();
         let report = match self.start(&request, descriptors) {
             Ok(pid) => {
-                let SpawnRequest {
-                    stop_signal, as_group, ..
-                } = request;
-                self.children.insert(
-                    pid,
-                    Child {
-                        id,
-                        program,
-                        stop_signal,
-                        as_group,
-                        stopping: None,
-                    },
-                );
+                let child = Child {
+                    id,
+                    program: request.command.into_iter().next().unwrap_or_default(),
+                    stop_signal: request.stop_signal,
+                    as_group: request.as_group,
+                    stopping: None,
+                };
+                self.children.insert(pid, child);
                 Report::Spawned { id, pid }
             }
             Err(error) => Report::Refused {
@@ -250,9 +236,6 @@ impl Supervisor {
         command
             .args(arguments)
             .envs(request.environment.iter().map(|(name, value)| (name, value)));
-        for name in &request.without {
-            command.env_remove(name);
-        }
         if let Some(sandbox) = &self.sandbox {
             command.env(MARKER, sandbox);
         }
@@ -313,7 +296,7 @@ impl Supervisor {
                 stopping
                     .family
                     .extend(descendants(*pid).into_iter().filter_map(Stat::of));
-                kill_group(*pid);
+                signal_group(*pid, libc::SIGKILL);
                 send_signal(*pid, libc::SIGKILL);
                 stopping.family.iter().for_each(kill_same);
             }
@@ -326,7 +309,10 @@ impl Supervisor {
                 self.report_stopped(stopping.id, stopping.forced);
             } else {
                 stopping.forced = true;
-                kill_family(stopping);
+                let new = stopping.family.iter().flat_map(|stat| descendants(stat.pid));
+                let new: Vec<Stat> = new.filter_map(Stat::of).collect();
+                stopping.family.extend(new);
+                stopping.family.iter().for_each(kill_same);
             }
             !gone
         });
@@ -340,9 +326,12 @@ impl Supervisor {
             if let Some(child) = &mut child {
                 // While it is a zombie, its pid cannot be reused. Nothing can join its group any more when this
                 // returns, so it is enough to wait for the current members.
-                kill_group(pid);
+                signal_group(pid, libc::SIGKILL);
                 if let Some(stopping) = &mut child.stopping {
-                    stopping.family.extend(members(pid));
+                    let group = process::all().into_iter().filter_map(Stat::of);
+                    stopping
+                        .family
+                        .extend(group.filter(|stat| stat.group == pid && stat.pid != pid));
                 }
             }
             let Some(number) = Pid::from_raw(pid) else { continue };
@@ -362,7 +351,7 @@ impl Supervisor {
     }
 
     /// Ends all descendants, removes the sandbox.
-    fn finish(&mut self) -> Result<(), ServeError> {
+    fn finish(&mut self) -> Result<(), String> {
         self.remove_containers();
         self.end_orderly();
         let left = self.kill_all();
@@ -373,12 +362,17 @@ impl Supervisor {
             veth::remove(sandbox);
         }
         if let Some(path) = self.sandbox.take() {
-            sandbox::remove(&path).map_err(|cause| ServeError::Sandbox { path, cause })?;
+            sandbox::remove(&path).map_err(|cause| format!("cannot remove the sandbox {}: {cause}", path.display()))?;
         }
-        match (left.is_empty(), contained.is_empty()) {
-            (true, true) => Ok(()),
-            (false, _) => Err(ServeError::Left(left)),
-            (true, false) => Err(ServeError::Contained(contained)),
+        if !left.is_empty() {
+            Err(format!("could not end the processes {left:?}; they are still running"))
+        } else if !contained.is_empty() {
+            Err(format!(
+                "the container engine did not remove {}; run `lasthop clean` when it answers again",
+                contained.join(", ")
+            ))
+        } else {
+            Ok(())
         }
     }
 
@@ -405,7 +399,7 @@ impl Supervisor {
         for (pid, child) in &self.children {
             match child.stop_signal {
                 Some(signal) => child.signal(*pid, signal),
-                None => kill_group(*pid),
+                None => signal_group(*pid, libc::SIGKILL),
             }
         }
         let deadline = Instant::now() + GRACE;
@@ -419,7 +413,9 @@ impl Supervisor {
     fn kill_all(&mut self) -> Vec<i32> {
         let me = rustix::process::getpid().as_raw_pid();
         let deadline = Instant::now() + GIVE_UP;
-        while has_children() {
+        // It fails where there is no child.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        while waitid(WaitId::All, look).is_ok() {
             let left = kill_descendants(me);
             if Instant::now() > deadline {
                 return left;
@@ -523,13 +519,15 @@ fn before_exec(
     memory: OwnMemory,
     mut identity: Option<Identity>,
     directory: Option<CString>,
-    cpus: &[usize],
+    cpus: &[u32],
 ) {
     let guard = rustix::process::getpid();
     let mut set = rustix::thread::CpuSet::new();
-    cpus.iter()
-        .filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU)
-        .for_each(|cpu| set.set(*cpu));
+    for cpu in cpus.iter().map(|cpu| *cpu as usize) {
+        if cpu < rustix::thread::CpuSet::MAX_CPU {
+            set.set(cpu);
+        }
+    }
     let prepare = move || {
         memory.enter()?;
         if let Some(identity) = &mut identity {
@@ -589,24 +587,6 @@ fn ended_child() -> Option<i32> {
     }
 }
 
-fn has_children() -> bool {
-    waitid(
-        WaitId::All,
-        WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
-    )
-    .is_ok()
-}
-
-/// Sends a signal to a child that was not waited for yet.
-pub(super) fn send_signal(pid: i32, signal: i32) {
-    // SAFETY: kill has no memory effects; pid is that of one process, never 0 or negative.
-    unsafe {
-        if pid > 1 {
-            libc::kill(pid, signal);
-        }
-    }
-}
-
 /// Sends a signal to the group of a child that was not waited for yet.
 fn signal_group(pid: i32, signal: i32) {
     // SAFETY: kill has no memory effects; a negative number is that of one group, never 0 or -1.
@@ -615,16 +595,6 @@ fn signal_group(pid: i32, signal: i32) {
             libc::kill(-pid, signal);
         }
     }
-}
-
-fn kill_group(pid: i32) {
-    signal_group(pid, libc::SIGKILL);
-}
-
-/// The other members of a child's group.
-fn members(leader: i32) -> impl Iterator<Item = Stat> {
-    let is_member = move |stat: &Stat| stat.group == leader && stat.pid != leader;
-    process::all().into_iter().filter_map(Stat::of).filter(is_member)
 }
 
 /// Whether the pid still belongs to the same process, alive or a zombie.
@@ -637,16 +607,4 @@ fn kill_same(stat: &Stat) {
     if let Some(handle) = Handle::open(stat.pid).filter(|_| is_same(stat)) {
         handle.kill();
     }
-}
-
-/// Kills these processes and their new descendants.
-fn kill_family(stopping: &mut Stopping) {
-    let new: Vec<Stat> = stopping
-        .family
-        .iter()
-        .flat_map(|stat| descendants(stat.pid))
-        .filter_map(Stat::of)
-        .collect();
-    stopping.family.extend(new);
-    stopping.family.iter().for_each(kill_same);
 }

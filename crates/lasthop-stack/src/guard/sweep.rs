@@ -1,6 +1,7 @@
 //! Cleans up after runs whose guard was killed: finds their sandboxes, ends their processes and removes both.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::MARKER;
 use crate::{
     container::leftovers::{self, Removed},
-    sandbox::{self, Doubtful, Found},
+    sandbox::{self, Candidate, Doubtful},
     veth,
 };
 
@@ -85,14 +86,11 @@ pub struct Swept {
 ///
 /// A sandbox is dead if nobody holds its lock. lasthop and its guard both hold it as long as they live.
 pub fn sweep() -> Sweep {
-    let mut parents: Vec<PathBuf> = sandbox::parents()
-        .iter()
-        .filter_map(|parent| parent.canonicalize().ok())
-        .collect();
-    parents.sort_unstable();
-    parents.dedup();
+    let parents = sandbox::parents().into_iter();
+    let parents: BTreeSet<PathBuf> = parents.filter_map(|parent| parent.canonicalize().ok()).collect();
     let mut all = Sweep::default();
-    for one in parents.iter().map(|parent| sweep_in(parent)) {
+    for parent in parents {
+        let one = sweep_in(&parent);
         all.swept.extend(one.swept);
         all.left.extend(one.left);
     }
@@ -105,18 +103,18 @@ pub fn sweep_in(parent: &Path) -> Sweep {
     let Ok(parent) = parent.canonicalize() else {
         return sweep;
     };
-    for found in sandbox::found_in(&parent) {
+    for found in sandbox::candidates_in(&parent) {
         match found {
-            Found::Doubtful(doubtful) => sweep.left.push(doubtful),
-            Found::Unfinished(path) if sandbox::remove_unfinished(&path).is_ok() => {
+            Candidate::Doubtful(doubtful) => sweep.left.push(doubtful),
+            Candidate::Unfinished(path) if sandbox::remove_unfinished(&path).is_ok() => {
                 sweep.swept.push(Swept {
                     sandbox: path,
                     killed: Vec::new(),
                     removed: Removed::default(),
                 });
             }
-            Found::Sandbox(path, file) if sandbox::lock(&file).is_ok() => sweep.swept.extend(clear_away(path)),
-            Found::Unfinished(_) | Found::Sandbox(..) => {}
+            Candidate::Sandbox(path, file) if sandbox::lock(&file).is_ok() => sweep.swept.extend(clear_away(path)),
+            Candidate::Unfinished(_) | Candidate::Sandbox(..) => {}
         }
     }
     sweep
@@ -160,17 +158,19 @@ pub(super) fn kill_strays(sandbox: &Path) -> Vec<i32> {
 fn strays(sandbox: &Path, record: Option<&GuardRecord>) -> Vec<(i32, Handle)> {
     let mark = [MARKER.as_bytes(), b"=", sandbox.as_os_str().as_encoded_bytes()].concat();
     let me = rustix::process::getpid().as_raw_pid();
-    let is_stray = |stat: &Stat| {
-        stat.state != b'Z'
-            && stat.pid != me
-            && (record.is_some_and(|record| record.led(stat)) || is_marked(stat.pid, &mark))
-    };
-    let stray = |pid: i32| {
+    let mut strays = Vec::new();
+    for pid in process::all() {
         // Open it before looking at it, so that its pid cannot change hands in between.
-        let handle = Handle::open(pid)?;
-        Stat::of(pid).filter(is_stray).map(|_| (pid, handle))
-    };
-    process::all().into_iter().filter_map(stray).collect()
+        let handle = Handle::open(pid);
+        if let (Some(handle), Some(stat)) = (handle, Stat::of(pid))
+            && stat.state != b'Z'
+            && pid != me
+            && (record.is_some_and(|record| record.led(&stat)) || is_marked(pid, &mark))
+        {
+            strays.push((pid, handle));
+        }
+    }
+    strays
 }
 
 fn is_marked(pid: i32, mark: &[u8]) -> bool {

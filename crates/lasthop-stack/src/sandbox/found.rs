@@ -2,7 +2,6 @@
 
 use std::{
     ffi::OsStr,
-    fmt,
     fs::{self, File, Metadata},
     io::{self, Read, Write},
     os::unix::{
@@ -10,7 +9,7 @@ use std::{
         fs::{MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use lasthop_system::files;
@@ -21,12 +20,12 @@ use super::{LETTERS, LOCK, PREFIX, WORD, lock, queues};
 const TAG: &str = "sandbox.tag";
 /// How it begins. The path of the sandbox follows, so that a copied or moved folder does not count as a sandbox.
 const SIGNATURE: &[u8] = b"This is a sandbox of lasthop, which removes it with everything in it: ";
-/// Creating a sandbox takes milliseconds. The process that created one that stays unfinished for longer has died.
+/// The process that created a sandbox that stays unfinished for longer has died.
 const LONG_AGO: Duration = Duration::from_secs(60);
 
 /// A directory of this user that is named like a sandbox.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum Candidate {
     /// A sandbox, dead or alive, with its lock file.
     Sandbox(PathBuf, File),
     /// A sandbox whose creation or removal was cut short. It contains nothing but its lock and its tag.
@@ -39,37 +38,17 @@ pub(crate) enum Found {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Doubtful {
     pub path: PathBuf,
-    pub why: Doubt,
-}
-
-/// Why a directory may not be a sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
-    Name,
-    Tag,
-    Lock,
-    Content,
-}
-
-impl fmt::Display for Doubt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name => f.write_str("sandboxes do not have such names"),
-            Self::Tag => write!(f, "its file `{TAG}` is missing or was not written by lasthop"),
-            Self::Lock => write!(f, "its file `{LOCK}` is missing or was not created by lasthop"),
-            Self::Content => f.write_str("it contains more than an unfinished sandbox would"),
-        }
-    }
+    pub why: String,
 }
 
 /// Directories of this user in `parent`, a canonical path, that are named like sandboxes.
-pub(crate) fn found_in(parent: &Path) -> Vec<Found> {
+pub(crate) fn candidates_in(parent: &Path) -> Vec<Candidate> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     entries.filter_map(|entry| examine(&entry.path())).collect()
 }
 
 /// `None` if it is not named like a sandbox, is not a directory, belongs to another user, or is just being created.
-fn examine(path: &Path) -> Option<Found> {
+fn examine(path: &Path) -> Option<Candidate> {
     let name = path.file_name()?.to_str()?;
     let (is_hidden, rest) = match name.strip_prefix('.') {
         Some(rest) => (true, rest),
@@ -80,24 +59,35 @@ fn examine(path: &Path) -> Option<Found> {
         .symlink_metadata()
         .ok()
         .filter(|found| found.is_dir() && is_own(found))?;
-    let doubtful = |why| {
-        Some(Found::Doubtful(Doubtful {
+    let doubtful = |why: &str| {
+        Some(Candidate::Doubtful(Doubtful {
             path: path.to_owned(),
-            why,
+            why: why.to_owned(),
         }))
     };
     let is_named = word.len() == WORD && word.bytes().all(|byte| LETTERS.contains(&byte));
     match (is_named, is_hidden) {
         // Probably your own folder, such as a copy of lasthop's sources. Reported only if it also has a lock file.
         (false, false) if path.join(LOCK).symlink_metadata().is_err() => None,
-        (false, _) => doubtful(Doubt::Name),
-        (true, true) if is_young(&directory) => None,
-        (true, true) if !holds_only_the_beginning(path, &path.with_file_name(rest)) => doubtful(Doubt::Content),
-        (true, true) => Some(Found::Unfinished(path.to_owned())),
-        (true, false) if directory.mode() & 0o066 != 0 || !is_tagged(path) => doubtful(Doubt::Tag),
+        (false, _) => doubtful("sandboxes do not have such names"),
+        // Creating a sandbox takes milliseconds.
+        (true, true)
+            if directory
+                .modified()
+                .is_ok_and(|made| made.elapsed().unwrap_or_default() < LONG_AGO) =>
+        {
+            None
+        }
+        (true, true) if !holds_only_the_beginning(path, &path.with_file_name(rest)) => {
+            doubtful("it contains more than an unfinished sandbox would")
+        }
+        (true, true) => Some(Candidate::Unfinished(path.to_owned())),
+        (true, false) if directory.mode() & 0o066 != 0 || !is_tagged(path) => {
+            doubtful(&format!("its file `{TAG}` is missing or was not written by lasthop"))
+        }
         (true, false) => match open_own(&path.join(LOCK)) {
-            Ok(file) => Some(Found::Sandbox(path.to_owned(), file)),
-            Err(_) => doubtful(Doubt::Lock),
+            Ok(file) => Some(Candidate::Sandbox(path.to_owned(), file)),
+            Err(_) => doubtful(&format!("its file `{LOCK}` is missing or was not created by lasthop")),
         },
     }
 }
@@ -106,18 +96,14 @@ fn is_own(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw()
 }
 
-fn is_young(directory: &Metadata) -> bool {
-    let age = |made: SystemTime| made.elapsed().unwrap_or_default();
-    directory.modified().is_ok_and(|made| age(made) < LONG_AGO)
-}
-
 /// Opens a file that belongs to this user and that nobody else can open.
 fn open_own(path: &Path) -> io::Result<File> {
     let file = files::open(path)?;
     let metadata = file.metadata()?;
-    match is_own(&metadata) && metadata.mode() & 0o7777 == 0o600 {
-        true => Ok(file),
-        false => Err(io::ErrorKind::InvalidData.into()),
+    if is_own(&metadata) && metadata.mode() & 0o7777 == 0o600 {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
     }
 }
 

@@ -23,7 +23,6 @@ use std::{
 use lasthop_protocol::spec::Address;
 use lasthop_system::listener;
 
-use super::SandboxError;
 use crate::home::Home;
 
 const SPAN: u16 = 16;
@@ -166,19 +165,18 @@ fn held_by(holder: Option<i32>) -> io::Error {
 
 /// A port that nobody listens on, outside the range from which the kernel takes ports for outgoing connections.
 /// Otherwise a client might hold it when the server starts. No port is handed out twice.
-/// Errors: the address does not exist here, or no port is free.
-pub fn free_port(address: IpAddr) -> Result<SocketAddr, SandboxError> {
+///
+/// # Errors
+///
+/// The address does not exist here, or no port is free.
+pub fn free_port(address: IpAddr) -> Result<SocketAddr, String> {
     let (low, high) = listening_ports(outgoing_ports());
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let given = given.get_or_insert_default();
+    let none = |cause| format!("found no free port on {address} between {low} and {high}: {cause}");
     let mut last = None;
     for _ in 0..10_000 {
-        let port = given.next(low, high).map_err(|cause| SandboxError::NoPort {
-            address,
-            low,
-            high,
-            cause,
-        })?;
+        let port = given.next(low, high).map_err(none)?;
         if given.ports.contains(&port) {
             continue;
         }
@@ -188,21 +186,15 @@ pub fn free_port(address: IpAddr) -> Result<SocketAddr, SandboxError> {
                 return Ok(SocketAddr::new(address, port));
             }
             Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && address.is_ipv6() => {
-                return Err(SandboxError::NoIpv6(error));
+                return Err(format!("this machine has no IPv6 loopback address ::1: {error}"));
             }
             Err(error) => last = Some((SocketAddr::new(address, port), error)),
         }
     }
-    let cause = last.map_or_else(
+    Err(none(last.map_or_else(
         || io::Error::other("all are given out"),
         |(address, error)| taken(address, error),
-    );
-    Err(SandboxError::NoPort {
-        address,
-        low,
-        high,
-        cause,
-    })
+    )))
 }
 
 /// Says who listens, if that can be seen.

@@ -16,11 +16,13 @@ use lasthop_model::{
 };
 use lasthop_system::{files::Folder, names::Names};
 
-use super::StartCause;
-use crate::{container::site::Housing, sandbox};
+use crate::{container::site::Housing, guard::Guard, sandbox};
 
 /// A service whose folders are ready.
 pub(super) struct Ground<'a> {
+    pub guard: &'a Guard,
+    /// CPUs that it may run on; empty means all.
+    pub cpus: &'a [u32],
     pub binding: &'a ServiceBinding,
     pub service: &'a RenderedService,
     pub housing: Option<&'a Housing>,
@@ -30,14 +32,21 @@ pub(super) struct Ground<'a> {
 
 impl<'a> Ground<'a> {
     /// Writes what the service needs, and hands its folder over.
-    /// Errors: a file cannot be written, or the folder cannot hold sockets.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written, or the folder cannot hold sockets.
     pub fn lay(
+        guard: &'a Guard,
+        cpus: &'a [u32],
         binding: &'a ServiceBinding,
         service: &'a RenderedService,
         housing: Option<&'a Housing>,
-    ) -> Result<Self, StartCause> {
+    ) -> Result<Self, String> {
         let log = create(&binding.record, Path::new(LOG), 0o644)?;
         let ground = Self {
+            guard,
+            cpus,
             binding,
             service,
             housing,
@@ -48,17 +57,18 @@ impl<'a> Ground<'a> {
             supervisor.write(service, &binding.directory, &binding.record.join(LOG))?;
         }
         ground.holds_sockets()?;
-        sandbox::hand_over(binding).map_err(StartCause::HandOver)?;
+        sandbox::hand_over(binding)?;
         Ok(ground)
     }
 
-    fn write_files(&self) -> Result<(), StartCause> {
+    fn write_files(&self) -> Result<(), String> {
         let Self { binding, service, .. } = self;
         let mut folders = vec![&binding.directory, &binding.record];
         folders.dedup();
         for (name, content) in &service.files {
             if !name.components().all(|part| matches!(part, Component::Normal(_))) {
-                return Err(StartCause::Outside(name.clone()));
+                let name = name.display();
+                return Err(format!("the file name {name} is outside the service's directory"));
             }
             for folder in &folders {
                 write(folder, name, content, self.others_read(folder))?;
@@ -83,43 +93,48 @@ impl<'a> Ground<'a> {
     }
 
     /// Some file systems cannot hold a socket, and some engines do not show the host's folder unchanged.
-    fn holds_sockets(&self) -> Result<(), StartCause> {
+    fn holds_sockets(&self) -> Result<(), String> {
         let Some(path) = self.service.endpoint.address.path() else {
             return Ok(());
         };
         let folder = path.parent().unwrap_or(path);
         let volume = self.housing.and_then(|housing| housing.container().volume.as_ref());
-        try_socket(folder).map_err(|cause| StartCause::NoSockets {
-            kind: kind_of_file_system(folder).into(),
-            folder: folder.to_owned(),
-            cause,
-            on_volume: volume.is_some_and(|volume| path.starts_with(&volume.folder)),
+        try_socket(folder).map_err(|cause| {
+            let remedy = if volume.is_some_and(|volume| path.starts_with(&volume.folder)) {
+                "let the engine keep its volumes on a local file system"
+            } else {
+                "set LASTHOP_SANDBOX to a directory on a local file system such as /tmp"
+            };
+            format!(
+                "the folder {} cannot hold a Unix socket: {cause} (file system: {}); {remedy}",
+                folder.display(),
+                kind_of_file_system(folder)
+            )
         })
     }
 }
 
 /// Writes a file. Scripts and programs become executable.
-fn write(folder: &Path, name: &Path, content: &[u8], others_read: bool) -> Result<(), StartCause> {
+fn write(folder: &Path, name: &Path, content: &[u8], others_read: bool) -> Result<(), String> {
     let runs = content.starts_with(b"#!") || content.starts_with(b"\x7fELF");
     let mode = if runs { 0o755 } else { 0o644 };
     let mut file = create(folder, name, if others_read { mode } else { mode & 0o700 })?;
-    file.write_all(content).map_err(|cause| StartCause::File {
-        path: folder.join(name),
-        cause,
-    })
+    file.write_all(content)
+        .map_err(|cause| cannot_write(&folder.join(name), &cause))
 }
 
 /// A new file below a folder that only lasthop has written in so far.
-fn create(folder: &Path, name: &Path, mode: u32) -> Result<File, StartCause> {
+fn create(folder: &Path, name: &Path, mode: u32) -> Result<File, String> {
     let create = || {
         let folder = Folder::open(folder)?;
         folder.make(name.parent().unwrap_or(Path::new("")), 0o755)?;
         folder.create(name, mode)
     };
-    create().map_err(|cause| StartCause::File {
-        path: folder.join(name),
-        cause,
-    })
+    create().map_err(|cause| cannot_write(&folder.join(name), &cause))
+}
+
+pub(super) fn cannot_write(path: &Path, cause: &io::Error) -> String {
+    format!("cannot write {}: {cause}", path.display())
 }
 
 /// A folder on a volume is in reach of the containers of earlier rounds.
