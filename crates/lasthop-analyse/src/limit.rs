@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 
 use lasthop_model::{
     level::{Level, Levels},
-    quantity::share,
+    quantity::{joined, share},
     record::CasePlan,
 };
 use lasthop_stats::Better;
@@ -106,10 +106,9 @@ pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Fin
     for limit in limits {
         let named: Vec<&Subject> = subjects.iter().filter(|subject| limit.names(subject)).collect();
         if named.is_empty() {
-            let known: Vec<&str> = subjects.iter().map(|one| one.case.as_str()).collect();
+            let known = joined(subjects.iter().map(|one| one.case.as_str()), ", ");
             return Err(format!(
-                "`{limit}` names no case that is compared; write `{ANY}`, or a case or levels of one: {}",
-                known.join(", ")
+                "`{limit}` names no case that is compared; write `{ANY}`, or a case or levels of one: {known}"
             ));
         }
         found.extend(named.into_iter().map(|subject| {

@@ -64,7 +64,7 @@ pub fn look(data: &RunData) -> Look {
         .map(|pairs| (comparisons::primary(&trials, &pairs), pairs))
         .collect();
     let with_data = pairs.iter().filter(|(_, pairs)| !pairs.blocks.is_empty());
-    let mut known: Vec<Known> = with_data.map(|(log, pairs)| (pairs.rounds(), *log)).collect();
+    let mut known: Vec<SoFar> = with_data.map(|(log, pairs)| (pairs.rounds(), *log)).collect();
     if known.is_empty() {
         known = trials.cases().iter().filter_map(|plan| value(&trials, plan)).collect();
     }
@@ -78,7 +78,7 @@ pub fn look(data: &RunData) -> Look {
     }
 }
 
-fn is_precise(trials: &Trials, (rounds, log): &Known) -> bool {
+fn is_precise(trials: &Trials, (rounds, log): &SoFar) -> bool {
     let precision = trials.data.header.settings.precision;
     log.is_some_and(|log| precise_enough(&log, *rounds, precision, trials.looks_confidence()))
 }
@@ -100,9 +100,9 @@ fn line(trials: &Trials, pairs: &Pairs, log: Option<Estimate>) -> ProgressLine {
 }
 
 /// Rounds, and what is known of the logarithm.
-type Known = (usize, Option<Estimate>);
+type SoFar = (usize, Option<Estimate>);
 
-fn value(trials: &Trials, plan: &CasePlan) -> Option<Known> {
+fn value(trials: &Trials, plan: &CasePlan) -> Option<SoFar> {
     let case = plan.case.as_str();
     if plan.load.is_open() {
         let latencies = cases::latencies(trials, case)?;

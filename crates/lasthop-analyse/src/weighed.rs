@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lasthop_model::{level::Levels, record::DerivedPlan, selection};
+use lasthop_model::{level::Levels, quantity::joined, record::DerivedPlan, selection};
 
 use super::{
     derived::{self, ByBlock, is_at_a_rate, mean_in_blocks, time_values},
@@ -71,11 +71,9 @@ fn of(trials: &Trials, quantities: &[String; 2], all: [&[&DerivedPlan]; 2], leve
     let plans = all.map(|plans| plans.iter().filter(has).copied().collect::<Vec<_>>());
     let values = plans.each_ref().map(|plans| averaged(trials, plans));
     let helps = [plans[0].first()?.help.clone(), plans[1].first()?.help.clone()];
-    let places: Vec<String> = levels
-        .iter()
-        .map(|(factor, level)| format!("{factor}={level}"))
-        .collect();
-    let mean = |values: &ByBlock<f64>, what: &str| mean_in_blocks(trials, values, &places.join("/"), what);
+    let names = levels.iter().map(|(factor, level)| format!("{factor}={level}"));
+    let names = joined(names, "/");
+    let mean = |values: &ByBlock<f64>, what: &str| mean_in_blocks(trials, values, &names, what);
     Some(Weighed {
         quantities: quantities.clone(),
         helps,

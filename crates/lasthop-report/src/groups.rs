@@ -11,7 +11,7 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{CaseSummary, Check, Comparison, Metric, Metrics, Summary};
 
-use lasthop_model::level::Level;
+use lasthop_model::{level::Level, quantity::joined};
 use lasthop_protocol::spec::Transport;
 
 use super::units::{Bytes, NBSP, grouped};
@@ -301,8 +301,7 @@ fn transport_name(level: &str) -> &str {
 
 /// Levels in words.
 pub fn phrases<'a>(summary: &Summary, levels: impl Iterator<Item = (&'a String, &'a Level)>) -> String {
-    let words: Vec<String> = levels.map(|(factor, level)| phrase(summary, factor, level)).collect();
-    words.join(", ")
+    joined(levels.map(|(factor, level)| phrase(summary, factor, level)), ", ")
 }
 
 /// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`, or those of the experiment.

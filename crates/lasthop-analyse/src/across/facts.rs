@@ -1,7 +1,7 @@
 //! What the records keep of where and how runs were made, and in what they differ.
 
 use indexmap::{IndexMap, IndexSet};
-use lasthop_model::record::Settings;
+use lasthop_model::{quantity::joined, record::Settings};
 use lasthop_record::data::RunData;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -71,8 +71,8 @@ fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     settings(&mut facts, &header.settings);
     fields(&mut facts, Kind::Setting, "recipe of", &header.experiment.services);
     for (name, factor) in &header.factors {
-        let levels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
-        facts.insert((Kind::Setting, format!("levels of {name}")), levels.join(", "));
+        let levels = factor.levels.iter().map(ToString::to_string);
+        facts.insert((Kind::Setting, format!("levels of {name}")), joined(levels, ", "));
     }
     for case in header.cases.iter().filter(|plan| is_shared(&plan.case)) {
         fields(&mut facts, Kind::Setting, &case.case, &case.load);

@@ -13,7 +13,7 @@ pub mod fleet;
 mod tests;
 
 use indexmap::IndexMap;
-use lasthop_model::record::Stopped;
+use lasthop_model::{quantity::joined, record::Stopped};
 use lasthop_record::data::RunData;
 use lasthop_stats::{Estimate, Interval, verdict};
 use schemars::JsonSchema;
@@ -227,7 +227,7 @@ fn alike(old: &Analysed, new: &Analysed) -> Result<(), NotAlike> {
             [one.experiment.clone(), other.experiment.clone()],
         ));
     }
-    let listed = |run: &Analysed| run.case_names().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let listed = |run: &Analysed| joined(run.case_names().map(String::as_str), ", ");
     if old.case_names().any(|case| other.case(case).is_some()) {
         Ok(())
     } else {

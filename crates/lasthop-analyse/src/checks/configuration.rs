@@ -1,6 +1,6 @@
 //! Differences other than the link.
 
-use lasthop_model::record::CasePlan;
+use lasthop_model::{quantity::joined, record::CasePlan};
 
 use super::finding::{Finding, doubt};
 use crate::trials::Trials;
@@ -9,11 +9,11 @@ pub fn config_differs(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let all = trials.data.header.differences.iter();
     let own: Vec<_> = all.filter(|difference| difference.case == plan.case).collect();
     let first = own.first()?;
-    let places: Vec<&str> = own.iter().map(|difference| difference.place.as_str()).collect();
+    let places = own.iter().map(|difference| difference.place.as_str());
     let text = format!(
         "differs from {} in {}, first:\n{}",
         first.reference,
-        places.join(", "),
+        joined(places, ", "),
         first.diff.trim_end()
     );
     Some(doubt(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lasthop_model::{
-    quantity::written,
+    quantity::{joined, written},
     record::{CasePlan, IN_IMAGE, ProgramVersion},
 };
 
@@ -31,8 +31,8 @@ fn said((role, throttled): (&String, &Throttled)) -> String {
 
 /// Throttling is the purpose of a CPU limit. It is reported because the limit then sets the pace, not the link.
 pub fn throttled(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
-    let roles: Vec<String> = cases::throttled(trials, &plan.case).iter().map(said).collect();
-    let text = format!("throttled by the CPU limit: {}", roles.join("; "));
+    let roles = joined(cases::throttled(trials, &plan.case).iter().map(said), "; ");
+    let text = format!("throttled by the CPU limit: {roles}");
     let effect = "a container that has used up its share waits for the next period, so throughput is the limit \
                   divided by CPU time per request, and the slowest requests take a period longer";
     (!roles.is_empty()).then(|| note(text, effect))
@@ -66,8 +66,8 @@ pub fn image_programs(evidence: &Evidence) -> Option<Finding> {
         );
         (here.version != inside.version).then_some(text)
     };
-    let found: Vec<String> = environment.programs.iter().filter_map(differ).collect();
+    let found = joined(environment.programs.iter().filter_map(differ), "; ");
     let effect = "cases with and without a container differ in the program too; --images packages builds the image \
                   from this machine's packages";
-    (!found.is_empty()).then(|| note(found.join("; "), effect))
+    (!found.is_empty()).then(|| note(found, effect))
 }

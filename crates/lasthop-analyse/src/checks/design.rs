@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lasthop_model::{
-    quantity::counted,
+    quantity::{counted, joined},
     record::{CasePlan, Stopped},
 };
 use lasthop_stats::{
@@ -115,7 +115,7 @@ pub fn not_restarted(evidence: &Evidence) -> Option<Finding> {
         ),
         Some(_) if same.is_empty() => return None,
         Some(_) => {
-            let cases = same.into_iter().collect::<Vec<_>>().join(", ");
+            let cases = joined(same, ", ");
             let text = format!("after the command of --restart the same process answered as before it: {cases}");
             (text, "let the command of --restart end the servers and start new ones")
         }

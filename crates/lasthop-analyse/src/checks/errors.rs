@@ -1,6 +1,9 @@
 //! Requests that got no right answer.
 
-use lasthop_model::{quantity::counted, record::CasePlan};
+use lasthop_model::{
+    quantity::{counted, joined},
+    record::CasePlan,
+};
 
 use super::finding::{Finding, doubt, grouped, invalid, percent};
 use crate::{
@@ -31,11 +34,10 @@ pub fn errors(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let errors: u64 = found.iter().map(|error| error.1).sum();
     let answers: f64 = trials.of(&plan.case).map(served).sum();
     let share = errors as f64 / (errors as f64 + answers);
-    let list: Vec<String> = found
+    let list = found
         .iter()
-        .map(|(class, count, first)| format!("{} × {class} (first: {first})", grouped(*count)))
-        .collect();
-    let text = format!("{} of requests: {}", percent(share), list.join(", "));
+        .map(|(class, count, first)| format!("{} × {class} (first: {first})", grouped(*count)));
+    let text = format!("{} of requests: {}", percent(share), joined(list, ", "));
     (errors > 0).then(|| {
         if share > INVALID_SHARE {
             invalid(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lasthop_model::{
-    quantity::counted,
+    quantity::{counted, joined},
     record::{CasePlan, CaseProof, LinkObserved},
 };
 
@@ -150,10 +150,7 @@ pub fn tls_differs(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         all.extend(plan.reference.iter().flat_map(|reference| tls_of(trials, reference)));
     }
     let effect = "another version or cipher takes different CPU time, so the comparison is not of the transport alone";
-    (all.len() > 1).then(|| {
-        let all: Vec<String> = all.into_iter().collect();
-        doubt(format!("TLS was {}", all.join(" and ")), effect)
-    })
+    (all.len() > 1).then(|| doubt(format!("TLS was {}", joined(all, " and ")), effect))
 }
 
 pub fn nodelay_off(trials: &Trials, plan: &CasePlan) -> Option<Finding> {

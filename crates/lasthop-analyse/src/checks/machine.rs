@@ -2,6 +2,7 @@
 
 use lasthop_model::{
     observation::MachineUsage,
+    quantity::joined,
     record::{CasePlan, Placement},
 };
 use lasthop_protocol::spec::Transport;
@@ -92,11 +93,8 @@ pub fn placement(evidence: &Evidence) -> Option<Finding> {
     match &data.header.settings.placement {
         Placement::Apart { driver, services } => {
             let shared = driver.iter().filter(|cpu| services.contains(cpu));
-            let shared: Vec<String> = shared.map(u32::to_string).collect();
-            let text = format!(
-                "driver and services were meant to be apart, but share CPU {}",
-                shared.join(", ")
-            );
+            let shared = joined(shared.map(u32::to_string), ", ");
+            let text = format!("driver and services were meant to be apart, but share CPU {shared}");
             (!shared.is_empty()).then(|| doubt(text, "the driver takes CPU time from the services under test"))
         }
         Placement::Same { cpu } => same(format!("everything ran on CPU {cpu}")),

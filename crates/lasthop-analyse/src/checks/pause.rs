@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_model::record::{CasePlan, MeasuredTrial, Resumption, Stopped};
+use lasthop_model::{
+    quantity::joined,
+    record::{CasePlan, MeasuredTrial, Resumption, Stopped},
+};
 use lasthop_stats::{Grouped, mean, variance};
 
 use super::{
@@ -16,9 +19,9 @@ use crate::{
 
 /// Notes that the run has pauses.
 pub fn resumed(evidence: &Evidence) -> Option<Finding> {
-    let pauses: Vec<String> = evidence.trials.data.resumptions().map(described).collect();
+    let pauses = joined(evidence.trials.data.resumptions().map(described), "; ");
     let effect = "its parts count as rounds of one run; if the result changed in a pause, the check `pause` fires";
-    (!pauses.is_empty()).then(|| note(pauses.join("; "), effect))
+    (!pauses.is_empty()).then(|| note(pauses, effect))
 }
 
 fn described(resumption: &Resumption) -> String {

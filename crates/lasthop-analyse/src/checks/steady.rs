@@ -62,9 +62,10 @@ fn advice(trials: &Trials, short: TooShort) -> String {
             whole(short.slow_ns * 4)
         );
     }
-    match needed > budget_ns {
-        true => format!("its trials would be longer with `--budget {}`", whole(needed)),
-        false => "a longer run will find the length that its trials need".to_owned(),
+    if needed > budget_ns {
+        format!("its trials would be longer with `--budget {}`", whole(needed))
+    } else {
+        "a longer run will find the length that its trials need".to_owned()
     }
 }
 

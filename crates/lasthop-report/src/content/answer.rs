@@ -17,6 +17,7 @@
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{Comparison, Metric, Severity, Summary, Verdict};
+use lasthop_model::quantity::joined;
 
 use super::{
     effects::{MANY_SETTINGS, brief, each_said, effects, ends, extremes, less_cpu, measured, settings, some, time},
@@ -343,8 +344,7 @@ fn until(summary: &Summary, best: &Rival<'_>) -> Option<Text> {
         format!("{} to {}", one(least, of), one(most, ""))
     } else {
         let others = known[1..].iter().map(|found| one(found, ""));
-        let all: Vec<String> = std::iter::once(one(known[0], of)).chain(others).collect();
-        all.join(", ")
+        joined(std::iter::once(one(known[0], of)).chain(others), ", ")
     };
     let within = margin(summary.settings.margin);
     let work = summary.asked.work.as_deref().unwrap_or("your handler");
@@ -397,13 +397,9 @@ fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
         }
     };
     let known = rivals.iter().filter(|rival| !rival.compared.is_empty());
-    let said: Vec<String> = known.map(against).collect();
+    let said = joined(known.map(against), ", ");
     let slower = rivals.iter().flat_map(|rival| rival.with(Verdict::Slower));
-    careful(
-        &format!("stay with {reference}"),
-        luck(summary, slower),
-        &said.join(", "),
-    )
+    careful(&format!("stay with {reference}"), luck(summary, slower), &said)
 }
 
 /// Better in one setting, and worse in another or not to be had there.

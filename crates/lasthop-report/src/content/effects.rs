@@ -1,6 +1,7 @@
 //! A comparison in its setting, and several of them, in words.
 
 use lasthop_analyse::summary::{Comparison, Materiality, Metric};
+use lasthop_model::quantity::joined;
 
 use super::verdicts::quantity;
 use crate::{
@@ -91,8 +92,7 @@ pub fn brief(all: &[&Compared<'_>]) -> String {
             all.len()
         );
     }
-    let said: Vec<String> = all.iter().map(|one| one.times_there()).collect();
-    said.join(", ")
+    joined(all.iter().map(|one| one.times_there()), ", ")
 }
 
 /// Those with the least and the most of something, which at least one has.

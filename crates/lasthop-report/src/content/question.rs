@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{CaseSummary, Derived, Measured, Outside, Summary, Verdict, Weighed};
-use lasthop_model::level::Level;
+use lasthop_model::{level::Level, quantity::joined};
 
 use super::{
     answer::the,
@@ -85,9 +85,9 @@ fn lost(groups: &[Group<'_>]) -> Option<String> {
     one_sentence(none.into_iter().chain(something))
 }
 
-fn one_sentence(parts: impl Iterator<Item = String>) -> Option<String> {
-    let parts: Vec<String> = parts.collect();
-    (!parts.is_empty()).then(|| format!("{}.", capital(&parts.join("; "))))
+fn one_sentence(parts: impl IntoIterator<Item = String>) -> Option<String> {
+    let parts = joined(parts, "; ");
+    (!parts.is_empty()).then(|| format!("{}.", capital(&parts)))
 }
 
 /// What it costs the sender that nothing is lost, where it costs most.
@@ -200,7 +200,7 @@ fn costs(summary: &Summary, quantities: &[String]) -> Option<String> {
         }
         said.extend(by_levels.iter().filter_map(|(setting, all)| cost(setting, all)));
     }
-    one_sentence(said.into_iter())
+    one_sentence(said)
 }
 
 /// The levels that vary within a quantity, besides what is compared.
@@ -232,13 +232,13 @@ fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
         let cost = one.against_reference.as_ref().map(against).or_else(|| own(one))?;
         Some(format!("{cost} by {}", the(one.transport.title())))
     };
-    let said: Vec<String> = reference.into_iter().chain(others).filter_map(of).collect();
+    let said = joined(reference.into_iter().chain(others).filter_map(of), ", ");
     let setting = if setting.is_empty() {
         String::new()
     } else {
         format!(" ({setting})")
     };
-    (!said.is_empty()).then(|| format!("{} {}{setting}", short(&all[0].help), said.join(", ")))
+    (!said.is_empty()).then(|| format!("{} {said}{setting}", short(&all[0].help)))
 }
 
 fn has_level(case: &CaseSummary, level: &str) -> bool {
