@@ -117,11 +117,10 @@ impl<'a> Absolute<'a> {
         draws: &str,
         totals: impl Fn(&MeasuredTrial) -> Totals,
     ) -> Option<Figure> {
-        let weighted = |trial: &MeasuredTrial| {
+        let blocks: Grouped<Totals> = grouped(self.trials.of(case).filter_map(|trial| {
             let weight = self.weight(trial, metric);
             (weight > 0.0).then(|| (trial.round, totals(trial).times(weight)))
-        };
-        let blocks: Grouped<Totals> = grouped(self.trials.of(case).filter_map(weighted))?;
+        }))?;
         let log = || totals::log_quotient(&blocks, self.trials.resampling(case, draws));
         Some(Figure {
             value: totals::point(&blocks)?,

@@ -347,8 +347,13 @@ fn by_role(
 /// By role, so that those that count add up to the figure of the case.
 fn cpu_per_request(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CpuPerRequest {
     let metric = Metric::CpuPerRequest;
-    let weight = |trial: &MeasuredTrial| absolute.weight(trial, metric);
-    let mut cpu = by_role(trials, &plan.case, weight, DriverCost::cpu_ns, |usage| usage.cpu_ns);
+    let mut cpu = by_role(
+        trials,
+        &plan.case,
+        |trial| absolute.weight(trial, metric),
+        DriverCost::cpu_ns,
+        |usage| usage.cpu_ns,
+    );
     cpu.values_mut().for_each(|nanoseconds| *nanoseconds /= 1e3);
     let driver = cpu.shift_remove(DRIVER).unwrap_or_default();
     let counts_driver = trials.counts_driver(&plan.load);
@@ -379,7 +384,11 @@ pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
 /// The driver's CPU time as a share of a core per thread; 0 for a case without trials.
 pub fn driver_load(trials: &Trials, plan: &CasePlan) -> f64 {
     let threads = f64::from(plan.load.threads.max(1));
-    let spent = |trial: &MeasuredTrial| trial.result.cost.cpu_ns() as f64;
-    let load = per(trials, &plan.case, spent, |trial| trial.result.driven_ns() as f64);
+    let load = per(
+        trials,
+        &plan.case,
+        |trial| trial.result.cost.cpu_ns() as f64,
+        |trial| trial.result.driven_ns() as f64,
+    );
     if load.is_finite() { load / threads } else { 0.0 }
 }

@@ -81,8 +81,11 @@ pub fn alternatives(trials: &Trials) -> Vec<Comparison> {
         return Vec::new();
     }
     let only_controls = super::controls(&trials.data.header);
-    let is_choice = |plan: &&CasePlan| plan.reference.is_some() && !only_controls.contains(&plan.case);
-    let plans: Vec<&CasePlan> = trials.cases().iter().filter(is_choice).collect();
+    let plans: Vec<&CasePlan> = trials
+        .cases()
+        .iter()
+        .filter(|plan| plan.reference.is_some() && !only_controls.contains(&plan.case))
+        .collect();
     let mut all = Vec::new();
     for (place, case) in plans.iter().enumerate() {
         for reference in plans[..place].iter().filter(|other| other.reference == case.reference) {
@@ -110,8 +113,10 @@ fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
 }
 
 fn cpu(trials: &Trials, pairs: &Pairs) -> Option<Basis> {
-    let cpu = || located(pairs, |trial| trials.cpu_per_request(trial));
-    trials.knows_servers().then(cpu).flatten()
+    trials
+        .knows_servers()
+        .then(|| located(pairs, |trial| trials.cpu_per_request(trial)))
+        .flatten()
 }
 
 fn judge_all<const N: usize>(trials: &Trials, pairs: &Pairs, found: [(Metric, Option<Basis>); N]) -> Vec<Compared> {
@@ -124,8 +129,10 @@ fn judge_all<const N: usize>(trials: &Trials, pairs: &Pairs, found: [(Metric, Op
 /// Holm's adjustment over the metrics that were declared beforehand: the primary one of each load, and CPU per request.
 fn adjust(trials: &Trials, all: &mut [Compared]) {
     let is_declared = |Comparison { case, metric, .. }: &Comparison| {
-        let is_primary = |plan: &CasePlan| Metric::primary(&plan.load) == *metric;
-        *metric == Metric::CpuPerRequest || trials.plan(case).is_some_and(is_primary)
+        *metric == Metric::CpuPerRequest
+            || trials
+                .plan(case)
+                .is_some_and(|plan| Metric::primary(&plan.load) == *metric)
     };
     let mut family: Vec<&mut Compared> = all.iter_mut().filter(|one| is_declared(&one.comparison)).collect();
     let probabilities: Vec<f64> = family.iter().map(|one| one.log_ratio.p_value()).collect();

@@ -33,7 +33,7 @@ mod weighed;
 use std::path::PathBuf;
 
 pub use cases::name_of;
-use lasthop_model::record::{CasePlan, FactorSummary, Resumption, RunHeader, Stopped};
+use lasthop_model::record::{Resumption, RunHeader, Stopped};
 use lasthop_record::data::RunData;
 pub use progress::{Look, ProgressLine, is_due, look};
 
@@ -150,21 +150,22 @@ fn unless_ratios_only<T>(trials: &Trials, all: fn(&Trials) -> Vec<T>) -> Vec<T> 
 }
 
 fn explanations(header: &RunHeader) -> Vec<String> {
-    let varies = |factor: &&FactorSummary| factor.levels.len() > 1;
     let asked = header.answer.explain.iter().filter_map(|name| header.factors.get(name));
-    asked.filter(varies).map(|factor| factor.help.clone()).collect()
+    asked
+        .filter(|factor| factor.levels.len() > 1)
+        .map(|factor| factor.help.clone())
+        .collect()
 }
 
 fn controls(header: &RunHeader) -> Vec<String> {
-    let controls = |case: &&CasePlan| {
-        case.levels
-            .iter()
-            .any(|(factor, level)| header.factors.get(factor).is_some_and(|of| of.controls.contains(level)))
-    };
     header
         .cases
         .iter()
-        .filter(controls)
+        .filter(|case| {
+            case.levels
+                .iter()
+                .any(|(factor, level)| header.factors.get(factor).is_some_and(|of| of.controls.contains(level)))
+        })
         .map(|case| case.case.clone())
         .collect()
 }

@@ -13,7 +13,7 @@ use lasthop_stats::Better;
 use super::{
     across::{Ratio, diff::Diff},
     comparisons::better,
-    summary::{CaseSummary, Comparison, Metric, Standing, Summary, Verdict},
+    summary::{CaseSummary, Metric, Standing, Summary, Verdict},
 };
 
 /// The words between cases and share.
@@ -139,13 +139,12 @@ pub fn of_plan<'a>(cases: impl IntoIterator<Item = &'a CasePlan>) -> Vec<Subject
 /// The cases of a run, each against its reference.
 #[must_use]
 pub fn of_run(summary: &Summary) -> Vec<Subject> {
-    let is_usable = |one: &&Comparison| !one.one_start && summary.invalid(&one.case, &one.reference).is_none();
     let subject = |case: &CaseSummary| Subject {
         case: case.case.clone(),
         levels: case.levels.clone(),
         judged: summary
             .declared(case)
-            .filter(is_usable)
+            .filter(|one| !one.one_start && summary.invalid(&one.case, &one.reference).is_none())
             .map(|one| (one.metric, one.into())),
     };
     let compared = summary.cases.iter().filter(|case| !case.reference);

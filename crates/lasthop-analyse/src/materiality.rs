@@ -2,7 +2,7 @@
 //!
 //! `docs/methodology/materiality.md` has the derivation.
 
-use lasthop_stats::{Estimate, Interval};
+use lasthop_stats::Interval;
 
 use super::{
     absolute::{Absolute, Figure},
@@ -50,8 +50,9 @@ pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Opti
 
 /// Half the width of a figure's interval, as a share of the figure.
 fn uncertainty(trials: &Trials, figure: &Figure) -> f64 {
-    let half_width = |log: Estimate| log.half_width(trials.confidence()).exp_m1();
-    figure.log.map_or(0.0, half_width)
+    figure
+        .log
+        .map_or(0.0, |log| log.half_width(trials.confidence()).exp_m1())
 }
 
 /// What is saved of a time, given the ratio of what remains. Each end deviates by the uncertainty of the ratio and by that

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use lasthop_model::{observation::NetworkCounters, record::OverloadTrial};
 use lasthop_protocol::{
     Histogram,
-    result::{ErrorClass, Slot, StageResult, WrongKind},
+    result::{ErrorClass, StageResult, WrongKind},
 };
 use lasthop_record::data::RunData;
 
@@ -29,14 +29,17 @@ pub fn summarise(data: &RunData) -> Option<Overload> {
     let cases = data.header.cases.iter().map(|plan| {
         let trials: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.case == plan.case).collect();
         let closed = trials.iter().filter(|trial| trial.times.is_none());
-        let at = |times: &f64| {
-            let at_load = trials.iter().filter(|trial| trial.times == Some(*times));
-            point(*times, at_load.copied().collect())
-        };
         OverloadCase {
             case: plan.case.clone(),
             capacity: Span::of(closed.map(|trial| trial.result.throughput())),
-            points: settings.times.iter().filter_map(at).collect(),
+            points: settings
+                .times
+                .iter()
+                .filter_map(|times| {
+                    let at_load = trials.iter().filter(|trial| trial.times == Some(*times));
+                    point(*times, at_load.copied().collect())
+                })
+                .collect(),
         }
     });
     Some(Overload {
@@ -142,14 +145,15 @@ fn wrong(loads: &[&StageResult]) -> IndexMap<String, Wrong> {
 }
 
 fn logged(trials: &[&OverloadTrial]) -> IndexMap<String, Span> {
-    let of = |meaning: &String| {
-        let counts = trials
-            .iter()
-            .map(|trial| trial.logged.get(meaning).copied().unwrap_or(0) as f64);
-        Some((meaning.clone(), Span::of(counts)?))
-    };
     let meanings = trials.first().into_iter().flat_map(|trial| trial.logged.keys());
-    meanings.filter_map(of).collect()
+    meanings
+        .filter_map(|meaning| {
+            let counts = trials
+                .iter()
+                .map(|trial| trial.logged.get(meaning).copied().unwrap_or(0) as f64);
+            Some((meaning.clone(), Span::of(counts)?))
+        })
+        .collect()
 }
 
 fn recovery(trials: &[&OverloadTrial]) -> Option<Recovery> {
@@ -174,11 +178,12 @@ fn recovered(stages: &[StageResult]) -> Option<Option<f64>> {
         return None;
     }
     let limit = usual.quantile(0.99);
-    let good = |slot: &Slot| {
-        slot.due > 0 && slot.right.count() as f64 >= right * slot.due as f64 && slot.right.quantile(0.5) <= limit
-    };
     let length = after.counted_ns as f64 / NANOSECONDS / after.slots.len() as f64;
-    let first = after.slots.windows(STEADY).position(|slots| slots.iter().all(good));
+    let first = after.slots.windows(STEADY).position(|slots| {
+        slots.iter().all(|slot| {
+            slot.due > 0 && slot.right.count() as f64 >= right * slot.due as f64 && slot.right.quantile(0.5) <= limit
+        })
+    });
     Some(first.map(|slot| slot as f64 * length))
 }
 
@@ -201,6 +206,8 @@ impl Span {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_protocol::result::Slot;
+
     use super::*;
 
     fn slot(times: &[u64], due: u64) -> Slot {
@@ -224,7 +231,9 @@ mod tests {
 
     #[test]
     fn a_load_recovers_when_it_is_as_before_for_a_while() {
-        let (slow, lost, good) = (slot(&[900], 1), slot(&[100], 2), slot(&[100], 1));
+        let slow = slot(&[900], 1);
+        let lost = slot(&[100], 2);
+        let good = slot(&[100], 1);
         let after = |slots: &[&Slot]| recovered(&stages(slots.iter().map(|slot| (*slot).clone()).collect()));
         assert_eq!(after(&[&good, &good, &good]), Some(Some(0.0)));
         let at = after(&[&slow, &good, &lost, &good, &good, &good]).flatten().unwrap();

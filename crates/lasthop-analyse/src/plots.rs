@@ -109,9 +109,8 @@ fn curve(all: &Histogram, total: f64) -> Vec<(f64, f64)> {
     let last = total.log10();
     let steps = (last * f64::from(POINTS)).ceil() as u32;
     let nines = (0..steps).map(|step| f64::from(step) / f64::from(POINTS));
-    let point = |nines: f64| (short(nines), short(all.quantile(1.0 - 10f64.powf(-nines)) as f64 / 1e3));
     nines
-        .map(point)
+        .map(|nines| (short(nines), short(all.quantile(1.0 - 10f64.powf(-nines)) as f64 / 1e3)))
         .chain([(short(last), short(all.max() as f64 / 1e3))])
         .collect()
 }

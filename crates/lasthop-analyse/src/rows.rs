@@ -36,8 +36,14 @@ pub const QUANTILES: [(f64, &str); 5] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99
 #[must_use]
 pub fn rows(data: &RunData) -> Vec<TrialRow> {
     let trials = Trials::new(data);
-    let of = |(case, plan): (usize, &CasePlan)| trials.of(&plan.case).map(|trial| row(case, trial)).collect::<Vec<_>>();
-    trials.cases().iter().enumerate().flat_map(of).collect()
+    trials
+        .cases()
+        .iter()
+        .enumerate()
+        .flat_map(|(case, plan): (usize, &CasePlan)| {
+            trials.of(&plan.case).map(|trial| row(case, trial)).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 fn row(case: usize, trial: &MeasuredTrial) -> TrialRow {

@@ -86,13 +86,16 @@ pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelayS
     if trials.ratios_only || metric != Metric::primary(&pairs.case.load) {
         return None;
     }
-    let of_role = |role: &str| {
-        let totals = |trial: &MeasuredTrial| Some(Waited::of(trial, role)?.totals());
-        Some((role.to_owned(), difference(trials, pairs, role, totals)?))
-    };
     let saved = RunDelaySaved {
         all: difference(trials, pairs, "", |trial| all(trials, pairs, trial)),
-        roles: roles(trials, &pairs.case.case).filter_map(of_role).collect(),
+        roles: roles(trials, &pairs.case.case)
+            .filter_map(|role| {
+                Some((
+                    role.to_owned(),
+                    difference(trials, pairs, role, |trial| Some(Waited::of(trial, role)?.totals()))?,
+                ))
+            })
+            .collect(),
     };
     (saved.all.is_some() || !saved.roles.is_empty()).then_some(saved)
 }
@@ -182,7 +185,8 @@ mod tests {
     fn it_is_per_request_and_a_share_of_the_time_not_spent_idle() {
         let summary = summarise(&waiting());
         let metrics = case(&summary, "tcp").metrics.as_ref().unwrap();
-        let (driver, server) = (metrics.run_delay["driver"], metrics.run_delay["server"]);
+        let driver = metrics.run_delay["driver"];
+        let server = metrics.run_delay["server"];
         assert!((driver.us_per_request - 3.0).abs() < 0.01 && (server.us_per_request - 20.0).abs() < 0.01);
         // 10 and 20 µs of CPU time.
         assert!(

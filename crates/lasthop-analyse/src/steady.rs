@@ -17,9 +17,10 @@ pub fn little(trials: &Trials, plan: &CasePlan) -> Option<Little> {
         .proofs(&plan.case)
         .last()
         .filter(|_| plan.load.is_own() && !plan.load.is_open())?;
-    let slowest = |result: &&TrialResult| result.service_time.as_ref().map_or(0, Histogram::max);
     let all = || trials.of(&plan.case).map(|trial| &trial.result);
-    let worst = all().max_by_key(slowest).filter(|_| trials.count(&plan.case) >= FEW);
+    let worst = all()
+        .max_by_key(|result| result.service_time.as_ref().map_or(0, Histogram::max))
+        .filter(|_| trials.count(&plan.case) >= FEW);
     Little::of(
         all().filter(|one| !worst.is_some_and(|worst| std::ptr::eq(*one, worst))),
         &proof.spec,

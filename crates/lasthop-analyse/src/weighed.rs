@@ -63,12 +63,17 @@ fn restricted(levels: &Levels, to: &BTreeSet<String>) -> Levels {
 }
 
 fn of(trials: &Trials, quantities: &[String; 2], all: [&[&DerivedPlan]; 2], levels: &Levels) -> Option<Weighed> {
-    let has = |plan: &&&DerivedPlan| {
-        levels
+    let plans = all.map(|plans| {
+        plans
             .iter()
-            .all(|(factor, level)| plan.levels.get(factor) == Some(level))
-    };
-    let plans = all.map(|plans| plans.iter().filter(has).copied().collect::<Vec<_>>());
+            .filter(|plan| {
+                levels
+                    .iter()
+                    .all(|(factor, level)| plan.levels.get(factor) == Some(level))
+            })
+            .copied()
+            .collect::<Vec<_>>()
+    });
     let values = plans.each_ref().map(|plans| averaged(trials, plans));
     let helps = [plans[0].first()?.help.clone(), plans[1].first()?.help.clone()];
     let names = levels.iter().map(|(factor, level)| format!("{factor}={level}"));

@@ -76,13 +76,12 @@ pub(super) fn cannot<T>(what: &str) -> Result<T, String> {
 
 /// What the case's protocol is told to say, if it is that of the tool.
 pub(super) fn speaking<'a, T: ProtocolSpec>(spec: &'a Spec, title: &str) -> Result<&'a T, String> {
-    let other = || {
+    spec.protocol.get().ok_or_else(|| {
         format!(
             "speaks {title}, but the case's protocol is {}",
             spec.protocol.kind().title
         )
-    };
-    spec.protocol.get().ok_or_else(other)
+    })
 }
 
 /// # Errors

@@ -189,8 +189,10 @@ fn as_in_table(address: SocketAddr) -> String {
         std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
         std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
     };
-    let word = |bytes: &[u8]| format!("{:08X}", u32::from_ne_bytes(bytes.try_into().expect("four bytes")));
-    let words: String = octets.chunks(4).map(word).collect();
+    let words: String = octets
+        .chunks(4)
+        .map(|bytes: &[u8]| format!("{:08X}", u32::from_ne_bytes(bytes.try_into().expect("four bytes"))))
+        .collect();
     format!("{words}:{:04X}", address.port())
 }
 

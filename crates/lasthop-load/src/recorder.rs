@@ -521,10 +521,9 @@ fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
 
 /// `None` unless every worker has one.
 fn first_half(records: &[WorkerRecord]) -> Option<FirstHalf> {
-    let half = |record: &WorkerRecord| record.counts.first_half.map(|half| (half.requests, half.elapsed_ns));
     let halves = records
         .iter()
-        .map(half)
+        .map(|record| record.counts.first_half.map(|half| (half.requests, half.elapsed_ns)))
         .collect::<Option<Vec<_>>>()
         .filter(|halves| !halves.is_empty())?;
     let requests = halves.iter().map(|(requests, _)| requests).sum();

@@ -21,11 +21,6 @@ pub struct StageRecorder {
 impl StageRecorder {
     pub fn start(begin: u64, stages: &[LoadStage]) -> Self {
         let mut at = begin;
-        let timed = |stage: &LoadStage| {
-            let begins = at;
-            at += stage.length_ns;
-            (begins, *stage)
-        };
         let empty = |stage: &LoadStage| StageResult {
             rate: stage.rate,
             counted_ns: stage.length_ns.saturating_sub(stage.fill_ns),
@@ -33,7 +28,14 @@ impl StageRecorder {
             ..StageResult::default()
         };
         Self {
-            stages: stages.iter().map(timed).collect(),
+            stages: stages
+                .iter()
+                .map(|stage| {
+                    let begins = at;
+                    at += stage.length_ns;
+                    (begins, *stage)
+                })
+                .collect(),
             results: stages.iter().map(empty).collect(),
             wrong: stages.iter().map(|_| BTreeMap::new()).collect(),
         }
@@ -47,8 +49,10 @@ impl StageRecorder {
     }
 
     fn slot(&mut self, due: u64) -> Option<&mut Slot> {
-        let within = |(begins, stage): &(u64, LoadStage)| (*begins..begins + stage.length_ns).contains(&due);
-        let at = self.stages.iter().position(within)?;
+        let at = self
+            .stages
+            .iter()
+            .position(|(begins, stage): &(u64, LoadStage)| (*begins..begins + stage.length_ns).contains(&due))?;
         let (begins, stage) = self.stages[at];
         self.results[at]
             .slots
@@ -80,14 +84,13 @@ impl StageRecorder {
         let Some(at) = self.counting(now) else { return };
         let class = failure.class;
         let status = failure.status;
-        let new = || Wrong {
+        let wrong = self.wrong[at].entry((class, status)).or_insert_with(|| Wrong {
             class,
             status,
             count: 0,
             first: failure.message.clone(),
             times: Histogram::new(),
-        };
-        let wrong = self.wrong[at].entry((class, status)).or_insert_with(new);
+        });
         wrong.count += count;
         wrong.times.record_n(now.saturating_sub(due), count);
     }

@@ -78,13 +78,12 @@ impl FromStr for Login {
                 .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
         };
         let destination = user.map_or_else(|| host.to_owned(), |user| format!("{user}@{host}"));
-        let is_odd = |character: char| character.is_whitespace() || "[]".contains(character);
         // ssh would take a host that begins with `-` as an option.
         let good = user != Some("")
             && !host.is_empty()
             && (!host.contains(':') || is_six())
             && !destination.starts_with('-')
-            && !destination.contains(is_odd);
+            && !destination.contains(|character: char| character.is_whitespace() || "[]".contains(character));
         let port = port.map(str::parse).transpose().map_err(drop)?;
         good.then_some(Self { destination, port }).ok_or(())
     }

@@ -49,11 +49,10 @@ impl Level {
 
 impl From<&str> for Level {
     fn from(text: &str) -> Self {
-        let number = || text.parse().map(Self::Int).ok();
         text.parse()
             .map(Self::Bool)
             .ok()
-            .or_else(number)
+            .or_else(|| text.parse().map(Self::Int).ok())
             .unwrap_or_else(|| Self::Text(text.to_owned()))
     }
 }

@@ -86,8 +86,12 @@ pub fn counted(count: u64, word: &str) -> String {
 
 /// A rate that was asked for, with all its digits.
 pub fn rate_text(rate: f64) -> String {
-    let exact = |places: &usize| (rate * 10f64.powi(*places as i32)).fract() == 0.0;
-    let text = format!("{rate:.*}", (0..3).find(exact).unwrap_or(3));
+    let text = format!(
+        "{rate:.*}",
+        (0..3)
+            .find(|places| (rate * 10f64.powi(*places as i32)).fract() == 0.0)
+            .unwrap_or(3)
+    );
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
     format!("{}{fraction}", thousands(whole))
 }

@@ -600,7 +600,8 @@ impl CaseProof {
     /// Whether the two are the same except for the path, name or port of the server and the seed of an open loop, which
     /// are new in every round.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        let (ours, theirs) = (&self.spec.endpoint.address, &other.spec.endpoint.address);
+        let ours = &self.spec.endpoint.address;
+        let theirs = &other.spec.endpoint.address;
         let same_kind = ours.is_like(theirs);
         let mut other = other.clone();
         other.spec.endpoint.address.clone_from(ours);

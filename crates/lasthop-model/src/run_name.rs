@@ -14,8 +14,11 @@ const WORD: usize = 50;
 /// Whether a text can be the name of a run: letters, digits, `.`, `_` and `-`, neither a dot nor a dash first.
 #[must_use]
 pub fn is_valid(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    (1..=LONGEST).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with(['.', '-'])
+    (1..=LONGEST).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+        && !name.starts_with(['.', '-'])
 }
 
 /// Whether a name sorts after those of all runs that can have begun by now, a day of difference between clocks allowed.

@@ -37,7 +37,8 @@ impl Cgroup {
     pub fn of(pid: i32) -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let groups = |pid: &str| fs::read_to_string(format!("/proc/{pid}/cgroup")).ok();
-        let (theirs, ours) = (groups(&pid.to_string())?, groups("self")?);
+        let theirs = groups(&pid.to_string())?;
+        let ours = groups("self")?;
         let folder = |controller: &str| {
             let path = path_of(&theirs, controller).filter(|path| Some(*path) != path_of(&ours, controller))?;
             folders(&mounts, controller, path)
@@ -130,7 +131,8 @@ fn folders(mounts: &str, controller: &str, path: &str) -> Vec<PathBuf> {
             _ => false,
         };
         let fields: Vec<&str> = mount.split(' ').collect();
-        let (root, place) = (fields.get(3)?, fields.get(4)?);
+        let root = fields.get(3)?;
+        let place = fields.get(4)?;
         let below = Path::new(path).strip_prefix(root).ok()?;
         matches.then(|| Path::new(place).join(below))
     };

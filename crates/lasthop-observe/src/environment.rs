@@ -72,7 +72,8 @@ fn cpu_model(facts: &Facts) -> Option<String> {
     if let Some(board) = facts.text("/proc/device-tree/model") {
         return Some(board.trim_end_matches('\0').to_owned());
     }
-    let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
+    let implementer = field("CPU implementer")?;
+    let part = field("CPU part")?;
     Some(format!("implementer {implementer} part {part}"))
 }
 

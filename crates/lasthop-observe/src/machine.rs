@@ -61,7 +61,7 @@ fn parse(text: &str, tick_ns: u64) -> Option<(u64, CpuTimes)> {
         .skip(1)
         .map_while(|word| word.parse().ok())
         .collect();
-    let at = |index: usize| numbers.get(index).copied().map(|ticks: u64| ticks * tick_ns);
+    let at = |index: usize| numbers.get(index).copied().map(|ticks| ticks * tick_ns);
     let times = CpuTimes {
         processes: at(0)? + at(1)? + at(2)?,
         idle: at(3)? + at(4)?,
@@ -118,7 +118,8 @@ mod tests {
             cpus: 2,
             times: CpuTimes::default(),
         };
-        let (softirq, steal) = (10_000_000, 20_000_000);
+        let softirq = 10_000_000;
+        let steal = 20_000_000;
         let times = CpuTimes {
             processes: 70_000_000,
             idle: 120_000_000,

@@ -267,7 +267,8 @@ mod tests {
 
     #[test]
     fn the_settings_say_whether_a_port_serves_again() {
-        let (bridge, loopback) = ("10.89.0.3:80".parse().unwrap(), "127.0.0.1:80".parse().unwrap());
+        let bridge = "10.89.0.3:80".parse().unwrap();
+        let loopback = "127.0.0.1:80".parse().unwrap();
         let settings = |reuse| PortSettings::parse("32768\t60999\n", reuse, "1\n");
         assert_eq!(
             settings("2\n"),

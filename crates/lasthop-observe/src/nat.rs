@@ -154,7 +154,8 @@ fn in_nft(address: SocketAddr) -> Result<Option<Dnat>, String> {
 }
 
 fn nft_rule(rules: &str, address: SocketAddr) -> Option<Dnat> {
-    let (mut table, mut chain) = ("", "");
+    let mut table = "";
+    let mut chain = "";
     for line in rules.lines().map(str::trim) {
         table = line.strip_prefix("table ").unwrap_or(table);
         if table.starts_with("ip nat") || table.starts_with("ip6 nat") {

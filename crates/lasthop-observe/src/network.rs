@@ -44,7 +44,8 @@ impl NetworkReading {
 
     /// What was counted until a later reading; `TIME_WAIT` as it is at the end.
     pub fn until(&self, after: &Self) -> NetworkCounters {
-        let (before, after) = (self.0, after.0);
+        let before = self.0;
+        let after = after.0;
         let counted = |counter: fn(&NetworkCounters) -> u64| counter(&after).saturating_sub(counter(&before));
         NetworkCounters {
             tcp_opened: counted(|all| all.tcp_opened),

@@ -33,8 +33,10 @@ impl Observer {
     /// The roles are the services of all stacks that are up. Whatever else descends from this process (guard, drivers)
     /// is lasthop's own, and counts as neither a service nor foreign.
     pub fn new(roles: Vec<Role>) -> Self {
-        let cgroup = |role: &Role| Cgroup::of(role.pid).filter(|_| role.container != InContainer::No);
-        let cgroups = roles.iter().map(cgroup).collect();
+        let cgroups = roles
+            .iter()
+            .map(|role| Cgroup::of(role.pid).filter(|_| role.container != InContainer::No))
+            .collect();
         let namespaces = Namespaces::of(&roles);
         let mut meter = Meter::new(roles);
         // Opens the files of all processes, so that the first real snapshot is as quick as the others.

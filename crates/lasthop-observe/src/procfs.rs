@@ -515,7 +515,9 @@ mod tests {
                 }
                 usage(&processes)
             };
-            let (a, b, c) = (snapshot(0), snapshot(1), snapshot(2));
+            let a = snapshot(0);
+            let b = snapshot(1);
+            let c = snapshot(2);
             prop_assert_eq!(cpu(&a, &b) + cpu(&b, &c), cpu(&a, &c));
         }
     }

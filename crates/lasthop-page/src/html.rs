@@ -1,6 +1,6 @@
 //! Documents in HTML: sections, tables and logs, and the frame of a page that loads nothing.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::fmt::Write as _;
 
 use super::document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone};
 use crate::text::markup as escape;
@@ -118,13 +118,16 @@ fn block(block: &Block) -> String {
         Block::Item(text) | Block::SubItem(text) | Block::Rest(text) => format!("<li>{}", inline(text)),
         Block::Table(table) => self::table(table),
         Block::Log { tail, file } => {
-            let whole = |file: &PathBuf| {
-                format!(
-                    "<p class=\"dim\">Whole log: {}, in the folder of the run.</p>\n",
-                    escape(&file.to_string_lossy())
-                )
-            };
-            log(tail.trim_end(), "log") + &file.as_ref().map(whole).unwrap_or_default()
+            log(tail.trim_end(), "log")
+                + &file
+                    .as_ref()
+                    .map(|file| {
+                        format!(
+                            "<p class=\"dim\">Whole log: {}, in the folder of the run.</p>\n",
+                            escape(&file.to_string_lossy())
+                        )
+                    })
+                    .unwrap_or_default()
         }
     }
 }
@@ -148,15 +151,18 @@ pub fn inline(text: &Text) -> String {
 fn coded(text: &str) -> String {
     let parts: Vec<String> = text.split('`').map(escape).collect();
     let is_paired = parts.len() % 2 == 1;
-    let part = |(place, part): (usize, &String)| {
-        if place % 2 == 1 {
-            format!("<code>{part}</code>")
-        } else {
-            part.clone()
-        }
-    };
     if is_paired {
-        parts.iter().enumerate().map(part).collect()
+        parts
+            .iter()
+            .enumerate()
+            .map(|(place, part): (usize, &String)| {
+                if place % 2 == 1 {
+                    format!("<code>{part}</code>")
+                } else {
+                    part.clone()
+                }
+            })
+            .collect()
     } else {
         escape(text)
     }

@@ -1,6 +1,6 @@
 //! GitHub-flavoured Markdown to paste into an issue: the main sections open, the rest folded.
 
-use std::{fmt::Write, path::PathBuf};
+use std::fmt::Write;
 
 use lasthop_model::quantity::joined;
 
@@ -68,13 +68,17 @@ fn block(block: &Block) -> String {
         Block::SubItem(text) => format!("  - {}\n", begun(text)),
         Block::Table(table) => self::table(table),
         Block::Log { tail, file } => {
-            let whole = |file: &PathBuf| {
-                format!(
-                    "\nWhole log: {}, in the folder of the run.\n",
-                    escape(&file.to_string_lossy())
-                )
-            };
-            fenced("text", tail.trim_end()) + "\n" + &file.as_ref().map(whole).unwrap_or_default()
+            fenced("text", tail.trim_end())
+                + "\n"
+                + &file
+                    .as_ref()
+                    .map(|file| {
+                        format!(
+                            "\nWhole log: {}, in the folder of the run.\n",
+                            escape(&file.to_string_lossy())
+                        )
+                    })
+                    .unwrap_or_default()
         }
     }
 }

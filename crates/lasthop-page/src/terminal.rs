@@ -357,13 +357,16 @@ fn split(table: &Table, room: usize) -> Vec<Table> {
 
 fn pick(table: &Table, places: &[usize]) -> Table {
     let columns = places.iter().map(|&place| table.columns[place].clone()).collect();
-    let row = |row: &Row| match row {
-        Row::Cells(cells) => Row::Cells(places.iter().map(|&place| cells[place].clone()).collect()),
-        other => other.clone(),
-    };
     Table {
         columns,
-        rows: table.rows.iter().map(row).collect(),
+        rows: table
+            .rows
+            .iter()
+            .map(|row| match row {
+                Row::Cells(cells) => Row::Cells(places.iter().map(|&place| cells[place].clone()).collect()),
+                other => other.clone(),
+            })
+            .collect(),
     }
 }
 

@@ -136,7 +136,8 @@ pub fn markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut code_until = 0;
     for (at, character) in text.char_indices() {
-        let (before, after) = (&text[..at], &text[at + character.len_utf8()..]);
+        let before = &text[..at];
+        let after = &text[at + character.len_utf8()..];
         if character == '`' && at >= code_until {
             code_until = at + code(after).map_or(0, |code| code.len() + 2);
         }
@@ -160,9 +161,13 @@ pub fn markdown(text: &str) -> String {
 
 /// Plain words up to the next backtick.
 fn code(text: &str) -> Option<&str> {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || " -_./=%+,:".contains(character);
     let (code, _) = text.split_once('`')?;
-    (!code.is_empty() && code.trim() == code && code.chars().all(is_plain)).then_some(code)
+    (!code.is_empty()
+        && code.trim() == code
+        && code
+            .chars()
+            .all(|character: char| character.is_ascii_alphanumeric() || " -_./=%+,:".contains(character)))
+    .then_some(code)
 }
 
 /// Whether a mention, a reference to an issue or a link goes on after a character.

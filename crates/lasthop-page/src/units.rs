@@ -131,7 +131,8 @@ pub struct Bytes(pub u64);
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-        let (mut value, mut unit) = (self.0 as f64, 0);
+        let mut value = self.0 as f64;
+        let mut unit = 0;
         while value >= 1024.0 && unit + 1 < UNITS.len() {
             value /= 1024.0;
             unit += 1;
@@ -208,12 +209,14 @@ pub fn ratio(value: f64, places: usize) -> String {
 #[must_use]
 pub fn column(values: &[Option<f64>]) -> Vec<String> {
     let places = column_places(values);
-    let text = |value: &Option<f64>| match value {
-        Some(value) if value.abs() >= 999.5 => significant(*value, 3),
-        Some(value) => grouped(*value, places),
-        None => NONE.to_owned(),
-    };
-    values.iter().map(text).collect()
+    values
+        .iter()
+        .map(|value| match value {
+            Some(value) if value.abs() >= 999.5 => significant(*value, 3),
+            Some(value) => grouped(*value, places),
+            None => NONE.to_owned(),
+        })
+        .collect()
 }
 
 fn column_places(values: &[Option<f64>]) -> usize {

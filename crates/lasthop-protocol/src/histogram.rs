@@ -146,8 +146,9 @@ impl Histogram {
 
     pub fn mean(&self) -> f64 {
         let total = self.count();
-        let share = |(value, count): (u64, u64)| value as f64 * count as f64 / total as f64;
-        self.bins().map(share).sum()
+        self.bins()
+            .map(|(value, count): (u64, u64)| value as f64 * count as f64 / total as f64)
+            .sum()
     }
 
     /// Of all durations together, in nanoseconds.

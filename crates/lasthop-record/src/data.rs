@@ -144,10 +144,9 @@ impl RunData {
     /// How many reports this run has: the final one, and one for each time that it ended in order with results before.
     pub fn reports(&self) -> u32 {
         let first = self.trials().next().map(|trial| trial.at_ns);
-        let measured = |resumption: &&Resumption| first.is_some_and(|first| first < resumption.at_ns);
         let earlier = self
             .resumptions()
-            .filter(measured)
+            .filter(|resumption| first.is_some_and(|first| first < resumption.at_ns))
             .filter(|resumption| resumption.ended.is_some())
             .count();
         u32::try_from(earlier).unwrap_or(u32::MAX - 1) + 1
@@ -162,8 +161,9 @@ impl RunData {
             TrialRecord::Resumed(resumption) => resumption.at_ns,
             TrialRecord::Failure(_) => 0,
         };
-        let last = || self.records.iter().map(until).max().unwrap_or(0);
-        self.end.as_ref().map_or_else(last, |end| end.took_ns)
+        self.end
+            .as_ref()
+            .map_or_else(|| self.records.iter().map(until).max().unwrap_or(0), |end| end.took_ns)
     }
 
     /// When the run was last known to be running.
@@ -193,10 +193,12 @@ impl RunData {
             .collect();
         let is_last = |trial: &MeasuredTrial| blocks.get(&trial.round) == Some(&(trial.block + 1));
         let loads = |trial: &OverloadTrial| {
-            let same = |other: &&OverloadTrial| {
-                other.times.is_some() && (other.round, &other.case) == (trial.round, &trial.case)
-            };
-            u32::try_from(self.overloads().filter(same).count()).ok()
+            u32::try_from(
+                self.overloads()
+                    .filter(|other| other.times.is_some() && (other.round, &other.case) == (trial.round, &trial.case))
+                    .count(),
+            )
+            .ok()
         };
         let done: BTreeSet<(u32, &str)> = self
             .records
@@ -211,10 +213,15 @@ impl RunData {
             })
             .collect();
         let tried: BTreeSet<u32> = done.iter().map(|(round, _)| *round).collect();
-        let whole = |round: &&RoundRecord| {
-            tried.contains(&round.round) && round.cases.keys().all(|case| done.contains(&(round.round, &case[..])))
-        };
-        u32::try_from(self.rounds().filter(whole).count()).unwrap_or(u32::MAX)
+        u32::try_from(
+            self.rounds()
+                .filter(|round| {
+                    tried.contains(&round.round)
+                        && round.cases.keys().all(|case| done.contains(&(round.round, &case[..])))
+                })
+                .count(),
+        )
+        .unwrap_or(u32::MAX)
     }
 }
 
@@ -224,7 +231,8 @@ mod tests {
 
     #[test]
     fn only_a_text_that_nobody_reads_is_shortened() {
-        let (mut usual, mut long) = ("é".repeat(LONGEST_TEXT / 2), format!("x{}", "é".repeat(30 << 20)));
+        let mut usual = "é".repeat(LONGEST_TEXT / 2);
+        let mut long = format!("x{}", "é".repeat(30 << 20));
         let before = usual.clone();
         shorten(&mut usual);
         assert_eq!(usual, before);

@@ -99,10 +99,9 @@ impl Store {
     /// Errors: as [`Self::list`].
     pub fn newest(&self, is_wanted: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>, ReadError> {
         let now = date::now();
-        let is_one = |path: &PathBuf| {
+        Ok(self.list()?.into_iter().rev().find(|path| {
             !run_name::is_of_the_future(&name_of(path), now) && is_wanted(path) && self.made_here(path).is_ok()
-        };
-        Ok(self.list()?.into_iter().rev().find(is_one))
+        }))
     }
 
     /// The directory of the run that `wanted` names: `last` (of those made here), a whole name, a path, or a part of a

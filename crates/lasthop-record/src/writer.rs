@@ -244,7 +244,8 @@ pub fn in_use<T: Serialize + DeserializeOwned>(part: &T) -> serde_json::Result<T
 }
 
 fn write_sealed(key: Option<&Key>, record: &Path, file: &str, value: &impl Serialize) -> Result<(), WriteError> {
-    let (path, text) = (record.join(file), whole(value));
+    let path = record.join(file);
+    let text = whole(value);
     let sealed = key.map_or(Ok(()), |key| seal::write(key, record, file, &text));
     sealed.map_err(|source| WriteError {
         path: path.clone(),

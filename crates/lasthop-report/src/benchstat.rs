@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn every_line_is_one_that_go_writes() {
         let data = testing::healthy();
-        let (summary, trials) = (summarise(&data), rows::rows(&data));
+        let summary = summarise(&data);
+        let trials = rows::rows(&data);
         let extras = Extras {
             trials: trials.clone(),
             ..Extras::default()

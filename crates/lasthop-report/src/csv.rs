@@ -125,10 +125,14 @@ fn load(row: &mut Row, point: Option<&OverloadPoint>, kinds: &IndexSet<&String>,
     row.spans("goodput_per_s", point.map(|point| point.goodput));
     row.spans("right_share", point.map(|point| point.right));
     for kind in kinds {
-        let share = |point: &OverloadPoint| point.wrong.get(*kind).map(|wrong| wrong.share);
-        row.spans(&format!("error_{kind}_share"), point.and_then(share));
-        let after = |point: &OverloadPoint| point.wrong.get(*kind).map(|wrong| wrong.after_ms);
-        row.put_some(format!("error_{kind}_after_ms"), point.and_then(after));
+        row.spans(
+            &format!("error_{kind}_share"),
+            point.and_then(|point| point.wrong.get(*kind).map(|wrong| wrong.share)),
+        );
+        row.put_some(
+            format!("error_{kind}_after_ms"),
+            point.and_then(|point| point.wrong.get(*kind).map(|wrong| wrong.after_ms)),
+        );
     }
     row.spans("not_sent_share", point.map(|point| point.not_sent));
     row.spans("waiting_share", point.map(|point| point.unanswered));
@@ -142,8 +146,10 @@ fn load(row: &mut Row, point: Option<&OverloadPoint>, kinds: &IndexSet<&String>,
     row.spans("listen_drops", point.map(|point| point.listen_drops));
     row.spans("syns_retransmitted", point.map(|point| point.syns_retransmitted));
     for meaning in logged {
-        let counted = |point: &OverloadPoint| point.logged.get(*meaning).copied();
-        row.spans(&format!("logged {meaning}"), point.and_then(counted));
+        row.spans(
+            &format!("logged {meaning}"),
+            point.and_then(|point| point.logged.get(*meaning).copied()),
+        );
     }
 }
 

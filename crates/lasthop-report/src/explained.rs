@@ -24,11 +24,14 @@ case.
 /// The page of checks, in Markdown.
 #[must_use]
 pub fn page() -> String {
-    let theme = |(title, checks): &(&str, &[CheckMeaning])| {
-        let checks: String = checks.iter().map(paragraph).collect();
-        format!("\n## {title}\n{checks}")
-    };
-    HEAD.to_owned() + &THEMES.iter().map(theme).collect::<String>()
+    HEAD.to_owned()
+        + &THEMES
+            .iter()
+            .map(|(title, checks): &(&str, &[CheckMeaning])| {
+                let checks: String = checks.iter().map(paragraph).collect();
+                format!("\n## {title}\n{checks}")
+            })
+            .collect::<String>()
 }
 
 fn paragraph(known: &CheckMeaning) -> String {

@@ -115,7 +115,8 @@ impl Picture {
     #[must_use]
     pub fn file(&self) -> Vec<u8> {
         let (body, below) = self.drawn();
-        let (height, width) = (below + HEAD, WIDTH - 2 * SIDE);
+        let height = below + HEAD;
+        let width = WIDTH - 2 * SIDE;
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"forest\" viewBox=\"0 0 {WIDTH} {height}\" \
              width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-labelledby=\"forest-title forest-desc\">\n\
@@ -192,8 +193,10 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
     // In the order in which a page gives colours to them.
     let labels: IndexSet<String> = cases(all).map(|(group, case)| group.label(case)).collect();
     let of = |wanted| {
-        let with_rows = |group: &&Group<'_>| quantity(group) == wanted && group.compared().next().is_some();
-        let groups: Vec<&Group<'_>> = all.iter().filter(with_rows).collect();
+        let groups: Vec<&Group<'_>> = all
+            .iter()
+            .filter(|group| quantity(group) == wanted && group.compared().next().is_some())
+            .collect();
         let head = groups.first()?.head();
         let part = |group: &&Group<'_>| {
             let row = |compared: Compared<'_>| {
@@ -260,15 +263,15 @@ impl Axis {
                 .flat_map(|power| digits.iter().map(move |digit| digit * power))
                 .collect()
         };
-        let steps = |step: f64| (1..=400).map(|count| f64::from(count) * step).collect();
-        let sets = [0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5].map(steps);
+        let sets = [0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5]
+            .map(|step| (1..=400).map(|count| f64::from(count) * step).collect());
         let sets = sets.into_iter().chain([decades(&[1.0, 2.0, 5.0]), decades(&[1.0])]);
-        let shown = |mut set: Vec<f64>| {
+        sets.map(|mut set| {
             set.retain(|at| (self.low..self.high).contains(at));
             set
-        };
-        let apart = |set: &Vec<f64>| set.windows(2).all(|two| self.place(two[1]) - self.place(two[0]) > 11.0);
-        sets.map(shown).find(apart).unwrap_or_else(|| vec![1.0])
+        })
+        .find(|set| set.windows(2).all(|two| self.place(two[1]) - self.place(two[0]) > 11.0))
+        .unwrap_or_else(|| vec![1.0])
     }
 }
 
@@ -309,7 +312,8 @@ impl Panel {
 
 impl Axis {
     fn draw(&self, svg: &mut String, top: f64, bottom: f64, margin_share: f64) {
-        let (from, to) = (self.place(1.0 - margin_share), self.place(1.0 + margin_share));
+        let from = self.place(1.0 - margin_share);
+        let to = self.place(1.0 + margin_share);
         let height = bottom - top;
         let _ = writeln!(
             svg,
@@ -402,8 +406,12 @@ fn shape(verdict: Verdict) -> &'static str {
 }
 
 pub(super) fn tick_text(tick: f64) -> String {
-    let exact = |places: &usize| ((tick * 10f64.powi(*places as i32)).fract() - 0.5).abs() > 0.499_999;
-    grouped(tick, (0..4).find(exact).unwrap_or(4))
+    grouped(
+        tick,
+        (0..4)
+            .find(|places| ((tick * 10f64.powi(*places as i32)).fract() - 0.5).abs() > 0.499_999)
+            .unwrap_or(4),
+    )
 }
 
 /// `1.63 × (1.58 to 1.68)`

@@ -34,8 +34,10 @@ pub fn is_compared(factor: &str) -> bool {
 /// Name of the factor under comparison.
 #[must_use]
 pub fn compared_factor(summary: &Summary) -> &'static str {
-    let has = |factor: &&str| summary.cases.iter().any(|case| case.levels.contains_key(*factor));
-    COMPARED.into_iter().find(has).unwrap_or("transport")
+    COMPARED
+        .into_iter()
+        .find(|factor| summary.cases.iter().any(|case| case.levels.contains_key(*factor)))
+        .unwrap_or("transport")
 }
 
 /// A reference and the cases that are compared with it.
@@ -104,11 +106,10 @@ fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &Level)> {
 
 fn name_settings(groups: &mut [Group<'_>]) {
     let Some(first) = groups.first() else { return };
-    let is_shared = |(factor, level): &(&String, &Level)| {
+    let shared = other_levels(first.head()).filter(|(factor, level): &(&String, &Level)| {
         let mut heads = groups.iter().map(Group::head);
         heads.all(|head| head.levels.get(*factor) == Some(*level))
-    };
-    let shared = other_levels(first.head()).filter(is_shared);
+    });
     let shared: HashSet<&String> = shared.map(|(factor, _)| factor).collect();
     for group in groups {
         let varying = other_levels(group.head()).filter(|(factor, _)| !shared.contains(factor));
@@ -138,11 +139,13 @@ pub fn constants(summary: &Summary) -> String {
     let Some(first) = summary.cases.first() else {
         return String::new();
     };
-    let is_everywhere = |(factor, level): &(&String, &Level)| {
-        let mut all = summary.cases.iter().filter_map(|case| case.levels.get(*factor));
-        all.all(|other| other == *level)
-    };
-    phrases(summary, other_levels(first).filter(is_everywhere))
+    phrases(
+        summary,
+        other_levels(first).filter(|(factor, level): &(&String, &Level)| {
+            let mut all = summary.cases.iter().filter_map(|case| case.levels.get(*factor));
+            all.all(|other| other == *level)
+        }),
+    )
 }
 
 impl<'a> Group<'a> {
@@ -268,8 +271,11 @@ impl<'a> Group<'a> {
     /// The name, and the levels besides the transport by which the case differs from its reference.
     fn with_extras(&self, case: &CaseSummary, name: &str) -> String {
         let own = &self.head().levels;
-        let differs = |(factor, level): &(&String, &Level)| own.get(*factor).is_some_and(|own| own != *level);
-        let extras = phrases(self.summary, other_levels(case).filter(differs));
+        let extras = phrases(
+            self.summary,
+            other_levels(case)
+                .filter(|(factor, level): &(&String, &Level)| own.get(*factor).is_some_and(|own| own != *level)),
+        );
         if extras.is_empty() {
             name.to_owned()
         } else {

@@ -233,12 +233,15 @@ fn of_group<'a>(group: &'a Group<'a>, extras: &'a Extras) -> GroupData<'a> {
 /// Of the roles that cases are compared by.
 fn costs(metrics: Option<&Metrics>) -> Vec<Cost<'_>> {
     let Some(metrics) = metrics else { return vec![] };
-    let of = |(role, cpu)| Cost {
-        role,
-        cpu,
-        waiting: metrics.run_delay.get(role).map(|delay| delay.us_per_request),
-    };
-    metrics.cpu_per_request.counted().map(of).collect()
+    metrics
+        .cpu_per_request
+        .counted()
+        .map(|(role, cpu)| Cost {
+            role,
+            cpu,
+            waiting: metrics.run_delay.get(role).map(|delay| delay.us_per_request),
+        })
+        .collect()
 }
 
 fn matter(compared: Compared<'_>) -> Option<Matter> {

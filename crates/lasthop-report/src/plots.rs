@@ -227,8 +227,10 @@ fn columns(latencies: &Latencies, first: i32, bins: usize, room: usize, glyphs: 
     }
     let highest = heights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let step = |height: &f64| (height / highest * glyphs.bars.len() as f64).ceil() as usize;
-    let glyph = |height: &f64| step(height).checked_sub(1).map_or(' ', |step| glyphs.bars[step]);
-    heights.iter().map(glyph).collect()
+    heights
+        .iter()
+        .map(|height| step(height).checked_sub(1).map_or(' ', |step| glyphs.bars[step]))
+        .collect()
 }
 
 #[cfg(test)]
@@ -289,7 +291,8 @@ mod tests {
             shares: shares.to_vec(),
             ..Latencies::default()
         };
-        let (fast, slow) = (latencies(90, &[0.5, 0.5]), latencies(92, &[0.25, 0.75, 0.0, 0.0005]));
+        let fast = latencies(90, &[0.5, 0.5]);
+        let slow = latencies(92, &[0.25, 0.75, 0.0, 0.0005]);
         let cases = [("unix".to_owned(), &fast), ("tcp".to_owned(), &slow)];
         let lines: Vec<String> = spread(&cases, 30, &UNICODE).iter().map(ToString::to_string).collect();
         assert_eq!(lines[0], format!("unix  {}{:12}", "█".repeat(12), ""));

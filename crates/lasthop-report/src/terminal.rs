@@ -5,7 +5,7 @@ use lasthop_page::{INDENT, Options, Page};
 
 use super::{
     content::document,
-    document::{Section, Text, Tone},
+    document::{Text, Tone},
     plots,
 };
 
@@ -21,8 +21,7 @@ pub fn render(summary: &Summary, plots: &[CasePlots], options: &Options) -> Vec<
         page.plot("Latencies", plots::latencies(summary, plots, width, options.unicode));
     }
     page.blank();
-    let hidden = |section: &Section| !page.shows(section);
-    let mut more = if document.sections.iter().any(hidden) && !options.verbose {
+    let mut more = if document.sections.iter().any(|section| !page.shows(section)) && !options.verbose {
         format!(
             "lasthop report {} --verbose, or --format html for a page with plots",
             summary.word

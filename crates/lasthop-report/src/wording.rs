@@ -274,7 +274,9 @@ mod tests {
 
     #[test]
     fn what_no_longer_run_decides_is_said() {
-        let (soon, later, never) = (open(Some(29.0)), open(Some(91.0)), open(None));
+        let soon = open(Some(29.0));
+        let later = open(Some(91.0));
+        let never = open(None);
         let say = |all: &[&Comparison]| more_time(all, 60.0, 60.0).replace(NBSP, " ");
         assert_eq!(
             say(&[&soon, &later]),

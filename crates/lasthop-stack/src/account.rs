@@ -57,7 +57,8 @@ fn named(user: &str, accounts: &Path) -> Option<Account> {
     let text = fs::read_to_string(accounts).ok()?;
     let line = text.lines().find(|line| line.split(':').next() == Some(user))?;
     let number = |at: usize| line.split(':').nth(at)?.parse::<u32>().ok();
-    let (uid, gid) = (number(2)?, number(3)?);
+    let uid = number(2)?;
+    let gid = number(3)?;
     Some(Account {
         user: user.to_owned(),
         group: name_in("/etc/group", gid),

@@ -161,9 +161,8 @@ impl Locator {
     /// lasthop itself, or the file given for it. If its file was replaced since it started, the link in `/proc`.
     fn lasthop(&self, recipe: &str) -> Result<Located, LocateError> {
         let given = self.given([recipe, "lasthop"].into_iter())?;
-        let own = || own_executable().unwrap_or_else(|_| "/proc/self/exe".to_owned()).into();
         Ok(Located {
-            path: given.unwrap_or_else(own),
+            path: given.unwrap_or_else(|| own_executable().unwrap_or_else(|_| "/proc/self/exe".to_owned()).into()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         })
     }
@@ -312,7 +311,8 @@ pub fn is_older(version: &str, minimum: &str) -> bool {
             .map(|word| word.parse().unwrap_or(u64::MAX))
             .collect()
     };
-    let (mut have, mut need) = (numbers(version), numbers(minimum));
+    let mut have = numbers(version);
+    let mut need = numbers(minimum);
     let length = have.len().max(need.len());
     have.resize(length, 0);
     need.resize(length, 0);

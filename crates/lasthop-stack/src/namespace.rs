@@ -98,7 +98,8 @@ impl Namespace {
     }
 
     fn connect(&self) -> Result<(), String> {
-        let (link, pid) = (&self.link, self.holder.pid.to_string());
+        let link = &self.link;
+        let pid = self.holder.pid.to_string();
         ip(
             None,
             &[

@@ -83,7 +83,9 @@ fn ask(
             })
         }
         ReadyCheck::Http { path, status } => {
-            let (endpoint, path, status) = (endpoint.clone(), path.clone(), *status);
+            let endpoint = endpoint.clone();
+            let path = path.clone();
+            let status = *status;
             patiently(timeout, move || match http_status(&endpoint, &path, timeout) {
                 Ok(answered) if answered == status => Ok(()),
                 Ok(answered) => Err(format!("GET {path} answered {answered}, not {status}")),

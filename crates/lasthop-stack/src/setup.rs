@@ -599,7 +599,8 @@ mod tests {
             stamp: Some((stamp.clone(), script.to_owned())),
         };
         let run = |steps: &[SetupStep]| {
-            let (mut lines, mut count) = (Vec::new(), 0);
+            let mut lines = Vec::new();
+            let mut count = 0;
             let result = execute(steps, &mut |_| count += 1, &mut |line| lines.push(line.to_owned()));
             (result, lines, count)
         };

@@ -267,15 +267,15 @@ fn in_parallel<T: Send, R: Send>(
 ) -> Vec<R> {
     let further = items.len().saturating_sub(1);
     let items = Mutex::new(items.enumerate());
-    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
     let some = || {
-        std::iter::from_fn(next)
+        std::iter::from_fn(|| items.lock().unwrap_or_else(PoisonError::into_inner).next())
             .map(|(number, item)| (number, work(item)))
             .collect::<Vec<_>>()
     };
     let mut done = thread::scope(|scope| {
-        let begin = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
-        let threads: Vec<_> = (0..further).map_while(begin).collect();
+        let threads: Vec<_> = (0..further)
+            .map_while(|_| thread::Builder::new().spawn_scoped(scope, some).ok())
+            .collect();
         let mut done = some();
         for thread in threads {
             done.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));

@@ -47,8 +47,10 @@ pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: R
     let units = blocks.units();
     let counts: Vec<f64> = units.iter().map(|unit| unit.len() as f64).collect();
     let sums = |at: usize| {
-        let of_unit = |unit: &&[Effects]| unit.iter().map(|block| block.0[at]).sum();
-        units.iter().map(of_unit).collect()
+        units
+            .iter()
+            .map(|unit: &&[Effects]| unit.iter().map(|block| block.0[at]).sum())
+            .collect()
     };
     let sums: Vec<Vec<f64>> = (0..sizes.len()).map(sums).collect();
     let effects = |times: &[u32]| -> Vec<f64> {
@@ -57,8 +59,10 @@ pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: R
     };
     // Whether the interval of a size's effect, with its sign, lies outside of the threshold or within it.
     let is = |outside: bool, at: usize| {
-        let mean = |times: &[u32]| Some(weighted(times, &sums[at]) / weighted(times, &counts));
-        bootstrap::estimate(&blocks.sizes(), how, mean).is_some_and(|effect| {
+        bootstrap::estimate(&blocks.sizes(), how, |times: &[u32]| {
+            Some(weighted(times, &sums[at]) / weighted(times, &counts))
+        })
+        .is_some_and(|effect| {
             let Interval { low, high, .. } = effect.interval(CONFIDENCE);
             if outside {
                 low > threshold || high < -threshold

@@ -20,8 +20,11 @@ impl<T: BlockValue> Grouped<T> {
     /// `None` without a round, where a round has no block, or where a value is not valid.
     #[must_use]
     pub fn new(rounds: Vec<Vec<T>>) -> Option<Self> {
-        let is_usable = |round: &Vec<T>| !round.is_empty() && round.iter().all(T::is_valid);
-        (!rounds.is_empty() && rounds.iter().all(is_usable)).then_some(Self(rounds))
+        (!rounds.is_empty()
+            && rounds
+                .iter()
+                .all(|round| !round.is_empty() && round.iter().all(T::is_valid)))
+        .then_some(Self(rounds))
     }
 
     /// The units that are resampled whole: the rounds; where there is one round only, its blocks.

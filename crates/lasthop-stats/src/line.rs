@@ -43,13 +43,16 @@ impl Moments {
             points.iter().map(|p| p.1).sum::<f64>() / count,
         );
         let sum = |term: fn(f64, f64) -> f64| -> Vec<f64> {
-            let unit = |unit: &[Points]| {
-                unit.iter()
-                    .flat_map(|block| &block.0)
-                    .map(|p| term(p.0 - centre.0, p.1 - centre.1))
-                    .sum()
-            };
-            blocks.units().into_iter().map(unit).collect()
+            blocks
+                .units()
+                .into_iter()
+                .map(|unit: &[Points]| {
+                    unit.iter()
+                        .flat_map(|block| &block.0)
+                        .map(|p| term(p.0 - centre.0, p.1 - centre.1))
+                        .sum()
+                })
+                .collect()
         };
         Self {
             centre,

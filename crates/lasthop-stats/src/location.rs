@@ -159,7 +159,8 @@ fn roots(blocks: &[Disturbed], centre: f64) -> Option<Vec<f64>> {
         return None;
     }
     let mean = |pick: fn(&(f64, f64)) -> f64| points.iter().map(pick).sum::<f64>() / points.len() as f64;
-    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let x = mean(|point| point.0);
+    let y = mean(|point| point.1);
     let product = |f: &dyn Fn(f64, f64) -> f64| points.iter().map(|point| f(point.0 - x, point.1 - y)).sum::<f64>();
     let spread = product(&|x, _| x * x);
     let slope = product(&|x, y| x * y) / spread;
@@ -230,7 +231,8 @@ fn centre(blocks: &[Disturbed], roots: &[f64]) -> (f64, f64) {
             .iter()
             .zip(roots)
             .map(|(residual, root)| weight(*root, *residual, limit));
-        let (mut sum, mut total) = (0.0, 0.0);
+        let mut sum = 0.0;
+        let mut total = 0.0;
         for (block, weight) in blocks.iter().zip(weights) {
             sum += weight * block.value;
             total += weight;

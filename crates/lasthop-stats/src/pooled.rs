@@ -162,7 +162,10 @@ fn probability(kinds: &[&[Estimate]], deviation: f64, errors: Errors) -> f64 {
         let shared = all.map(|one| certainty(one, deviation)).fold(MANY, f64::min);
         return f_upper_tail(squares(kinds, deviation) / freedom, freedom, shared);
     }
-    let (mut squares, mut expected, mut traces, mut uncertain) = (0.0, 0.0, 0.0, 0.0);
+    let mut squares = 0.0;
+    let mut expected = 0.0;
+    let mut traces = 0.0;
+    let mut uncertain = 0.0;
     for kind in kinds {
         let machines = kind.len() as f64;
         let mean = kind.iter().map(|one| one.value).sum::<f64>() / machines;

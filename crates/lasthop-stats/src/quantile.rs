@@ -79,11 +79,13 @@ impl Merged {
         let mut values: Vec<u64> = units.iter().flatten().map(|bin| bin.0).collect();
         values.sort_unstable();
         let mut end = 0;
-        let entries = |same: &[u64]| {
-            end += same.len();
-            (same[0], end)
-        };
-        let values: Vec<(u64, usize)> = values.chunk_by(|a, b| a == b).map(entries).collect();
+        let values: Vec<(u64, usize)> = values
+            .chunk_by(|a, b| a == b)
+            .map(|same: &[u64]| {
+                end += same.len();
+                (same[0], end)
+            })
+            .collect();
         let totals = units.iter().map(|bins| bins.iter().map(|bin| bin.1).sum()).collect();
         let mut all = Self {
             rounds: blocks.rounds(),
@@ -154,8 +156,9 @@ impl MergedPairs {
     #[must_use]
     pub fn log_ratio(&self, quantile: f64, how: Resampling) -> Option<Estimate> {
         let [case, reference] = [&self.case, &self.reference].map(|merged| Walk::new(merged, quantile));
-        let drawn = |times: &[u32]| Some((case.quantile(times)? / reference.quantile(times)?).ln());
-        bootstrap::estimate(&self.case.sizes, how, drawn)
+        bootstrap::estimate(&self.case.sizes, how, |times: &[u32]| {
+            Some((case.quantile(times)? / reference.quantile(times)?).ln())
+        })
     }
 }
 

@@ -40,7 +40,8 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 
 fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (mean_x, mean_y) = (mean(x), mean(y));
+    let mean_x = mean(x);
+    let mean_y = mean(y);
     let product =
         |pick: fn(f64, f64) -> f64| -> f64 { x.iter().zip(y).map(|(x, y)| pick(x - mean_x, y - mean_y)).sum() };
     let spread = (product(|x, _| x * x) * product(|_, y| y * y)).sqrt();

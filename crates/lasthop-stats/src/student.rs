@@ -42,7 +42,9 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
 fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let guard = |value: f64| if value.abs() < TINY { TINY } else { value };
-    let (mut fraction, mut c, mut d) = (1.0, 1.0, 0.0);
+    let mut fraction = 1.0;
+    let mut c = 1.0;
+    let mut d = 0.0;
     for step in 1..10_000 {
         let m = f64::from(step / 2);
         let term = if step % 2 == 0 {

@@ -69,11 +69,16 @@ impl UnitTotals {
         let units = blocks.units();
         let parts = blocks.values().map(|block| pick(block).0.len()).min().unwrap_or(0);
         let sum = |part: usize, field: fn(&Fraction) -> f64| -> Vec<f64> {
-            let of_unit = |unit: &&'a [T]| unit.iter().map(|block| field(&pick(block).0[part])).sum();
-            units.iter().map(of_unit).collect()
+            units
+                .iter()
+                .map(|unit: &&'a [T]| unit.iter().map(|block| field(&pick(block).0[part])).sum())
+                .collect()
         };
-        let both = |part| (sum(part, |part| part.numerator), sum(part, |part| part.denominator));
-        Self((0..parts).map(both).collect())
+        Self(
+            (0..parts)
+                .map(|part| (sum(part, |part| part.numerator), sum(part, |part| part.denominator)))
+                .collect(),
+        )
     }
 
     /// Sum of the parts' quotients; not finite when nothing was counted.

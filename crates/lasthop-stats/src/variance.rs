@@ -31,7 +31,9 @@ pub fn components(values: &Grouped<f64>) -> Option<Components> {
     let rounds = values.rounds() as f64;
     let blocks = values.blocks() as f64;
     let grand = values.values().sum::<f64>() / blocks;
-    let (mut between, mut within, mut squares) = (0.0, 0.0, 0.0);
+    let mut between = 0.0;
+    let mut within = 0.0;
+    let mut squares = 0.0;
     for round in values.units() {
         let size = round.len() as f64;
         let mean = round.iter().sum::<f64>() / size;

@@ -459,7 +459,8 @@ mod tests {
 
     #[test]
     fn nothing_leads_out() {
-        let (root, outside) = (tempdir().unwrap(), tempdir().unwrap());
+        let root = tempdir().unwrap();
+        let outside = tempdir().unwrap();
         fs::write(outside.path().join("file"), "secret").unwrap();
         symlink(outside.path(), root.path().join("folder")).unwrap();
         symlink(outside.path().join("file"), root.path().join("file")).unwrap();

@@ -56,13 +56,14 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
     let (bell, ring) = UnixStream::pair()?;
     for signal in signals {
         let counted = Arc::clone(&times);
-        let count = move || {
-            if counted.fetch_add(1, Ordering::Relaxed) + 1 == last {
-                signal_hook::low_level::exit(code);
-            }
-        };
         // SAFETY: counting and `_exit` are allowed in a signal handler.
-        unsafe { signal_hook::low_level::register(*signal, count) }?;
+        unsafe {
+            signal_hook::low_level::register(*signal, move || {
+                if counted.fetch_add(1, Ordering::Relaxed) + 1 == last {
+                    signal_hook::low_level::exit(code);
+                }
+            })
+        }?;
         signal_hook::flag::register(*signal, Arc::clone(&heard))?;
         signal_hook::low_level::pipe::register(*signal, ring.try_clone()?)?;
     }
@@ -148,8 +149,10 @@ pub fn pause(duration: Duration) -> bool {
 pub fn aside<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let deadline = Instant::now() + limit;
     let (sender, done) = mpsc::channel();
-    let work = move || drop(sender.send(work()));
-    std::thread::Builder::new().name("aside".to_owned()).spawn(work).ok()?;
+    std::thread::Builder::new()
+        .name("aside".to_owned())
+        .spawn(move || drop(sender.send(work())))
+        .ok()?;
     while !heard() {
         let left = deadline.saturating_duration_since(Instant::now());
         match done.recv_timeout(left.min(LOOK)) {

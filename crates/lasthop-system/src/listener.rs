@@ -134,11 +134,12 @@ pub fn unix_listening(inside: impl Display, path: &str) -> Vec<String> {
 /// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path. Those are
 /// taken that have this word in this column.
 fn unix_inodes(inside: impl Display, path: &str, (at, word): (usize, &str)) -> Vec<String> {
-    let inode = |line: String| {
-        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
-        (columns.get(at) == Some(&word) && columns.get(7) == Some(&path)).then(|| columns[6].to_owned())
-    };
-    table(&format!("/proc/{inside}/net/unix")).filter_map(inode).collect()
+    table(&format!("/proc/{inside}/net/unix"))
+        .filter_map(|line| {
+            let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+            (columns.get(at) == Some(&word) && columns.get(7) == Some(&path)).then(|| columns[6].to_owned())
+        })
+        .collect()
 }
 
 /// Where a server and its children listen for connections, in the network namespace of the server. Empty where lasthop may
@@ -184,7 +185,9 @@ pub fn peers(inside: i32, listener: SocketAddr) -> impl Iterator<Item = (String,
     let whole = hexadecimal(listener.ip()) + &end;
     tcp_tables(inside).filter_map(move |line| {
         let mut columns = line.split_ascii_whitespace().skip(1);
-        let (local, remote, state) = (columns.next()?, columns.next()?, columns.next()?);
+        let local = columns.next()?;
+        let remote = columns.next()?;
+        let state = columns.next()?;
         let peer = match state {
             "01" | "06" if local.ends_with(&end) => remote,
             "06" if remote == whole => local,
@@ -200,7 +203,8 @@ pub fn accepted_unix(inside: i32, path: String) -> impl Iterator<Item = String> 
     let lines = table(&format!("/proc/{inside}/net/unix"));
     lines.filter_map(move |line| {
         let mut columns = line.split_ascii_whitespace().skip(5);
-        let (state, inode) = (columns.next()?, columns.next()?);
+        let state = columns.next()?;
+        let inode = columns.next()?;
         (state == "03" && columns.next() == Some(&path)).then(|| inode.to_owned())
     })
 }
@@ -237,8 +241,11 @@ fn hexadecimal(ip: IpAddr) -> String {
 /// An address as the kernel's tables have it: the reverse of `hexadecimal`, with the port.
 pub fn from_table(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
-    let word = |at: usize| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
-    let bytes: Vec<u8> = (0..ip.len()).step_by(8).map(word).collect::<Option<Vec<_>>>()?.concat();
+    let bytes: Vec<u8> = (0..ip.len())
+        .step_by(8)
+        .map(|at| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes))
+        .collect::<Option<Vec<_>>>()?
+        .concat();
     let ip = match <[u8; 4]>::try_from(bytes.as_slice()) {
         Ok(four) => IpAddr::from(four),
         Err(_) => IpAddr::from(<[u8; 16]>::try_from(bytes.as_slice()).ok()?),

@@ -122,7 +122,8 @@ fn is_whole_path(before: &[u8], after: &[u8]) -> bool {
 /// A text with each occurrence of a name replaced that is no part of another word.
 fn without<'a>(text: Cow<'a, [u8]>, name: &[u8], by: &[u8], is_whole: impl Fn(&[u8], &[u8]) -> bool) -> Cow<'a, [u8]> {
     let mut replaced = Vec::new();
-    let (mut copied, mut at) = (0, 0);
+    let mut copied = 0;
+    let mut at = 0;
     while let Some(found) = text[at..]
         .windows(name.len())
         .position(|part| part == name)

@@ -88,13 +88,15 @@ pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<String, String> {
 /// `ip` is missing or fails.
 pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, String> {
     let text = ip(None, &["-o", "address", "show", "scope", "global"])?;
-    let address = |line: &str| {
-        let mut words = line
-            .split_ascii_whitespace()
-            .skip_while(|word| !matches!(*word, "inet" | "inet6"));
-        words.nth(1)?.split('/').next()?.parse().ok()
-    };
-    Ok(text.lines().filter_map(address).collect())
+    Ok(text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line
+                .split_ascii_whitespace()
+                .skip_while(|word| !matches!(*word, "inet" | "inet6"));
+            words.nth(1)?.split('/').next()?.parse().ok()
+        })
+        .collect())
 }
 
 #[cfg(test)]

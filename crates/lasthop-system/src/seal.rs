@@ -61,8 +61,10 @@ impl Key {
     /// Whether a seal is that of these texts.
     #[must_use]
     pub fn fits(&self, texts: &[&[u8]], seal: &str) -> bool {
-        let byte = |at: usize| u8::from_str_radix(seal.get(at..at + 2)?, 16).ok();
-        let bytes: Option<Vec<u8>> = (0..seal.len()).step_by(2).map(byte).collect();
+        let bytes: Option<Vec<u8>> = (0..seal.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(seal.get(at..at + 2)?, 16).ok())
+            .collect();
         bytes.is_some_and(|bytes| hmac::verify(&self.0, &joined(texts), &bytes).is_ok())
     }
 }

@@ -39,11 +39,17 @@ pub fn by_run<'a>(runs: &[&'a Analysed]) -> Vec<ByRun<'a>> {
         }
         // What one run was asked for, another may only describe: then the two have nothing in common.
         let declared = runs.iter().any(|run| is_declared(&run.summary, one));
-        let usable = |run: &&&'a Analysed| {
-            let is_meant = !declared || is_declared(&run.summary, one);
-            is_meant && run.summary.invalid(&one.case, &one.reference).is_none()
-        };
-        let known = runs.iter().map(|run| Some(run).filter(usable)?.like(one)).collect();
+        let known = runs
+            .iter()
+            .map(|run| {
+                Some(run)
+                    .filter(|run| {
+                        let is_meant = !declared || is_declared(&run.summary, one);
+                        is_meant && run.summary.invalid(&one.case, &one.reference).is_none()
+                    })?
+                    .like(one)
+            })
+            .collect();
         all.push(ByRun { one, declared, known });
     }
     all
@@ -81,12 +87,14 @@ pub fn judge(all: &[ByRun<'_>], margin: f64) -> Vec<Option<Apart>> {
     let tested: Vec<Option<f64>> = all.iter().map(p).collect();
     let family: Vec<f64> = tested.iter().copied().flatten().collect();
     let mut adjusted = holm::adjust(&family).into_iter();
-    let one = |(found, p): (&ByRun<'_>, Option<f64>)| {
-        let p = p.and_then(|_| adjusted.next())?;
-        Some(Apart {
-            p,
-            differs: p < 1.0 - CONFIDENCE && found.is_apart(margin),
+    all.iter()
+        .zip(tested)
+        .map(|(found, p): (&ByRun<'_>, Option<f64>)| {
+            let p = p.and_then(|_| adjusted.next())?;
+            Some(Apart {
+                p,
+                differs: p < 1.0 - CONFIDENCE && found.is_apart(margin),
+            })
         })
-    };
-    all.iter().zip(tested).map(one).collect()
+        .collect()
 }

@@ -189,8 +189,9 @@ impl Member {
     }
 
     fn name(&self) -> String {
-        let host = || Some(self.data.environment.as_ref()?.host.clone());
-        let name = self.fact(NAME).or_else(host);
+        let name = self
+            .fact(NAME)
+            .or_else(|| Some(self.data.environment.as_ref()?.host.clone()));
         name.unwrap_or_else(|| self.data.header.run.clone())
     }
 }
@@ -268,8 +269,11 @@ fn what_makes_kinds(members: &[Member], by: &[String]) -> Result<Vec<String>, No
     let labels = members.iter().flat_map(|member| member.data.header.labels.keys());
     let labels = labels.map(String::as_str).filter(|label| *label != NAME);
     let all: IndexSet<&str> = USUAL.into_iter().chain(labels).collect();
-    let differs = |name: &&str| members.iter().any(|member| member.fact(name) != members[0].fact(name));
-    Ok(all.into_iter().filter(differs).map(str::to_owned).collect())
+    Ok(all
+        .into_iter()
+        .filter(|name| members.iter().any(|member| member.fact(name) != members[0].fact(name)))
+        .map(str::to_owned)
+        .collect())
 }
 
 /// The kinds, and of which one each member is.
@@ -300,10 +304,6 @@ fn comparisons(members: &[Member], of: &[usize], kinds: usize, margin: f64) -> V
 fn together(found: &ByRun<'_>, apart: Option<Apart>, of: &[usize], kinds: usize) -> Together {
     let pooled = pooled::pool(&found.logs());
     let ratio = |log: &Estimate| Ratio::from(log.exponential(CONFIDENCE));
-    let judged = |(comparison, _): (&Comparison, _)| Judged {
-        ratio: comparison.into(),
-        verdict: comparison.verdict,
-    };
     let spread = |pooled: Pooled| {
         let spread = Spread::from(pooled.spread);
         Spread {
@@ -317,7 +317,16 @@ fn together(found: &ByRun<'_>, apart: Option<Apart>, of: &[usize], kinds: usize)
         reference: found.one.reference.clone(),
         metric: found.one.metric,
         declared: found.declared,
-        machines: found.known.iter().map(|known| known.map(judged)).collect(),
+        machines: found
+            .known
+            .iter()
+            .map(|known| {
+                known.map(|(comparison, _): (&Comparison, _)| Judged {
+                    ratio: comparison.into(),
+                    verdict: comparison.verdict,
+                })
+            })
+            .collect(),
         mean: pooled.map(|Pooled { mean, .. }| ratio(&mean)),
         next: pooled.and_then(|pooled| pooled.next.as_ref().map(ratio)),
         between_machines: pooled.map(spread),
@@ -346,8 +355,9 @@ fn by_kind(found: &ByRun<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
 
 /// The judged comparisons are one family, as for machines.
 fn adjust_kinds(all: &mut [Together]) {
-    let is_judged = |one: &&mut Together| one.declared || one.metric == Metric::CpuPerRequest;
-    let judged = all.iter_mut().filter(is_judged);
+    let judged = all
+        .iter_mut()
+        .filter(|one| one.declared || one.metric == Metric::CpuPerRequest);
     let between = judged.filter_map(|one| Some(&mut one.kinds.as_mut()?.between));
     let between: Vec<&mut Spread> = between.collect();
     let family: Vec<f64> = between.iter().map(|spread| spread.p).collect();

@@ -40,7 +40,6 @@ pub fn throttled(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 
 pub fn short_for_the_limit(Evidence { trials, .. }: &Evidence) -> Option<Finding> {
     let trial_ns = trials.data.header.settings.trial_ns;
-    let strikes = |plan: &CasePlan| !cases::throttled(trials, &plan.case).is_empty();
     let text = format!(
         "CPU limits work in periods of {} ms, and a trial lasts {} ms",
         PERIOD_NS / 1_000_000,
@@ -51,7 +50,12 @@ pub fn short_for_the_limit(Evidence { trials, .. }: &Evidence) -> Option<Finding
          the intervals; use --trial {} or more",
         written(Duration::from_nanos(PERIOD_NS * ENOUGH_PERIODS))
     );
-    (trial_ns < PERIOD_NS * ENOUGH_PERIODS && trials.cases().iter().any(strikes)).then(|| doubt(text, effect))
+    (trial_ns < PERIOD_NS * ENOUGH_PERIODS
+        && trials
+            .cases()
+            .iter()
+            .any(|plan| !cases::throttled(trials, &plan.case).is_empty()))
+    .then(|| doubt(text, effect))
 }
 
 /// An image from a Containerfile has its own versions of programs.

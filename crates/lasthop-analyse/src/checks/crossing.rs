@@ -3,7 +3,7 @@
 
 use lasthop_model::{
     quantity::counted,
-    record::{CasePlan, CaseProof, Elsewhere},
+    record::{CasePlan, Elsewhere},
 };
 
 use super::finding::{Finding, invalid};
@@ -35,7 +35,10 @@ impl Work {
         let all = trials
             .of(case)
             .filter_map(|trial| Some((served(trial), trial.observations.roles.get(role)?)));
-        let (mut answers, mut cpu_ns, mut switches, mut processes) = (0.0, 0, 0, 0);
+        let mut answers = 0.0;
+        let mut cpu_ns = 0;
+        let mut switches = 0;
+        let mut processes = 0;
         for (served, usage) in all {
             answers += served;
             cpu_ns += usage.cpu_ns;
@@ -133,12 +136,12 @@ fn compared_with<'a>(trials: &Trials<'a>, plan: &'a CasePlan) -> impl Iterator<I
 /// Other traffic of the machine opens connections too, so that there may be more, but never fewer.
 fn too_few_opened(trials: &Trials, plan: &CasePlan) -> Option<String> {
     let experiment = &trials.data.header.experiment;
-    let each_its_own = |seen: &CaseProof| {
-        seen.link
-            .as_ref()
-            .is_some_and(|link| link.wanted.as_deref() == Some("per-request"))
-    };
-    let is_tcp = !plan.transport.is_unix() && trials.proofs(&plan.case).last().is_some_and(each_its_own);
+    let is_tcp = !plan.transport.is_unix()
+        && trials.proofs(&plan.case).last().is_some_and(|seen| {
+            seen.link
+                .as_ref()
+                .is_some_and(|link| link.wanted.as_deref() == Some("per-request"))
+        });
     let opened = trials.sum(&plan.case, |trial| trial.observations.network.tcp_opened);
     let answers: f64 = trials.of(&plan.case).map(served).sum();
     let share = opened as f64 / answers.max(1.0);
@@ -156,10 +159,6 @@ fn too_few_opened(trials: &Trials, plan: &CasePlan) -> Option<String> {
 /// The server was reached by another of its addresses while the driver sent.
 fn elsewhere(trials: &Trials, plan: &CasePlan) -> Option<String> {
     let to = &trials.data.header.experiment.to;
-    let is_much = |seen: &&Elsewhere| {
-        let all = seen.connections + seen.over_link;
-        f64::from(seen.connections) > ELSEWHERE_SHARE * f64::from(all)
-    };
     let Elsewhere {
         address,
         connections,
@@ -167,7 +166,10 @@ fn elsewhere(trials: &Trials, plan: &CasePlan) -> Option<String> {
     } = trials
         .proofs(&plan.case)
         .filter_map(|seen| seen.elsewhere.as_ref())
-        .find(is_much)?;
+        .find(|seen| {
+            let all = seen.connections + seen.over_link;
+            f64::from(seen.connections) > ELSEWHERE_SHARE * f64::from(all)
+        })?;
     Some(format!(
         "while the driver sent, {to} was reached over {} at {address}, which is not the link; {over_link} were \
          seen on the link",

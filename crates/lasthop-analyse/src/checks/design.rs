@@ -63,8 +63,11 @@ pub fn too_few_blocks(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 
 /// Verdicts of difference that do not survive Holm's adjustment over all comparisons by declared metrics.
 pub fn multiplicity(evidence: &Evidence, one: &Compared) -> Option<Finding> {
-    let is_adjusted = |one: &&Compared| one.comparison.adjusted_p.is_some();
-    let family = evidence.compared.iter().filter(is_adjusted).count();
+    let family = evidence
+        .compared
+        .iter()
+        .filter(|one| one.comparison.adjusted_p.is_some())
+        .count();
     let what = if one.comparison.metric == Metric::CpuPerRequest {
         " (its CPU per request)"
     } else {

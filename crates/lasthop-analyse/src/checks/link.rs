@@ -136,12 +136,14 @@ pub fn open_to_everybody(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 
 /// Version and cipher of a case's connections.
 fn tls_of(trials: &Trials, case: &str) -> BTreeSet<String> {
-    let tls = |seen: &CaseProof| {
-        let driver = &seen.driver;
-        let cipher = driver.tls_cipher.as_deref().unwrap_or("");
-        Some(format!("{} {cipher}", driver.tls_version.as_deref()?))
-    };
-    trials.proofs(case).filter_map(tls).collect()
+    trials
+        .proofs(case)
+        .filter_map(|seen: &CaseProof| {
+            let driver = &seen.driver;
+            let cipher = driver.tls_cipher.as_deref().unwrap_or("");
+            Some(format!("{} {cipher}", driver.tls_version.as_deref()?))
+        })
+        .collect()
 }
 
 pub fn tls_differs(trials: &Trials, plan: &CasePlan) -> Option<Finding> {

@@ -46,7 +46,8 @@ mod tests {
         let mut data = healthy();
         let one_way = |trial: &mut MeasuredTrial, lost| {
             let received_total = trial.result.requests_total;
-            let (sent, sent_total) = (trial.result.requests + lost, received_total + lost);
+            let sent = trial.result.requests + lost;
+            let sent_total = received_total + lost;
             let dropped_total = dropped.filter(|_| lost > 0);
             trial.result.one_way = Some(Box::new(OneWay {
                 sent,

@@ -221,7 +221,8 @@ mod tests {
                 of: "tcp".into(),
                 minus: "unix".into(),
             };
-            let (quantity, help) = ("handshake".into(), "what".into());
+            let quantity = "handshake".into();
+            let help = "what".into();
             data.header.derived = vec![DerivedPlan {
                 quantity,
                 help,

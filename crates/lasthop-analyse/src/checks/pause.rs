@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lasthop_model::{
     quantity::joined,
-    record::{CasePlan, MeasuredTrial, Resumption, Stopped},
+    record::{CasePlan, Resumption, Stopped},
 };
 use lasthop_stats::{Grouped, mean, variance};
 
@@ -70,11 +70,15 @@ fn of_reference(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     if plan.reference.is_some() {
         return None;
     }
-    let value = |trial: &MeasuredTrial| Some((trial.round, primary(trial)?.ln()));
     let text = format!(
         "its {} differs by {} between the parts of the run",
         primary_name(plan),
-        percent(moved(trials, trials.of(&plan.case).filter_map(value))?)
+        percent(moved(
+            trials,
+            trials
+                .of(&plan.case)
+                .filter_map(|trial| Some((trial.round, primary(trial)?.ln())))
+        )?)
     );
     let effect = "the machine's speed changed in the pause; ratios stay fair, because they are taken within blocks";
     Some(note(text, effect))

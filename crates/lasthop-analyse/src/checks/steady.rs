@@ -21,7 +21,8 @@ const UNITS: u64 = 7;
 /// Latencies that contradict the throughput.
 pub fn littles_law(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let little = steady::little(trials, plan).filter(|little| !little.holds())?;
-    let (least, most) = (little.possible.start(), little.possible.end());
+    let least = little.possible.start();
+    let most = little.possible.end();
     let known = if (most - least) / most < 0.05 {
         format!("{most:.0}")
     } else {

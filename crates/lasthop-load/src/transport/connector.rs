@@ -141,14 +141,13 @@ impl Connector {
     pub fn open(&self, calls: &Calls, watch: &Arc<Watch>) -> Result<Opened, Failure> {
         let begin = clock::now();
         watch.expect_by(begin.saturating_add(self.timeouts.connect_ns));
-        let failed = |error| {
+        let socket = self.connect(calls, watch).map_err(|error| {
             if watch.is_overdue() {
                 Failure::timeout("connect")
             } else {
                 Failure::connect(&error)
             }
-        };
-        let socket = self.connect(calls, watch).map_err(failed)?;
+        })?;
         if let Some(channel) = self.channel {
             let name = channel.name();
             let taken = channel::take(channel, socket).map_err(|error| match error.kind() {

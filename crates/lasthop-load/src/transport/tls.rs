@@ -58,8 +58,10 @@ pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static
         config.resumption = Resumption::disabled();
     }
     let name = ServerName::try_from(tls.server_name.clone());
-    let wrong = |_| format!("`{}` is not a name that a certificate can have", tls.server_name);
-    Ok((Arc::new(config), name.map_err(wrong)?))
+    Ok((
+        Arc::new(config),
+        name.map_err(|_| format!("`{}` is not a name that a certificate can have", tls.server_name))?,
+    ))
 }
 
 /// Configuration for the server's side from PEM files.

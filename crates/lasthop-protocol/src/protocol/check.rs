@@ -294,7 +294,9 @@ mod tests {
         }
         let want = "a".repeat(200);
         let got = "a".repeat(100) + &"b".repeat(100);
-        let (a, same, b) = ("a".repeat(60), "a".repeat(20), "b".repeat(40));
+        let a = "a".repeat(60);
+        let same = "a".repeat(20);
+        let b = "b".repeat(40);
         let shown = format!("{differs} 100: expected \"…{a}…\", received \"…{same}{b}…\"");
         assert_eq!(failure(&body(&want), &got), shown);
         let contains = Expected {

@@ -123,13 +123,10 @@ impl Grpc {
 
     /// The message of the request.
     fn message(&self) -> Vec<u8> {
-        let printable = || (0..self.size).map(|index| b'a' + (index % 26) as u8).collect();
-        field_1(
-            &self
-                .text
-                .as_ref()
-                .map_or_else(printable, |text| text.clone().into_bytes()),
-        )
+        field_1(&self.text.as_ref().map_or_else(
+            || (0..self.size).map(|index| b'a' + (index % 26) as u8).collect(),
+            |text| text.clone().into_bytes(),
+        ))
     }
 
     fn expected(&self) -> Expected {

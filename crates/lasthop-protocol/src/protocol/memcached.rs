@@ -331,8 +331,8 @@ impl MemcachedReplies {
     }
 
     fn take_value(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
-        let longer = || Failure::protocol("memcached: a value is longer than its length says");
-        let (used, text) = ended_text(bytes, self.left).ok_or_else(longer)?;
+        let (used, text) = ended_text(bytes, self.left)
+            .ok_or_else(|| Failure::protocol("memcached: a value is longer than its length says"))?;
         self.value.feed(&self.requests.value, &bytes[..text]);
         self.left -= used as u64;
         Ok(used)

@@ -343,8 +343,8 @@ impl Scanner {
     }
 
     fn take_bulk(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
-        let longer = || Failure::protocol("RESP: a bulk text is longer than its length says");
-        let (used, _) = ended_text(bytes, self.bulk_left).ok_or_else(longer)?;
+        let (used, _) = ended_text(bytes, self.bulk_left)
+            .ok_or_else(|| Failure::protocol("RESP: a bulk text is longer than its length says"))?;
         self.bulk_left -= used as u64;
         self.pending -= u64::from(self.bulk_left == 0);
         Ok(used)

@@ -25,8 +25,9 @@ pub fn first_is(got: Option<Option<&[u8]>>, want: Option<&[u8]>) -> Result<(), F
 
 /// What is expected of the first column of the first row, in words.
 pub fn first_in_words(first: Option<&str>, is_null: bool) -> Option<String> {
-    let null = || is_null.then(|| "NULL in the first column".to_owned());
-    first.map(|text| format!("the first column `{text}`")).or_else(null)
+    first
+        .map(|text| format!("the first column `{text}`"))
+        .or_else(|| is_null.then(|| "NULL in the first column".to_owned()))
 }
 
 /// The parts of a result that are checked, and all of it where it is known, in words.

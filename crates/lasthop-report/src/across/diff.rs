@@ -262,8 +262,9 @@ fn table(diff: &Diff, groups: &[Group<'_>], all: &[Changed<'_>]) -> Option<Block
         .right("old", old)
         .right("new", new);
     let columns = quotients(columns, diff, &shown).joined("verdict", all.iter().map(verdict));
-    let has = |case: &CaseSummary| all.iter().any(|one| one.case.case == case.case);
-    Some(Block::Table(of_cases(groups, columns, has)))
+    Some(Block::Table(of_cases(groups, columns, |case| {
+        all.iter().any(|one| one.case.case == case.case)
+    })))
 }
 
 fn name(group: &Group<'_>, case: &CaseSummary) -> Cell {
@@ -366,15 +367,17 @@ fn changes(diff: &Diff, groups: &[Group<'_>], quantity: Quantity) -> Vec<Part> {
     let all = changed(diff, groups, |one| {
         one.is_judged() && (one.metric == Metric::CpuPerRequest) == is_cpu
     });
-    let same = |one: &&Changed<'_>| match one.quantity() {
-        Quantity::Bytes | Quantity::Received => quantity == Quantity::Requests,
-        other => other == quantity,
-    };
-    let row = |one: &Changed<'_>| {
-        let label = in_setting(one.group.label(one.case), one.group);
-        forest::Row::new(label, &one.comparison())
-    };
-    let rows: Vec<forest::Row> = all.iter().filter(same).map(row).collect();
+    let rows: Vec<forest::Row> = all
+        .iter()
+        .filter(|one| match one.quantity() {
+            Quantity::Bytes | Quantity::Received => quantity == Quantity::Requests,
+            other => other == quantity,
+        })
+        .map(|one| {
+            let label = in_setting(one.group.label(one.case), one.group);
+            forest::Row::new(label, &one.comparison())
+        })
+        .collect();
     let heading = String::new();
     if rows.is_empty() {
         vec![]

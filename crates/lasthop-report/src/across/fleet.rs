@@ -174,7 +174,8 @@ fn votes<'a>(all: &'a [Declared<'a>]) -> IndexMap<&'a str, Votes<'a>> {
 
 /// `Use the Unix socket: faster than TCP on 5 of 5 machines.`
 fn what_to_use(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
-    let (on, unit) = (on(fleet), fleet.unit);
+    let on = on(fleet);
+    let unit = fleet.unit;
     let votes = votes(all);
     let ahead = |votes: &Votes<'_>| votes.faster as f64 / votes.all as f64 - votes.slower as f64 / votes.all as f64;
     let best = votes
@@ -188,7 +189,8 @@ fn what_to_use(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
     let Votes {
         faster, slower, all, ..
     } = best;
-    let (name, reference) = (the(name), the(best.reference));
+    let name = the(name);
+    let reference = the(best.reference);
     let count = match best.settings {
         1 => format!("{on} {faster} of {}", plural(*all as u64, unit)),
         settings => format!("in {faster} of {all} results of {settings} settings"),
@@ -343,9 +345,12 @@ fn together(fleet: &Fleet, groups: &[Group<'_>], all: &[Declared<'_>]) -> Option
         Some(spread) => Cell::from(format!("under {}", typical(spread.typical.high))),
         None => super::NONE.into(),
     };
-    let label = |one: &Declared<'_>| Cell::new(Tone::Strong, one.group.label(one.case) + &one.which);
     let columns = Columns::default()
-        .left(case_title(&fleet.main), all.iter().map(label))
+        .left(
+            case_title(&fleet.main),
+            all.iter()
+                .map(|one| Cell::new(Tone::Strong, one.group.label(one.case) + &one.which)),
+        )
         .left("verdicts", all.iter().map(faster))
         .right("mean", means().map(|[mean, _]| mean))
         .joined(interval_title(fleet), means().map(|[_, ends]| ends))
@@ -393,8 +398,7 @@ fn kinds(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Section> {
         Column::left(interval_title(fleet)).joined(),
     ];
     let row = |one: &Declared<'_>, kind: &Kind, mean: &Option<Ratio>| {
-        let none = || [super::NONE.to_owned(), String::new()];
-        let [mean, ends] = mean.map_or_else(none, |mean| one.shown(&mean));
+        let [mean, ends] = mean.map_or_else(|| [super::NONE.to_owned(), String::new()], |mean| one.shown(&mean));
         Row::Cells(vec![
             Cell::new(Tone::Strong, name(kind)),
             kind.machines.to_string().into(),

@@ -14,13 +14,15 @@ use crate::{
 /// Findings for reports.
 #[must_use]
 pub fn held(findings: &[Finding<'_>], confidence: f64) -> Vec<Held> {
-    let one = |finding: &Finding<'_>| Held {
-        limit: finding.limit.to_string(),
-        case: finding.subject.case.clone(),
-        standing: finding.standing,
-        text: line(finding, confidence),
-    };
-    findings.iter().map(one).collect()
+    findings
+        .iter()
+        .map(|finding| Held {
+            limit: finding.limit.to_string(),
+            case: finding.subject.case.clone(),
+            standing: finding.standing,
+            text: line(finding, confidence),
+        })
+        .collect()
 }
 
 /// `unix slower > 5%: exceeded by unix/pattern=echo: −12 %, 95 % interval −15 % to −9 % requests/s`

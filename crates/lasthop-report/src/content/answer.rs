@@ -82,8 +82,11 @@ fn choice(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
 /// What somebody can choose: without what only controls, if anything else was compared.
 fn choices<'a>(summary: &Summary, mut rivals: Vec<Rival<'a>>) -> Vec<Rival<'a>> {
     let controls = |rival: &Rival<'_>| {
-        let is_control = |one: &Compared<'_>| summary.controls.contains(&one.case.case);
-        !rival.compared.is_empty() && rival.compared.iter().all(is_control)
+        !rival.compared.is_empty()
+            && rival
+                .compared
+                .iter()
+                .all(|one| summary.controls.contains(&one.case.case))
     };
     if rivals.iter().any(|rival| !controls(rival)) {
         rivals.retain(|rival| !controls(rival));
@@ -200,22 +203,23 @@ fn advice(summary: &Summary, best: &Rival<'_>) -> Text {
 /// Why what rests on these verdicts is no firm advice.
 fn luck<'b, 'a: 'b>(summary: &Summary, compared: impl IntoIterator<Item = &'b Compared<'a>>) -> Option<&'static str> {
     let all: Vec<&Compared<'_>> = compared.into_iter().collect();
-    let has_few = |one: &&Compared<'_>| {
-        let mut checks = summary.checks.iter().filter(|check| check.id == "too-few-blocks");
-        checks.any(|check| check.case.as_ref() == Some(&one.case.case))
-    };
-    let is_tight = |one: &&Compared<'_>| {
-        let mut known = [one.case, one.reference].into_iter().filter_map(|case| case.headroom);
-        known.any(|headroom| headroom < LEAST_HEADROOM)
-    };
     let reasons = [
         (
             summary.rounds < LEAST_ROUNDS,
             "; this is one round, and the next may say otherwise",
         ),
-        (all.iter().any(has_few), "; it rests on few rounds (see Doubts)"),
         (
-            all.iter().any(is_tight),
+            all.iter().any(|one| {
+                let mut checks = summary.checks.iter().filter(|check| check.id == "too-few-blocks");
+                checks.any(|check| check.case.as_ref() == Some(&one.case.case))
+            }),
+            "; it rests on few rounds (see Doubts)",
+        ),
+        (
+            all.iter().any(|one| {
+                let mut known = [one.case, one.reference].into_iter().filter_map(|case| case.headroom);
+                known.any(|headroom| headroom < LEAST_HEADROOM)
+            }),
             "; the driver was near its own limit (see Doubts)",
         ),
         (

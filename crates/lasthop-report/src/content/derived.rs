@@ -14,8 +14,12 @@ use crate::{
 };
 
 pub fn section(summary: &Summary) -> Option<Section> {
-    let is_empty = |derived: &Derived| derived.value.is_none() && derived.outside.is_none();
-    if summary.derived.iter().all(is_empty) && summary.weighed.is_empty() {
+    if summary
+        .derived
+        .iter()
+        .all(|derived| derived.value.is_none() && derived.outside.is_none())
+        && summary.weighed.is_empty()
+    {
         return None;
     }
     let all: Vec<&Derived> = summary.derived.iter().collect();

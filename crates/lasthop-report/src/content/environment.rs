@@ -1,6 +1,6 @@
 //! The machine, the programs and the settings of a run.
 
-use lasthop_analyse::summary::{CaseSummary, Resumed, Summary};
+use lasthop_analyse::summary::{Resumed, Summary};
 use lasthop_model::{
     quantity::joined,
     record::{Environment, Stopped},
@@ -99,9 +99,13 @@ fn run(summary: &Summary) -> String {
 /// How long they were.
 fn trials(summary: &Summary) -> String {
     let usual = format!("trials of {}", Seconds(summary.settings.trial_seconds));
-    let longer = |case: &CaseSummary| Some(format!("{} for {}", Seconds(case.trial_seconds?), case.case));
     joined(
-        std::iter::once(usual).chain(summary.cases.iter().filter_map(longer)),
+        std::iter::once(usual).chain(
+            summary
+                .cases
+                .iter()
+                .filter_map(|case| Some(format!("{} for {}", Seconds(case.trial_seconds?), case.case))),
+        ),
         ", ",
     )
 }

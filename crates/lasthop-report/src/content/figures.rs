@@ -286,9 +286,10 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         let busy = lines.iter().map(|line| significant(line.metrics.cpus_busy(), 2));
         columns = columns.right("CPUs busy", busy);
     }
-    let with_figures = |group: &Group<'_>| group.cases.iter().filter(|case| case.metrics.is_some()).count();
     let title = format!("{} per request", listed(&headings));
-    let mut blocks = vec![Block::Table(table_under_settings(groups, columns, with_figures))];
+    let mut blocks = vec![Block::Table(table_under_settings(groups, columns, |group| {
+        group.cases.iter().filter(|case| case.metrics.is_some()).count()
+    }))];
     if !counts_driver {
         let why = if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
             "busy-waits in an open loop"

@@ -209,11 +209,16 @@ fn how(overload: &Overload) -> Text {
 }
 
 fn capacity(cases: &[Loaded<'_>]) -> String {
-    let one = |one: &Loaded<'_>| {
-        let found = one.found.capacity.map_or_else(|| NONE.to_owned(), rates);
-        format!("{} {found} requests/s", one.name())
-    };
-    format!("Capacity, in a closed loop: {}.", joined(cases.iter().map(one), ", "))
+    format!(
+        "Capacity, in a closed loop: {}.",
+        joined(
+            cases.iter().map(|one| {
+                let found = one.found.capacity.map_or_else(|| NONE.to_owned(), rates);
+                format!("{} {found} requests/s", one.name())
+            }),
+            ", "
+        )
+    )
 }
 
 /// A row for each load of each case.
@@ -287,8 +292,10 @@ fn counters<'a>(points: &[&'a OverloadPoint]) -> Vec<(String, Counter<'a>)> {
         ("TCPSynRetrans".to_owned(), Box::new(|point| point.syns_retransmitted)),
     ];
     for meaning in points.first().into_iter().flat_map(|point| point.logged.keys()) {
-        let of = move |point: &OverloadPoint| point.logged.get(meaning).copied().unwrap_or(none);
-        all.push((format!("log: {meaning}"), Box::new(of)));
+        all.push((
+            format!("log: {meaning}"),
+            Box::new(move |point| point.logged.get(meaning).copied().unwrap_or(none)),
+        ));
     }
     // Usually they are the same.
     if points.iter().any(|point| point.listen_drops != point.listen_overflows) {
@@ -325,7 +332,8 @@ fn rate(rate: f64) -> String {
 
 /// One figure, or the least and the most.
 fn span(span: Span, text: impl Fn(f64) -> String) -> String {
-    let (least, most) = (text(span.least), text(span.most));
+    let least = text(span.least);
+    let most = text(span.most);
     if least == most {
         least
     } else {
@@ -342,11 +350,13 @@ fn tenths(seconds: Span) -> String {
 }
 
 fn shares(share: Span) -> String {
-    let text = |share: f64| match share * 100.0 {
-        percent if percent < 9.95 => format!("{percent:.1}"),
-        percent => format!("{percent:.0}"),
-    };
-    format!("{}{NBSP}%", span(share, text))
+    format!(
+        "{}{NBSP}%",
+        span(share, |share| match share * 100.0 {
+            percent if percent < 9.95 => format!("{percent:.1}"),
+            percent => format!("{percent:.0}"),
+        })
+    )
 }
 
 fn times(time: Span) -> String {

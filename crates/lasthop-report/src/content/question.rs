@@ -96,10 +96,11 @@ fn waits(groups: &[Group<'_>]) -> Option<String> {
     let waits = |(group, case): &(&Group<'_>, &CaseSummary)| {
         loss(group.head()).is_some_and(|share| share >= LOSS) && loss(case).is_some_and(|share| share < NO_LOSS)
     };
-    let by_p50 = |one: &(&Group<'_>, &CaseSummary), other: &(&Group<'_>, &CaseSummary)| {
-        p50(one.1).partial_cmp(&p50(other.1)).unwrap_or(Ordering::Equal)
-    };
-    let (group, case) = cases(groups).filter(waits).max_by(by_p50)?;
+    let (group, case) = cases(groups).filter(waits).max_by(
+        |one: &(&Group<'_>, &CaseSummary), other: &(&Group<'_>, &CaseSummary)| {
+            p50(one.1).partial_cmp(&p50(other.1)).unwrap_or(Ordering::Equal)
+        },
+    )?;
     let ours = p50(case)?;
     let theirs = p50(group.head())?;
     (ours > theirs).then(|| {
@@ -205,10 +206,12 @@ fn costs(summary: &Summary, quantities: &[String]) -> Option<String> {
 
 /// The levels that vary within a quantity, besides what is compared.
 pub fn varying(summary: &Summary, all: &[&Derived], one: &Derived) -> String {
-    let varies = |(factor, level): &(&String, &Level)| {
-        !is_compared(factor) && all.iter().any(|other| other.levels.get(*factor) != Some(*level))
-    };
-    phrases(summary, one.levels.iter().filter(varies))
+    phrases(
+        summary,
+        one.levels.iter().filter(|(factor, level): &(&String, &Level)| {
+            !is_compared(factor) && all.iter().any(|other| other.levels.get(*factor) != Some(*level))
+        }),
+    )
 }
 
 /// `one more query on a connection costs 44 µs by TCP, 16 µs less by the Unix socket`
@@ -228,11 +231,13 @@ fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
     };
     let (reference, others): (Vec<&Derived>, Vec<&Derived>) =
         all.iter().copied().partition(|one| one.against_reference.is_none());
-    let of = |one: &Derived| {
-        let cost = one.against_reference.as_ref().map(against).or_else(|| own(one))?;
-        Some(format!("{cost} by {}", the(one.transport.title())))
-    };
-    let said = joined(reference.into_iter().chain(others).filter_map(of), ", ");
+    let said = joined(
+        reference.into_iter().chain(others).filter_map(|one| {
+            let cost = one.against_reference.as_ref().map(against).or_else(|| own(one))?;
+            Some(format!("{cost} by {}", the(one.transport.title())))
+        }),
+        ", ",
+    );
     let setting = if setting.is_empty() {
         String::new()
     } else {

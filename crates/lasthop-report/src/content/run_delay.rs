@@ -29,19 +29,21 @@ struct Waited {
 /// The sentence states what was measured. It does not claim that one causes the other, which was not measured.
 pub fn sentence(reference: &str, compared: Compared<'_>, cpu: Option<f64>) -> String {
     let least = yardstick(compared, cpu) * NOTICEABLE;
-    let differs = |saved: &Measured| (saved.low > 0.0 || saved.high < 0.0) && saved.estimate.abs() >= least;
-    let said = waited(compared, differs)
-        .into_iter()
-        .enumerate()
-        .map(|(place, waited)| {
-            let Waited { who, now, before } = waited;
-            let (now, before) = (Micros(now), Micros(before));
-            if place == 0 {
-                format!("{who} waited {now} for a{NBSP}CPU ({reference}: {before})")
-            } else {
-                format!("{who} {now} ({before})")
-            }
-        });
+    let said = waited(compared, |saved| {
+        (saved.low > 0.0 || saved.high < 0.0) && saved.estimate.abs() >= least
+    })
+    .into_iter()
+    .enumerate()
+    .map(|(place, waited)| {
+        let Waited { who, now, before } = waited;
+        let now = Micros(now);
+        let before = Micros(before);
+        if place == 0 {
+            format!("{who} waited {now} for a{NBSP}CPU ({reference}: {before})")
+        } else {
+            format!("{who} {now} ({before})")
+        }
+    });
     let said = joined(said, ", ");
     if said.is_empty() {
         said

@@ -166,11 +166,13 @@ fn unbroken(evidence: &str) -> String {
 fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
     let name = |check: &Check| check.case.as_deref().map(|case| short_name(groups, case));
     let (told, rest) = checks.split_at(if checks.len() > MANY { 1 } else { checks.len() });
-    let told_of = |check: &&Check| {
-        let evidence = unbroken(fragment(&check.evidence));
-        name(check).map_or(String::new(), |case| case + ": ") + &evidence
-    };
-    let mut findings: Vec<String> = told.iter().map(told_of).collect();
+    let mut findings: Vec<String> = told
+        .iter()
+        .map(|check| {
+            let evidence = unbroken(fragment(&check.evidence));
+            name(check).map_or(String::new(), |case| case + ": ") + &evidence
+        })
+        .collect();
     // A case may have the finding for each metric.
     let names = |checks: &[&Check]| {
         checks
@@ -211,7 +213,8 @@ mod tests {
     use crate::{fixtures, groups::groups};
 
     fn check(id: &str, severity: Severity, case: Option<&str>) -> Check {
-        let (id, case) = (id.to_owned(), case.map(str::to_owned));
+        let id = id.to_owned();
+        let case = case.map(str::to_owned);
         Check {
             id,
             severity,
@@ -237,7 +240,9 @@ mod tests {
 
     #[test]
     fn the_worst_are_listed_and_the_rest_is_counted() {
-        let (note, doubt, invalid) = (Severity::Note, Severity::Doubt, Severity::Invalid);
+        let note = Severity::Note;
+        let doubt = Severity::Doubt;
+        let invalid = Severity::Invalid;
         let doubts = ["headroom", "steal", "drift", "late", "pause"].map(|id| (id, doubt));
         let notes = [("governor", note), ("weighted", note)];
         let all = listed(&[notes.to_vec(), doubts.to_vec(), vec![("errors", invalid)]].concat());

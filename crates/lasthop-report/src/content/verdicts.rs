@@ -45,11 +45,13 @@ pub fn cut_off(summary: &Summary) -> Option<Section> {
 /// Why nothing was compared.
 pub fn why_none(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
     let Some(first) = summary.failures.first().filter(|_| is_without_result(summary)) else {
-        let compared = |group: &Group<'_>| group.cases.iter().any(|case| group.declared(case).is_some());
         return if is_without_result(summary) {
             Some("no case has a result.".to_owned())
         } else {
-            (!groups.iter().any(compared)).then(|| without_comparison(summary, groups))
+            (!groups
+                .iter()
+                .any(|group| group.cases.iter().any(|case| group.declared(case).is_some())))
+            .then(|| without_comparison(summary, groups))
         };
     };
     let name = capital(&short_name(groups, &first.case));
@@ -171,8 +173,10 @@ fn counted(label: &str, all: &[Option<Compared<'_>>]) -> String {
     let order = verdicts.map(|verdict| (Some(verdict), wording::word(verdict)));
     let counts = order.into_iter().chain([(None, "invalid")]);
     let counts = counts.filter_map(|(verdict, word)| {
-        let same = |one: &&Option<Compared<'_>>| one.map(|compared| compared.comparison.verdict) == verdict;
-        let count = all.iter().filter(same).count();
+        let count = all
+            .iter()
+            .filter(|one| one.map(|compared| compared.comparison.verdict) == verdict)
+            .count();
         (count > 0).then(|| format!("{word} {count}/{}", all.len()))
     });
     format!("{label} {}", joined(counts, " "))

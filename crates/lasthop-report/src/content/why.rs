@@ -176,7 +176,8 @@ pub fn place(role: &str) -> &str {
 
 /// Context switches, if they differ by a tenth of a switch or more.
 fn switches(case: &Metrics, reference: &Metrics) -> String {
-    let (now, before) = (case.switches_total(), reference.switches_total());
+    let now = case.switches_total();
+    let before = reference.switches_total();
     if (now - before).abs() < 0.1 {
         return String::new();
     }

@@ -3,15 +3,14 @@
 use lasthop_model::quantity::joined;
 
 /// The blocks that begin with one of these words; the whole text where there is none.
-pub fn excerpt<'a>(text: &'a str, words: &[String]) -> String {
+pub fn excerpt(text: &str, words: &[String]) -> String {
     let mut blocks = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let code = line.trim_start();
-        let rest_after = |word: &String| code.strip_prefix(word.as_str());
         if !words
             .iter()
-            .filter_map(rest_after)
+            .filter_map(|word| code.strip_prefix(word.as_str()))
             .any(|rest| rest.starts_with([' ', '{']))
         {
             continue;
@@ -24,11 +23,10 @@ pub fn excerpt<'a>(text: &'a str, words: &[String]) -> String {
             depth += depth_of(next);
             block.push(next);
         }
-        let cut = |line: &&'a str| {
+        let kept = block.iter().filter(|line| !line.trim().is_empty()).map(|line| {
             let inner = line.get(indent..).filter(|_| line[..indent].trim().is_empty());
             inner.unwrap_or(line)
-        };
-        let kept = block.iter().filter(|line| !line.trim().is_empty()).map(cut);
+        });
         blocks.push(joined(kept, "\n"));
     }
     if blocks.is_empty() {

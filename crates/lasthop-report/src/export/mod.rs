@@ -263,8 +263,11 @@ impl Replacements {
     }
 
     fn apply(&self, text: &str) -> String {
-        let common = |found: &Captures<'_>| self.by_private.get(&found[0]).cloned().unwrap_or_default();
-        self.any.replace_all(text, common).into_owned()
+        self.any
+            .replace_all(text, |found: &Captures<'_>| {
+                self.by_private.get(&found[0]).cloned().unwrap_or_default()
+            })
+            .into_owned()
     }
 }
 

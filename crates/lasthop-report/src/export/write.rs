@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn no_link_is_followed_and_no_name_leads_out() {
         let folder = tempfile::tempdir().unwrap();
-        let (into, mine) = (folder.path().join("into"), folder.path().join("mine"));
+        let into = folder.path().join("into");
+        let mine = folder.path().join("mine");
         fs::create_dir_all(&into).unwrap();
         fs::create_dir_all(&mine).unwrap();
         fs::write(mine.join("nginx.conf"), "mine").unwrap();

@@ -219,10 +219,16 @@ fn pack(listed: Vec<PathBuf>, archive: &Path) -> Result<(), String> {
         file.symlink_metadata()
             .is_ok_and(|metadata| metadata.is_file() || metadata.is_dir() || metadata.is_symlink())
     });
-    let relative = |file: &PathBuf| format!("{}\n", file.display().to_string().trim_start_matches('/'));
     let list = archive.with_extension("list");
     let refused = |cause: String| format!("cannot pack the image's files into {}: {cause}", archive.display());
-    fs::write(&list, files.iter().map(relative).collect::<String>()).map_err(|error| refused(error.to_string()))?;
+    fs::write(
+        &list,
+        files
+            .iter()
+            .map(|file| format!("{}\n", file.display().to_string().trim_start_matches('/')))
+            .collect::<String>(),
+    )
+    .map_err(|error| refused(error.to_string()))?;
     let mut command = Command::new("tar");
     // Unreadable files, such as keys of the host's services, do not belong in an image.
     command

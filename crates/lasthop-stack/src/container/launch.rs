@@ -65,10 +65,14 @@ pub struct Launch {
 impl Launch {
     /// What the record keeps of it.
     pub fn place(&self) -> PlaceContainer {
-        let own = |path: &&PathBuf| !path.starts_with(&self.sandbox);
         PlaceContainer {
             image: self.image.clone(),
-            host: self.readable.iter().filter(own).cloned().collect(),
+            host: self
+                .readable
+                .iter()
+                .filter(|path| !path.starts_with(&self.sandbox))
+                .cloned()
+                .collect(),
             host_network: self.container.network == Network::Host,
             cpus: self.container.cpus.clone(),
             memory: self.container.memory.clone(),
@@ -182,8 +186,11 @@ impl Launch {
         words.extend(environment.iter().map(|(name, value)| format!("--env={name}={value}")));
         words.extend(self.user.iter().map(|user| format!("--user={user}")));
         for (paths, options) in [(&self.readable, ":ro"), (&self.writable, "")] {
-            let mount = |path: &PathBuf| format!("--volume={0}:{0}{options}", path.display());
-            words.extend(paths.iter().map(mount));
+            words.extend(
+                paths
+                    .iter()
+                    .map(|path| format!("--volume={0}:{0}{options}", path.display())),
+            );
         }
         if let Some(Volume { name, folder }) = &self.volume {
             words.push(format!("--volume={name}:{}", folder.display()));

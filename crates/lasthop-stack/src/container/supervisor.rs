@@ -6,7 +6,7 @@
 
 use std::{
     fmt::Write as _,
-    io::{self, Write as _},
+    io::Write as _,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -59,7 +59,8 @@ impl Supervisor {
     /// A file cannot be written.
     pub fn write(&self, service: &RenderedService, directory: &Path, log: &Path) -> Result<(), String> {
         let programs = self.directory.join(PROGRAMS);
-        let (script, section) = (format!("{}.sh", service.name), format!("{}.conf", service.name));
+        let script = format!("{}.sh", service.name);
+        let section = format!("{}.conf", service.name);
         let write = || {
             let folder = Folder::open(&self.directory)?.make(Path::new(PROGRAMS), 0o755)?;
             let text = self::section(service, &programs.join(&script), log);
@@ -68,7 +69,7 @@ impl Supervisor {
                 .write_all(self::script(service, directory).as_bytes())?;
             folder.create(Path::new(&section), 0o644)?.write_all(text.as_bytes())
         };
-        write().map_err(|cause: io::Error| format!("cannot write to {}: {cause}", programs.display()))
+        write().map_err(|cause| format!("cannot write to {}: {cause}", programs.display()))
     }
 
     /// Lets supervisord start the service of this name. It is not ready yet.
@@ -81,7 +82,8 @@ impl Supervisor {
             self.control(&[word, name])
                 .map_err(|error| format!("supervisord: {error}"))
         };
-        let (said, answer) = (control("start")?, control("pid")?);
+        let said = control("start")?;
+        let answer = control("pid")?;
         let inner = answer.trim().parse().ok().filter(|pid| *pid > 0);
         let found = inner.and_then(|inner| outer_pid(self.container.pid().ok()?, inner));
         let started = found.and_then(|pid| Some((pid, Stat::of(pid)?.start_ticks)));

@@ -454,7 +454,8 @@ impl OwnMemory {
         if request.own_memory && !needed.into_iter().flatten().any(|path| path.starts_with(SHARED_FILES)) {
             namespaces |= UnshareFlags::NEWNS;
         }
-        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let user = rustix::process::geteuid();
+        let group = rustix::process::getegid();
         let mapping = (request.own_memory && !user.is_root()).then(|| {
             namespaces |= UnshareFlags::NEWUSER;
             [

@@ -126,7 +126,8 @@ fn lock(first: u16, kind: libc::c_int) -> Result<(), Refused> {
 impl Given {
     /// The next port to try.
     fn next(&mut self, low: u16, high: u16) -> io::Result<u16> {
-        let (mut last_choice, mut holder) = (None, None);
+        let mut last_choice = None;
+        let mut holder = None;
         for _ in 0..LOOKS {
             if let Some(port) = self.left.pop() {
                 return Ok(port);

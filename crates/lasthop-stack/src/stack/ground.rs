@@ -149,13 +149,12 @@ fn try_socket(folder: &Path) -> io::Result<()> {
 /// File system of the mount that a folder is on, by the kernel's name.
 fn kind_of_file_system(folder: &Path) -> String {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let columns = |line: &str| -> Option<(PathBuf, String)> {
-        let mut columns = line.split(' ').skip(1);
-        Some((PathBuf::from(columns.next()?), columns.next()?.to_owned()))
-    };
     let around = mounts
         .lines()
-        .filter_map(columns)
+        .filter_map(|line| -> Option<(PathBuf, String)> {
+            let mut columns = line.split(' ').skip(1);
+            Some((PathBuf::from(columns.next()?), columns.next()?.to_owned()))
+        })
         .filter(|(at, _)| folder.starts_with(at));
     // If two mounts are at the same place, the later one is on top.
     around

@@ -42,7 +42,8 @@ pub(super) fn service(ground: &Ground<'_>) -> Result<Instance, StartError> {
     let service = ground.service;
     let log = ground.binding.record.join(LOG);
     let at = |stage| {
-        let (service, log) = (service.name.clone(), &log);
+        let service = service.name.clone();
+        let log = &log;
         move |cause| StartError {
             service,
             stage,
@@ -158,7 +159,8 @@ impl<'a> Ground<'a> {
 
     /// Checks that nobody else listens at the service's address.
     fn address_is_free(&self) -> Result<(), String> {
-        let (container, address) = (self.container(), &self.service.endpoint.address);
+        let container = self.container();
+        let address = &self.service.endpoint.address;
         // Until the bridge exists, its addresses would be routed off this machine, where anybody may answer.
         // A port published on loopback belongs to this machine, with or without a bridge.
         let is_loopback = address.ip().is_some_and(|ip| ip.is_loopback());

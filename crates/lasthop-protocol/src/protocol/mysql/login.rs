@@ -181,13 +181,14 @@ pub fn known_or_default(method: &str) -> &str {
 pub fn answer(method: &str, client: &Client<'_>, nonce: &[u8]) -> Result<Vec<u8>, Failure> {
     let found = METHODS.iter().find(|(name, _)| *name == method);
     let known = || METHODS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let unknown = || {
-        refused(format!(
-            "the server asks for `{method}`, which is not supported (known: {})",
-            known()
-        ))
-    };
-    found.ok_or_else(unknown)?.1(client, nonce)
+    found
+        .ok_or_else(|| {
+            refused(format!(
+                "the server asks for `{method}`, which is not supported (known: {})",
+                known()
+            ))
+        })?
+        .1(client, nonce)
 }
 
 /// What follows the first answer.

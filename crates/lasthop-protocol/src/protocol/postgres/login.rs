@@ -172,8 +172,9 @@ impl Login {
 }
 
 fn password(spec: &Postgres) -> Result<&str, Failure> {
-    let missing = || Failure::refused("authentication: the server wants a password, none is given");
-    spec.password.as_deref().ok_or_else(missing)
+    spec.password
+        .as_deref()
+        .ok_or_else(|| Failure::refused("authentication: the server wants a password, none is given"))
 }
 
 /// The MD5 response: proves that we know the password without sending it.

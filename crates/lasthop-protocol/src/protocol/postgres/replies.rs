@@ -122,8 +122,9 @@ impl Replies for PostgresReplies {
 
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let first_row = self.rows == 0 && self.requests.spec.expect.reads_first();
-        let keep = |kind| matches!(kind, b'E' | b'C') || (kind == b'D' && first_row);
-        let (used, whole) = self.framer.feed(bytes, keep)?;
+        let (used, whole) = self
+            .framer
+            .feed(bytes, |kind| matches!(kind, b'E' | b'C') || (kind == b'D' && first_row))?;
         if !is_notice(self.framer.kind()) {
             self.reply.feed(&self.requests.reply, &bytes[..used]);
         }
