@@ -95,7 +95,7 @@ fn planned(
         ..overrides.clone()
     };
     let settings = plan.settings(overrides).map_err(CliError::usage)?;
-    let needs_root = |recipe: &Recipe| recipe.run_as == Some(RunAs::Own);
+    let needs_root = |recipe: &Recipe| recipe.start.run_as == Some(RunAs::Own);
     let root = settings.driver_at.is_some() || plan.experiment.recipes.values().any(needs_root);
     let layouts = pods
         .pods

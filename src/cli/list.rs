@@ -154,12 +154,12 @@ fn describe(plan: &Plan) -> Vec<u8> {
     say(String::new());
     say(format!(
         "Trials of {}, {}until every interval is within ±{} % or {} have passed",
-        written(defaults.trial),
+        written(defaults.trial.0),
         defaults
             .blocks
             .map_or(String::new(), |blocks| format!("{blocks} blocks per round, ")),
-        (defaults.precision * 1e4).round() / 1e2,
-        written(defaults.budget)
+        (defaults.precision.0 * 1e4).round() / 1e2,
+        written(defaults.budget.0)
     ));
     page.finish()
 }

@@ -13,7 +13,7 @@ use lasthop_protocol::{
     Histogram, Protocol, Spec, TrialResult,
     echo::Echo,
     result::{DriverCost, ErrorClass, ErrorCount, Offered, Proof},
-    spec::{Arrivals, Endpoint, Engine, Tls, Transport},
+    spec::{Arrivals, Endpoint, Engine, Reuse, Tls, Transport},
 };
 use lasthop_record::data::RunData;
 use lasthop_stats::random::Draws;
@@ -179,7 +179,7 @@ fn plan(truths: &[Truth], index: usize) -> CasePlan {
         protocol: "echo".to_owned(),
         connections: 1,
         threads: 1,
-        reuse: "keep-alive".to_owned(),
+        reuse: Reuse::KeepAlive,
         requests_per_connection: 1,
         rate: None,
         arrivals: None,

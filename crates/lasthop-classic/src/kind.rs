@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use lasthop_model::{
     manager::APT,
-    program::{Packages, Program, ProgramKind},
+    program::{Packages, Program, Version},
 };
 use lasthop_protocol::{
     Protocol,
@@ -125,18 +125,18 @@ impl Tool {
     /// How to find it, its version, and what installs it.
     pub fn program(&self) -> Program {
         Program {
-            kind: ProgramKind::Named {
-                names: vec![self.name.to_owned()],
-                folders: vec!["/usr/sbin".into()],
-            },
-            version_arguments: vec![self.version.0.to_owned()],
-            version_pattern: self.version.1.to_owned(),
-            minimum: None,
+            names: vec![self.name.to_owned()],
+            folders: vec!["/usr/sbin".into()],
+            version: Some(Version {
+                arguments: vec![self.version.0.to_owned()],
+                pattern: self.version.1.to_owned(),
+                minimum: None,
+            }),
             packages: Packages {
                 system: [(APT.name.to_owned(), vec![self.package.to_owned()])].into(),
                 ..Packages::default()
             },
-            obtain: None,
+            ..Program::default()
         }
     }
 

@@ -14,7 +14,6 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_model::{
     binding::{Account, Bindings, SOCKET, ServiceBinding},
-    program::ProgramKind,
     record::{Given, GivenEndpoint},
     service::RenderedService,
 };
@@ -186,10 +185,9 @@ impl Layouts {
                 .experiment
                 .recipes
                 .get(&service.recipe)
-                .map(|recipe| &recipe.program.kind);
-            let program = match program {
-                Some(ProgramKind::Named { names, .. }) if !names.is_empty() => &names[0],
-                _ => return Err(LayoutError::Program(name.clone())),
+                .and_then(|recipe| recipe.program.names.first());
+            let Some(program) = program else {
+                return Err(LayoutError::Program(name.clone()));
             };
             let directory = PathBuf::from(format!("{FOLDER}/{}/{name}", layout.name()));
             let binding = ServiceBinding {
@@ -259,7 +257,7 @@ impl Layouts {
     /// With the address of its Pod in the place of all addresses, where its configuration can name it.
     fn at_its_pod(&self, mut placed: Placed) -> Placed {
         let recipe = self.plan.experiment.recipes.get(&placed.service.recipe);
-        if placed.layout.is_apart() && recipe.is_some_and(|recipe| recipe.reads_variables) {
+        if placed.layout.is_apart() && recipe.is_some_and(|recipe| recipe.start.reads_variables) {
             for (_, content) in &mut placed.service.files {
                 let own = String::from_utf8_lossy(content);
                 *content = own

@@ -112,16 +112,15 @@ impl fmt::Display for DriverAt {
             Self::Host(Login {
                 destination,
                 port: Some(port),
-            }) if destination.contains(':') => {
-                let (user, host) = destination
-                    .rsplit_once('@')
-                    .map_or(("", &destination[..]), |(u, h)| (u, h));
-                write!(f, "ssh:{user}{}[{host}]:{port}", if user.is_empty() { "" } else { "@" })
+            }) => {
+                let at = destination.rfind('@').map_or(0, |at| at + 1);
+                let (user, host) = destination.split_at(at);
+                if host.contains(':') {
+                    write!(f, "ssh:{user}[{host}]:{port}")
+                } else {
+                    write!(f, "ssh:{user}{host}:{port}")
+                }
             }
-            Self::Host(Login {
-                destination,
-                port: Some(port),
-            }) => write!(f, "ssh:{destination}:{port}"),
         }
     }
 }

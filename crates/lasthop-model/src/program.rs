@@ -8,28 +8,37 @@ use serde_json::{Value, json};
 
 use crate::manager::MANAGERS;
 
-/// The executable of a recipe.
-#[derive(Clone, Debug, Default)]
+/// How to find the executable and its version.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Program {
-    pub kind: ProgramKind,
-    /// Arguments that print the version; empty for lasthop itself.
-    pub version_arguments: Vec<String>,
-    /// Regular expression with one group: the version. Empty if nobody knows how to ask for it.
-    pub version_pattern: String,
-    /// The lowest version that works, if that is known.
-    pub minimum: Option<String>,
+    /// True for lasthop's own executable. Then leave out `names`, `folders` and `version`.
+    #[serde(default)]
+    pub lasthop: bool,
+    /// Names of the executable. lasthop uses the first that it finds in its own environments, on `PATH` or in
+    /// `folders`.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// Folders to search after `PATH`, such as `/usr/sbin`.
+    #[serde(default)]
+    pub folders: Vec<PathBuf>,
+    pub version: Option<Version>,
+    #[serde(default)]
     pub packages: Packages,
-    /// How to get it if no package manager has it.
+    /// If no package manager has it: what to download, and where to put it. Shown if it is missing.
     pub obtain: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ProgramKind {
-    /// lasthop's own executable.
-    #[default]
-    Lasthop,
-    /// The first of `names` found in lasthop's own environments, on `PATH`, or in `folders`.
-    Named { names: Vec<String>, folders: Vec<PathBuf> },
+/// How to read the version.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Version {
+    /// Arguments that print it.
+    pub arguments: Vec<String>,
+    /// Regular expression with one group: the version.
+    pub pattern: String,
+    /// The lowest version that works.
+    pub minimum: Option<String>,
 }
 
 /// What must be installed: names for package managers of the system, and what belongs in environments of lasthop.

@@ -15,7 +15,10 @@ const UNITS: [(&str, u128); 6] = [
 ];
 
 /// Reads `100ms`, `1.5s`, `5m`, `1h 30m`; more than zero, at most about 292 years.
-/// Errors: the number or the unit is missing or wrong, or the duration is out of range.
+///
+/// # Errors
+///
+/// The number or the unit is missing or wrong, or the duration is out of range.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match duration_or_none(text) {
         Ok(Duration::ZERO) => Err(too_little(text)),
@@ -24,7 +27,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Like [`duration`], but accepts `0` and `0us` for none.
-/// Errors: as [`duration`].
+///
+/// # Errors
+///
+/// As [`duration`].
 pub fn duration_or_none(text: &str) -> Result<Duration, String> {
     match (plain_number(text), SpanParser::new().parse_duration(text)) {
         (Some(0.0), _) => Ok(Duration::ZERO),
@@ -97,7 +103,10 @@ pub fn rate_text(rate: f64) -> String {
 }
 
 /// Reads `2%` as 0.02; more than zero, at most 100 %.
-/// Errors: the number or the percent sign is missing, or the share is out of range.
+///
+/// # Errors
+///
+/// The number or the percent sign is missing, or the share is out of range.
 pub fn share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or_default();
     match plain_number(number.strip_prefix('-').unwrap_or(number)) {

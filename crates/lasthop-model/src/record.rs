@@ -32,11 +32,11 @@ use jiff::Timestamp;
 use lasthop_protocol::{
     TrialResult,
     result::Proof,
-    spec::{Arrivals, Model, Spec, Transport},
+    spec::{Arrivals, Model, Reuse, Spec, Transport},
     wire::{self, TrialPhases},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     driver::{DriverAt, Remote, ToolChoice},
@@ -391,7 +391,8 @@ pub struct LoadSummary {
     pub protocol: String,
     pub connections: u32,
     pub threads: u32,
-    pub reuse: String,
+    #[schemars(with = "String")]
+    pub reuse: Reuse,
     /// Requests that a connection carries before it is closed; more than 1 only without keep-alive. They are then timed
     /// together.
     #[serde(default = "one")]
@@ -543,12 +544,19 @@ pub struct RoundRecord {
 }
 
 /// A [`CaseProof`]. Rounds that saw the same may share it in memory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "CaseProof", into = "CaseProof")]
 pub struct Seen(Arc<CaseProof>);
 
 impl From<CaseProof> for Seen {
     fn from(proof: CaseProof) -> Self {
         Self(Arc::new(proof))
+    }
+}
+
+impl From<Seen> for CaseProof {
+    fn from(seen: Seen) -> Self {
+        Arc::unwrap_or_clone(seen.0)
     }
 }
 
@@ -563,18 +571,6 @@ impl Deref for Seen {
 impl DerefMut for Seen {
     fn deref_mut(&mut self) -> &mut CaseProof {
         Arc::make_mut(&mut self.0)
-    }
-}
-
-impl Serialize for Seen {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Seen {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        CaseProof::deserialize(deserializer).map(Self::from)
     }
 }
 

@@ -21,6 +21,7 @@ pub type Chosen = IndexMap<String, Vec<Level>>;
 /// The selected levels, in the order of the factors. A factor without a selection has its default levels.
 ///
 /// # Errors
+///
 /// A factor or a level is unknown, or a factor is selected twice.
 pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, String> {
     let mut chosen: Chosen = experiment
@@ -98,7 +99,10 @@ pub struct Excluded {
 }
 
 /// Every combination of the selected levels, each with the factors that apply to it, and the combinations left out.
-/// Errors: an expression cannot be evaluated.
+///
+/// # Errors
+///
+/// An expression cannot be evaluated.
 pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Levels>, Vec<Excluded>), TemplateError> {
     let mut all = vec![Levels::new()];
     for (name, levels) in chosen {
@@ -128,7 +132,7 @@ fn leave_out(experiment: &Experiment, all: Vec<Levels>) -> Result<(Vec<Levels>, 
     let (mut kept, mut excluded) = (Vec::new(), Vec::new());
     'next: for levels in all {
         let context = template::of_levels(&levels);
-        for exclude in &experiment.excludes {
+        for exclude in &experiment.exclude {
             if template::holds("exclude.when", &exclude.when, &context)? {
                 excluded.push(Excluded {
                     levels,
@@ -252,7 +256,10 @@ fn agree(compared: &str, one: &Levels, other: &Levels) -> bool {
 }
 
 /// The transport of the link in a combination.
-/// Errors: `link.transport` cannot be rendered or is not the name of a transport. A valid experiment has no such
+///
+/// # Errors
+///
+/// `link.transport` cannot be rendered or is not the name of a transport. A valid experiment has no such
 /// combination.
 pub fn transport(link: &Link, levels: &Levels) -> Result<Transport, TemplateError> {
     let place = "link.transport";

@@ -18,16 +18,11 @@ use super::{
     diagnostics::{Diagnostic, Diagnostics, closest},
     files::{Files, embedded, read_folder, unread},
     model::{Experiment, Recipe, Source},
-    validate::{self, Recipes},
+    validate::{self, EXPERIMENT_FILE, RECIPE_FILE, Recipes},
 };
 
 static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
 static SERVICES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../services");
-
-/// Makes a folder an experiment.
-const EXPERIMENT_FILE: &str = "experiment.toml";
-/// Makes a folder a recipe.
-const RECIPE_FILE: &str = "recipe.toml";
 
 /// An experiment that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -46,8 +41,8 @@ impl From<String> for LoadError {
 
 /// An unknown name, what was probably meant, and what there is.
 fn near(name: &str, known: &[String]) -> String {
-    let meant = closest(name, known.iter().map(String::as_str));
-    let meant = meant.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+    let meant = closest(name, known).map(|near| format!(", did you mean `{near}`?"));
+    let meant = meant.unwrap_or_default();
     format!("`{name}`{meant}; known: {}", known.join(", "))
 }
 
@@ -84,8 +79,22 @@ impl Catalog {
 
     /// Names of all experiments, sorted: your own and the built-in ones.
     pub fn names(&self) -> Vec<String> {
-        let mut names = embedded_names(&EXPERIMENTS, EXPERIMENT_FILE);
-        names.extend(self.own_names("experiments", EXPERIMENT_FILE));
+        self.all_names(&EXPERIMENTS, "experiments", EXPERIMENT_FILE)
+    }
+
+    fn all_names(&self, built_in: &Dir<'static>, kind: &str, file: &str) -> Vec<String> {
+        let own = self.data.iter().filter_map(|data| fs::read_dir(data.join(kind)).ok());
+        let own = own.flatten().flatten().map(|entry| entry.path());
+        let built_in = built_in
+            .dirs()
+            .filter(|dir| dir.get_file(dir.path().join(file)).is_some());
+        let names: BTreeSet<String> = own
+            .filter(|folder| folder.join(file).is_file())
+            .chain(built_in.map(|dir| dir.path().to_owned()))
+            .filter_map(|folder| Some(folder.file_name()?.to_string_lossy().into_owned()))
+            // Templates and hidden folders.
+            .filter(|name| !name.starts_with(['_', '.']))
+            .collect();
         names.into_iter().collect()
     }
 
@@ -102,7 +111,10 @@ impl Catalog {
     }
 
     /// Loads an experiment by name or by path.
-    /// Errors: there is none, its folder cannot be read, or its files have errors, which are all reported.
+    ///
+    /// # Errors
+    ///
+    /// There is none, its folder cannot be read, or its files have errors, which are all reported.
     pub fn load(&self, name: &str) -> Result<Experiment, LoadError> {
         let Located {
             name,
@@ -144,7 +156,10 @@ impl Catalog {
 
     /// Every file of an experiment by its path, with the recipes that its cases may use in `services/`: a folder that needs no
     /// other.
-    /// Errors: as of [`load`](Self::load).
+    ///
+    /// # Errors
+    ///
+    /// As of [`load`](Self::load).
     pub fn files(&self, name: &str) -> Result<Files, LoadError> {
         let Located {
             name,
@@ -164,25 +179,46 @@ impl Catalog {
     }
 
     /// An experiment of these files, by their path in its folder, which messages call `shown`.
-    /// Errors: everything that is wrong with it.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
     pub fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, LoadError> {
-        let recipes = RecipeSearch {
-            catalog: self,
-            shown,
-            files,
+        let own_recipe = |path: &Path| {
+            let inner = path.strip_prefix("services").ok()?;
+            let name = inner.parent()?.to_str()?.to_owned();
+            (inner.ends_with(RECIPE_FILE) && inner.components().count() == 2).then_some(name)
         };
+        let mut names = self.recipe_names();
+        names.extend(files.keys().filter_map(|path| own_recipe(path)));
+        names.sort();
+        names.dedup();
+        let get = |recipe: &str| {
+            let folder = Path::new("services").join(recipe);
+            let inner = |(path, content): (&PathBuf, &Vec<u8>)| {
+                Some((path.strip_prefix(&folder).ok()?.to_owned(), content.clone()))
+            };
+            let own: Files = files.iter().filter_map(inner).collect();
+            if own.contains_key(Path::new(RECIPE_FILE)) {
+                Some(validate::recipe(recipe, &format!("{shown}/services/{recipe}"), &own))
+            } else {
+                self.find_recipe(recipe)
+            }
+        };
+        let recipes = Recipes { names, get: &get };
         validate::experiment(name, shown, source, files, &recipes).map_err(|errors| errors.to_string().into())
     }
 
     /// Names of all recipes that any experiment may use, sorted.
     pub fn recipe_names(&self) -> Vec<String> {
-        let mut names = embedded_names(&SERVICES, RECIPE_FILE);
-        names.extend(self.own_names("services", RECIPE_FILE));
-        names.into_iter().collect()
+        self.all_names(&SERVICES, "services", RECIPE_FILE)
     }
 
     /// Loads a recipe of the user's own or of the binary by name.
-    /// Errors: there is none, or it has errors.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it has errors.
     pub fn recipe(&self, name: &str) -> Result<Recipe, String> {
         match self.find_recipe(name) {
             Some(found) => found.map_err(|errors| errors.to_string()),
@@ -213,16 +249,6 @@ impl Catalog {
         let folder = self.data.as_ref()?.join(kind).join(name);
         folder.join(file).is_file().then_some(folder)
     }
-
-    fn own_names(&self, kind: &str, file: &str) -> Vec<String> {
-        let Some(data) = &self.data else { return Vec::new() };
-        let entries = fs::read_dir(data.join(kind)).into_iter().flatten().flatten();
-        let names = entries.filter(|entry| entry.path().join(file).is_file());
-        names
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .filter(|name| is_listed(name))
-            .collect()
-    }
 }
 
 fn no_experiment(folder: &Path) -> LoadError {
@@ -245,56 +271,6 @@ fn found_in(folder: &Path) -> Result<Located, LoadError> {
         source: Source::Folder(absolute),
         files,
     })
-}
-
-/// Finds the recipes of one experiment.
-struct RecipeSearch<'a> {
-    catalog: &'a Catalog,
-    shown: &'a str,
-    files: &'a Files,
-}
-
-impl Recipes for RecipeSearch<'_> {
-    fn names(&self) -> Vec<String> {
-        let mut names: BTreeSet<String> = self.catalog.recipe_names().into_iter().collect();
-        for path in self.files.keys() {
-            let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-            if let [services, name, file] = &parts[..]
-                && services == "services"
-                && file == RECIPE_FILE
-            {
-                names.insert(name.to_string());
-            }
-        }
-        names.into_iter().collect()
-    }
-
-    fn get(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
-        let folder = Path::new("services").join(name);
-        let inner = |(path, content): (&PathBuf, &Vec<u8>)| {
-            Some((path.strip_prefix(&folder).ok()?.to_owned(), content.clone()))
-        };
-        let own: Files = self.files.iter().filter_map(inner).collect();
-        if own.contains_key(Path::new(RECIPE_FILE)) {
-            return Some(validate::recipe(name, &format!("{}/services/{name}", self.shown), &own));
-        }
-        self.catalog.find_recipe(name)
-    }
-}
-
-/// Skips folders whose names begin with `_` (templates) or `.` (hidden).
-fn is_listed(name: &str) -> bool {
-    !name.starts_with(['_', '.'])
-}
-
-fn embedded_names(root: &Dir<'static>, file: &str) -> BTreeSet<String> {
-    let is_one = |dir: &&Dir<'static>| dir.get_file(dir.path().join(file)).is_some();
-    let name = |dir: &Dir<'static>| dir.path().display().to_string();
-    root.dirs()
-        .filter(is_one)
-        .map(name)
-        .filter(|name| is_listed(name))
-        .collect()
 }
 
 #[cfg(test)]

@@ -8,54 +8,45 @@ use lasthop_model::{
 };
 
 use super::{
-    model::{Derive, DeriveKind, Experiment},
+    model::Experiment,
     template::{self, TemplateError},
 };
 
 /// The quantities of a run. A quantity whose cases were not selected is left out.
-/// Errors: an expression cannot be evaluated.
+///
+/// # Errors
+///
+/// An expression cannot be evaluated.
 pub fn derive(experiment: &Experiment, cases: &[CasePlan]) -> Result<Vec<DerivedPlan>, TemplateError> {
     let mut all = Vec::new();
     for (name, quantity) in &experiment.derive {
-        let of = holding(name, &quantity.of, cases)?;
-        let found = match &quantity.kind {
-            DeriveKind::Minus(minus) => differences(&of, &holding(name, minus, cases)?, &mentioned(quantity)),
-            DeriveKind::Per(factor) => series(&of, factor)
-                .into_iter()
-                .map(|(levels, points)| {
-                    (
-                        levels,
-                        Derivation::Slope {
-                            per: factor.clone(),
-                            points,
-                        },
-                    )
-                })
-                .collect(),
-            DeriveKind::Crossover(factor) => {
-                let compared: Vec<&CasePlan> = of.into_iter().filter(|case| case.reference.is_some()).collect();
-                series(&compared, factor)
-                    .into_iter()
-                    .map(|(levels, points)| {
-                        (
-                            levels,
-                            Derivation::Crossover {
-                                over: factor.clone(),
-                                points,
-                            },
-                        )
-                    })
-                    .collect()
-            }
+        let mut of = holding(name, &quantity.of, cases)?;
+        let found = if let Some(minus) = &quantity.minus {
+            let minus_cases = holding(name, minus, cases)?;
+            let mentioned = [&quantity.of, minus].map(|text| template::expression_names(text).unwrap_or_default());
+            differences(&of, &minus_cases, &mentioned.into_iter().flatten().collect())
+        } else if let Some(per) = &quantity.per {
+            let slope = |points| Derivation::Slope {
+                per: per.clone(),
+                points,
+            };
+            series(&of, per, slope)
+        } else if let Some(over) = &quantity.crossover {
+            of.retain(|case| case.reference.is_some());
+            let crossover = |points| Derivation::Crossover {
+                over: over.clone(),
+                points,
+            };
+            series(&of, over, crossover)
+        } else {
+            Vec::new()
         };
-        for (levels, from) in found {
-            all.push(DerivedPlan {
-                quantity: name.clone(),
-                help: quantity.help.clone(),
-                levels,
-                from,
-            });
-        }
+        all.extend(found.into_iter().map(|(levels, from)| DerivedPlan {
+            quantity: name.clone(),
+            help: quantity.help.clone(),
+            levels,
+            from,
+        }));
     }
     Ok(all)
 }
@@ -72,20 +63,7 @@ fn holding<'a>(name: &str, expression: &str, cases: &'a [CasePlan]) -> Result<Ve
     Ok(kept)
 }
 
-/// Factors that distinguish the two kinds of cases of a difference.
-fn mentioned(quantity: &Derive) -> BTreeSet<String> {
-    let minus = if let DeriveKind::Minus(minus) = &quantity.kind {
-        minus
-    } else {
-        ""
-    };
-    [&quantity.of, minus]
-        .into_iter()
-        .filter_map(|text| template::expression_names(text).ok())
-        .flatten()
-        .collect()
-}
-
+/// Each case less the case that has the same level of every factor that is not mentioned.
 fn differences(of: &[&CasePlan], minus: &[&CasePlan], mentioned: &BTreeSet<String>) -> Vec<(Levels, Derivation)> {
     let agree = |one: &CasePlan, other: &CasePlan| {
         one.levels.iter().all(|(factor, level)| {
@@ -104,7 +82,11 @@ fn differences(of: &[&CasePlan], minus: &[&CasePlan], mentioned: &BTreeSet<Strin
 }
 
 /// Groups of two or more cases that differ only in this factor, in its order.
-fn series(cases: &[&CasePlan], factor: &str) -> Vec<(Levels, Vec<(f64, String)>)> {
+fn series(
+    cases: &[&CasePlan],
+    factor: &str,
+    made: impl Fn(Vec<(f64, String)>) -> Derivation,
+) -> Vec<(Levels, Derivation)> {
     let mut all: Vec<(Levels, Vec<(f64, String)>)> = Vec::new();
     for case in cases {
         let mut levels = case.levels.clone();
@@ -117,8 +99,11 @@ fn series(cases: &[&CasePlan], factor: &str) -> Vec<(Levels, Vec<(f64, String)>)
             None => all.push((levels, vec![point])),
         }
     }
-    all.iter_mut()
-        .for_each(|(_, points)| points.sort_by(|one, other| one.0.total_cmp(&other.0)));
     all.retain(|(_, points)| points.len() > 1);
-    all
+    all.into_iter()
+        .map(|(levels, mut points)| {
+            points.sort_by(|one, other| one.0.total_cmp(&other.0));
+            (levels, made(points))
+        })
+        .collect()
 }

@@ -160,34 +160,29 @@ impl fmt::Display for Diagnostics {
 impl std::error::Error for Diagnostics {}
 
 /// The known word that was probably meant.
-pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> Option<T> {
     let lower = word.to_lowercase();
     known
         .into_iter()
-        .map(|candidate| {
-            (
-                strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),
-                candidate,
-            )
+        .filter_map(|candidate| {
+            let text = candidate.as_ref();
+            let distance = strsim::damerau_levenshtein(&lower, &text.to_lowercase());
+            let most = (text.chars().count().max(word.chars().count()) / 3).max(1);
+            (distance <= most).then_some((distance, candidate))
         })
-        .filter(|(distance, candidate)| *distance <= (candidate.chars().count().max(word.chars().count()) / 3).max(1))
-        .min()
+        .min_by(|(one, this), (other, that)| (one, this.as_ref()).cmp(&(other, that.as_ref())))
         .map(|(_, candidate)| candidate)
 }
 
 /// `did you mean …?` if a known word is similar, otherwise the list of known words.
-pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Option<String> {
-    if let Some(near) = closest(word, known.clone()) {
-        return Some(format!("did you mean `{near}`?"));
+pub fn suggest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> Option<String> {
+    let known: Vec<T> = known.into_iter().collect();
+    if let Some(near) = closest(word, &known) {
+        return Some(format!("did you mean `{}`?", near.as_ref()));
     }
-    let mut known = known.into_iter();
-    let list: Vec<&str> = known.by_ref().take(MOST_KNOWN).collect();
-    let more = if known.next().is_some() { ", …" } else { "" };
-    if list.is_empty() {
-        None
-    } else {
-        Some(format!("known: {}{more}", list.join(", ")))
-    }
+    let list: Vec<&str> = known.iter().take(MOST_KNOWN).map(AsRef::as_ref).collect();
+    let more = if known.len() > MOST_KNOWN { ", …" } else { "" };
+    (!list.is_empty()).then(|| format!("known: {}{more}", list.join(", ")))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use toml::{
 use super::{
     diagnostics::{Diagnostic, Diagnostics, closest, suggest},
     shape::{self, Kind, Violation, join},
+    templated::type_in_words,
 };
 
 /// A parsed file, and the places of its parts.
@@ -212,6 +213,7 @@ impl Document {
             Kind::Minimum(limit) => self.at_value(pointer, format!("{value} is less than the minimum of {limit}")),
             Kind::Maximum(limit) => self.at_value(pointer, format!("{value} is greater than the maximum of {limit}")),
             Kind::MinItems(least) => self.at_value(pointer, format!("expected a list of {least} or more")),
+            Kind::Quantity(why) => self.at_value(pointer, why),
             Kind::MaxItems(most) => self.at_value(pointer, format!("expected a list of {most} or fewer")),
         };
         Some(diagnostic)
@@ -336,14 +338,7 @@ fn expectation(schema: &Value) -> String {
     if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
         return alternatives.iter().map(expectation).collect::<Vec<_>>().join(" or ");
     }
-    let name = |name: &Value| match name.as_str() {
-        Some("object") => "a table",
-        Some("array") => "a list",
-        Some("string") => "text",
-        Some("integer") => "a whole number",
-        Some("boolean") => "true or false",
-        _ => "a number",
-    };
+    let name = |name: &Value| type_in_words(name.as_str().unwrap_or_default());
     match schema.get("type") {
         Some(Value::Array(names)) => names.iter().map(name).collect::<Vec<_>>().join(" or "),
         Some(single) => name(single).to_owned(),

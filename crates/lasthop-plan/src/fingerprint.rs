@@ -46,7 +46,9 @@ pub(super) struct Fingerprint {
     nodelay: Option<bool>,
 }
 
-/// Errors: what cannot be rendered.
+/// # Errors
+///
+/// What cannot be rendered.
 pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<SketchedCase, String> {
     let bindings = placeholders(experiment, &case.levels)?;
     let renderer = Renderer {

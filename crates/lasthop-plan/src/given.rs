@@ -1,8 +1,6 @@
 //! The plan of a comparison of endpoints that are there already: an experiment without services, whose cases are the
 //! endpoints.
 
-use std::time::Duration;
-
 use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
@@ -13,17 +11,13 @@ use lasthop_protocol::spec::{Address, Endpoint, Transport};
 
 use super::{
     cases::NamedCase,
-    model::{Defaults, Experiment, Factor, Link, Source},
+    model::{Experiment, Factor, Link, Source},
     plan::{Plan, Stack, case_plan, too_many},
     render::{RenderedCase, SERVER},
 };
 
 /// Name of the experiment.
 pub const NAME: &str = "compare";
-
-/// A load on somebody's servers is to end soon.
-const BUDGET: Duration = Duration::from_secs(30);
-const TRIAL: Duration = Duration::from_millis(50);
 
 /// How each endpoint is called: by its transport, and by its address where several have that.
 #[must_use]
@@ -60,6 +54,7 @@ fn place(address: &Address) -> String {
 /// Refuses more endpoints than a run may have cases.
 ///
 /// # Errors
+///
 /// There are more.
 pub fn check_number(endpoints: usize) -> Result<(), String> {
     if endpoints > MOST_CASES {
@@ -72,6 +67,7 @@ impl Plan {
     /// A comparison of each endpoint with the first.
     ///
     /// # Errors
+    ///
     /// There are more endpoints than a run may have cases.
     pub fn of_given(given: Given) -> Result<Self, String> {
         check_number(given.endpoints.len())?;
@@ -162,13 +158,6 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
             proof: None,
         },
         factors: IndexMap::from([(TRANSPORT.to_owned(), factor)]),
-        defaults: Defaults {
-            trial: TRIAL,
-            budget: BUDGET,
-            precision: 0.02,
-            margin: 0.02,
-            blocks: None,
-        },
         ..Experiment::default()
     }
 }

@@ -2,14 +2,13 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `definition` | the files as written |
 //! | `written` | values that may be written in more than one way |
-//! | [`schema`] | their JSON schemas, made from `definition` |
+//! | [`schema`] | their JSON schemas, made from the types of `model` |
 //! | `templated` | schemas of tables whose values may be templates |
 //! | `document`, [`diagnostics`] | reading a file so that every error has its place |
 //! | `files` | folders as they were read |
-//! | `validate` | from written to valid |
-//! | [`model`] | the valid types |
+//! | `validate` | checks what was read |
+//! | [`model`] | the types of experiments and recipes |
 //! | [`catalog`] | finds and loads experiments and recipes |
 //! | [`cases`] | the selected levels, and the cases that follow from them |
 //! | `template`, [`render`] | renders services and load |
@@ -24,7 +23,6 @@
 
 pub mod cases;
 pub mod catalog;
-mod definition;
 mod derive;
 pub mod diagnostics;
 pub mod digest;

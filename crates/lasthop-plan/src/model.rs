@@ -1,59 +1,77 @@
 //! Experiments and recipes for the rest of the program: parsed, checked, complete.
 //!
-//! `definition` has the types of the files as written, and takes from here what means the same as it is written; what these
-//! doc comments say of it becomes a description in a JSON schema. Everything here is valid by construction.
+//! The types are those of the files as well. Their doc comments are a part of the product: they become descriptions in the
+//! JSON schemas, and `x-expected` becomes the text of an error message. What `validate` hands on is valid.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use indexmap::IndexMap;
 use lasthop_model::{
     level::Level,
     program::{Packages, Program},
     record::{AnswerPlan, Digests},
-    service::{Export, Ready, Stop},
+    service::Export,
 };
 use lasthop_protocol::spec::Transport;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde_json::{Map, Value as Json};
 
 use super::{
     diagnostics::Diagnostic,
-    written::{CpuShare, ParameterTables, RequestRate, WholeNumber, YesNo, keep_alive, one, text, yes},
+    files::Files,
+    written::{
+        Share, Time, cpu_share, keep_alive, one, parameter_tables, request_rate, text, whole_number, yes, yes_or_no,
+    },
 };
 
 /// Text with minijinja expressions, rendered per case.
 pub type Template = String;
 
-/// A question, the services, the link under test, the load, the factors.
-#[derive(Clone, Debug, Default)]
+/// An experiment: a question, the services, the link under test, the load, and what is varied.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "lasthop experiment.toml")]
 pub struct Experiment {
     /// Lower-case words joined by `-`; the folder's name.
+    #[serde(skip)]
     pub name: String,
-    /// A short headline.
-    pub title: String,
-    /// The question it answers, one sentence.
-    pub question: String,
-    /// Heading in lists; may be empty.
-    pub group: String,
+    #[serde(skip)]
     pub source: Source,
     /// Every file of the folder except `experiment.toml`, by relative path.
-    pub files: BTreeMap<PathBuf, Vec<u8>>,
+    #[serde(skip)]
+    pub files: Files,
     /// Digests of all files of the folder, by path.
+    #[serde(skip)]
     pub digests: Digests,
-    pub link: Link,
-    /// The first factor is always `transport`, the transport of the link.
-    pub factors: IndexMap<String, Factor>,
-    pub excludes: Vec<Exclude>,
-    /// In start order: a service comes after those that it needs.
-    pub services: IndexMap<String, Service>,
     /// Every recipe that a case may use, by name.
+    #[serde(skip)]
     pub recipes: IndexMap<String, Recipe>,
+    /// A short headline.
+    pub title: String,
+    /// The question that the experiment answers, in one sentence.
+    pub question: String,
+    /// The heading under which `lasthop list` shows it: `databases`, for example.
+    #[serde(default)]
+    pub group: String,
+    pub link: Link,
+    /// What is varied, by name. `transport` must be there: it is the transport of the link.
+    pub factors: IndexMap<String, Factor>,
+    /// Combinations of levels that make no sense.
+    #[serde(default)]
+    pub exclude: Vec<Exclude>,
+    /// The servers to start, by name. Templates refer to them by this name: `{{ NAME.address }}`.
+    pub services: IndexMap<String, Service>,
     pub load: Load,
-    /// By name.
+    /// Quantities that follow from several cases, by name.
+    #[serde(default)]
     pub derive: IndexMap<String, Derive>,
-    /// Names only quantities, levels and factors that there are.
+    /// What answers the question, besides which alternative to choose: a report says it first.
+    #[serde(default)]
     pub answer: AnswerPlan,
+    #[serde(default)]
     pub overload: Overload,
+    #[serde(default)]
     pub defaults: Defaults,
 }
 
@@ -68,24 +86,22 @@ pub struct Overload {
     pub log: IndexMap<String, IndexMap<String, String>>,
 }
 
-/// A quantity that follows from several cases.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A quantity that follows from several cases. It has exactly one of `minus`, `per` and `crossover`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Derive {
+    /// What it is, in a few words.
     pub help: String,
-    /// Expression over the factors.
+    /// Expression over the factors that selects the cases.
     pub of: String,
-    pub kind: DeriveKind,
-}
-
-/// How a quantity follows from cases.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeriveKind {
-    /// Minus the time of the cases for which this expression holds.
-    Minus(String),
-    /// Slope over this factor.
-    Per(String),
-    /// The level of this factor at which the difference from the reference ends.
-    Crossover(String),
+    /// Expression over the factors that selects the cases to subtract. From the time of each case, lasthop subtracts
+    /// the time of the selected case that has the same level of every factor that neither expression mentions.
+    pub minus: Option<String>,
+    /// A factor of whole numbers. The quantity is the slope of the time over its levels: the time for one more.
+    pub per: Option<String>,
+    /// A factor of whole numbers. The quantity is the level at and above which a case differs from its reference by no
+    /// more than the margin.
+    pub crossover: Option<String>,
 }
 
 /// Where an experiment comes from.
@@ -172,27 +188,47 @@ pub struct Exclude {
 }
 
 /// A server of the experiment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Service {
-    /// Name of the recipe; may depend on the case.
-    pub recipe: Template,
-    /// Transport that it listens on; `None` for the link's `to`, which listens on the transport of the case.
+    /// Name of the recipe. May be a template. A service has either this or `command`.
+    #[serde(default)]
+    pub recipe: String,
+    /// A server without a recipe: the program, by its name on `PATH` or its absolute path, and its arguments. They may be
+    /// templates, as in the files of `config`. `{{ listen }}` alone stands for the address to listen on: a path,
+    /// `@name` or `HOST:PORT`.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// With `command`: how to tell the server where to listen, by transport, if it takes no such address.
+    #[serde(default)]
+    #[schemars(schema_with = "listen_table")]
+    pub bind: IndexMap<Transport, Listen>,
+    /// With `command`: when the server counts as ready [default: when it accepts a connection].
+    pub ready: Option<ReadyFile>,
+    /// Transport that it listens on. Leave it out for the service that the link goes to, where the case decides.
     pub listen: Option<Transport>,
-    /// How many of these servers to start; rendered per case to 0 to 64.
-    pub count: Template,
+    /// How many of these servers to start, 0 (the case does not use it) to 64, each with its own address. `{{ NAME.all
+    /// }}` is the list, `{{ NAME }}` the first.
+    #[serde(default = "one", deserialize_with = "text")]
+    #[schemars(schema_with = "whole_number", extend("default" = 1))]
+    pub count: String,
     /// Services that must be ready before it starts.
+    #[serde(default)]
     pub needs: Vec<String>,
-    /// Values for the templates of the recipe and of configuration files, by name. Text is a template.
+    /// Values for the templates of its recipe and of its configuration files, by name. May be templates.
+    #[serde(default)]
     pub settings: IndexMap<String, Level>,
-    /// Configuration files by path in the service's directory.
+    /// Configuration files: path in the service's directory = template file in the experiment's folder.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
     pub config: IndexMap<PathBuf, ConfigFile>,
-    /// Folder of the experiment to copy into the service's directory as `app`, if any.
+    /// Folder of the experiment to copy to `app` in the service's directory.
     pub app: Option<PathBuf>,
-    /// How long it is loaded after its start, before anything is measured.
-    pub warm: Duration,
-    /// Packages that this service needs in addition to its recipe's.
+    /// How long to load it after its start, before anything is measured: for servers that compile while they run, or fill
+    /// caches [default: not at all].
+    pub warm: Option<Time>,
+    #[serde(default)]
     pub packages: Packages,
-    /// Its container, if it runs in one.
     pub container: Option<Container>,
 }
 
@@ -216,7 +252,7 @@ pub struct Container {
     pub volume: Template,
     /// CPU limit: 0.25 is a quarter of a CPU.
     #[serde(default, deserialize_with = "text")]
-    #[schemars(with = "CpuShare")]
+    #[schemars(schema_with = "cpu_share")]
     pub cpus: Template,
     /// Memory limit, with a unit: `256m`.
     #[serde(default)]
@@ -226,12 +262,23 @@ pub struct Container {
     pub sysctls: IndexMap<String, Template>,
 }
 
-/// A configuration file before it is rendered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A configuration file: its name in the folder, a template.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(from = "String")]
+#[schemars(with = "String")]
 pub struct ConfigFile {
-    /// The file with the template, by the name that the user knows.
+    /// The file with the template: in the folder as it is written, by the name that the user knows once it was read.
     pub source: String,
     pub text: Template,
+}
+
+impl From<String> for ConfigFile {
+    fn from(source: String) -> Self {
+        Self {
+            source,
+            text: Template::new(),
+        }
+    }
 }
 
 /// Where a rate or its arrivals were given.
@@ -260,28 +307,28 @@ pub struct Load {
     pub protocol: Template,
     /// Number of concurrent connections.
     #[serde(default = "one", deserialize_with = "text")]
-    #[schemars(with = "WholeNumber", extend("default" = 1))]
+    #[schemars(schema_with = "whole_number", extend("default" = 1))]
     pub connections: Template,
     /// Threads of the driver.
     #[serde(default = "one", deserialize_with = "text")]
-    #[schemars(with = "WholeNumber", extend("default" = 1))]
+    #[schemars(schema_with = "whole_number", extend("default" = 1))]
     pub threads: Template,
     /// What to do with a connection after a reply: `keep-alive` or `per-request`. May be a template.
     #[serde(default = "keep_alive")]
     pub reuse: Template,
     /// Requests to send at once on a connection before waiting for their replies, 1 to 1,024.
     #[serde(default = "one", deserialize_with = "text")]
-    #[schemars(with = "WholeNumber", extend("default" = 1))]
+    #[schemars(schema_with = "whole_number", extend("default" = 1))]
     pub pipeline: Template,
     /// With `reuse = "per-request"`: requests to send one after the other on a connection before closing it, 1 to 10
     /// million. They are timed as one unit, including connect and authentication. Slopes over it refer to that unit.
     #[serde(default = "one", deserialize_with = "text")]
-    #[schemars(with = "WholeNumber", extend("default" = 1))]
+    #[schemars(schema_with = "whole_number", extend("default" = 1))]
     pub requests_per_connection: Template,
     /// Open loop: requests per second over all connections, 0.001 to 100 million, sent on schedule without waiting for
     /// replies. If it is missing, empty or 0, the loop is closed: the next request follows the reply.
     #[serde(default, deserialize_with = "text")]
-    #[schemars(with = "RequestRate")]
+    #[schemars(schema_with = "request_rate")]
     pub rate: Template,
     /// Open loop: `constant` (the same gap between any two requests) or `poisson` (independent requests with
     /// exponential gaps). May be a template.
@@ -292,30 +339,46 @@ pub struct Load {
     pub arrivals_at: Place,
     /// Whether the driver sets `TCP_NODELAY` on its sockets. Has no effect on Unix sockets.
     #[serde(default = "yes", deserialize_with = "text")]
-    #[schemars(with = "YesNo", extend("default" = true))]
+    #[schemars(schema_with = "yes_or_no", extend("default" = true))]
     pub nodelay: Template,
     /// Command of the experiment's own driver, which speaks the protocol of `lasthop drive`. If its first word renders
     /// to nothing, lasthop drives.
     #[serde(default)]
     pub driver: Vec<Template>,
     #[serde(flatten)]
-    #[schemars(with = "ParameterTables")]
-    pub parameters: IndexMap<String, serde_json::Value>,
+    #[schemars(schema_with = "parameter_tables")]
+    pub parameters: IndexMap<String, Json>,
 }
 
 /// Defaults for the options of a run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Defaults {
-    /// Length of the measure phase of a trial.
-    pub trial: Duration,
-    /// Time for a whole run, including starts of services.
-    pub budget: Duration,
-    /// Half width of the interval, as a share of the estimate, at which a run may stop: 0.02 is 2 %.
-    pub precision: f64,
-    /// Cases that differ by less than this share count as equivalent.
-    pub margin: f64,
-    /// Blocks per round; services restart after each round. `None`: chosen by what a start costs.
+    /// Length of the measured part of a trial [default: `50ms`, or longer, up to `1s`, so that ten requests fit at the
+    /// lowest rate].
+    pub trial: Time,
+    /// Time for a whole run, including starts of services [default: `30s`].
+    pub budget: Time,
+    /// Half width of the interval at which a run may stop [default: `2%`].
+    pub precision: Share,
+    /// Cases that differ by less than this share count as equivalent [default: `2%`].
+    pub margin: Share,
+    /// Blocks per round, 2 or more; services restart after each round [default: chosen by what a start
+    /// costs].
+    #[schemars(range(min = 2, max = 10000))]
     pub blocks: Option<u32>,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            trial: Time(Duration::from_millis(50)),
+            budget: Time(Duration::from_secs(30)),
+            precision: Share(0.02),
+            margin: Share(0.02),
+            blocks: None,
+        }
+    }
 }
 
 /// Whose rights a server has where lasthop is root.
@@ -329,43 +392,129 @@ pub enum RunAs {
     Unprivileged,
 }
 
-/// How to find, version, configure, start, check and stop a server.
-#[derive(Clone, Debug, Default)]
+/// A recipe: how to find, version, configure, start, check and stop a server.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "lasthop recipe.toml")]
 pub struct Recipe {
+    #[serde(skip)]
     pub name: String,
+    /// Digests of all files of its folder, by path.
+    #[serde(skip)]
+    pub digests: Digests,
+    /// What it is, in a few words.
     pub summary: String,
     pub program: Program,
     /// How to tell it where to listen, by transport. It cannot serve transports that are missing.
+    #[schemars(schema_with = "listen_table")]
     pub listen: IndexMap<Transport, Listen>,
+    /// How it writes the address of a Unix socket that it connects to.
+    #[serde(default)]
     pub connect: Connect,
-    /// Values that an experiment may set.
+    /// Values that an experiment may set, by name.
+    #[serde(default)]
     pub settings: IndexMap<String, Setting>,
-    /// Commands that build something with lasthop's own rights.
-    pub build: Vec<Vec<Template>>,
-    /// Commands that prepare the service's directory. Each runs to its end before the server starts.
-    pub prepare: Vec<Vec<Template>>,
-    /// The longest that each of these commands may take.
-    pub prepare_timeout: Duration,
-    /// The executable that a preparation makes, in the place of `program`.
-    pub made: Option<Template>,
-    /// Arguments of the server in the foreground. `{{ listen }}` alone stands for the arguments of `listen`. An
-    /// argument that renders to nothing is left out.
-    pub arguments: Vec<Template>,
-    pub environment: IndexMap<String, Template>,
-    /// Whose rights it has where lasthop is root. `None`: those of `nobody`, but in a stack with containers these decide.
-    pub run_as: Option<RunAs>,
-    /// It and its preparation get shared memory of their own.
-    pub own_memory: bool,
-    /// Its configuration files may name variables of its environment, as `${NAME}`.
-    pub reads_variables: bool,
-    /// Configuration files of the recipe. An experiment's file with the same path replaces it.
+    pub start: Start,
+    /// Configuration files: path in the service's directory = template file in the recipe's folder. An experiment's
+    /// file with the same path replaces it.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
     pub config: IndexMap<PathBuf, ConfigFile>,
-    pub ready: Ready,
-    pub stop: Stop,
-    /// With templates as files.
+    #[serde(default)]
+    pub ready: ReadyFile,
+    #[serde(default)]
+    pub stop: StopFile,
+    #[serde(default)]
     pub export: Export,
-    /// Digests of all files of its folder, by path.
-    pub digests: Digests,
+}
+
+/// The command that runs the server in the foreground.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    /// The executable, if a preparation makes it with the recipe's program. May be a template.
+    pub program: Option<String>,
+    /// Arguments, one per item. `{{ listen }}` alone stands for the arguments of `listen`. An argument that renders to
+    /// nothing is left out.
+    pub arguments: Vec<String>,
+    /// Environment variables in addition to those that lasthop passes on. May be templates.
+    #[serde(default)]
+    pub environment: IndexMap<String, String>,
+    /// Commands that build something, such as the server's program, in `{{ run_cache }}`. They have lasthop's own rights even
+    /// where the server gets those of `nobody`, which can then not change what they make. Their working directory has the
+    /// service's files.
+    #[serde(default)]
+    pub build: Vec<Vec<String>>,
+    /// Commands that prepare the service's directory, after those of `build`. Each runs to its end before the server starts.
+    #[serde(default)]
+    pub prepare: Vec<Vec<String>>,
+    /// The longest that each of these commands may take [default: `120s`].
+    pub prepare_timeout: Option<Time>,
+    /// Whose rights the server and its preparation have where lasthop is root. Without it these are those of `nobody`, except
+    /// in a stack with containers, where the engine decides.
+    pub run_as: Option<RunAs>,
+    /// It makes shared memory that stays when it is killed: the server and each command of its preparation get System V memory
+    /// and a `/dev/shm` of their own, which end with them. An engine does that for its containers.
+    #[serde(default)]
+    pub own_memory: bool,
+    /// Its configuration files may name variables of its environment, as `${NAME}`. In a Pod that is where it listens.
+    #[serde(default)]
+    pub reads_variables: bool,
+}
+
+/// When the server counts as ready. Always a check, never a pause.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReadyFile {
+    /// Kind of check [default: `connect`].
+    pub check: Option<ReadyName>,
+    /// For `http`: the path to request.
+    pub path: Option<String>,
+    /// For `http`: the expected status [default: 200].
+    #[schemars(range(min = 100, max = 599))]
+    pub status: Option<u16>,
+    /// For `command`: the command. The server is ready when it exits with 0. May be templates.
+    pub command: Option<Vec<String>>,
+    /// The longest that it may take [default: `10s`].
+    pub timeout: Option<Time>,
+}
+
+/// How to check that a server is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadyName {
+    /// Its endpoint accepts a connection.
+    #[default]
+    Connect,
+    /// Its endpoint answers a GET request with the expected status.
+    Http,
+    /// A command exits with 0.
+    Command,
+}
+
+/// How to stop the server in order.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StopFile {
+    /// Signal to stop it in order [default: `TERM`].
+    #[schemars(extend("enum" = ["TERM", "INT", "QUIT", "HUP", "KILL"]))]
+    pub signal: Option<String>,
+    /// After this time the whole process group is killed [default: `5s`].
+    pub timeout: Option<Time>,
+}
+
+/// Where to listen: a key for each transport, with the description that the transport has.
+fn listen_table(generator: &mut SchemaGenerator) -> Schema {
+    let listen = generator.subschema_for::<Listen>().to_value();
+    let transports = generator.subschema_for::<Transport>().to_value();
+    let mut properties = Map::new();
+    for transport in transports["oneOf"].as_array().into_iter().flatten() {
+        let name = transport["const"].as_str().expect("each transport is a constant");
+        let mut listen = listen.clone();
+        listen["description"] = transport["description"].clone();
+        properties.insert(name.to_owned(), listen);
+    }
+    json_schema!({ "type": "object", "additionalProperties": false, "properties": properties })
 }
 
 /// Where to listen, in the server's own syntax.
@@ -377,6 +526,7 @@ pub struct Listen {
     pub arguments: Vec<Template>,
     /// Text that replaces `{{ listen }}` in configuration files. May be a template.
     #[serde(default)]
+    #[schemars(extend("default" = ""))]
     pub config: Template,
     /// For Unix sockets: the file name of the socket, if the server does not let you choose it.
     #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]

@@ -29,12 +29,8 @@ pub fn shortest_trial(rate: f64) -> Duration {
 pub enum PaceError {
     #[error("{}", .0.to_string().trim_end())]
     File(Box<Diagnostic>),
-    #[error("{option}: {message}; {help}")]
-    Option {
-        option: String,
-        message: String,
-        help: &'static str,
-    },
+    #[error("{0}")]
+    Option(String),
 }
 
 impl From<PaceError> for String {
@@ -58,18 +54,17 @@ impl Place {
                 let help = Some(in_file.to_owned()).filter(|help| !help.is_empty());
                 PaceError::File(Box::new(place.saying(message, help)))
             }
-            Self::Option(option) => PaceError::Option {
-                option: option.clone(),
-                message,
-                help: in_option,
-            },
+            Self::Option(option) => PaceError::Option(format!("{option}: {message}; {in_option}")),
         }
     }
 }
 
 /// The pace of a case: a closed loop, or an open loop at a rate. The round, not the plan, chooses the seed of random
 /// arrivals.
-/// Errors: the rate or the arrivals cannot be read, or the load cannot have a rate. If the load generator refuses, in
+///
+/// # Errors
+///
+/// The rate or the arrivals cannot be read, or the load cannot have a rate. If the load generator refuses, in
 /// its words.
 pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> {
     let read = |key: &str, text: &str, place: &Place| {
@@ -95,16 +90,19 @@ pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> 
     Ok(model)
 }
 
-/// Whether the pace depends on more than the levels of a case. Then only the plan, which has addresses, can tell it.
-pub(super) fn needs_addresses<'a>(load: &Load, services: impl IntoIterator<Item = &'a String>) -> bool {
-    let templates = [&load.rate, &load.pipeline, &load.requests_per_connection, &load.reuse].into_iter();
-    let names = templates
+/// What decides whether a case has a rate, and whether it can have one.
+pub(super) fn templates(load: &Load) -> impl Iterator<Item = &String> {
+    [&load.rate, &load.pipeline, &load.requests_per_connection, &load.reuse]
+        .into_iter()
         .chain(&load.arrivals)
         .chain(load.driver.first())
-        .filter_map(|text| template::names(text).ok());
+}
+
+/// Whether the pace depends on more than the levels of a case. Then only the plan, which has addresses, can tell it.
+pub(super) fn needs_addresses<'a>(load: &Load, mut services: impl Iterator<Item = &'a String>) -> bool {
+    let names = templates(load).filter_map(|text| template::names(text).ok());
     let names: BTreeSet<String> = names.flatten().collect();
-    let of = |service: &String| names.iter().any(|name| name.split('.').next() == Some(service));
-    services.into_iter().any(of)
+    services.any(|service| names.iter().any(|name| name.split('.').next() == Some(service)))
 }
 
 /// Checks that the load can have a rate, if it has one. Other errors in its parts are reported where they are rendered.

@@ -14,7 +14,7 @@ use lasthop_model::{
     selection::{DRIVER, OWN_DRIVER, Selection},
     service::RenderedService,
 };
-use lasthop_protocol::spec::{Model, OpenLoop, Reuse, Spec, Transport};
+use lasthop_protocol::spec::{Model, OpenLoop, Spec, Transport};
 use similar::TextDiff;
 
 use super::{
@@ -102,7 +102,10 @@ fn pace_text(rate: Option<f64>) -> String {
 
 impl Plan {
     /// Plans a run of an experiment.
-    /// Errors: the selection names something that the experiment does not have, no case is left, or a template cannot
+    ///
+    /// # Errors
+    ///
+    /// The selection names something that the experiment does not have, no case is left, or a template cannot
     /// be rendered.
     pub fn new(mut experiment: Experiment, selection: &Selection) -> Result<Self, String> {
         add_drivers(&mut experiment, &selection.drivers);
@@ -118,7 +121,8 @@ impl Plan {
                 if !(tool.speaks)(&load.spec.protocol) {
                     return Err(format!(
                         "{} does not speak {}, the protocol of this experiment",
-                        tool.name, load.protocol
+                        tool.name,
+                        load.spec.protocol.kind().name
                     ));
                 }
                 if load.spec.model != Model::Closed {
@@ -155,6 +159,7 @@ impl Plan {
     /// Checks that trials of this length can be measured and have enough requests in every open loop.
     ///
     /// # Errors
+    ///
     /// The trial is too short for any load, or for the rate of a case.
     pub fn check_trial(&self, trial: Duration) -> Result<(), String> {
         if trial < LEAST_TRIAL {
@@ -183,6 +188,7 @@ impl Plan {
     /// Checks that the least round, a block and its reverse, is no longer than the budget.
     ///
     /// # Errors
+    ///
     /// It is longer.
     pub(crate) fn check_budget(&self, trial: Duration, blocks: Option<u32>, budget: Duration) -> Result<(), String> {
         let cases = self.cases.len();
@@ -211,13 +217,19 @@ impl Plan {
     }
 
     /// The services of a stack in start order, with the addresses of a round filled in.
-    /// Errors: when a template cannot be rendered, or a service has no binding.
+    ///
+    /// # Errors
+    ///
+    /// A template cannot be rendered, or a service has no binding.
     pub fn services(&self, stack: &Stack, bindings: &Bindings) -> Result<Vec<RenderedService>, String> {
         self.renderer(&stack.levels, bindings).services()
     }
 
     /// A case with the addresses of a round filled in.
-    /// Errors: when a template cannot be rendered, or a service has no binding.
+    ///
+    /// # Errors
+    ///
+    /// A template cannot be rendered, or a service has no binding.
     pub fn render(&self, case: &CasePlan, bindings: &Bindings) -> Result<RenderedCase, String> {
         if let Some(endpoint) = self.given.as_ref().and_then(|given| given.endpoints.get(&case.case)) {
             return Ok(RenderedCase::of_given(endpoint));
@@ -264,7 +276,9 @@ impl Plan {
     }
 }
 
-/// Errors: what cannot be rendered, of all cases.
+/// # Errors
+///
+/// What cannot be rendered, of all cases.
 fn sketch_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<SketchedCase>, String> {
     let mut sketches = Vec::new();
     let mut flaws = IndexMap::new();
@@ -416,13 +430,10 @@ pub(super) fn case_plan(case: &NamedCase, stack: usize, load: &RenderedCase) -> 
         stack,
         load: LoadSummary {
             target: load.target.clone(),
-            protocol: load.protocol.clone(),
+            protocol: load.spec.protocol.kind().name.to_owned(),
             connections: load.spec.connections,
             threads: load.spec.threads,
-            reuse: match load.spec.reuse {
-                Reuse::PerRequest => "per-request".to_owned(),
-                Reuse::KeepAlive => "keep-alive".to_owned(),
-            },
+            reuse: load.spec.reuse,
             requests_per_connection: load.spec.requests_per_connection,
             rate: open_loop(&load.spec).map(|open| open.rate),
             arrivals: open_loop(&load.spec).map(|open| open.arrivals),
@@ -498,7 +509,7 @@ fn differences(case: &NamedCase, fingerprints: &BTreeMap<&String, Fingerprint>) 
 #[cfg(test)]
 mod tests {
     use lasthop_model::{container::Network, record::Derivation};
-    use lasthop_protocol::spec::Arrivals;
+    use lasthop_protocol::spec::{Arrivals, Reuse};
 
     use super::*;
     use crate::{catalog::Catalog, fingerprint::placeholders, model::ConfigFile};

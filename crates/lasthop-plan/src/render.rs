@@ -2,7 +2,11 @@
 
 pub(super) mod container;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use indexmap::IndexMap;
 use lasthop_model::{
@@ -10,7 +14,7 @@ use lasthop_model::{
     container::{Network, RenderedContainer},
     level::{Level, Levels},
     record::GivenEndpoint,
-    service::{Export, Ready, ReadyCheck, RenderedService},
+    service::{Export, Ready, ReadyCheck, RenderedService, Stop},
 };
 use lasthop_protocol::{
     Protocol,
@@ -20,7 +24,7 @@ use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
-    model::{ConfigFile, Connect, Experiment, Recipe, RunAs, Service, Template},
+    model::{ConfigFile, Connect, Experiment, ReadyName, Recipe, RunAs, Service, Template},
     pace,
     template::{self, Named, TemplateError},
 };
@@ -31,8 +35,6 @@ pub struct RenderedCase {
     /// The service that the driver talks to.
     pub target: String,
     pub spec: Spec,
-    /// Name of the protocol.
-    pub protocol: String,
     /// Command of the experiment's own driver; `None` if lasthop drives.
     pub driver: Option<Vec<String>>,
     /// `None` if the experiment has no way to ask.
@@ -48,7 +50,6 @@ impl RenderedCase {
         Self {
             target: endpoint.server.clone().unwrap_or_else(|| SERVER.to_owned()),
             spec: endpoint.spec.clone(),
-            protocol: endpoint.spec.protocol.kind().name.to_owned(),
             driver: None,
             proof: None,
         }
@@ -73,6 +74,11 @@ pub(super) struct Renderer<'a> {
     pub symbolic: bool,
 }
 
+/// How long a command of the preparation, a start and a stop may take, unless the recipe says otherwise.
+const PREPARE: Duration = Duration::from_secs(120);
+const READY: Duration = Duration::from_secs(10);
+const STOP: Duration = Duration::from_secs(5);
+
 /// The most servers of one service.
 const MOST_SERVERS: usize = 64;
 
@@ -93,13 +99,8 @@ impl Renderer<'_> {
 
     /// How many servers a service has in this case; 0 if the case does not use it.
     pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, String> {
-        let context = template::of_levels(self.levels);
-        let text = template::render(&format!("services.{name}.count"), &service.count, &context)?;
-        let number = text
-            .trim()
-            .parse()
-            .ok()
-            .filter(|number| (0..=MOST_SERVERS).contains(number));
+        let text = self.word(&format!("services.{name}.count"), &service.count)?;
+        let number = text.parse().ok().filter(|number| *number <= MOST_SERVERS);
         number.ok_or_else(|| {
             format!("service {name}: `count` renders to `{text}`, expected a whole number from 0 to {MOST_SERVERS}")
         })
@@ -108,57 +109,21 @@ impl Renderer<'_> {
     fn service(&self, name: &str, service: &Service) -> Result<RenderedService, String> {
         let binding = self.binding(name)?;
         let recipe = self.recipe(name, service)?;
-        let context = self.service_context(name, service, recipe, binding)?;
-        let context = Value::from(context);
-        let at = |part: &str| format!("{name}: {part} of recipe {}", recipe.name);
-        let list = |part: &str, items: &[Template]| self.list(&at(part), items, &context);
-        let made = recipe
-            .made
-            .as_ref()
-            .map(|made| template::render(&at("start.program"), made, &context))
-            .transpose()?;
-        let mut command = vec![made.unwrap_or_else(|| binding.program.display().to_string())];
-        command.extend(self.arguments(name, recipe, binding, &context)?);
-        Ok(RenderedService {
-            name: name.to_owned(),
-            recipe: recipe.name.clone(),
-            command,
-            build: recipe
-                .build
-                .iter()
-                .map(|words| list("start.build", words))
-                .collect::<Result<_, _>>()?,
-            prepare: recipe
-                .prepare
-                .iter()
-                .map(|words| list("start.prepare", words))
-                .collect::<Result<_, _>>()?,
-            prepare_timeout: recipe.prepare_timeout,
-            environment: recipe
-                .environment
-                .iter()
-                .map(|(key, text)| Ok((key.clone(), template::render(&at("start.environment"), text, &context)?)))
-                .collect::<Result<_, TemplateError>>()?,
-            own_memory: recipe.own_memory,
-            files: self.files(service, recipe, &context)?,
-            ready: Ready {
-                check: self.ready(&at("ready"), recipe, &context)?,
-                timeout: recipe.ready.timeout,
-            },
-            stop: recipe.stop.clone(),
-            endpoint: binding.endpoint(),
-            secret: self.bindings.secret.clone(),
-            export: Export {
-                files: recipe
-                    .export
-                    .files
-                    .iter()
-                    .map(|(file, text)| Ok((file.clone(), template::render(&at("export.files"), text, &context)?)))
-                    .collect::<Result<_, TemplateError>>()?,
-                conditions: list("export.conditions", &recipe.export.conditions)?,
-                ..recipe.export.clone()
-            },
-        })
+        let mut server = Server {
+            renderer: self,
+            name,
+            service,
+            recipe,
+            binding,
+            context: Value::UNDEFINED,
+        };
+        server.context = Value::from(server.context()?);
+        server.render()
+    }
+
+    /// A word that depends on nothing but the levels of the case.
+    fn word(&self, place: &str, text: &str) -> Result<String, TemplateError> {
+        template::word(place, text, &template::of_levels(self.levels))
     }
 
     /// How each service runs in a container, if it does.
@@ -190,7 +155,7 @@ impl Renderer<'_> {
             return Ok(());
         };
         let recipe = self.recipe(name, service)?;
-        match recipe.run_as {
+        match recipe.start.run_as {
             Some(RunAs::Unprivileged) => Err(format!(
                 "service {name}: recipe {} runs as an unprivileged user (`run_as`), and what runs inside `{holder}` runs as \
                  `{holder}` does; give it a container of its own: `network = \"service:{holder}\"` shares the network as well",
@@ -207,18 +172,8 @@ impl Renderer<'_> {
             .ok_or_else(|| format!("service {name} has no address in this run"))
     }
 
-    /// Name of the recipe that a service has in this case.
-    pub(super) fn recipe_name(&self, name: &str, service: &Service) -> Result<String, String> {
-        let context = template::of_levels(self.levels);
-        Ok(
-            template::render(&format!("services.{name}.recipe"), &service.recipe, &context)?
-                .trim()
-                .to_owned(),
-        )
-    }
-
     pub(super) fn recipe(&self, name: &str, service: &Service) -> Result<&Recipe, String> {
-        let recipe = self.recipe_name(name, service)?;
+        let recipe = self.word(&format!("services.{name}.recipe"), &service.recipe)?;
         self.experiment.recipes.get(&recipe).ok_or_else(|| {
             let known: Vec<&str> = self.experiment.recipes.keys().map(String::as_str).collect();
             format!(
@@ -252,215 +207,48 @@ impl Renderer<'_> {
         Ok(context)
     }
 
-    fn service_context(
-        &self,
-        name: &str,
-        service: &Service,
-        recipe: &Recipe,
-        binding: &ServiceBinding,
-    ) -> Result<BTreeMap<String, Value>, String> {
-        let mut context = self.context(&recipe.connect)?;
-        let account = binding.account.as_ref().unwrap_or(&self.bindings.account);
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        context.insert("directory".to_owned(), binding.directory.display().to_string().into());
-        context.insert("runtime".to_owned(), binding.runtime.display().to_string().into());
-        context.insert("run_cache".to_owned(), binding.cache.display().to_string().into());
-        context.insert("program".to_owned(), binding.program.display().to_string().into());
-        // The path may be a link: other programs of the same package are next to its target.
-        let program = std::fs::canonicalize(&binding.program).unwrap_or_else(|_| binding.program.clone());
-        let bin = program
-            .parent()
-            .map(|folder| folder.display().to_string())
-            .unwrap_or_default();
-        context.insert("program_folder".to_owned(), bin.into());
-        context.insert("user".to_owned(), account.user.as_str().into());
-        context.insert("group".to_owned(), account.group.as_str().into());
-        context.insert("is_root".to_owned(), account.is_root.into());
-        context.insert("cpus".to_owned(), cpus.into());
-        context.insert("spare_port".to_owned(), binding.spare_port.into());
-        if let Some(tls) = tls_value(binding) {
-            context.insert("tls".to_owned(), tls);
-        }
-        self.add_settings(name, service, recipe, &mut context)?;
-        let listen = self.listen_text(name, recipe, binding, &context)?;
-        context.insert("listen".to_owned(), address_value(binding, &binding.listen, listen));
-        Ok(context)
-    }
-
-    fn add_settings(
-        &self,
-        name: &str,
-        service: &Service,
-        recipe: &Recipe,
-        context: &mut BTreeMap<String, Value>,
-    ) -> Result<(), String> {
-        let outer = Value::from(context.clone());
-        let value = |key: &str, level: &Level| match level {
-            Level::Text(text) => template::typed(&format!("services.{name}.settings.{key}"), text, &outer),
-            plain => Ok(template::value_of(plain)),
-        };
-        for (key, setting) in &recipe.settings {
-            let Some(level) = service.settings.get(key).or(setting.default.as_ref()) else {
-                return Err(format!(
-                    "service {name}: recipe {} needs the setting `{key}`",
-                    recipe.name
-                ));
-            };
-            context.insert(key.clone(), value(key, level)?);
-        }
-        for (key, level) in service
-            .settings
-            .iter()
-            .filter(|(key, _)| !recipe.settings.contains_key(*key))
-        {
-            context.insert(key.clone(), value(key, level)?);
-        }
-        Ok(())
-    }
-
-    fn is_link(&self, name: &str) -> bool {
-        self.symbolic && self.experiment.link.to == service_of(name)
-    }
-
-    fn listen_text(
-        &self,
-        name: &str,
-        recipe: &Recipe,
-        binding: &ServiceBinding,
-        context: &BTreeMap<String, Value>,
-    ) -> Result<String, String> {
-        let listen = recipe.listen.get(&binding.transport).ok_or_else(|| {
-            let known: Vec<&str> = recipe.listen.keys().map(|transport| transport.name()).collect();
-            format!(
-                "service {name}: recipe {} cannot listen on {} (it can listen on: {})",
-                recipe.name,
-                binding.transport,
-                known.join(", ")
-            )
-        })?;
-        if self.is_link(name) {
-            return Ok(LISTEN.to_owned());
-        }
-        let mut context = context.clone();
-        context.insert(
-            "listen".to_owned(),
-            address_value(binding, &binding.listen, binding.listen.to_string()),
-        );
-        let place = format!("{name}: listen.{} of recipe {}", binding.transport, recipe.name);
-        Ok(template::render(&place, &listen.config, &Value::from(context))?)
-    }
-
-    fn arguments(
-        &self,
-        name: &str,
-        recipe: &Recipe,
-        binding: &ServiceBinding,
-        context: &Value,
-    ) -> Result<Vec<String>, String> {
-        let mut arguments = Vec::new();
-        for item in &recipe.arguments {
-            let (part, items) = match recipe.listen.get(&binding.transport) {
-                Some(_) if template::is_listen(item) && self.is_link(name) => {
-                    arguments.push(LISTEN.to_owned());
-                    continue;
-                }
-                Some(listen) if template::is_listen(item) => ("listen", &listen.arguments[..]),
-                _ => ("start.arguments", std::slice::from_ref(item)),
-            };
-            arguments.extend(self.list(&format!("{name}: {part} of recipe {}", recipe.name), items, context)?);
-        }
-        Ok(arguments)
-    }
-
-    /// Renders each item, and leaves out those that render to nothing.
-    fn list(&self, place: &str, items: &[Template], context: &Value) -> Result<Vec<String>, String> {
-        let mut words = Vec::new();
-        for item in items {
-            let word = template::render(place, item, context)?;
-            if !word.is_empty() {
-                words.push(word);
-            }
-        }
-        Ok(words)
-    }
-
-    /// Configuration files (the experiment's override the recipe's) and the application.
-    fn files(&self, service: &Service, recipe: &Recipe, context: &Value) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
-        let mut config: BTreeMap<&PathBuf, &ConfigFile> = recipe.config.iter().collect();
-        config.extend(service.config.iter());
-        let mut files = Vec::new();
-        for (path, file) in config {
-            files.push((
-                path.clone(),
-                template::render(&file.source, &file.text, context)?.into_bytes(),
-            ));
-        }
-        let Some(app) = &service.app else { return Ok(files) };
-        for (path, content) in &self.experiment.files {
-            if let Ok(inner) = path.strip_prefix(app) {
-                files.push((PathBuf::from("app").join(inner), content.clone()));
-            }
-        }
-        Ok(files)
-    }
-
-    fn ready(&self, place: &str, recipe: &Recipe, context: &Value) -> Result<ReadyCheck, String> {
-        Ok(match &recipe.ready.check {
-            ReadyCheck::Connect => ReadyCheck::Connect,
-            ReadyCheck::Http { path, status } => ReadyCheck::Http {
-                path: template::render(place, path, context)?,
-                status: *status,
-            },
-            ReadyCheck::Command(words) => ReadyCheck::Command(self.list(place, words, context)?),
-        })
-    }
-
     pub(super) fn case(&self) -> Result<RenderedCase, String> {
         let load = &self.experiment.load;
         let context = Value::from(self.context(&Connect::default())?);
-        let text = |key: &'static str, text: &str| template::render(&format!("load.{key}"), text, &context);
-        let number = |key: &'static str, template: &str| -> Result<u32, String> {
-            let text = text(key, template)?;
-            let positive = text.trim().parse().ok().filter(|&number: &u32| number > 0);
+        let word = |key: &str, text: &str| template::word(&format!("load.{key}"), text, &context);
+        let number = |key: &str, template: &str| -> Result<u32, String> {
+            let text = word(key, template)?;
+            let positive = text.parse().ok().filter(|number| *number > 0);
             positive.ok_or_else(|| wrong(key, &text, "a whole number from 1"))
         };
-        let protocol = text("protocol", &load.protocol)?.trim().to_owned();
-        let nodelay = text("nodelay", &load.nodelay)?;
-        let nodelay = nodelay
-            .trim()
-            .to_lowercase()
-            .parse()
-            .map_err(|_| wrong("nodelay", &nodelay, "true or false"))?;
-        let target = self.target()?;
+        let nodelay = word("nodelay", &load.nodelay)?;
+        let target = self.word("load.target", &load.target)?;
+        let protocol = self.protocol(&word("protocol", &load.protocol)?, &context)?;
         // What the experiment does not say has the load generator's own defaults.
         let spec = Spec {
             socket: SocketOptions {
-                nodelay,
+                nodelay: nodelay
+                    .to_lowercase()
+                    .parse()
+                    .map_err(|_| wrong("nodelay", &nodelay, "true or false"))?,
                 ..SocketOptions::default()
             },
-            reuse: reuse("reuse", &text("reuse", &load.reuse)?)?,
+            reuse: reuse(&word("reuse", &load.reuse)?)?,
             connections: number("connections", &load.connections)?,
             threads: number("threads", &load.threads)?,
             pipeline: number("pipeline", &load.pipeline)?,
             requests_per_connection: number("requests_per_connection", &load.requests_per_connection)?,
             model: pace::of_case(load, &context)?,
-            ..Spec::new(self.binding(&target)?.endpoint(), self.protocol(&protocol, &context)?)
+            ..Spec::new(self.binding(&target)?.endpoint(), protocol)
         };
+        let proof = self.experiment.link.proof.as_ref();
+        let proof = proof.map(|proof| -> Result<_, String> {
+            Ok(RenderedProof {
+                path: proof.path.clone(),
+                reuse: reuse(&template::word("link.proof.reuse", &proof.reuse, &context)?)?,
+            })
+        });
         Ok(RenderedCase {
             target,
             spec,
-            protocol,
             driver: self.driver(&context)?,
-            proof: self.proof(&context)?,
+            proof: proof.transpose()?,
         })
-    }
-
-    /// Name of the service that the driver talks to in this case.
-    fn target(&self) -> Result<String, String> {
-        let context = template::of_levels(self.levels);
-        Ok(template::render("load.target", &self.experiment.load.target, &context)?
-            .trim()
-            .to_owned())
     }
 
     fn driver(&self, context: &Value) -> Result<Option<Vec<String>>, String> {
@@ -469,7 +257,7 @@ impl Renderer<'_> {
         if template::render("load.driver", first, context)?.is_empty() {
             return Ok(None);
         }
-        self.list("load.driver", driver, context).map(Some)
+        list("load.driver", driver, context).map(Some)
     }
 
     fn protocol(&self, name: &str, context: &Value) -> Result<Protocol, String> {
@@ -488,17 +276,220 @@ impl Renderer<'_> {
             format!("{table}{within}: {}", error.inner())
         })
     }
+}
 
-    fn proof(&self, context: &Value) -> Result<Option<RenderedProof>, String> {
-        let Some(proof) = &self.experiment.link.proof else {
-            return Ok(None);
+/// A server that is being rendered.
+struct Server<'a> {
+    renderer: &'a Renderer<'a>,
+    name: &'a str,
+    service: &'a Service,
+    recipe: &'a Recipe,
+    binding: &'a ServiceBinding,
+    /// What its templates see.
+    context: Value,
+}
+
+impl Server<'_> {
+    fn render(&self) -> Result<RenderedService, String> {
+        let Recipe {
+            name: recipe,
+            start,
+            ready,
+            stop,
+            export,
+            ..
+        } = self.recipe;
+        let lists = |part: &str, lists: &[Vec<Template>]| -> Result<Vec<_>, String> {
+            lists.iter().map(|words| self.list(part, words)).collect()
         };
-        let text = template::render("link.proof.reuse", &proof.reuse, context)?;
-        Ok(Some(RenderedProof {
-            path: proof.path.clone(),
-            reuse: reuse("reuse", &text)?,
-        }))
+        let table = |part: &str, table: &IndexMap<String, Template>| -> Result<Vec<_>, TemplateError> {
+            let render = |(key, text): (&String, &Template)| Ok((key.clone(), self.text(part, text)?));
+            table.iter().map(render).collect()
+        };
+        let program = match &start.program {
+            Some(made) => self.text("start.program", made)?,
+            None => self.binding.program.display().to_string(),
+        };
+        let mut command = vec![program];
+        command.extend(self.arguments()?);
+        Ok(RenderedService {
+            name: self.name.to_owned(),
+            recipe: recipe.clone(),
+            command,
+            build: lists("start.build", &start.build)?,
+            prepare: lists("start.prepare", &start.prepare)?,
+            prepare_timeout: start.prepare_timeout.map_or(PREPARE, |time| time.0),
+            environment: table("start.environment", &start.environment)?,
+            own_memory: start.own_memory,
+            files: self.files()?,
+            ready: Ready {
+                check: self.ready()?,
+                timeout: ready.timeout.map_or(READY, |time| time.0),
+            },
+            stop: Stop {
+                signal: stop.signal.clone().unwrap_or_else(|| "TERM".to_owned()),
+                timeout: stop.timeout.map_or(STOP, |time| time.0),
+            },
+            endpoint: self.binding.endpoint(),
+            secret: self.renderer.bindings.secret.clone(),
+            export: Export {
+                files: table("export.files", &export.files)?.into_iter().collect(),
+                conditions: self.list("export.conditions", &export.conditions)?,
+                ..export.clone()
+            },
+        })
     }
+
+    /// The place of a template, for messages.
+    fn place(&self, part: &str) -> String {
+        format!("{}: {part} of recipe {}", self.name, self.recipe.name)
+    }
+
+    fn text(&self, part: &str, text: &str) -> Result<String, TemplateError> {
+        template::render(&self.place(part), text, &self.context)
+    }
+
+    fn list(&self, part: &str, items: &[Template]) -> Result<Vec<String>, String> {
+        list(&self.place(part), items, &self.context)
+    }
+
+    fn context(&self) -> Result<BTreeMap<String, Value>, String> {
+        let Self { renderer, binding, .. } = self;
+        let mut context = renderer.context(&self.recipe.connect)?;
+        let account = binding.account.as_ref().unwrap_or(&renderer.bindings.account);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        // The path may be a link: other programs of the same package are next to its target.
+        let program = std::fs::canonicalize(&binding.program).unwrap_or_else(|_| binding.program.clone());
+        let own = [
+            ("directory", shown(&binding.directory)),
+            ("runtime", shown(&binding.runtime)),
+            ("run_cache", shown(&binding.cache)),
+            ("program", shown(&binding.program)),
+            ("program_folder", program.parent().map(shown).unwrap_or_default()),
+            ("user", account.user.as_str().into()),
+            ("group", account.group.as_str().into()),
+            ("is_root", account.is_root.into()),
+            ("cpus", cpus.into()),
+            ("spare_port", binding.spare_port.into()),
+        ];
+        context.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        context.extend(tls_value(binding).map(|tls| ("tls".to_owned(), tls)));
+        self.add_settings(&mut context)?;
+        let listen = self.listen_text(&context)?;
+        context.insert("listen".to_owned(), address_value(binding, &binding.listen, listen));
+        Ok(context)
+    }
+
+    fn add_settings(&self, context: &mut BTreeMap<String, Value>) -> Result<(), String> {
+        let outer = Value::from(context.clone());
+        let mut settings: IndexMap<&String, Option<&Level>> = IndexMap::new();
+        settings.extend(
+            self.recipe
+                .settings
+                .iter()
+                .map(|(key, own)| (key, own.default.as_ref())),
+        );
+        settings.extend(self.service.settings.iter().map(|(key, level)| (key, Some(level))));
+        for (key, level) in settings {
+            let name = self.name;
+            let value = match level {
+                Some(Level::Text(text)) => template::typed(&format!("services.{name}.settings.{key}"), text, &outer)?,
+                Some(plain) => template::value_of(plain),
+                None => {
+                    let recipe = &self.recipe.name;
+                    return Err(format!("service {name}: recipe {recipe} needs the setting `{key}`"));
+                }
+            };
+            context.insert(key.clone(), value);
+        }
+        Ok(())
+    }
+
+    fn is_link(&self) -> bool {
+        self.renderer.symbolic && self.renderer.experiment.link.to == service_of(self.name)
+    }
+
+    fn listen_text(&self, context: &BTreeMap<String, Value>) -> Result<String, String> {
+        let Self {
+            name, recipe, binding, ..
+        } = self;
+        let listen = recipe.listen.get(&binding.transport).ok_or_else(|| {
+            let known: Vec<&str> = recipe.listen.keys().map(|transport| transport.name()).collect();
+            format!(
+                "service {name}: recipe {} cannot listen on {} (it can listen on: {})",
+                recipe.name,
+                binding.transport,
+                known.join(", ")
+            )
+        })?;
+        if self.is_link() {
+            return Ok(LISTEN.to_owned());
+        }
+        let address = address_value(binding, &binding.listen, binding.listen.to_string());
+        let mut context = context.clone();
+        context.insert("listen".to_owned(), address);
+        let place = self.place(&format!("listen.{}", binding.transport));
+        Ok(template::render(&place, &listen.config, &Value::from(context))?)
+    }
+
+    fn arguments(&self) -> Result<Vec<String>, String> {
+        let mut arguments = Vec::new();
+        for item in &self.recipe.start.arguments {
+            let listen = self.recipe.listen.get(&self.binding.transport);
+            arguments.extend(match listen.filter(|_| template::is_listen(item)) {
+                Some(_) if self.is_link() => vec![LISTEN.to_owned()],
+                Some(listen) => self.list("listen", &listen.arguments)?,
+                None => self.list("start.arguments", std::slice::from_ref(item))?,
+            });
+        }
+        Ok(arguments)
+    }
+
+    /// Configuration files (the experiment's override the recipe's) and the application.
+    fn files(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
+        let mut config: BTreeMap<&PathBuf, &ConfigFile> = self.recipe.config.iter().collect();
+        config.extend(&self.service.config);
+        let mut files = Vec::new();
+        for (path, file) in config {
+            let text = template::render(&file.source, &file.text, &self.context)?;
+            files.push((path.clone(), text.into_bytes()));
+        }
+        let Some(app) = &self.service.app else { return Ok(files) };
+        for (path, content) in &self.renderer.experiment.files {
+            if let Ok(inner) = path.strip_prefix(app) {
+                files.push((PathBuf::from("app").join(inner), content.clone()));
+            }
+        }
+        Ok(files)
+    }
+
+    fn ready(&self) -> Result<ReadyCheck, String> {
+        let ready = &self.recipe.ready;
+        Ok(match ready.check.unwrap_or_default() {
+            ReadyName::Connect => ReadyCheck::Connect,
+            ReadyName::Http => ReadyCheck::Http {
+                path: self.text("ready", ready.path.as_deref().unwrap_or("/"))?,
+                status: ready.status.unwrap_or(200),
+            },
+            ReadyName::Command => {
+                ReadyCheck::Command(self.list("ready", ready.command.as_deref().unwrap_or_default())?)
+            }
+        })
+    }
+}
+
+/// Renders each item, and leaves out those that render to nothing.
+fn list(place: &str, items: &[Template], context: &Value) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    for item in items {
+        words.push(template::render(place, item, context)?);
+    }
+    words.retain(|word| !word.is_empty());
+    Ok(words)
+}
+
+fn shown(path: &Path) -> Value {
+    path.display().to_string().into()
 }
 
 /// A part of the load renders to what it cannot be.
@@ -506,11 +497,11 @@ fn wrong(key: &str, text: &str, expected: &str) -> String {
     format!("load: `{key}` renders to `{text}`, expected {expected}")
 }
 
-fn reuse(key: &str, text: &str) -> Result<Reuse, String> {
-    match text.trim() {
+fn reuse(text: &str) -> Result<Reuse, String> {
+    match text {
         "keep-alive" => Ok(Reuse::KeepAlive),
         "per-request" => Ok(Reuse::PerRequest),
-        _ => Err(wrong(key, text, "keep-alive or per-request")),
+        _ => Err(wrong("reuse", text, "keep-alive or per-request")),
     }
 }
 
@@ -547,7 +538,7 @@ pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String
     };
     Ok(match address {
         Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
-            own(&reader.unix, "path", path.display().to_string().into())?
+            own(&reader.unix, "path", shown(path))?
         }
         Address::Abstract(name) => own(&reader.abstract_, "name", name.as_str().into())?,
         Address::Tcp(at) | Address::Udp(at) => own(&reader.tcp, "address", at.to_string().into())?,
@@ -589,15 +580,14 @@ fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&
         ("address", Value::from(address.to_string())),
         ("url", Value::from(url_text(binding.transport, address))),
         ("transport", Value::from(binding.transport.name())),
-        ("directory", Value::from(binding.directory.display().to_string())),
-        ("runtime", Value::from(binding.runtime.display().to_string())),
+        ("directory", shown(&binding.directory)),
+        ("runtime", shown(&binding.runtime)),
         ("spare_port", Value::from(binding.spare_port)),
     ]);
     match address {
         Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
-            let folder = path.parent().unwrap_or(path);
-            attributes.insert("folder", folder.display().to_string().into());
-            attributes.insert("path", path.display().to_string().into());
+            attributes.insert("folder", shown(path.parent().unwrap_or(path)));
+            attributes.insert("path", shown(path));
         }
         Address::Abstract(name) => drop(attributes.insert("name", name.as_str().into())),
         Address::Tcp(address) | Address::Udp(address) => {
@@ -617,10 +607,7 @@ pub(super) const TLS_ATTRIBUTES: [&str; 3] = ["authority", "certificate", "key"]
 fn tls_value(binding: &ServiceBinding) -> Option<Value> {
     let files = binding.tls.as_ref()?;
     let paths = [&files.authority, &files.certificate, &files.key];
-    let attributes = TLS_ATTRIBUTES
-        .into_iter()
-        .zip(paths.map(|path| Value::from(path.display().to_string())))
-        .collect();
+    let attributes = TLS_ATTRIBUTES.into_iter().zip(paths.map(|path| shown(path))).collect();
     Some(Value::from_object(Named {
         text: files.certificate.display().to_string(),
         attributes,

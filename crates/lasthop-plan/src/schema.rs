@@ -6,12 +6,12 @@ use schemars::{JsonSchema, generate::SchemaSettings, transform::RecursiveTransfo
 use serde_json::Value;
 
 use super::{
-    definition::{ExperimentFile, RecipeFile},
+    model::{Experiment, Recipe},
     templated::without_null,
 };
 
-static EXPERIMENT: LazyLock<Value> = LazyLock::new(generate::<ExperimentFile>);
-static RECIPE: LazyLock<Value> = LazyLock::new(generate::<RecipeFile>);
+static EXPERIMENT: LazyLock<Value> = LazyLock::new(generate::<Experiment>);
+static RECIPE: LazyLock<Value> = LazyLock::new(generate::<Recipe>);
 
 /// Where the schema of this name is published: its `$id`.
 pub fn id(name: &str) -> String {

@@ -13,7 +13,11 @@ use lasthop_model::{
 };
 use lasthop_system::cpus;
 
-use super::{model::Defaults, plan::Plan};
+use super::{
+    model::Defaults,
+    plan::Plan,
+    written::{Share, Time},
+};
 
 /// Shorter trials settle no sooner.
 const LEAST_WARM_UP: Duration = Duration::from_millis(10);
@@ -127,13 +131,14 @@ pub enum PlacementChoice {
 
 impl Plan {
     /// # Errors
+    ///
     /// Trials are too short, or the asked length leaves no time for two blocks; the processes cannot be placed as asked.
     pub fn settings(&self, overrides: Overrides) -> Result<Settings, String> {
         let Defaults {
-            trial,
-            budget,
-            precision,
-            margin,
+            trial: Time(trial),
+            budget: Time(budget),
+            precision: Share(precision),
+            margin: Share(margin),
             blocks,
         } = self.experiment.defaults;
         let overload = overrides.overload.map(|times| OverloadSettings {
@@ -172,7 +177,8 @@ impl Plan {
             .experiment
             .services
             .values()
-            .map(|service| service.warm)
+            .filter_map(|service| service.warm)
+            .map(|warm| warm.0)
             .max()
             .unwrap_or_default();
         let rounds = overrides.rounds.or_else(|| overload.as_ref().map(|_| OVERLOAD_ROUNDS));

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use lasthop_model::quantity;
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -18,7 +19,6 @@ pub(super) struct Violation<'a> {
     pub kind: Kind<'a>,
 }
 
-#[derive(Clone, Copy)]
 pub(super) enum Kind<'a> {
     Type,
     Pattern,
@@ -34,6 +34,8 @@ pub(super) enum Kind<'a> {
     MinItems(u64),
     /// A list with more items.
     MaxItems(u64),
+    /// A text that is no duration or share, and why.
+    Quantity(String),
     Missing(&'a str),
     Unknown(&'a str),
 }
@@ -101,6 +103,13 @@ impl<'a> Judge<'a> {
                 .as_u64()
                 .filter(|most| items.is_some_and(|items| items > *most))
                 .map(Kind::MaxItems),
+            "x-quantity" => value
+                .as_str()
+                .and_then(|text| match argument.as_str() {
+                    Some("share") => quantity::share(text).err(),
+                    _ => quantity::duration(text).err(),
+                })
+                .map(Kind::Quantity),
             "required" => {
                 let Some(table) = value.as_object() else {
                     return Vec::new();
@@ -224,7 +233,7 @@ mod tests {
         "format",
         "x-expected",
     ];
-    const JUDGED: [&str; 14] = [
+    const JUDGED: [&str; 15] = [
         "type",
         "pattern",
         "enum",
@@ -239,6 +248,7 @@ mod tests {
         "properties",
         "additionalProperties",
         "items",
+        "x-quantity",
     ];
 
     fn schemas() -> [Value; 3] {
@@ -324,7 +334,9 @@ mod tests {
     /// The same places are wrong; within alternatives this one says more exactly where.
     fn same(value: &Value, judges: &[(Value, jsonschema::Validator)]) -> Result<(), TestCaseError> {
         for (schema, validator) in judges {
-            let ours = violations(schema, value);
+            let mut ours = violations(schema, value);
+            // A keyword of our own.
+            ours.retain(|violation| !matches!(violation.kind, Kind::Quantity(_)));
             let theirs: Vec<String> = validator
                 .iter_errors(value)
                 .map(|error| error.instance_path().as_str().to_owned())

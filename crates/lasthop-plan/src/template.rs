@@ -92,7 +92,10 @@ fn words(error: &Error) -> String {
 }
 
 /// Names that a template takes from its context, with the attributes that it asks for: `nginx.address`.
-/// Errors: the template's syntax is wrong.
+///
+/// # Errors
+///
+/// The template's syntax is wrong.
 pub(super) fn names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     let environment: &Environment<'_> = &ENVIRONMENT;
     let template = environment
@@ -102,7 +105,10 @@ pub(super) fn names(text: &str) -> Result<BTreeSet<String>, Flaw> {
 }
 
 /// The same for an expression.
-/// Errors: the expression's syntax is wrong.
+///
+/// # Errors
+///
+/// The expression's syntax is wrong.
 pub(super) fn expression_names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     let expression = ENVIRONMENT
         .compile_expression_owned(text.to_owned())
@@ -118,7 +124,10 @@ fn own_names(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
 }
 
 /// Renders a template. `place` is the file or key that it came from.
-/// Errors: the syntax is wrong, a name is not defined, or a limit is exceeded. The message names the line.
+///
+/// # Errors
+///
+/// The syntax is wrong, a name is not defined, or a limit is exceeded. The message names the line.
 pub fn render(place: &str, text: &str, context: &Value) -> Result<String, TemplateError> {
     let failed = |error: Error| {
         let place = match (text.contains('\n'), error.line()) {
@@ -134,6 +143,15 @@ pub fn render(place: &str, text: &str, context: &Value) -> Result<String, Templa
     let template = ENVIRONMENT.template_from_named_str(place, text).map_err(failed)?;
     template.render_captured_to(context, &mut output).map_err(failed)?;
     Ok(String::from_utf8_lossy(&output.0).into_owned())
+}
+
+/// Renders a template that makes a word, without the blanks around it.
+///
+/// # Errors
+///
+/// As [`render`].
+pub(super) fn word(place: &str, text: &str, context: &Value) -> Result<String, TemplateError> {
+    Ok(render(place, text, context)?.trim().to_owned())
 }
 
 /// Collects the output, up to the limit.
@@ -163,7 +181,10 @@ fn describe(error: &Error, text: &str) -> String {
 }
 
 /// Whether an expression over factors holds.
-/// Errors: it cannot be evaluated.
+///
+/// # Errors
+///
+/// It cannot be evaluated.
 pub(super) fn holds(place: &str, expression: &str, context: &Value) -> Result<bool, TemplateError> {
     evaluate(&CONDITIONS, place, expression, context).map(|value| value.is_true())
 }
@@ -186,7 +207,10 @@ fn evaluate(
 }
 
 /// Renders a value. Text that is exactly one expression keeps the expression's type.
-/// Errors: as [`render`].
+///
+/// # Errors
+///
+/// As [`render`].
 pub(super) fn typed(place: &str, text: &str, context: &Value) -> Result<Value, TemplateError> {
     let Some(expression) = only_expression(text) else {
         return render(place, text, context).map(Value::from);

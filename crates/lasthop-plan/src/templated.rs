@@ -145,21 +145,24 @@ fn words(listed: Option<Value>) -> Vec<String> {
 }
 
 fn in_words(kind: &str, schema: &Map<String, Value>) -> String {
-    match (kind, schema.get("properties").and_then(Value::as_object)) {
-        ("object", Some(keys)) => {
-            format!(
-                "a table with {}",
-                keys.keys()
-                    .map(|key| format!("`{key}`"))
-                    .collect::<Vec<_>>()
-                    .join(" or ")
-            )
+    match schema.get("properties").and_then(Value::as_object) {
+        Some(keys) if kind == "object" => {
+            let keys: Vec<String> = keys.keys().map(|key| format!("`{key}`")).collect();
+            format!("a table with {}", keys.join(" or "))
         }
-        ("object", None) => "a table".to_owned(),
-        ("array", _) => "a list".to_owned(),
-        ("integer", _) => "a whole number".to_owned(),
-        ("boolean", _) => "true or false".to_owned(),
-        _ => "a number".to_owned(),
+        _ => type_in_words(kind).to_owned(),
+    }
+}
+
+/// What a schema calls a type, as people do.
+pub(super) fn type_in_words(name: &str) -> &'static str {
+    match name {
+        "object" => "a table",
+        "array" => "a list",
+        "string" => "text",
+        "integer" => "a whole number",
+        "boolean" => "true or false",
+        _ => "a number",
     }
 }
 

@@ -1,7 +1,8 @@
 //! Values in files that may be written in more than one way, and the schemas of what is written.
 
-use std::borrow::Cow;
+use std::time::Duration;
 
+use lasthop_model::quantity;
 use lasthop_protocol::PROTOCOLS;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, de::Deserializer};
@@ -32,81 +33,76 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String,
 }
 
 /// Parameters of protocols, by protocol, as they are written: what a template renders to has a type of its own.
-pub(super) struct ParameterTables;
-
-impl JsonSchema for ParameterTables {
-    fn schema_name() -> Cow<'static, str> {
-        "ParameterTables".into()
+pub(super) fn parameter_tables(generator: &mut SchemaGenerator) -> Schema {
+    let mut properties = Map::new();
+    for kind in PROTOCOLS {
+        let mut schema = (kind.schema)(generator);
+        or_templates(&mut schema);
+        properties.insert(kind.name.to_owned(), schema.to_value());
     }
+    json_schema!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut properties = Map::new();
-        for kind in PROTOCOLS {
-            let mut schema = (kind.schema)(generator);
-            or_templates(&mut schema);
-            properties.insert(kind.name.to_owned(), schema.to_value());
-        }
-        json_schema!({ "type": "object", "properties": properties, "additionalProperties": false })
+/// A whole number, or a template that renders to one.
+pub(super) fn whole_number(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": ["integer", "string"],
+        "pattern": TEMPLATE,
+        "x-expected": "a whole number, or a template such as \"{{ connections }}\"",
+    })
+}
+
+/// A number of CPUs, or a template that renders to one.
+pub(super) fn cpu_share(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": ["number", "string"],
+        "x-expected": "a number of CPUs such as 0.25, or a template such as \"{{ cpus }}\"",
+    })
+}
+
+/// Requests per second, or a template that renders to them.
+pub(super) fn request_rate(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": ["number", "string"],
+        "pattern": r"^$|\{\{.*\}\}",
+        "x-expected":
+            "requests per second such as 2000, 0 or \"\" for a closed loop, or a template such as \"{{ rate }}\"",
+    })
+}
+
+/// true or false, or a template that renders to one of them.
+pub(super) fn yes_or_no(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": ["boolean", "string"],
+        "pattern": TEMPLATE,
+        "x-expected": "true or false, or a template such as \"{{ nodelay }}\"",
+    })
+}
+
+// `x-quantity` tells who judges the shape of a file how to read it, so that what cannot be read has its place.
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(extend("x-expected" = "a duration such as \"100ms\", \"30s\" or \"5m\"", "x-quantity" = "duration"))]
+pub struct Time(pub Duration);
+
+impl TryFrom<String> for Time {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        quantity::duration(&text).map(Self)
     }
 }
 
-/// Defines a type that is text once read, written as text or as a bare value of the named JSON types.
-macro_rules! written_value {
-    ($(#[$doc:meta])* $name:ident, $types:expr, $pattern:expr, $expected:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub(super) struct $name(pub String);
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(extend("x-expected" = "a share such as \"2%\"", "x-quantity" = "share"))]
+pub struct Share(pub f64);
 
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                text(deserializer).map(Self)
-            }
-        }
+impl TryFrom<String> for Share {
+    type Error = String;
 
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                let pattern: &str = $pattern;
-                if pattern.is_empty() {
-                    json_schema!({ "type": $types, "x-expected": $expected })
-                } else {
-                    json_schema!({ "type": $types, "pattern": pattern, "x-expected": $expected })
-                }
-            }
-        }
-    };
+    fn try_from(text: String) -> Result<Self, String> {
+        quantity::share(&text).map(Self)
+    }
 }
-
-written_value!(
-    /// A whole number, or a template that renders to one.
-    WholeNumber, ["integer", "string"], TEMPLATE,
-    "a whole number, or a template such as \"{{ connections }}\""
-);
-written_value!(
-    /// A number of CPUs, or a template that renders to one.
-    CpuShare, ["number", "string"], "",
-    "a number of CPUs such as 0.25, or a template such as \"{{ cpus }}\""
-);
-written_value!(
-    /// Requests per second, or a template that renders to them.
-    RequestRate, ["number", "string"], r"^$|\{\{.*\}\}",
-    "requests per second such as 2000, 0 or \"\" for a closed loop, or a template such as \"{{ rate }}\""
-);
-written_value!(
-    /// true or false, or a template that renders to one of them.
-    YesNo, ["boolean", "string"], TEMPLATE,
-    "true or false, or a template such as \"{{ nodelay }}\""
-);
-written_value!(
-    /// A duration with its unit.
-    DurationText, ["string"], "",
-    "a duration such as \"100ms\", \"30s\" or \"5m\""
-);
-written_value!(
-    /// A share in per cent.
-    PercentText, ["string"], "",
-    "a share such as \"2%\""
-);

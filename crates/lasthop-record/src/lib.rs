@@ -9,5 +9,5 @@ pub mod store;
 mod writer;
 
 pub use data::RunData;
-pub use store::{ReadError, Store};
+pub use store::Store;
 pub use writer::{WriteError, Writer, in_use, keep_headline, recorded};

@@ -27,13 +27,8 @@ const MOST: usize = 2 * MOST_CASES;
 /// Bytes of the longest headline that is read.
 const LONGEST_HEADLINE: u64 = 64 << 10;
 
-/// A record cannot be found or read.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ReadError(String);
-
-fn cannot_read(path: &Path) -> impl Fn(io::Error) -> ReadError {
-    move |error| ReadError(format!("cannot read {}: {error}", path.display()))
+fn cannot_read(path: &Path) -> impl Fn(io::Error) -> String {
+    move |error| format!("cannot read {}: {error}", path.display())
 }
 
 /// Whether a record is complete.
@@ -69,15 +64,21 @@ impl Store {
     }
 
     /// The key, if it proves that this record was made with this data folder and names what it named then.
-    /// Errors: in words, why it may be somebody else's.
+    ///
+    /// # Errors
+    ///
+    /// In words, why it may be somebody else's.
     pub fn made_here(&self, record: &Path) -> Result<Key, String> {
         seal::made_here(record, &self.runs, &self.key)
     }
 
     /// Directories of all runs, oldest first (names begin with the time of the run). Those named beyond tomorrow, which no run
     /// was, come before all others: nothing takes them for the newest.
-    /// Errors: the folder exists but cannot be listed.
-    pub fn list(&self) -> Result<Vec<PathBuf>, ReadError> {
+    ///
+    /// # Errors
+    ///
+    /// The folder exists but cannot be listed.
+    pub fn list(&self) -> Result<Vec<PathBuf>, String> {
         let entries = match fs::read_dir(&self.runs) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -96,8 +97,11 @@ impl Store {
     }
 
     /// The newest run that was made here and that `is_wanted` takes.
-    /// Errors: as [`Self::list`].
-    pub fn newest(&self, is_wanted: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>, ReadError> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::list`].
+    pub fn newest(&self, is_wanted: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>, String> {
         let now = date::now();
         Ok(self.list()?.into_iter().rev().find(|path| {
             !run_name::is_of_the_future(&name_of(path), now) && is_wanted(path) && self.made_here(path).is_ok()
@@ -106,8 +110,11 @@ impl Store {
 
     /// The directory of the run that `wanted` names: `last` (of those made here), a whole name, a path, or a part of a
     /// name that matches only one run.
-    /// Errors: there is none, or there are several.
-    pub fn find(&self, wanted: &str) -> Result<PathBuf, ReadError> {
+    ///
+    /// # Errors
+    ///
+    /// There is none, or there are several.
+    pub fn find(&self, wanted: &str) -> Result<PathBuf, String> {
         let runs = self.list()?;
         if wanted == "last" {
             return self
@@ -131,10 +138,10 @@ impl Store {
             several => {
                 let names: Vec<String> = several.iter().map(|path| name_of(path)).collect();
                 let all = names.join(", ");
-                Err(ReadError(format!(
+                Err(format!(
                     "`{wanted}` matches {} runs: {all}; give more of the name",
                     names.len()
-                )))
+                ))
             }
         }
     }
@@ -142,13 +149,14 @@ impl Store {
     /// How a command names this record: by its run, or outside of the store by its folder, quoted for a shell.
     pub fn word_for(&self, record: &Path) -> String {
         let name = name_of(record);
-        match record.parent() == Some(&self.runs) && run_name::is_valid(&name) {
-            true => name,
-            false => word_for_folder(record),
+        if record.parent() == Some(&self.runs) && run_name::is_valid(&name) {
+            name
+        } else {
+            word_for_folder(record)
         }
     }
 
-    fn unknown(&self, wanted: &str, runs: &[PathBuf]) -> ReadError {
+    fn unknown(&self, wanted: &str, runs: &[PathBuf]) -> String {
         let suggestion = runs
             .iter()
             .map(|path| name_of(path))
@@ -156,24 +164,22 @@ impl Store {
         let meant = suggestion
             .map(|name| format!(" (did you mean `{name}`?)"))
             .unwrap_or_default();
-        ReadError(format!(
+        format!(
             "no run `{wanted}` in {}{meant}; see `lasthop runs`",
             self.runs.display()
-        ))
+        )
     }
 
-    fn empty(&self) -> ReadError {
+    fn empty(&self) -> String {
         let store = self.runs.display();
-        ReadError(format!(
-            "no run is recorded yet in {store}; start one with `lasthop run`"
-        ))
+        format!("no run is recorded yet in {store}; start one with `lasthop run`")
     }
 
-    fn none_own(&self) -> ReadError {
-        ReadError(format!(
+    fn none_own(&self) -> String {
+        format!(
             "no run in {} is proven to be yours, so there is no last one: name the run that you mean; see `lasthop runs`",
             self.runs.display()
-        ))
+        )
     }
 }
 
@@ -203,8 +209,11 @@ pub fn state(directory: &Path) -> State {
 }
 
 /// How the run ended; `None` if it was cut off or is still running.
-/// Errors: as [`read`].
-pub fn end(directory: &Path) -> Result<Option<RunEnd>, ReadError> {
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn end(directory: &Path) -> Result<Option<RunEnd>, String> {
     optional(directory, END)
 }
 
@@ -214,8 +223,11 @@ pub fn headline(directory: &Path) -> Option<String> {
 }
 
 /// Only the header of a record.
-/// Errors: as [`read`].
-pub fn header(directory: &Path) -> Result<RunHeader, ReadError> {
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn header(directory: &Path) -> Result<RunHeader, String> {
     let path = directory.join("run.json");
     let text = files::read_below(directory, Path::new("run.json"), LONGEST);
     let text = text.map_err(cannot_read(&path))?;
@@ -223,26 +235,26 @@ pub fn header(directory: &Path) -> Result<RunHeader, ReadError> {
     let loose: Version = parse(&path, 1, &text)?;
     let found = u32::try_from(loose.record).unwrap_or(u32::MAX);
     if found > VERSION {
-        return Err(ReadError(format!(
+        return Err(format!(
             "{} was made by a newer lasthop: its record has version {found}, and this lasthop reads up to {VERSION}; use a \
              newer lasthop",
             path.display()
-        )));
+        ));
     }
     let header: RunHeader = parse(&path, 1, &text)?;
     if !run_name::is_valid(&header.run) {
-        return Err(ReadError(format!(
+        return Err(format!(
             "{}: `{}` is not the name of a run, which has letters, digits, `.`, `_` and `-` only",
             path.display(),
             header.run.escape_debug()
-        )));
+        ));
     }
     if header.cases.len() > MOST {
-        return Err(ReadError(format!(
+        return Err(format!(
             "{}: it has {} cases, and no run has more than {MOST}: nothing made this record by measuring",
             path.display(),
             header.cases.len()
-        )));
+        ));
     }
     Ok(header)
 }
@@ -255,8 +267,11 @@ struct Version {
 }
 
 /// Reads a whole record. Skips an incomplete last line, which a killed run leaves behind.
-/// Errors: a file cannot be read, is malformed, or was made by a newer lasthop.
-pub fn read(directory: &Path) -> Result<RunData, ReadError> {
+///
+/// # Errors
+///
+/// A file cannot be read, is malformed, or was made by a newer lasthop.
+pub fn read(directory: &Path) -> Result<RunData, String> {
     let mut data = RunData {
         header: header(directory)?,
         environment: optional(directory, "environment.json")?,
@@ -268,7 +283,7 @@ pub fn read(directory: &Path) -> Result<RunData, ReadError> {
 }
 
 /// Reads line by line, because the file of a long run is larger than what is kept of it.
-fn lines(directory: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), ReadError> {
+fn lines(directory: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), String> {
     let path = directory.join(TRIALS);
     let refused = cannot_read(&path);
     let mut file = match files::open_below(directory, Path::new(TRIALS)) {
@@ -294,7 +309,7 @@ fn lines(directory: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), Read
     Ok(())
 }
 
-fn optional<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, ReadError> {
+fn optional<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, String> {
     let path = directory.join(name);
     match files::read_below(directory, Path::new(name), LONGEST) {
         Ok(text) => parse(&path, 1, &text).map(Some),
@@ -303,9 +318,9 @@ fn optional<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<
     }
 }
 
-fn parse<T: DeserializeOwned>(path: &Path, first_line: usize, text: &[u8]) -> Result<T, ReadError> {
+fn parse<T: DeserializeOwned>(path: &Path, first_line: usize, text: &[u8]) -> Result<T, String> {
     serde_json::from_slice(text).map_err(|error| {
         let line = first_line + error.line().saturating_sub(1);
-        ReadError(format!("{}:{line}: not a lasthop record: {error}", path.display()))
+        format!("{}:{line}: not a lasthop record: {error}", path.display())
     })
 }

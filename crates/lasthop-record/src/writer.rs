@@ -26,11 +26,11 @@ pub(super) const HEADLINE: &str = "headline.txt";
 
 /// A file of the record could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write the run record {}: {source}; set LASTHOP_HOME to another place", path.display())]
-pub struct WriteError {
-    pub path: PathBuf,
-    #[source]
-    pub source: io::Error,
+#[error("{0}; set LASTHOP_HOME to another place")]
+pub struct WriteError(String);
+
+fn cannot_write(path: &Path) -> impl Fn(io::Error) -> WriteError {
+    move |error| WriteError(format!("cannot write the run record {}: {error}", path.display()))
 }
 
 /// The open record of a run.
@@ -46,35 +46,26 @@ pub struct Writer {
 impl Writer {
     /// Creates the directory `runs/RUN` and writes the header, sealed with the key. Nobody else may read it, because
     /// rendered files may contain passwords, and whoever can open the lock can hold it.
-    /// Errors: [`WriteError`] if the name is none of a run, or the directory already exists or cannot be written.
+    ///
+    /// # Errors
+    ///
+    /// The name is none of a run, or the directory already exists or cannot be written.
     pub fn create(runs: &Path, key: Option<Key>, header: &RunHeader) -> Result<Self, WriteError> {
         let directory = runs.join(&header.run);
         if !run_name::is_valid(&header.run) {
-            return Err(WriteError {
-                path: directory,
-                source: io::Error::other("that is not the name of a run"),
-            });
+            return Err(cannot_write(&directory)(io::Error::other(
+                "that is not the name of a run",
+            )));
         }
-        fs::create_dir_all(runs).map_err(|source| WriteError {
-            path: runs.to_owned(),
-            source,
-        })?;
+        fs::create_dir_all(runs).map_err(cannot_write(runs))?;
         let made = DirBuilder::new().mode(0o700).create(&directory);
-        made.map_err(|source| WriteError {
-            path: directory.clone(),
-            source,
-        })?;
-        let lock = appending(&directory.join("lock"))?;
-        lock.lock().map_err(|source| WriteError {
-            path: directory.join("lock"),
-            source,
-        })?;
+        made.map_err(cannot_write(&directory))?;
+        let path = directory.join("lock");
+        let lock = appending(&path)?;
+        lock.lock().map_err(cannot_write(&path))?;
         write_sealed(key.as_ref(), &directory, "run.json", header)?;
         let on_disk = File::open(runs).and_then(|folder| folder.sync_all());
-        on_disk.map_err(|source| WriteError {
-            path: runs.to_owned(),
-            source,
-        })?;
+        on_disk.map_err(cannot_write(runs))?;
         let trials = appending(&directory.join(TRIALS))?;
         Ok(Self {
             directory,
@@ -85,17 +76,16 @@ impl Writer {
     }
 
     /// Opens the record of a run that has ended, without changing it yet; `None` while another lasthop writes it.
-    /// Errors: [`WriteError`] if it cannot be written.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
     pub fn reopen(directory: &Path) -> Result<Option<Self>, WriteError> {
         let path = directory.join("lock");
-        let refused = |source| WriteError {
-            path: path.clone(),
-            source,
-        };
         let lock = appending(&path)?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(source)) => return Err(refused(source)),
+            Err(TryLockError::Error(error)) => return Err(cannot_write(&path)(error)),
             Ok(()) => {}
         }
         let trials = appending(&directory.join(TRIALS))?;
@@ -114,16 +104,17 @@ impl Writer {
 
     /// Prepares the record for more lines: removes the incomplete line that a killed run leaves behind, and the
     /// record's end.
-    /// Errors: [`WriteError`] if a file cannot be written.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written.
     pub fn resume(&mut self, resumption: &Resumption) -> Result<(), WriteError> {
-        self.cut_half_line().map_err(|source| WriteError {
-            path: self.directory.join(TRIALS),
-            source,
-        })?;
+        let trials = self.directory.join(TRIALS);
+        self.cut_half_line().map_err(cannot_write(&trials))?;
         self.append(&TrialRecord::Resumed(Box::new(resumption.clone())))?;
         for path in [HEADLINE, END].map(|name| self.directory.join(name)) {
             match fs::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(WriteError { path, source }),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot_write(&path)(error)),
                 _ => {}
             }
         }
@@ -155,7 +146,9 @@ impl Writer {
         self.directory.join("services")
     }
 
-    /// Errors: [`WriteError`] when the file cannot be written.
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn environment(&self, environment: &Environment) -> Result<(), WriteError> {
         write_sealed(self.key.as_ref(), &self.directory, "environment.json", environment)
     }
@@ -163,7 +156,10 @@ impl Writer {
     /// Appends one line. The kernel has it when this returns, so it survives the end of lasthop. The first line of a
     /// round also syncs all lines so far to disk, so that they survive a power failure. Syncing each trial would take
     /// too long and disturb the measurement.
-    /// Errors: [`WriteError`] if the line cannot be written.
+    ///
+    /// # Errors
+    ///
+    /// The line cannot be written.
     pub fn append(&mut self, record: &TrialRecord) -> Result<(), WriteError> {
         let line = serde_json::to_vec(record).expect("records hold no maps with keys other than text");
         let mut line = Names::here().json_without_home(&line).into_owned();
@@ -172,24 +168,24 @@ impl Writer {
             TrialRecord::Trial(_) | TrialRecord::Overload(_) | TrialRecord::Failure(_) => Ok(()),
             TrialRecord::Round(_) | TrialRecord::Resumed(_) => self.trials.sync_data(),
         });
-        written.map_err(|source| WriteError {
-            path: self.directory.join(TRIALS),
-            source,
-        })
+        written.map_err(cannot_write(&self.directory.join(TRIALS)))
     }
 
-    /// Errors: [`WriteError`] when a file cannot be written.
+    /// # Errors
+    ///
+    /// A file cannot be written.
     pub fn end(self, end: &RunEnd) -> Result<(), WriteError> {
-        self.trials.sync_data().map_err(|source| WriteError {
-            path: self.directory.join(TRIALS),
-            source,
-        })?;
+        let synced = self.trials.sync_data();
+        synced.map_err(cannot_write(&self.directory.join(TRIALS)))?;
         write_bytes(&self.directory.join(END), &whole(end))
     }
 }
 
 /// Keeps the result of a run in its record, so that a list of runs need not read their trials.
-/// Errors: [`WriteError`] if the file cannot be written.
+///
+/// # Errors
+///
+/// The file cannot be written.
 pub fn keep_headline(directory: &Path, headline: &str) -> Result<(), WriteError> {
     write_bytes(
         &directory.join(HEADLINE),
@@ -198,11 +194,7 @@ pub fn keep_headline(directory: &Path, headline: &str) -> Result<(), WriteError>
 }
 
 fn appending(path: &Path) -> Result<File, WriteError> {
-    let opened = private().append(true).open(path);
-    opened.map_err(|source| WriteError {
-        path: path.to_owned(),
-        source,
-    })
+    private().append(true).open(path).map_err(cannot_write(path))
 }
 
 /// Opens a file, and creates it for its owner alone if it does not exist. Follows no link and does not block on a pipe.
@@ -227,8 +219,11 @@ pub fn recorded<T: Serialize + DeserializeOwned>(part: &T) -> T {
     serde_json::from_slice(&whole(part)).expect("what is written can be read")
 }
 
-/// A part of a record as it is used: with this user's home folder in the place of `~`. Errors: it is another kind of value
-/// then.
+/// A part of a record as it is used: with this user's home folder in the place of `~`.
+///
+/// # Errors
+///
+/// It is another kind of value then.
 pub fn in_use<T: Serialize + DeserializeOwned>(part: &T) -> serde_json::Result<T> {
     fn expand(value: &mut Value) {
         match value {
@@ -247,10 +242,7 @@ fn write_sealed(key: Option<&Key>, record: &Path, file: &str, value: &impl Seria
     let path = record.join(file);
     let text = whole(value);
     let sealed = key.map_or(Ok(()), |key| seal::write(key, record, file, &text));
-    sealed.map_err(|source| WriteError {
-        path: path.clone(),
-        source,
-    })?;
+    sealed.map_err(cannot_write(&path))?;
     write_bytes(&path, &text)
 }
 
@@ -265,8 +257,5 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
         fs::rename(&beside, path)?;
         File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
-    write().map_err(|source| WriteError {
-        path: path.to_owned(),
-        source,
-    })
+    write().map_err(cannot_write(path))
 }

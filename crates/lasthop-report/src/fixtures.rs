@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use lasthop_analyse::summary::*;
 use lasthop_model::level::Level;
 use lasthop_model::record::{AnswerPlan, Environment, Failure, LoadSummary, Placement, ProgramVersion, Stage, Stopped};
-use lasthop_protocol::spec::{Arrivals, Transport};
+use lasthop_protocol::spec::{Arrivals, Reuse, Transport};
 
 /// Figures of a case: requests/s, p50 and p99 in µs, CPU of the driver and of each service in µs.
 pub struct Figures<'a> {
@@ -85,7 +85,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
             protocol: "echo".into(),
             connections: if levels.contains(&("connections", "10")) { 10 } else { 1 },
             threads: 1,
-            reuse: "keep-alive".into(),
+            reuse: Reuse::KeepAlive,
             requests_per_connection: 1,
             rate: None,
             arrivals: None,

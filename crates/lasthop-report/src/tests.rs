@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use lasthop_analyse::summary::Check;
 use lasthop_model::record::Stopped;
+use lasthop_protocol::spec::Reuse;
 use textwrap::core::display_width;
 
 use super::*;
@@ -226,7 +227,7 @@ fn the_time_of_several_requests_is_not_called_a_latency() {
     let mut summary = fixtures::three_transports();
     assert!(text(&summary, Format::Markdown).contains("latency p50"));
     for case in &mut summary.cases {
-        (case.load.reuse, case.load.requests_per_connection) = ("per-request".to_owned(), 1_024);
+        (case.load.reuse, case.load.requests_per_connection) = (Reuse::PerRequest, 1_024);
     }
     let page = text(&summary, Format::Markdown);
     assert!(

@@ -15,10 +15,11 @@ use lasthop_model::{
 };
 use lasthop_plan::{
     catalog::LoadError,
-    model::{DeriveKind, Experiment},
+    model::Experiment,
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
+use lasthop_protocol::spec::Reuse;
 use lasthop_record::{RunData, store};
 use lasthop_run::{RunError, event::Event};
 use lasthop_stack::{home::Home, locate::Locator};
@@ -339,7 +340,7 @@ impl Job<'_> {
         let rate = design.map_or(1000.0, slowest);
         let needed = |count: u64| {
             let start = if method.tool.is_some_and(|tool| tool.is_timed_from_outside)
-                && plan.cases.iter().any(|case| case.load.reuse == "per-request")
+                && plan.cases.iter().any(|case| case.load.reuse == Reuse::PerRequest)
             {
                 PSQL
             } else {
@@ -456,7 +457,7 @@ fn describe_design(run: &StudyRun, plan: &Plan, summary: &Summary) -> String {
                 .experiment
                 .derive
                 .values()
-                .any(|derive| derive.kind == DeriveKind::Per(factor.clone()))
+                .any(|derive| derive.per.as_ref() == Some(factor))
     });
     let mut words: Vec<String> = series.map(|(factor, _)| levels_of(plan, &factor)).collect();
     words.push(format!(

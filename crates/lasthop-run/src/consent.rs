@@ -4,11 +4,9 @@
 use std::{path::Path, time::Duration};
 
 use lasthop_model::{
-    program::ProgramKind,
     quantity::{rate_text, written},
     record::{Given, GivenEndpoint, Origin, Settings},
     selection::Choice,
-    service::ReadyCheck,
 };
 use lasthop_page::text;
 use lasthop_plan::model::{Experiment, Recipe, Source};
@@ -178,19 +176,22 @@ fn leaves(path: &str, tree: &Value, found: &mut Vec<(String, Value)>) {
 
 /// What a recipe starts, as written there.
 fn commands(recipe: &Recipe) -> Vec<String> {
-    let program = match &recipe.program.kind {
-        ProgramKind::Lasthop => "lasthop".to_owned(),
-        ProgramKind::Named { names, .. } => names.join(" or "),
+    let program = if recipe.program.lasthop {
+        "lasthop".to_owned()
+    } else {
+        recipe.program.names.join(" or ")
     };
     let server = [program]
         .into_iter()
-        .chain(recipe.arguments.iter().cloned())
+        .chain(recipe.start.arguments.iter().cloned())
         .collect::<Vec<_>>();
-    let check = match &recipe.ready.check {
-        ReadyCheck::Command(words) => Some(words),
-        ReadyCheck::Connect | ReadyCheck::Http { .. } => None,
-    };
-    let all = recipe.build.iter().chain(&recipe.prepare).chain(check).chain([&server]);
+    let Recipe { start, ready, .. } = recipe;
+    let all = start
+        .build
+        .iter()
+        .chain(&start.prepare)
+        .chain(&ready.command)
+        .chain([&server]);
     all.map(|words| format!("{}: {}", recipe.name, line(words))).collect()
 }
 

@@ -16,7 +16,7 @@ use lasthop_model::{
 };
 use lasthop_observe::environment::host;
 use lasthop_plan::{digest, model::Experiment, plan::Plan};
-use lasthop_record::{self as record, ReadError, RunData, Store, WriteError, Writer, store};
+use lasthop_record::{self as record, RunData, Store, WriteError, Writer, store};
 use lasthop_system::{cpus, date, facts::Facts};
 
 use super::{
@@ -36,8 +36,8 @@ const LEAST_BUDGET: Duration = Duration::from_secs(1);
 /// A run cannot be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    #[error(transparent)]
-    Read(#[from] ReadError),
+    #[error("{0}")]
+    Read(String),
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error("run {0} is still running: there is nothing to resume")]
@@ -102,7 +102,7 @@ impl Unfinished {
     /// # Errors
     /// The run is still running, is finished, or does not say what it was made from.
     pub fn open(directory: &Path, own: &Store) -> Result<Self, ResumeError> {
-        let run = store::header(directory)?.run;
+        let run = store::header(directory).map_err(ResumeError::Read)?.run;
         if let Some(link) = WRITTEN
             .iter()
             .map(|name| directory.join(name))
@@ -115,7 +115,7 @@ impl Unfinished {
         }
         let mut writer = Writer::reopen(directory)?.ok_or_else(|| ResumeError::Running(run.clone()))?;
         let foreign = own.made_here(directory).map(|key| writer.seal_with(key)).err();
-        let mut data = store::read(directory)?;
+        let mut data = store::read(directory).map_err(ResumeError::Read)?;
         // What it names was in the home folder of the user who made it, and is looked for in that of this one.
         data.header = record::in_use(&data.header).unwrap_or(data.header);
         let measured = data.has_measured();

@@ -907,12 +907,12 @@ impl Runner<'_> {
         let program = inside.unwrap_or_else(here);
         let mut wanted = Wanted::new(name, service.transport, program);
         wanted.recipe.clone_from(&service.recipe);
-        wanted.unprivileged = match recipe.run_as {
+        wanted.unprivileged = match recipe.start.run_as {
             Some(RunAs::Own) => false,
             Some(RunAs::Unprivileged) => true,
             None => !contained,
         };
-        wanted.is_built = !recipe.build.is_empty();
+        wanted.is_built = !recipe.start.build.is_empty();
         let listen = recipe.listen.get(&service.transport);
         if let Some(file) = listen.and_then(|listen| listen.file.as_ref()) {
             wanted.socket.clone_from(file);

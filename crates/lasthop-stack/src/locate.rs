@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_model::program::{Program, ProgramKind};
+use lasthop_model::program::{Program, Version};
 use lasthop_system::{command, executable::own_executable};
 use regex::Regex;
 
@@ -144,14 +144,13 @@ impl Locator {
     ///
     /// The program is not there, does not tell its version, or is too old.
     pub fn locate(&self, recipe: &str, program: &Program) -> Result<Located, LocateError> {
-        let path = match &program.kind {
-            ProgramKind::Lasthop => return self.lasthop(recipe),
-            ProgramKind::Named { names, folders } => self.find(recipe, names, folders, program)?,
-        };
-        let version = if program.version_pattern.is_empty() {
-            UNKNOWN.to_owned()
-        } else {
-            told(Command::new(&path), &path, program)?
+        if program.lasthop {
+            return self.lasthop(recipe);
+        }
+        let path = self.find(recipe, program)?;
+        let version = match &program.version {
+            Some(version) => told(Command::new(&path), &path, version)?,
+            None => UNKNOWN.to_owned(),
         };
         new_enough(path, version, program, || {
             format!("`{}` may install a newer one", self.setup())
@@ -184,18 +183,13 @@ impl Locator {
         Ok(None)
     }
 
-    fn find(
-        &self,
-        recipe: &str,
-        names: &[String],
-        folders: &[PathBuf],
-        program: &Program,
-    ) -> Result<PathBuf, LocateError> {
+    fn find(&self, recipe: &str, program: &Program) -> Result<PathBuf, LocateError> {
+        let names = &program.names;
         if let Some(path) = self.given(std::iter::once(recipe).chain(names.iter().map(String::as_str)))? {
             return Ok(path);
         }
         let mut looked: Vec<PathBuf> = Vec::new();
-        for folder in self.folders.iter().chain(folders) {
+        for folder in self.folders.iter().chain(&program.folders) {
             if !looked.contains(folder) {
                 looked.push(folder.clone());
             }
@@ -212,7 +206,7 @@ impl Locator {
             format!("`{}` installs it", self.setup())
         };
         Err(LocateError::NotFound {
-            names: names.to_vec(),
+            names: names.clone(),
             looked,
             remedy: program.obtain.clone().unwrap_or(usual),
         })
@@ -225,7 +219,8 @@ fn new_enough(
     program: &Program,
     remedy: impl Fn() -> String,
 ) -> Result<Located, LocateError> {
-    match &program.minimum {
+    let minimum = program.version.as_ref().and_then(|version| version.minimum.as_ref());
+    match minimum {
         Some(minimum) if is_older(&version, minimum) => Err(LocateError::Unusable(format!(
             "{} has version {version}, but at least {minimum} is needed; {}",
             path.display(),
@@ -246,27 +241,30 @@ pub fn within(
     folders: &[PathBuf],
     start: &dyn Fn(&Path) -> Command,
 ) -> Result<Located, LocateError> {
-    let ProgramKind::Named { names, folders: own } = &program.kind else {
+    let mut looked: Vec<PathBuf> = folders.to_vec();
+    if program.lasthop {
         return Err(LocateError::NotFound {
             names: vec!["lasthop".to_owned()],
-            looked: folders.to_vec(),
+            looked,
             remedy: "lasthop itself can run there only with --images packages".to_owned(),
         });
-    };
-    let mut looked: Vec<PathBuf> = folders.to_vec();
-    looked.extend(own.iter().filter(|folder| !folders.contains(folder)).cloned());
+    }
+    let own = program.folders.iter().filter(|folder| !folders.contains(folder));
+    looked.extend(own.cloned());
     for path in looked
         .iter()
-        .flat_map(|folder| names.iter().map(|name| folder.join(name)))
+        .flat_map(|folder| program.names.iter().map(|name| folder.join(name)))
     {
-        if let Ok(version) = told(start(&path), &path, program) {
+        if let Some(version) = &program.version
+            && let Ok(version) = told(start(&path), &path, version)
+        {
             return new_enough(path, version, program, || {
                 "add a newer version to the Containerfile".to_owned()
             });
         }
     }
     Err(LocateError::NotFound {
-        names: names.clone(),
+        names: program.names.clone(),
         looked,
         remedy: "add it to the Containerfile".to_owned(),
     })
@@ -278,14 +276,14 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// The version that a program prints when `command` is called with its version arguments.
-fn told(mut command: Command, path: &Path, program: &Program) -> Result<String, LocateError> {
+fn told(mut command: Command, path: &Path, how: &Version) -> Result<String, LocateError> {
     let refused = |cause: String, output: String| LocateError::Version {
         path: path.to_owned(),
         cause,
         output,
     };
-    let pattern = Regex::new(&program.version_pattern).map_err(|error| refused(error.to_string(), String::new()))?;
-    command.args(&program.version_arguments).env("LC_ALL", "C");
+    let pattern = Regex::new(&how.pattern).map_err(|error| refused(error.to_string(), String::new()))?;
+    command.args(&how.arguments).env("LC_ALL", "C");
     let ended = command::run(command, VERSION_TIMEOUT, command::Life::Bound)
         .map_err(|error| refused(error.to_string(), String::new()))?;
     // An engine's message about a program that it cannot start is not a version.
@@ -297,7 +295,7 @@ fn told(mut command: Command, path: &Path, program: &Program) -> Result<String, 
     }
     let cause = format!(
         "`{}` ended with {}, and its output does not match `{pattern}`",
-        program.version_arguments.join(" "),
+        how.arguments.join(" "),
         ended.status
     );
     Err(refused(cause, printed))
@@ -323,21 +321,18 @@ pub fn is_older(version: &str, minimum: &str) -> bool {
 mod tests {
     use std::fs;
 
-    use lasthop_model::program::Packages;
-
     use super::*;
 
     fn recipe(name: &str, version_arguments: &[&str], pattern: &str, minimum: Option<&str>) -> (String, Program) {
         let program = Program {
-            kind: ProgramKind::Named {
-                names: vec![name.into()],
-                folders: vec!["/usr/sbin".into()],
-            },
-            version_arguments: version_arguments.iter().map(ToString::to_string).collect(),
-            version_pattern: pattern.into(),
-            minimum: minimum.map(Into::into),
-            packages: Packages::default(),
-            obtain: None,
+            names: vec![name.into()],
+            folders: vec!["/usr/sbin".into()],
+            version: Some(Version {
+                arguments: version_arguments.iter().map(ToString::to_string).collect(),
+                pattern: pattern.into(),
+                minimum: minimum.map(Into::into),
+            }),
+            ..Program::default()
         };
         (name.into(), program)
     }
@@ -457,7 +452,7 @@ mod tests {
     #[test]
     fn lasthop_is_itself() {
         let mut own = recipe("lasthop", &[], "", None);
-        own.1.kind = ProgramKind::Lasthop;
+        own.1.lasthop = true;
         let home = tempfile::tempdir().unwrap();
         assert_eq!(
             locate(&locator(home.path()), &own).unwrap().path,

@@ -5,12 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Catalog, EXPERIMENT_FILE, EXPERIMENTS, RECIPE_FILE};
+use super::{Catalog, EXPERIMENTS};
 use crate::{
     diagnostics::Diagnostics,
     document::Document,
     files::{Files, embedded},
     schema,
+    validate::{EXPERIMENT_FILE, RECIPE_FILE},
 };
 
 /// What `lasthop new` copies.
@@ -25,7 +26,10 @@ const PAGE_OF_A_COPY: &str = "_copy.md";
 impl Catalog {
     /// Writes a new experiment, which runs as it is, to `parent/name`: a small one, or a copy of another with the recipes that
     /// it uses.
-    /// Errors: the name is not allowed, the folder exists already or cannot be written, or the other cannot be loaded.
+    ///
+    /// # Errors
+    ///
+    /// The name is not allowed, the folder exists already or cannot be written, or the other cannot be loaded.
     pub fn create(&self, name: &str, from: Option<&str>, parent: &Path) -> Result<PathBuf, String> {
         let is_word = |word: &str| {
             !word.is_empty()

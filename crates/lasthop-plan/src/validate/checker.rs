@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use lasthop_model::{quantity, service::stays_inside};
+use lasthop_model::service::stays_inside;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -15,7 +15,6 @@ use crate::{
     model::ConfigFile,
     shape::join,
     template,
-    written::{DurationText, PercentText},
 };
 
 /// A file under check, and the errors found in it and in its templates.
@@ -44,7 +43,16 @@ pub fn read<'a, T: DeserializeOwned>(
     let mut document = Document::parse(&name, &text, &mut found);
     let broken = !found.is_empty();
     document.check(schema, broken, &mut found);
-    let content = if broken { None } else { content(&document, &mut found) };
+    let content = match T::deserialize(&document.tree) {
+        _ if broken => None,
+        Ok(content) => Some(content),
+        Err(error) => {
+            if found.is_empty() {
+                found.push(document.at_value("", error.to_string()));
+            }
+            None
+        }
+    };
     (
         Checker {
             document,
@@ -56,17 +64,6 @@ pub fn read<'a, T: DeserializeOwned>(
         },
         content,
     )
-}
-
-fn content<T: DeserializeOwned>(document: &Document, found: &mut Diagnostics) -> Option<T> {
-    match serde_json::from_value(document.tree.clone()) {
-        Ok(content) => Some(content),
-        Err(_) if !found.is_empty() => None,
-        Err(error) => {
-            found.push(document.at_value("", error.to_string()));
-            None
-        }
-    }
 }
 
 impl Checker<'_> {
@@ -84,27 +81,33 @@ impl Checker<'_> {
     }
 
     pub fn error_with_help(&mut self, pointer: &str, message: impl Into<String>, help: Option<String>) {
-        if !self.document.is_echo(pointer) {
-            self.found
-                .push(self.document.at_value(pointer, message).with_help(help));
-        }
+        self.push(pointer, self.document.at_value(pointer, message).with_help(help));
     }
 
-    pub fn key_error(&mut self, pointer: &str, message: impl Into<String>, help: Option<String>) {
+    pub fn key_error(&mut self, pointer: &str, message: impl Into<String>) {
+        self.key_error_with_help(pointer, message, None);
+    }
+
+    pub fn key_error_with_help(&mut self, pointer: &str, message: impl Into<String>, help: Option<String>) {
+        self.push(pointer, self.document.at_key(pointer, message).with_help(help));
+    }
+
+    fn push(&mut self, pointer: &str, diagnostic: Diagnostic) {
         if !self.document.is_echo(pointer) {
-            self.found.push(self.document.at_key(pointer, message).with_help(help));
+            self.found.push(diagnostic);
         }
     }
 
     /// The word at the pointer must be one of the known words.
-    pub fn must_be_known<'b>(
+    pub fn must_be_known<T: AsRef<str>>(
         &mut self,
         pointer: &str,
         what: &str,
         word: &str,
-        known: impl IntoIterator<Item = &'b str> + Clone,
+        known: impl IntoIterator<Item = T>,
     ) -> bool {
-        let is_known = known.clone().into_iter().any(|candidate| candidate == word);
+        let known: Vec<T> = known.into_iter().collect();
+        let is_known = known.iter().any(|candidate| candidate.as_ref() == word);
         if !is_known {
             self.error_with_help(pointer, format!("there is no {what} `{word}`"), suggest(word, known));
         }
@@ -119,7 +122,8 @@ impl Checker<'_> {
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         if !first || !rest {
             let help = "start with a lower-case letter, followed by a-z, 0-9 and _".to_owned();
-            self.key_error(pointer, format!("`{name}` cannot be the name of a {what}"), Some(help));
+            let message = format!("`{name}` cannot be the name of a {what}");
+            self.key_error_with_help(pointer, message, Some(help));
         }
     }
 
@@ -130,12 +134,6 @@ impl Checker<'_> {
                 self.unreadable = true;
                 self.error(pointer, format!("template: {}", flaw.message));
             }
-        }
-    }
-
-    pub fn templates<'b>(&mut self, pointer: &str, texts: impl IntoIterator<Item = &'b String>, scope: &Scope) {
-        for (at, text) in texts.into_iter().enumerate() {
-            self.template(&join(pointer, &at.to_string()), text, scope);
         }
     }
 
@@ -173,39 +171,26 @@ impl Checker<'_> {
     }
 
     /// Reads the configuration files that a table names: path in the service's directory = template file.
-    pub fn config(
-        &mut self,
-        pointer: &str,
-        table: &IndexMap<String, String>,
-        scope: &Scope,
-    ) -> IndexMap<PathBuf, ConfigFile> {
-        let mut config = IndexMap::new();
-        for (path, file) in table {
-            let pointer = join(pointer, path);
-            if !stays_inside(Path::new(path)) {
-                self.key_error(&pointer, format!("`{path}` is outside the service's directory"), None);
+    pub fn config(&mut self, pointer: &str, table: &mut IndexMap<PathBuf, ConfigFile>, scope: &Scope) {
+        for (path, ConfigFile { source, text }) in table {
+            let pointer = join(pointer, &path.to_string_lossy());
+            if !stays_inside(path) {
+                let message = format!("`{}` is outside the service's directory", path.display());
+                self.key_error(&pointer, message);
             }
-            let Some(bytes) = self.files.get(Path::new(file)) else {
-                let known: Vec<String> = self.files.keys().map(|path| path.display().to_string()).collect();
-                let help = suggest(file, known.iter().map(String::as_str));
-                self.error_with_help(&pointer, format!("there is no file `{file}` in {}", self.place()), help);
+            let Some(bytes) = self.files.get(Path::new(source)) else {
+                let help = suggest(source, self.files.keys().map(|path| path.to_string_lossy()));
+                let message = format!("there is no file `{source}` in {}", self.place());
+                self.error_with_help(&pointer, message, help);
                 continue;
             };
-            let source = shown(self.folder, file);
-            let Ok(text) = std::str::from_utf8(bytes) else {
-                self.error(&pointer, format!("`{file}` is not UTF-8 text"));
-                continue;
-            };
-            self.template_file(&source, text, scope);
-            config.insert(
-                PathBuf::from(path),
-                ConfigFile {
-                    source,
-                    text: text.to_owned(),
-                },
-            );
+            match str::from_utf8(bytes) {
+                Ok(content) => content.clone_into(text),
+                Err(_) => self.error(&pointer, format!("`{source}` is not UTF-8 text")),
+            }
+            *source = shown(self.folder, source);
+            self.template_file(source, text, scope);
         }
-        config
     }
 
     pub fn template_file(&mut self, source: &str, text: &str, scope: &Scope) {
@@ -224,20 +209,5 @@ impl Checker<'_> {
                 }
             }
         }
-    }
-
-    pub fn duration(&mut self, pointer: &str, text: Option<&DurationText>, default: &str) -> std::time::Duration {
-        let text = text.map_or(default, |text| &text.0);
-        quantity::duration(text).unwrap_or_else(|error| {
-            self.error(pointer, error.to_string());
-            std::time::Duration::ZERO
-        })
-    }
-
-    pub fn share(&mut self, pointer: &str, text: Option<&PercentText>) -> f64 {
-        quantity::share(text.map_or("2%", |text| &text.0)).unwrap_or_else(|error| {
-            self.error(pointer, error.to_string());
-            0.0
-        })
     }
 }

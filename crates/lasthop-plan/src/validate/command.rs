@@ -1,17 +1,11 @@
 //! Validates servers without a recipe, whose command is in the experiment.
 
-use std::time::Duration;
-
-use lasthop_model::{
-    program::{Program, ProgramKind},
-    service::Stop,
-};
+use lasthop_model::program::Program;
 use lasthop_protocol::spec::Transport;
 
 use super::{checker::Checker, scope::Scope};
 use crate::{
-    definition::{ReadyFile, ServiceFile},
-    model::{Listen, Recipe},
+    model::{Listen, Recipe, Service, Start},
     shape::join,
 };
 
@@ -29,96 +23,68 @@ impl Checker<'_> {
         &mut self,
         pointer: &str,
         name: &str,
-        service: &ServiceFile,
+        service: &mut Service,
         scope: &Scope,
     ) -> Option<Recipe> {
-        let only = [
-            ("bind", service.bind.given().next().is_some()),
-            ("ready", service.ready.is_some()),
-        ];
-        match (service.recipe.is_empty(), service.command.split_first()) {
-            (true, Some((program, arguments))) => Some(self.made_of(pointer, name, service, scope, program, arguments)),
-            (true, None) => {
-                self.key_error(pointer, "this service has neither `recipe` nor `command`", None);
-                None
+        let Some((program, arguments)) = service.command.split_first() else {
+            if service.recipe.is_empty() {
+                self.key_error(pointer, "this service has neither `recipe` nor `command`");
+                return None;
             }
-            (false, Some(_)) => {
-                self.key_error(
-                    &join(pointer, "command"),
-                    "`recipe` says already how to start this service",
-                    None,
-                );
-                None
-            }
-            (false, None) => {
-                for (key, _) in only.iter().filter(|(_, given)| *given) {
-                    self.key_error(
-                        &join(pointer, key),
-                        format!("`{key}` belongs to a `command`, not to a recipe"),
-                        None,
-                    );
+            for (key, is_given) in [("bind", !service.bind.is_empty()), ("ready", service.ready.is_some())] {
+                if is_given {
+                    let message = format!("`{key}` belongs to a `command`, not to a recipe");
+                    self.key_error(&join(pointer, key), message);
                 }
-                None
             }
+            return None;
+        };
+        let command = join(pointer, "command");
+        if !service.recipe.is_empty() {
+            self.key_error(&command, "`recipe` says already how to start this service");
+            return None;
         }
-    }
-
-    fn made_of(
-        &mut self,
-        pointer: &str,
-        name: &str,
-        service: &ServiceFile,
-        scope: &Scope,
-        program: &str,
-        arguments: &[String],
-    ) -> Recipe {
-        let at = |key: &str| join(pointer, key);
         if program.contains("{{") || (program.contains('/') && !program.starts_with('/')) {
             let help = "write a program of PATH or an absolute path; `env` starts a program of the experiment: \
                         command = [\"env\", \"{{ directory }}/app/server\"]";
             let message = format!("`{program}` is no program that can be found before the start");
-            self.error_with_help(&join(&at("command"), "0"), message, Some(help.to_owned()));
+            self.error_with_help(&join(&command, "0"), message, Some(help.to_owned()));
         }
         if service.container.is_some() {
             let message = "a service in a container needs a recipe, which says how to find its program there";
-            self.key_error(&at("container"), message, None);
+            self.key_error(&join(pointer, "container"), message);
         }
-        self.template_tree(&at("command"), scope);
-        self.template_tree(&at("bind"), scope);
-        self.template_tree(&join(&at("ready"), "path"), scope);
-        self.template_tree(&join(&at("ready"), "command"), scope);
-        let own = self.listen(&at("bind"), &service.bind);
+        for part in ["command", "bind", "ready/path", "ready/command"] {
+            self.template_tree(&format!("{pointer}/{part}"), scope);
+        }
+        self.listen(&join(pointer, "bind"), &mut service.bind);
+        let ready = service.ready.clone().unwrap_or_default();
+        self.ready(&join(pointer, "ready"), &ready);
         let listen = ADDRESSES.map(|(transport, address)| {
-            let arguments = vec![address.to_owned()];
-            (
-                transport,
-                Listen {
-                    arguments,
-                    config: address.to_owned(),
-                    ..Listen::default()
-                },
-            )
+            let listen = Listen {
+                arguments: vec![address.to_owned()],
+                config: address.to_owned(),
+                ..Listen::default()
+            };
+            (transport, listen)
         });
-        Recipe {
+        name.clone_into(&mut service.recipe);
+        Some(Recipe {
             name: name.to_owned(),
-            summary: program.to_owned(),
+            summary: program.clone(),
             program: Program {
-                kind: ProgramKind::Named {
-                    names: vec![program.to_owned()],
-                    folders: Vec::new(),
-                },
+                names: vec![program.clone()],
                 obtain: Some(format!("install it, or say where it is: --program {name}=PATH")),
                 ..Program::default()
             },
-            listen: listen.into_iter().chain(own).collect(),
-            arguments: arguments.to_vec(),
-            ready: self.ready(&at("ready"), service.ready.as_ref().unwrap_or(&ReadyFile::default())),
-            stop: Stop {
-                signal: "TERM".to_owned(),
-                timeout: Duration::from_secs(5),
+            listen: listen.into_iter().chain(service.bind.clone()).collect(),
+            start: Start {
+                arguments: arguments.to_vec(),
+                ..Start::default()
             },
+            ready,
             // It has no digests: the command is in the experiment, which has one.
             ..Recipe::default()
-        }
+        })
     }
 }

@@ -2,15 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    time::Duration,
+    path::Path,
 };
 
 use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
     rate::{CONSTANT, POISSON},
-    record::AnswerPlan,
     selection::{PATH, TRANSPORT},
 };
 use lasthop_protocol::{PROTOCOLS, spec::Transport};
@@ -21,11 +19,10 @@ use super::{
 };
 use crate::{
     cases,
-    definition::{ExperimentFile, ServiceFile},
     diagnostics::{Diagnostics, suggest},
     digest,
     files::Files,
-    model::{Defaults, Derive, DeriveKind, Experiment, Factor, Load, Place, Recipe, Service, Source},
+    model::{Experiment, Factor, Load, Place, Recipe, Service, Source},
     pace::{self, PaceError},
     render::{SECRET, SERVICE_NAMES},
     schema,
@@ -37,29 +34,42 @@ use crate::{
 pub(crate) const FILE: &str = "experiment.toml";
 /// The end of a link that is the load generator.
 const DRIVER: &str = "driver";
+/// What a connection may be used for, and how a message calls that.
+const WAYS: [&str; 2] = ["keep-alive", "per-request"];
+const REUSE: &str = "way to use connections called";
 
-/// A source of recipes.
-pub(crate) trait Recipes {
+/// The recipes that an experiment may use.
+pub(crate) struct Recipes<'a> {
     /// Names of all recipes.
-    fn names(&self) -> Vec<String>;
+    pub names: Vec<String>,
     /// The recipe of this name, if there is one.
-    fn get(&self, name: &str) -> Option<Result<Recipe, Diagnostics>>;
+    pub get: &'a dyn Fn(&str) -> Option<Result<Recipe, Diagnostics>>,
 }
 
 /// Reads an experiment from the files of its folder.
-/// Errors: everything that is wrong with it, its templates and the recipes that it uses.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, its templates and the recipes that it uses.
 pub(crate) fn experiment(
     name: &str,
     folder: &str,
     source: Source,
     files: &Files,
-    recipes: &dyn Recipes,
+    recipes: &Recipes<'_>,
 ) -> Result<Experiment, Diagnostics> {
-    let (mut checker, file) = read::<ExperimentFile>(folder, FILE, files, schema::experiment_schema());
-    let Some(file) = file else { return Err(checker.found) };
-    let mut experiment = checker.build(name, source, &file);
+    let (mut checker, experiment) = read::<Experiment>(folder, FILE, files, schema::experiment_schema());
+    let Some(mut experiment) = experiment else {
+        return Err(checker.found);
+    };
+    name.clone_into(&mut experiment.name);
+    experiment.source = source;
+    experiment.digests = digest::of_files(files);
+    experiment.files.clone_from(files);
+    experiment.files.remove(Path::new(FILE));
+    checker.experiment(&mut experiment);
     if checker.found.is_empty() {
-        checker.check_combinations(&file, &mut experiment, recipes);
+        checker.check_combinations(&mut experiment, recipes);
     }
     if checker.found.is_empty() {
         Ok(experiment)
@@ -69,112 +79,62 @@ pub(crate) fn experiment(
 }
 
 impl Checker<'_> {
-    fn build(&mut self, name: &str, source: Source, file: &ExperimentFile) -> Experiment {
+    fn experiment(&mut self, file: &mut Experiment) {
         self.check_names(file);
         self.check_link(file);
-        let factors = self.factors(file);
-        let factor_scope = Scope::default().add(file.factors.keys());
+        self.factors(&mut file.factors);
+        self.one_is_compared(file);
+        let factors = Scope::default().add(file.factors.keys());
         for (at, exclude) in file.exclude.iter().enumerate() {
-            self.expression(&format!("/exclude/{at}/when"), &exclude.when, &factor_scope);
+            self.expression(&format!("/exclude/{at}/when"), &exclude.when, &factors);
         }
         // A factor that only conditions mention changes nothing that is measured.
         self.used.clear();
-        let (services, recipes) = self.services(file, &factor_scope);
-        let load = self.load(file, &factor_scope.add_services(file.services.keys()).add([SECRET]));
+        self.services(file, &factors);
+        self.load(file, &factors);
         self.check_overload(file);
         self.check_use(file);
-        let mut own = self.files.clone();
-        own.remove(&PathBuf::from(FILE));
-        Experiment {
-            name: name.to_owned(),
-            title: file.title.clone(),
-            question: file.question.clone(),
-            group: file.group.clone(),
-            source,
-            files: own,
-            digests: digest::of_files(self.files),
-            link: file.link.clone(),
-            factors,
-            excludes: file.exclude.clone(),
-            services,
-            recipes,
-            load,
-            derive: self.derive(file),
-            answer: self.answer(file),
-            overload: file.overload.clone(),
-            defaults: self.defaults(file),
-        }
+        self.derive(file);
+        self.answer(file);
     }
 
-    fn check_overload(&mut self, file: &ExperimentFile) {
+    fn check_overload(&mut self, file: &Experiment) {
         for (name, given) in &file.overload.levels {
             let pointer = join("/overload/levels", name);
             let Some(factor) = file.factors.get(name) else {
-                let help = suggest(name, file.factors.keys().map(String::as_str));
-                self.key_error(&pointer, format!("there is no factor `{name}`"), help);
+                let help = suggest(name, file.factors.keys());
+                self.key_error_with_help(&pointer, format!("there is no factor `{name}`"), help);
                 continue;
             };
             for (at, level) in given.iter().enumerate().filter(|(_, level)| !factor.is_in_range(level)) {
                 self.must_be_level(&format!("{pointer}/{at}"), level, &factor.levels);
             }
         }
-        for name in file
-            .overload
-            .log
-            .keys()
-            .filter(|name| !file.services.contains_key(*name))
-        {
-            let help = suggest(name, file.services.keys().map(String::as_str));
-            self.key_error(
-                &join("/overload/log", name),
-                format!("there is no service `{name}`"),
-                help,
-            );
+        for name in file.overload.log.keys() {
+            if !file.services.contains_key(name) {
+                let help = suggest(name, file.services.keys());
+                let message = format!("there is no service `{name}`");
+                self.key_error_with_help(&join("/overload/log", name), message, help);
+            }
         }
     }
 
-    fn derive(&mut self, file: &ExperimentFile) -> IndexMap<String, Derive> {
+    fn derive(&mut self, file: &Experiment) {
         let scope = Scope::default().add(file.factors.keys());
-        let mut all = IndexMap::new();
         for (name, derive) in &file.derive {
             let pointer = join("/derive", name);
             self.must_be_name(&pointer, "quantity", name);
             self.expression(&join(&pointer, "of"), &derive.of, &scope);
-            let kind = match (&derive.minus, &derive.per, &derive.crossover) {
-                (Some(minus), None, None) => {
-                    self.expression(&join(&pointer, "minus"), minus, &scope);
-                    DeriveKind::Minus(minus.clone())
-                }
-                (None, Some(per), None) => {
-                    self.must_be_numbers(&join(&pointer, "per"), per, file);
-                    DeriveKind::Per(per.clone())
-                }
-                (None, None, Some(over)) => {
-                    self.must_be_numbers(&join(&pointer, "crossover"), over, file);
-                    DeriveKind::Crossover(over.clone())
-                }
-                _ => {
-                    self.key_error(
-                        &pointer,
-                        "exactly one of `minus`, `per` and `crossover` is needed",
-                        None,
-                    );
-                    continue;
-                }
-            };
-            all.insert(
-                name.clone(),
-                Derive {
-                    help: derive.help.clone(),
-                    of: derive.of.clone(),
-                    kind,
-                },
-            );
+            match (&derive.minus, &derive.per, &derive.crossover) {
+                (Some(minus), None, None) => self.expression(&join(&pointer, "minus"), minus, &scope),
+                (None, Some(per), None) => self.must_be_numbers(&join(&pointer, "per"), per, file),
+                (None, None, Some(over)) => self.must_be_numbers(&join(&pointer, "crossover"), over, file),
+                _ => self.key_error(&pointer, "exactly one of `minus`, `per` and `crossover` is needed"),
+            }
         }
-        all
     }
 
-    fn answer(&mut self, file: &ExperimentFile) -> AnswerPlan {
+    fn answer(&mut self, file: &Experiment) {
         let answer = &file.answer;
         if let Some(until) = &answer.until {
             self.must_be_quantity("/answer/until", until, file, true);
@@ -202,15 +162,13 @@ impl Checker<'_> {
             }
         }
         for (at, factor) in answer.explain.iter().enumerate() {
-            let known = file.factors.keys().map(String::as_str);
-            self.must_be_known(&format!("/answer/explain/{at}"), "factor", factor, known);
+            self.must_be_known(&format!("/answer/explain/{at}"), "factor", factor, file.factors.keys());
         }
-        answer.clone()
     }
 
     /// A quantity of `[derive]`, which is a level if it has a crossover, and otherwise a time.
-    fn must_be_quantity(&mut self, pointer: &str, name: &str, file: &ExperimentFile, is_level: bool) {
-        if !self.must_be_known(pointer, "quantity", name, file.derive.keys().map(String::as_str)) {
+    fn must_be_quantity(&mut self, pointer: &str, name: &str, file: &Experiment, is_level: bool) {
+        if !self.must_be_known(pointer, "quantity", name, file.derive.keys()) {
             return;
         }
         match (file.derive[name].crossover.is_some(), is_level) {
@@ -228,9 +186,9 @@ impl Checker<'_> {
         }
     }
 
-    fn must_be_numbers(&mut self, pointer: &str, name: &str, file: &ExperimentFile) {
+    fn must_be_numbers(&mut self, pointer: &str, name: &str, file: &Experiment) {
         let is_number = |level: &Level| matches!(level, Level::Int(number) if *number > 0);
-        if self.must_be_known(pointer, "factor", name, file.factors.keys().map(String::as_str))
+        if self.must_be_known(pointer, "factor", name, file.factors.keys())
             && !file.factors[name].levels.iter().all(is_number)
         {
             self.error(
@@ -240,34 +198,26 @@ impl Checker<'_> {
         }
     }
 
-    fn check_names(&mut self, file: &ExperimentFile) {
-        let reserved: Vec<&str> = SERVICE_NAMES.into_iter().chain([DRIVER]).collect();
-        for (what, table, names) in [
-            ("factor", "/factors", file.factors.keys().collect::<Vec<_>>()),
-            ("service", "/services", file.services.keys().collect()),
-        ] {
-            for name in names {
-                let pointer = join(table, name);
-                self.must_be_name(&pointer, what, name);
-                if reserved.contains(&name.as_str()) {
-                    self.key_error(&pointer, format!("the name `{name}` is reserved in templates"), None);
-                }
+    fn check_names(&mut self, file: &Experiment) {
+        let factors = file.factors.keys().map(|name| ("factor", "/factors", name));
+        let services = file.services.keys().map(|name| ("service", "/services", name));
+        for (what, table, name) in factors.chain(services) {
+            let pointer = join(table, name);
+            self.must_be_name(&pointer, what, name);
+            if name == DRIVER || SERVICE_NAMES.contains(&name.as_str()) {
+                self.key_error(&pointer, format!("the name `{name}` is reserved in templates"));
             }
-        }
-        for name in file.services.keys().filter(|name| file.factors.contains_key(*name)) {
-            self.key_error(
-                &join("/services", name),
-                format!("`{name}` is also the name of a factor"),
-                None,
-            );
+            if what == "service" && file.factors.contains_key(name) {
+                self.key_error(&pointer, format!("`{name}` is also the name of a factor"));
+            }
         }
     }
 
-    fn check_link(&mut self, file: &ExperimentFile) {
-        let services: Vec<&str> = file.services.keys().map(String::as_str).collect();
-        let ends = services.iter().copied().chain([DRIVER]);
+    fn check_link(&mut self, file: &Experiment) {
+        let services = file.services.keys().map(String::as_str);
+        let ends = services.clone().chain([DRIVER]);
         self.must_be_known("/link/from", "service", &file.link.from, ends);
-        self.must_be_known("/link/to", "service", &file.link.to, services.iter().copied());
+        self.must_be_known("/link/to", "service", &file.link.to, services);
         if file.link.from == file.link.to {
             self.error("/link/to", "the two ends of a link must differ");
         }
@@ -275,38 +225,24 @@ impl Checker<'_> {
             self.check_target(file, &file.load.target);
         }
         if let Some(proof) = &file.link.proof {
-            self.must_be_reuse("/link/proof/reuse", &proof.reuse);
+            self.must_be_one_of("/link/proof/reuse", REUSE, &proof.reuse, WAYS);
         }
     }
 
     /// Whether the driver can talk to a service.
-    fn check_target(&mut self, file: &ExperimentFile, target: &str) {
-        let known = self.must_be_known(
-            "/load/target",
-            "service",
-            target,
-            file.services.keys().map(String::as_str),
-        );
-        if known && file.link.from == DRIVER && target != file.link.to {
+    fn check_target(&mut self, file: &Experiment, target: &str) {
+        if self.must_be_known("/load/target", "service", target, file.services.keys())
+            && file.link.from == DRIVER
+            && target != file.link.to
+        {
             let help = Some(format!("the link goes from the driver to `{}`", file.link.to));
             self.error_with_help("/load/target", "the driver must talk over the link", help);
         }
     }
 
-    fn must_be_reuse(&mut self, pointer: &str, text: &str) {
-        if !text.contains("{{") {
-            self.must_be_known(
-                pointer,
-                "way to use connections called",
-                text,
-                ["keep-alive", "per-request"],
-            );
-        }
-    }
-
-    fn factors(&mut self, file: &ExperimentFile) -> IndexMap<String, Factor> {
+    fn factors(&mut self, factors: &mut IndexMap<String, Factor>) {
         let mut above = Scope::default();
-        for (name, factor) in &file.factors {
+        for (name, factor) in &*factors {
             let pointer = join("/factors", name);
             if let Some(when) = &factor.when {
                 self.expression(&join(&pointer, "when"), when, &above);
@@ -314,49 +250,40 @@ impl Checker<'_> {
             above = above.add([name]);
             self.factor(&pointer, name, factor);
         }
-        let mut factors = file.factors.clone();
-        if let Some(at) = factors.get_index_of(TRANSPORT) {
-            factors.move_index(at, 0);
+        for compared in [TRANSPORT, PATH] {
+            if let Some(at) = factors.get_index_of(compared) {
+                factors.move_index(at, 0);
+            }
         }
-        if let Some(at) = factors.get_index_of(PATH) {
-            factors.move_index(at, 0);
+    }
+
+    /// A word that one of these must be, unless a template makes it.
+    fn must_be_one_of<const N: usize>(&mut self, pointer: &str, what: &str, word: &str, known: [&str; N]) {
+        if !word.contains("{{") {
+            self.must_be_known(pointer, what, word, known);
         }
-        self.one_is_compared(file);
-        factors
     }
 
     /// The compared factor: `transport`, or `path` with a transport for each level.
-    fn one_is_compared(&mut self, file: &ExperimentFile) {
-        let has = |name: &str| file.factors.contains_key(name);
-        match (has(TRANSPORT), has(PATH), &file.link.transport) {
-            (true, true, _) => {
-                self.key_error(
-                    "/factors/path",
-                    "`path` and `transport` exclude each other: only one factor is compared",
-                    None,
-                );
-            }
-            (false, false, _) => {
-                self.key_error(
-                    "/factors",
-                    "the factor `transport` is missing, which varies the transport of the link",
-                    None,
-                );
-            }
-            (true, false, Some(_)) => {
-                self.key_error(
-                    "/link/transport",
-                    "the factor `transport` already determines the transport",
-                    None,
-                );
-            }
+    fn one_is_compared(&mut self, file: &Experiment) {
+        let is_there = |name: &str| file.factors.contains_key(name);
+        match (is_there(TRANSPORT), is_there(PATH), &file.link.transport) {
+            (true, true, _) => self.key_error(
+                "/factors/path",
+                "`path` and `transport` exclude each other: only one factor is compared",
+            ),
+            (false, false, _) => self.key_error(
+                "/factors",
+                "the factor `transport` is missing, which varies the transport of the link",
+            ),
+            (true, false, Some(_)) => self.key_error(
+                "/link/transport",
+                "the factor `transport` already determines the transport",
+            ),
             (false, true, None) => {
                 let help = "add for example transport = \"{{ 'unix' if path == 'socket' else 'tcp' }}\"";
-                self.key_error(
-                    "/link",
-                    "`transport` is missing, because each path needs one",
-                    Some(help.to_owned()),
-                );
+                let message = "`transport` is missing, because each path needs one";
+                self.key_error_with_help("/link", message, Some(help.to_owned()));
             }
             _ => {}
         }
@@ -364,85 +291,58 @@ impl Checker<'_> {
 
     fn factor(&mut self, pointer: &str, name: &str, factor: &Factor) {
         let levels = &factor.levels;
-        for (at, level) in levels
-            .iter()
-            .enumerate()
-            .filter(|(at, level)| levels[..*at].contains(level))
-        {
-            self.error(
-                &format!("{pointer}/levels/{at}"),
-                format!("the level `{level}` is listed twice"),
-            );
+        for (at, level) in levels.iter().enumerate() {
+            let pointer = format!("{pointer}/levels/{at}");
+            if levels[..at].contains(level) {
+                self.error(&pointer, format!("the level `{level}` is listed twice"));
+            }
+            if name == TRANSPORT {
+                self.must_be_known(
+                    &pointer,
+                    "transport",
+                    &level.to_string(),
+                    Transport::ALL.map(Transport::name),
+                );
+            }
         }
-        for (at, level) in factor.usual().iter().enumerate() {
-            self.must_be_level(&format!("{pointer}/default/{at}"), level, levels);
+        for (key, named) in [("default", factor.usual()), ("controls", &factor.controls)] {
+            for (at, level) in named.iter().enumerate() {
+                self.must_be_level(&format!("{pointer}/{key}/{at}"), level, levels);
+            }
         }
         if factor.usual().is_empty() {
             self.error(&format!("{pointer}/default"), "at least one level is needed");
         }
-        for (at, level) in factor.controls.iter().enumerate() {
-            self.must_be_level(&format!("{pointer}/controls/{at}"), level, levels);
-        }
         self.reference(pointer, name, factor);
         self.range(pointer, factor);
-        let known: Vec<String> = levels.iter().map(Level::to_string).collect();
         for level in factor.labels.keys() {
-            self.must_be_known(
-                &format!("{pointer}/labels/{level}"),
-                "level",
-                level,
-                known.iter().map(String::as_str),
-            );
+            let known = levels.iter().map(Level::to_string);
+            self.must_be_known(&format!("{pointer}/labels/{level}"), "level", level, known);
         }
     }
 
     fn must_be_level(&mut self, pointer: &str, level: &Level, levels: &[Level]) {
-        let known: Vec<String> = levels.iter().map(Level::to_string).collect();
         if !levels.contains(level) {
-            let help = suggest(&level.to_string(), known.iter().map(String::as_str));
+            let help = suggest(&level.to_string(), levels.iter().map(Level::to_string));
             self.error_with_help(pointer, format!("`{level}` is not one of the levels"), help);
         }
     }
 
     fn reference(&mut self, pointer: &str, name: &str, factor: &Factor) {
         let place = format!("{pointer}/reference");
+        let is_compared = name == TRANSPORT || name == PATH;
         match &factor.reference {
-            Some(level) if name == TRANSPORT || name == PATH => self.must_be_level(&place, level, &factor.levels),
-            Some(_) => self.key_error(&place, "only `transport` or `path` can have a reference", None),
-            None if name == TRANSPORT || name == PATH => {
-                self.key_error(
-                    pointer,
-                    format!("`reference` is missing, the {name} that others are compared with"),
-                    None,
-                );
-            }
+            Some(level) if is_compared => self.must_be_level(&place, level, &factor.levels),
+            Some(_) => self.key_error(&place, "only `transport` or `path` can have a reference"),
+            None if is_compared => self.key_error(
+                pointer,
+                format!("`reference` is missing, the {name} that others are compared with"),
+            ),
             None => {}
         }
-        if name == PATH && factor.when.is_some() {
-            self.key_error(
-                &format!("{pointer}/when"),
-                "`path` cannot have a condition, because every case has a path",
-                None,
-            );
-        }
-        if name != TRANSPORT {
-            return;
-        }
-        for (at, level) in factor.levels.iter().enumerate() {
-            let known = Transport::ALL.map(Transport::name);
-            self.must_be_known(
-                &format!("{pointer}/levels/{at}"),
-                "transport",
-                &level.to_string(),
-                known,
-            );
-        }
-        if factor.when.is_some() {
-            self.key_error(
-                &format!("{pointer}/when"),
-                "`transport` cannot have a condition, because every case has a transport",
-                None,
-            );
+        if is_compared && factor.when.is_some() {
+            let message = format!("`{name}` cannot have a condition, because every case has a {name}");
+            self.key_error(&format!("{pointer}/when"), message);
         }
     }
 
@@ -460,60 +360,53 @@ impl Checker<'_> {
         }
     }
 
-    /// The services in start order, and the recipes that their commands make.
-    fn services(
-        &mut self,
-        file: &ExperimentFile,
-        factors: &Scope,
-    ) -> (IndexMap<String, Service>, IndexMap<String, Recipe>) {
-        let order = self.start_order(file);
-        let mut services: BTreeMap<&String, Service> = BTreeMap::new();
-        let mut recipes = IndexMap::new();
-        for (name, service) in &file.services {
-            let (service, recipe) = self.service(file, name, service, factors);
-            services.insert(name, service);
-            recipes.extend(recipe.map(|recipe| (name.clone(), recipe)));
+    /// Checks the services and puts them in start order, and adds the recipes that their commands make.
+    fn services(&mut self, file: &mut Experiment, factors: &Scope) {
+        let outer = factors.clone().add_services(file.services.keys()).add_own();
+        let names: Vec<String> = file.services.keys().cloned().collect();
+        let mut services = std::mem::take(&mut file.services);
+        for (name, service) in &mut services {
+            for (at, need) in service.needs.iter().enumerate() {
+                let pointer = format!("{}/needs/{at}", join("/services", name));
+                self.must_be_known(&pointer, "service", need, &names);
+            }
+            let made = self.service(file, name, service, factors, outer.clone());
+            file.recipes.extend(made.map(|recipe| (name.clone(), recipe)));
         }
-        let ordered = order
-            .into_iter()
-            .filter_map(|name| Some((name.clone(), services.remove(name)?)));
-        (ordered.collect(), recipes)
+        file.services = self.in_start_order(services);
     }
 
     fn service(
         &mut self,
-        file: &ExperimentFile,
+        file: &Experiment,
         name: &str,
-        service: &ServiceFile,
+        service: &mut Service,
         factors: &Scope,
-    ) -> (Service, Option<Recipe>) {
+        outer: Scope,
+    ) -> Option<Recipe> {
         let pointer = join("/services", name);
         let at = |key: &str| join(&pointer, key);
-        let is_link = file.link.to == *name;
-        if is_link && service.listen.is_some() {
-            let help = Some("leave `listen` out".to_owned());
-            self.key_error(
+        let link = &file.link.to;
+        if link == name && service.listen.is_some() {
+            self.key_error_with_help(
                 &at("listen"),
                 "this service listens on the transport of the case, because the link goes to it",
-                help,
+                Some("leave `listen` out".to_owned()),
             );
-        } else if !is_link && service.listen.is_none() {
-            let help = Some(format!(
-                "only `{}`, which the link goes to, listens on the transport of the case",
-                file.link.to
-            ));
-            self.key_error(&pointer, "`listen` is missing: the transport that it listens on", help);
+        } else if link != name && service.listen.is_none() {
+            let help = format!("only `{link}`, which the link goes to, listens on the transport of the case");
+            let message = "`listen` is missing: the transport that it listens on";
+            self.key_error_with_help(&pointer, message, Some(help));
         }
-        self.template(&at("recipe"), &service.recipe, factors);
-        self.template(&at("count"), &service.count, factors);
+        for key in ["recipe", "count", "container"] {
+            self.template_tree(&at(key), factors);
+        }
         if service.count != "1" && file.load.target == name {
             self.key_error(
                 &at("count"),
                 "the driver talks to this service, so it must be a single server",
-                None,
             );
         }
-        let outer = factors.clone().add_services(file.services.keys()).add_own();
         self.template_tree(&at("settings"), &outer);
         for key in service.settings.keys() {
             self.must_be_name(&join(&at("settings"), key), "setting", key);
@@ -522,63 +415,35 @@ impl Checker<'_> {
         if let Some(app) = &service.app
             && !self.files.keys().any(|path| path.starts_with(app))
         {
-            self.error(&at("app"), format!("there is no folder `{app}` in {}", self.place()));
+            let message = format!("there is no folder `{}` in {}", app.display(), self.place());
+            self.error(&at("app"), message);
         }
-        let recipe = self.command(&pointer, name, service, &scope);
-        self.template_tree(&at("container"), factors);
-        let service = Service {
-            recipe: recipe.as_ref().map_or(&service.recipe, |made| &made.name).clone(),
-            listen: service.listen,
-            count: service.count.clone(),
-            needs: service.needs.clone(),
-            settings: service.settings.clone(),
-            config: self.config(&at("config"), &service.config, &scope),
-            app: service.app.as_ref().map(PathBuf::from),
-            warm: service
-                .warm
-                .as_ref()
-                .map_or(Duration::ZERO, |warm| self.duration(&at("warm"), Some(warm), "1s")),
-            packages: service.packages.clone(),
-            container: service.container.clone(),
-        };
-        (service, recipe)
+        self.config(&at("config"), &mut service.config, &scope);
+        self.command(&pointer, name, service, &scope)
     }
 
     /// Orders services so that each comes after those that it needs, and otherwise as in the file.
-    fn start_order<'b>(&mut self, file: &'b ExperimentFile) -> Vec<&'b String> {
-        let names: Vec<&str> = file.services.keys().map(String::as_str).collect();
-        for (name, service) in &file.services {
-            for (at, need) in service.needs.iter().enumerate() {
-                let pointer = format!("{}/{at}", join(&join("/services", name), "needs"));
-                self.must_be_known(&pointer, "service", need, names.iter().copied());
-            }
-        }
-        let mut order: Vec<&String> = Vec::new();
-        let mut waiting: Vec<(&String, &ServiceFile)> = file.services.iter().collect();
+    fn in_start_order(&mut self, mut waiting: IndexMap<String, Service>) -> IndexMap<String, Service> {
+        let mut ordered = IndexMap::new();
         while !waiting.is_empty() {
-            let ready = |service: &ServiceFile| {
-                service
-                    .needs
-                    .iter()
-                    .all(|need| order.contains(&need) || !file.services.contains_key(need))
-            };
-            let Some(at) = waiting.iter().position(|(_, service)| ready(service)) else {
-                let circle: Vec<&str> = waiting.iter().map(|(name, _)| name.as_str()).collect();
-                let pointer = join(&join("/services", waiting[0].0), "needs");
+            let is_ready = |service: &Service| !service.needs.iter().any(|need| waiting.contains_key(need));
+            let Some(at) = waiting.values().position(is_ready) else {
+                let circle: Vec<&str> = waiting.keys().map(String::as_str).collect();
                 self.key_error(
-                    &pointer,
+                    &join(&join("/services", circle[0]), "needs"),
                     format!("these services wait for each other in a circle: {}", circle.join(", ")),
-                    None,
                 );
+                ordered.extend(waiting);
                 break;
             };
-            order.push(waiting.remove(at).0);
+            ordered.extend(waiting.shift_remove_index(at));
         }
-        order
+        ordered
     }
 
-    fn load(&mut self, file: &ExperimentFile, scope: &Scope) -> Load {
-        let load = &file.load;
+    fn load(&mut self, file: &mut Experiment, factors: &Scope) {
+        let scope = factors.clone().add_services(file.services.keys()).add([SECRET]);
+        self.template_tree("/load/target", factors);
         let common = [
             "protocol",
             "connections",
@@ -591,104 +456,62 @@ impl Checker<'_> {
             "nodelay",
             "driver",
         ];
-        for key in common.into_iter().chain(PROTOCOLS.map(|kind| kind.name)) {
-            self.template_tree(&join("/load", key), scope);
+        let protocols = PROTOCOLS.map(|kind| kind.name);
+        for key in common.into_iter().chain(protocols) {
+            self.template_tree(&join("/load", key), &scope);
         }
+        self.template_tree("/link/proof/reuse", &scope);
+        self.template_tree("/link/transport", &scope);
+        let load = &mut file.load;
         self.check_arrivals(load);
-        self.template("/load/target", &load.target, &Scope::default().add(file.factors.keys()));
-        self.template_tree("/link/proof/reuse", scope);
-        self.template_tree("/link/transport", scope);
-        self.must_be_reuse("/load/reuse", &load.reuse);
-        if !load.protocol.contains("{{") {
-            self.must_be_known(
-                "/load/protocol",
-                "protocol",
-                &load.protocol,
-                PROTOCOLS.map(|kind| kind.name),
-            );
-        }
-        Load {
-            rate_at: Place::File(Box::new(self.document.at_value("/load/rate", ""))),
-            arrivals_at: Place::File(Box::new(self.document.at_value("/load/arrivals", ""))),
-            ..load.clone()
-        }
+        self.must_be_one_of("/load/reuse", REUSE, &load.reuse, WAYS);
+        self.must_be_one_of("/load/protocol", "protocol", &load.protocol, protocols);
+        load.rate_at = Place::File(Box::new(self.document.at_value("/load/rate", "")));
+        load.arrivals_at = Place::File(Box::new(self.document.at_value("/load/arrivals", "")));
     }
 
     fn check_arrivals(&mut self, load: &Load) {
         let Some(arrivals) = &load.arrivals else { return };
+        let pointer = "/load/arrivals";
         if load.rate.is_empty() {
-            let help = Some(
-                "add `rate` in requests per second, or leave `arrivals` out (`lasthop run` has --arrivals)".to_owned(),
-            );
-            self.key_error(
-                "/load/arrivals",
-                "`arrivals` needs an open loop, but there is no `rate`",
-                help,
-            );
-        } else if !arrivals.contains("{{") {
-            self.must_be_known(
-                "/load/arrivals",
-                "way for requests to arrive called",
-                arrivals,
-                [CONSTANT, POISSON],
-            );
+            let help = "add `rate` in requests per second, or leave `arrivals` out (`lasthop run` has --arrivals)";
+            let message = "`arrivals` needs an open loop, but there is no `rate`";
+            self.key_error_with_help(pointer, message, Some(help.to_owned()));
+        } else {
+            let what = "way for requests to arrive called";
+            self.must_be_one_of(pointer, what, arrivals, [CONSTANT, POISSON]);
         }
     }
 
     /// Checks the rate of every combination, and whether it can be an open loop.
-    fn check_pace(&mut self, file: &ExperimentFile, load: &Load, combinations: &[Levels]) {
-        if pace::needs_addresses(load, file.services.keys()) {
+    fn check_pace(&mut self, file: &Experiment, combinations: &[Levels]) {
+        if pace::needs_addresses(&file.load, file.services.keys()) {
             return;
         }
         let error = combinations
             .iter()
-            .find_map(|levels| pace::of_case(load, &template::of_levels(levels)).err());
+            .find_map(|levels| pace::of_case(&file.load, &template::of_levels(levels)).err());
         if let Some(PaceError::File(diagnostic)) = error {
             self.found.push(*diagnostic);
         }
     }
 
     /// Reports factors that no service and no load uses, which would only multiply the cases.
-    fn check_use(&mut self, file: &ExperimentFile) {
+    fn check_use(&mut self, file: &Experiment) {
         if self.unreadable {
             return;
         }
-        let used: BTreeSet<&str> = self
-            .used
-            .iter()
-            .map(|name| name.split('.').next().unwrap_or(name))
-            .collect();
-        let unused: Vec<String> = file
-            .factors
-            .keys()
-            .filter(|name| *name != TRANSPORT && *name != PATH && !used.contains(name.as_str()))
-            .cloned()
-            .collect();
-        for name in unused {
-            let help = Some(format!(
-                "write {{{{ {name} }}}} where it should have an effect, or remove the factor"
-            ));
-            self.key_error(
-                &join("/factors", &name),
-                format!("no service and no load uses the factor `{name}`"),
-                help,
-            );
-        }
-    }
-
-    fn defaults(&mut self, file: &ExperimentFile) -> Defaults {
-        let defaults = &file.defaults;
-        Defaults {
-            trial: self.duration("/defaults/trial", defaults.trial.as_ref(), "50ms"),
-            budget: self.duration("/defaults/budget", defaults.budget.as_ref(), "30s"),
-            precision: self.share("/defaults/precision", defaults.precision.as_ref()),
-            margin: self.share("/defaults/margin", defaults.margin.as_ref()),
-            blocks: defaults.blocks,
+        for name in file.factors.keys().filter(|name| *name != TRANSPORT && *name != PATH) {
+            if !self.used.iter().any(|used| used.split('.').next() == Some(name)) {
+                let help = format!("write {{{{ {name} }}}} where it should have an effect, or remove the factor");
+                let message = format!("no service and no load uses the factor `{name}`");
+                self.key_error_with_help(&join("/factors", name), message, Some(help));
+            }
         }
     }
 
     /// Checks what depends on levels: recipes, transports and protocols of every combination of all levels.
-    fn check_combinations(&mut self, file: &ExperimentFile, experiment: &mut Experiment, recipes: &dyn Recipes) {
+    fn check_combinations(&mut self, file: &mut Experiment, recipes: &Recipes<'_>) {
         let deciding = deciding(file);
         let levels = |(name, factor): (&String, &Factor)| {
             let kept = if deciding.contains(name) {
@@ -698,45 +521,43 @@ impl Checker<'_> {
             };
             (name.clone(), factor.levels[..kept].to_vec())
         };
-        let all = experiment.factors.iter().map(levels).collect();
-        let combinations = match cases::combinations(experiment, &all) {
+        let all = file.factors.iter().map(levels).collect();
+        let combinations = match cases::combinations(file, &all) {
             Ok((combinations, _)) => combinations,
             Err(error) => return self.error("/factors", error.to_string()),
         };
-        if let Some(error) = combinations
-            .iter()
-            .find_map(|levels| cases::transport(&experiment.link, levels).err())
-        {
-            return self.error("/link/transport", error.message);
+        for levels in &combinations {
+            if let Err(error) = cases::transport(&file.link, levels) {
+                return self.error("/link/transport", error.message);
+            }
         }
+        let mut used = IndexMap::new();
         for (name, service) in &file.services {
-            self.check_recipes(file, name, service, &combinations, experiment, recipes);
+            self.check_recipes(file, name, service, &combinations, recipes, &mut used);
         }
-        self.check_protocols(&combinations, experiment);
-        self.check_pace(file, &experiment.load, &combinations);
+        file.recipes.extend(used);
+        self.check_protocols(file, &combinations);
+        self.check_pace(file, &combinations);
         if file.load.target.contains("{{") {
             self.check_targets(file, &combinations);
         }
     }
 
     /// The service that the driver talks to must be a single server in every case.
-    fn check_targets(&mut self, file: &ExperimentFile, combinations: &[Levels]) {
+    fn check_targets(&mut self, file: &Experiment, combinations: &[Levels]) {
         let mut targets = BTreeSet::new();
         for levels in combinations {
             let context = template::of_levels(levels);
-            let target = match template::render("load.target", &file.load.target, &context) {
-                Ok(target) => target.trim().to_owned(),
+            let target = match template::word("load.target", &file.load.target, &context) {
+                Ok(target) => target,
                 Err(error) => return self.error("/load/target", error.message),
             };
-            let count = file
-                .services
-                .get(&target)
-                .map(|service| template::render("count", &service.count, &context));
-            if let Some(Ok(count)) = count.filter(|count| !matches!(count, Ok(count) if count.trim() == "1")) {
-                let message = format!(
-                    "the driver talks to `{target}`, whose `count` is {} in some case: it must be 1",
-                    count.trim()
-                );
+            if let Some(service) = file.services.get(&target)
+                && let Ok(count) = template::word("count", &service.count, &context)
+                && count != "1"
+            {
+                let message =
+                    format!("the driver talks to `{target}`, whose `count` is {count} in some case: it must be 1");
                 return self.error("/load/target", message);
             }
             targets.insert(target);
@@ -748,56 +569,45 @@ impl Checker<'_> {
 
     fn check_recipes(
         &mut self,
-        file: &ExperimentFile,
+        file: &Experiment,
         name: &str,
-        service: &ServiceFile,
+        service: &Service,
         combinations: &[Levels],
-        experiment: &mut Experiment,
-        recipes: &dyn Recipes,
+        recipes: &Recipes<'_>,
+        used: &mut IndexMap<String, Recipe>,
     ) {
-        let made = experiment.services[name].recipe.clone();
-        let has_command = |name: &str| {
-            file.services
-                .get(name)
-                .is_some_and(|service| !service.command.is_empty())
-        };
-        let pointer = join(
-            &join("/services", name),
-            if has_command(name) { "command" } else { "recipe" },
-        );
+        let pointer = join("/services", name);
+        // Only those that commands make are known yet.
+        if let Some(made) = file.recipes.get(name) {
+            let transports = combinations.iter().map(|levels| transport_of(file, service, levels));
+            return self.check_transports(file, &join(&pointer, "command"), made, &transports.collect());
+        }
+        let pointer = join(&pointer, "recipe");
         let mut wanted: BTreeMap<String, BTreeSet<Transport>> = BTreeMap::new();
         for levels in combinations {
-            let context = template::of_levels(levels);
-            match template::render(&pointer, &made, &context) {
+            match template::word(&pointer, &service.recipe, &template::of_levels(levels)) {
                 Ok(recipe) => {
-                    let link = || cases::transport(&experiment.link, levels);
-                    let transport = service.listen.map_or_else(link, Ok).expect("checked before");
-                    wanted.entry(recipe.trim().to_owned()).or_default().insert(transport);
+                    let transport = transport_of(file, service, levels);
+                    wanted.entry(recipe).or_default().insert(transport);
                 }
                 Err(error) => return self.error(&pointer, error.message),
             }
         }
         for (recipe, transports) in wanted {
-            if has_command(name) {
-                let made = experiment.recipes[&recipe].clone();
-                self.check_transports(file, &pointer, &made, &transports);
-                continue;
-            }
-            if has_command(&recipe) {
+            if file.recipes.contains_key(&recipe) {
                 let message = format!("`{recipe}` is also a service with a `command`: give that another name");
                 self.error(&pointer, message);
                 continue;
             }
-            match recipes.get(&recipe) {
+            match (recipes.get)(&recipe) {
                 None => {
-                    let names = recipes.names();
-                    self.must_be_known(&pointer, "recipe", &recipe, names.iter().map(String::as_str));
+                    self.must_be_known(&pointer, "recipe", &recipe, &recipes.names);
                 }
                 Some(Err(errors)) => self.found.extend(errors),
                 Some(Ok(found)) => {
                     self.check_transports(file, &pointer, &found, &transports);
                     self.check_settings(name, service, &found);
-                    experiment.recipes.insert(recipe, found);
+                    used.insert(recipe, found);
                 }
             }
         }
@@ -805,80 +615,60 @@ impl Checker<'_> {
 
     fn check_transports(
         &mut self,
-        file: &ExperimentFile,
+        file: &Experiment,
         pointer: &str,
         recipe: &Recipe,
         transports: &BTreeSet<Transport>,
     ) {
         let known: Vec<&str> = recipe.listen.keys().map(|transport| transport.name()).collect();
-        for transport in transports
-            .iter()
-            .filter(|transport| !recipe.listen.contains_key(*transport))
-        {
-            let message = format!("recipe `{}` cannot listen on {transport}", recipe.name);
-            let help = if file.exclude.is_empty() {
-                ""
-            } else {
-                ", or exclude the combination"
-            };
-            self.error_with_help(
-                pointer,
-                message,
-                Some(format!("it can listen on: {}{help}", known.join(", "))),
-            );
+        let exclude = if file.exclude.is_empty() {
+            ""
+        } else {
+            ", or exclude the combination"
+        };
+        for transport in transports {
+            if !recipe.listen.contains_key(transport) {
+                let message = format!("recipe `{}` cannot listen on {transport}", recipe.name);
+                let help = format!("it can listen on: {}{exclude}", known.join(", "));
+                self.error_with_help(pointer, message, Some(help));
+            }
         }
     }
 
     /// A setting belongs to the recipe or to a configuration file of the experiment.
-    fn check_settings(&mut self, name: &str, service: &ServiceFile, recipe: &Recipe) {
-        let pointer = join(&join("/services", name), "settings");
+    fn check_settings(&mut self, name: &str, service: &Service, recipe: &Recipe) {
+        let pointer = join("/services", name);
         let several = service.recipe.contains("{{");
-        let mentioned: BTreeSet<String> = service.config.values().flat_map(|file| self.mentioned(file)).collect();
+        let names = service
+            .config
+            .values()
+            .filter_map(|file| template::names(&file.text).ok());
+        let mentioned: BTreeSet<String> = names.flatten().collect();
         for key in service.settings.keys() {
             if !recipe.settings.contains_key(key) && !mentioned.contains(key) && !several {
-                let help = suggest(key, recipe.settings.keys().map(String::as_str));
-                self.key_error(
-                    &join(&pointer, key),
-                    format!("recipe `{}` has no setting `{key}`", recipe.name),
-                    help,
-                );
+                let help = suggest(key, recipe.settings.keys());
+                let message = format!("recipe `{}` has no setting `{key}`", recipe.name);
+                self.key_error_with_help(&join(&join(&pointer, "settings"), key), message, help);
             }
         }
-        for (key, _) in recipe
-            .settings
-            .iter()
-            .filter(|(key, setting)| setting.default.is_none() && !service.settings.contains_key(*key))
-        {
-            let pointer = join("/services", name);
-            self.key_error(
-                &pointer,
-                format!("recipe `{}` needs the setting `{key}`", recipe.name),
-                None,
-            );
+        for (key, setting) in &recipe.settings {
+            if setting.default.is_none() && !service.settings.contains_key(key) {
+                self.key_error(&pointer, format!("recipe `{}` needs the setting `{key}`", recipe.name));
+            }
         }
     }
 
-    /// Names that a configuration file takes.
-    fn mentioned(&self, file: &str) -> BTreeSet<String> {
-        let text = self
-            .files
-            .get(&PathBuf::from(file))
-            .map(|bytes| String::from_utf8_lossy(bytes));
-        text.and_then(|text| template::names(&text).ok()).unwrap_or_default()
-    }
-
-    fn check_protocols(&mut self, combinations: &[Levels], experiment: &Experiment) {
+    fn check_protocols(&mut self, file: &Experiment, combinations: &[Levels]) {
         let mut names = BTreeSet::new();
         for levels in combinations {
-            let context = template::of_levels(levels);
-            match template::render("load.protocol", &experiment.load.protocol, &context) {
-                Ok(name) => drop(names.insert(name.trim().to_owned())),
+            match template::word("load.protocol", &file.load.protocol, &template::of_levels(levels)) {
+                Ok(name) => drop(names.insert(name)),
                 Err(error) => return self.error("/load/protocol", error.message),
             }
         }
         for name in names {
             if self.must_be_known("/load/protocol", "protocol", &name, PROTOCOLS.map(|kind| kind.name))
-                && !experiment.load.parameters.contains_key(&name)
+                && !file.load.parameters.contains_key(&name)
             {
                 self.error(
                     "/load/protocol",
@@ -889,34 +679,30 @@ impl Checker<'_> {
     }
 }
 
-/// Factors that decide which recipes and protocols are used, and which combinations exist. The others need not be
-/// combined, because they would only multiply the number of checks.
-fn deciding(file: &ExperimentFile) -> BTreeSet<String> {
-    let templates = file
-        .services
-        .values()
-        .flat_map(|service| [&service.recipe, &service.count]);
-    let templates = templates.chain([&file.load.protocol, &file.load.target]);
-    let templates = templates.chain(&file.link.transport);
-    let templates = templates.chain(pacing(&file.load));
-    let conditions = file.factors.values().filter_map(|factor| factor.when.as_ref());
-    let conditions = conditions.chain(file.exclude.iter().map(|exclude| &exclude.when));
-    let in_templates = templates.filter_map(|text| template::names(text).ok()).flatten();
-    let in_conditions = conditions
-        .filter_map(|text| template::expression_names(text).ok())
-        .flatten();
-    in_templates
-        .chain(in_conditions)
-        .chain([TRANSPORT.to_owned(), PATH.to_owned()])
-        .collect()
+/// The transport of a service in a combination.
+fn transport_of(file: &Experiment, service: &Service, levels: &Levels) -> Transport {
+    let link = || cases::transport(&file.link, levels);
+    service.listen.map_or_else(link, Ok).expect("checked before")
 }
 
-/// The factors that decide whether a case can be an open loop; none if there is no rate.
-fn pacing(load: &Load) -> Vec<&String> {
-    let open = !load.rate.is_empty();
-    let all = [&load.rate, &load.pipeline, &load.requests_per_connection, &load.reuse].into_iter();
-    all.chain(&load.arrivals)
-        .chain(load.driver.first())
-        .filter(|_| open)
+/// Factors that decide which recipes and protocols are used, and which combinations exist. The others need not be
+/// combined, because they would only multiply the number of checks.
+fn deciding(file: &Experiment) -> BTreeSet<String> {
+    let services = file.services.values();
+    let mut templates: Vec<&String> = services.flat_map(|service| [&service.recipe, &service.count]).collect();
+    templates.extend([&file.load.protocol, &file.load.target]);
+    templates.extend(&file.link.transport);
+    // Whether a case can be an open loop; without a rate none is.
+    if !file.load.rate.is_empty() {
+        templates.extend(pace::templates(&file.load));
+    }
+    let conditions = file.factors.values().filter_map(|factor| factor.when.as_ref());
+    let conditions = conditions.chain(file.exclude.iter().map(|exclude| &exclude.when));
+    let names = templates.into_iter().map(|text| template::names(text));
+    let names = names.chain(conditions.map(|text| template::expression_names(text)));
+    names
+        .flatten()
+        .flatten()
+        .chain([TRANSPORT.to_owned(), PATH.to_owned()])
         .collect()
 }

@@ -1,4 +1,4 @@
-//! Turns the files as written into valid experiments and recipes. Reports all errors at once, each with its place.
+//! Checks experiments and recipes as they were read. Reports all errors at once, each with its place.
 
 mod checker;
 mod command;
@@ -7,6 +7,6 @@ mod recipe;
 mod scope;
 
 pub(super) use self::{
-    experiment::{Recipes, experiment},
-    recipe::recipe,
+    experiment::{FILE as EXPERIMENT_FILE, Recipes, experiment},
+    recipe::{FILE as RECIPE_FILE, recipe},
 };

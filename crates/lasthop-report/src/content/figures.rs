@@ -8,6 +8,7 @@ use lasthop_analyse::summary::{
     THROUGHPUT, Verdict, Writing,
 };
 use lasthop_model::quantity::{joined, rate_text};
+use lasthop_protocol::spec::Reuse;
 
 use super::{
     parts::{self, case_title, table_under_settings, under_settings},
@@ -38,7 +39,7 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
 /// Requests that are timed together, because they share a connection that is closed after them.
 fn unit(case: &CaseSummary) -> Option<u32> {
     let load = &case.load;
-    (load.reuse == "per-request" && load.requests_per_connection > 1).then_some(load.requests_per_connection)
+    (load.reuse == Reuse::PerRequest && load.requests_per_connection > 1).then_some(load.requests_per_connection)
 }
 
 /// What the percentiles refer to if not to single requests.
