@@ -24,134 +24,13 @@ use super::{
     values::{ArrivalsArg, label, node_label, program},
 };
 
-const WITHOUT_COMMAND: &str = "\
-Options of `lasthop run` need no command: lasthop --budget 1m
-Examples: lasthop help";
-
-const MORE: &str = "\
-Options of `lasthop run` need no command: `lasthop --budget 1m` runs `sockets` for a minute.
-
-Environment:
-  LASTHOP_HOME  folder for records, your experiments and what `setup` installs
-                [default: $XDG_DATA_HOME/lasthop, else ~/.local/share/lasthop]
-  NO_COLOR      no colour
-  GITHUB_STEP_SUMMARY
-                reports are also appended to this file, in Markdown (GitHub Actions sets it)
-
-Exit codes:
-  0    success
-  1    a case failed or a program is missing; the output says which
-  2    wrong usage: an unknown name, or a file with errors
-  3    a result is beyond a limit of --fail-if
-  130  interrupted; the results so far are recorded and reported
-
-Examples:
-  lasthop                                   Unix socket, TCP or TLS between two processes
-  lasthop list                              the experiments, of real stacks
-  lasthop doctor EXPERIMENT                 what is missing to run one?
-  lasthop run EXPERIMENT --budget 5m        until its intervals are narrow, or for 5 minutes
-  lasthop report last --format markdown     its report, for an issue
-  lasthop diff OLD last                     what changed since, with intervals
-  lasthop export last                       the configuration that won
-  lasthop load http+unix:/run/app.sock:/    figures of one endpoint
-  lasthop compare http://127.0.0.1:8000/ http+unix:/run/app.sock:/
-                                            your own two: which one, by how much
-  lasthop new my-stack --from EXPERIMENT    an experiment of your own: lasthop run ./my-stack";
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0    success
-  1    a case failed or a program is missing; the output says which
-  2    wrong usage: an unknown name, or a file with errors
-  130  interrupted; the results so far are recorded and reported";
-
-const RUN_CODES: &str = "\
-Exit codes:
-  0    success
-  1    a case failed or a program is missing; the output says which
-  2    wrong usage: an unknown name, or a file with errors
-  3    a result is beyond a limit of --fail-if
-  130  interrupted; the results so far are recorded and reported";
-
-const REPORT_NOTES: &str = "\
-Several runs of one experiment are reported together, as by `lasthop fleet report`: what all say, and whether they differ.
-
-Exit codes:
-  0    success
-  1    a record cannot be read
-  2    wrong usage: an unknown run, runs of different experiments
-  3    a result is beyond a limit of --fail-if";
-
-const FLEET_NOTES: &str = "\
-Each run counts as a machine. Copy the records of other machines here (`lasthop runs` shows where they are), and name their \
-folders. `lasthop run --label machine=NAME --label instance=TYPE` names a machine and its kind in its record.
-
-Examples:
-  lasthop fleet report laptop/20261122-1*-sockets 20261122-140000-sockets
-  lasthop fleet report records/* --by architecture
-  lasthop fleet report records/* --format html -o fleet.html
-
-Exit codes:
-  0    success
-  1    a record cannot be read
-  2    wrong usage: an unknown run, runs of different experiments, a fact that no record has
-  3    a result is beyond a limit of --fail-if on one of the machines";
-
-const FLEET_RUN_NOTES: &str = "\
-A Job for each node runs lasthop in a Pod. Its record comes back through the Pod's log while it runs, and is verified. \
-What a killed client leaves ends and is removed by the cluster itself; `lasthop fleet clean` removes it at once.
-
-Examples:
-  lasthop fleet run sockets --budget 1m --image registry.example/lasthop:0.1.0
-  lasthop fleet run sockets --nodes pool=bench --label topology.kubernetes.io/zone --format html -o fleet.html
-  lasthop fleet run EXPERIMENT --node build-1 --node build-2 --image registry.example/with-its-servers:1
-
-Exit codes:
-  0    success
-  1    a node has no record, or a case of it failed; the output says why
-  2    wrong usage: an unknown name
-  3    a result is beyond a limit of --fail-if on one of the nodes
-  130  interrupted; nothing is left in the cluster";
-
-const FLEET_EXPORT_NOTES: &str = "\
-Example:
-  lasthop fleet export sockets --node build-1 --budget 1m | kubectl create -f -
-  kubectl logs job/NAME | lasthop fleet collect";
-
-const DIFF_NOTES: &str = "\
-Both runs must be of the same experiment, or of `lasthop compare` with the same names. The ratio of each case to its \
-reference is compared, and how it changed has a verdict. Absolute figures differ between any two days, so their change \
-has none.
-
-A limit is CASES slower > SHARE or CASES faster > SHARE. CASES is the name of a case, a level (unix), FACTOR=LEVEL, several \
-of these joined by a slash (unix/echo), or `any`. It is exceeded only if the whole interval is beyond it; if a part of it \
-is, the limit is undecided and does not fail.
-
-Examples:
-  lasthop diff 20261122 last
-  lasthop diff before/ after/ --fail-if 'unix slower > 5%'
-  lasthop diff OLD NEW --format html -o diff.html
-
-Exit codes:
-  0    success, also if something changed
-  1    a record cannot be read
-  2    wrong usage: an unknown run, runs of different experiments, a limit that names no case
-  3    a change is beyond a limit of --fail-if";
-
-const SELFTEST_CODES: &str = "\
-Exit codes:
-  0    the intervals hold as often as they should, within what chance allows
-  1    fewer hold (chance allows that once in 100 times), a case failed, or a program is missing
-  2    wrong usage: an unknown name, or a file with errors
-  130  interrupted; what there is was reported";
-
 /// Measures how two processes on one machine should talk
 ///
 /// lasthop starts the real servers of a stack and drives them over every local transport in turn. It tells you which
 /// transport is faster, by how much, with what confidence, why, and whether it matters. Without a command it runs
 /// `lasthop run sockets`, which needs nothing installed.
 #[derive(Debug, Parser)]
-#[command(name = "lasthop", version, after_help = WITHOUT_COMMAND, after_long_help = MORE)]
+#[command(name = "lasthop", version, after_help = note!("short"), after_long_help = note!("lasthop"))]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
@@ -187,27 +66,27 @@ impl<T: FromArgMatches> FromArgMatches for Unlisted<T> {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run an experiment and report its result
-    #[command(after_help = RUN_CODES)]
+    #[command(after_help = note!("run"))]
     Run(Box<Run>),
     /// Continue a run that was interrupted or killed, or that used up its budget
-    #[command(after_help = RUN_CODES)]
+    #[command(after_help = note!("run"))]
     Resume(Resume),
     /// List the experiments
     List(List),
     /// Show an experiment: its question, services, factors and cases, or its files
     Show(Show),
     /// Report all errors of an experiment, then ask each of its cases for two seconds
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = note!("exit-codes"))]
     Check(Check),
     /// Load a single endpoint and print its figures
     Load(Box<load::LoadArgs>),
     /// Compare endpoints that are there already: your own servers, which lasthop does not start
     Compare(Box<Compare>),
     /// Print a recorded run in any format, or several runs together
-    #[command(after_help = REPORT_NOTES)]
+    #[command(after_help = note!("report"))]
     Report(Report),
     /// Show what changed from one run to another: ratios with intervals, and what else differs
-    #[command(after_help = DIFF_NOTES)]
+    #[command(after_help = note!("diff"))]
     Diff(Diff),
     /// Ask several machines: does the answer depend on the machine?
     #[command(subcommand)]
@@ -215,10 +94,10 @@ pub enum Command {
     /// List the recorded runs
     Runs,
     /// Repeat published studies by their own method and by lasthop's, and explain why the figures differ
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = note!("exit-codes"))]
     Repro(Repro),
     /// Compare cases with themselves, as they are and with a known cost, to see which answers this machine can give
-    #[command(name = "selftest", after_help = SELFTEST_CODES)]
+    #[command(name = "selftest", after_help = note!("selftest"))]
     SelfTest(SelfTest),
     /// Print the winner's configuration to copy, and the conditions under which it holds
     Export(Export),
@@ -509,13 +388,13 @@ pub struct Diff {
 #[derive(Debug, Subcommand)]
 pub enum Fleet {
     /// Run an experiment on the nodes of a Kubernetes cluster and report the runs together. Nothing stays there
-    #[command(after_help = FLEET_RUN_NOTES)]
+    #[command(after_help = note!("fleet-run"))]
     Run(Box<FleetRun>),
     /// Report the runs of several machines together, with a row for each
-    #[command(after_help = FLEET_NOTES)]
+    #[command(after_help = note!("fleet-report"))]
     Report(FleetReport),
     /// Print the Job that `fleet run` would make, for those who apply it by other means
-    #[command(after_help = FLEET_EXPORT_NOTES)]
+    #[command(after_help = note!("fleet-export"))]
     Export(Box<FleetExport>),
     /// Make a record of a Pod's log: `kubectl logs POD | lasthop fleet collect`
     Collect(FleetCollect),
@@ -864,30 +743,8 @@ pub struct Export {
     pub force: bool,
 }
 
-const COMPARE_NOTES: &str = "\
-The load ends after 30 s (--budget). Servers should be on this machine; --remote allows others.
-
-Examples:
-  lasthop compare http://127.0.0.1:8000/ http+unix:/run/app.sock:/
-  lasthop compare https://localhost/ http://localhost/ -c 10 --authority ca.pem
-  lasthop compare 'postgres://me@127.0.0.1/db' 'postgres:///db?host=/run/postgresql&user=me' --query 'select 1'
-  lasthop compare redis://127.0.0.1 redis+unix:/run/redis.sock --restart 'systemctl restart redis'
-
-Passwords come from PGPASSWORD or REDISCLI_AUTH, and secret headers from a file (-H @FILE); the record keeps neither.
-
-Exit codes:
-  0    success
-  1    an endpoint does not answer, or not rightly
-  2    wrong usage: a URL that is not understood, endpoints that do not answer alike, an address of another machine
-  3    a result is beyond a limit of --fail-if
-  130  interrupted; the results so far are recorded and reported";
-
-fn compare_notes() -> String {
-    load::urls() + "\n" + COMPARE_NOTES
-}
-
 #[derive(Debug, Args)]
-#[command(after_help = compare_notes())]
+#[command(after_help = load::urls() + "\n" + note!("compare"))]
 pub struct Compare {
     /// Endpoints to compare; the first is the reference. See URLs below
     #[arg(value_name = "URL", required = true, num_args = 2..)]

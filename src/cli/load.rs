@@ -34,24 +34,6 @@ use super::{
     values::ArrivalsArg,
 };
 
-const NOTES: &str = "\
-Every user of the machine can read the arguments of a command, and so a password in a URL. Put it in PGPASSWORD or \
-REDISCLI_AUTH instead, as for psql and redis-cli. Put secret headers in a file, for -H @FILE.
-
-Without --expect, the parts that the first two replies have in common become the expected reply. A reply that differs \
-in them is an error.
-
-Exit codes:
-  0    every reply was right, and an open loop kept its rate
-  1    errors, a rate that was not reached, or no connection
-  2    wrong usage
-  130  interrupted; the figures cover the time until then";
-
-/// The end of the help: the URLs of every protocol, and notes on them.
-fn notes() -> String {
-    urls() + "\n" + NOTES
-}
-
 /// The URLs of every protocol, for a help.
 pub fn urls() -> String {
     let mut text = "URLs:\n".to_owned();
@@ -72,7 +54,7 @@ const FORM: usize = 34;
 
 /// Options of `lasthop load`.
 #[derive(Debug, Args)]
-#[command(after_help = notes())]
+#[command(after_help = urls() + "\n" + note!("load"))]
 pub struct LoadArgs {
     /// Endpoint to load; see URLs below
     pub url: String,

@@ -2,6 +2,13 @@
 //!
 //! Results go to standard output, talk to standard error.
 
+/// The end of a command's help.
+macro_rules! note {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/help/", $name, ".txt")).trim_ascii_end()
+    };
+}
+
 mod args;
 mod check;
 mod compare;
@@ -13,7 +20,6 @@ mod export;
 mod fleet;
 mod hang_up;
 mod install;
-
 mod list;
 mod load;
 mod output;
