@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{self, IsTerminal},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -16,7 +15,7 @@ use lasthop_stack::home::Home;
 use super::{
     args,
     context::{catalog, command_line, home, locator, summarise},
-    output::{CliError, FAILED, INTERRUPTED, counted, print, talk, terminal},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk, terminal},
     progress::{Progress, Talk},
     run::{not_run, selection, sweep},
     signals::watch_signals,
@@ -27,9 +26,9 @@ const BLOCKS: u32 = 4;
 const TRIAL: Duration = Duration::from_millis(500);
 
 /// Reports all errors in the files of an experiment. Then starts its servers and asks every case for a short time.
-pub fn check(arguments: &args::Check) -> Result<ExitCode, CliError> {
-    let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
-    let plan = Plan::new(experiment, &selection(&arguments.select)).map_err(CliError::usage)?;
+pub fn check(arguments: &args::Check) -> Exit {
+    let experiment = catalog()?.load(&arguments.experiment).or_usage()?;
+    let plan = Plan::new(experiment, &selection(&arguments.select)).or_usage()?;
     talk(&format!(
         "{}: no error in its files; {}",
         plan.experiment.name,
@@ -47,20 +46,20 @@ pub fn check(arguments: &args::Check) -> Result<ExitCode, CliError> {
         ));
     }
     if arguments.no_run {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(DONE);
     }
     let summary = ask(&plan, arguments)?;
     print(&lasthop_report::checked(&summary, &terminal()))?;
     let answered = summary.cases.iter().filter(|case| case.metrics.is_some()).count();
     if summary.stopped == Stopped::Interrupted {
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(INTERRUPTED);
     }
     if answered < plan.cases.len() || !summary.failures.is_empty() {
         talk(&format!(
             "{answered} of {} answer rightly",
             counted(plan.cases.len(), "case")
         ));
-        return Ok(ExitCode::from(FAILED));
+        return Ok(FAILED);
     }
     // Its logs are of no use, and nobody would look for a record here.
     let _ = fs::remove_dir_all(&summary.folder);
@@ -68,7 +67,7 @@ pub fn check(arguments: &args::Check) -> Result<ExitCode, CliError> {
         "every case answers; next: lasthop run {}",
         arguments.experiment
     ));
-    Ok(ExitCode::SUCCESS)
+    Ok(DONE)
 }
 
 /// Starts the servers once, and asks each case for two seconds.
@@ -83,10 +82,10 @@ fn ask(plan: &Plan, arguments: &args::Check) -> Result<Summary, CliError> {
         no_headroom: true,
         ..Overrides::default()
     };
-    let settings = plan.settings(overrides).map_err(CliError::usage)?;
+    let settings = plan.settings(overrides).or_usage()?;
     let home = home()?;
     let locator = locator(&home, &plan.experiment, &arguments.programs);
-    let into = Home::at(home.writable("check").map_err(CliError::failed)?);
+    let into = Home::at(home.writable("check").or_failed()?);
     let job = Job {
         whole_round: true,
         engine: arguments.programs.engine,

@@ -1,6 +1,6 @@
 //! `lasthop compare`
 
-use std::{process::ExitCode, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use lasthop_model::{
     record::{Given, Origin},
@@ -22,12 +22,12 @@ use super::{
     args,
     context::{command_line, home, ready},
     load::fill_password,
-    output::CliError,
+    output::{CliError, Exit, OrExit},
     run::carry_out,
     signals::watch_signals,
 };
 
-pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
+pub fn compare(arguments: &args::Compare) -> Exit {
     if !matches!(
         arguments.overrides.placement,
         PlacementChoice::Auto | PlacementChoice::Free
@@ -36,7 +36,7 @@ pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
             "--placement cannot be used: lasthop does not start these servers",
         ));
     }
-    given::check_number(arguments.urls.len()).map_err(CliError::usage)?;
+    given::check_number(arguments.urls.len()).or_usage()?;
     ready(&arguments.output)?;
     let load = |url: &String| Ok((redacted(url), arguments.requests.spec(url, 0)?));
     let asked = Asked {
@@ -55,12 +55,12 @@ pub fn compare(arguments: &args::Compare) -> Result<ExitCode, CliError> {
         CompareError::NoAnswer { .. } => CliError::failed(error),
         other => CliError::usage(other),
     })?;
-    let plan = Plan::of_given(given).map_err(CliError::usage)?;
+    let plan = Plan::of_given(given).or_usage()?;
     let overrides = Overrides {
         placement: PlacementChoice::Free,
         ..arguments.overrides.clone()
     };
-    let settings = plan.settings(overrides).map_err(CliError::usage)?;
+    let settings = plan.settings(overrides).or_usage()?;
     let home = home()?;
     let locator = Locator::new(&home, NAME, Default::default());
     let job = Job::new(&plan, settings, &locator, &home, command(arguments)).with_origin(origin());
@@ -112,7 +112,7 @@ pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
         .endpoints
         .values()
         .map(|endpoint| (endpoint.spec.endpoint.address.to_string(), &endpoint.spec));
-    compare::permit(endpoints, remote).map_err(CliError::usage)?;
+    compare::permit(endpoints, remote).or_usage()?;
     for endpoint in given.endpoints.values_mut().filter(|endpoint| endpoint.secret) {
         let kept = endpoint
             .spec
@@ -137,5 +137,5 @@ pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
             )));
         }
     }
-    Plan::of_given(given).map_err(CliError::usage)
+    Plan::of_given(given).or_usage()
 }

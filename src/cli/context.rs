@@ -22,14 +22,14 @@ use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{
     args::{OutputOptions, Programs},
-    output::{CliError, WIDTH, print, terminal},
+    output::{CliError, OrExit, WIDTH, print, terminal},
 };
 
 /// The result of a record on disk. Every report is made from it.
 pub fn summarise(directory: &Path) -> Result<Summary, CliError> {
     // Ask before reading: if the run ends in between, the record read says so.
     let running = store::state(directory) == State::Running;
-    let data = store::read(directory).map_err(CliError::failed)?;
+    let data = store::read(directory).or_failed()?;
     let running = running && data.end.is_none();
     // A record by its path needs no data folder.
     let word = home().map_or_else(
@@ -53,7 +53,7 @@ pub fn command_line() -> Vec<String> {
 }
 
 pub fn home() -> Result<Home, CliError> {
-    Home::find().map_err(CliError::failed)
+    Home::find().or_failed()
 }
 
 pub fn catalog() -> Result<Catalog, CliError> {
@@ -179,7 +179,7 @@ fn not_written(path: &Path, error: &std::io::Error) -> CliError {
 /// What a report in a format shows that only the record has: trials, plots, and the configuration of the winner if there
 /// is one.
 fn extras(summary: &Summary, format: Format, verbose: bool) -> Result<Extras, CliError> {
-    let data = || store::read(&summary.folder).map_err(CliError::failed);
+    let data = || store::read(&summary.folder).or_failed();
     match format {
         Format::Trials | Format::Benchstat => Ok(Extras {
             trials: rows(&data()?),

@@ -2,7 +2,6 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::ExitCode,
     thread,
 };
 
@@ -20,13 +19,13 @@ use lasthop_report::across::{self, Told};
 use super::{
     args,
     context::{deliver_bytes, home, ready},
-    output::{CliError, LIMIT, talk},
+    output::{CliError, DONE, Exit, LIMIT, OrExit, talk},
 };
 
 /// Directories of recorded runs.
 pub fn find(wanted: &[&str]) -> Result<Vec<PathBuf>, CliError> {
     let find = |wanted: &&str| match home() {
-        Ok(home) => Store::new(home.path()).find(wanted).map_err(CliError::usage),
+        Ok(home) => Store::new(home.path()).find(wanted).or_usage(),
         // A record by its path needs no data folder.
         Err(_) if Path::new(wanted).join("run.json").is_file() => Ok(PathBuf::from(wanted)),
         Err(error) => Err(error),
@@ -34,13 +33,13 @@ pub fn find(wanted: &[&str]) -> Result<Vec<PathBuf>, CliError> {
     wanted.iter().map(find).collect()
 }
 
-pub fn diff(arguments: &args::Diff) -> Result<ExitCode, CliError> {
+pub fn diff(arguments: &args::Diff) -> Exit {
     has_format(&arguments.output)?;
     let [old, new] = [&arguments.old, &arguments.new].map(|wanted| find(&[wanted]));
-    let read = |found: Result<Vec<PathBuf>, CliError>| store::read(&found?[0]).map_err(CliError::failed);
+    let read = |found: Result<Vec<PathBuf>, CliError>| store::read(&found?[0]).or_failed();
     let (old, new) = (read(old)?, read(new)?);
     [&old, &new].into_iter().try_for_each(compares)?;
-    let mut diff = diff::diff(&old, &new).map_err(CliError::usage)?;
+    let mut diff = diff::diff(&old, &new).or_usage()?;
     diff.limits = judged(&arguments.output.fail_if, &limit::of_diff(&diff), diff.confidence)?;
     tell(&diff, &arguments.output)?;
     Ok(hold(&diff.limits))
@@ -96,7 +95,7 @@ fn judged_all<'a>(
 /// Each CPU analyses a share of the records, one after the other, so that few are in memory at a time.
 fn members(directories: &[PathBuf]) -> Result<Vec<Member>, CliError> {
     let member = |directory: &PathBuf| {
-        let data = store::read(directory).map_err(CliError::failed)?;
+        let data = store::read(directory).or_failed()?;
         compares(&data)?;
         Ok(Member::of(data))
     };
@@ -113,13 +112,13 @@ fn members(directories: &[PathBuf]) -> Result<Vec<Member>, CliError> {
 }
 
 /// Several runs, usually of several machines.
-pub fn fleet(arguments: &args::FleetReport) -> Result<ExitCode, CliError> {
+pub fn fleet(arguments: &args::FleetReport) -> Exit {
     let wanted: Vec<&str> = arguments.runs.iter().map(String::as_str).collect();
     fleet_of(&find(&wanted)?, &arguments.by, &arguments.output)
 }
 
 /// Several runs, by their directories.
-pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOptions) -> Result<ExitCode, CliError> {
+pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOptions) -> Exit {
     has_format(output)?;
     let members = members(directories)?;
     let limits = judged_all(
@@ -127,7 +126,7 @@ pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOpt
         members.iter().map(Member::summary),
         lasthop_stats::CONFIDENCE,
     )?;
-    let mut fleet = fleet::fleet(members, by).map_err(CliError::usage)?;
+    let mut fleet = fleet::fleet(members, by).or_usage()?;
     fleet.limits = limits;
     tell(&fleet, output)?;
     Ok(hold(&fleet.limits))
@@ -144,23 +143,16 @@ pub fn with_limits(limits: &[Limit], summary: Summary) -> Result<Summary, CliErr
 
 /// Each limit names something.
 pub fn checked(limits: &[Limit], subjects: &[Subject]) -> Result<(), CliError> {
-    limit::judge(limits, subjects).map(drop).map_err(CliError::usage)
+    limit::judge(limits, subjects).map(drop).or_usage()
 }
 
 fn judged(limits: &[Limit], subjects: &[Subject], confidence: f64) -> Result<Vec<Held>, CliError> {
-    Ok(across::held(
-        &limit::judge(limits, subjects).map_err(CliError::usage)?,
-        confidence,
-    ))
+    Ok(across::held(&limit::judge(limits, subjects).or_usage()?, confidence))
 }
 
 /// Says how each case stands to each limit, and fails if one is beyond it.
-pub fn hold(held: &[Held]) -> ExitCode {
+pub fn hold(held: &[Held]) -> u8 {
     held.iter().for_each(|held| talk(&held.text));
     let beyond = held.iter().any(|held| held.standing == Standing::Beyond);
-    if beyond {
-        ExitCode::from(LIMIT)
-    } else {
-        ExitCode::SUCCESS
-    }
+    if beyond { LIMIT } else { DONE }
 }

@@ -4,7 +4,6 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -32,7 +31,7 @@ use super::{
     compare::origin,
     context::{catalog, command_line, deliver, home, ready, summarise},
     diff,
-    output::{CliError, FAILED, INTERRUPTED, counted, print, talk},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk},
     run::{carry_out, selection},
     signals::{watch_signals, watch_signals_until},
 };
@@ -55,12 +54,12 @@ const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// More nodes than this are told of by number, not line by line.
 const FEW: usize = 8;
 
-pub fn fleet(command: args::Fleet) -> Result<ExitCode, CliError> {
+pub fn fleet(command: args::Fleet) -> Exit {
     match command {
         args::Fleet::Run(arguments) => run(&arguments),
         args::Fleet::Report(arguments) => diff::fleet(&arguments),
-        args::Fleet::Export(arguments) => export(&arguments).map(|()| ExitCode::SUCCESS),
-        args::Fleet::Collect(arguments) => collect(&arguments).map(|()| ExitCode::SUCCESS),
+        args::Fleet::Export(arguments) => export(&arguments).map(|()| DONE),
+        args::Fleet::Collect(arguments) => collect(&arguments).map(|()| DONE),
         args::Fleet::Clean(arguments) => clean(&arguments),
         args::Fleet::Worker(arguments) => work(&arguments),
         args::Fleet::Drive(arguments) => drive(&arguments),
@@ -80,21 +79,21 @@ fn planned(
         open,
     } = &run.options;
     let catalog = catalog()?;
-    let loaded = catalog.load(experiment).map_err(CliError::usage)?;
+    let loaded = catalog.load(experiment).or_usage()?;
     let brought = (loaded.source != Source::BuiltIn).then(|| Path::new(EXPERIMENT).join(&loaded.name));
     let wanted = Selection {
         rate: open.rate,
         arrivals: open.arrivals.map(Into::into),
         ..selection(select)
     };
-    let plan = Plan::new(loaded, &wanted).map_err(CliError::usage)?;
+    let plan = Plan::new(loaded, &wanted).or_usage()?;
     // How many CPUs there are is the Pod's business.
     let overrides = Overrides {
         placement: PlacementChoice::Free,
         aa: select.aa,
         ..overrides.clone()
     };
-    let settings = plan.settings(overrides).map_err(CliError::usage)?;
+    let settings = plan.settings(overrides).or_usage()?;
     let needs_root = |recipe: &Recipe| recipe.start.run_as == Some(RunAs::Own);
     let root = settings.driver_at.is_some() || plan.experiment.recipes.values().any(needs_root);
     let layouts = pods
@@ -102,15 +101,15 @@ fn planned(
         .as_ref()
         .map(|chosen| Layouts::new(plan, chosen))
         .transpose()
-        .map_err(CliError::usage)?;
+        .or_usage()?;
     // Layouts are rendered here; a Pod that runs the experiment itself has only what is built into its lasthop.
     let mut files = Files::default();
     let words = match (&layouts, brought) {
         (Some(_), _) => vec!["fleet".to_owned(), "drive".to_owned(), format!("{FOLDER}/{GIVEN}")],
         (None, None) => vec!["run".to_owned(), experiment.to_owned()],
         (None, Some(folder)) => {
-            for (path, content) in catalog.files(experiment).map_err(CliError::usage)? {
-                files.add(&folder.join(path), content).map_err(CliError::usage)?;
+            for (path, content) in catalog.files(experiment).or_usage()? {
+                files.add(&folder.join(path), content).or_usage()?;
             }
             vec!["run".to_owned(), format!("{FOLDER}/{}", folder.display())]
         }
@@ -160,12 +159,12 @@ fn export(arguments: &args::FleetExport) -> Result<(), CliError> {
         .enumerate()
         .map(job)
         .collect::<Result<_, _>>()
-        .map_err(CliError::usage)?;
+        .or_usage()?;
     print(yaml::documents(&jobs).as_bytes())
 }
 
 fn collect(arguments: &args::FleetCollect) -> Result<(), CliError> {
-    let runs = home()?.writable("runs").map_err(CliError::failed)?;
+    let runs = home()?.writable("runs").or_failed()?;
     if arguments.logs.is_empty() {
         return collected("standard input", io::stdin().lock(), &runs);
     }
@@ -215,16 +214,14 @@ fn name(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn work(arguments: &args::FleetWorker) -> Result<ExitCode, CliError> {
+fn work(arguments: &args::FleetWorker) -> Exit {
     watch_signals()?;
-    let runs = home()?.writable("runs").map_err(CliError::failed)?;
-    worker::serve(&arguments.arguments, &runs, arguments.linger)
-        .map(ExitCode::from)
-        .map_err(CliError::failed)
+    let runs = home()?.writable("runs").or_failed()?;
+    worker::serve(&arguments.arguments, &runs, arguments.linger).or_failed()
 }
 
 /// Compares the layouts of a Pod, once their servers answer.
-fn drive(arguments: &args::FleetDrive) -> Result<ExitCode, CliError> {
+fn drive(arguments: &args::FleetDrive) -> Exit {
     let shown = arguments.given.display();
     let text = fs::read(&arguments.given).map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
     let given: Given = serde_json::from_slice(&text).map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
@@ -233,12 +230,12 @@ fn drive(arguments: &args::FleetDrive) -> Result<ExitCode, CliError> {
         compare::await_answer(&endpoint.spec, READY)
             .map_err(|failure| CliError::failed(format!("the layout {name} does not answer: {}", failure.message)))?;
     }
-    let plan = Plan::of_given(given).map_err(CliError::usage)?;
+    let plan = Plan::of_given(given).or_usage()?;
     let overrides = Overrides {
         placement: PlacementChoice::Free,
         ..arguments.run.overrides.clone()
     };
-    let settings = plan.settings(overrides).map_err(CliError::usage)?;
+    let settings = plan.settings(overrides).or_usage()?;
     let home = home()?;
     let locator = Locator::new(&home, NAME, Default::default());
     let labels = arguments.labels.iter().cloned().collect();
@@ -256,7 +253,7 @@ fn place(cluster: &args::FleetCluster) -> Where {
     }
 }
 
-fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
+fn run(arguments: &args::FleetRun) -> Exit {
     ready(&arguments.output)?;
     let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
     let fleet = Fleet {
@@ -276,7 +273,7 @@ fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
         },
         exact_cpus: arguments.pods.cpus.is_some(),
     };
-    let runs = home()?.writable("runs").map_err(CliError::failed)?;
+    let runs = home()?.writable("runs").or_failed()?;
     // The second stops the wait for the cluster, which has been asked to remove everything by then.
     watch_signals_until(3)?;
     // The log of each node is a connection.
@@ -289,19 +286,19 @@ fn run(arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
     let place = place(&arguments.cluster);
     let tell = &mut |event: &Event<'_>| teller.tell(event);
     let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, &interrupt::times, tell);
-    conclude(&outcome.map_err(CliError::failed)?, arguments)
+    conclude(&outcome.or_failed()?, arguments)
 }
 
 /// Reports what came back, and what did not.
-fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Result<ExitCode, CliError> {
+fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Exit {
     let folders: Vec<PathBuf> = outcome
         .received
         .iter()
         .map(|received| received.folder.clone())
         .collect();
     let reported = match &folders[..] {
-        [] => ExitCode::SUCCESS,
-        [one] => deliver(&summarise(one)?, &arguments.output).map(|()| ExitCode::SUCCESS)?,
+        [] => DONE,
+        [one] => deliver(&summarise(one)?, &arguments.output).map(|()| DONE)?,
         several => diff::fleet_of(several, &arguments.by, &arguments.output)?,
     };
     for failure in &outcome.failures {
@@ -323,10 +320,10 @@ fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Result<ExitCode, C
                 ""
             };
             talk(&format!("interrupted{removed}"));
-            ExitCode::from(INTERRUPTED)
+            INTERRUPTED
         }
-        () if !outcome.failures.is_empty() || !outcome.left.is_empty() => ExitCode::from(FAILED),
-        () if outcome.received.iter().any(|received| received.code != 0) => ExitCode::from(FAILED),
+        () if !outcome.failures.is_empty() || !outcome.left.is_empty() => FAILED,
+        () if outcome.received.iter().any(|received| received.code != 0) => FAILED,
         () => reported,
     })
 }
@@ -337,8 +334,8 @@ fn tell_left(left: &[String]) {
     }
 }
 
-fn clean(arguments: &args::FleetClean) -> Result<ExitCode, CliError> {
-    let removed = client::clean(&place(&arguments.cluster), arguments.id.as_deref()).map_err(CliError::failed)?;
+fn clean(arguments: &args::FleetClean) -> Exit {
+    let removed = client::clean(&place(&arguments.cluster), arguments.id.as_deref()).or_failed()?;
     match &removed.jobs[..] {
         [] => talk(&format!(
             "no fleet run left anything in the namespace {}",
@@ -354,11 +351,7 @@ fn clean(arguments: &args::FleetClean) -> Result<ExitCode, CliError> {
         }
     }
     tell_left(&removed.left);
-    Ok(if removed.left.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(FAILED)
-    })
+    Ok(if removed.left.is_empty() { DONE } else { FAILED })
 }
 
 /// Says what happens, by node.

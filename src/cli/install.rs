@@ -1,6 +1,6 @@
 //! `lasthop doctor` and `lasthop setup`
 
-use std::{collections::BTreeSet, process::ExitCode};
+use std::collections::BTreeSet;
 
 use lasthop_classic::{TOOLS, Tool};
 use lasthop_model::program::Program;
@@ -17,13 +17,13 @@ use super::{
     args,
     context::{catalog, home, locator, locator_of_tools},
     doctor::{self, Finding, Severity},
-    output::{CliError, FAILED, agreed, can_ask, print, talk, terminal},
+    output::{CliError, DONE, Exit, FAILED, OrExit, agreed, can_ask, print, talk, terminal},
     selftest,
 };
 
 /// Prints what this machine can run, what is missing, and what makes it noisy. Exits with 1 if the experiment asked for,
 /// or every one, cannot run.
-pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
+pub fn doctor(arguments: &args::Doctor) -> Exit {
     let home = home()?;
     let facts = Facts::here();
     let mut sections = Vec::new();
@@ -55,11 +55,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<ExitCode, CliError> {
     }
     sections.push(("Noise".to_owned(), noise));
     print(&page(&sections))?;
-    Ok(if missing {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if missing { FAILED } else { DONE })
 }
 
 fn lacks_something(findings: &[Finding]) -> bool {
@@ -94,7 +90,7 @@ fn page(sections: &[(String, Vec<Finding>)]) -> Vec<u8> {
 fn experiments(name: Option<&str>) -> Result<Vec<Experiment>, CliError> {
     let catalog = catalog()?;
     match name {
-        Some(name) => Ok(vec![catalog.load(name).map_err(CliError::usage)?]),
+        Some(name) => Ok(vec![catalog.load(name).or_usage()?]),
         None => Ok(catalog
             .list()
             .into_iter()
@@ -124,7 +120,7 @@ impl Work {
 }
 
 /// Shows the commands that install what is missing, asks, and runs them.
-pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
+pub fn setup(arguments: &args::Setup) -> Exit {
     let home = home()?;
     let mut work = Work::default();
     let only_tools = arguments.tools && !arguments.all && arguments.experiment.is_none();
@@ -156,9 +152,9 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
         .for_each(|what| talk(&format!("cannot be installed by lasthop: {what}")));
     // If you asked for everything, the rest is still worth having.
     let done = if left.is_empty() || arguments.experiment.is_none() {
-        ExitCode::SUCCESS
+        DONE
     } else {
-        FAILED.into()
+        FAILED
     };
     if steps.is_empty() {
         if left.is_empty() {
@@ -168,14 +164,14 @@ pub fn setup(arguments: &args::Setup) -> Result<ExitCode, CliError> {
     }
     print(commands(&steps).as_bytes())?;
     if arguments.dry_run {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(DONE);
     }
     if !arguments.yes {
         confirm()?;
     }
-    home.writable("").map_err(CliError::failed)?;
+    home.writable("").or_failed()?;
     let mut started = |step: &SetupStep| talk(&format!("$ {}", step.shown()));
-    setup::execute(&steps, &mut started, &mut |line| talk(&format!("  {line}"))).map_err(CliError::failed)?;
+    setup::execute(&steps, &mut started, &mut |line| talk(&format!("  {line}"))).or_failed()?;
     Ok(done)
 }
 

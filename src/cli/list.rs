@@ -23,7 +23,7 @@ use lasthop_stack::{home::Home, locate::Locator};
 use super::{
     args,
     context::{catalog, home, locator},
-    output::{CliError, print, talk, terminal},
+    output::{CliError, OrExit, print, talk, terminal},
     run::selection,
 };
 
@@ -81,14 +81,14 @@ pub fn show(arguments: &args::Show) -> Result<(), CliError> {
     if let Some(wanted) = &arguments.files {
         return files(&arguments.experiment, wanted);
     }
-    let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
-    let plan = Plan::new(experiment, &selection(&arguments.select)).map_err(CliError::usage)?;
+    let experiment = catalog()?.load(&arguments.experiment).or_usage()?;
+    let plan = Plan::new(experiment, &selection(&arguments.select)).or_usage()?;
     print(&describe(&plan))
 }
 
 /// Prints the files asked for as they are, or lists all.
 fn files(experiment: &str, wanted: &[PathBuf]) -> Result<(), CliError> {
-    let files = catalog()?.files(experiment).map_err(CliError::usage)?;
+    let files = catalog()?.files(experiment).or_usage()?;
     if wanted.is_empty() {
         let line = |(path, content): (&PathBuf, &Vec<u8>)| format!("{:>7}  {}\n", content.len(), path.display());
         return print(files.iter().map(line).collect::<String>().as_bytes());
@@ -186,7 +186,7 @@ fn levels(name: &str, factor: &Factor, plan: &Plan) -> String {
 
 pub fn runs() -> Result<(), CliError> {
     let store = Store::new(home()?.path());
-    let directories = store.list().map_err(CliError::failed)?;
+    let directories = store.list().or_failed()?;
     if directories.is_empty() {
         talk("no run is recorded yet; start one with `lasthop run`");
         return Ok(());

@@ -5,7 +5,6 @@ use std::{
     fs,
     io::{self, IsTerminal as _},
     path::PathBuf,
-    process::ExitCode,
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
@@ -29,7 +28,7 @@ use lasthop_stack::null::LISTENING;
 
 use super::{
     context::writable,
-    output::{CliError, FAILED, INTERRUPTED, print, terminal},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, print, terminal},
     signals::watch_signals,
     values::ArrivalsArg,
 };
@@ -293,7 +292,7 @@ fn header(text: &str) -> Option<(String, String)> {
     (!name.is_empty()).then(|| (name.to_owned(), value.trim().to_owned()))
 }
 
-pub fn load(arguments: &LoadArgs) -> Result<ExitCode, CliError> {
+pub fn load(arguments: &LoadArgs) -> Exit {
     let job = job(arguments)?;
     arguments.output.as_deref().map_or(Ok(()), writable)?;
     let interrupt = watch_signals()?;
@@ -333,9 +332,9 @@ pub fn load(arguments: &LoadArgs) -> Result<ExitCode, CliError> {
             .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))?,
     }
     Ok(match () {
-        () if interrupted() => ExitCode::from(INTERRUPTED),
-        () if figures.is_clean() => ExitCode::SUCCESS,
-        () => ExitCode::from(FAILED),
+        () if interrupted() => INTERRUPTED,
+        () if figures.is_clean() => DONE,
+        () => FAILED,
     })
 }
 
@@ -486,12 +485,12 @@ impl RequestArgs {
             server_name: self.socket.server_name.clone(),
             ..defaults
         };
-        let (mut endpoint, mut protocol) = url::parse(text, &options).map_err(CliError::usage)?;
+        let (mut endpoint, mut protocol) = url::parse(text, &options).or_usage()?;
         if let Some(tls) = &mut endpoint.tls {
             tls.resumption = self.socket.resumption;
         }
         let mut options = self.protocol_options();
-        protocol.apply(&mut options).map_err(CliError::usage)?;
+        protocol.apply(&mut options).or_usage()?;
         let pointless = self.own.no_reference && protocol.kind().own;
         if let Some(option) = options
             .left()
@@ -575,9 +574,9 @@ impl RequestArgs {
 /// Serves the conversation that the first line of the input describes, over and over, until it is ended.
 pub fn null() -> Result<(), CliError> {
     let mut line = String::new();
-    io::stdin().read_line(&mut line).map_err(CliError::failed)?;
-    let spec: NullSpec = serde_json::from_str(&line).map_err(CliError::usage)?;
-    let server = NullServer::bind(spec).map_err(CliError::failed)?;
+    io::stdin().read_line(&mut line).or_failed()?;
+    let spec: NullSpec = serde_json::from_str(&line).or_usage()?;
+    let server = NullServer::bind(spec).or_failed()?;
     print(format!("{LISTENING}\n").as_bytes())?;
-    server.run().map_err(CliError::failed)
+    server.run().or_failed()
 }

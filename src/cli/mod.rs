@@ -62,27 +62,25 @@ pub use self::{args::Cli, output::OUTPUT_IS_CLOSED};
 use self::{
     args::{Command, Run},
     context::{catalog, deliver, summarise},
-    output::{CliError, FAILED, USAGE, counted, is_styled, print, talk, terminal},
+    output::{CliError, DONE, Exit, FAILED, OrExit, USAGE, counted, is_styled, print, talk, terminal},
 };
 
 /// Parses the command line, runs the command, and returns the exit code. For a shell that asks, completes instead.
 pub fn main() -> ExitCode {
     if let Err(error) = enough_stack() {
         talk(&format!("error: {error}"));
-        return ExitCode::from(FAILED);
+        return FAILED.into();
     }
     complete::answer();
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return ExitCode::from(shown_by_clap(&advised(error))),
+    let done = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli),
+        Err(error) => Ok(shown_by_clap(&advised(error))),
     };
-    match dispatch(cli) {
-        Ok(code) => code,
-        Err(error) => {
-            talk(&format!("error: {}", error.text));
-            ExitCode::from(error.code)
-        }
-    }
+    let code = done.unwrap_or_else(|error| {
+        talk(&format!("error: {}", error.text));
+        error.code
+    });
+    code.into()
 }
 
 /// Bytes of stack without which the main thread would overflow it.
@@ -155,11 +153,11 @@ fn shown_by_clap(error: &clap::Error) -> u8 {
         let _ = io::stderr().write_all(text::screen(&shown(is_styled(&io::stderr()))).as_bytes());
         return USAGE;
     }
-    print(shown(is_styled(&io::stdout())).as_bytes()).map_or(FAILED, |()| 0)
+    print(shown(is_styled(&io::stdout())).as_bytes()).map_or(FAILED, |()| DONE)
 }
 
-fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
-    let done = |()| ExitCode::SUCCESS;
+fn dispatch(cli: Cli) -> Exit {
+    let done = |()| DONE;
     let Some(command) = cli.command else {
         if cli.run.0.output.verbose && std::env::args_os().len() == 2 {
             return Err(CliError::usage(
@@ -187,7 +185,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::SelfTest(arguments) => selftest::selftest(&arguments),
         Command::Noise(arguments) => {
             selftest::make_noise(&arguments);
-            Ok(ExitCode::SUCCESS)
+            Ok(DONE)
         }
         Command::Export(arguments) => export::export(&arguments).map(done),
         Command::Doctor(arguments) => install::doctor(&arguments),
@@ -196,14 +194,14 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Clean => clean().map(done),
         Command::ExplainCheck(arguments) => explain_check(arguments.id.as_deref()).map(done),
         Command::Path(arguments) => path(&arguments.address).map(done),
-        Command::Completions { shell } => print(&complete::script(shell).map_err(CliError::failed)?).map(done),
+        Command::Completions { shell } => print(&complete::script(shell).or_failed()?).map(done),
         Command::Drive(arguments) => drive(&arguments).map(done),
-        Command::Hold => namespace::hold().map(done).map_err(CliError::failed),
+        Command::Hold => namespace::hold().map(done).or_failed(),
         Command::Enter(arguments) => Err(CliError::failed(namespace::enter(
             &arguments.namespace,
             &arguments.command,
         ))),
-        Command::Guard(_) => guard::serve().map(done).map_err(CliError::failed),
+        Command::Guard(_) => guard::serve().map(done).or_failed(),
         Command::Null => load::null().map(done),
         Command::Serve(arguments) => serve::serve(arguments).map(done),
     }
@@ -211,26 +209,24 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
 
 fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
     if arguments.hang_up {
-        hang_up::watch(io::stdin().as_fd()).map_err(CliError::failed)?;
+        hang_up::watch(io::stdin().as_fd()).or_failed()?;
     }
     let (input, output) = (io::stdin().lock(), io::stdout().lock());
     match arguments.foreign.as_deref() {
-        None => lasthop_load::drive::serve(input, output).map_err(CliError::failed),
+        None => lasthop_load::drive::serve(input, output).or_failed(),
         Some(json) => {
-            let foreign: lasthop_classic::drive::Foreign = serde_json::from_str(json).map_err(CliError::usage)?;
+            let foreign: lasthop_classic::drive::Foreign = serde_json::from_str(json).or_usage()?;
             let gauge = |spec: &lasthop_protocol::Spec| {
                 lasthop_load::drive::gauge(spec).map_err(|error| (error.stage, error.cause))
             };
-            foreign.serve(input, output, &gauge).map_err(CliError::failed)
+            foreign.serve(input, output, &gauge).or_failed()
         }
     }
 }
 
 fn new(arguments: &args::New) -> Result<(), CliError> {
     let args::New { name, from } = arguments;
-    let folder = catalog()?
-        .create(name, from.as_deref(), Path::new("."))
-        .map_err(CliError::usage)?;
+    let folder = catalog()?.create(name, from.as_deref(), Path::new(".")).or_usage()?;
     talk(&format!("created {}; next: lasthop check ./{name}", folder.display()));
     Ok(())
 }
@@ -305,12 +301,12 @@ fn explain_check(id: Option<&str>) -> Result<(), CliError> {
 
 /// Prints the path to a server, hop by hop.
 fn path(address: &str) -> Result<(), CliError> {
-    let address = values::address(address).map_err(CliError::usage)?;
+    let address = values::address(address).or_usage()?;
     let shown = observation::path(&lasthop_observe::path::decode(&address));
     print(format!("{}\n", text::line(&shown)).as_bytes())
 }
 
-fn report_again(arguments: &args::Report) -> Result<ExitCode, CliError> {
+fn report_again(arguments: &args::Report) -> Exit {
     let wanted: Vec<&str> = arguments.runs.iter().map(String::as_str).collect();
     let output = &arguments.output;
     match &diff::find(&wanted)?[..] {

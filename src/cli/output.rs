@@ -8,6 +8,12 @@ use std::{
 use lasthop_model::quantity;
 use lasthop_page::text;
 
+/// The code that a command ends with.
+pub type Exit = Result<u8, CliError>;
+
+/// Success.
+pub const DONE: u8 = 0;
+
 /// A case failed or a program is missing.
 pub const FAILED: u8 = 1;
 
@@ -55,6 +61,25 @@ impl CliError {
             code: INTERRUPTED,
             text: cause.to_string(),
         }
+    }
+}
+
+/// Errors of other crates, with the code that lasthop ends with for them.
+pub trait OrExit<T> {
+    /// Ends with [`FAILED`].
+    fn or_failed(self) -> Result<T, CliError>;
+
+    /// Ends with [`USAGE`].
+    fn or_usage(self) -> Result<T, CliError>;
+}
+
+impl<T, E: ToString> OrExit<T> for Result<T, E> {
+    fn or_failed(self) -> Result<T, CliError> {
+        self.map_err(CliError::failed)
+    }
+
+    fn or_usage(self) -> Result<T, CliError> {
+        self.map_err(CliError::usage)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `lasthop repro`
 
-use std::{process::ExitCode, time::Duration};
+use std::time::Duration;
 
 use lasthop_page::text;
 use lasthop_plan::{catalog::LoadError, model::Experiment};
@@ -19,7 +19,7 @@ use super::{
     args,
     context::{catalog, command_line, home, locator},
     list,
-    output::{CliError, FAILED, INTERRUPTED, print, talk, terminal},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, print, talk, terminal},
     progress::{Progress, Talk},
     run::{absolute, sweep},
     signals::watch_signals,
@@ -28,20 +28,20 @@ use super::{
 /// Default time to measure a study by lasthop's method.
 const BUDGET: Duration = Duration::from_secs(120);
 
-pub fn repro(arguments: &args::Repro) -> Result<ExitCode, CliError> {
+pub fn repro(arguments: &args::Repro) -> Exit {
     if arguments.format.is_of_runs() {
         return Err(CliError::usage(
             "a study has no such format; use terminal, markdown, html or json",
         ));
     }
     if let Some(name) = &arguments.study {
-        let study = studies::load(name).map_err(CliError::usage)?;
+        let study = studies::load(name).or_usage()?;
         return one(&study, arguments);
     }
     if arguments.all {
         return all(arguments);
     }
-    table().map(|()| ExitCode::SUCCESS)
+    table().map(|()| DONE)
 }
 
 fn table() -> Result<(), CliError> {
@@ -56,7 +56,7 @@ fn table() -> Result<(), CliError> {
     };
     let mut listed = Vec::new();
     for name in studies::names() {
-        let study = studies::load(&name).map_err(CliError::failed)?;
+        let study = studies::load(&name).or_failed()?;
         let state = state(&study);
         listed.push((study, state));
     }
@@ -81,7 +81,7 @@ fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String
         .then(|| format!("needs {} (lasthop setup --tools)", tool.name))
 }
 
-fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
+fn one(study: &Study, arguments: &args::Repro) -> Exit {
     let book = book(arguments)?;
     let result = repeat(study, &book, arguments)?;
     let bytes = match arguments.format {
@@ -98,17 +98,17 @@ fn one(study: &Study, arguments: &args::Repro) -> Result<ExitCode, CliError> {
     };
     print(&bytes)?;
     Ok(if interrupt::heard() {
-        ExitCode::from(INTERRUPTED)
+        INTERRUPTED
     } else {
         code_of_one(&result)
     })
 }
 
-fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
+fn all(arguments: &args::Repro) -> Exit {
     let book = book(arguments)?;
     let mut results = Vec::new();
     for name in studies::names() {
-        let study = studies::load(&name).map_err(CliError::failed)?;
+        let study = studies::load(&name).or_failed()?;
         let finished = book
             .finished(&name)
             .filter(|found| !arguments.again && !is_missing(found));
@@ -124,18 +124,18 @@ fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
             }
         };
         results.push(result);
-        book.write(&results).map_err(CliError::failed)?;
+        book.write(&results).or_failed()?;
     }
-    let [markdown, json] = book.write(&results).map_err(CliError::failed)?;
+    let [markdown, json] = book.write(&results).or_failed()?;
     let mut files = vec![markdown, json];
     if arguments.format == Format::Html {
         let folder = arguments.output.as_deref().unwrap_or(book.path());
-        files.push(write_site(folder, &results).map_err(CliError::failed)?);
+        files.push(write_site(folder, &results).or_failed()?);
     }
     let written: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(written.as_bytes())?;
     Ok(if interrupt::heard() {
-        ExitCode::from(INTERRUPTED)
+        INTERRUPTED
     } else {
         code(&results)
     })
@@ -144,7 +144,7 @@ fn all(arguments: &args::Repro) -> Result<ExitCode, CliError> {
 fn book(arguments: &args::Repro) -> Result<Book, CliError> {
     let folder = match &arguments.into {
         Some(folder) => absolute(folder)?,
-        None => home()?.writable("repro").map_err(CliError::failed)?,
+        None => home()?.writable("repro").or_failed()?,
     };
     Ok(Book::at(folder))
 }
@@ -168,16 +168,16 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
     let result = lasthop_repro::repeat(study, &options, &mut |event| progress.show(event));
     // An interrupted study is repeated next time.
     if !interrupt::heard() {
-        book.keep(&result).map_err(CliError::failed)?;
+        book.keep(&result).or_failed()?;
     }
     Ok(result)
 }
 
 /// Fails if programs are missing and nothing could be repeated. In a book, that is reported and is not a failure.
-fn code_of_one(result: &Repetition) -> ExitCode {
+fn code_of_one(result: &Repetition) -> u8 {
     let nothing = result.parts.iter().all(|part| part.skipped.is_some());
     if nothing && is_missing(result) {
-        ExitCode::from(FAILED)
+        FAILED
     } else {
         code(std::slice::from_ref(result))
     }
@@ -188,14 +188,10 @@ fn is_missing(result: &Repetition) -> bool {
 }
 
 /// Fails if a part failed. A skipped part is not a failure.
-fn code(results: &[Repetition]) -> ExitCode {
+fn code(results: &[Repetition]) -> u8 {
     let failed = results
         .iter()
         .flat_map(|result| &result.parts)
         .any(|part| !part.failures.is_empty());
-    if failed {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
-    }
+    if failed { FAILED } else { DONE }
 }

@@ -1,7 +1,5 @@
 //! `lasthop resume`
 
-use std::process::ExitCode;
-
 use lasthop_plan::plan::Plan;
 use lasthop_record::Store;
 use lasthop_run::{Job, consent::Consent, resume::Unfinished};
@@ -11,7 +9,7 @@ use super::{
     args,
     compare::plan_again,
     context::{catalog, command_line, home},
-    output::{CliError, agreed, can_ask, talk},
+    output::{CliError, Exit, OrExit, agreed, can_ask, talk},
     run::carry_out,
 };
 
@@ -30,22 +28,22 @@ fn confirm(consent: &Consent) -> Result<(), CliError> {
     }
 }
 
-pub fn resume(arguments: &args::Resume) -> Result<ExitCode, CliError> {
+pub fn resume(arguments: &args::Resume) -> Exit {
     let home = home()?;
     let store = Store::new(home.path());
-    let directory = store.find(&arguments.run).map_err(CliError::usage)?;
-    let unfinished = Unfinished::open(&directory, &store).map_err(CliError::usage)?;
+    let directory = store.find(&arguments.run).or_usage()?;
+    let unfinished = Unfinished::open(&directory, &store).or_usage()?;
     let origin = unfinished.origin.clone();
     let plan = match unfinished.given() {
         Some(given) => plan_again(given, arguments.remote)?,
         None => {
-            let experiment = catalog()?.load(&origin.experiment).map_err(CliError::usage)?;
-            unfinished.same_experiment(&experiment).map_err(CliError::usage)?;
-            Plan::new(experiment, &origin.selection).map_err(CliError::usage)?
+            let experiment = catalog()?.load(&origin.experiment).or_usage()?;
+            unfinished.same_experiment(&experiment).or_usage()?;
+            Plan::new(experiment, &origin.selection).or_usage()?
         }
     };
-    unfinished.same_plan(&plan).map_err(CliError::usage)?;
-    let settings = unfinished.settings(arguments.budget).map_err(CliError::usage)?;
+    unfinished.same_plan(&plan).or_usage()?;
+    let settings = unfinished.settings(arguments.budget).or_usage()?;
     if let Some(consent) = unfinished
         .to_confirm(&settings, &plan.experiment)
         .filter(|_| !arguments.trust_record)

@@ -1,9 +1,6 @@
 //! `lasthop run`
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::path::{Path, PathBuf};
 
 use lasthop_analyse::limit;
 use lasthop_model::{
@@ -19,14 +16,14 @@ use super::{
     args,
     context::{self, catalog, command_line, deliver, home, locator, summarise},
     diff,
-    output::{CliError, FAILED, INTERRUPTED, talk},
+    output::{CliError, Exit, FAILED, INTERRUPTED, OrExit, talk},
     progress::{Progress, Talk},
     signals::watch_signals,
 };
 
-pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &args::Run) -> Exit {
     let options = &arguments.options;
-    let experiment = catalog()?.load(&arguments.experiment).map_err(CliError::usage)?;
+    let experiment = catalog()?.load(&arguments.experiment).or_usage()?;
     let wanted = Selection {
         drivers: driver_levels(&options.drivers),
         rate: options.pace.open.rate,
@@ -34,7 +31,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         overload: options.pace.overload.is_some(),
         ..selection(&options.select)
     };
-    let plan = Plan::new(experiment, &wanted).map_err(CliError::usage)?;
+    let plan = Plan::new(experiment, &wanted).or_usage()?;
     context::has_format(options.pace.overload.is_some(), &options.output)?;
     let overrides = Overrides {
         overload: options.pace.overload.clone(),
@@ -43,7 +40,7 @@ pub fn run(arguments: &args::Run) -> Result<ExitCode, CliError> {
         tools: options.drivers.tools().cloned().collect(),
         ..options.overrides.clone()
     };
-    let settings = plan.settings(overrides).map_err(CliError::usage)?;
+    let settings = plan.settings(overrides).or_usage()?;
     let home = home()?;
     let locator = locator(&home, &plan.experiment, &options.programs);
     let origin = origin(&plan, wanted, options)?;
@@ -61,7 +58,7 @@ pub fn carry_out(
     unfinished: Option<Unfinished>,
     talk: &args::TalkOptions,
     output: &args::OutputOptions,
-) -> Result<ExitCode, CliError> {
+) -> Exit {
     context::ready(output)?;
     diff::checked(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
     sweep();
@@ -108,28 +105,28 @@ pub fn not_run(error: RunError) -> CliError {
 }
 
 /// Reports a run that has just ended, and chooses the exit code.
-fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Result<ExitCode, CliError> {
+fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Exit {
     let summary = diff::with_limits(&output.fail_if, summarise(&outcome.record)?)?;
-    lasthop_record::keep_headline(&outcome.record, &lasthop_report::headline(&summary)).map_err(CliError::failed)?;
+    lasthop_record::keep_headline(&outcome.record, &lasthop_report::headline(&summary)).or_failed()?;
     deliver(&summary, output)?;
     let held = diff::hold(&summary.limits);
     Ok(match outcome.stopped {
         Stopped::Interrupted => {
             talk(&format!("to continue this run: lasthop resume {}", summary.run));
-            ExitCode::from(INTERRUPTED)
+            INTERRUPTED
         }
         _ if summary.failures.is_empty()
             && (summary.overload.is_some() || summary.cases.iter().any(|case| case.metrics.is_some())) =>
         {
             held
         }
-        _ => ExitCode::from(FAILED),
+        _ => FAILED,
     })
 }
 
 /// A path for the record: absolute, because the run may be resumed from another directory, and UTF-8.
 pub fn absolute(path: &Path) -> Result<PathBuf, CliError> {
-    let whole = std::path::absolute(path).map_err(CliError::usage)?;
+    let whole = std::path::absolute(path).or_usage()?;
     let no_text = || {
         CliError::usage(format!(
             "the path {} is not UTF-8, so the record cannot hold it",

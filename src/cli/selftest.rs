@@ -1,6 +1,6 @@
 //! `lasthop selftest`
 
-use std::{iter, process::ExitCode, time::Duration};
+use std::{iter, time::Duration};
 
 use crate::selftest::{
     Options, noise,
@@ -17,7 +17,7 @@ use super::{
     args,
     context::{catalog, command_line, home, locator},
     doctor::{Finding, Severity},
-    output::{CliError, FAILED, INTERRUPTED, print, talk, terminal},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, print, talk, terminal},
     progress::{Progress, Talk},
     run::sweep,
     signals::watch_signals,
@@ -28,7 +28,7 @@ const BUDGET: Duration = Duration::from_secs(120);
 /// The shortest run that starts its servers more than once.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-pub fn selftest(arguments: &args::SelfTest) -> Result<ExitCode, CliError> {
+pub fn selftest(arguments: &args::SelfTest) -> Exit {
     if arguments.format.is_of_runs() {
         return Err(CliError::usage(
             "a selftest has no such format; use terminal, markdown, html or json",
@@ -72,9 +72,9 @@ pub fn selftest(arguments: &args::SelfTest) -> Result<ExitCode, CliError> {
         _ => lasthop_page::document_terminal(&document, &terminal()),
     })?;
     Ok(match (result.interrupted, result.passed) {
-        (true, _) => ExitCode::from(INTERRUPTED),
-        (false, true) => ExitCode::SUCCESS,
-        (false, false) => ExitCode::from(FAILED),
+        (true, _) => INTERRUPTED,
+        (false, true) => DONE,
+        (false, false) => FAILED,
     })
 }
 
@@ -129,7 +129,7 @@ fn measure(
     wanted: Wanted,
     done: &mut dyn FnMut(u32, &Part, &[Answer]),
 ) -> Result<SelfTest, CliError> {
-    let experiment = catalog()?.load(experiment).map_err(CliError::usage)?;
+    let experiment = catalog()?.load(experiment).or_usage()?;
     let aa = wanted.question != Question::Again;
     let plan = Plan::new(
         experiment,
@@ -140,7 +140,7 @@ fn measure(
             ..Selection::default()
         },
     )
-    .map_err(CliError::usage)?;
+    .or_usage()?;
     sweep();
     watch_signals()?;
     let home = home()?;
@@ -159,11 +159,11 @@ fn measure(
         noise,
         over,
         locator: &locator(&home, &plan.experiment, &args::Programs::default()),
-        into: &Home::at(home.writable("selftest").map_err(CliError::failed)?),
+        into: &Home::at(home.writable("selftest").or_failed()?),
         command: command_line(),
     };
     let mut progress = Progress::new(Talk::Warnings);
-    crate::selftest::run(&options, &mut |event| progress.show(event), done).map_err(CliError::failed)
+    crate::selftest::run(&options, &mut |event| progress.show(event), done).or_failed()
 }
 
 /// `run 3 of 10, beside noise of 20 %: tcp-again 0.993 (0.951 to 1.037)`

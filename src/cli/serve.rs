@@ -7,7 +7,7 @@ use lasthop_load::serve::{self, Pattern, ServeSpec, ServeTls};
 use lasthop_model::quantity::duration_or_none;
 use lasthop_protocol::spec::{Address, Transport};
 
-use super::output::CliError;
+use super::output::{CliError, OrExit};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("address").required(true))]
@@ -114,5 +114,5 @@ pub fn serve(arguments: ServeArgs) -> Result<(), CliError> {
         pause_ns: u64::try_from(arguments.pause.as_nanos()).unwrap_or(u64::MAX),
         counter: arguments.counter,
     };
-    serve::run(&spec).map_err(CliError::failed)
+    serve::run(&spec).or_failed()
 }
