@@ -107,7 +107,6 @@ pub fn in_short(experiment: Option<&str>) -> Result<Finding, CliError> {
         "`lasthop selftest {experiment}` takes two minutes and knows more"
     ));
     Ok(Finding {
-        id: "resolution".to_owned(),
         severity,
         text,
         remedy,
