@@ -56,21 +56,6 @@ pub struct Nodes {
     pub exact_cpus: bool,
 }
 
-/// The cluster cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FleetError {
-    #[error("cannot use the kubeconfig: {0}")]
-    Config(String),
-    #[error("{0}")]
-    Cluster(String),
-    #[error("cannot list the nodes: {0}; name them with --node")]
-    Nodes(String),
-    #[error("no node is ready{}", .0.as_ref().map(|selector| format!(" and has the labels `{selector}`")).unwrap_or_default())]
-    NoNodes(Option<String>),
-    #[error("cannot run kubectl, through which lasthop reaches the cluster: {0}")]
-    Kubectl(#[from] std::io::Error),
-}
-
 /// What happens meanwhile.
 #[derive(Debug)]
 pub enum Event<'a> {
@@ -124,7 +109,9 @@ pub struct Removed {
 /// Runs on every node, and returns once nothing is left in the cluster. Records go to `runs`. `interrupts` counts: the
 /// first ends the run, the second the wait for the cluster, which has been asked to remove everything by then.
 ///
-/// Errors: the cluster cannot be reached, or no node can be chosen. Whatever fails on a node is in the outcome.
+/// # Errors
+///
+/// The cluster cannot be reached, or no node can be chosen. Whatever fails on a node is in the outcome.
 pub fn run(
     place: &Where,
     nodes: &Nodes,
@@ -133,7 +120,7 @@ pub fn run(
     runs: &Path,
     interrupts: &dyn Fn() -> usize,
     tell: &mut dyn FnMut(&Event<'_>),
-) -> Result<Outcome, FleetError> {
+) -> Result<Outcome, String> {
     let is_interrupted = || interrupts() > 0;
     let cluster = Cluster::reach(place, &is_interrupted)?;
     let members = cluster.choose(nodes, fleet, runs)?;
@@ -155,8 +142,11 @@ pub fn run(
 }
 
 /// Removes what fleet runs left in the namespace: of one run, or of all.
-/// Errors: the cluster cannot be reached, or refuses.
-pub fn clean(place: &Where, id: Option<&str>) -> Result<Removed, FleetError> {
+///
+/// # Errors
+///
+/// The cluster cannot be reached, or refuses.
+pub fn clean(place: &Where, id: Option<&str>) -> Result<Removed, String> {
     let cluster = Cluster::reach(place, &|| false)?;
     let jobs = cluster.jobs(id)?;
     let left = cluster.remove(id, &|| false);
@@ -316,10 +306,7 @@ fn begin(
         return Ok(());
     };
     if !member.has_companions() {
-        for one in layouts
-            .companions(fleet, number, &member.node)
-            .map_err(|error| error.to_string())?
-        {
+        for one in layouts.companions(fleet, number, &member.node)? {
             let owner = cluster.create_job(&one.job)?;
             let address = match one.service {
                 Some(service) => Some(cluster.create_service(service, &owner)?),
@@ -329,9 +316,7 @@ fn begin(
         }
     }
     if let Some(addresses) = member.addresses() {
-        let job = layouts
-            .job(fleet, number, &place, &member.labels, &addresses)
-            .map_err(|error| error.to_string())?;
+        let job = layouts.job(fleet, number, &place, &member.labels, &addresses)?;
         member.begin(cluster.create_job(&job)?);
     }
     Ok(())

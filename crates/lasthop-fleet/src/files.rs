@@ -1,10 +1,7 @@
 //! Files that a Pod is given: annotations of the Pod, which a volume turns into files. A ConfigMap would need one more
 //! right in the cluster, and somebody to remove it.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::{Value, json};
 
@@ -12,19 +9,6 @@ use serde_json::{Value, json};
 pub const FOLDER: &str = "/etc/lasthop";
 /// Bytes. An API server takes 256 KiB of annotations, with their names and what others add.
 const LARGEST: usize = 200_000;
-
-/// A Pod cannot be given a file.
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    #[error("{} is no text, and a Pod can be given only text", .0.display())]
-    NoText(PathBuf),
-    #[error(
-        "{} looks private, because {why}, and whoever may read the Pods could read it: move it out of the folder", path.display()
-    )]
-    Private { path: PathBuf, why: String },
-    #[error("{} is one file too many: a Pod can be given {LARGEST} B", .0.display())]
-    TooLarge(PathBuf),
-}
 
 /// Names of files that hold secrets, and ends of such names.
 const PRIVATE: [&str; 8] = [
@@ -60,22 +44,24 @@ fn looks_private(path: &Path, text: &str) -> Option<String> {
 pub struct Files(BTreeMap<String, String>);
 
 impl Files {
-    /// Errors: this is no text, looks private, or is too much.
-    pub fn add(&mut self, path: &Path, content: Vec<u8>) -> Result<(), FileError> {
-        let text = String::from_utf8(content).map_err(|_| FileError::NoText(path.to_owned()))?;
+    /// # Errors
+    ///
+    /// This is no text, looks private, or is too much.
+    pub fn add(&mut self, path: &Path, content: Vec<u8>) -> Result<(), String> {
+        let shown = path.display().to_string();
+        let Ok(text) = String::from_utf8(content) else {
+            return Err(format!("{shown} is no text, and a Pod can be given only text"));
+        };
         if let Some(why) = looks_private(path, &text) {
-            return Err(FileError::Private {
-                path: path.to_owned(),
-                why,
-            });
+            return Err(format!(
+                "{shown} looks private, because {why}, and whoever may read the Pods could read it: move it out of the folder"
+            ));
         }
-        self.0.insert(path.display().to_string(), text);
-        let bytes: usize = self.0.values().map(String::len).sum();
-        if bytes > LARGEST {
-            Err(FileError::TooLarge(path.to_owned()))
-        } else {
-            Ok(())
+        self.0.insert(shown.clone(), text);
+        if self.0.values().map(String::len).sum::<usize>() > LARGEST {
+            return Err(format!("{shown} is one file too many: a Pod can be given {LARGEST} B"));
         }
+        Ok(())
     }
 
     #[must_use]

@@ -6,7 +6,6 @@
 
 use std::{
     collections::BTreeMap,
-    io,
     net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
 };
@@ -23,7 +22,7 @@ use lasthop_system::random;
 use serde_json::{Value, json};
 
 use crate::{
-    files::{FOLDER, FileError, Files},
+    files::{FOLDER, Files},
     manifest::{Fleet, LABEL, NOBODY, Place, without_privileges},
 };
 
@@ -83,25 +82,6 @@ impl Layout {
     }
 }
 
-/// An experiment cannot be laid out in Pods.
-#[derive(Debug, thiserror::Error)]
-pub enum LayoutError {
-    #[error("the experiment has no case whose link is {0}; choose others with --pods")]
-    NoCase(&'static str),
-    #[error("its service {0} listens with {1}, and in a Pod only Unix sockets and TCP are possible")]
-    Transport(String, Transport),
-    #[error("its service {0} is lasthop itself, and a layout of Pods takes real servers")]
-    Program(String),
-    #[error("its service {0} needs `{1}` to be run first, which no Pod does")]
-    Prepared(String, String),
-    #[error("cannot make a password: {0}")]
-    Password(io::Error),
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error("{0}")]
-    Render(String),
-}
-
 /// Where the servers of other Pods are reached.
 pub type Addresses = BTreeMap<Layout, IpAddr>;
 
@@ -136,8 +116,10 @@ impl Placed {
 }
 
 impl Layouts {
-    /// Errors: the experiment cannot be laid out so.
-    pub fn new(plan: Plan, chosen: &[Layout]) -> Result<Self, LayoutError> {
+    /// # Errors
+    ///
+    /// The experiment cannot be laid out so.
+    pub fn new(plan: Plan, chosen: &[Layout]) -> Result<Self, String> {
         let chosen = Layout::ALL
             .into_iter()
             .filter(|layout| chosen.contains(layout))
@@ -145,24 +127,29 @@ impl Layouts {
         let layouts = Self {
             plan,
             chosen,
-            secret: random::secret().map_err(LayoutError::Password)?,
+            secret: random::secret().map_err(|error| format!("cannot make a password: {error}"))?,
         };
         // Whatever cannot be rendered is known before anything is made.
         layouts.pod(&Addresses::new())?;
         Ok(layouts)
     }
 
-    fn stack(&self, layout: Layout) -> Result<&Stack, LayoutError> {
+    fn stack(&self, layout: Layout) -> Result<&Stack, String> {
         let stack = self
             .plan
             .stacks
             .iter()
             .find(|stack| stack.transport == layout.transport());
-        stack.ok_or(LayoutError::NoCase(layout.transport().name()))
+        stack.ok_or_else(|| {
+            format!(
+                "the experiment has no case whose link is {}; choose others with --pods",
+                layout.transport().name()
+            )
+        })
     }
 
     /// What the services of a layout are told.
-    fn bindings(&self, layout: Layout, addresses: &Addresses) -> Result<Bindings, LayoutError> {
+    fn bindings(&self, layout: Layout, addresses: &Addresses) -> Result<Bindings, String> {
         let stack = self.stack(layout)?;
         let everywhere = IpAddr::from(EVERYWHERE);
         let mut services = IndexMap::new();
@@ -177,7 +164,11 @@ impl Layouts {
                     .map(|ip| Address::Tcp((ip, port).into())),
                 (_, Transport::Unix) => [(); 2].map(|()| Address::Unix(runtime.join(SOCKET))),
                 (_, Transport::Tcp) => [(); 2].map(|()| Address::Tcp(([127, 0, 0, 1], port).into())),
-                (_, other) => return Err(LayoutError::Transport(name.clone(), other)),
+                (_, other) => {
+                    return Err(format!(
+                        "its service {name} listens with {other}, and in a Pod only Unix sockets and TCP are possible"
+                    ));
+                }
             };
             // The image finds it on its PATH.
             let program = self
@@ -187,7 +178,9 @@ impl Layouts {
                 .get(&service.recipe)
                 .and_then(|recipe| recipe.program.names.first());
             let Some(program) = program else {
-                return Err(LayoutError::Program(name.clone()));
+                return Err(format!(
+                    "its service {name} is lasthop itself, and a layout of Pods takes real servers"
+                ));
             };
             let directory = PathBuf::from(format!("{FOLDER}/{}/{name}", layout.name()));
             let binding = ServiceBinding {
@@ -225,12 +218,9 @@ impl Layouts {
     }
 
     /// The services of a layout: those up to the link's server, and those in front of it.
-    fn services(&self, layout: Layout, addresses: &Addresses) -> Result<[Vec<Placed>; 2], LayoutError> {
+    fn services(&self, layout: Layout, addresses: &Addresses) -> Result<[Vec<Placed>; 2], String> {
         let bindings = self.bindings(layout, addresses)?;
-        let rendered = self
-            .plan
-            .services(self.stack(layout)?, &bindings)
-            .map_err(LayoutError::Render)?;
+        let rendered = self.plan.services(self.stack(layout)?, &bindings)?;
         for service in &rendered {
             // A server that only checks its own configuration does so when it starts, too.
             if let Some(other) = service
@@ -239,7 +229,10 @@ impl Layouts {
                 .flat_map(|words| words.first())
                 .find(|word| **word != service.command[0])
             {
-                return Err(LayoutError::Prepared(service.name.clone(), other.clone()));
+                return Err(format!(
+                    "its service {} needs `{other}` to be run first, which no Pod does",
+                    service.name
+                ));
             }
         }
         let to = rendered
@@ -269,15 +262,18 @@ impl Layouts {
     }
 
     /// The Pods that the driver's needs.
-    /// Errors: they cannot be rendered.
-    pub fn companions(&self, fleet: &Fleet, number: usize, node: &str) -> Result<Vec<Companion>, LayoutError> {
+    ///
+    /// # Errors
+    ///
+    /// They cannot be rendered.
+    pub fn companions(&self, fleet: &Fleet, number: usize, node: &str) -> Result<Vec<Companion>, String> {
         let apart = self.chosen.iter().filter(|layout| layout.is_apart());
         apart
             .map(|layout| self.companion(fleet, number, node, *layout))
             .collect()
     }
 
-    fn companion(&self, fleet: &Fleet, number: usize, node: &str, layout: Layout) -> Result<Companion, LayoutError> {
+    fn companion(&self, fleet: &Fleet, number: usize, node: &str, layout: Layout) -> Result<Companion, String> {
         let [behind, _] = self.services(layout, &Addresses::new())?;
         let place = match layout {
             Layout::OtherNode => Place::NotOn(node.to_owned()),
@@ -306,7 +302,7 @@ impl Layouts {
     }
 
     /// The servers of the driver's Pod, and what it compares.
-    fn pod(&self, addresses: &Addresses) -> Result<Servers, LayoutError> {
+    fn pod(&self, addresses: &Addresses) -> Result<Servers, String> {
         let mut servers = Vec::new();
         let mut endpoints = IndexMap::new();
         for layout in &self.chosen {
@@ -315,11 +311,8 @@ impl Layouts {
             servers.extend(front);
             let stack = self.stack(*layout)?;
             let case = self.plan.cases.iter().find(|case| case.stack == stack.number);
-            let case = case.ok_or(LayoutError::NoCase(layout.transport().name()))?;
-            let rendered = self
-                .plan
-                .render(case, &self.bindings(*layout, addresses)?)
-                .map_err(LayoutError::Render)?;
+            let case = case.expect("a stack is of its cases");
+            let rendered = self.plan.render(case, &self.bindings(*layout, addresses)?)?;
             let endpoint = GivenEndpoint {
                 url: format!("{} by {}", self.plan.experiment.link.to, layout.name()),
                 spec: rendered.spec,
@@ -342,7 +335,10 @@ impl Layouts {
     }
 
     /// The Job of the driver, once the other Pods have addresses.
-    /// Errors: the services cannot be rendered.
+    ///
+    /// # Errors
+    ///
+    /// The services cannot be rendered.
     pub fn job(
         &self,
         fleet: &Fleet,
@@ -350,7 +346,7 @@ impl Layouts {
         place: &Place,
         labels: &[(String, String)],
         addresses: &Addresses,
-    ) -> Result<Value, LayoutError> {
+    ) -> Result<Value, String> {
         let mut job = fleet.job(number, place, labels);
         self.pod(addresses)?.add_to(fleet, &mut job, true);
         Ok(job)
@@ -364,7 +360,7 @@ struct Servers {
 }
 
 impl Servers {
-    fn new(placed: Vec<Placed>) -> Result<Self, LayoutError> {
+    fn new(placed: Vec<Placed>) -> Result<Self, String> {
         let mut files = Files::default();
         for one in &placed {
             let folder = Path::new(one.layout.name()).join(&one.service.name);
@@ -385,25 +381,19 @@ impl Servers {
         if let Value::Array(all) = &mut spec["volumes"] {
             all.push(json!({ "name": "run", "emptyDir": {} }));
         }
-        let servers: Vec<Value> = self.placed.iter().map(|placed| self.container(fleet, placed)).collect();
-        match with_driver {
-            true => {
-                let mounts = self.mounts();
-                let driver = &mut spec["containers"][0];
-                if let Value::Array(all) = &mut driver["volumeMounts"] {
-                    all.extend(mounts);
-                }
-                // Sidecars end with the driver.
-                spec["initContainers"] = servers
-                    .into_iter()
-                    .map(|mut server| {
-                        server["restartPolicy"] = json!("Always");
-                        server
-                    })
-                    .collect();
-            }
-            false => spec["containers"] = json!(servers),
+        let mut servers: Vec<Value> = self.placed.iter().map(|placed| self.container(fleet, placed)).collect();
+        if !with_driver {
+            spec["containers"] = json!(servers);
+            return;
         }
+        if let Value::Array(all) = &mut spec["containers"][0]["volumeMounts"] {
+            all.extend(self.mounts());
+        }
+        for server in &mut servers {
+            // Sidecars end with the driver.
+            server["restartPolicy"] = json!("Always");
+        }
+        spec["initContainers"] = json!(servers);
     }
 
     /// Its files, and a folder for each server of the Pod.
@@ -449,7 +439,7 @@ mod tests {
 
     use super::*;
 
-    fn layouts(experiment: &str, chosen: &[Layout]) -> Result<Layouts, LayoutError> {
+    fn layouts(experiment: &str, chosen: &[Layout]) -> Result<Layouts, String> {
         let experiment = Catalog::new(None).load(experiment).unwrap();
         Layouts::new(Plan::new(experiment, &Selection::default()).unwrap(), chosen)
     }
@@ -603,7 +593,7 @@ mod tests {
 
     #[test]
     fn what_a_pod_cannot_start_is_refused() {
-        let refused = |experiment, chosen: &[Layout]| layouts(experiment, chosen).unwrap_err().to_string();
+        let refused = |experiment, chosen: &[Layout]| layouts(experiment, chosen).unwrap_err();
         assert!(refused("sockets", &[Layout::Tcp]).contains("lasthop itself"));
         assert!(refused("postgres", &[Layout::Tcp]).contains("to be run first"));
         assert!(refused("nginx-starlette", &[Layout::Tcp]).contains("listens with tls"));

@@ -54,33 +54,28 @@ struct Sum {
     sha256: String,
 }
 
+impl Sum {
+    fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            length: path.metadata()?.len(),
+            sha256: digest::of_file(path)?,
+        })
+    }
+}
+
 /// The record did not come back as it was written.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    #[error("cannot write the record {}: {source}", path.display())]
-    Io {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("`{}` cannot be the name of a run of now: letters, digits, `.`, `_` and `-`, not beyond tomorrow", .0.escape_debug())]
-    Name(String),
-    #[error("there is a record {} already", .0.display())]
-    Exists(PathBuf),
     #[error("line {0} of the record is missing in the log")]
     Gap(u64),
-    #[error("line {0} of the record is not one that lasthop writes")]
-    Malformed(u64),
-    #[error("a line of the log is longer than {} MiB", LONGEST_LINE >> 20)]
-    LongLine,
-    #[error("the record has more than {} GiB, or more files and folders than {MOST_PARTS}", LARGEST >> 30)]
-    TooLarge,
-    #[error("{file} of the record differs from what the Pod wrote ({found} instead of {expected})")]
-    Differs {
-        file: String,
-        found: String,
-        expected: String,
-    },
+    #[error("{0}")]
+    Wrong(String),
+}
+
+impl From<String> for WireError {
+    fn from(text: String) -> Self {
+        Self::Wrong(text)
+    }
 }
 
 /// Writes a record that still grows.
@@ -94,7 +89,9 @@ pub struct Sender<W> {
 }
 
 impl<W: Write> Sender<W> {
-    /// Errors: the output takes nothing.
+    /// # Errors
+    ///
+    /// The output takes nothing.
     pub fn begin(folder: &Path, output: W) -> io::Result<Self> {
         let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let deflate = Compress::new(Compression::default(), false);
@@ -121,7 +118,10 @@ impl<W: Write> Sender<W> {
     }
 
     /// Writes what has been added since the last time.
-    /// Errors: a file cannot be read, or the output takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or the output takes nothing.
     pub fn advance(&mut self) -> io::Result<()> {
         for (name, path) in files(&self.folder)? {
             match self.file(&name, &path) {
@@ -174,20 +174,16 @@ impl<W: Write> Sender<W> {
     }
 
     /// Ends a record that no longer grows.
-    /// Errors: as [`Self::advance`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::advance`].
     pub fn end(mut self, code: u8) -> io::Result<()> {
         self.advance()?;
-        let sum = |(name, path): (String, PathBuf)| {
-            let length = path.metadata()?.len();
-            Ok((
-                name,
-                Sum {
-                    length,
-                    sha256: digest::of_file(&path)?,
-                },
-            ))
-        };
-        let files = files(&self.folder)?.into_iter().map(sum).collect::<io::Result<_>>()?;
+        let files = files(&self.folder)?.into_iter();
+        let files = files
+            .map(|(name, path)| Ok((name, Sum::of(&path)?)))
+            .collect::<io::Result<_>>()?;
         self.line(What::End { code, files })
     }
 }
@@ -238,12 +234,16 @@ impl Lines {
 
     /// The next line without its end, once all of it has come.
     ///
-    /// Errors: it is too long.
+    /// # Errors
+    ///
+    /// It is too long.
     pub fn take(&mut self) -> Result<Option<Vec<u8>>, WireError> {
         let Some(end) = self.bytes[self.seen..].iter().position(|byte| *byte == b'\n') else {
             self.seen = self.bytes.len();
-            let is_long = self.seen - self.begin > LONGEST_LINE;
-            return if is_long { Err(WireError::LongLine) } else { Ok(None) };
+            if self.seen - self.begin > LONGEST_LINE {
+                return Err(format!("a line of the log is longer than {} MiB", LONGEST_LINE >> 20).into());
+            }
+            return Ok(None);
         };
         let line = self.bytes[self.begin..self.seen + end].to_vec();
         self.seen += end + 1;
@@ -282,7 +282,7 @@ pub struct Receiver {
     next: u64,
     code: Option<u8>,
     /// Lengths of the files so far.
-    lengths: BTreeMap<String, u64>,
+    lengths: BTreeMap<PathBuf, u64>,
     /// Bytes that may still come, and parts of names.
     room: u64,
     parts: usize,
@@ -322,63 +322,51 @@ impl Receiver {
 
     /// Takes a line of the log. What it has already is skipped.
     ///
-    /// Errors: a line is missing or not lasthop's, the record is too large or cannot be written, or it differs from the
+    /// # Errors
+    ///
+    /// A line is missing or not lasthop's, the record is too large or cannot be written, or it differs from the
     /// Pod's. After a gap the log may be read again from its beginning.
     pub fn line(&mut self, line: &[u8]) -> Result<Heard, WireError> {
         if !line.starts_with(START) {
             return Ok(Heard::Other);
         }
-        let line: Line = serde_json::from_slice(line).map_err(|_| WireError::Malformed(self.next))?;
-        if line.lasthop < self.next {
-            return Ok(if self.code.is_some() { Heard::End } else { Heard::Part });
-        }
+        let line: Line = serde_json::from_slice(line).map_err(|_| self.malformed())?;
         if line.lasthop > self.next {
             return Err(WireError::Gap(self.next));
         }
-        let heard = match line.what {
-            What::Begin { run } => self.begin(&run)?,
-            What::Piece { file, at, data } => self.piece(&file, at, &data)?,
-            What::End { code, files } => self.end(code, &files)?,
-        };
-        self.next += 1;
-        Ok(heard)
+        if line.lasthop == self.next {
+            match line.what {
+                What::Begin { run } => self.begin(&run)?,
+                What::Piece { file, at, data } => self.piece(&file, at, &data)?,
+                What::End { code, files } => self.end(code, &files)?,
+            }
+            self.next += 1;
+        }
+        Ok(if self.code.is_some() { Heard::End } else { Heard::Part })
     }
 
-    fn begin(&mut self, run: &str) -> Result<Heard, WireError> {
+    fn malformed(&self) -> String {
+        format!("line {} of the record is not one that lasthop writes", self.next)
+    }
+
+    fn begin(&mut self, run: &str) -> Result<(), String> {
         if !run_name::is_valid(run) || run_name::is_of_the_future(run, date::now()) {
-            return Err(WireError::Name(run.to_owned()));
+            return Err(format!(
+                "`{}` cannot be the name of a run of now: letters, digits, `.`, `_` and `-`, not beyond tomorrow",
+                run.escape_debug()
+            ));
         }
         let folder = self.runs.join(run);
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::AlreadyExists => WireError::Exists(folder.clone()),
-                _ => WireError::Io {
-                    path: folder.clone(),
-                    source,
-                },
-            })?;
-        let lock = private()
-            .open(folder.join("lock"))
-            .and_then(|lock| lock.lock().map(|()| lock));
-        self._lock = Some(lock.map_err(|source| WireError::Io {
-            path: folder.join("lock"),
-            source,
-        })?);
+        let made = DirBuilder::new().mode(0o700).create(&folder);
+        made.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => format!("there is a record {} already", folder.display()),
+            _ => unwritten(&folder, &error),
+        })?;
+        let path = folder.join("lock");
+        let lock = private().open(&path).and_then(|lock| lock.lock().map(|()| lock));
+        self._lock = Some(lock.map_err(|error| unwritten(&path, &error))?);
         self.folder = Some(folder);
-        Ok(Heard::Part)
-    }
-
-    /// A name that leads nowhere else: a Pod is not trusted.
-    fn inside<'a>(&self, name: &'a str) -> Result<&'a Path, WireError> {
-        let path = Path::new(name);
-        let plain = !name.is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)));
-        if plain {
-            Ok(path)
-        } else {
-            Err(WireError::Malformed(self.next))
-        }
+        Ok(())
     }
 
     /// A piece; none if it is not one, or longer than a sender's.
@@ -392,84 +380,72 @@ impl Receiver {
         (self.inflate.total_in() - before == deflated.len() as u64 && piece.len() <= PIECE).then_some(piece)
     }
 
-    fn piece(&mut self, file: &str, at: u64, data: &str) -> Result<Heard, WireError> {
-        let bytes = self.inflated(data).ok_or(WireError::Malformed(self.next))?;
-        let name = self.inside(file)?;
-        self.grow(file, name, at, bytes.len() as u64)?;
-        let folder = self.folder.as_ref().ok_or(WireError::Malformed(self.next))?;
-        if name == Path::new(SEAL) {
-            return Err(WireError::Malformed(self.next));
-        }
+    fn piece(&mut self, file: &str, at: u64, data: &str) -> Result<(), String> {
+        let bytes = self.inflated(data).ok_or_else(|| self.malformed())?;
+        let name = Path::new(file);
+        // A name that leads nowhere else: a Pod is not trusted.
+        let is_inside = !file.is_empty() && name.components().all(|part| matches!(part, Component::Normal(_)));
+        let Some(folder) = self.folder.clone().filter(|_| is_inside && name != Path::new(SEAL)) else {
+            return Err(self.malformed());
+        };
+        self.grow(name, at, bytes.len() as u64)?;
         let path = folder.join(name);
         let write = || {
             DirBuilder::new()
                 .mode(0o700)
                 .recursive(true)
-                .create(path.parent().unwrap_or(folder))?;
+                .create(path.parent().unwrap_or(&folder))?;
             private().truncate(at == 0).open(&path)?.write_all_at(&bytes, at)
         };
-        write().map_err(|source| WireError::Io {
-            path: path.clone(),
-            source,
-        })?;
-        Ok(Heard::Part)
+        write().map_err(|error| unwritten(&path, &error))
     }
 
     /// Counts a piece: the next of its file, or the first of one that takes its place.
-    fn grow(&mut self, file: &str, name: &Path, at: u64, bytes: u64) -> Result<(), WireError> {
-        let known = self.lengths.get(file).copied();
+    fn grow(&mut self, name: &Path, at: u64, bytes: u64) -> Result<(), String> {
+        let known = self.lengths.get(name).copied();
         if at != 0 && known != Some(at) {
-            return Err(WireError::Malformed(self.next));
+            return Err(self.malformed());
         }
-        if known.is_none() {
-            self.parts = self
-                .parts
-                .checked_sub(name.components().count())
-                .ok_or(WireError::TooLarge)?;
-        }
+        let parts = if known.is_none() { name.components().count() } else { 0 };
         let replaced = known.filter(|_| at == 0).unwrap_or(0);
-        self.room = (self.room + replaced).checked_sub(bytes).ok_or(WireError::TooLarge)?;
-        self.lengths.insert(file.to_owned(), at + bytes);
+        let left = (self.parts.checked_sub(parts)).zip((self.room + replaced).checked_sub(bytes));
+        (self.parts, self.room) = left.ok_or_else(|| {
+            format!(
+                "the record has more than {} GiB, or more files and folders than {MOST_PARTS}",
+                LARGEST >> 30
+            )
+        })?;
+        self.lengths.insert(name.to_owned(), at + bytes);
         Ok(())
     }
 
-    fn end(&mut self, code: u8, expected: &BTreeMap<String, Sum>) -> Result<Heard, WireError> {
-        let folder = self.folder.as_ref().ok_or(WireError::Malformed(self.next))?;
-        let found = files(folder).map_err(|source| WireError::Io {
-            path: folder.clone(),
-            source,
-        })?;
+    fn end(&mut self, code: u8, expected: &BTreeMap<String, Sum>) -> Result<(), String> {
+        let folder = self.folder.as_ref().ok_or_else(|| self.malformed())?;
+        let found = files(folder).map_err(|error| unwritten(folder, &error))?;
         for file in found.keys().chain(expected.keys()) {
-            let sum = |path: &PathBuf| {
-                let length = path.metadata()?.len();
-                Ok(Sum {
-                    length,
-                    sha256: digest::of_file(path)?,
-                })
-            };
-            let sum = found.get(file).map(sum).transpose();
-            let sum = sum.map_err(|source| WireError::Io {
-                path: folder.join(file),
-                source,
-            })?;
+            let sum = found.get(file).map(|path| Sum::of(path)).transpose();
+            let sum = sum.map_err(|error| unwritten(&folder.join(file), &error))?;
             if sum.as_ref() != expected.get(file) {
                 let shown = |sum: Option<&Sum>| {
                     sum.map_or("nothing".to_owned(), |sum| {
                         format!("{} B, SHA-256 {}", sum.length, sum.sha256)
                     })
                 };
-                let (found, expected) = (shown(sum.as_ref()), shown(expected.get(file)));
-                return Err(WireError::Differs {
-                    file: file.clone(),
-                    found,
-                    expected,
-                });
+                return Err(format!(
+                    "{file} of the record differs from what the Pod wrote ({} instead of {})",
+                    shown(sum.as_ref()),
+                    shown(expected.get(file))
+                ));
             }
         }
         self.code = Some(code);
         self._lock = None;
-        Ok(Heard::End)
+        Ok(())
     }
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> String {
+    format!("cannot write the record {}: {error}", path.display())
 }
 
 fn private() -> OpenOptions {
@@ -614,15 +590,9 @@ mod tests {
         // Both files at their largest: `services/0/log`, which is then replaced, and `trials.jsonl`.
         let most = 3 * PIECE as u64 + 8;
         assert!(take(&|receiver| receiver.room = most).is_none());
-        assert!(matches!(
-            take(&|receiver| receiver.room = most - 1),
-            Some(WireError::TooLarge)
-        ));
+        assert!(take(&|receiver| receiver.room = most - 1).is_some());
         assert!(take(&|receiver| receiver.parts = 5).is_none());
-        assert!(matches!(
-            take(&|receiver| receiver.parts = 4),
-            Some(WireError::TooLarge)
-        ));
+        assert!(take(&|receiver| receiver.parts = 4).is_some());
     }
 
     #[test]

@@ -15,9 +15,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    FleetError, Nodes, Where,
+    Nodes, Where,
     member::Member,
-    object::{Event, Job, List, Node, Owner, Pod, Service},
+    object::{List, Node, Object, Owner, Pod},
     proxy::{self, Proxy, Refusal},
     reason,
 };
@@ -60,8 +60,10 @@ fn of(id: Option<&str>) -> String {
 }
 
 impl<'a> Cluster<'a> {
-    /// Errors: there is no kubectl, or it refuses the kubeconfig.
-    pub(super) fn reach(place: &Where, is_given_up: &'a dyn Fn() -> bool) -> Result<Self, FleetError> {
+    /// # Errors
+    ///
+    /// There is no kubectl, or it refuses the kubeconfig.
+    pub(super) fn reach(place: &Where, is_given_up: &'a dyn Fn() -> bool) -> Result<Self, String> {
         let namespace = place.namespace.clone().unwrap_or_else(|| proxy::namespace(place));
         Ok(Self {
             namespace,
@@ -102,7 +104,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// What is being made is waited for, so that it is known.
-    fn create<T: DeserializeOwned>(&self, path: &str, object: &Value) -> Result<T, String> {
+    fn create(&self, path: &str, object: &Value) -> Result<Object, String> {
         let answer = self.proxy.ask("POST", path, object.to_string().as_bytes(), || false);
         let answer = answer.map_err(|refusal| refusal.message)?;
         serde_json::from_slice(&answer).map_err(|error| error.to_string())
@@ -115,7 +117,10 @@ impl<'a> Cluster<'a> {
     }
 
     /// The log of the driver in a Pod, without an end: a server may be silent for long.
-    /// Errors: the proxy is gone.
+    ///
+    /// # Errors
+    ///
+    /// The proxy is gone.
     pub(super) fn log(&self, pod: &str) -> io::Result<UnixStream> {
         let pods = self.core_path("pods");
         self.proxy.send(
@@ -130,7 +135,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// The nodes that run the experiment, by name.
-    pub(super) fn choose(&self, wanted: &Nodes, fleet: &Fleet, runs: &Path) -> Result<Vec<Member>, FleetError> {
+    pub(super) fn choose(&self, wanted: &Nodes, fleet: &Fleet, runs: &Path) -> Result<Vec<Member>, String> {
         let member = |name: &str, node: Option<&Node>| Member::new(name, node, wanted, fleet.cpus, runs);
         if !wanted.names.is_empty() {
             let mut members = Vec::new();
@@ -142,22 +147,25 @@ impl<'a> Cluster<'a> {
             return Ok(members);
         }
         let selector = encoded(wanted.selector.as_deref().unwrap_or_default());
-        let nodes: List<Node> = self
+        let nodes: List = self
             .get(&format!("{NODES}?labelSelector={selector}"))
-            .map_err(|refusal| FleetError::Nodes(refusal.message))?;
+            .map_err(|refusal| format!("cannot list the nodes: {}; name them with --node", refusal.message))?;
         let ready = nodes.items.iter().filter(|node| reason::takes_pods(node));
         let mut members: Vec<Member> = ready.map(|node| member(&node.metadata.name, Some(node))).collect();
         members.sort_by(|one, other| one.node.cmp(&other.node));
         if members.is_empty() {
-            Err(FleetError::NoNodes(wanted.selector.clone()))
-        } else {
-            Ok(members)
+            let labels = wanted
+                .selector
+                .iter()
+                .map(|selector| format!(" and has the labels `{selector}`"));
+            return Err(format!("no node is ready{}", labels.collect::<String>()));
         }
+        Ok(members)
     }
 
     /// Makes a Job, which may own other objects: they end with it.
     pub(super) fn create_job(&self, job: &Value) -> Result<Owner, String> {
-        let Job { metadata, .. } = self.create(&self.jobs_path(), job)?;
+        let Object { metadata, .. } = self.create(&self.jobs_path(), job)?;
         Ok(Owner {
             api_version: "batch/v1".into(),
             kind: "Job".into(),
@@ -169,7 +177,7 @@ impl<'a> Cluster<'a> {
     /// Makes a Service, and returns its address.
     pub(super) fn create_service(&self, mut service: Value, owner: &Owner) -> Result<IpAddr, String> {
         service["metadata"]["ownerReferences"] = serde_json::json!([owner]);
-        let made: Service = self.create(&self.core_path("services"), &service)?;
+        let made = self.create(&self.core_path("services"), &service)?;
         made.spec
             .cluster_ip
             .parse()
@@ -177,20 +185,20 @@ impl<'a> Cluster<'a> {
     }
 
     pub(super) fn pods(&self, id: Option<&str>) -> Result<Vec<Pod>, String> {
-        let pods: Result<List<Pod>, Refusal> = self.get(&format!("{}?{}", self.core_path("pods"), of(id)));
+        let pods: Result<List, Refusal> = self.get(&format!("{}?{}", self.core_path("pods"), of(id)));
         pods.map(|list| list.items).map_err(|refusal| refusal.message)
     }
 
     /// Names of the Jobs of one run, or of all.
-    pub(super) fn jobs(&self, id: Option<&str>) -> Result<Vec<String>, FleetError> {
-        let jobs: Result<List<Job>, Refusal> = self.get(&format!("{}?{}", self.jobs_path(), of(id)));
-        let jobs = jobs.map_err(|refusal| FleetError::Cluster(refusal.message))?;
+    pub(super) fn jobs(&self, id: Option<&str>) -> Result<Vec<String>, String> {
+        let jobs: Result<List, Refusal> = self.get(&format!("{}?{}", self.jobs_path(), of(id)));
+        let jobs = jobs.map_err(|refusal| refusal.message)?;
         Ok(jobs.items.into_iter().map(|job| job.metadata.name).collect())
     }
 
     /// Nodes that no longer answer, and what the cluster says of them; none without the right to look.
     pub(super) fn lost_nodes(&self) -> BTreeMap<String, String> {
-        let Ok(nodes) = self.get::<List<Node>>(NODES) else {
+        let Ok(nodes) = self.get::<List>(NODES) else {
             return BTreeMap::new();
         };
         nodes
@@ -208,7 +216,7 @@ impl<'a> Cluster<'a> {
         if made.since.elapsed() < PODLESS {
             return reason::Phase::Waits("waits for its Pod".to_owned());
         }
-        match self.get::<Job>(&format!("{}/{}", self.jobs_path(), encoded(&made.name))) {
+        match self.get::<Object>(&format!("{}/{}", self.jobs_path(), encoded(&made.name))) {
             Err(refusal) if refusal.code == 404 => {
                 return reason::Phase::Failed("its Job was deleted by somebody else".to_owned());
             }
@@ -220,7 +228,7 @@ impl<'a> Cluster<'a> {
             }
         }
         let about = encoded(&format!("involvedObject.name={},type=Warning", made.name));
-        let events = self.get::<List<Event>>(&format!("{}?fieldSelector={about}", self.core_path("events")));
+        let events = self.get::<List>(&format!("{}?fieldSelector={about}", self.core_path("events")));
         let last = events
             .ok()
             .and_then(|events| events.items.into_iter().next_back())
@@ -260,12 +268,7 @@ impl<'a> Cluster<'a> {
                     thread::sleep(PAUSE);
                     continue;
                 }
-                let why = jobs
-                    .err()
-                    .map(|error| error.to_string())
-                    .or(pods.err())
-                    .or(refused)
-                    .unwrap_or_default();
+                let why = jobs.err().or(pods.err()).or(refused).unwrap_or_default();
                 return vec![format!("what has the label {LABEL}: {why}")];
             };
             let lost = self.lost_nodes();

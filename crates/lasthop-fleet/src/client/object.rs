@@ -5,9 +5,23 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Deserialize)]
-pub struct List<T> {
-    pub items: Vec<T>,
+pub struct List {
+    pub items: Vec<Object>,
 }
+
+/// Of any kind: what its kind does not have is empty.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Object {
+    pub metadata: Metadata,
+    pub spec: Spec,
+    pub status: Status,
+    /// Of an event.
+    pub message: String,
+}
+
+pub type Pod = Object;
+pub type Node = Object;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -29,54 +43,28 @@ pub struct Owner {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Job {
-    pub metadata: Metadata,
-    pub status: JobStatus,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct JobStatus {
-    pub conditions: Vec<Condition>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Service {
-    pub spec: ServiceSpec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ServiceSpec {
+#[serde(default, rename_all = "camelCase")]
+pub struct Spec {
+    /// Of a Pod.
+    pub node_name: String,
+    /// Of a Service.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: String,
+    /// Of a node, as are its taints.
+    pub unschedulable: bool,
+    pub taints: Vec<Taint>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Event {
-    pub message: String,
+pub struct Taint {
+    pub effect: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Pod {
-    pub metadata: Metadata,
-    pub spec: PodSpec,
-    pub status: PodStatus,
-}
-
+/// Of a Pod, a Job or a node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct PodSpec {
-    pub node_name: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct PodStatus {
+pub struct Status {
     pub phase: String,
     pub reason: String,
     pub message: String,
@@ -85,6 +73,8 @@ pub struct PodStatus {
     pub conditions: Vec<Condition>,
     pub init_container_statuses: Vec<ContainerStatus>,
     pub container_statuses: Vec<ContainerStatus>,
+    /// Of a node.
+    pub allocatable: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -110,35 +100,6 @@ pub struct Stopped {
     pub message: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Node {
-    pub metadata: Metadata,
-    pub spec: NodeSpec,
-    pub status: NodeStatus,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct NodeSpec {
-    pub unschedulable: bool,
-    pub taints: Vec<Taint>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Taint {
-    pub effect: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct NodeStatus {
-    pub conditions: Vec<Condition>,
-    pub allocatable: BTreeMap<String, String>,
-}
-
-/// Of a Job, a Pod or a node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Condition {

@@ -23,6 +23,8 @@ const ANSWER: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(100);
 /// Bytes of an answer; that of 5,000 Pods has a third of it.
 const LIMIT: usize = 256 << 20;
+/// What kubectl prints, beside the socket.
+const SAID: &str = "said";
 const IN_A_POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// A running `kubectl proxy`, which ends with this.
@@ -73,34 +75,41 @@ pub(super) fn namespace(place: &Where) -> String {
 }
 
 impl Proxy {
-    /// Errors: there is no kubectl, or it refuses the kubeconfig.
-    pub(super) fn start(place: &Where) -> Result<Self, FleetError> {
+    /// # Errors
+    ///
+    /// There is no kubectl, or it refuses the kubeconfig.
+    pub(super) fn start(place: &Where) -> Result<Self, String> {
+        let failed = |error| format!("cannot run kubectl, through which lasthop reaches the cluster: {error}");
+        let mut proxy = Self::spawn(place).map_err(failed)?;
+        let deadline = Instant::now() + ANSWER;
+        while UnixStream::connect(&proxy.socket).is_err() {
+            if proxy.child.try_wait().map_err(failed)?.is_some() || Instant::now() > deadline {
+                let said = std::fs::read_to_string(proxy.socket.with_file_name(SAID)).unwrap_or_default();
+                let said = said.trim().trim_start_matches("error: ");
+                return Err(format!("cannot use the kubeconfig: {said}"));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(proxy)
+    }
+
+    fn spawn(place: &Where) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("kubectl-").tempdir()?;
-        let (socket, said) = (folder.path().join("socket"), folder.path().join("said"));
+        let socket = folder.path().join("socket");
         let mut kubectl = kubectl(place);
         kubectl.arg("proxy").arg(format!("--unix-socket={}", socket.display()));
         kubectl
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(&said)?);
+            .stderr(File::create(folder.path().join(SAID))?);
         // A Ctrl-C in the terminal is not for it: what is in the cluster has to be removed through it.
         kubectl.process_group(0);
         command::dies_with_us(&mut kubectl);
-        let child = kubectl.spawn()?;
-        let mut proxy = Self {
+        Ok(Self {
+            child: kubectl.spawn()?,
             socket,
-            child,
             _folder: folder,
-        };
-        let deadline = Instant::now() + ANSWER;
-        while UnixStream::connect(&proxy.socket).is_err() {
-            if proxy.child.try_wait()?.is_some() || Instant::now() > deadline {
-                let said = std::fs::read_to_string(said).unwrap_or_default();
-                return Err(FleetError::Config(said.trim().trim_start_matches("error: ").to_owned()));
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        Ok(proxy)
+        })
     }
 
     /// Sends a request. The answer ends where the stream does, because this is HTTP 1.0.
@@ -120,7 +129,10 @@ impl Proxy {
     }
 
     /// The body of the answer.
-    /// Errors: the cluster refuses or does not answer, or the wait is given up.
+    ///
+    /// # Errors
+    ///
+    /// The cluster refuses or does not answer, or the wait is given up.
     pub(super) fn ask(
         &self,
         method: &str,

@@ -1,6 +1,6 @@
 //! What the cluster says of Pods, Jobs and nodes, in its own words.
 
-use super::object::{ContainerStatus, Job, Node, Pod, PodStatus};
+use super::object::{ContainerStatus, Node, Object, Pod, Status};
 
 /// Where a Pod has got to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn of_pod(pod: &Pod) -> Phase {
     if let Some(phase) = containers().find_map(waits) {
         return phase;
     }
-    if let Some(why) = unscheduled(status) {
+    if let Some(why) = condition(status, "PodScheduled", |status| status == "False") {
         return Phase::Waits(why);
     }
     let ended = status
@@ -95,34 +95,24 @@ fn waits(container: &ContainerStatus) -> Option<Phase> {
     Some(phase(said))
 }
 
-fn unscheduled(status: &PodStatus) -> Option<String> {
-    let refused = status
-        .conditions
-        .iter()
-        .find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
-    Some(joined(&refused.reason, &refused.message))
+/// What a condition of this type says, if `is` is true of its status.
+fn condition(status: &Status, type_: &str, is: impl Fn(&str) -> bool) -> Option<String> {
+    let mut conditions = status.conditions.iter();
+    let found = conditions.find(|one| one.type_ == type_ && is(&one.status))?;
+    Some(joined(&found.reason, &found.message))
 }
 
 /// Why a Job has failed.
 #[must_use]
-pub fn of_job(job: &Job) -> Option<String> {
-    let failed = job
-        .status
-        .conditions
-        .iter()
-        .find(|one| one.type_ == "Failed" && one.status == "True")?;
-    Some(joined(&failed.reason, &failed.message))
+pub fn of_job(job: &Object) -> Option<String> {
+    condition(&job.status, "Failed", |status| status == "True")
 }
 
 /// Why a node does not answer.
 #[must_use]
 pub fn lost(node: &Node) -> Option<String> {
-    let ready = node
-        .status
-        .conditions
-        .iter()
-        .find(|one| one.type_ == "Ready" && one.status != "True")?;
-    Some(format!("the node was lost: {}", joined(&ready.reason, &ready.message)))
+    let why = condition(&node.status, "Ready", |status| status != "True")?;
+    Some(format!("the node was lost: {why}"))
 }
 
 /// Whether a node is ready, and takes ordinary Pods.
