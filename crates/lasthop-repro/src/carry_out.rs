@@ -25,7 +25,12 @@ use lasthop_run::{RunError, event::Event};
 use lasthop_stack::{home::Home, locate::Locator};
 use lasthop_system::interrupt;
 
-use super::{Options, found::found, measured::MethodCase, outcome::Part};
+use super::{
+    Options,
+    found::found,
+    measured::MethodCase,
+    outcome::{Note, Part},
+};
 use crate::study::model::{Study, StudyRun, Time};
 
 /// Below this budget the short levels of a study are taken.
@@ -34,6 +39,16 @@ const SHORT: Duration = Duration::from_secs(60);
 const START: f64 = 2.5;
 /// What starting psql takes, about; it is started for every connection.
 const PSQL: f64 = 0.03;
+
+/// Checks that tell why a figure is another on this machine.
+const EXPLAINING: [&str; 6] = [
+    "driver-saturated",
+    "driver-kept-off",
+    "headroom",
+    "steal",
+    "foreign-load",
+    "throttled",
+];
 
 /// One repetition under way.
 pub struct Job<'a> {
@@ -48,7 +63,8 @@ pub struct Job<'a> {
 pub struct Carried {
     pub method: Vec<MethodCase>,
     pub design: Option<Summary>,
-    pub design_data: Option<RunData>,
+    /// What the checks of the records say that explains a difference.
+    pub checks: Vec<Note>,
     pub method_environment: Option<Environment>,
 }
 
@@ -56,6 +72,19 @@ impl Carried {
     pub fn environment(&self) -> Option<&Environment> {
         let design = self.design.as_ref().and_then(|summary| summary.environment.as_ref());
         self.method_environment.as_ref().or(design)
+    }
+
+    /// The first finding of each check for either method.
+    fn keep_checks(&mut self, summary: &Summary, of: &str) {
+        for check in summary.checks.iter().filter(|check| EXPLAINING.contains(&&*check.id)) {
+            let known = |note: &Note| note.id == check.id && note.text.starts_with(of);
+            if !self.checks.iter().any(known) {
+                self.checks.push(Note {
+                    id: check.id.clone(),
+                    text: format!("{of}: {}; {}", check.evidence, check.effect),
+                });
+            }
+        }
     }
 }
 
@@ -125,8 +154,8 @@ impl Job<'_> {
                 part.design = Some(describe_design(run, &design, &summary));
                 part.found = found(run, &summary);
                 keep_failures(&mut part, &summary, "lasthop's method");
+                carried.keep_checks(&summary, "lasthop's method");
                 carried.design = Some(summary);
-                carried.design_data = Some(data);
             }
             Err(Trouble::Missing(cause)) => {
                 part.skipped = Some(cause);
@@ -175,7 +204,9 @@ impl Job<'_> {
                             &mut method.double
                         };
                         into.extend(answered.map(|trial| trial.result.clone()));
-                        keep_failures(part, &lasthop_analyse::summarise(&data), "the study's method");
+                        let summary = lasthop_analyse::summarise(&data);
+                        keep_failures(part, &summary, "the study's method");
+                        carried.keep_checks(&summary, "the study's method");
                         part.method_records.push(record);
                         carried.method_environment = carried.method_environment.take().or(data.environment);
                     }

@@ -93,7 +93,7 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
         .collect();
     for (at, (part, carried)) in carried.iter().enumerate() {
         let mut part = part.clone();
-        part.why = why::notes(study, &measured[at], carried, &part, &result);
+        part.why = why::notes(study, &measured[at], carried, part.shortened.is_some(), &result);
         result.parts.push(part);
     }
     result.seconds = begun.elapsed().as_secs_f64();
@@ -104,8 +104,8 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
 fn all_measured<'a>(study: &'a Study, carried: &'a [(Part, Carried)]) -> Vec<MeasuredPart<'a>> {
     let plain = |at: usize| MeasuredPart {
         run: &study.runs[at],
-        method: carried[at].1.method.clone(),
-        design: carried[at].1.design.clone(),
+        method: &carried[at].1.method,
+        design: carried[at].1.design.as_ref(),
         minus: None,
     };
     (0..study.runs.len())
@@ -133,7 +133,7 @@ fn claim_row(study: &Study, claim: &Claim, part: Option<&MeasuredPart<'_>>) -> C
         method: part.and_then(|part| part.method_ratio(&claim.measured, &claim.case, &claim.against)),
         lasthop,
         // What was run and has no ratio (too few blocks, a difference that may as well be negative) is not decided.
-        word: match (lasthop, part.and_then(|part| part.design.as_ref())) {
+        word: match (lasthop, part.and_then(|part| part.design)) {
             (None, Some(_)) => Word::Undecided,
             _ => judge(claimed, lasthop),
         },

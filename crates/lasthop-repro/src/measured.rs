@@ -26,8 +26,8 @@ pub struct MethodCase {
 #[derive(Debug)]
 pub struct MeasuredPart<'a> {
     pub run: &'a StudyRun,
-    pub method: Vec<MethodCase>,
-    pub design: Option<Summary>,
+    pub method: &'a [MethodCase],
+    pub design: Option<&'a Summary>,
     /// Those of the run that is subtracted.
     pub minus: Option<Box<MeasuredPart<'a>>>,
 }
@@ -228,7 +228,7 @@ impl MeasuredPart<'_> {
 
     /// The case of lasthop's design that a condition corresponds to.
     pub fn design_case(&self, levels: &IndexMap<String, String>) -> Option<&CaseSummary> {
-        let summary = self.design.as_ref()?;
+        let summary = self.design?;
         let wanted = self.design_condition(levels);
         summary
             .cases
@@ -252,7 +252,7 @@ impl MeasuredPart<'_> {
             .as_ref()
             .filter(|_| self.is_derived(quantity))?;
         let wanted = self.design_condition(levels);
-        let mut all = self.design.as_ref()?.derived.iter();
+        let mut all = self.design?.derived.iter();
         let found = all.find(|derived| derived.quantity == *name && fits(&texts(&derived.levels), &wanted))?;
         found.value.as_ref().map(|value| known(value).times(1e-6))
     }
@@ -267,7 +267,7 @@ impl MeasuredPart<'_> {
     /// Seconds of a unit of so many requests on a connection of its own.
     fn unit_time(&self, requests: u32, levels: &Levels) -> Option<Known> {
         let wanted = self.design_condition(levels);
-        let mut cases = self.design.as_ref()?.cases.iter();
+        let mut cases = self.design?.cases.iter();
         let case =
             cases.find(|case| fits(&texts(&case.levels), &wanted) && case.load.requests_per_connection == requests)?;
         Some(request_time(case)?.times(f64::from(requests)))
@@ -289,13 +289,7 @@ impl MeasuredPart<'_> {
         let Time::Levels(factor) = &self.run.time else {
             return per(levels);
         };
-        let cases: Vec<Levels> = self
-            .design
-            .as_ref()?
-            .cases
-            .iter()
-            .map(|case| texts(&case.levels))
-            .collect();
+        let cases: Vec<Levels> = self.design?.cases.iter().map(|case| texts(&case.levels)).collect();
         let ends = ends(cases.iter(), factor, levels)?;
         Some(
             per(&ends.1.1)?
@@ -407,7 +401,7 @@ impl MeasuredPart<'_> {
         if !plain || self.is_derived(quantity) || !(time || quantity.is(Base::Rate)) {
             return None;
         }
-        let summary = self.design.as_ref()?;
+        let summary = self.design?;
         let (over, under) = (self.design_case(case)?, self.design_case(against)?);
         let find = |one: &str, other: &str| {
             let mut all = summary
