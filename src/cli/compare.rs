@@ -52,7 +52,7 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     let interrupted = || interrupt.load(Ordering::Relaxed);
     let given = compare::examine(asked, || !interrupted()).map_err(|error| match error {
         _ if interrupted() => CliError::interrupted("interrupted; nothing was measured"),
-        CompareError::NoAnswer { .. } => CliError::failed(error),
+        CompareError::NoAnswer(_) => CliError::failed(error),
         other => CliError::usage(other),
     })?;
     let plan = Plan::of_given(given).or_usage()?;

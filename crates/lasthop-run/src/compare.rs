@@ -46,22 +46,11 @@ pub struct Asked {
 /// The endpoints cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    #[error("{url}: {cause}")]
-    Spec { url: String, cause: String },
-    #[error(
-        "{url}: {ip} is not an address of this machine; put load on other machines only with their owner's consent, and then add --remote"
-    )]
-    Remote { url: String, ip: IpAddr },
-    #[error("{url}: {}{}", .failure.message, advice(.failure).map(|advice| format!("\n  {advice}")).unwrap_or_default())]
-    NoAnswer { url: String, failure: Failure },
-    #[error(
-        "the endpoints do not answer alike, so they would be compared in more than the way there:\n{}\n\
-         Correct a URL, or compare them all the same with --differing",
-        .0.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
-    )]
-    Differ(Vec<String>),
-    #[error("process {pid}, of `--pid {role}={pid}`, does not exist")]
-    NoProcess { role: String, pid: i32 },
+    #[error("{0}")]
+    NoAnswer(String),
+    /// What was asked for cannot be compared.
+    #[error("{0}")]
+    Wrong(String),
 }
 
 /// What an error before the measurement probably means.
@@ -84,24 +73,20 @@ fn advice(failure: &Failure) -> Option<&'static str> {
 /// Errors: an endpoint is not on this machine, gives no right answer, or another one than the first. Once `go_on` returns false,
 /// the error has no meaning.
 pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, CompareError> {
-    permit(
-        asked.endpoints.iter().map(|(url, spec)| (url.clone(), spec)),
-        asked.remote,
-    )?;
+    let endpoints = asked.endpoints.iter().map(|(url, spec)| (url.clone(), spec));
+    permit(endpoints, asked.remote).map_err(CompareError::Wrong)?;
     if let Some((role, pid)) = asked.pids.iter().find(|(_, pid)| process::Stat::of(**pid).is_none()) {
-        return Err(CompareError::NoProcess {
-            role: role.clone(),
-            pid: *pid,
-        });
+        let text = format!("process {pid}, of `--pid {role}={pid}`, does not exist");
+        return Err(CompareError::Wrong(text));
     }
     let places: Vec<_> = asked.endpoints.iter().map(|(_, spec)| spec.endpoint.clone()).collect();
     let mut endpoints = IndexMap::new();
     let mut first: Option<(String, Vec<Trait>)> = None;
     let mut unlike = Vec::new();
     for (name, (url, mut spec)) in given::names(&places).into_iter().zip(asked.endpoints) {
-        let failed = |failure| CompareError::NoAnswer {
-            url: url.clone(),
-            failure,
+        let failed = |failure: Failure| {
+            let advice = advice(&failure).map_or_else(String::new, |advice| format!("\n  {advice}"));
+            CompareError::NoAnswer(format!("{url}: {}{advice}", failure.message))
         };
         let (traits, unchecked) = look(&mut spec, asked.learn, &mut go_on).map_err(failed)?;
         let (reference, theirs) = first.get_or_insert_with(|| (url.clone(), traits.clone()));
@@ -132,7 +117,11 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
             pids: asked.pids,
         });
     }
-    Err(CompareError::Differ(unlike))
+    let unlike: String = unlike.iter().map(|line| format!("  {line}\n")).collect();
+    Err(CompareError::Wrong(format!(
+        "the endpoints do not answer alike, so they would be compared in more than the way there:\n{unlike}\
+         Correct a URL, or compare them all the same with --differing"
+    )))
 }
 
 /// The role of a server: as the user calls the process that it is or descends from, or else its program. When it has been
@@ -146,13 +135,14 @@ fn role_of(server: &Owner, pids: &IndexMap<String, i32>) -> String {
 /// What holds whenever endpoints are loaded, also in a run that is resumed: the load can be carried out, and goes to no
 /// other machine unless that is asked for.
 /// Errors: the first of these that does not hold.
-pub fn permit<'a>(endpoints: impl Iterator<Item = (String, &'a Spec)>, remote: bool) -> Result<(), CompareError> {
+pub fn permit<'a>(endpoints: impl Iterator<Item = (String, &'a Spec)>, remote: bool) -> Result<(), String> {
     for (url, spec) in endpoints {
-        if let Err(cause) = spec.validate() {
-            return Err(CompareError::Spec { url, cause });
-        }
+        spec.validate().map_err(|cause| format!("{url}: {cause}"))?;
         if let Some(ip) = addresses(spec).iter().find_map(foreign).filter(|_| !remote) {
-            return Err(CompareError::Remote { url, ip });
+            return Err(format!(
+                "{url}: {ip} is not an address of this machine; put load on other machines only with their owner's \
+                 consent, and then add --remote"
+            ));
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The caller's side of `lasthop drive`.
 
 use std::{
+    fmt::Display,
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
@@ -23,42 +24,37 @@ pub enum DriverError {
     Refused { stage: wire::Stage, cause: String },
     #[error("the driver ended unexpectedly")]
     Ended,
-    #[error("the driver did not answer within {0:?}")]
-    Silent(Duration),
-    #[error("the driver wrote `{line}`, which does not follow the protocol: {cause}")]
-    Garbled { line: String, cause: String },
-    #[error(
-        "the driver speaks protocol version {found}, but this lasthop speaks {}",
-        wire::VERSION
-    )]
-    Version { found: u32 },
-    #[error("the driver wrote a line of more than {0} bytes, which does not follow the protocol")]
-    Endless(usize),
-    #[error("the driver's result is impossible: {0}")]
-    Absurd(&'static str),
-    #[error("interrupted")]
-    Interrupted,
-    #[error("cannot talk to the driver: {0}")]
-    Io(#[from] std::io::Error),
+    /// It cannot be talked to any more.
+    #[error("{0}")]
+    Lost(String),
 }
 
 impl From<LineError> for DriverError {
     fn from(error: LineError) -> Self {
-        match error {
-            LineError::Silent(limit) => Self::Silent(limit),
-            LineError::Ended => Self::Ended,
-            LineError::TooLong(most) => Self::Endless(most),
-            LineError::Interrupted => Self::Interrupted,
-            LineError::Io(error) => Self::Io(error),
-        }
+        Self::Lost(match error {
+            LineError::Ended => return Self::Ended,
+            LineError::Silent(limit) => format!("the driver did not answer within {limit:?}"),
+            LineError::TooLong(most) => {
+                format!("the driver wrote a line of more than {most} bytes, which does not follow the protocol")
+            }
+            LineError::Interrupted => "interrupted".to_owned(),
+            LineError::Io(error) => format!("cannot talk to the driver: {error}"),
+        })
     }
 }
 
 impl DriverError {
+    fn garbled(line: &str, cause: impl Display) -> Self {
+        let line: String = line.trim_end().chars().take(200).collect();
+        Self::Lost(format!(
+            "the driver wrote `{line}`, which does not follow the protocol: {cause}"
+        ))
+    }
+
     /// Whether the driver can still be asked for other things.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        matches!(self, Self::Refused { .. } | Self::Absurd(_))
+        matches!(self, Self::Refused { .. })
     }
 
     #[must_use]
@@ -87,16 +83,18 @@ impl Driver {
     /// Takes over the pipes of a started driver and waits for its first line.
     ///
     /// # Errors
-    /// [`DriverError::Version`] if it speaks another protocol; [`DriverError::Silent`] or [`DriverError::Ended`] if it
-    /// prints nothing.
+    /// It speaks another version of the protocol, or says nothing.
     pub fn greet(requests: OwnedFd, replies: OwnedFd) -> Result<Self, DriverError> {
-        let mut driver = Self(Lines::new(Some(requests), replies, LONGEST)?);
+        let mut driver = Self(Lines::new(Some(requests), replies, LONGEST).map_err(LineError::Io)?);
         match driver.receive(ATTENTION)? {
             Reply::Hello {
                 protocol: wire::VERSION,
                 ..
             } => Ok(driver),
-            Reply::Hello { protocol, .. } => Err(DriverError::Version { found: protocol }),
+            Reply::Hello { protocol, .. } => Err(DriverError::Lost(format!(
+                "the driver speaks protocol version {protocol}, but this lasthop speaks {}",
+                wire::VERSION
+            ))),
             other => Err(unexpected(&other)),
         }
     }
@@ -224,7 +222,10 @@ impl Answer {
         match granted(parse(&self.line)?)? {
             Reply::Trial { result, .. } => match absurdity(&result, self.waited) {
                 None => Ok(*result),
-                Some(what) => Err(DriverError::Absurd(what)),
+                Some(what) => Err(DriverError::Refused {
+                    stage: wire::Stage::Trial,
+                    cause: format!("the driver's result is impossible: {what}"),
+                }),
             },
             other => Err(unexpected(&other)),
         }
@@ -239,10 +240,7 @@ fn granted(reply: Reply) -> Result<Reply, DriverError> {
 }
 
 fn parse(line: &[u8]) -> Result<Reply, DriverError> {
-    serde_json::from_slice(line).map_err(|error| DriverError::Garbled {
-        line: String::from_utf8_lossy(line).trim_end().chars().take(200).collect(),
-        cause: error.to_string(),
-    })
+    serde_json::from_slice(line).map_err(|error| DriverError::garbled(&String::from_utf8_lossy(line), error))
 }
 
 /// Rejects a result that no trial of this length can have. This also keeps sums over many trials within their types.
@@ -327,10 +325,7 @@ fn is_speed(speed: f64) -> bool {
 
 fn unexpected(reply: &Reply) -> DriverError {
     let line = serde_json::to_string(reply).unwrap_or_default();
-    DriverError::Garbled {
-        line: line.chars().take(200).collect(),
-        cause: "another reply was expected".to_owned(),
-    }
+    DriverError::garbled(&line, "another reply was expected")
 }
 
 #[cfg(test)]

@@ -12,8 +12,6 @@ use lasthop_plan::plan::Plan;
 use lasthop_record::WriteError;
 use lasthop_stack::{guard::GuardError, home::Home, locate::Locator};
 
-use super::driver_place::DriverPlaceError;
-
 /// What to run, in every detail.
 #[derive(Debug)]
 pub struct Job<'a> {
@@ -78,8 +76,8 @@ pub enum RunError {
     Folder(String),
     #[error(transparent)]
     Guard(#[from] GuardError),
-    #[error(transparent)]
-    DriverPlace(#[from] DriverPlaceError),
+    #[error("{0}")]
+    DriverPlace(String),
     #[error(transparent)]
     Write(#[from] WriteError),
     /// A resumed run would measure something else.

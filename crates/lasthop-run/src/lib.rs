@@ -123,7 +123,7 @@ fn measure(
     let sandbox = Sandbox::create().map_err(RunError::Folder)?;
     let guard = Guard::launch(&sandbox)?;
     let driver_place = match &job.settings.driver_at {
-        Some(at) => Some(DriverPlace::open(at, &job.remote, &guard, &sandbox)?),
+        Some(at) => Some(DriverPlace::open(at, &job.remote, &guard, &sandbox).map_err(RunError::DriverPlace)?),
         None => None,
     };
     let site = site::open(job, &programs, sandbox.path(), tell);

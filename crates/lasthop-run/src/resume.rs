@@ -1,10 +1,6 @@
 //! Resuming a run: what it already has, and whether anything has changed since.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use indexmap::IndexMap;
 use lasthop_model::{
@@ -16,7 +12,7 @@ use lasthop_model::{
 };
 use lasthop_observe::environment::host;
 use lasthop_plan::{digest, model::Experiment, plan::Plan};
-use lasthop_record::{self as record, RunData, Store, WriteError, Writer, store};
+use lasthop_record::{self as record, RunData, Store, Writer, store};
 use lasthop_system::{cpus, date, facts::Facts};
 
 use super::{
@@ -32,34 +28,6 @@ type Versions = IndexMap<String, ProgramVersion>;
 
 /// Less time than this is not enough to start services and measure anything.
 const LEAST_BUDGET: Duration = Duration::from_secs(1);
-
-/// A run cannot be resumed.
-#[derive(Debug, thiserror::Error)]
-pub enum ResumeError {
-    #[error("{0}")]
-    Read(String),
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    #[error("run {0} is still running: there is nothing to resume")]
-    Running(String),
-    #[error("run {run} is finished: {why}. There is nothing to resume; see `lasthop report {run}`")]
-    Finished { run: String, why: &'static str },
-    #[error("run {0} belongs to `lasthop repro` and cannot be resumed: repeat its study instead")]
-    NoOrigin(String),
-    #[error(
-        "the budget of run {run} is used up: give it more time, \
-         for example `lasthop resume {run} --budget {}`", written(*.budget)
-    )]
-    Spent { run: String, budget: Duration },
-    #[error("{} is a link, and lasthop's records contain none: writing to it could change another file; start a new run instead", .0.display())]
-    Link(PathBuf),
-    #[error(
-        "run {run} has a round number {round}, which no run reaches: its record was changed; start a new run instead"
-    )]
-    Rounds { run: String, round: u32 },
-    #[error(transparent)]
-    Changed(#[from] Changed),
-}
 
 /// More rounds than any run has, and far from where their numbers would begin anew.
 const MOST_ROUNDS: u32 = 1 << 24;
@@ -101,32 +69,40 @@ impl Unfinished {
     ///
     /// # Errors
     /// The run is still running, is finished, or does not say what it was made from.
-    pub fn open(directory: &Path, own: &Store) -> Result<Self, ResumeError> {
-        let run = store::header(directory).map_err(ResumeError::Read)?.run;
+    pub fn open(directory: &Path, own: &Store) -> Result<Self, String> {
+        let run = store::header(directory).map_err(|error| error.to_string())?.run;
+        let running = || format!("run {run} is still running: there is nothing to resume");
         if let Some(link) = WRITTEN
             .iter()
             .map(|name| directory.join(name))
             .find(|path| path.is_symlink())
         {
-            return Err(ResumeError::Link(link));
+            return Err(format!(
+                "{} is a link, and lasthop's records contain none: writing to it could change another file; start a new \
+                 run instead",
+                link.display()
+            ));
         }
         if store::state(directory) == store::State::Running {
-            return Err(ResumeError::Running(run));
+            return Err(running());
         }
-        let mut writer = Writer::reopen(directory)?.ok_or_else(|| ResumeError::Running(run.clone()))?;
+        let reopened = Writer::reopen(directory).map_err(|error| error.to_string())?;
+        let mut writer = reopened.ok_or_else(running)?;
         let foreign = own.made_here(directory).map(|key| writer.seal_with(key)).err();
-        let mut data = store::read(directory).map_err(ResumeError::Read)?;
+        let mut data = store::read(directory).map_err(|error| error.to_string())?;
         // What it names was in the home folder of the user who made it, and is looked for in that of this one.
         data.header = record::in_use(&data.header).unwrap_or(data.header);
         let measured = data.has_measured();
         if let Some(why) = data.end.as_ref().and_then(|end| finished(end.stopped, measured)) {
-            return Err(ResumeError::Finished { run, why });
+            return Err(format!(
+                "run {run} is finished: {why}. There is nothing to resume; see `lasthop report {run}`"
+            ));
         }
-        let origin = data
-            .header
-            .origin
-            .clone()
-            .ok_or_else(|| ResumeError::NoOrigin(run.clone()))?;
+        let Some(origin) = data.header.origin.clone() else {
+            return Err(format!(
+                "run {run} belongs to `lasthop repro` and cannot be resumed: repeat its study instead"
+            ));
+        };
         let opened = Self {
             writer,
             data,
@@ -134,7 +110,10 @@ impl Unfinished {
             foreign,
         };
         match opened.last_round().filter(|round| *round > MOST_ROUNDS) {
-            Some(round) => Err(ResumeError::Rounds { run, round }),
+            Some(round) => Err(format!(
+                "run {run} has a round number {round}, which no run reaches: its record was changed; start a new run \
+                 instead"
+            )),
             None => Ok(opened),
         }
     }
@@ -142,18 +121,18 @@ impl Unfinished {
     /// The settings of the run, with `more` time from now on, or with the rest of its own budget.
     ///
     /// # Errors
-    /// [`ResumeError::Spent`] if nothing is left.
-    pub fn settings(&self, more: Option<Duration>) -> Result<Settings, ResumeError> {
+    /// Nothing is left.
+    pub fn settings(&self, more: Option<Duration>) -> Result<Settings, String> {
         let header = &self.data.header;
         let used = self.data.took_ns();
         let budget_ns = more.map_or(self.data.budget_ns(), |more| used.saturating_add(nanoseconds(more)));
         let by_budget = self.data.end.as_ref().is_some_and(|end| end.stopped == Stopped::Budget);
         if more.is_none() && (by_budget || budget_ns < used.saturating_add(nanoseconds(LEAST_BUDGET))) {
-            let budget = Duration::from_nanos(header.settings.budget_ns);
-            return Err(ResumeError::Spent {
-                run: header.run.clone(),
-                budget,
-            });
+            let budget = written(Duration::from_nanos(header.settings.budget_ns));
+            return Err(format!(
+                "the budget of run {run} is used up: give it more time, for example `lasthop resume {run} --budget {budget}`",
+                run = header.run
+            ));
         }
         Ok(Settings {
             budget_ns,

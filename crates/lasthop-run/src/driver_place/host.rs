@@ -63,44 +63,6 @@ read -r _
 exit 0
 "#;
 
-/// The driver cannot run on that host.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    #[error("`ssh` is missing; install openssh-client")]
-    NoSsh,
-    #[error(
-        "{host} refuses the login: {said}; lasthop cannot enter a password, so set up a key (ssh-agent, or \
-         IdentityFile in --ssh-option or in ssh's configuration) and check it with `ssh -o BatchMode=yes {host} true`"
-    )]
-    Login { host: String, said: String },
-    #[error(
-        "the host key of {host} is unknown or has changed ({said}): connect once with `ssh {host}` and compare the fingerprint"
-    )]
-    HostKey { host: String, said: String },
-    #[error("ssh to {host} failed: {said}")]
-    Ssh { host: String, said: String },
-    #[error("ssh to {host} did not end: {cause}; try `ssh -o BatchMode=yes {host} true`, which must print nothing")]
-    Stuck { host: String, cause: String },
-    #[error("cannot create a folder or store lasthop on {host}: {said}")]
-    Store { host: String, said: String },
-    #[error(
-        "lasthop does not run on {host} ({said}): if the architecture differs, install the same version there and pass \
-         its path with --driver-program"
-    )]
-    NotRunning { host: String, said: String },
-    #[error("{host} has {found}, but this is {own}: the versions must match")]
-    Version { host: String, found: String, own: String },
-    #[error(
-        "the driver on {host} cannot reach services on loopback: choose an address of this machine that {host} can \
-         reach, for instance {suggestion}; during the run, everybody who can reach that address can reach the services"
-    )]
-    Unreachable { host: String, suggestion: String },
-    #[error("cannot read lasthop's own executable: {0}")]
-    Executable(io::Error),
-    #[error(transparent)]
-    Guard(#[from] GuardError),
-}
-
 /// A host with lasthop in a private folder, which is removed on drop.
 #[derive(Debug)]
 pub struct Host {
@@ -120,35 +82,36 @@ impl Host {
     /// Logs in, stores lasthop and checks that it runs.
     ///
     /// # Errors
-    /// [`HostError`]
-    pub fn open(login: &Login, remote: &Remote, guard: &Guard, own: &str, sandbox: &Path) -> Result<Self, HostError> {
+    /// In words: what is missing or goes wrong, and what to do.
+    pub fn open(login: &Login, remote: &Remote, guard: &Guard, own: &str, sandbox: &Path) -> Result<Self, String> {
         let ssh = ssh_command(login, remote)?;
-        let executable = File::open(own).map_err(HostError::Executable)?;
-        let size = executable.metadata().map_err(HostError::Executable)?.len();
+        let unreadable = |error: io::Error| format!("cannot read lasthop's own executable: {error}");
+        let executable = File::open(own).map_err(unreadable)?;
+        let size = executable.metadata().map_err(unreadable)?.len();
         let size = if remote.program.is_some() { 0 } else { size };
         let program = remote.program.clone().unwrap_or_else(|| "$d/lasthop".to_owned());
         let script = KEEPER.replace("SIZE", &size.to_string()).replace("PROGRAM", &program);
         let log = sandbox.join("ssh.log");
-        let errors = files::create_private(&log).map_err(HostError::Executable)?;
+        let errors = files::create_private(&log).map_err(unreadable)?;
         let words = ssh.iter().cloned().chain(["sh -c ".to_owned() + &quoted(&script)]);
         let spawn = Spawn::new(words)
             .stdin(Input::Pipe)
             .stdout(Output::Pipe)
             .stderr(Output::File(errors));
-        let mut keeper = guard.spawn(spawn)?;
+        let mut keeper = guard.spawn(spawn).map_err(|error| error.to_string())?;
         let destination = login.destination.clone();
-        let (mut facts, mut lines) = (
-            HashMap::new(),
-            conversation(&mut keeper).map_err(HostError::Executable)?,
-        );
+        let mut facts = HashMap::new();
+        let output = keeper.stdout.take().expect("asked for");
+        let input = keeper.stdin.take().map(OwnedFd::from);
+        let mut lines = Lines::new(input, output.into(), LINE).map_err(unreadable)?;
         match converse(&mut lines, executable.take(size), &mut facts) {
             Ok(()) | Err(LineError::Ended) => {}
-            Err(LineError::Interrupted) => return Err(GuardError::Interrupted.into()),
+            Err(LineError::Interrupted) => return Err(GuardError::Interrupted.to_string()),
             Err(cause) => {
-                return Err(HostError::Stuck {
-                    host: destination,
-                    cause: cause.to_string(),
-                });
+                return Err(format!(
+                    "ssh to {destination} did not end: {cause}; try `ssh -o BatchMode=yes {destination} true`, which \
+                     must print nothing"
+                ));
             }
         }
         if !facts.contains_key("ready") {
@@ -179,32 +142,32 @@ impl Host {
         self.facts.get(key).map_or("", String::as_str)
     }
 
-    fn check_version(&self) -> Result<(), HostError> {
+    fn check_version(&self) -> Result<(), String> {
         let own = concat!("lasthop ", env!("CARGO_PKG_VERSION"));
-        let (host, found) = (self.destination.clone(), self.fact("version").to_owned());
+        let (host, found) = (&self.destination, self.fact("version"));
         match found.strip_prefix("failed:") {
-            Some(said) => Err(HostError::NotRunning {
-                host,
-                said: said.trim().to_owned(),
-            }),
-            None if found != own => Err(HostError::Version {
-                host,
-                found,
-                own: own.to_owned(),
-            }),
+            Some(said) => Err(format!(
+                "lasthop does not run on {host} ({}): if the architecture differs, install the same version there and \
+                 pass its path with --driver-program",
+                said.trim()
+            )),
+            None if found != own => Err(format!(
+                "{host} has {found}, but this is {own}: the versions must match"
+            )),
             None => Ok(()),
         }
     }
 
-    fn check_reach(&self) -> Result<(), HostError> {
+    fn check_reach(&self) -> Result<(), String> {
         if self.same_network || self.listen.is_some() {
             return Ok(());
         }
-        let suggestion = format!("--listen {}", self.fact("client"));
-        Err(HostError::Unreachable {
-            host: self.destination.clone(),
-            suggestion,
-        })
+        Err(format!(
+            "the driver on {host} cannot reach services on loopback: choose an address of this machine that {host} can \
+             reach, for instance --listen {}; during the run, everybody who can reach that address can reach the services",
+            self.fact("client"),
+            host = self.destination
+        ))
     }
 
     #[must_use]
@@ -330,8 +293,8 @@ impl Drop for Host {
     }
 }
 
-fn ssh_command(login: &Login, remote: &Remote) -> Result<Vec<String>, HostError> {
-    let program = locate::on_path("ssh").ok_or(HostError::NoSsh)?;
+fn ssh_command(login: &Login, remote: &Remote) -> Result<Vec<String>, String> {
+    let program = locate::on_path("ssh").ok_or("`ssh` is missing; install openssh-client")?;
     let mut words = vec![program.display().to_string(), "-T".to_owned()];
     if let Some(config) = &remote.config {
         words.extend(["-F".to_owned(), config.display().to_string()]);
@@ -344,11 +307,6 @@ fn ssh_command(login: &Login, remote: &Remote) -> Result<Vec<String>, HostError>
     }
     words.extend(["--".to_owned(), login.destination.clone()]);
     Ok(words)
-}
-
-fn conversation(keeper: &mut GuardedChild) -> io::Result<Lines> {
-    let output = keeper.stdout.take().expect("asked for");
-    Lines::new(keeper.stdin.take().map(OwnedFd::from), output.into(), LINE)
 }
 
 /// Reads what the keeper prints up to `ready`, by key. Sends lasthop when the keeper expects it.
@@ -385,25 +343,24 @@ fn send(lines: &mut Lines, executable: &mut io::Take<File>) -> Result<(), LineEr
 }
 
 /// Translates ssh's messages.
-fn explain(host: &str, logged_in: bool, log: &str) -> HostError {
-    let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let (host, said) = (
-        host.to_owned(),
-        lines.last().copied().unwrap_or("it printed nothing").to_owned(),
-    );
-    match () {
-        () if logged_in => HostError::Store { host, said },
-        () if log.contains("Host key verification failed") => HostError::HostKey { host, said },
-        () if log.contains("Permission denied") => HostError::Login { host, said },
-        () => HostError::Ssh { host, said },
+fn explain(host: &str, logged_in: bool, log: &str) -> String {
+    let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let said = lines.next_back().unwrap_or("it printed nothing");
+    if logged_in {
+        format!("cannot create a folder or store lasthop on {host}: {said}")
+    } else if log.contains("Host key verification failed") {
+        format!(
+            "the host key of {host} is unknown or has changed ({said}): connect once with `ssh {host}` and compare the \
+             fingerprint"
+        )
+    } else if log.contains("Permission denied") {
+        format!(
+            "{host} refuses the login: {said}; lasthop cannot enter a password, so set up a key (ssh-agent, or \
+             IdentityFile in --ssh-option or in ssh's configuration) and check it with `ssh -o BatchMode=yes {host} true`"
+        )
+    } else {
+        format!("ssh to {host} failed: {said}")
     }
-}
-
-/// Content of a file here, or what a link leads to.
-fn fact_here(path: &str) -> String {
-    let linked = || fs::read_link(path).map(|to| to.display().to_string());
-    let text = linked().or_else(|_| fs::read_to_string(path)).unwrap_or_default();
-    text.trim().to_owned()
 }
 
 #[cfg(test)]
@@ -413,23 +370,14 @@ mod tests {
     #[test]
     fn the_words_of_ssh_are_understood() {
         let said = |log: &str| explain("h", false, log);
-        assert!(matches!(
-            said("me@h: Permission denied (publickey).\n"),
-            HostError::Login { .. }
-        ));
-        assert!(matches!(
-            said("No ED25519 host key is known for h.\nHost key verification failed.\n"),
-            HostError::HostKey { .. }
-        ));
-        let error = said("ssh: connect to host h port 1: Connection refused\n").to_string();
+        assert!(said("me@h: Permission denied (publickey).\n").starts_with("h refuses the login"));
+        let unknown = said("No ED25519 host key is known for h.\nHost key verification failed.\n");
+        assert!(unknown.starts_with("the host key of h is unknown"), "{unknown}");
+        let error = said("ssh: connect to host h port 1: Connection refused\n");
         assert_eq!(
             error,
             "ssh to h failed: ssh: connect to host h port 1: Connection refused"
         );
-        assert!(
-            explain("h", true, "mktemp: No space left\n")
-                .to_string()
-                .contains("No space left")
-        );
+        assert!(explain("h", true, "mktemp: No space left\n").contains("No space left"));
     }
 }

@@ -25,21 +25,7 @@ use lasthop_protocol::spec::{Address, Spec};
 use lasthop_stack::{container::site::Housing, guard::Guard, sandbox::Sandbox};
 use lasthop_system::executable::own_executable;
 
-use self::{
-    host::{Host, HostError},
-    namespace::{DriverNamespace, DriverNamespaceError},
-};
-
-/// The driver cannot run at the place asked for.
-#[derive(Debug, thiserror::Error)]
-pub enum DriverPlaceError {
-    #[error(transparent)]
-    Namespace(#[from] DriverNamespaceError),
-    #[error(transparent)]
-    Host(#[from] HostError),
-    #[error("cannot find lasthop's own executable: {0}")]
-    Executable(String),
-}
+use self::{host::Host, namespace::DriverNamespace};
 
 /// Where the driver runs.
 #[derive(Debug)]
@@ -52,9 +38,9 @@ impl DriverPlace {
     /// Prepares the place for drivers.
     ///
     /// # Errors
-    /// [`DriverPlaceError`], with what to do.
-    pub fn open(at: &DriverAt, remote: &Remote, guard: &Guard, sandbox: &Sandbox) -> Result<Self, DriverPlaceError> {
-        let own = own_executable().map_err(DriverPlaceError::Executable)?;
+    /// The driver cannot run there, and what to do.
+    pub fn open(at: &DriverAt, remote: &Remote, guard: &Guard, sandbox: &Sandbox) -> Result<Self, String> {
+        let own = own_executable().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
         Ok(match at {
             DriverAt::NewNamespace => Self::Namespace(DriverNamespace::make(guard, own, sandbox.path())?),
             DriverAt::Namespace(name) => {

@@ -11,46 +11,14 @@ use std::{
 
 use lasthop_model::driver::NAMESPACES;
 
-use lasthop_stack::{guard::Guard, namespace::Namespace};
+use lasthop_stack::{
+    guard::Guard,
+    namespace::{Namespace},
+};
 use lasthop_system::namespace::{go_into, own_addresses};
 
 /// How long a connection from inside to one address may take.
 const REACH: Duration = Duration::from_secs(2);
-
-/// There is no namespace for the driver.
-#[derive(Debug, thiserror::Error)]
-pub enum DriverNamespaceError {
-    #[error("cannot create a network namespace for the driver: {0}")]
-    Make(String),
-    #[error("{0}")]
-    Ip(String),
-    #[error(
-        "there is no network namespace `{name}` ({cause}){}; create it with `ip netns add {name}`, or use netns:new",
-        known(others)
-    )]
-    Missing {
-        name: String,
-        cause: io::Error,
-        others: Vec<String>,
-    },
-    #[error("cannot enter the network namespace `{name}`: {cause}; you need root, or CAP_SYS_ADMIN")]
-    Enter { name: String, cause: io::Error },
-    #[error("`{0}` is lasthop's own network namespace: leave --driver-at out, or use netns:new")]
-    Same(String),
-    #[error(
-        "the network namespace `{name}` cannot reach any address of this machine ({tried}): connect it, for example \
-         with a veth pair, or use netns:new"
-    )]
-    Unreached { name: String, tried: String },
-}
-
-fn known(others: &[String]) -> String {
-    if others.is_empty() {
-        String::new()
-    } else {
-        format!("; there are: {}", others.join(", "))
-    }
-}
 
 /// A namespace that the driver enters.
 #[derive(Debug)]
@@ -70,9 +38,10 @@ impl DriverNamespace {
     /// Creates a namespace for the run.
     ///
     /// # Errors
-    /// [`DriverNamespaceError::Make`]
-    pub fn make(guard: &Guard, lasthop: String, sandbox: &Path) -> Result<Self, DriverNamespaceError> {
-        let made = Namespace::make(guard, &lasthop, sandbox).map_err(DriverNamespaceError::Make)?;
+    /// It cannot be created.
+    pub fn make(guard: &Guard, lasthop: String, sandbox: &Path) -> Result<Self, String> {
+        let made = Namespace::make(guard, &lasthop, sandbox)
+            .map_err(|error| format!("cannot create a network namespace for the driver: {error}"))?;
         let place = "in a network namespace that lasthop created".to_owned();
         let (v4, v6) = (Some(made.outside.into()), made.outside6.map(IpAddr::from));
         Ok(Self {
@@ -89,21 +58,26 @@ impl DriverNamespace {
     ///
     /// # Errors
     /// It does not exist, cannot be entered, or reaches no address of this machine.
-    pub fn find(name: &str, path: &Path, lasthop: String) -> Result<Self, DriverNamespaceError> {
-        let missing = |cause| DriverNamespaceError::Missing {
-            name: name.to_owned(),
-            cause,
-            others: named(),
-        };
-        let file = File::open(path).map_err(missing)?;
+    pub fn find(name: &str, path: &Path, lasthop: String) -> Result<Self, String> {
+        let file = File::open(path).map_err(|cause| {
+            let others = match &named()[..] {
+                [] => String::new(),
+                names => format!("; there are: {}", names.join(", ")),
+            };
+            format!(
+                "there is no network namespace `{name}` ({cause}){others}; create it with `ip netns add {name}`, or use \
+                 netns:new"
+            )
+        })?;
         let inode = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
         if inode(path) == inode(Path::new("/proc/self/ns/net")) {
-            return Err(DriverNamespaceError::Same(name.to_owned()));
+            return Err(format!(
+                "`{name}` is lasthop's own network namespace: leave --driver-at out, or use netns:new"
+            ));
         }
-        let addresses = own_addresses().map_err(DriverNamespaceError::Ip)?;
-        let reached = reached_from(file, addresses.clone()).map_err(|cause| DriverNamespaceError::Enter {
-            name: name.to_owned(),
-            cause,
+        let addresses = own_addresses()?;
+        let reached = reached_from(file, addresses.clone()).map_err(|cause| {
+            format!("cannot enter the network namespace `{name}`: {cause}; you need root, or CAP_SYS_ADMIN")
         })?;
         let v4 = reached.iter().copied().find(IpAddr::is_ipv4);
         let v6 = reached.iter().copied().find(IpAddr::is_ipv6);
@@ -114,10 +88,10 @@ impl DriverNamespace {
             } else {
                 format!("tried: {tried}")
             };
-            return Err(DriverNamespaceError::Unreached {
-                name: name.to_owned(),
-                tried,
-            });
+            return Err(format!(
+                "the network namespace `{name}` cannot reach any address of this machine ({tried}): connect it, for \
+                 example with a veth pair, or use netns:new"
+            ));
         }
         let place = format!("in the network namespace {name}");
         Ok(Self {
