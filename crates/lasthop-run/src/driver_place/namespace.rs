@@ -11,10 +11,7 @@ use std::{
 
 use lasthop_model::driver::NAMESPACES;
 
-use lasthop_stack::{
-    guard::Guard,
-    namespace::{Namespace},
-};
+use lasthop_stack::{guard::Guard, namespace::Namespace};
 use lasthop_system::namespace::{go_into, own_addresses};
 
 /// How long a connection from inside to one address may take.

@@ -153,7 +153,6 @@ impl Round {
         let Some(ready) = self.ready[index].clone() else {
             return Ok(());
         };
-        let driver = ready.driver.clone();
         let at = runner.elapsed();
         (runner.tell)(&Event::Trial {
             round: self.number,
@@ -166,30 +165,24 @@ impl Round {
         let after = self.observer.snapshot();
         let result = match answered {
             Ok(result) => self.alive(case).map(|()| result),
-            Err(error) => Err(self.examine_driver(runner, &driver, case, &error)),
+            Err(error) => Err(self.examine_driver(runner, &ready.driver, case, &error)),
         };
         match result {
             Ok(_) if watch.has_seen_one() => (runner.tell)(&Event::Paused { case: &case.case }),
             Ok(result) => {
                 let observations = self.observer.between(&before, &after, case.stack);
-                let (round, times, case) = (self.number, offer.times(), case.case.clone());
-                let (at_ns, logged) = (nanoseconds(at), counted(&logs));
                 let trial = OverloadTrial {
-                    round,
-                    case,
-                    at_ns,
-                    times,
+                    round: self.number,
+                    case: case.case.clone(),
+                    at_ns: nanoseconds(at),
+                    times: offer.times(),
                     result,
                     observations,
-                    logged,
+                    logged: counted(&logs),
                 };
                 runner.append(TrialRecord::Overload(Box::new(trial)))?;
             }
-            Err(_) if runner.was_cut_off() => {}
-            Err(trouble) => {
-                self.ready[index] = None;
-                runner.fail(trouble.of(self.number, Some(block), case))?;
-            }
+            Err(trouble) => self.give_up(runner, index, block, trouble)?,
         }
         Ok(())
     }

@@ -43,8 +43,8 @@ struct TrialRequest {
     asked: Result<Asked, DriverError>,
 }
 
-/// A trial that has ended: what is known of it, and the driver's reply, as it came or as it was read.
-struct TrialReply<T> {
+/// A trial that has ended.
+struct TrialReply {
     turn: Turn,
     driver: String,
     at: Duration,
@@ -52,11 +52,10 @@ struct TrialReply<T> {
     paused: bool,
     before: Rc<Snapshot>,
     after: Rc<Snapshot>,
-    said: T,
 }
 
-type UnreadReply = TrialReply<Result<Answer, DriverError>>;
-type ReadReply = TrialReply<Result<TrialResult, Unusable>>;
+/// What the driver said of a trial, as it came.
+type Said = Result<Answer, DriverError>;
 
 /// A trial has no result.
 enum Unusable {
@@ -65,34 +64,9 @@ enum Unusable {
     Replies(String),
 }
 
-impl UnreadReply {
-    /// Whether the next trial may begin before this one is examined.
-    fn is_sound(&self) -> bool {
-        self.said.as_ref().is_ok_and(Answer::is_result)
-    }
-
-    fn read(self) -> ReadReply {
-        let Self {
-            turn,
-            driver,
-            at,
-            paused,
-            before,
-            after,
-            said,
-        } = self;
-        let result = said.and_then(Answer::read).map_err(Unusable::Driver);
-        let said = result.and_then(|result| answered(result).map_err(Unusable::Replies));
-        TrialReply {
-            turn,
-            driver,
-            at,
-            paused,
-            before,
-            after,
-            said,
-        }
-    }
+fn read(said: Said) -> Result<TrialResult, Unusable> {
+    let result = said.and_then(Answer::read).map_err(Unusable::Driver)?;
+    answered(result).map_err(Unusable::Replies)
 }
 
 impl Round {
@@ -104,12 +78,16 @@ impl Round {
         let (begun, mut last) = (Instant::now(), None);
         let stopped = self.turns(runner, &mut last);
         let took = begun.elapsed();
-        let written = last.map_or(Ok(()), |last| self.settle(runner, last.read()));
+        let written = last.map_or(Ok(()), |(reply, said)| self.settle(runner, reply, read(said)));
         (written.and(stopped), took)
     }
 
     /// `last` is the trial that has yet to be written.
-    fn turns(&mut self, runner: &mut Runner<'_>, last: &mut Option<UnreadReply>) -> Result<Option<Stopped>, RunError> {
+    fn turns(
+        &mut self,
+        runner: &mut Runner<'_>,
+        last: &mut Option<(TrialReply, Said)>,
+    ) -> Result<Option<Stopped>, RunError> {
         // A start that was cut short has planned no blocks.
         if runner.is_cut_short() {
             return Ok(Some(Stopped::Interrupted));
@@ -153,7 +131,12 @@ impl Round {
     }
 
     /// Runs a trial, and meanwhile writes the one before. One that failed is examined afterwards: that may take long.
-    fn turn(&mut self, runner: &mut Runner<'_>, last: &mut Option<UnreadReply>, turn: Turn) -> Result<(), RunError> {
+    fn turn(
+        &mut self,
+        runner: &mut Runner<'_>,
+        last: &mut Option<(TrialReply, Said)>,
+        turn: Turn,
+    ) -> Result<(), RunError> {
         let Some(request) = self.begin(runner, last.as_ref(), turn)? else {
             return Ok(());
         };
@@ -164,26 +147,30 @@ impl Round {
             case,
             elapsed: request.at,
         });
-        let failed = match last.take().map(UnreadReply::read) {
-            Some(before) if before.said.is_ok() => self.settle(runner, before).map(|()| None)?,
-            before => before,
-        };
-        let reply = self.end(request);
-        if let Some(failed) = failed {
-            self.settle(runner, failed)?;
+        let mut failed = None;
+        if let Some((reply, said)) = last.take() {
+            match read(said) {
+                Ok(result) => self.settle(runner, reply, Ok(result))?,
+                Err(why) => failed = Some((reply, why)),
+            }
         }
-        if reply.is_sound() {
-            *last = Some(reply);
+        let (reply, said) = self.end(request);
+        if let Some((failed, why)) = failed {
+            self.settle(runner, failed, Err(why))?;
+        }
+        // Only after what looks like a result may the next trial begin before this one is examined.
+        if said.as_ref().is_ok_and(Answer::is_result) {
+            *last = Some((reply, said));
             return Ok(());
         }
-        self.settle(runner, reply.read())
+        self.settle(runner, reply, read(said))
     }
 
     /// Asks for a trial of a case that works.
     fn begin(
         &mut self,
         runner: &mut Runner<'_>,
-        last: Option<&UnreadReply>,
+        last: Option<&(TrialReply, Said)>,
         turn: Turn,
     ) -> Result<Option<TrialRequest>, RunError> {
         let case = &runner.job.plan.cases[turn.case];
@@ -196,12 +183,11 @@ impl Round {
             .filter(|running| running.process.pid == pid)
         else {
             // It ended during another case, whose row has the reason.
-            self.ready[turn.case] = None;
             let trouble = Trouble::at(Stage::Trial, DriverError::Ended);
-            runner.fail(trouble.of(self.number, Some(turn.block), case))?;
+            self.give_up(runner, turn.case, turn.block, trouble)?;
             return Ok(None);
         };
-        let before = last.map_or_else(|| Rc::new(self.observer.snapshot()), |last| Rc::clone(&last.after));
+        let before = last.map_or_else(|| Rc::new(self.observer.snapshot()), |(last, _)| Rc::clone(&last.after));
         let (at, watch) = (runner.elapsed(), Pause::watch());
         let asked = running.driver.begin(&case.case, runner.phases(turn.case));
         Ok(Some(TrialRequest {
@@ -215,55 +201,45 @@ impl Round {
     }
 
     /// Waits for the end of a trial.
-    fn end(&mut self, request: TrialRequest) -> UnreadReply {
-        let TrialRequest {
-            turn,
-            driver,
-            at,
-            watch,
-            before,
-            asked,
-        } = request;
-        let said = asked.and_then(|asked| match self.drivers.get_mut(&driver) {
-            Some(running) => running.driver.end(&asked),
-            None => Err(DriverError::Ended),
-        });
-        let after = Rc::new(self.observer.snapshot());
-        TrialReply {
-            turn,
-            driver,
-            at,
-            paused: watch.has_seen_one(),
-            before,
-            after,
-            said,
-        }
+    fn end(&mut self, request: TrialRequest) -> (TrialReply, Said) {
+        let said = request
+            .asked
+            .and_then(|asked| match self.drivers.get_mut(&request.driver) {
+                Some(running) => running.driver.end(&asked),
+                None => Err(DriverError::Ended),
+            });
+        let reply = TrialReply {
+            turn: request.turn,
+            driver: request.driver,
+            at: request.at,
+            after: Rc::new(self.observer.snapshot()),
+            paused: request.watch.has_seen_one(),
+            before: request.before,
+        };
+        (reply, said)
     }
 
     /// Writes a trial, or why it has no result.
-    fn settle(&mut self, runner: &mut Runner<'_>, reply: ReadReply) -> Result<(), RunError> {
-        let TrialReply {
-            turn,
-            driver,
-            at,
-            paused,
-            before,
-            after,
-            said,
-        } = reply;
+    fn settle(
+        &mut self,
+        runner: &mut Runner<'_>,
+        reply: TrialReply,
+        said: Result<TrialResult, Unusable>,
+    ) -> Result<(), RunError> {
+        let turn = reply.turn;
         let case = &runner.job.plan.cases[turn.case];
         let result = match said {
             Ok(result) => self.alive(case).map(|()| result),
             Err(Unusable::Replies(cause)) => Err(self.examine(case, Stage::Trial, cause)),
-            Err(Unusable::Driver(error)) => Err(self.examine_driver(runner, &driver, case, &error)),
+            Err(Unusable::Driver(error)) => Err(self.examine_driver(runner, &reply.driver, case, &error)),
         };
         match result {
-            Ok(_) if paused => {
+            Ok(_) if reply.paused => {
                 (runner.tell)(&Event::Paused { case: &case.case });
                 Ok(())
             }
             Ok(result) => {
-                let mut observations = self.observer.between(&before, &after, case.stack);
+                let mut observations = self.observer.between(&reply.before, &reply.after, case.stack);
                 if runner.driver_place.as_ref().is_some_and(DriverPlace::is_stranger_here) {
                     // It descends from sshd, but it is not foreign load.
                     let foreign = &mut observations.machine.foreign_ns;
@@ -274,7 +250,7 @@ impl Round {
                     block: turn.block,
                     position: turn.position,
                     case: case.case.clone(),
-                    at_ns: nanoseconds(at),
+                    at_ns: nanoseconds(reply.at),
                     phases: turn.phases,
                     result,
                     observations,
@@ -282,14 +258,23 @@ impl Round {
                 runner.lengths.see(turn.case, &trial);
                 runner.append(TrialRecord::Trial(Box::new(trial)))
             }
-            Err(_) if runner.was_cut_off() => Ok(()),
-            // Its next trial was under way already.
-            Err(_) if self.ready[turn.case].is_none() => Ok(()),
-            Err(trouble) => {
-                self.ready[turn.case] = None;
-                runner.fail(trouble.of(self.number, Some(turn.block), case))
-            }
+            Err(trouble) => self.give_up(runner, turn.case, turn.block, trouble),
         }
+    }
+
+    /// Writes why a trial failed, whose case has no more of them in this round.
+    pub(super) fn give_up(
+        &mut self,
+        runner: &mut Runner<'_>,
+        case: usize,
+        block: u32,
+        trouble: Trouble,
+    ) -> Result<(), RunError> {
+        // It may have failed before, while its next trial was under way.
+        if runner.was_cut_off() || self.ready[case].take().is_none() {
+            return Ok(());
+        }
+        runner.fail(trouble.of(self.number, Some(block), &runner.job.plan.cases[case]))
     }
 }
 
