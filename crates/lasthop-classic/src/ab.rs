@@ -12,13 +12,11 @@ use super::{
     url,
 };
 
-const NAME: &str = "ab";
-
 pub static TOOL: Tool = Tool {
     version: ("-V", r"ApacheBench, Version (\S+)"),
     package: "apache2-utils",
     speaks: |protocol| protocol.get::<Http>().is_some(),
-    ..Tool::new(NAME, arguments, |output, _, _| read(output))
+    ..Tool::new("ab", arguments, |output, _, _| read(output))
 };
 
 /// ab stops by time but also needs a count, with 32 bytes of memory for each request: this many times what lasthop sends.
@@ -27,19 +25,16 @@ const ROOM: u64 = 4;
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     let http = url::http(order.spec)?;
     let target = url::by_address(order.spec, http)?;
-    let mut arguments = match order.flags {
-        // -n after -t: -t sets a count of its own.
-        [] => vec![
-            "-t".to_owned(),
-            order.seconds.to_string(),
-            "-n".to_owned(),
-            order.count.max(1).saturating_mul(ROOM).to_string(),
-            "-c".to_owned(),
-            order.spec.connections.to_string(),
-            "-l".to_owned(),
-        ],
-        flags => flags.to_vec(),
-    };
+    // -n after -t: -t sets a count of its own.
+    let mut arguments = order.flags_or([
+        "-t".to_owned(),
+        order.seconds.to_string(),
+        "-n".to_owned(),
+        order.count.max(1).saturating_mul(ROOM).to_string(),
+        "-c".to_owned(),
+        order.spec.connections.to_string(),
+        "-l".to_owned(),
+    ]);
     arguments.push("-q".to_owned());
     if order.spec.reuse == Reuse::KeepAlive && order.flags.is_empty() {
         arguments.push("-k".to_owned());
@@ -96,11 +91,7 @@ fn read(output: &str) -> Result<Reading, String> {
     let text = |what: &str| format!("ab: {what}");
     Ok(Reading {
         requests,
-        rate: if all == 0 {
-            0.0
-        } else {
-            rate * requests as f64 / all as f64
-        },
+        rate: rate * requests as f64 / all.max(1) as f64,
         bytes: caught.count("bytes")?,
         errors: vec![
             (ErrorClass::WrongStatus, wrong, text("a status other than 2xx")),
@@ -111,7 +102,6 @@ fn read(output: &str) -> Result<Reading, String> {
             kept => all.saturating_sub(kept) + caught.count("concurrency")?,
         },
         reported: Reported {
-            tool: "ab".to_owned(),
             mean_ns: caught.milliseconds("mean")?,
             deviation_ns: caught.milliseconds("deviation")?,
             median_ns: caught.milliseconds("median")?,

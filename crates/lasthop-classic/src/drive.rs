@@ -191,8 +191,9 @@ fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Tria
             last()
         ));
     }
-    let reading =
+    let mut reading =
         (tool.read)(&total.output, order, total.elapsed_ns).map_err(|misread| format!("{name}: {misread}"))?;
+    reading.reported.tool = name.to_owned();
     Ok(TrialResult {
         cost: total.cost,
         ..result(reading, total.elapsed_ns, order.spec)

@@ -15,13 +15,11 @@ use super::{
     psql, url,
 };
 
-const NAME: &str = "h2load";
-
 pub static TOOL: Tool = Tool {
     version: ("--version", r"nghttp2/(\S+)"),
     package: "nghttp2-client",
     speaks: |protocol| protocol.get::<Http>().is_some() || protocol.get::<Grpc>().is_some(),
-    ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
+    ..Tool::new("h2load", arguments, |output, order, _| read(output, order))
 };
 
 /// A request without its address.
@@ -81,14 +79,11 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     if order.spec.reuse == Reuse::PerRequest {
         return cannot("open a connection for each request");
     }
-    match order.flags {
-        [] => arguments.extend([
-            format!("-t{}", order.spec.threads),
-            format!("-c{}", order.spec.connections),
-            format!("-D{}", order.seconds),
-        ]),
-        flags => arguments.extend(flags.iter().cloned()),
-    }
+    arguments.extend(order.flags_or([
+        format!("-t{}", order.spec.threads),
+        format!("-c{}", order.spec.connections),
+        format!("-D{}", order.seconds),
+    ]));
     let scheme = url::scheme(order.spec);
     match &order.spec.endpoint.address {
         Address::Tcp(address) => {
@@ -167,7 +162,6 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
         ],
         connections: u64::from(order.spec.connections),
         reported: Reported {
-            tool: "h2load".to_owned(),
             mean_ns: caught.duration("mean")?,
             deviation_ns: caught.duration("deviation")?,
             max_ns: caught.duration("max")?,

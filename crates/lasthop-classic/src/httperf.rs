@@ -12,13 +12,10 @@ use super::{
     url,
 };
 
-const NAME: &str = "httperf";
-
 pub static TOOL: Tool = Tool {
     version: ("--version", r"httperf-(\S+)"),
-    package: "httperf",
     speaks: |protocol| protocol.get::<Http>().is_some(),
-    ..Tool::new(NAME, arguments, |output, _, _| read(output))
+    ..Tool::new("httperf", arguments, |output, _, _| read(output))
 };
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
@@ -46,10 +43,7 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
             .iter()
             .map(|(name, value)| format!("--add-header={name}: {value}\\n")),
     );
-    match order.flags {
-        [] => arguments.extend([format!("--num-conns={connections}"), format!("--num-calls={calls}")]),
-        flags => arguments.extend(flags.iter().cloned()),
-    }
+    arguments.extend(order.flags_or([format!("--num-conns={connections}"), format!("--num-calls={calls}")]));
     Ok(arguments)
 }
 
@@ -101,7 +95,6 @@ fn read(output: &str) -> Result<Reading, String> {
         errors,
         connections: caught.count("connections")?,
         reported: Reported {
-            tool: "httperf".to_owned(),
             // One request after the other: the inverse of the rate, which it prints as ms/req.
             mean_ns: (rate > 0.0).then(|| 1e9 / rate),
             resolution_ns: 1e5,

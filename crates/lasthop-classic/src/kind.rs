@@ -10,7 +10,7 @@ use lasthop_protocol::{
     Protocol,
     kind::ProtocolSpec,
     result::{ErrorClass, Reported},
-    spec::{Model, Spec},
+    spec::{Model, Reuse, Spec},
 };
 
 /// A classic load generator.
@@ -54,8 +54,28 @@ pub struct Order<'a> {
     pub scratch: &'a Path,
 }
 
+impl Order<'_> {
+    /// A study's flags, or else the usual ones.
+    pub(super) fn flags_or<const N: usize>(&self, usual: [String; N]) -> Vec<String> {
+        if self.flags.is_empty() {
+            usual.into()
+        } else {
+            self.flags.to_vec()
+        }
+    }
+
+    /// Connections that it opens: one for each request, or those that it keeps.
+    pub(super) fn connections(&self, requests: u64, kept: u64) -> u64 {
+        if self.spec.reuse == Reuse::PerRequest {
+            requests
+        } else {
+            kept
+        }
+    }
+}
+
 /// What a tool reported about one trial.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Requests that the tool counts as answered.
     pub requests: u64,

@@ -12,15 +12,13 @@ use super::{
     psql,
 };
 
-const NAME: &str = "pgbench";
-
 pub static TOOL: Tool = Tool {
     version: ("--version", r"pgbench \(PostgreSQL\) (\S+)"),
     // Debian has it in the package of the server: there is none with the client alone.
     package: "postgresql-contrib",
     speaks: |protocol| protocol.get::<Postgres>().is_some(),
     environment: psql::environment,
-    ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
+    ..Tool::new("pgbench", arguments, |output, order, _| read(output, order))
 };
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
@@ -30,14 +28,11 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     }
     let script = psql::write(order, "pgbench.sql", psql::statement(postgres))?;
     let mut arguments = vec!["-n".to_owned(), "-f".to_owned(), script];
-    match order.flags {
-        [] => arguments.extend([
-            format!("-c{}", order.spec.connections),
-            format!("-j{}", order.spec.threads),
-            format!("-T{}", order.seconds),
-        ]),
-        flags => arguments.extend(flags.iter().cloned()),
-    }
+    arguments.extend(order.flags_or([
+        format!("-c{}", order.spec.connections),
+        format!("-j{}", order.spec.threads),
+        format!("-T{}", order.seconds),
+    ]));
     if order.spec.reuse == Reuse::PerRequest {
         arguments.push("-C".to_owned());
     }
@@ -75,24 +70,19 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     Ok(Reading {
         requests,
         rate: caught.number("rate")?,
-        bytes: 0,
         errors: vec![(
             ErrorClass::WrongStatus,
             caught.count_if_any("failed")?,
             "pgbench: failed transactions".to_owned(),
         )],
-        connections: if order.spec.reuse == Reuse::PerRequest {
-            requests
-        } else {
-            caught.count("clients")?
-        },
+        connections: order.connections(requests, caught.count("clients")?),
         reported: Reported {
-            tool: "pgbench".to_owned(),
             mean_ns: caught.milliseconds("mean")?,
             deviation_ns: caught.milliseconds("deviation")?,
             resolution_ns: 1e3,
             ..Reported::default()
         },
+        ..Reading::default()
     })
 }
 

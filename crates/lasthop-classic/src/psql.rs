@@ -14,8 +14,6 @@ use super::{
     kind::{Order, Reading, Tool, cannot, in_closed_loop, speaking},
 };
 
-const NAME: &str = "psql";
-
 pub static TOOL: Tool = Tool {
     version: ("--version", r"psql \(PostgreSQL\) (\S+)"),
     package: "postgresql-client",
@@ -23,7 +21,7 @@ pub static TOOL: Tool = Tool {
     environment,
     repeats,
     is_timed_from_outside: true,
-    ..Tool::new(NAME, arguments, read)
+    ..Tool::new("psql", arguments, read)
 };
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
@@ -64,11 +62,8 @@ fn read(output: &str, order: &Order<'_>, elapsed_ns: u64) -> Result<Reading, Str
     Ok(Reading {
         requests: order.count,
         rate: 1e9 / mean,
-        bytes: 0,
-        errors: Vec::new(),
         connections: repeats(order),
         reported: Reported {
-            tool: "psql".to_owned(),
             mean_ns: Some(mean),
             resolution_ns: 1e6 / order.count.max(1) as f64,
             caution: Some(
@@ -76,6 +71,7 @@ fn read(output: &str, order: &Order<'_>, elapsed_ns: u64) -> Result<Reading, Str
             ),
             ..Reported::default()
         },
+        ..Reading::default()
     })
 }
 

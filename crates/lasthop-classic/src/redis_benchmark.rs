@@ -5,7 +5,7 @@
 
 use lasthop_protocol::{
     redis::Redis,
-    result::{ErrorClass, Reported},
+    result::Reported,
     spec::{Address, Reuse},
 };
 
@@ -13,8 +13,6 @@ use super::{
     form,
     kind::{Order, Reading, Tool, cannot, in_closed_loop, speaking},
 };
-
-const NAME: &str = "redis-benchmark";
 
 pub static TOOL: Tool = Tool {
     version: ("--version", r"redis-benchmark (\S+)"),
@@ -25,7 +23,7 @@ pub static TOOL: Tool = Tool {
             .get::<Redis>()
             .is_some_and(|redis| redis.password.is_some())
     },
-    ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
+    ..Tool::new("redis-benchmark", arguments, |output, order, _| read(output, order))
 };
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
@@ -61,17 +59,14 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
                 .flat_map(|user| ["--user".to_owned(), user.clone()]),
         );
     }
-    match order.flags {
-        [] => arguments.extend([
-            "-c".to_owned(),
-            spec.connections.to_string(),
-            "-n".to_owned(),
-            order.count.to_string(),
-            "-P".to_owned(),
-            spec.pipeline.to_string(),
-        ]),
-        flags => arguments.extend(flags.iter().cloned()),
-    }
+    arguments.extend(order.flags_or([
+        "-c".to_owned(),
+        spec.connections.to_string(),
+        "-n".to_owned(),
+        order.count.to_string(),
+        "-P".to_owned(),
+        spec.pipeline.to_string(),
+    ]));
     if spec.threads > 1 {
         arguments.extend(["--threads".to_owned(), spec.threads.to_string()]);
     }
@@ -90,18 +85,12 @@ const FORM: &[&str] = &[
 
 fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     let caught = form::read(FORM, output)?;
+    // A wrong reply ends it, and then its output has another form.
     Ok(Reading {
         requests: order.count,
         rate: caught.number("rate")?,
-        bytes: 0,
-        // A wrong reply ends it, and then its output has another form.
-        errors: vec![(ErrorClass::WrongStatus, 0, String::new())],
-        connections: match order.spec.reuse {
-            Reuse::PerRequest => order.count,
-            Reuse::KeepAlive => u64::from(order.spec.connections),
-        },
+        connections: order.connections(order.count, u64::from(order.spec.connections)),
         reported: Reported {
-            tool: "redis-benchmark".to_owned(),
             mean_ns: caught.milliseconds("mean")?,
             median_ns: caught.milliseconds("median")?,
             p99_ns: caught.milliseconds("p99")?,
@@ -110,6 +99,7 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
             resolution_ns: 8e3,
             ..Reported::default()
         },
+        ..Reading::default()
     })
 }
 

@@ -13,12 +13,10 @@ use super::{
     psql::write,
 };
 
-const NAME: &str = "sysbench";
-
 pub static TOOL: Tool = Tool {
     version: ("--version", r"sysbench (\S+)"),
     speaks: |protocol| protocol.get::<Mysql>().is_some(),
-    ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
+    ..Tool::new("sysbench", arguments, |output, order, _| read(output, order))
 };
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
@@ -49,13 +47,10 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
         }
         other => return cannot(&format!("connect to {other}")),
     }
-    match order.flags {
-        [] => arguments.extend([
-            format!("--threads={}", spec.connections),
-            format!("--time={}", order.seconds),
-        ]),
-        flags => arguments.extend(flags.iter().cloned()),
-    }
+    arguments.extend(order.flags_or([
+        format!("--threads={}", spec.connections),
+        format!("--time={}", order.seconds),
+    ]));
     arguments.extend([
         write(order, "sysbench.lua", script(mysql, spec.reuse))?,
         "run".to_owned(),
@@ -111,23 +106,19 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     Ok(Reading {
         requests: events,
         rate: events as f64 / caught.number("time")?,
-        bytes: 0,
         errors: vec![(
             ErrorClass::WrongStatus,
             caught.count_if_any("ignored")?,
             "sysbench: ignored errors".to_owned(),
         )],
-        connections: match order.spec.reuse {
-            Reuse::PerRequest => events,
-            Reuse::KeepAlive => caught.count("threads")?,
-        },
+        connections: order.connections(events, caught.count("threads")?),
         reported: Reported {
-            tool: NAME.to_owned(),
             mean_ns: caught.milliseconds("sum")?.map(mean_ns),
             max_ns: caught.milliseconds("max")?,
             resolution_ns: mean_ns(1e4),
             ..Reported::default()
         },
+        ..Reading::default()
     })
 }
 

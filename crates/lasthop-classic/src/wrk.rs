@@ -13,27 +13,21 @@ use super::{
     url,
 };
 
-const NAME: &str = "wrk";
-
 pub static TOOL: Tool = Tool {
     version: ("--version", r"wrk (\S+)"),
-    package: "wrk",
     speaks: |protocol| protocol.get::<Http>().is_some(),
-    ..Tool::new(NAME, arguments, |output, order, _| read(output, order))
+    ..Tool::new("wrk", arguments, |output, order, _| read(output, order))
 };
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     let http = url::http(order.spec)?;
     let target = url::by_address(order.spec, http)?;
-    let mut arguments = match order.flags {
-        [] => vec![
-            format!("-t{}", order.spec.threads),
-            format!("-c{}", order.spec.connections),
-            format!("-d{}s", order.seconds),
-            "--latency".to_owned(),
-        ],
-        flags => flags.to_vec(),
-    };
+    let mut arguments = order.flags_or([
+        format!("-t{}", order.spec.threads),
+        format!("-c{}", order.spec.connections),
+        format!("-d{}s", order.seconds),
+        "--latency".to_owned(),
+    ]);
     arguments.extend(url::headers(http));
     if order.spec.reuse == Reuse::PerRequest {
         arguments.extend(["-H".to_owned(), "Connection: close".to_owned()]);
@@ -80,20 +74,11 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     Ok(Reading {
         requests,
         // The rate counts wrong answers too.
-        rate: if all == 0 {
-            0.0
-        } else {
-            rate * requests as f64 / all as f64
-        },
+        rate: rate * requests as f64 / all.max(1) as f64,
         bytes: bytes(caught.number("read")?, caught.text("unit")?),
         errors: counted,
-        connections: if order.spec.reuse == Reuse::PerRequest {
-            all
-        } else {
-            connections
-        },
+        connections: order.connections(all, connections),
         reported: Reported {
-            tool: "wrk".to_owned(),
             mean_ns: caught.duration("mean")?,
             deviation_ns: caught.duration("deviation")?,
             median_ns: caught.duration("median")?,
