@@ -8,6 +8,7 @@ use std::{
 };
 
 use lasthop_analyse::{plots::plots, rows::rows, summary::Summary};
+use lasthop_page::{document::Document, text};
 use lasthop_plan::{
     catalog::Catalog,
     model::{Experiment, Source},
@@ -19,10 +20,11 @@ use lasthop_record::{
 };
 use lasthop_report::{Extras, Format, export};
 use lasthop_stack::{home::Home, locate::Locator};
+use serde::Serialize;
 
 use super::{
     args::{OutputOptions, Programs},
-    output::{CliError, OrExit, WIDTH, print, terminal},
+    output::{CliError, OrExit, print, terminal},
 };
 
 /// The result of a record on disk. Every report is made from it.
@@ -97,7 +99,7 @@ pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError
     )?;
     has_format(summary.overload.is_some(), output)?;
     let extras = extras(summary, output.format, output.verbose)?;
-    deliver_bytes(output, |options| {
+    deliver_bytes(output.output.as_deref(), output.verbose, |options| {
         lasthop_report::render(summary, &extras, output.format, options)
     })
 }
@@ -139,21 +141,45 @@ pub fn writable(path: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Writes what `bytes` renders.
+/// Writes what `bytes` renders to a file, or to standard output.
 pub fn deliver_bytes(
-    output: &OutputOptions,
+    file: Option<&Path>,
+    verbose: bool,
     bytes: impl Fn(&lasthop_page::Options) -> Vec<u8>,
 ) -> Result<(), CliError> {
-    let verbose = output.verbose;
-    let Some(path) = &output.output else {
+    let Some(path) = file else {
         return print(&bytes(&lasthop_page::Options { verbose, ..terminal() }));
     };
     let plain = lasthop_page::Options {
-        width: WIDTH,
         verbose,
         ..lasthop_page::Options::default()
     };
     fs::write(path, bytes(&plain)).map_err(|error| not_written(path, &error))
+}
+
+/// Errors: what is no run does not have the format.
+pub fn has_document_format(what: &str, format: Format) -> Result<(), CliError> {
+    if format.is_of_runs() {
+        return Err(CliError::usage(format!(
+            "{what} has no such format; use terminal, markdown, html or json"
+        )));
+    }
+    Ok(())
+}
+
+/// Prints a result that is no run, as a document or as its own JSON.
+pub fn print_document(
+    result: &impl Serialize,
+    document: &Document,
+    format: Format,
+    verbose: bool,
+) -> Result<(), CliError> {
+    print(&match format {
+        Format::Json => text::json(result),
+        Format::Markdown => lasthop_page::document_markdown(document),
+        Format::Html => lasthop_page::html::document(document),
+        _ => lasthop_page::document_terminal(document, &lasthop_page::Options { verbose, ..terminal() }),
+    })
 }
 
 /// The file that GitHub Actions shows as the page of a job, in Markdown.

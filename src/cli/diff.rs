@@ -69,7 +69,9 @@ pub fn has_format(output: &args::OutputOptions) -> Result<(), CliError> {
 }
 
 fn tell(result: &impl Told, output: &args::OutputOptions) -> Result<(), CliError> {
-    deliver_bytes(output, |options| across::render(result, output.format, options))
+    deliver_bytes(output.output.as_deref(), output.verbose, |options| {
+        across::render(result, output.format, options)
+    })
 }
 
 /// How every run stands to each limit.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lasthop_model::{
     quantity::{rate_text, written},
-    record::{RunEnd, Stopped},
+    record::Stopped,
 };
 use lasthop_page::Page;
 use lasthop_plan::{
@@ -66,15 +66,12 @@ pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
         .collect();
     recipes.sort_unstable();
     recipes.dedup();
-    recipes
-        .into_iter()
-        .filter(|recipe| {
-            locator
-                .locate(recipe, &plan.experiment.recipes[*recipe].program)
-                .is_err()
-        })
-        .map(str::to_owned)
-        .collect()
+    recipes.retain(|recipe| {
+        locator
+            .locate(recipe, &plan.experiment.recipes[*recipe].program)
+            .is_err()
+    });
+    recipes.into_iter().map(str::to_owned).collect()
 }
 
 pub fn show(arguments: &args::Show) -> Result<(), CliError> {
@@ -201,23 +198,18 @@ pub fn runs() -> Result<(), CliError> {
 fn run_entry(store: &Store, directory: &Path) -> RunEntry {
     let run = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match store::header(directory) {
-        Ok(header) => {
-            let when = header
+        Ok(header) => RunEntry {
+            run,
+            experiment: header.experiment.name,
+            when: header
                 .started
                 .to_zoned(jiff::tz::TimeZone::system())
                 .strftime("%Y-%m-%d %H:%M")
-                .to_string();
-            let headline = store::headline(directory).unwrap_or_default();
-            let is_own = store.made_here(directory).is_ok();
-            RunEntry {
-                run,
-                experiment: header.experiment.name,
-                when,
-                state: outcome(directory),
-                is_own,
-                headline,
-            }
-        }
+                .to_string(),
+            state: outcome(directory),
+            is_own: store.made_here(directory).is_ok(),
+            headline: store::headline(directory).unwrap_or_default(),
+        },
         Err(error) => RunEntry {
             run,
             experiment: String::new(),
@@ -230,18 +222,12 @@ fn run_entry(store: &Store, directory: &Path) -> RunEntry {
 }
 
 fn outcome(directory: &Path) -> RunState {
-    match store::end(directory) {
+    match store::end(directory).map(|end| end.map(|end| end.stopped)) {
         Err(error) => RunState::Unreadable(error.to_string()),
         Ok(None) if store::state(directory) == State::Running => RunState::Running,
         Ok(None) => RunState::CutOff,
-        Ok(Some(RunEnd {
-            stopped: Stopped::Interrupted,
-            ..
-        })) => RunState::Interrupted,
-        Ok(Some(RunEnd {
-            stopped: Stopped::Failed,
-            ..
-        })) => RunState::Failed,
+        Ok(Some(Stopped::Interrupted)) => RunState::Interrupted,
+        Ok(Some(Stopped::Failed)) => RunState::Failed,
         Ok(Some(_)) => RunState::Complete,
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use crate::load::{self, Figures, Job};
 use clap::{ArgGroup, Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use lasthop_load::{
     engine::CaseError,
     null::{NullServer, NullSpec},
@@ -27,8 +27,9 @@ use lasthop_protocol::{
 use lasthop_stack::null::LISTENING;
 
 use super::{
-    context::writable,
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, print, terminal},
+    context::{deliver_bytes, writable},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, print},
+    progress::bar,
     signals::watch_signals,
     values::ArrivalsArg,
 };
@@ -293,7 +294,17 @@ fn header(text: &str) -> Option<(String, String)> {
 }
 
 pub fn load(arguments: &LoadArgs) -> Exit {
-    let job = job(arguments)?;
+    let requests = &arguments.requests;
+    let job = Job {
+        spec: requests.spec(&arguments.url, arguments.seed)?,
+        url: url::redacted(&arguments.url),
+        phases: TrialPhases {
+            warm_up_ns: nanoseconds(arguments.warm_up),
+            measure_ns: nanoseconds(arguments.duration),
+        },
+        learn: requests.learns(),
+        headroom: arguments.headroom,
+    };
     arguments.output.as_deref().map_or(Ok(()), writable)?;
     let interrupt = watch_signals()?;
     let mut progress = Progress::new(&job);
@@ -321,16 +332,10 @@ pub fn load(arguments: &LoadArgs) -> Exit {
             }
         }
     };
-    let bytes = match arguments.format {
-        LoadFormat::Terminal if arguments.output.is_none() => load::render(&figures, &terminal()),
-        LoadFormat::Terminal => load::render(&figures, &lasthop_page::Options::default()),
+    deliver_bytes(arguments.output.as_deref(), false, |options| match arguments.format {
+        LoadFormat::Terminal => load::render(&figures, options),
         LoadFormat::Json => figures.json(),
-    };
-    match &arguments.output {
-        None => print(&bytes)?,
-        Some(path) => fs::write(path, bytes)
-            .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))?,
-    }
+    })?;
     Ok(match () {
         () if interrupted() => INTERRUPTED,
         () if figures.is_clean() => DONE,
@@ -349,15 +354,8 @@ struct Progress {
 impl Progress {
     fn new(job: &Job) -> Self {
         let length = Duration::from_nanos(job.phases.warm_up_ns.saturating_add(job.phases.measure_ns));
-        let target = match io::stderr().is_terminal() {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(Some(length.as_millis() as u64), target);
-        let style = ProgressStyle::with_template("{bar:16} {wide_msg}").expect("the template is a constant");
-        bar.set_style(style.progress_chars("━╸ "));
         Self {
-            bar,
+            bar: bar(io::stderr().is_terminal(), length),
             length,
             began: None,
         }
@@ -404,23 +402,6 @@ fn advice(class: ErrorClass, cause: &str) -> Option<&'static str> {
         }
         _ => None,
     }
-}
-
-fn job(arguments: &LoadArgs) -> Result<Job, CliError> {
-    let requests = &arguments.requests;
-    let phases = TrialPhases {
-        warm_up_ns: nanoseconds(arguments.warm_up),
-        measure_ns: nanoseconds(arguments.duration),
-    };
-    let spec = requests.spec(&arguments.url, arguments.seed)?;
-    let url = url::redacted(&arguments.url);
-    Ok(Job {
-        url,
-        spec,
-        phases,
-        learn: requests.learns(),
-        headroom: arguments.headroom,
-    })
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -522,21 +503,14 @@ impl RequestArgs {
 
 /// Takes a password that is not there from the variable of the protocol's usual client.
 pub fn fill_password(protocol: &mut Protocol) -> Result<(), CliError> {
-    let Some(variable) = protocol.kind().password_variable else {
+    let variable = protocol.kind().password_variable;
+    let (Some(variable), Some(given @ None)) = (variable, protocol.password()) else {
         return Ok(());
     };
-    protocol.password().map_or(Ok(()), |given| password(given, variable))
-}
-
-/// Reads a password that is not in the URL from the variable that the server's own client uses.
-fn password(given: &mut Option<String>, variable: &str) -> Result<(), CliError> {
-    let Some(value) = std::env::var_os(variable).filter(|value| given.is_none() && !value.is_empty()) else {
-        return Ok(());
-    };
-    let text = value
-        .into_string()
-        .map_err(|_| CliError::usage(format!("{variable} is not UTF-8")))?;
-    *given = Some(text);
+    if let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) {
+        let text = value.into_string().map_err(|_| format!("{variable} is not UTF-8"));
+        *given = Some(text.or_usage()?);
+    }
     Ok(())
 }
 

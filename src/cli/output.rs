@@ -27,7 +27,7 @@ pub const LIMIT: u8 = 3;
 pub const INTERRUPTED: u8 = 130;
 
 /// Width of files, and of a terminal whose width is unknown.
-pub const WIDTH: usize = 80;
+const WIDTH: usize = 80;
 
 /// `1 case`, `2 cases`
 pub fn counted(count: usize, word: &str) -> String {

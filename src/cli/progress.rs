@@ -45,6 +45,18 @@ impl Talk {
     }
 }
 
+/// A line that is rewritten, if it is to be seen.
+pub fn bar(is_shown: bool, length: Duration) -> ProgressBar {
+    let target = if is_shown {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(Some(milliseconds(length)), target);
+    let style = ProgressStyle::with_template("{bar:16} {wide_msg}").expect("the template is a constant");
+    bar.with_style(style.progress_chars("━╸ "))
+}
+
 /// Shows events.
 pub struct Progress {
     talk: Talk,
@@ -66,14 +78,7 @@ struct Awaited {
 
 impl Progress {
     pub fn new(talk: Talk) -> Self {
-        let target = if talk == Talk::Line {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(1), target);
-        let style = ProgressStyle::with_template("{bar:16} {wide_msg}").expect("the template is a constant");
-        bar.set_style(style.progress_chars("━╸ "));
+        let bar = bar(talk == Talk::Line, Duration::from_millis(1));
         let awaited = Arc::new(Awaited {
             bar: bar.clone(),
             what: Mutex::new("programs to report their versions".to_owned()),

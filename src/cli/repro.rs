@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use lasthop_page::text;
 use lasthop_plan::{catalog::LoadError, model::Experiment};
 use lasthop_report::Format;
 use lasthop_repro::{
@@ -17,7 +16,7 @@ use lasthop_system::interrupt;
 
 use super::{
     args,
-    context::{catalog, command_line, home, locator},
+    context::{catalog, command_line, has_document_format, home, locator, print_document},
     list,
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, print, talk, terminal},
     progress::{Progress, Talk},
@@ -29,11 +28,7 @@ use super::{
 const BUDGET: Duration = Duration::from_secs(120);
 
 pub fn repro(arguments: &args::Repro) -> Exit {
-    if arguments.format.is_of_runs() {
-        return Err(CliError::usage(
-            "a study has no such format; use terminal, markdown, html or json",
-        ));
-    }
+    has_document_format("a study", arguments.format)?;
     if let Some(name) = &arguments.study {
         let study = studies::load(name).or_usage()?;
         return one(&study, arguments);
@@ -84,23 +79,12 @@ fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String
 fn one(study: &Study, arguments: &args::Repro) -> Exit {
     let book = book(arguments)?;
     let result = repeat(study, &book, arguments)?;
-    let bytes = match arguments.format {
-        Format::Json => text::json(&result),
-        Format::Markdown => lasthop_page::document_markdown(&page::document(&result)),
-        Format::Html => lasthop_page::html::document(&page::document(&result)),
-        _ => {
-            let everything = lasthop_page::Options {
-                verbose: true,
-                ..terminal()
-            };
-            lasthop_page::document_terminal(&page::document(&result), &everything)
-        }
-    };
-    print(&bytes)?;
-    Ok(if interrupt::heard() {
-        INTERRUPTED
-    } else {
-        code_of_one(&result)
+    print_document(&result, &page::document(&result), arguments.format, true)?;
+    // In a book, programs that are missing are reported and are no failure.
+    let nothing = result.parts.iter().all(|part| part.skipped.is_some());
+    Ok(match code(std::slice::from_ref(&result)) {
+        DONE if nothing && is_missing(&result) => FAILED,
+        code => code,
     })
 }
 
@@ -134,11 +118,7 @@ fn all(arguments: &args::Repro) -> Exit {
     }
     let written: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(written.as_bytes())?;
-    Ok(if interrupt::heard() {
-        INTERRUPTED
-    } else {
-        code(&results)
-    })
+    Ok(code(&results))
 }
 
 fn book(arguments: &args::Repro) -> Result<Book, CliError> {
@@ -173,25 +153,18 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
     Ok(result)
 }
 
-/// Fails if programs are missing and nothing could be repeated. In a book, that is reported and is not a failure.
-fn code_of_one(result: &Repetition) -> u8 {
-    let nothing = result.parts.iter().all(|part| part.skipped.is_some());
-    if nothing && is_missing(result) {
-        FAILED
-    } else {
-        code(std::slice::from_ref(result))
-    }
-}
-
 fn is_missing(result: &Repetition) -> bool {
     result.parts.iter().any(|part| part.missing)
 }
 
 /// Fails if a part failed. A skipped part is not a failure.
 fn code(results: &[Repetition]) -> u8 {
-    let failed = results
-        .iter()
-        .flat_map(|result| &result.parts)
-        .any(|part| !part.failures.is_empty());
-    if failed { FAILED } else { DONE }
+    let mut parts = results.iter().flat_map(|result| &result.parts);
+    if interrupt::heard() {
+        INTERRUPTED
+    } else if parts.any(|part| !part.failures.is_empty()) {
+        FAILED
+    } else {
+        DONE
+    }
 }

@@ -8,16 +8,14 @@ use crate::selftest::{
     page,
 };
 use lasthop_model::selection::{Choice, Selection};
-use lasthop_page::text;
 use lasthop_plan::plan::Plan;
-use lasthop_report::Format;
 use lasthop_stack::home::Home;
 
 use super::{
     args,
-    context::{catalog, command_line, home, locator},
+    context::{catalog, command_line, has_document_format, home, locator, print_document},
     doctor::{Finding, Severity},
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, print, talk, terminal},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, talk},
     progress::{Progress, Talk},
     run::sweep,
     signals::watch_signals,
@@ -29,11 +27,7 @@ const BUDGET: Duration = Duration::from_secs(120);
 const SHORTEST: Duration = Duration::from_secs(1);
 
 pub fn selftest(arguments: &args::SelfTest) -> Exit {
-    if arguments.format.is_of_runs() {
-        return Err(CliError::usage(
-            "a selftest has no such format; use terminal, markdown, html or json",
-        ));
-    }
+    has_document_format("a selftest", arguments.format)?;
     let (question, runs) = match arguments.repeat {
         Some(runs) => (Question::Again, runs),
         None => (Question::Itself { plant: arguments.plant }, arguments.runs),
@@ -64,13 +58,7 @@ pub fn selftest(arguments: &args::SelfTest) -> Exit {
         }
     };
     let result = measure(&arguments.experiment, choices, wanted, &mut done)?;
-    let document = page::document(&result);
-    print(&match arguments.format {
-        Format::Json => text::json(&result),
-        Format::Markdown => lasthop_page::document_markdown(&document),
-        Format::Html => lasthop_page::html::document(&document),
-        _ => lasthop_page::document_terminal(&document, &terminal()),
-    })?;
+    print_document(&result, &page::document(&result), arguments.format, false)?;
     Ok(match (result.interrupted, result.passed) {
         (true, _) => INTERRUPTED,
         (false, true) => DONE,
@@ -106,11 +94,7 @@ pub fn in_short(experiment: Option<&str>) -> Result<Finding, CliError> {
     let remedy = Some(format!(
         "`lasthop selftest {experiment}` takes two minutes and knows more"
     ));
-    Ok(Finding {
-        severity,
-        text,
-        remedy,
-    })
+    Ok(Finding { severity, text, remedy })
 }
 
 /// What is asked, how often and for how long.
