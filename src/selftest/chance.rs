@@ -5,7 +5,6 @@ const Z: f64 = 1.959_963_984_540_054;
 
 /// Wilson's interval at 95 % for `count` of `of` (Wilson, *Journal of the American Statistical Association* 22, 1927);
 /// 0 to 1 for `of` = 0.
-#[must_use]
 pub fn wilson(count: u32, of: u32) -> (f64, f64) {
     if of == 0 {
         return (0.0, 1.0);
@@ -18,7 +17,6 @@ pub fn wilson(count: u32, of: u32) -> (f64, f64) {
 }
 
 /// Probability of `count` or fewer of `of`, each with probability `each`.
-#[must_use]
 pub fn at_most(count: u32, of: u32, each: f64) -> f64 {
     let ways = |k: u32| (0..k).map(|i| (f64::from(of - i) / f64::from(i + 1)).ln()).sum::<f64>();
     let log = |k: u32| ways(k) + f64::from(k) * each.ln() + f64::from(of - k) * (-each).ln_1p();

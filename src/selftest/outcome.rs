@@ -144,7 +144,6 @@ impl Answer {
 }
 
 impl Part {
-    #[must_use]
     pub fn new(noise: Option<f64>) -> Self {
         Self {
             noise,
@@ -154,7 +153,6 @@ impl Part {
 
     /// Whether so few intervals that hold the truth, or whose run warns of its own ratio, are no wonder if each does with
     /// the nominal probability.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         let count = self.held.count + self.warned.map_or(0, |warned| warned.count);
         self.held.of == 0 || at_most(count, self.held.of, NOMINAL) >= IMPROBABLE
@@ -196,7 +194,6 @@ impl Part {
 }
 
 impl SelfTest {
-    #[must_use]
     pub fn new(experiment: &str, question: Question, budget_seconds: f64, mut parts: Vec<Part>) -> Self {
         let truths = if question == Question::Again {
             parts.first().map(pool).unwrap_or_default()

@@ -7,7 +7,6 @@ use lasthop_page::{
 
 use super::outcome::{Part, Question, Resolution, SelfTest, Share};
 
-#[must_use]
 pub fn document(result: &SelfTest) -> Document {
     let mut sections: Vec<Section> = result.parts.iter().map(|part| section(result, part)).collect();
     let mut blocks = vec![Block::Paragraph(conclusion(result))];
@@ -107,7 +106,6 @@ fn sentences(result: &SelfTest, part: &Part) -> Vec<Text> {
 }
 
 /// What runs as the machine is say of how long a run must be here; `None` without an interval.
-#[must_use]
 pub fn resolution(result: &SelfTest) -> Option<Text> {
     let part = result.parts.first()?;
     Some(widths(result.budget_seconds, part.half_width?, &part.resolution))

@@ -109,6 +109,7 @@ fn read(output: &str) -> Result<Reading, String> {
             max_ns: caught.milliseconds("max")?,
             resolution_ns: 1e6,
             caution: Some("ab's percentiles are whole milliseconds; its mean has microseconds".to_owned()),
+            ..Reported::default()
         },
     })
 }

@@ -90,12 +90,12 @@ pub struct Reading {
 }
 
 /// What a tool cannot do, as a part of a sentence that begins with its name.
-pub(super) fn cannot<T>(what: &str) -> Result<T, String> {
+pub fn cannot<T>(what: &str) -> Result<T, String> {
     Err(format!("cannot {what}"))
 }
 
 /// What the case's protocol is told to say, if it is that of the tool.
-pub(super) fn speaking<'a, T: ProtocolSpec>(spec: &'a Spec, title: &str) -> Result<&'a T, String> {
+pub fn speaking<'a, T: ProtocolSpec>(spec: &'a Spec, title: &str) -> Result<&'a T, String> {
     spec.protocol.get().ok_or_else(|| {
         format!(
             "speaks {title}, but the case's protocol is {}",
@@ -106,7 +106,7 @@ pub(super) fn speaking<'a, T: ProtocolSpec>(spec: &'a Spec, title: &str) -> Resu
 
 /// # Errors
 /// The load is not a closed loop.
-pub(super) fn in_closed_loop(spec: &Spec) -> Result<(), String> {
+pub fn in_closed_loop(spec: &Spec) -> Result<(), String> {
     if spec.model == Model::Closed {
         Ok(())
     } else {

@@ -88,6 +88,7 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
             caution: Some(
                 "wrk corrects its histogram by an interval derived from the average, so use only its median".to_owned(),
             ),
+            ..Reported::default()
         },
     })
 }

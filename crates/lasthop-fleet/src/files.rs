@@ -64,7 +64,6 @@ impl Files {
         Ok(())
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -57,7 +57,6 @@ impl Layout {
     pub const ALL: [Self; 4] = [Self::Tcp, Self::Unix, Self::Service, Self::OtherNode];
 
     /// As options and reports call it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -68,7 +67,6 @@ impl Layout {
     }
 
     /// Whether the link leads to another Pod.
-    #[must_use]
     pub fn is_apart(self) -> bool {
         matches!(self, Self::Service | Self::OtherNode)
     }

@@ -56,7 +56,6 @@ pub enum Place {
 }
 
 /// A word for a new fleet run.
-#[must_use]
 pub fn new_id() -> String {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -66,13 +65,11 @@ pub fn new_id() -> String {
 
 impl Fleet {
     /// The longest that a Job may take. The cluster ends it then, whoever has forgotten it.
-    #[must_use]
     pub fn deadline(&self) -> Duration {
         self.wait + self.budget + self.budget / 2 + BESIDE_BUDGET + LINGER
     }
 
     /// Job number `number`, whose record has these labels.
-    #[must_use]
     pub fn job(&self, number: usize, place: &Place, labels: &[(String, String)]) -> Value {
         let of_fleet = json!({ LABEL: self.id });
         let mut spec = json!({
@@ -107,7 +104,6 @@ impl Fleet {
     }
 
     /// Name of the Job with this number.
-    #[must_use]
     pub fn name(&self, number: usize) -> String {
         format!("lasthop-{}-{number}", self.id)
     }

@@ -290,7 +290,6 @@ pub struct Receiver {
 
 impl Receiver {
     /// Below this folder, which exists.
-    #[must_use]
     pub fn new(runs: &Path) -> Self {
         Self {
             runs: runs.to_owned(),
@@ -306,13 +305,11 @@ impl Receiver {
     }
 
     /// The record so far, if it has begun.
-    #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
     /// The whole record, once it has been verified.
-    #[must_use]
     pub fn received(&self) -> Option<Received> {
         Some(Received {
             folder: self.folder.clone()?,

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 /// A document for each value.
-#[must_use]
 pub fn documents(values: &[Value]) -> String {
     values.iter().map(|value| format!("---\n{}", block(value, 0))).collect()
 }

@@ -103,7 +103,7 @@ fn closed(plan: &Plan) -> Result<(), String> {
 
 /// Why a run has no record.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+enum Trouble {
     /// A program is not on this machine.
     #[error("{0}")]
     Missing(String),
@@ -253,7 +253,7 @@ impl Job<'_> {
     }
 
     /// Levels of the runs, and of the figures and claims that they answer.
-    pub(super) fn levels(&self, run: &StudyRun) -> Vec<Choice> {
+    fn levels(&self, run: &StudyRun) -> Vec<Choice> {
         let short = if self.budget < SHORT {
             run.short.clone()
         } else {
@@ -302,7 +302,7 @@ impl Job<'_> {
     }
 
     /// What all its runs do differently from their experiments.
-    pub(super) fn overrides(&self) -> Overrides {
+    fn overrides(&self) -> Overrides {
         Overrides {
             seed: self.options.seed,
             budget: Some(self.budget),
@@ -434,7 +434,7 @@ impl Job<'_> {
         )
     }
 
-    pub(super) fn execute(
+    fn execute(
         &self,
         plan: &Plan,
         overrides: Overrides,

@@ -21,6 +21,9 @@ struct Facts<'a> {
     repetition: &'a Repetition,
 }
 
+/// What there is to say about a repetition by one rule, if anything.
+type Rule = fn(&Facts<'_>) -> Option<String>;
+
 /// Every reason that these runs give, and what the checks of their records say.
 pub fn notes(
     study: &Study,
@@ -36,7 +39,7 @@ pub fn notes(
         is_shortened,
         repetition,
     };
-    let rules: [(&str, fn(&Facts<'_>) -> Option<String>); 10] = [
+    let rules: [(&str, Rule); 10] = [
         ("machine", speed),
         ("runs", runs),
         ("line", line),
@@ -48,15 +51,14 @@ pub fn notes(
         ("resolution", resolution),
         ("process-start", process_start),
     ];
-    let note = |(id, rule): &(&str, fn(&Facts<'_>) -> Option<String>)| {
-        Some(Note {
-            id: (*id).to_owned(),
-            text: rule(&facts)?,
-        })
-    };
     rules
         .iter()
-        .filter_map(note)
+        .filter_map(|(id, rule)| {
+            Some(Note {
+                id: (*id).to_owned(),
+                text: rule(&facts)?,
+            })
+        })
         .chain(carried.checks.iter().cloned())
         .collect()
 }

@@ -29,7 +29,6 @@ pub struct Consent {
 }
 
 /// What resuming a run executes and connects to because its record says so, one line each.
-#[must_use]
 pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, experiment: &Experiment) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(given) = given {

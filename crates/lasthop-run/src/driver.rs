@@ -52,12 +52,10 @@ impl DriverError {
     }
 
     /// Whether the driver can still be asked for other things.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 
-    #[must_use]
     pub fn stage(&self) -> Stage {
         match self {
             Self::Refused { stage, .. } => (*stage).into(),
@@ -211,7 +209,6 @@ pub struct Answer {
 
 impl Answer {
     /// Whether it begins like a result.
-    #[must_use]
     pub fn is_result(&self) -> bool {
         self.line.starts_with(b"{\"trial\"")
     }

@@ -19,7 +19,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 const LEAST: Duration = Duration::from_secs(5);
 
 /// How long each part of a restart may take, with so much of the budget left.
-#[must_use]
 pub fn patience(left: Duration) -> Duration {
     left.clamp(LEAST, LONGEST)
 }

@@ -37,7 +37,6 @@ pub struct Job<'a> {
 
 impl<'a> Job<'a> {
     /// A job that cannot be resumed, with any engine, images as usual, and a driver that needs no ssh.
-    #[must_use]
     pub fn new(plan: &'a Plan, settings: Settings, locator: &'a Locator, home: &'a Home, command: Vec<String>) -> Self {
         Self {
             plan,
@@ -55,7 +54,6 @@ impl<'a> Job<'a> {
     }
 
     /// The job with what its origin says, for `lasthop resume`.
-    #[must_use]
     pub fn with_origin(self, origin: Origin) -> Self {
         let (engine, images, remote) = (origin.engine, origin.images, origin.remote.clone());
         Self {

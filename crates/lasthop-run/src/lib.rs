@@ -320,7 +320,11 @@ struct Runner<'a> {
     tell: &'a mut dyn FnMut(&Event<'_>),
 }
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
+    fn case(&self, index: usize) -> &'a CasePlan {
+        &self.job.plan.cases[index]
+    }
+
     /// If the budget ends and nothing was measured, every case had its turn and none works, so more time would not
     /// help.
     fn until_stopped(&mut self) -> Result<Stopped, RunError> {
@@ -385,7 +389,16 @@ impl Runner<'_> {
         self.past.took + self.begun.elapsed()
     }
 
-    /// Handles the end of round `number`.
+    fn budget(&self) -> Duration {
+        Duration::from_nanos(self.job.settings.budget_ns)
+    }
+
+    /// What is left of the budget.
+    fn left(&self) -> Duration {
+        self.budget().saturating_sub(self.elapsed())
+    }
+
+    /// How many rounds are whole at the end of round `number`.
     fn whole_rounds(&self, number: u32) -> u32 {
         self.past.whole_rounds + number - self.past.next_round + 1
     }
@@ -444,7 +457,7 @@ impl Runner<'_> {
 
     /// Whether the budget has room for `more`.
     fn time_for(&self, more: Duration) -> bool {
-        self.elapsed() + more <= Duration::from_nanos(self.job.settings.budget_ns)
+        self.elapsed() + more <= self.budget()
     }
 
     /// Whether the run ends here, because of an interrupt or because its guard is lost.

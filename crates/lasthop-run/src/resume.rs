@@ -141,14 +141,12 @@ impl Unfinished {
     }
 
     /// The endpoints of a comparison.
-    #[must_use]
     pub fn given(&self) -> Option<&Given> {
         self.data.header.given.as_ref()
     }
 
     /// What resuming executes and connects to because the record says so; nothing if the record is proven to be this
     /// user's.
-    #[must_use]
     pub fn to_confirm(&self, settings: &Settings, experiment: &Experiment) -> Option<Consent> {
         let header = &self.data.header;
         let because = self.foreign.clone()?;

@@ -220,8 +220,7 @@ fn restart_given(runner: &mut Runner<'_>, number: u32) -> Result<Vec<String>, St
     let Some(command) = &given.restart else {
         return Ok(Vec::new());
     };
-    let budget = Duration::from_nanos(runner.job.settings.budget_ns);
-    let patience = given::patience(budget.saturating_sub(runner.elapsed()));
+    let patience = given::patience(runner.left());
     (runner.tell)(&Event::Restarting { patience });
     given::restart(given, command, patience, || !runner.is_cut_short())
 }
@@ -328,8 +327,7 @@ impl Round {
 
     /// Lengthens the trials of slow cases. Returns whether any became longer.
     fn lengthen(&self, runner: &mut Runner<'_>) -> bool {
-        let left = Duration::from_nanos(runner.job.settings.budget_ns).saturating_sub(runner.elapsed());
-        let changed = runner.lengths.adapt(left, |case| self.ready[case].is_some());
+        let changed = runner.lengths.adapt(runner.left(), |case| self.ready[case].is_some());
         if changed {
             runner.pace.forget_blocks();
         }
@@ -339,12 +337,11 @@ impl Round {
     /// How many more blocks the round gets.
     fn blocks_to_come(&self, runner: &Runner<'_>) -> u32 {
         let settings = &runner.job.settings;
-        let (pace, budget) = (&runner.pace, Duration::from_nanos(settings.budget_ns));
-        let left = budget.saturating_sub(runner.elapsed());
-        let block = pace.block_or(self.block_length(runner));
-        let chosen = || pace::blocks(budget, left, pace.start(self.started), block);
         let loads = settings.overload.as_ref().map(|overload| overload.times.len() as u32);
-        loads.or(settings.blocks).unwrap_or_else(chosen)
+        loads.or(settings.blocks).unwrap_or_else(|| {
+            let block = runner.pace.block_or(self.block_length(runner));
+            pace::blocks(runner.budget(), runner.left(), runner.pace.start(self.started), block)
+        })
     }
 
     /// How long a block takes, as planned.
@@ -356,7 +353,7 @@ impl Round {
 
     /// Opens a case's connections, verifies its replies and its link, and warms it up.
     fn open(&mut self, runner: &mut Runner<'_>, index: usize) -> Result<Option<CaseProof>, RunError> {
-        let case = &runner.job.plan.cases[index];
+        let case = runner.case(index);
         let Some(up) = &self.stacks[case.stack].as_ref().filter(|_| runner.rotation.has(index)) else {
             return Ok(None);
         };
@@ -418,7 +415,7 @@ impl Round {
         RenderedCase { spec, proof, .. }: RenderedCase,
         driver: &str,
     ) -> Result<CaseProof, Trouble> {
-        let case = &runner.job.plan.cases[index];
+        let case = runner.case(index);
         let settling = self.settling(runner, index);
         let watch = self.watch_link(runner, case, bindings, proof.is_some());
         let running = self.drivers.get_mut(driver).expect("it has just been started");
@@ -778,7 +775,7 @@ impl Runner<'_> {
     /// Lengths of a case's trials. Tools run for whole seconds and have no warm-up.
     fn phases(&self, case: usize) -> TrialPhases {
         let phases = self.lengths.of(case);
-        match tool_of(&self.job.plan.cases[case].levels) {
+        match tool_of(&self.case(case).levels) {
             None => phases,
             Some(_) => {
                 let wanted = phases.measure_ns.div_ceil(1_000_000_000) * 1_000_000_000;

@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 const NODES: &str = "/api/v1/nodes";
 
 /// A namespace of a cluster.
-pub(super) struct Cluster<'a> {
+pub struct Cluster<'a> {
     namespace: String,
     proxy: Proxy,
     /// Whether to stop waiting for answers.
@@ -63,7 +63,7 @@ impl<'a> Cluster<'a> {
     /// # Errors
     ///
     /// There is no kubectl, or it refuses the kubeconfig.
-    pub(super) fn reach(place: &Where, is_given_up: &'a dyn Fn() -> bool) -> Result<Self, String> {
+    pub fn reach(place: &Where, is_given_up: &'a dyn Fn() -> bool) -> Result<Self, String> {
         let namespace = place.namespace.clone().unwrap_or_else(|| proxy::namespace(place));
         Ok(Self {
             namespace,
@@ -73,12 +73,12 @@ impl<'a> Cluster<'a> {
     }
 
     /// Whether nobody waits for its answers any more.
-    pub(super) fn is_given_up(&self) -> bool {
+    pub fn is_given_up(&self) -> bool {
         (self.is_given_up)()
     }
 
     /// The same, with another reason to stop waiting.
-    pub(super) fn until(self, is_given_up: &dyn Fn() -> bool) -> Cluster<'_> {
+    pub fn until(self, is_given_up: &dyn Fn() -> bool) -> Cluster<'_> {
         Cluster {
             namespace: self.namespace,
             proxy: self.proxy,
@@ -121,7 +121,7 @@ impl<'a> Cluster<'a> {
     /// # Errors
     ///
     /// The proxy is gone.
-    pub(super) fn log(&self, pod: &str) -> io::Result<UnixStream> {
+    pub fn log(&self, pod: &str) -> io::Result<UnixStream> {
         let pods = self.core_path("pods");
         self.proxy.send(
             "GET",
@@ -130,12 +130,12 @@ impl<'a> Cluster<'a> {
         )
     }
 
-    pub(super) fn namespace(&self) -> &str {
+    pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
     /// The nodes that run the experiment, by name.
-    pub(super) fn choose(&self, wanted: &Nodes, fleet: &Fleet, runs: &Path) -> Result<Vec<Member>, String> {
+    pub fn choose(&self, wanted: &Nodes, fleet: &Fleet, runs: &Path) -> Result<Vec<Member>, String> {
         let member = |name: &str, node: Option<&Node>| Member::new(name, node, wanted, fleet.cpus, runs);
         if !wanted.names.is_empty() {
             let mut members = Vec::new();
@@ -164,7 +164,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Makes a Job, which may own other objects: they end with it.
-    pub(super) fn create_job(&self, job: &Value) -> Result<Owner, String> {
+    pub fn create_job(&self, job: &Value) -> Result<Owner, String> {
         let Object { metadata, .. } = self.create(&self.jobs_path(), job)?;
         Ok(Owner {
             api_version: "batch/v1".into(),
@@ -175,7 +175,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Makes a Service, and returns its address.
-    pub(super) fn create_service(&self, mut service: Value, owner: &Owner) -> Result<IpAddr, String> {
+    pub fn create_service(&self, mut service: Value, owner: &Owner) -> Result<IpAddr, String> {
         service["metadata"]["ownerReferences"] = serde_json::json!([owner]);
         let made = self.create(&self.core_path("services"), &service)?;
         made.spec
@@ -184,20 +184,20 @@ impl<'a> Cluster<'a> {
             .map_err(|_| "its Service has no address".to_owned())
     }
 
-    pub(super) fn pods(&self, id: Option<&str>) -> Result<Vec<Pod>, String> {
+    pub fn pods(&self, id: Option<&str>) -> Result<Vec<Pod>, String> {
         let pods: Result<List, Refusal> = self.get(&format!("{}?{}", self.core_path("pods"), of(id)));
         pods.map(|list| list.items).map_err(|refusal| refusal.message)
     }
 
     /// Names of the Jobs of one run, or of all.
-    pub(super) fn jobs(&self, id: Option<&str>) -> Result<Vec<String>, String> {
+    pub fn jobs(&self, id: Option<&str>) -> Result<Vec<String>, String> {
         let jobs: Result<List, Refusal> = self.get(&format!("{}?{}", self.jobs_path(), of(id)));
         let jobs = jobs.map_err(|refusal| refusal.message)?;
         Ok(jobs.items.into_iter().map(|job| job.metadata.name).collect())
     }
 
     /// Nodes that no longer answer, and what the cluster says of them; none without the right to look.
-    pub(super) fn lost_nodes(&self) -> BTreeMap<String, String> {
+    pub fn lost_nodes(&self) -> BTreeMap<String, String> {
         let Ok(nodes) = self.get::<List>(NODES) else {
             return BTreeMap::new();
         };
@@ -209,7 +209,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Why a Job has no Pod: it has ended, or cannot make one, of which only its events tell.
-    pub(super) fn without_pod(&self, member: &Member) -> reason::Phase {
+    pub fn without_pod(&self, member: &Member) -> reason::Phase {
         let Some(made) = &member.job else {
             return reason::Phase::Waits(String::new());
         };
@@ -240,14 +240,14 @@ impl<'a> Cluster<'a> {
     }
 
     /// Removes a Job that has done its work.
-    pub(super) fn remove_job(&self, name: &str) {
+    pub fn remove_job(&self, name: &str) {
         // What is refused now is tried again in the end.
         let _ = self.delete(&format!("{}/{}", self.jobs_path(), encoded(name)), "");
     }
 
     /// Removes everything of one run, or of all, and waits until it is gone, unless there is a hurry: then the cluster has
     /// been asked. Returns what is left, and why.
-    pub(super) fn remove(&self, id: Option<&str>, in_hurry: &dyn Fn() -> bool) -> Vec<String> {
+    pub fn remove(&self, id: Option<&str>, in_hurry: &dyn Fn() -> bool) -> Vec<String> {
         let mut refused = None;
         let begin = Instant::now();
         let mut forced = None::<Instant>;

@@ -39,13 +39,13 @@ const PIECE: usize = 16 << 10;
 const PIECES: usize = 64;
 
 /// One node of a fleet run.
-pub(super) struct Member {
-    pub(super) node: String,
-    pub(super) labels: Vec<(String, String)>,
-    pub(super) cpus: u32,
-    pub(super) job: Option<Made>,
-    pub(super) received: Vec<Received>,
-    pub(super) failure: Option<String>,
+pub struct Member {
+    pub node: String,
+    pub labels: Vec<(String, String)>,
+    pub cpus: u32,
+    pub job: Option<Made>,
+    pub received: Vec<Received>,
+    pub failure: Option<String>,
     done: bool,
     phase: Option<Phase>,
     runs: PathBuf,
@@ -59,9 +59,9 @@ pub(super) struct Member {
 }
 
 /// A Job that this client has made.
-pub(super) struct Made {
-    pub(super) name: String,
-    pub(super) since: Instant,
+pub struct Made {
+    pub name: String,
+    pub since: Instant,
     uid: String,
 }
 
@@ -172,7 +172,7 @@ fn short(label: &str) -> &str {
 }
 
 impl Member {
-    pub(super) fn new(name: &str, node: Option<&Node>, wanted: &Nodes, cpus: u32, runs: &Path) -> Self {
+    pub fn new(name: &str, node: Option<&Node>, wanted: &Nodes, cpus: u32, runs: &Path) -> Self {
         let of_node = |label: &str| node?.metadata.labels.get(label).cloned();
         let labels = wanted.labels.iter().filter_map(|(label, value)| match value {
             Some(value) => Some((label.clone(), value.clone())),
@@ -200,20 +200,20 @@ impl Member {
         }
     }
 
-    pub(super) fn goes_on(&self) -> bool {
+    pub fn goes_on(&self) -> bool {
         !self.done && self.failure.is_none()
     }
 
     /// Whether a Pod is of its Job.
-    pub(super) fn owns(&self, pod: &Pod) -> bool {
+    pub fn owns(&self, pod: &Pod) -> bool {
         self.job.as_ref().is_some_and(|job| job.owns(pod))
     }
 
-    pub(super) fn has_companions(&self) -> bool {
+    pub fn has_companions(&self) -> bool {
         self.companions.is_some()
     }
 
-    pub(super) fn keep_companion(&mut self, layout: Layout, job: Owner, address: Option<IpAddr>) {
+    pub fn keep_companion(&mut self, layout: Layout, job: Owner, address: Option<IpAddr>) {
         let companion = Companion {
             layout,
             job: Made::new(job),
@@ -224,7 +224,7 @@ impl Member {
     }
 
     /// Where the other Pods are reached, once all of them run.
-    pub(super) fn addresses(&self) -> Option<Addresses> {
+    pub fn addresses(&self) -> Option<Addresses> {
         let companions = self.companions.iter().flatten();
         companions
             .map(|one| Some((one.layout, one.address.filter(|_| one.runs)?)))
@@ -232,7 +232,7 @@ impl Member {
     }
 
     /// Takes what the cluster says of the other Pods.
-    pub(super) fn look_beside(&mut self, pods: &[Pod], wait: Duration, tell: &mut dyn FnMut(&Event<'_>)) {
+    pub fn look_beside(&mut self, pods: &[Pod], wait: Duration, tell: &mut dyn FnMut(&Event<'_>)) {
         let mut failed = None;
         for one in self.companions.iter_mut().flatten() {
             let Some(pod) = pods.iter().find(|pod| one.job.owns(pod)) else {
@@ -255,27 +255,27 @@ impl Member {
     }
 
     /// Whether there is anything of it in the cluster, as far as this client knows.
-    pub(super) fn made_something(&self) -> bool {
+    pub fn made_something(&self) -> bool {
         self.job.is_some() || self.has_companions() || !self.received.is_empty()
     }
 
     /// Why its node counts as lost, once it has been so for a while.
-    pub(super) fn is_lost(&mut self, why: Option<&String>) -> Option<String> {
+    pub fn is_lost(&mut self, why: Option<&String>) -> Option<String> {
         let since = why.map(|_| self.lost.unwrap_or_else(Instant::now));
         self.lost = since;
         why.filter(|_| since.is_some_and(|since| since.elapsed() > LOST))
             .cloned()
     }
 
-    pub(super) fn had_pod(&self) -> bool {
+    pub fn had_pod(&self) -> bool {
         self.log.is_some()
     }
 
-    pub(super) fn begin(&mut self, job: Owner) {
+    pub fn begin(&mut self, job: Owner) {
         self.job = Some(Made::new(job));
     }
 
-    pub(super) fn fail(&mut self, why: String, tell: &mut dyn FnMut(&Event<'_>)) {
+    pub fn fail(&mut self, why: String, tell: &mut dyn FnMut(&Event<'_>)) {
         tell(&Event::Failed {
             node: &self.node,
             why: &why,
@@ -285,7 +285,7 @@ impl Member {
     }
 
     /// A record that was not completed.
-    pub(super) fn part(&self) -> Option<PathBuf> {
+    pub fn part(&self) -> Option<PathBuf> {
         self.receiver
             .folder()
             .filter(|_| self.receiver.received().is_none())
@@ -293,7 +293,7 @@ impl Member {
     }
 
     /// Ends a run whose record is there. Returns its Job.
-    pub(super) fn end_run(&mut self, per_node: u32) -> Option<String> {
+    pub fn end_run(&mut self, per_node: u32) -> Option<String> {
         let whole = std::mem::replace(&mut self.receiver, Receiver::new(&self.runs));
         self.received.extend(whole.received());
         self.done = self.received.len() >= per_node as usize;
@@ -302,7 +302,7 @@ impl Member {
     }
 
     /// Takes what the cluster says of its Pod.
-    pub(super) fn enter(
+    pub fn enter(
         &mut self,
         phase: Phase,
         pod: Option<&Pod>,
@@ -359,7 +359,7 @@ impl Member {
     }
 
     /// Reads what has come of the log; true if the record is complete.
-    pub(super) fn listen(&mut self, tell: &mut dyn FnMut(&Event<'_>)) -> bool {
+    pub fn listen(&mut self, tell: &mut dyn FnMut(&Event<'_>)) -> bool {
         loop {
             let Some(log) = &mut self.log else { return false };
             let heard = match log.line() {

@@ -15,7 +15,7 @@ use lasthop_system::command;
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use super::{FleetError, Where};
+use super::Where;
 
 /// How long the cluster may take to answer, and kubectl to start.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -28,7 +28,7 @@ const SAID: &str = "said";
 const IN_A_POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// A running `kubectl proxy`, which ends with this.
-pub(super) struct Proxy {
+pub struct Proxy {
     socket: PathBuf,
     child: Child,
     _folder: TempDir,
@@ -36,12 +36,12 @@ pub(super) struct Proxy {
 
 /// Why there is no answer.
 #[derive(Debug, Deserialize)]
-pub(super) struct Refusal {
+pub struct Refusal {
     /// HTTP's; 0 if the cluster did not answer.
     #[serde(default)]
-    pub(super) code: u16,
+    pub code: u16,
     /// In the cluster's own words, where it has any.
-    pub(super) message: String,
+    pub message: String,
 }
 
 impl From<io::Error> for Refusal {
@@ -60,7 +60,7 @@ fn kubectl(place: &Where) -> Command {
 }
 
 /// The context's namespace, if it has one.
-pub(super) fn namespace(place: &Where) -> String {
+pub fn namespace(place: &Where) -> String {
     let mut asked = kubectl(place);
     asked.args(["config", "view", "--minify", "--output", "jsonpath={..namespace}"]);
     let said = command::run(asked, ANSWER, command::Life::Bound)
@@ -78,7 +78,7 @@ impl Proxy {
     /// # Errors
     ///
     /// There is no kubectl, or it refuses the kubeconfig.
-    pub(super) fn start(place: &Where) -> Result<Self, String> {
+    pub fn start(place: &Where) -> Result<Self, String> {
         let failed = |error| format!("cannot run kubectl, through which lasthop reaches the cluster: {error}");
         let mut proxy = Self::spawn(place).map_err(failed)?;
         let deadline = Instant::now() + ANSWER;
@@ -113,7 +113,7 @@ impl Proxy {
     }
 
     /// Sends a request. The answer ends where the stream does, because this is HTTP 1.0.
-    pub(super) fn send(&self, method: &str, path: &str, body: &[u8]) -> io::Result<UnixStream> {
+    pub fn send(&self, method: &str, path: &str, body: &[u8]) -> io::Result<UnixStream> {
         let mut stream = UnixStream::connect(&self.socket)?;
         let length = body.len();
         write!(
@@ -133,7 +133,7 @@ impl Proxy {
     /// # Errors
     ///
     /// The cluster refuses or does not answer, or the wait is given up.
-    pub(super) fn ask(
+    pub fn ask(
         &self,
         method: &str,
         path: &str,
@@ -183,7 +183,7 @@ impl Drop for Proxy {
 }
 
 /// The status of an answer, and how long its head is, once it is there.
-pub(super) fn head(answer: &[u8]) -> Option<(u16, usize)> {
+pub fn head(answer: &[u8]) -> Option<(u16, usize)> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let status = std::str::from_utf8(&answer[..end])
         .ok()?

@@ -36,7 +36,6 @@ fn joined(reason: &str, message: &str) -> String {
 }
 
 /// Where a Pod has got to.
-#[must_use]
 pub fn of_pod(pod: &Pod) -> Phase {
     let status = &pod.status;
     let containers = || status.init_container_statuses.iter().chain(&status.container_statuses);
@@ -103,27 +102,23 @@ fn condition(status: &Status, type_: &str, is: impl Fn(&str) -> bool) -> Option<
 }
 
 /// Why a Job has failed.
-#[must_use]
 pub fn of_job(job: &Object) -> Option<String> {
     condition(&job.status, "Failed", |status| status == "True")
 }
 
 /// Why a node does not answer.
-#[must_use]
 pub fn lost(node: &Node) -> Option<String> {
     let why = condition(&node.status, "Ready", |status| status != "True")?;
     Some(format!("the node was lost: {why}"))
 }
 
 /// Whether a node is ready, and takes ordinary Pods.
-#[must_use]
 pub fn takes_pods(node: &Node) -> bool {
     let repels = node.spec.taints.iter().any(|taint| taint.effect != "PreferNoSchedule");
     lost(node).is_none() && !node.spec.unschedulable && !repels
 }
 
 /// Whole CPUs that Pods may have on a node.
-#[must_use]
 pub fn cpus(node: &Node) -> Option<u32> {
     let quantity = node.status.allocatable.get("cpu")?;
     match quantity.strip_suffix('m') {

@@ -10,7 +10,7 @@ use super::model::{Base, Design};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "lasthop study")]
-pub(super) struct StudyFile {
+pub struct StudyFile {
     /// Title as published.
     pub title: String,
     /// Who published it.
@@ -41,7 +41,7 @@ pub(super) struct StudyFile {
 /// Where it was measured.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct EnvironmentFile {
+pub struct EnvironmentFile {
     /// Machine, as far as it is known.
     pub machine: String,
     /// Operating system and kernel.
@@ -55,7 +55,7 @@ pub(super) struct EnvironmentFile {
 /// How it was measured.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MethodFile {
+pub struct MethodFile {
     /// A classic tool, or `program` where the experiment's own programs do what the study's did.
     pub driver: String,
     /// The tool's own flags; `{seconds}` and `{count}` stand for the length of a run.
@@ -74,7 +74,7 @@ pub(super) struct MethodFile {
 /// What a number of the study is a number of.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct QuantityFile {
+pub struct QuantityFile {
     /// For tables.
     pub words: String,
     /// Which of lasthop's quantities it is. Without it the number is kept as printed, and nothing is compared.
@@ -89,7 +89,7 @@ pub(super) struct QuantityFile {
 /// Something that the method could not see or mixed up.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MissedFile {
+pub struct MissedFile {
     /// Stable name.
     pub id: String,
     /// What it is, in a sentence of ours.
@@ -99,7 +99,7 @@ pub(super) struct MissedFile {
 /// An experiment of lasthop that answers a group of figures.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RunFile {
+pub struct RunFile {
     /// Name that figures refer to.
     pub id: String,
     /// Name of the experiment; it need not exist yet.
@@ -132,7 +132,7 @@ pub(super) struct RunFile {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum TimeFile {
+pub enum TimeFile {
     #[default]
     Rate,
     Slope,
@@ -142,7 +142,7 @@ pub(super) enum TimeFile {
 /// What was published of one condition.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FiguresFile {
+pub struct FiguresFile {
     /// The `id` of the runs that answer it.
     pub runs: String,
     /// Which of the study's machines.
@@ -160,7 +160,7 @@ pub(super) struct FiguresFile {
 /// A comparison that the study draws.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ClaimFile {
+pub struct ClaimFile {
     /// The `id` of the runs that answer it.
     pub runs: String,
     /// Which of the study's machines.

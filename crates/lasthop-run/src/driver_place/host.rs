@@ -170,13 +170,11 @@ impl Host {
         ))
     }
 
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.destination
     }
 
     /// In words.
-    #[must_use]
     pub fn place(&self) -> String {
         let here = if self.is_this_machine() {
             ", which is this machine"
@@ -190,7 +188,6 @@ impl Host {
         )
     }
 
-    #[must_use]
     pub fn reaches(&self) -> String {
         self.listen
             .map_or_else(|| "loopback".to_owned(), |address| address.to_string())
@@ -208,18 +205,15 @@ impl Host {
         }
     }
 
-    #[must_use]
     pub fn is_this_machine(&self) -> bool {
         self.fact("boot") == fact_here("/proc/sys/kernel/random/boot_id")
     }
 
     /// Whether a path names the same file there as here.
-    #[must_use]
     pub fn shares_files(&self) -> bool {
         self.is_this_machine() && self.fact("files") == fact_here("/proc/self/ns/mnt")
     }
 
-    #[must_use]
     pub fn shares_network(&self) -> bool {
         self.same_network
     }
@@ -240,7 +234,6 @@ impl Host {
         Ok(words)
     }
 
-    #[must_use]
     pub fn explain_end(&self) -> String {
         let host = &self.destination;
         match self.keeper.wait(Duration::from_secs(1)) {
@@ -340,6 +333,13 @@ fn send(lines: &mut Lines, executable: &mut io::Take<File>) -> Result<(), LineEr
             read => lines.say(&part[..read], TIMEOUT)?,
         }
     }
+}
+
+/// Content of a file here, or what a link leads to.
+fn fact_here(path: &str) -> String {
+    let linked = || fs::read_link(path).map(|to| to.display().to_string());
+    let text = linked().or_else(|_| fs::read_to_string(path)).unwrap_or_default();
+    text.trim().to_owned()
 }
 
 /// Translates ssh's messages.

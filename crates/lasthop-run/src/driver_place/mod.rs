@@ -52,7 +52,6 @@ impl DriverPlace {
     }
 
     /// For the record.
-    #[must_use]
     pub fn describe(&self) -> record::DriverPlace {
         match self {
             Self::Namespace(namespace) => record::DriverPlace {
@@ -133,7 +132,6 @@ impl DriverPlace {
     }
 
     /// Why the driver cannot connect to an address; `None` if nothing speaks against it.
-    #[must_use]
     pub fn refuses(&self, address: &Address) -> Option<String> {
         let place = || self.describe().place;
         match (self, address) {
@@ -171,19 +169,16 @@ impl DriverPlace {
     }
 
     /// Whether the driver runs in another network namespace of this machine, whose counters can be read.
-    #[must_use]
     pub fn is_namespace(&self) -> bool {
         matches!(self, Self::Namespace(_))
     }
 
     /// Whether the driver uses this machine's CPUs without descending from lasthop.
-    #[must_use]
     pub fn is_stranger_here(&self) -> bool {
         matches!(self, Self::Host(host) if host.is_this_machine())
     }
 
     /// What the end of a driver there may mean.
-    #[must_use]
     pub fn explain_end(&self) -> String {
         match self {
             Self::Namespace(_) => String::new(),

@@ -102,7 +102,6 @@ impl DriverNamespace {
     }
 
     /// The command line that runs a command inside.
-    #[must_use]
     pub fn enter(&self, command: Vec<String>) -> Vec<String> {
         let mut words = vec![
             self.lasthop.clone(),
@@ -114,7 +113,6 @@ impl DriverNamespace {
     }
 
     /// The addresses at which the driver reaches this machine.
-    #[must_use]
     pub fn reaches(&self) -> String {
         [self.v4, self.v6]
             .iter()

@@ -149,7 +149,7 @@ impl Round {
 
     /// Runs a trial and writes it.
     fn offer(&mut self, runner: &mut Runner<'_>, block: u32, index: usize, offer: Offer) -> Result<(), RunError> {
-        let case = &runner.job.plan.cases[index];
+        let case = runner.case(index);
         let Some(ready) = self.ready[index].clone() else {
             return Ok(());
         };

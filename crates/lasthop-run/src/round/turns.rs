@@ -140,7 +140,7 @@ impl Round {
         let Some(request) = self.begin(runner, last.as_ref(), turn)? else {
             return Ok(());
         };
-        let case = &runner.job.plan.cases[turn.case].case;
+        let case = &runner.case(turn.case).case;
         (runner.tell)(&Event::Trial {
             round: self.number,
             block: turn.block,
@@ -173,7 +173,7 @@ impl Round {
         last: Option<&(TrialReply, Said)>,
         turn: Turn,
     ) -> Result<Option<TrialRequest>, RunError> {
-        let case = &runner.job.plan.cases[turn.case];
+        let case = runner.case(turn.case);
         let Some(Ready { driver, pid, .. }) = self.ready[turn.case].clone() else {
             return Ok(None);
         };
@@ -227,7 +227,7 @@ impl Round {
         said: Result<TrialResult, Unusable>,
     ) -> Result<(), RunError> {
         let turn = reply.turn;
-        let case = &runner.job.plan.cases[turn.case];
+        let case = runner.case(turn.case);
         let result = match said {
             Ok(result) => self.alive(case).map(|()| result),
             Err(Unusable::Replies(cause)) => Err(self.examine(case, Stage::Trial, cause)),
@@ -274,7 +274,7 @@ impl Round {
         if runner.was_cut_off() || self.ready[case].take().is_none() {
             return Ok(());
         }
-        runner.fail(trouble.of(self.number, Some(block), &runner.job.plan.cases[case]))
+        runner.fail(trouble.of(self.number, Some(block), runner.case(case)))
     }
 }
 
