@@ -592,7 +592,8 @@ impl<T: Args> FromArgMatches for Passed<T> {
 
 /// An option as it was typed.
 fn typed(option: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
-    let (id, name) = (option.get_id().as_str(), option.get_long().unwrap_or_default());
+    let id = option.get_id().as_str();
+    let name = option.get_long().unwrap_or_default();
     if matches.value_source(id) != Some(clap::parser::ValueSource::CommandLine) {
         return Vec::new();
     }
@@ -905,7 +906,8 @@ mod tests {
         let mut paths = Vec::new();
         documents(Path::new(env!("CARGO_MANIFEST_DIR")), &mut paths);
         let advised = regex::Regex::new(r"--(?:budget|trial)[ =]+([0-9][^\s)`,;]*)").unwrap();
-        let (mut lines, mut timed) = (0, 0);
+        let mut lines = 0;
+        let mut timed = 0;
         for path in paths {
             let text = fs::read_to_string(&path).unwrap();
             for found in advised.captures_iter(&text) {

@@ -38,9 +38,12 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     }
     given::check_number(arguments.urls.len()).or_usage()?;
     ready(&arguments.output)?;
-    let load = |url: &String| Ok((redacted(url), arguments.requests.spec(url, 0)?));
     let asked = Asked {
-        endpoints: arguments.urls.iter().map(load).collect::<Result<_, CliError>>()?,
+        endpoints: arguments
+            .urls
+            .iter()
+            .map(|url| Ok((redacted(url), arguments.requests.spec(url, 0)?)))
+            .collect::<Result<_, CliError>>()?,
         learn: arguments.requests.learns(),
         unchecked: arguments.requests.unchecked(),
         differing: arguments.differing,

@@ -117,8 +117,10 @@ fn is_plain(word: &str) -> bool {
 
 /// The command line as far as it is typed.
 fn words() -> Vec<String> {
-    let sent = || std::env::args().skip_while(|word| word != "--").skip(1).collect();
-    WORDS.get().cloned().unwrap_or_else(sent)
+    WORDS
+        .get()
+        .cloned()
+        .unwrap_or_else(|| std::env::args().skip_while(|word| word != "--").skip(1).collect())
 }
 
 /// The experiment that is named on the command line.

@@ -37,7 +37,8 @@ pub fn diff(arguments: &args::Diff) -> Exit {
     has_format(&arguments.output)?;
     let [old, new] = [&arguments.old, &arguments.new].map(|wanted| find(&[wanted]));
     let read = |found: Result<Vec<PathBuf>, CliError>| store::read(&found?[0]).or_failed();
-    let (old, new) = (read(old)?, read(new)?);
+    let old = read(old)?;
+    let new = read(new)?;
     [&old, &new].into_iter().try_for_each(compares)?;
     let mut diff = diff::diff(&old, &new).or_usage()?;
     diff.limits = judged(&arguments.output.fail_if, &limit::of_diff(&diff), diff.confidence)?;

@@ -305,7 +305,8 @@ fn quota(facts: &Facts) -> Option<Finding> {
     });
     let legacy = || {
         let at = |name: &str| facts.number(&format!("/sys/fs/cgroup/cpu{}/cpu.cfs_{name}_us", group("cpu")));
-        let (quota, period) = (at("quota")?, at("period")?);
+        let quota = at("quota")?;
+        let period = at("period")?;
         (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
     };
     let cpus = limit.or_else(legacy)?;

@@ -59,9 +59,11 @@ fn find(wanted: &str) -> Result<PathBuf, CliError> {
 
 /// The explanation first, then each file under its name.
 fn shown(exported: &[Exported]) -> String {
-    let text = |one: &Exported| match one.name.as_str() {
-        "README.md" => one.text.clone(),
-        name => format!("\n## {name}\n\n{}", one.text),
-    };
-    exported.iter().map(text).collect()
+    exported
+        .iter()
+        .map(|one: &Exported| match one.name.as_str() {
+            "README.md" => one.text.clone(),
+            name => format!("\n## {name}\n\n{}", one.text),
+        })
+        .collect()
 }

@@ -18,7 +18,7 @@ use lasthop_fleet::{
 use lasthop_model::{record::Given, selection::Selection};
 use lasthop_plan::{
     given::NAME,
-    model::{Recipe, RunAs, Source},
+    model::{RunAs, Source},
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
@@ -94,8 +94,12 @@ fn planned(
         ..overrides.clone()
     };
     let settings = plan.settings(overrides).or_usage()?;
-    let needs_root = |recipe: &Recipe| recipe.start.run_as == Some(RunAs::Own);
-    let root = settings.driver_at.is_some() || plan.experiment.recipes.values().any(needs_root);
+    let root = settings.driver_at.is_some()
+        || plan
+            .experiment
+            .recipes
+            .values()
+            .any(|recipe| recipe.start.run_as == Some(RunAs::Own));
     let layouts = pods
         .pods
         .as_ref()

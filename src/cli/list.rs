@@ -87,8 +87,13 @@ pub fn show(arguments: &args::Show) -> Result<(), CliError> {
 fn files(experiment: &str, wanted: &[PathBuf]) -> Result<(), CliError> {
     let files = catalog()?.files(experiment).or_usage()?;
     if wanted.is_empty() {
-        let line = |(path, content): (&PathBuf, &Vec<u8>)| format!("{:>7}  {}\n", content.len(), path.display());
-        return print(files.iter().map(line).collect::<String>().as_bytes());
+        return print(
+            files
+                .iter()
+                .map(|(path, content): (&PathBuf, &Vec<u8>)| format!("{:>7}  {}\n", content.len(), path.display()))
+                .collect::<String>()
+                .as_bytes(),
+        );
     }
     for path in wanted {
         let unknown = || {

@@ -369,7 +369,8 @@ impl Progress {
         }
         let elapsed = self.began.get_or_insert_with(Instant::now).elapsed().min(self.length);
         self.bar.set_position(elapsed.as_millis() as u64);
-        let (elapsed, length) = (elapsed.as_secs_f64(), self.length.as_secs_f64());
+        let elapsed = elapsed.as_secs_f64();
+        let length = self.length.as_secs_f64();
         self.bar.set_message(format!(
             "{elapsed:.1} of {length:.1} s; press Ctrl-C to stop and see the figures so far"
         ));
@@ -517,7 +518,9 @@ pub fn fill_password(protocol: &mut Protocol) -> Result<(), CliError> {
 impl RequestArgs {
     /// The options that only some protocols understand.
     fn protocol_options(&self) -> LoadOptions {
-        let (http, database, own) = (&self.http, &self.database, &self.own);
+        let http = &self.http;
+        let database = &self.database;
+        let own = &self.own;
         let hidden = http
             .headers
             .iter()

@@ -211,7 +211,8 @@ fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
     if arguments.hang_up {
         hang_up::watch(io::stdin().as_fd()).or_failed()?;
     }
-    let (input, output) = (io::stdin().lock(), io::stdout().lock());
+    let input = io::stdin().lock();
+    let output = io::stdout().lock();
     match arguments.foreign.as_deref() {
         None => lasthop_load::drive::serve(input, output).or_failed(),
         Some(json) => {
@@ -258,7 +259,8 @@ fn clean() -> Result<(), CliError> {
         talk("no run left anything behind");
     }
     for doubtful in left {
-        let (path, why) = (doubtful.path.display(), doubtful.why);
+        let path = doubtful.path.display();
+        let why = doubtful.why;
         talk(&format!("not removed: {path} may be yours, because {why}"));
     }
     for one in swept {

@@ -95,10 +95,9 @@ pub fn terminal() -> lasthop_page::Options {
 
 /// Whether the locale is one of UTF-8, by the first of the variables that is set.
 fn speaks_unicode() -> bool {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
-        .find_map(set)
+        .find_map(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
         .unwrap_or_default();
     let locale = locale.to_string_lossy().to_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")

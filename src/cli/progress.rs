@@ -213,7 +213,8 @@ impl Awaited {
                 &run,
                 "interrupted: stopping the servers; press Ctrl-C again to stop at once",
             );
-            let (mut named, mut times) = (String::new(), 0);
+            let mut named = String::new();
+            let mut times = 0;
             loop {
                 thread::sleep(AWAITED);
                 let Some(what) = run.upgrade().map(|run| run.lock().clone()) else {
@@ -285,7 +286,8 @@ fn known(comparisons: &[ProgressLine]) -> String {
         Metric::Throughput => ("is", "×"),
         _ => ("takes", "× the time of"),
     };
-    let (about, width) = (rounded(ratio.estimate), (ratio.log_half_width() * 100.0).ceil());
+    let about = rounded(ratio.estimate);
+    let width = (ratio.log_half_width() * 100.0).ceil();
     format!("{decided}; {case} {is} about {about} {times} {reference}{setting}, ±{width:.0} %")
 }
 

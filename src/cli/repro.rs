@@ -40,7 +40,8 @@ pub fn repro(arguments: &args::Repro) -> Exit {
 }
 
 fn table() -> Result<(), CliError> {
-    let (catalog, home) = (catalog()?, home()?);
+    let catalog = catalog()?;
+    let home = home()?;
     let state = |study: &Study| {
         let missing = study.runs.iter().find_map(|run| match catalog.load(&run.experiment) {
             Err(LoadError::Unknown { .. }) => Some(format!("there is no experiment `{}`", run.experiment)),
@@ -131,7 +132,8 @@ fn book(arguments: &args::Repro) -> Result<Book, CliError> {
 
 fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetition, CliError> {
     sweep();
-    let (home, catalog) = (home()?, catalog()?);
+    let home = home()?;
+    let catalog = catalog()?;
     watch_signals()?;
     let mut progress = Progress::new(Talk::choose(arguments.quiet, false));
     let options = Options {

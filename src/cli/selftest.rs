@@ -151,17 +151,19 @@ fn measure(
 
 /// `run 3 of 10, beside noise of 20 %: tcp-again 0.993 (0.951 to 1.037)`
 fn line(number: u32, runs: u32, part: &Part, answers: &[Answer]) -> String {
-    let shown = |answer: &Answer| {
-        format!(
-            "{} {:.3} ({:.3} to {:.3})",
-            answer.case, answer.ratio, answer.low, answer.high
-        )
-    };
     let noise = part
         .noise
         .map(|share| format!(", beside noise of {:.0} %", share * 100.0))
         .unwrap_or_default();
-    let answers: Vec<String> = answers.iter().map(shown).collect();
+    let answers: Vec<String> = answers
+        .iter()
+        .map(|answer| {
+            format!(
+                "{} {:.3} ({:.3} to {:.3})",
+                answer.case, answer.ratio, answer.low, answer.high
+            )
+        })
+        .collect();
     format!("run {} of {runs}{noise}: {}", number + 1, answers.join(", "))
 }
 

@@ -83,12 +83,11 @@ fn channel(word: &str) -> Result<Transport, String> {
 
 /// Serves until it is killed.
 pub fn serve(arguments: ServeArgs) -> Result<(), CliError> {
-    let handed = |path: PathBuf| match arguments.channel {
-        Some(channel) => Address::Channel(channel, path),
-        None => Address::Unix(path),
-    };
     let given = [
-        arguments.unix.map(handed),
+        arguments.unix.map(|path| match arguments.channel {
+            Some(channel) => Address::Channel(channel, path),
+            None => Address::Unix(path),
+        }),
         arguments.abstract_name.map(Address::Abstract),
         arguments.tcp.map(Address::Tcp),
         arguments

@@ -186,7 +186,8 @@ pub fn schema() -> serde_json::Value {
 
 impl Figures {
     pub fn new(job: &Job, outcome: &Outcome) -> Self {
-        let (spec, result) = (&outcome.spec, &outcome.result);
+        let spec = &outcome.spec;
+        let result = &outcome.result;
         // Without requests there is no cost per request.
         let requests = result.requests.max(1) as f64;
         let (errors, first_errors) = errors(&result.errors);

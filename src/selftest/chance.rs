@@ -9,7 +9,8 @@ pub fn wilson(count: u32, of: u32) -> (f64, f64) {
     if of == 0 {
         return (0.0, 1.0);
     }
-    let (n, share) = (f64::from(of), f64::from(count) / f64::from(of));
+    let n = f64::from(of);
+    let share = f64::from(count) / f64::from(of);
     let middle = share + Z * Z / (2.0 * n);
     let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + Z * Z / n;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use lasthop_analyse::{
     checks::is_of_another_ratio,
-    summary::{Check, Comparison, Summary},
+    summary::{Comparison, Summary},
 };
 use lasthop_model::record::{Stopped, TrialRecord};
 use lasthop_plan::{plan::Plan, settings::Overrides};
@@ -189,12 +189,11 @@ fn answers(summary: &Summary, planted: Option<&Summary>) -> Vec<Answer> {
                 verdict,
             },
         );
-        let of_it = |check: &&Check| check.case.as_ref().is_none_or(|case| *case == found.case);
         let disturbed = summary
             .checks
             .iter()
             .filter(|check| is_of_another_ratio(check))
-            .filter(of_it);
+            .filter(|check| check.case.as_ref().is_none_or(|case| *case == found.case));
         Some(Answer {
             run: summary.run.clone(),
             disturbed_by: disturbed.map(|check| check.id.clone()).collect(),

@@ -127,7 +127,8 @@ pub struct Planted {
 
 impl Share {
     fn of<T>(all: &[T], is: impl Fn(&T) -> bool) -> Self {
-        let (count, of) = (all.iter().filter(|one| is(one)).count() as u32, all.len() as u32);
+        let count = all.iter().filter(|one| is(one)).count() as u32;
+        let of = all.len() as u32;
         let (low, high) = wilson(count, of);
         Self { count, of, low, high }
     }
@@ -175,10 +176,12 @@ impl Part {
                 self.warned = Some(Share::of(&missing, |answer| !answer.disturbed_by.is_empty()));
             }
             Question::Itself { .. } => {
-                let different = |answer: &Answer| matches!(answer.verdict, Verdict::Faster | Verdict::Slower);
-                let found = |answer: &Answer| answer.planted.is_some_and(|planted| planted.verdict == Verdict::Slower);
-                self.called_different = Some(Share::of(all, different));
-                self.found = Some(Share::of(all, found));
+                self.called_different = Some(Share::of(all, |answer| {
+                    matches!(answer.verdict, Verdict::Faster | Verdict::Slower)
+                }));
+                self.found = Some(Share::of(all, |answer| {
+                    answer.planted.is_some_and(|planted| planted.verdict == Verdict::Slower)
+                }));
             }
         }
         let Some(half) = median(all.iter().map(|answer| answer.interval().log_half_width())) else {
@@ -264,8 +267,10 @@ mod tests {
     use super::*;
 
     fn answer(ratio: f64, half: f64, verdict: Verdict) -> Answer {
-        let (run, case) = (String::new(), "a".to_owned());
-        let (low, high) = (ratio - half, ratio + half);
+        let run = String::new();
+        let case = "a".to_owned();
+        let low = ratio - half;
+        let high = ratio + half;
         let planted = Planted {
             ratio,
             low,

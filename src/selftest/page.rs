@@ -117,11 +117,14 @@ fn widths(budget: f64, half: f64, resolution: &[Resolution]) -> Text {
         let text = "are too short here: the median interval reaches to more than double and to less than half.";
         return Text::of(Tone::Warning, format!("Runs of {} {text}", Seconds(budget)));
     }
-    let one = |(at, found): (usize, &Resolution)| {
-        let takes = if at == 0 { "takes about" } else { "about" };
-        format!("± {} {takes} {}", percent(found.half_width), Seconds(found.seconds))
-    };
-    let others: Vec<String> = resolution.iter().enumerate().map(one).collect();
+    let others: Vec<String> = resolution
+        .iter()
+        .enumerate()
+        .map(|(at, found): (usize, &Resolution)| {
+            let takes = if at == 0 { "takes about" } else { "about" };
+            format!("± {} {takes} {}", percent(found.half_width), Seconds(found.seconds))
+        })
+        .collect();
     let others = if others.is_empty() {
         String::new()
     } else {

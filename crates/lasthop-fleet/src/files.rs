@@ -77,8 +77,7 @@ impl Files {
             .enumerate()
             .map(|(number, text)| (key(number), json!(text)));
         template["metadata"]["annotations"] = annotations.collect();
-        let item = |(number, path): (usize, &String)| json!({ "path": path, "fieldRef": { "fieldPath": format!("metadata.annotations['{}']", key(number)) } });
-        let items: Vec<Value> = self.0.keys().enumerate().map(item).collect();
+        let items: Vec<Value> = self.0.keys().enumerate().map(|(number, path): (usize, &String)| json!({ "path": path, "fieldRef": { "fieldPath": format!("metadata.annotations['{}']", key(number)) } })).collect();
         if let Value::Array(all) = &mut template["spec"]["volumes"] {
             all.push(json!({ "name": "files", "downwardAPI": { "items": items } }));
         }

@@ -281,11 +281,15 @@ impl Layouts {
         let mut job = fleet.job(number, &place, &[]);
         job["metadata"]["name"] = json!(name);
         job["spec"]["template"]["metadata"]["labels"][PART] = json!(name);
-        let port = |placed: &Placed| match placed.service.endpoint.address {
-            Address::Tcp(address) => Some(json!({ "name": format!("p{}", address.port()), "port": address.port() })),
-            _ => None,
-        };
-        let ports: Vec<Value> = behind.iter().filter_map(port).collect();
+        let ports: Vec<Value> = behind
+            .iter()
+            .filter_map(|placed| match placed.service.endpoint.address {
+                Address::Tcp(address) => {
+                    Some(json!({ "name": format!("p{}", address.port()), "port": address.port() }))
+                }
+                _ => None,
+            })
+            .collect();
         let service = (layout == Layout::Service).then(|| {
             json!({
                 "apiVersion": "v1",
@@ -396,12 +400,11 @@ impl Servers {
 
     /// Its files, and a folder for each server of the Pod.
     fn mounts(&self) -> Vec<Value> {
-        let folder = |placed: &Placed| {
-            let below = format!("{}/{}", placed.layout.name(), placed.service.name);
-            json!({ "name": "run", "mountPath": format!("{SOCKETS}/{below}"), "subPath": below })
-        };
         std::iter::once(Files::mount())
-            .chain(self.placed.iter().map(folder))
+            .chain(self.placed.iter().map(|placed| {
+                let below = format!("{}/{}", placed.layout.name(), placed.service.name);
+                json!({ "name": "run", "mountPath": format!("{SOCKETS}/{below}"), "subPath": below })
+            }))
             .collect()
     }
 

@@ -199,7 +199,8 @@ mod tests {
             &Place::Node("n1".to_owned()),
             &[("machine".to_owned(), "n1".to_owned())],
         );
-        let (spec, pod) = (&job["spec"], &job["spec"]["template"]["spec"]);
+        let spec = &job["spec"];
+        let pod = &job["spec"]["template"]["spec"];
         assert_eq!(
             (&spec["backoffLimit"], &pod["restartPolicy"]),
             (&json!(0), &json!("Never"))
@@ -251,7 +252,8 @@ mod tests {
 
     #[test]
     fn names_are_of_their_fleet() {
-        let (one, other) = (fleet(1), fleet(1));
+        let one = fleet(1);
+        let other = fleet(1);
         assert_ne!(one.id, other.id);
         assert!(one.name(0).len() <= 63 && one.name(0).starts_with(&format!("lasthop-{}", one.id)));
     }

@@ -483,7 +483,8 @@ mod tests {
 
     #[test]
     fn a_record_comes_back_as_it_was_also_if_the_log_is_read_twice() {
-        let (source, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let source = TempDir::new().unwrap();
+        let home = TempDir::new().unwrap();
         let lines = lines(source.path());
         assert!(
             lines.iter().all(|line| line.len() < 16 << 10),
@@ -514,7 +515,8 @@ mod tests {
 
     #[test]
     fn copies_take_next_to_nothing_and_noise_fits_into_lines() {
-        let (source, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let source = TempDir::new().unwrap();
+        let home = TempDir::new().unwrap();
         let folder = source.path().join("run");
         fs::create_dir(&folder).unwrap();
         let mut state = 1_u64;

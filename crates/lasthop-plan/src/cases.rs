@@ -129,7 +129,8 @@ pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Lev
 }
 
 fn leave_out(experiment: &Experiment, all: Vec<Levels>) -> Result<(Vec<Levels>, Vec<Excluded>), TemplateError> {
-    let (mut kept, mut excluded) = (Vec::new(), Vec::new());
+    let mut kept = Vec::new();
+    let mut excluded = Vec::new();
     'next: for levels in all {
         let context = template::of_levels(&levels);
         for exclude in &experiment.exclude {
@@ -267,11 +268,10 @@ pub fn transport(link: &Link, levels: &Levels) -> Result<Transport, TemplateErro
         Some(text) => template::render(place, text, &template::of_levels(levels))?,
         None => levels[TRANSPORT].to_string(),
     };
-    let unknown = |_| TemplateError {
+    name.trim().parse().map_err(|_| TemplateError {
         place: place.to_owned(),
         message: format!("there is no transport `{}`", name.trim()),
-    };
-    name.trim().parse().map_err(unknown)
+    })
 }
 
 #[cfg(test)]

@@ -195,10 +195,12 @@ impl Catalog {
         names.dedup();
         let get = |recipe: &str| {
             let folder = Path::new("services").join(recipe);
-            let inner = |(path, content): (&PathBuf, &Vec<u8>)| {
-                Some((path.strip_prefix(&folder).ok()?.to_owned(), content.clone()))
-            };
-            let own: Files = files.iter().filter_map(inner).collect();
+            let own: Files = files
+                .iter()
+                .filter_map(|(path, content): (&PathBuf, &Vec<u8>)| {
+                    Some((path.strip_prefix(&folder).ok()?.to_owned(), content.clone()))
+                })
+                .collect();
             if own.contains_key(Path::new(RECIPE_FILE)) {
                 Some(validate::recipe(recipe, &format!("{shown}/services/{recipe}"), &own))
             } else {
@@ -228,10 +230,9 @@ impl Catalog {
 
     fn find_recipe(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
         let (shown, files) = self.recipe_files(name)?;
-        let unread = |error| Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error));
         Some(
             files
-                .map_err(unread)
+                .map_err(|error| Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error)))
                 .and_then(|files| validate::recipe(name, &shown, &files)),
         )
     }

@@ -26,18 +26,16 @@ pub fn derive(experiment: &Experiment, cases: &[CasePlan]) -> Result<Vec<Derived
             let mentioned = [&quantity.of, minus].map(|text| template::expression_names(text).unwrap_or_default());
             differences(&of, &minus_cases, &mentioned.into_iter().flatten().collect())
         } else if let Some(per) = &quantity.per {
-            let slope = |points| Derivation::Slope {
+            series(&of, per, |points| Derivation::Slope {
                 per: per.clone(),
                 points,
-            };
-            series(&of, per, slope)
+            })
         } else if let Some(over) = &quantity.crossover {
             of.retain(|case| case.reference.is_some());
-            let crossover = |points| Derivation::Crossover {
+            series(&of, over, |points| Derivation::Crossover {
                 over: over.clone(),
                 points,
-            };
-            series(&of, over, crossover)
+            })
         } else {
             Vec::new()
         };

@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn a_link_out_of_the_folder_is_refused_by_name() {
         let folder = tempfile::TempDir::new().unwrap();
-        let (inside, outside) = (folder.path().join("experiment"), folder.path().join("secret"));
+        let inside = folder.path().join("experiment");
+        let outside = folder.path().join("secret");
         fs::create_dir_all(inside.join("app")).unwrap();
         fs::write(inside.join("experiment.toml"), "").unwrap();
         fs::write(&outside, "root:x").unwrap();

@@ -963,7 +963,8 @@ mod tests {
                 .unwrap()
                 .contains("--trial must be 1ms or longer")
         );
-        let (trial, cases) = (1_000_000, plan.cases.len() as u64);
+        let trial = 1_000_000;
+        let cases = plan.cases.len() as u64;
         // With its warm-up a trial takes a tenth more.
         assert_eq!(refused(trial, 2_200_000 * cases, None), None);
         let error = refused(trial, 2_200_000 * cases - 1, None).unwrap();

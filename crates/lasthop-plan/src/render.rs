@@ -303,8 +303,10 @@ impl Server<'_> {
             lists.iter().map(|words| self.list(part, words)).collect()
         };
         let table = |part: &str, table: &IndexMap<String, Template>| -> Result<Vec<_>, TemplateError> {
-            let render = |(key, text): (&String, &Template)| Ok((key.clone(), self.text(part, text)?));
-            table.iter().map(render).collect()
+            table
+                .iter()
+                .map(|(key, text): (&String, &Template)| Ok((key.clone(), self.text(part, text)?)))
+                .collect()
         };
         let program = match &start.program {
             Some(made) => self.text("start.program", made)?,
@@ -518,12 +520,13 @@ fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, Strin
                 .map(|item| render_json(place, item, context))
                 .collect::<Result<_, _>>()?,
         ),
-        Json::Object(map) => {
-            let render = |(key, item): (&String, &Json)| {
-                Ok((key.clone(), render_json(&format!("{place}.{key}"), item, context)?))
-            };
-            Json::Object(map.iter().map(render).collect::<Result<_, String>>()?)
-        }
+        Json::Object(map) => Json::Object(
+            map.iter()
+                .map(|(key, item): (&String, &Json)| {
+                    Ok((key.clone(), render_json(&format!("{place}.{key}"), item, context)?))
+                })
+                .collect::<Result<_, String>>()?,
+        ),
         other => other.clone(),
     })
 }

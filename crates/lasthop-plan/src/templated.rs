@@ -114,7 +114,8 @@ fn merge_choices(schema: &mut Map<String, Value>) -> Vec<String> {
     let Some(Value::Array(choices)) = schema.remove("oneOf").or_else(|| schema.remove("anyOf")) else {
         return words(schema.remove("enum"));
     };
-    let (mut found, mut keys) = (Vec::new(), Map::new());
+    let mut found = Vec::new();
+    let mut keys = Map::new();
     for mut choice in choices {
         found.extend(words(choice.get_mut("enum").map(Value::take)));
         found.extend(words(choice.get("const").map(|word| json!([word]))));

@@ -76,8 +76,10 @@ impl Book {
 /// # Errors
 /// A file cannot be written.
 pub fn write_site(folder: &Path, results: &[Repetition]) -> Result<PathBuf, BookError> {
-    let page = |result: &Repetition| (format!("{}.html", result.study), page::document(result));
-    let pages: Vec<_> = results.iter().map(page).collect();
+    let pages: Vec<_> = results
+        .iter()
+        .map(|result| (format!("{}.html", result.study), page::document(result)))
+        .collect();
     for (name, document) in &pages {
         write(&folder.join(name), &lasthop_page::html::document(document))?;
     }

@@ -77,8 +77,11 @@ impl Carried {
     /// The first finding of each check for either method.
     fn keep_checks(&mut self, summary: &Summary, of: &str) {
         for check in summary.checks.iter().filter(|check| EXPLAINING.contains(&&*check.id)) {
-            let known = |note: &Note| note.id == check.id && note.text.starts_with(of);
-            if !self.checks.iter().any(known) {
+            if !self
+                .checks
+                .iter()
+                .any(|note| note.id == check.id && note.text.starts_with(of))
+            {
                 self.checks.push(Note {
                     id: check.id.clone(),
                     text: format!("{of}: {}; {}", check.evidence, check.effect),
@@ -243,7 +246,8 @@ impl Job<'_> {
             };
             Plan::new(experiment.clone(), &selection).map_err(|error| error.to_string())
         };
-        let (design, method) = (plan(self.design_levels(run))?, plan(self.levels(run))?);
+        let design = plan(self.design_levels(run))?;
+        let method = plan(self.levels(run))?;
         closed(&design).and_then(|()| closed(&method))?;
         Ok(Plans {
             experiment,

@@ -1,7 +1,7 @@
 //! What lasthop's design found beside the published figures: conditions that a study could not have, quantities of
 //! transports that it left out.
 
-use lasthop_analyse::summary::{CaseSummary, Comparison, Derived, Measured, Metric, Summary};
+use lasthop_analyse::summary::{CaseSummary, Derived, Measured, Metric, Summary};
 
 use super::outcome::{Found, Value};
 use crate::study::model::StudyRun;
@@ -51,8 +51,10 @@ fn quantity(derived: &Derived) -> Found {
 }
 
 fn condition(case: &CaseSummary, design: &Summary) -> Found {
-    let of_case = |comparison: &&Comparison| comparison.metric == Metric::Throughput && comparison.case == case.case;
-    let against = design.comparisons.iter().find(of_case);
+    let against = design
+        .comparisons
+        .iter()
+        .find(|comparison| comparison.metric == Metric::Throughput && comparison.case == case.case);
     let metrics = case.metrics.as_ref();
     Found {
         condition: case.case.clone(),

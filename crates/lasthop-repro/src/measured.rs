@@ -345,11 +345,14 @@ impl MeasuredPart<'_> {
 
     /// Ratio of two conditions by the study's method; where several pairs of conditions fit, their geometric mean.
     pub fn method_ratio(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<f64> {
-        let one = |(case, against): &(Levels, Levels)| {
-            let ratio = self.by_method(quantity, case)? / self.by_method(quantity, against)?;
-            (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln())
-        };
-        let logs: Option<Vec<f64>> = self.pairs(case, against).iter().map(one).collect();
+        let logs: Option<Vec<f64>> = self
+            .pairs(case, against)
+            .iter()
+            .map(|(case, against): &(Levels, Levels)| {
+                let ratio = self.by_method(quantity, case)? / self.by_method(quantity, against)?;
+                (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln())
+            })
+            .collect();
         mean::of(logs?).map(f64::exp)
     }
 
@@ -402,7 +405,8 @@ impl MeasuredPart<'_> {
             return None;
         }
         let summary = self.design?;
-        let (over, under) = (self.design_case(case)?, self.design_case(against)?);
+        let over = self.design_case(case)?;
+        let under = self.design_case(against)?;
         let find = |one: &str, other: &str| {
             let mut all = summary
                 .comparisons
@@ -455,7 +459,8 @@ fn geometric_mean(ratios: &[Value]) -> Option<Value> {
             .collect();
         Some(parts?.iter().sum::<f64>().sqrt() / count)
     };
-    let (down, up) = (spread(&|ratio| ratio.low), spread(&|ratio| ratio.high));
+    let down = spread(&|ratio| ratio.low);
+    let up = spread(&|ratio| ratio.high);
     Some(Value {
         value,
         low: down.map(|log| value * (-log).exp()),
@@ -482,7 +487,8 @@ fn ends<'a>(
         })
         .collect();
     numbers.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let (first, last) = (numbers.first()?.clone(), numbers.last()?.clone());
+    let first = numbers.first()?.clone();
+    let last = numbers.last()?.clone();
     (last.0 > first.0).then_some((first, last))
 }
 

@@ -111,7 +111,8 @@ fn runs(facts: &Facts<'_>) -> Option<String> {
     let mut claims = facts.repetition.claims.iter();
     let row = claims.find(|row| row.claim.runs == facts.part.run.id && row.lasthop.is_some())?;
     let lasthop = row.lasthop?;
-    let (low, high) = (lasthop.low?, lasthop.high?);
+    let low = lasthop.low?;
+    let high = lasthop.high?;
     let summary = facts.part.design?;
     let published = row.published.map_or_else(String::new, |published| {
         let word = if published >= low && published <= high {

@@ -84,11 +84,10 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
     let mut first: Option<(String, Vec<Trait>)> = None;
     let mut unlike = Vec::new();
     for (name, (url, mut spec)) in given::names(&places).into_iter().zip(asked.endpoints) {
-        let failed = |failure: Failure| {
+        let (traits, unchecked) = look(&mut spec, asked.learn, &mut go_on).map_err(|failure| {
             let advice = advice(&failure).map_or_else(String::new, |advice| format!("\n  {advice}"));
             CompareError::NoAnswer(format!("{url}: {}{advice}", failure.message))
-        };
-        let (traits, unchecked) = look(&mut spec, asked.learn, &mut go_on).map_err(failed)?;
+        })?;
         let (reference, theirs) = first.get_or_insert_with(|| (url.clone(), traits.clone()));
         let differs = differences(theirs, &traits);
         unlike.extend(

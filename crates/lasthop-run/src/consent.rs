@@ -131,12 +131,11 @@ fn load(name: &str, endpoint: &GivenEndpoint) -> Vec<String> {
     let mut usual = Vec::new();
     let plain = Spec::new(spec.endpoint.clone(), spec.protocol.clone());
     leaves("", &serde_json::to_value(plain).unwrap_or_default(), &mut usual);
-    let is_said = |leaf: &&(String, Value)| {
-        leaf.0.starts_with("endpoint.tls") || leaf.0.starts_with("protocol.") || !usual.contains(leaf)
-    };
     lines.extend(
         told.iter()
-            .filter(is_said)
+            .filter(|leaf: &&(String, Value)| {
+                leaf.0.starts_with("endpoint.tls") || leaf.0.starts_with("protocol.") || !usual.contains(leaf)
+            })
             .map(|(path, value)| format!("load on {address}, with {path} {value}")),
     );
     let variable = spec.protocol.kind().password_variable.filter(|_| endpoint.secret);

@@ -244,8 +244,10 @@ fn parse(line: &[u8]) -> Result<Reply, DriverError> {
 fn absurdity(result: &TrialResult, waited: Duration) -> Option<&'static str> {
     let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
     // A tool rounds its times, and up to a thousand CPUs may have worked for it.
-    let (elapsed, cpu) = (waited * 2 + 1_000_000_000, waited.saturating_mul(1024));
-    let (cost, errors) = (&result.cost, result.errors.values().map(|error| error.count));
+    let elapsed = waited * 2 + 1_000_000_000;
+    let cpu = waited.saturating_mul(1024);
+    let cost = &result.cost;
+    let errors = result.errors.values().map(|error| error.count);
     // One per nanosecond.
     let count = elapsed;
     let histograms = [&result.service_time, &result.response_time, &result.lag];

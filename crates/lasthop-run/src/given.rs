@@ -9,7 +9,7 @@ use std::{
 use lasthop_load::sample;
 use lasthop_model::{
     observation::{InContainer, Role},
-    record::{Given, GivenEndpoint},
+    record::Given,
 };
 use lasthop_system::{command, interrupt, listener, process::Stat};
 
@@ -50,11 +50,14 @@ fn is_alive(pid: i32) -> bool {
 
 /// Which process listens at each endpoint, by its number and its start.
 fn serving(given: &Given) -> Vec<Option<(i32, u64)>> {
-    let process = |endpoint: &GivenEndpoint| {
-        let pid = listener::server(&endpoint.spec.endpoint.address)?.pid;
-        Some((pid, Stat::of(pid)?.start_ticks))
-    };
-    given.endpoints.values().map(process).collect()
+    given
+        .endpoints
+        .values()
+        .map(|endpoint| {
+            let pid = listener::server(&endpoint.spec.endpoint.address)?.pid;
+            Some((pid, Stat::of(pid)?.start_ticks))
+        })
+        .collect()
 }
 
 /// Restarts the servers by this command, and waits until every endpoint answers or `go_on` says no. Each may take as long as

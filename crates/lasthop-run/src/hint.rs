@@ -29,8 +29,8 @@ fn is_denied(said: &str) -> bool {
 }
 
 fn is_too_long(said: &str) -> bool {
-    let about_paths = |line: &str| line.contains("too long") && (line.contains("path") || line.contains("file name"));
-    said.lines().any(about_paths)
+    said.lines()
+        .any(|line| line.contains("too long") && (line.contains("path") || line.contains("file name")))
 }
 
 #[cfg(test)]
@@ -48,8 +48,10 @@ mod tests {
             ids: (65534, 65534),
         };
         let hint = |cause: &str, log: &str| {
-            let (stage, case) = (Stage::Ready, "unix".to_owned());
-            let (cause, log) = (cause.to_owned(), log.to_owned());
+            let stage = Stage::Ready;
+            let case = "unix".to_owned();
+            let cause = cause.to_owned();
+            let log = log.to_owned();
             of(
                 &Failure {
                     round: 0,

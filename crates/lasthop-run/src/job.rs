@@ -55,7 +55,9 @@ impl<'a> Job<'a> {
 
     /// The job with what its origin says, for `lasthop resume`.
     pub fn with_origin(self, origin: Origin) -> Self {
-        let (engine, images, remote) = (origin.engine, origin.images, origin.remote.clone());
+        let engine = origin.engine;
+        let images = origin.images;
+        let remote = origin.remote.clone();
         Self {
             engine,
             images,

@@ -54,10 +54,9 @@ fn entries(folder: &Path) -> Vec<DirEntry> {
 }
 
 fn folders(folder: &Path) -> Vec<PathBuf> {
-    let is_folder = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     entries(folder)
         .into_iter()
-        .filter(is_folder)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
         .collect()
 }
@@ -66,7 +65,8 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 /// Errors: the file system has no such links, or a folder cannot be changed; what is not a link then is still a copy.
 pub fn share(first: &Path, copy: &Path) -> io::Result<()> {
     for entry in entries(copy) {
-        let (first, path) = (first.join(entry.file_name()), entry.path());
+        let first = first.join(entry.file_name());
+        let path = entry.path();
         let kind = entry.file_type()?;
         if kind.is_dir() {
             share(&first, &path)?;

@@ -130,7 +130,8 @@ impl Lengths {
                     .max()
                     .unwrap_or_default()
             };
-            let (quiet, disturbed) = (slow(&self.quiet), slow(&self.disturbed));
+            let quiet = slow(&self.quiet);
+            let disturbed = slow(&self.disturbed);
             let now = members.first().map_or(self.usual, |case| self.phases[*case]);
             if quiet.max(disturbed) * LEAST_TRIALS <= now.measure_ns {
                 continue;
@@ -228,7 +229,8 @@ mod tests {
 
     #[test]
     fn slow_replies_lengthen_the_trials_of_those_that_are_compared() {
-        let (mut lengths, minute) = (lengths(false), Duration::from_secs(60));
+        let mut lengths = lengths(false);
+        let minute = Duration::from_secs(60);
         assert!(!lengths.is_short_for(0, &result(16)) && !lengths.adapt(minute, |_| true));
         warm(&mut lengths, 1, [200, 201]);
         assert!(lengths.adapt(minute, |_| true) && !lengths.adapt(minute, |_| true));

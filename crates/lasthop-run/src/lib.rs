@@ -286,10 +286,14 @@ fn comparisons(plan: &Plan) -> Vec<Vec<usize>> {
         .iter()
         .filter_map(|case| Some(vec![&case.case, case.reference.as_ref()?]));
     let derived = plan.derived.iter().map(|derived| derived.from.cases());
-    let index = |name: &String| plan.cases.iter().position(|case| case.case == *name);
     pairs
         .chain(derived)
-        .map(|names| names.into_iter().filter_map(index).collect())
+        .map(|names| {
+            names
+                .into_iter()
+                .filter_map(|name| plan.cases.iter().position(|case| case.case == *name))
+                .collect()
+        })
         .collect()
 }
 
@@ -432,8 +436,11 @@ impl<'a> Runner<'a> {
 
     /// Whether each comparison lacks a case that works. A run that never compares goes on without.
     fn compares_nothing(&self, works: impl Fn(usize) -> bool) -> bool {
-        let lacks_one = |cases: &Vec<usize>| !cases.iter().all(|case| works(*case));
-        !self.comparisons.is_empty() && self.comparisons.iter().all(lacks_one)
+        !self.comparisons.is_empty()
+            && self
+                .comparisons
+                .iter()
+                .all(|cases| !cases.iter().all(|case| works(*case)))
     }
 
     /// Reports the comparisons so far, unless it is too early, and lets go the cases whose intervals are narrow enough. True

@@ -81,7 +81,8 @@ mod tests {
     /// Rounds of a run whose starts and blocks take this many seconds, and the share of starts.
     fn run(budget: f64, start: f64, block: f64) -> (u32, f64) {
         let seconds = Duration::from_secs_f64;
-        let (mut rounds, mut gone) = (0, 0.0);
+        let mut rounds = 0;
+        let mut gone = 0.0;
         while budget - gone > start + 2.0 * block {
             gone += start;
             let number = blocks(seconds(budget), seconds(budget - gone), seconds(start), seconds(block));
@@ -118,7 +119,8 @@ mod tests {
 
     #[test]
     fn what_was_measured_replaces_what_was_planned() {
-        let (mut pace, second) = (Pace::default(), Duration::from_secs(1));
+        let mut pace = Pace::default();
+        let second = Duration::from_secs(1);
         assert_eq!((pace.start(second), pace.block_or(second)), (second, second));
         [3, 9, 2].into_iter().for_each(|took| pace.started(second * took));
         pace.block(second * 4);

@@ -18,11 +18,12 @@ const APART: Duration = Duration::from_millis(50);
 static CONTINUED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(|| {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
-    let counts = move || {
-        counter.fetch_add(1, Ordering::Relaxed);
-    };
     // SAFETY: the handler does one atomic addition.
-    let _ = unsafe { signal_hook::low_level::register(libc::SIGCONT, counts) };
+    let _ = unsafe {
+        signal_hook::low_level::register(libc::SIGCONT, move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        })
+    };
     count
 });
 

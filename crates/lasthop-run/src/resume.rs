@@ -189,7 +189,8 @@ impl Unfinished {
     /// [`Changed`] if the machine, the kernel or programs have changed.
     fn same_machine(&self, now: &Environment, executables: &Digests) -> Result<(), Changed> {
         let mut differences = Vec::new();
-        let (then, now) = (self.data.environment.as_ref(), &record::recorded(now));
+        let then = self.data.environment.as_ref();
+        let now = &record::recorded(now);
         match then {
             Some(then) => compare_machines(&mut differences, then, now),
             None if self.data.has_measured() => {
@@ -429,7 +430,8 @@ mod tests {
             IndexMap::from([("nginx".to_owned(), program)])
         };
         let lines = |version: &str, digest: &str| {
-            let (mut found, digest) = (Vec::new(), digests(&[("nginx", digest)]));
+            let mut found = Vec::new();
+            let digest = digests(&[("nginx", digest)]);
             compare_programs(
                 &mut found,
                 (Some(&programs("1.22")), &digests(&[("nginx", "a")])),

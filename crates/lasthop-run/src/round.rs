@@ -231,7 +231,8 @@ impl Round {
     /// # Errors
     /// The record cannot be written. What does not start becomes a failure row of its cases.
     pub fn start(runner: &mut Runner<'_>, number: u32) -> Result<Self, RunError> {
-        let (at, begun) = (runner.elapsed(), Instant::now());
+        let at = runner.elapsed();
+        let begun = Instant::now();
         let plan = runner.job.plan;
         let services = plan.stacks.iter().map(|stack| stack.services.len()).sum();
         (runner.tell)(&Event::Starting {
@@ -497,8 +498,10 @@ impl Round {
     /// How long a case loads its servers before it is measured. Those that run already need it once.
     fn settling(&self, runner: &Runner<'_>, index: usize) -> Duration {
         let cases = &runner.job.plan.cases;
-        let shares = |case: &usize| cases[*case].stack == cases[index].stack && runner.rotation.has(*case);
-        let sharing = (0..cases.len()).filter(shares).count().max(1) as u32;
+        let sharing = (0..cases.len())
+            .filter(|case| cases[*case].stack == cases[index].stack && runner.rotation.has(*case))
+            .count()
+            .max(1) as u32;
         let given = runner.job.plan.given.as_ref();
         let runs_already = self.number > 0 && given.is_some_and(|given| given.restart.is_none());
         if runs_already {
@@ -578,7 +581,8 @@ impl Round {
         let services = self.stacks.iter().flatten().map(|up| up.stack.instances.len()).sum();
         (runner.tell)(&Event::Stopping { services });
         let round = self.number;
-        let (drivers, stacks) = (self.drivers, self.stacks);
+        let drivers = self.drivers;
+        let stacks = self.stacks;
         let ending = thread::Builder::new().name("stopping".to_owned()).spawn(move || {
             let _shield = interrupt::shield();
             for running in drivers.into_values() {
@@ -894,14 +898,13 @@ impl Runner<'_> {
     fn wanted_service(&self, name: &str, service: &StackService, contained: bool) -> Wanted {
         let recipe = &self.job.plan.experiment.recipes[&service.recipe];
         let inside = self.program_in_image(service);
-        let here = || {
+        let program = inside.unwrap_or_else(|| {
             self.programs
                 .get(&service.recipe)
                 .expect("nothing is missing")
                 .path
                 .as_path()
-        };
-        let program = inside.unwrap_or_else(here);
+        });
         let mut wanted = Wanted::new(name, service.transport, program);
         wanted.recipe.clone_from(&service.recipe);
         wanted.unprivileged = match recipe.start.run_as {

@@ -5,7 +5,7 @@ use std::path::Path;
 use lasthop_model::{binding::service_of, container::Network, engine::Images, manager::APT};
 use lasthop_plan::{
     model::{Experiment, Source},
-    plan::{Stack, StackService},
+    plan::StackService,
 };
 use lasthop_stack::container::{
     containerfile::{Context, FILE},
@@ -48,14 +48,19 @@ fn context(experiment: &Experiment) -> Option<Context<'_>> {
 fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
     let mut needs = None;
     let experiment = &job.plan.experiment;
-    let contained = |stack: &Stack| {
-        stack
-            .services
-            .values()
-            .filter(|service| service.container.is_some())
-            .count()
-    };
-    let most = job.plan.stacks.iter().map(contained).max().unwrap_or_default() as u32;
+    let most = job
+        .plan
+        .stacks
+        .iter()
+        .map(|stack| {
+            stack
+                .services
+                .values()
+                .filter(|service| service.container.is_some())
+                .count()
+        })
+        .max()
+        .unwrap_or_default() as u32;
     for (name, service) in job.plan.stacks.iter().flat_map(|stack| &stack.services) {
         let Some(container) = &service.container else { continue };
         let needs: &mut Needs<'a> = needs.get_or_insert_default();

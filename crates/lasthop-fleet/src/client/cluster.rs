@@ -262,7 +262,8 @@ impl<'a> Cluster<'a> {
             }
             // Their Jobs own them; who may not touch Services has none.
             let _ = self.delete(&self.core_path("services"), &of(id));
-            let (jobs, pods) = (self.jobs(id), self.pods(id));
+            let jobs = self.jobs(id);
+            let pods = self.pods(id);
             let (Ok(jobs), Ok(pods)) = (&jobs, &pods) else {
                 if begin.elapsed() < GENTLY {
                     thread::sleep(PAUSE);

@@ -311,7 +311,8 @@ impl Member {
         tell: &mut dyn FnMut(&Event<'_>),
     ) {
         let took = self.job.as_ref().map_or(Duration::ZERO, |job| job.since.elapsed());
-        let (waited, late) = (took > fleet.wait, took > fleet.deadline());
+        let waited = took > fleet.wait;
+        let late = took > fleet.deadline();
         match &phase {
             Phase::Runs | Phase::Ended(_) if late => {
                 return self.fail(format!("no complete record within {} s", took.as_secs()), tell);

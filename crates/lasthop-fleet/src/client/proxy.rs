@@ -66,11 +66,10 @@ pub fn namespace(place: &Where) -> String {
     let said = command::run(asked, ANSWER, command::Life::Bound)
         .ok()
         .filter(|ended| ended.status.success());
-    let here = || std::fs::read_to_string(IN_A_POD).ok();
     let named = said
         .map(|ended| ended.output)
         .filter(|name| !name.is_empty())
-        .or_else(here);
+        .or_else(|| std::fs::read_to_string(IN_A_POD).ok());
     named.map_or_else(|| "default".to_owned(), |name| name.trim().to_owned())
 }
 

@@ -31,13 +31,12 @@ impl Catalog {
     ///
     /// The name is not allowed, the folder exists already or cannot be written, or the other cannot be loaded.
     pub fn create(&self, name: &str, from: Option<&str>, parent: &Path) -> Result<PathBuf, String> {
-        let is_word = |word: &str| {
+        if !name.split('-').all(|word| {
             !word.is_empty()
                 && word
                     .bytes()
                     .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-        };
-        if !name.split('-').all(is_word) {
+        }) {
             return Err(format!(
                 "`{name}` cannot be the name of an experiment: use lower-case letters, digits and `-`"
             ));
@@ -150,7 +149,8 @@ mod tests {
             let folder = catalog
                 .create(&copy, Some(&name), parent.path())
                 .unwrap_or_else(|error| panic!("{error}"));
-            let (mine, original) = (planned(&folder.display().to_string()), planned(&name));
+            let mine = planned(&folder.display().to_string());
+            let original = planned(&name);
             assert_eq!((&mine.experiment.name, &mine.experiment.title), (&copy, &copy));
             assert_eq!(mine.cases, original.cases, "{name}");
             assert_eq!(mine.differences, []);

@@ -84,8 +84,11 @@ pub(super) fn render(
 
 /// It becomes part of a socket's path, which must be short.
 fn is_volume(name: &str) -> bool {
-    let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
-    name.len() <= 16 && name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(plain)
+    name.len() <= 16
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name
+            .chars()
+            .all(|letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-')
 }
 
 /// Only containers with the volume see a socket on it.

@@ -187,9 +187,11 @@ impl Checker<'_> {
     }
 
     fn must_be_numbers(&mut self, pointer: &str, name: &str, file: &Experiment) {
-        let is_number = |level: &Level| matches!(level, Level::Int(number) if *number > 0);
         if self.must_be_known(pointer, "factor", name, file.factors.keys())
-            && !file.factors[name].levels.iter().all(is_number)
+            && !file.factors[name]
+                .levels
+                .iter()
+                .all(|level| matches!(level, Level::Int(number) if *number > 0))
         {
             self.error(
                 pointer,
@@ -426,8 +428,10 @@ impl Checker<'_> {
     fn in_start_order(&mut self, mut waiting: IndexMap<String, Service>) -> IndexMap<String, Service> {
         let mut ordered = IndexMap::new();
         while !waiting.is_empty() {
-            let is_ready = |service: &Service| !service.needs.iter().any(|need| waiting.contains_key(need));
-            let Some(at) = waiting.values().position(is_ready) else {
+            let Some(at) = waiting
+                .values()
+                .position(|service| !service.needs.iter().any(|need| waiting.contains_key(need)))
+            else {
                 let circle: Vec<&str> = waiting.keys().map(String::as_str).collect();
                 self.key_error(
                     &join(&join("/services", circle[0]), "needs"),
@@ -681,8 +685,10 @@ impl Checker<'_> {
 
 /// The transport of a service in a combination.
 fn transport_of(file: &Experiment, service: &Service, levels: &Levels) -> Transport {
-    let link = || cases::transport(&file.link, levels);
-    service.listen.map_or_else(link, Ok).expect("checked before")
+    service
+        .listen
+        .map_or_else(|| cases::transport(&file.link, levels), Ok)
+        .expect("checked before")
 }
 
 /// Factors that decide which recipes and protocols are used, and which combinations exist. The others need not be

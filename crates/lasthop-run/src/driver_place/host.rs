@@ -144,7 +144,8 @@ impl Host {
 
     fn check_version(&self) -> Result<(), String> {
         let own = concat!("lasthop ", env!("CARGO_PKG_VERSION"));
-        let (host, found) = (&self.destination, self.fact("version"));
+        let host = &self.destination;
+        let found = self.fact("version");
         match found.strip_prefix("failed:") {
             Some(said) => Err(format!(
                 "lasthop does not run on {host} ({}): if the architecture differs, install the same version there and \

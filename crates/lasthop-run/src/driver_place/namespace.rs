@@ -40,7 +40,8 @@ impl DriverNamespace {
         let made = Namespace::make(guard, &lasthop, sandbox)
             .map_err(|error| format!("cannot create a network namespace for the driver: {error}"))?;
         let place = "in a network namespace that lasthop created".to_owned();
-        let (v4, v6) = (Some(made.outside.into()), made.outside6.map(IpAddr::from));
+        let v4 = Some(made.outside.into());
+        let v6 = made.outside6.map(IpAddr::from);
         Ok(Self {
             place,
             lasthop,

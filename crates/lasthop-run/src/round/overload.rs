@@ -63,7 +63,8 @@ fn stages(settings: &Settings, overload: &OverloadSettings, times: f64, capacity
         fill_ns: 0,
         slot_ns: SLOT_NS,
     };
-    let (fill_ns, rate) = (settings.warm_up_ns, capacity * times);
+    let fill_ns = settings.warm_up_ns;
+    let rate = capacity * times;
     let load = LoadStage {
         rate,
         length_ns: fill_ns + settings.trial_ns,
@@ -83,15 +84,18 @@ fn capacities(data: &RunData, cases: &[CasePlan]) -> Vec<Option<f64>> {
     let mut found = vec![None; cases.len()];
     let measured: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.times.is_none()).collect();
     for group in schedule::groups(cases) {
-        let of = |trial: &&&OverloadTrial| group.iter().any(|case| cases[*case].case == trial.case);
-        let Some(round) = measured.iter().filter(of).map(|trial| trial.round).min() else {
+        let Some(round) = measured
+            .iter()
+            .filter(|trial| group.iter().any(|case| cases[*case].case == trial.case))
+            .map(|trial| trial.round)
+            .min()
+        else {
             continue;
         };
         let highest = |case: &usize| {
-            let own = |trial: &&&OverloadTrial| trial.round == round && trial.case == cases[*case].case;
             measured
                 .iter()
-                .filter(own)
+                .filter(|trial| trial.round == round && trial.case == cases[*case].case)
                 .map(|trial| trial.result.throughput())
                 .max_by(f64::total_cmp)
         };
@@ -160,7 +164,9 @@ impl Round {
             case: &case.case,
             elapsed: at,
         });
-        let (watch, logs, before) = (Pause::watch(), self.logs(runner, case), self.observer.snapshot());
+        let watch = Pause::watch();
+        let logs = self.logs(runner, case);
+        let before = self.observer.snapshot();
         let answered = self.drive(runner, &ready, case, offer);
         let after = self.observer.snapshot();
         let result = match answered {
@@ -202,7 +208,8 @@ impl Round {
                 .begin_stages(&case.case, stages(settings, overload, times, capacity))?;
             return running.driver.end(&asked)?.read();
         }
-        let (name, place) = (closed_name(&case.case), runner.driver_place.as_ref());
+        let name = closed_name(&case.case);
+        let place = runner.driver_place.as_ref();
         let phases = TrialPhases {
             warm_up_ns: CAPACITY_WARM_UP,
             measure_ns: settings.trial_ns,

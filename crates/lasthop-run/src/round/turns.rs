@@ -75,7 +75,8 @@ impl Round {
     /// # Errors
     /// The record cannot be written.
     pub fn blocks(&mut self, runner: &mut Runner<'_>) -> (Result<Option<Stopped>, RunError>, Duration) {
-        let (begun, mut last) = (Instant::now(), None);
+        let begun = Instant::now();
+        let mut last = None;
         let stopped = self.turns(runner, &mut last);
         let took = begun.elapsed();
         let written = last.map_or(Ok(()), |(reply, said)| self.settle(runner, reply, read(said)));
@@ -92,7 +93,8 @@ impl Round {
         if runner.is_cut_short() {
             return Ok(Some(Stopped::Interrupted));
         }
-        let (mut longest, mut block) = (Duration::ZERO, 0);
+        let mut longest = Duration::ZERO;
+        let mut block = 0;
         while block < self.planned {
             let begun = Instant::now();
             for (position, case) in (0..).zip(runner.schedule.order(self.number, block)) {
@@ -188,7 +190,8 @@ impl Round {
             return Ok(None);
         };
         let before = last.map_or_else(|| Rc::new(self.observer.snapshot()), |(last, _)| Rc::clone(&last.after));
-        let (at, watch) = (runner.elapsed(), Pause::watch());
+        let at = runner.elapsed();
+        let watch = Pause::watch();
         let asked = running.driver.begin(&case.case, runner.phases(turn.case));
         Ok(Some(TrialRequest {
             turn,
