@@ -537,6 +537,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_made_while_a_sandbox_is_removed_goes_with_it() {
+        let sandbox = Sandbox::create().unwrap();
+        let path = sandbox.path().to_owned();
+        let late = Folder::open(&path).unwrap();
+        let hidden = path.with_file_name(format!(".{}", path.file_name().unwrap().to_str().unwrap()));
+        // As the guard does it, until a start of lasthop's comes in between.
+        fs::rename(&path, &hidden).unwrap();
+        for file in ["sandbox.tag", LOCK] {
+            fs::remove_file(hidden.join(file)).unwrap();
+        }
+        late.make(Path::new("0.0/service"), 0o755).unwrap();
+        drop(sandbox);
+        assert!(!hidden.exists());
+    }
+
+    #[test]
     fn a_socket_path_that_is_too_long_says_how_to_shorten_it() {
         let parent = tempfile::tempdir().unwrap();
         let deep = parent.path().join("d".repeat(90));

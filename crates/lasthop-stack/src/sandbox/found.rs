@@ -158,6 +158,8 @@ pub(crate) fn remove(sandbox: &Path) -> io::Result<()> {
     // From now on nobody else comes in, who could write as long as there is something to remove.
     let _ = fs::set_permissions(sandbox, fs::Permissions::from_mode(0o700));
     or_gone(empty(sandbox).and_then(|()| fs::rename(sandbox, &hidden)))?;
+    // A start that is cut off may hold the folder open and make another one in it, before or after this.
+    or_gone(empty(&hidden))?;
     remove_unfinished(&hidden)
 }
 
