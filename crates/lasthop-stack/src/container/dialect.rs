@@ -37,6 +37,8 @@ pub struct Dialect {
     pub requests_subnet: bool,
     /// Chains of the packet filter that removing a network may leave, if the engine has root's rights.
     pub chains: fn(&str) -> Vec<String>,
+    /// How the name of a cgroup begins, before the container's id, that a start may leave if it is cut off.
+    pub cgroup: Option<&'static str>,
 }
 
 /// In the order in which they are tried.
@@ -85,6 +87,7 @@ pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
         subnets: "{{range .Subnets}}{{.Subnet}} {{.Gateway}}\n{{end}}",
         requests_subnet: false,
         chains: netavark_chains,
+        cgroup: Some("libpod-"),
     },
     Dialect {
         kind: EngineKind::Docker,
@@ -121,6 +124,7 @@ pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
         subnets: "{{range .IPAM.Config}}{{.Subnet}} {{.Gateway}}\n{{end}}",
         requests_subnet: true,
         chains: |_| Vec::new(),
+        cgroup: None,
     },
 ];
 

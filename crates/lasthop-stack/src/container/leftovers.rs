@@ -22,6 +22,8 @@ const TIMEOUT: Duration = Duration::from_secs(25);
 /// How long a daemon may take to finish what a killed client asked for.
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
+/// Where the kernel shows cgroups.
+const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// What was removed from an engine, and what could not be removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -153,8 +155,9 @@ impl Remover {
             left.extend(here.into_iter().map(|id| format!("{what} {id}")));
             gone
         };
+        let dialect = self.engine.dialect();
         Removed {
-            containers: all("container", &["ps", "--all"], &self.engine.dialect().rm()),
+            containers: all("container", &["ps", "--all"], &dialect.rm()),
             networks: all("network", &["network", "ls"], &["network", "rm"]),
             volumes: all("volume", &["volume", "ls"], &["volume", "rm", "--force"]),
             left,
@@ -180,6 +183,11 @@ impl Remover {
             }
             if !all_gone {
                 std::thread::sleep(PAUSE);
+            }
+        }
+        if let Some(cgroup) = self.engine.dialect().cgroup {
+            for id in &seen {
+                remove_cgroups(Path::new(CGROUPS), 3, &format!("{cgroup}{id}"));
             }
         }
         if self.hangs.get() && left.is_empty() {
@@ -209,5 +217,44 @@ impl Remover {
                 None
             }
         }
+    }
+}
+
+/// Removes cgroups with such a name, and those in them, up to so many folders below. The kernel keeps those that have a
+/// process.
+fn remove_cgroups(folder: &Path, depth: u32, name: &str) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let path = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(name.as_bytes()) {
+            remove_cgroups(&path, depth, "");
+            let _ = fs::remove_dir(&path);
+        } else if depth > 1 {
+            remove_cgroups(&path, depth - 1, name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_empty_folders_of_the_container_go() {
+        let root = tempfile::tempdir().unwrap();
+        let parent = root.path().join("pids/parent");
+        fs::create_dir_all(parent.join("libpod-abc123/inner")).unwrap();
+        fs::create_dir_all(parent.join("libpod-abd")).unwrap();
+        fs::create_dir_all(parent.join("libpod-abc9")).unwrap();
+        fs::write(parent.join("libpod-abc9/cgroup.procs"), "1").unwrap();
+        remove_cgroups(root.path(), 3, "libpod-abc");
+        let mut left: Vec<_> = fs::read_dir(&parent)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["libpod-abc9", "libpod-abd"]);
     }
 }
