@@ -401,3 +401,21 @@ fn a_circle_is_seen() {
     );
     assert_eq!(texts.into_iter().collect::<Vec<_>>(), ["a", "b", "d"]);
 }
+
+/// A literal that goes on in the next line has a backslash at the end of the first.
+#[test]
+fn no_sentence_has_a_gap() {
+    let gap = regex::Regex::new(r"[a-z,.:;)}] {6,}[a-z({]").unwrap();
+    assert!(gap.is_match("the connections          had ten"));
+    let mut found = Vec::new();
+    for source in crates() {
+        let mut all = BTreeMap::new();
+        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(&source), &[], &mut all);
+        for (module, text) in &all {
+            let texts = Texts::of(text);
+            let gaps = texts.iter().filter(|text| gap.is_match(text));
+            found.extend(gaps.map(|text| format!("{source} {}: {text}", module.join("::"))));
+        }
+    }
+    assert!(found.is_empty(), "these have a gap: {found:#?}");
+}

@@ -29,10 +29,12 @@ pub fn littles_law(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         format!("{least:.1} to {most:.0}")
     };
     let text = format!(
-        "by Little's law, the mean latency and the throughput make {:.1} requests under way at a time; the connections          had {known}",
+        "by Little's law, the mean latency and the throughput make {:.1} requests under way at a time; the \
+         connections had {known}",
         little.under_way
     );
-    let effect = "the trials do not show a steady state, so its latencies are left out, and its throughput may be off:                   use longer trials (--trial) and a longer warm-up (--warm-up)";
+    let effect = "the trials do not show a steady state, so its latencies are left out, and its throughput may be off: use \
+                  longer trials (--trial) and a longer warm-up (--warm-up)";
     Some(doubt(text, effect))
 }
 
