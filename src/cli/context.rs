@@ -104,7 +104,8 @@ pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError
     })
 }
 
-/// Errors: a run with overload does not have the format.
+/// # Errors
+/// A run with overload does not have the format.
 pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError> {
     if overload && (output.format.is_of_trials() || output.format == Format::Svg) {
         let others = "use html for plots, csv, or json, which has every figure";
@@ -116,12 +117,15 @@ pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError
 }
 
 /// Whether a report can be written, before anything is started for it.
-/// Errors: its file cannot be written.
+///
+/// # Errors
+/// Its file cannot be written.
 pub fn ready(output: &OutputOptions) -> Result<(), CliError> {
     output.output.as_deref().map_or(Ok(()), writable)
 }
 
-/// Errors: this file cannot be written. One that is not there is made, and removed again.
+/// # Errors
+/// This file cannot be written. One that is not there is made, and removed again.
 pub fn writable(path: &Path) -> Result<(), CliError> {
     let there = path.symlink_metadata();
     // Opening a pipe would wait for its reader.
@@ -157,7 +161,8 @@ pub fn deliver_bytes(
     fs::write(path, bytes(&plain)).map_err(|error| not_written(path, &error))
 }
 
-/// Errors: what is no run does not have the format.
+/// # Errors
+/// What is no run does not have the format.
 pub fn has_document_format(what: &str, format: Format) -> Result<(), CliError> {
     if format.is_of_runs() {
         return Err(CliError::usage(format!(

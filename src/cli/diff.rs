@@ -46,7 +46,8 @@ pub fn diff(arguments: &args::Diff) -> Exit {
     Ok(hold(&diff.limits))
 }
 
-/// Errors: a run with overload, which has no ratios.
+/// # Errors
+/// A run with overload, which has no ratios.
 fn compares(data: &RunData) -> Result<(), CliError> {
     let header = &data.header;
     match header.settings.overload {
@@ -59,7 +60,9 @@ fn compares(data: &RunData) -> Result<(), CliError> {
 }
 
 /// Whether a report of several runs can be written.
-/// Errors: only a single run has its format, or its file cannot be written.
+///
+/// # Errors
+/// Only a single run has its format, or its file cannot be written.
 pub fn has_format(output: &args::OutputOptions) -> Result<(), CliError> {
     if output.format.is_of_trials() {
         return Err(CliError::usage(

@@ -132,11 +132,10 @@ pub fn engines() -> Vec<Finding> {
 fn engine(kind: EngineKind) -> Finding {
     match Engine::find(Some(kind)) {
         Ok(engine) => {
-            let rights = match engine.rootless {
-                true => {
-                    "rootless: containers can be reached through published ports on loopback and through sockets, not at bridge addresses"
-                }
-                false => "as root",
+            let rights = if engine.rootless {
+                "rootless: containers can be reached through published ports on loopback and through sockets, not at bridge addresses"
+            } else {
+                "as root"
             };
             let text = format!("{} {}: {} ({rights})", kind.name(), engine.version, engine.parts);
             Good.of(text)

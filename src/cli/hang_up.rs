@@ -5,7 +5,9 @@ use std::{io, os::fd::BorrowedFd};
 use rustix::event::{PollFd, PollFlags};
 
 /// Ends this process when an input closes. Another thread may read that input meanwhile.
-/// Errors: the input cannot be watched.
+///
+/// # Errors
+/// The input cannot be watched.
 #[expect(
     clippy::exit,
     reason = "a trial in progress cannot be asked to end, and nobody waits for its result"

@@ -43,9 +43,10 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 
 /// `NAME=VALUE`, or the name of a node's label.
 pub fn node_label(text: &str) -> Result<(String, Option<String>), String> {
-    match text.contains('=') {
-        true => label(text).map(|(name, value)| (name, Some(value))),
-        false => Ok((text.to_owned(), None)),
+    if text.contains('=') {
+        label(text).map(|(name, value)| (name, Some(value)))
+    } else {
+        Ok((text.to_owned(), None))
     }
 }
 

@@ -65,7 +65,9 @@ pub enum Headroom {
 
 /// Drives the endpoint as long as `go_on` returns true. It is called every 50 ms, with [`Stage::Trial`] once the load
 /// has begun and with [`Stage::Verify`] before.
-/// Errors: by stage: the specification, the connect, or the replies before the load. If `go_on` returned false before
+///
+/// # Errors
+/// By stage: the specification, the connect, or the replies before the load. If `go_on` returned false before
 /// the load began, the error has no meaning.
 pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcome, CaseError> {
     let mut spec = job.spec.clone();
@@ -84,9 +86,10 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcom
     })?;
     let proof = case.proof().clone();
     drop(case);
-    let headroom = match job.headroom && !cut_short && result.requests > 0 {
-        true => calibrate(&spec, || go_on(Stage::Trial)).map_or_else(Headroom::Unknown, Headroom::Reached),
-        false => Headroom::NotAsked,
+    let headroom = if job.headroom && !cut_short && result.requests > 0 {
+        calibrate(&spec, || go_on(Stage::Trial)).map_or_else(Headroom::Unknown, Headroom::Reached)
+    } else {
+        Headroom::NotAsked
     };
     Ok(Outcome {
         spec,

@@ -221,9 +221,10 @@ fn own_cost(figures: &Figures) -> String {
 
 /// The generator's run delay, if it is worth reporting.
 fn kept_off(share: f64) -> String {
-    match share >= WORTH_SAYING {
-        true => format!("; waited for a CPU {} of the time", percent(share, 1)),
-        false => String::new(),
+    if share >= WORTH_SAYING {
+        format!("; waited for a CPU {} of the time", percent(share, 1))
+    } else {
+        String::new()
     }
 }
 

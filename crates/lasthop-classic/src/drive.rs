@@ -51,7 +51,9 @@ struct Failed(Stage, String);
 
 impl Foreign {
     /// Serves until the input ends.
-    /// Errors: a line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
+    ///
+    /// # Errors
+    /// A line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
     pub fn serve(&self, mut input: impl BufRead, mut output: impl Write, gauge: Gauge<'_>) -> io::Result<()> {
         let driver = self.choice.tool.clone();
         wire::write_line(

@@ -28,7 +28,9 @@ pub struct Finished {
 }
 
 /// Runs a program to its end; after `limit` it is killed. It dies with this process.
-/// Errors: it cannot be started, or did not end in time ([`io::ErrorKind::TimedOut`]).
+///
+/// # Errors
+/// It cannot be started, or did not end in time ([`io::ErrorKind::TimedOut`]).
 pub fn run(
     program: &Path,
     arguments: &[String],

@@ -508,10 +508,7 @@ mod tests {
                 let mut processes = vec![(1, 0, 0)];
                 for (index, (first, second, ends)) in work.iter().enumerate() {
                     let done = [0, *first, first + if *ends == 0 { 0 } else { *second }][moment];
-                    match *ends < moment {
-                        true => processes[0].2 += done,
-                        false => processes.push((index as i32 + 2, done, 0)),
-                    }
+                    if *ends < moment { processes[0].2 += done } else { processes.push((index as i32 + 2, done, 0)) }
                 }
                 usage(&processes)
             };

@@ -217,9 +217,10 @@ fn markdown(summary: &Summary) -> String {
 fn check(summary: &Summary) -> Result<(), String> {
     let page = markdown(summary);
     let is_open = summary.cases.iter().any(|case| case.load.is_open());
-    let rates: &[&str] = match is_open {
-        true => &["p50 µs", "p50 ms", "p50 ns", "p50 s"],
-        false => &["requests/s", "received/s", "B/s", "kB/s", "MB/s", "GB/s"],
+    let rates: &[&str] = if is_open {
+        &["p50 µs", "p50 ms", "p50 ns", "p50 s"]
+    } else {
+        &["requests/s", "received/s", "B/s", "kB/s", "MB/s", "GB/s"]
     };
     let confidence = "95 % interval";
     let mut found = contradictions(&page, "ratio", confidence, rates);

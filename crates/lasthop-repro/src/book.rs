@@ -51,13 +51,17 @@ impl Book {
     }
 
     /// Keeps a finished repetition.
-    /// Errors: its file cannot be written.
+    ///
+    /// # Errors
+    /// Its file cannot be written.
     pub fn keep(&self, result: &Repetition) -> Result<(), BookError> {
         write(&self.of(&result.study).join("result.json"), &json(result))
     }
 
     /// Writes the book of these repetitions; yields its two files.
-    /// Errors: a file cannot be written.
+    ///
+    /// # Errors
+    /// A file cannot be written.
     pub fn write(&self, results: &[Repetition]) -> Result<[PathBuf; 2], BookError> {
         let mut text = format!("# {TITLE}\n\n").into_bytes();
         for result in results {

@@ -70,7 +70,9 @@ fn advice(failure: &Failure) -> Option<&'static str> {
 
 /// Asks every endpoint for two replies, and finds out whose they are.
 ///
-/// Errors: an endpoint is not on this machine, gives no right answer, or another one than the first. Once `go_on` returns false,
+///
+/// # Errors
+/// An endpoint is not on this machine, gives no right answer, or another one than the first. Once `go_on` returns false,
 /// the error has no meaning.
 pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, CompareError> {
     let endpoints = asked.endpoints.iter().map(|(url, spec)| (url.clone(), spec));
@@ -133,7 +135,9 @@ fn role_of(server: &Owner, pids: &IndexMap<String, i32>) -> String {
 
 /// What holds whenever endpoints are loaded, also in a run that is resumed: the load can be carried out, and goes to no
 /// other machine unless that is asked for.
-/// Errors: the first of these that does not hold.
+///
+/// # Errors
+/// The first of these that does not hold.
 pub fn permit<'a>(endpoints: impl Iterator<Item = (String, &'a Spec)>, remote: bool) -> Result<(), String> {
     for (url, spec) in endpoints {
         spec.validate().map_err(|cause| format!("{url}: {cause}"))?;
@@ -148,7 +152,9 @@ pub fn permit<'a>(endpoints: impl Iterator<Item = (String, &'a Spec)>, remote: b
 }
 
 /// Waits until an endpoint gives a right answer.
-/// Errors: what it answered last, if it gives none in this time.
+///
+/// # Errors
+/// What it answered last, if it gives none in this time.
 pub fn await_answer(spec: &Spec, longest: Duration) -> Result<(), Failure> {
     const AGAIN: Duration = Duration::from_millis(100);
     let begin = Instant::now();

@@ -62,7 +62,9 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Makes links of the files below `copy` that are as those below `first`. Nobody may write to either any more.
-/// Errors: the file system has no such links, or a folder cannot be changed; what is not a link then is still a copy.
+///
+/// # Errors
+/// The file system has no such links, or a folder cannot be changed; what is not a link then is still a copy.
 pub fn share(first: &Path, copy: &Path) -> io::Result<()> {
     for entry in entries(copy) {
         let first = first.join(entry.file_name());

@@ -321,9 +321,10 @@ fn compare_machines(differences: &mut Vec<String>, then: &Environment, now: &Env
     let none = || "none".to_owned();
     let driver = |environment: &Environment| environment.driver.as_ref().map_or_else(none, |one| one.place.clone());
     // An older record has the name of the host.
-    let machines = match then.machine.is_empty() {
-        true => (then.host.clone(), host(&Facts::here())),
-        false => (then.machine.clone(), now.machine.clone()),
+    let machines = if then.machine.is_empty() {
+        (then.host.clone(), host(&Facts::here()))
+    } else {
+        (then.machine.clone(), now.machine.clone())
     };
     for (what, then, now) in [
         ("machine", &machines.0, &machines.1),

@@ -350,12 +350,13 @@ impl Member {
     /// Why there is no record, though the Pod has ended.
     fn ended_early(&self, code: i32) -> String {
         let said: Vec<&str> = self.last.iter().map(String::as_str).collect();
-        match said.is_empty() {
-            true => format!("its container ended with {code} before the record was complete"),
-            false => format!(
+        if said.is_empty() {
+            format!("its container ended with {code} before the record was complete")
+        } else {
+            format!(
                 "its container ended with {code} before the record was complete: {}",
                 said.join("\n")
-            ),
+            )
         }
     }
 

@@ -47,7 +47,9 @@ pub fn names() -> Vec<String> {
 }
 
 /// The study of this name.
-/// Errors: there is none, or its file is not valid: then with all that is wrong.
+///
+/// # Errors
+/// There is none, or its file is not valid: then with all that is wrong.
 pub fn load(name: &str) -> Result<Study, StudyError> {
     let file = STUDIES
         .get_file(format!("{name}.toml"))
@@ -60,7 +62,9 @@ pub fn load(name: &str) -> Result<Study, StudyError> {
 }
 
 /// Reads a study's file.
-/// Errors: every error of the file.
+///
+/// # Errors
+/// Every error of the file.
 pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
     let mut found = Diagnostics::default();
     let mut document = Document::parse(shown, text, &mut found);

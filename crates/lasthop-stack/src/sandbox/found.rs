@@ -182,9 +182,10 @@ fn remove_content(sandbox: &Path) -> io::Result<()> {
         if [LOCK, TAG].iter().any(|kept| entry.file_name() == *kept) {
             continue;
         }
-        or_gone(match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path()),
-            false => fs::remove_file(entry.path()),
+        or_gone(if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())
+        } else {
+            fs::remove_file(entry.path())
         })?;
     }
     Ok(())
