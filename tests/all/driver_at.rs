@@ -603,7 +603,7 @@ fn another_version_or_protocol_is_refused() {
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let failures = ran.json()["failures"].to_string();
     assert!(failures.contains("speaks protocol version 9"), "{failures}");
-    let same = script("same", &format!("exec {} \"$@\"", env!("CARGO_BIN_EXE_lasthop")));
+    let same = script("same", &format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_lasthop")));
     all_measured(&lasthop.run(same).ok().json(), 1);
     sshd.assert_nothing_left();
     lasthop.assert_nothing_left();

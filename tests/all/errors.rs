@@ -662,7 +662,7 @@ fn setup_without_consent_fails_and_installs_nothing() {
 
     // `script` runs it on a terminal, where it asks; an empty answer means no.
     for answer in ["n\n", "\n"] {
-        let setup = format!("{} setup ./mine", env!("CARGO_BIN_EXE_lasthop"));
+        let setup = format!("'{}' setup ./mine", env!("CARGO_BIN_EXE_lasthop"));
         let mut script = Command::new("script");
         script
             .args(["--quiet", "--return", "--command", &setup, "/dev/null"])

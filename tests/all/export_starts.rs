@@ -129,7 +129,7 @@ fn start(out: &Path, record: &Path, name: &str) -> String {
 
 /// How a client reaches the application, as the export says.
 fn client(experiment: &Experiment, out: &Path) -> String {
-    let load = format!("{} load --duration 100ms", env!("CARGO_BIN_EXE_lasthop"));
+    let load = format!("'{}' load --duration 100ms", env!("CARGO_BIN_EXE_lasthop"));
     let target = &experiment.load.target;
     let Ok(name) = fs::read_to_string(out.join(format!("{target}.dsn"))) else {
         // A proxy that is exported as a whole has the first port that the application has left.
