@@ -62,8 +62,11 @@ impl Arena {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         fs::create_dir(world.lasthop.home().join("runs")).unwrap();
         fs::write(world.lasthop.home().join("ports"), "").unwrap();
-        // What an engine makes when it is asked for the first time.
+        // What an engine makes when it is asked for the first time, also one that lasthop only looks at.
         world.inventory();
+        for client in ["podman", "docker"] {
+            let _ = world.inside(client).arg("info").output();
+        }
         let mut arena = Self {
             world,
             patience: PATIENCE,
