@@ -77,7 +77,7 @@ pub fn remove(sandbox: &Path) -> Removed {
         return Removed::default();
     };
     let removed = remover.remove_labelled(&format!("label={RUN_LABEL}={run}"));
-    if !remover.engine.rootless {
+    if !remover.engine.rootless && removed.left.is_empty() {
         remover.remove_chains(run);
     }
     removed
@@ -114,14 +114,27 @@ impl Remover {
         }
     }
 
-    /// Removes empty chains of the network, which is named like the run. iptables does not remove a chain in use.
+    /// Removes the chains of a network that is gone, which is named like the run, and the rules that lead to them: they
+    /// would go on redirecting a published port.
     fn remove_chains(&self, network: &str) {
-        for chain in (self.engine.dialect().chains)(network) {
+        let nat = |words: &[String]| {
             let mut command = Command::new("iptables");
-            command.args(["-w", "-t", "nat", "-X", &chain]);
+            command.args(["-w", "-t", "nat"]).args(words);
             command.envs(self.variables.iter().cloned());
-            // Usually there is none.
-            let _ = command::run(command, TIMEOUT, command::Life::Bound);
+            command::run(command, TIMEOUT, command::Life::Bound).map_or_else(|_| String::new(), |ended| ended.output)
+        };
+        let chains = (self.engine.dialect().chains)(network);
+        if chains.is_empty() {
+            return;
+        }
+        let rules = nat(&["-S".to_owned()]);
+        for chain in chains.iter().filter(|chain| rules.contains(chain.as_str())) {
+            for rule in rules_to(&rules, chain) {
+                nat(&rule);
+            }
+            for what in ["-F", "-X"] {
+                nat(&[what.to_owned(), chain.clone()]);
+            }
         }
     }
 
@@ -220,6 +233,21 @@ impl Remover {
     }
 }
 
+/// What deletes the rules of a listing (`iptables -S`) that lead to a chain.
+fn rules_to(listing: &str, chain: &str) -> Vec<Vec<String>> {
+    let rules = listing.lines().filter_map(shlex::split).filter(|words| {
+        words.first().is_some_and(|word| word == "-A")
+            && words.windows(2).any(|pair| pair[0] == "-j" && pair[1] == chain)
+    });
+    rules
+        .map(|words| {
+            std::iter::once("-D".to_owned())
+                .chain(words.into_iter().skip(1))
+                .collect()
+        })
+        .collect()
+}
+
 /// Removes cgroups with such a name, and those in them, up to so many folders below. The kernel keeps those that have a
 /// process.
 fn remove_cgroups(folder: &Path, depth: u32, name: &str) {
@@ -240,6 +268,27 @@ fn remove_cgroups(folder: &Path, depth: u32, name: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_rules_that_lead_to_the_chain_are_deleted() {
+        let listing = "-N NETAVARK-DN-1\n-A NETAVARK-DN-1 -p tcp -j DNAT --to-destination 10.89.0.16:1\n\
+                       -A HOSTPORT -p tcp -m comment --comment \"dnat name: lasthop-x id: y\" -j NETAVARK-DN-1\n\
+                       -A HOSTPORT -j NETAVARK-DN-12\n";
+        let comment = "dnat name: lasthop-x id: y";
+        let wanted = [
+            "-D",
+            "HOSTPORT",
+            "-p",
+            "tcp",
+            "-m",
+            "comment",
+            "--comment",
+            comment,
+            "-j",
+            "NETAVARK-DN-1",
+        ];
+        assert_eq!(rules_to(listing, "NETAVARK-DN-1"), [wanted]);
+    }
 
     #[test]
     fn only_empty_folders_of_the_container_go() {
