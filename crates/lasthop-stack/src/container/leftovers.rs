@@ -169,17 +169,23 @@ impl Remover {
             gone
         };
         let dialect = self.engine.dialect();
+        let containers = all("container", &["ps", "--all"], &dialect.rm());
+        if let Some(cgroup) = dialect.cgroup {
+            for id in &containers {
+                remove_cgroups(Path::new(CGROUPS), 3, &format!("{cgroup}{id}"));
+            }
+        }
         Removed {
-            containers: all("container", &["ps", "--all"], &dialect.rm()),
-            networks: all("network", &["network", "ls"], &["network", "rm"]),
-            volumes: all("volume", &["volume", "ls"], &["volume", "rm", "--force"]),
+            containers: containers.len(),
+            networks: all("network", &["network", "ls"], &["network", "rm"]).len(),
+            volumes: all("volume", &["volume", "ls"], &["volume", "rm", "--force"]).len(),
             left,
         }
     }
 
-    /// Lists and removes until the list stays empty or the engine hangs. Returns how many were removed, and what
+    /// Lists and removes until the list stays empty or the engine hangs. Returns what was removed, and what
     /// remains.
-    fn remove_all(&self, list: &[&str], remove: &[&str]) -> (usize, Vec<String>) {
+    fn remove_all(&self, list: &[&str], remove: &[&str]) -> (Vec<String>, Vec<String>) {
         let mut seen = BTreeSet::new();
         let mut left = Vec::new();
         for _ in 0..TRIES {
@@ -198,15 +204,11 @@ impl Remover {
                 std::thread::sleep(PAUSE);
             }
         }
-        if let Some(cgroup) = self.engine.dialect().cgroup {
-            for id in &seen {
-                remove_cgroups(Path::new(CGROUPS), 3, &format!("{cgroup}{id}"));
-            }
-        }
         if self.hangs.get() && left.is_empty() {
             left.push(format!("that {} does not list", self.engine.kind.name()));
         }
-        (seen.iter().filter(|id| !left.contains(id)).count(), left)
+        seen.retain(|id| !left.contains(id));
+        (seen.into_iter().collect(), left)
     }
 
     /// `None` if the engine does not answer.
