@@ -267,6 +267,18 @@ fn a_second_word_ends_at_once_and_leaves_nothing() {
     gated.lasthop.wait_until_gone();
 }
 
+/// Before lasthop has come to anything but the signals themselves.
+#[test]
+fn two_words_at_once_leave_nothing_if_the_guard_is_stopped() {
+    let gated = Gated::new();
+    let run = gated.start();
+    send(guard(&gated.lasthop), libc::SIGSTOP);
+    signal(&run.child, libc::SIGINT);
+    signal(&run.child, libc::SIGTERM);
+    assert_eq!(run.ends().0, Some(130));
+    gated.lasthop.wait_until_gone();
+}
+
 #[test]
 fn a_preparation_is_cut_off() {
     if !have("psql") {

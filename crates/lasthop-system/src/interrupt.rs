@@ -13,7 +13,7 @@ use std::{
     },
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
         mpsc,
     },
     time::{Duration, Instant},
@@ -28,6 +28,8 @@ use rustix::{
 pub const LOOK: Duration = Duration::from_millis(50);
 
 static WORD: OnceLock<Word> = OnceLock::new();
+/// Who ends what this process leaves when the last signal ends it; 0: nobody.
+static HEIR: AtomicI32 = AtomicI32::new(0);
 
 #[derive(Debug)]
 struct Word {
@@ -56,10 +58,14 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
     let (bell, ring) = UnixStream::pair()?;
     for signal in signals {
         let counted = Arc::clone(&times);
-        // SAFETY: counting and `_exit` are allowed in a signal handler.
+        // SAFETY: counting, `kill` and `_exit` are allowed in a signal handler.
         unsafe {
             signal_hook::low_level::register(*signal, move || {
                 if counted.fetch_add(1, Ordering::Relaxed) + 1 == last {
+                    let heir = HEIR.load(Ordering::Relaxed);
+                    if heir > 0 {
+                        libc::kill(heir, libc::SIGCONT);
+                    }
                     signal_hook::low_level::exit(code);
                 }
             })
@@ -73,6 +79,12 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
         bell,
     });
     Ok(heard)
+}
+
+/// The last signal also continues this process, which may be stopped and ends what ours leaves; `None` once it has ended,
+/// because its pid may then belong to another.
+pub fn leave_to(pid: Option<i32>) {
+    HEIR.store(pid.unwrap_or(0), Ordering::Relaxed);
 }
 
 /// How many of these signals have come.

@@ -137,6 +137,7 @@ impl Guard {
     pub fn launch_from(lasthop: &Path, sandbox: &Sandbox) -> Result<Self, GuardError> {
         let (channel, theirs) = Channel::pair(ANSWER).map_err(not_started)?;
         let process = start_guard(lasthop, theirs).map_err(not_started)?;
+        interrupt::leave_to(Some(process.id() as i32));
         let link = Arc::new(Link {
             channel,
             guard: process.id() as i32,
@@ -240,6 +241,7 @@ impl Guard {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        interrupt::leave_to(None);
         Ok(())
     }
 }
