@@ -24,10 +24,12 @@ impl Home {
     /// A folder of the caller's choice.
     pub fn at(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
+        // The guard and the servers have other working directories, where a relative path would lead elsewhere.
         Self(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
+        // An empty variable counts as unset, as the XDG Base Directory Specification has it.
         let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         set("LASTHOP_HOME")
             .or_else(|| set("XDG_DATA_HOME").map(|path| path.join("lasthop")))

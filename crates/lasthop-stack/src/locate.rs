@@ -107,6 +107,7 @@ impl Locator {
     pub fn new(home: &Home, experiment: &str, given: BTreeMap<String, PathBuf>) -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         let own = [home.python(experiment).join("bin"), home.gems(experiment).join("bin")];
+        // A relative folder of `PATH` would depend on the working directory, and a server has another one.
         let folders = own
             .into_iter()
             .chain(env::split_paths(&path).filter(|folder| folder.is_absolute()))
@@ -118,7 +119,7 @@ impl Locator {
         }
     }
 
-    /// Calls the experiment so in advice: a folder is set up by its path.
+    /// Sets what advice calls the experiment: one in a folder is set up by its path.
     #[must_use]
     pub fn called(self, experiment: String) -> Self {
         Self { experiment, ..self }
@@ -283,6 +284,7 @@ fn told(mut command: Command, path: &Path, how: &Version) -> Result<String, Loca
         output,
     };
     let pattern = Regex::new(&how.pattern).map_err(|error| refused(error.to_string(), String::new()))?;
+    // The recipe's pattern is written for the untranslated output.
     command.args(&how.arguments).env("LC_ALL", "C");
     let ended = command::run(command, VERSION_TIMEOUT, command::Life::Bound)
         .map_err(|error| refused(error.to_string(), String::new()))?;
@@ -306,6 +308,7 @@ pub fn is_older(version: &str, minimum: &str) -> bool {
     let numbers = |text: &str| -> Vec<u64> {
         text.split(|character: char| !character.is_ascii_digit())
             .filter(|word| !word.is_empty())
+            // Only digits are left, so parsing fails for nothing but a number beyond 64 bits.
             .map(|word| word.parse().unwrap_or(u64::MAX))
             .collect()
     };

@@ -78,8 +78,10 @@ impl Namespace {
         }
         let address = |number: u32| Ipv4Addr::from(subnet + number);
         let link = link_name(sandbox);
+        // Before the pair exists: whoever clears up a run that was killed here looks for this file.
         files::write_private(&sandbox.join(RECORD), link.as_bytes())
             .map_err(|error| format!("cannot write to the sandbox: {error}"))?;
+        // From here on every `?` drops it, which removes whatever half of the pair there is.
         let mut made = Self {
             link,
             outside: address(1),
@@ -109,6 +111,7 @@ impl Namespace {
         ip(None, &["address", "add", &format!("{}/30", self.outside), "dev", link])?;
         ip(None, &["link", "set", link, "up"])?;
         let inside = self.file();
+        // The kernel starts a network namespace with its loopback down.
         ip(Some(&inside), &["link", "set", "lo", "up"])?;
         ip(
             Some(&inside),
@@ -134,6 +137,7 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         let _shield = interrupt::shield();
         let _ = self.holder.stop(libc::SIGKILL, Duration::ZERO);
+        // The kernel would remove the pair with the namespace, but some time after the holder's end.
         let _ = ip(None, &["link", "delete", &self.link]);
     }
 }
@@ -151,6 +155,7 @@ fn ranges(text: &str) -> Vec<(u32, u32)> {
         let (address, prefix) = word.split_once('/').unwrap_or((word, "32"));
         let address = u32::from(address.parse::<Ipv4Addr>().ok()?);
         let prefix: u32 = prefix.parse().ok().filter(|prefix| (1..=32).contains(prefix))?;
+        // A shift by all 32 bits overflows, and /32 has no host bits.
         let hosts = u32::MAX.checked_shr(prefix).unwrap_or(0);
         Some((address & !hosts, address | hosts))
     };

@@ -1,8 +1,8 @@
 //! How a server's account reaches what it needs in folders that are closed to it, without anybody else getting there.
 //!
-//! Root's home is closed to `nobody`, and often has lasthop itself in it, and the environments that `lasthop setup` makes. A
-//! server that needs them gets a mount namespace of its own. There an empty folder lies over each closed one, and in it, at its
-//! own path, only what the server needs.
+//! Root's home is closed to `nobody`, and often has lasthop itself in it, and the environments that `lasthop setup`
+//! makes. A server that needs them gets a mount namespace of its own. There an empty folder lies over each closed one,
+//! and in it, at its own path, only what the server needs.
 
 use std::{
     collections::BTreeSet,
@@ -46,10 +46,10 @@ fn lets_pass(folder: &Path, (user, group): (u32, u32)) -> bool {
     metadata.mode() >> shift & 1 == 1
 }
 
-/// What is closed to an account and a program needs: the environment of `lasthop setup` that it is in, with the Python that
-/// this was made of, or the installation that it belongs to, as far as that is told by where the closed folder ends; of lasthop
-/// the executable. A link in an environment may lead out of it; then it is both. Nothing where there is no such file, as with
-/// the program of a container's image.
+/// What a program needs and an account cannot reach: for a program in an environment of `lasthop setup`, all of that
+/// and the Python that it was made from; for lasthop, the executable; for any other, the outermost folder below the
+/// closed one, which is taken for its installation. A link in an environment may lead out of it; then both ends count.
+/// Nothing if there is no such file, as with the program of a container's image.
 pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
     let Ok(itself) = program.canonicalize() else {
         return BTreeSet::new();
@@ -73,6 +73,7 @@ pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
             );
         }
     }
+    // What the account can reach anyway needs no mount.
     needed.retain(|path| closed_folder(path, ids).is_some());
     needed
 }
@@ -80,6 +81,7 @@ pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
 /// Where the Python is installed that a virtual environment was made of.
 fn base_of_python(environment: &Path) -> Option<PathBuf> {
     let text = String::from_utf8(files::read(&environment.join("pyvenv.cfg"), files::SHORT).ok()?).ok()?;
+    // `home` is the folder of the interpreter (PEP 405), so the installation is the folder above it.
     let bin = text.lines().find_map(|line| line.strip_prefix("home = "))?;
     Path::new(bin).canonicalize().ok()?.parent().map(Path::to_owned)
 }
@@ -132,8 +134,8 @@ impl Passage {
         Ok(passage)
     }
 
-    /// Moves this process into a mount namespace where the targets can be reached; nothing where all of them can be anyway.
-    /// It makes system calls only.
+    /// Moves this process into a mount namespace where the targets can be reached; nothing where all of them can be
+    /// anyway. It makes system calls only.
     ///
     /// # Errors
     ///
@@ -146,6 +148,7 @@ impl Passage {
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
         // What is unmounted elsewhere is unmounted here, and nothing the other way round.
         rustix::mount::mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+        // All targets are opened first: once an empty folder lies over a closed one, paths no longer lead to them.
         for target in &mut self.targets {
             let copy = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
             target.mount = Some(rustix::mount::open_tree(CWD, &target.path, copy)?);
@@ -166,6 +169,7 @@ impl Target {
         if self.is_folder {
             make_folder(&self.path)?;
         } else {
+            // Only a mount point: the modes that count are those of the file mounted over it.
             rustix::fs::open(&self.path, OFlags::CREATE | OFlags::CLOEXEC, Mode::empty())?;
         }
         let Some(mount) = &self.mount else { return Ok(()) };

@@ -112,6 +112,7 @@ fn patiently(
     timeout: Duration,
     question: impl FnOnce() -> Result<(), String> + Send + 'static,
 ) -> Result<Result<(), String>, GuardError> {
+    // Later than the timeouts of the socket itself, whose errors say what was being awaited.
     match interrupt::aside(timeout + LEAST_QUESTION, question) {
         Some(answer) => Ok(answer),
         None if interrupt::heard() => Err(GuardError::Interrupted),

@@ -123,6 +123,7 @@ impl Sandbox {
                 "cannot create a private directory in {parent}: {cause}; set LASTHOP_SANDBOX to a writable directory"
             )
         };
+        // The tag holds the whole path, and a sweep compares it with the canonical one.
         let plain = parent.canonicalize().map_err(refused)?;
         if !is_plain(&plain) {
             return Err(format!(
@@ -215,6 +216,7 @@ impl Sandbox {
         }
         let mut binding = ServiceBinding {
             name: service.name.clone(),
+            // Templates write this path into files, where a space or a quote of the record's path would need quoting.
             directory: if is_plain(&record) {
                 record.clone()
             } else {
@@ -266,8 +268,10 @@ impl Sandbox {
         if binding.tls.is_some() {
             given(self.tls_folder(), |folder| {
                 folder.give(None, Some(group))?;
+                // The group can open the files whose names it knows; it can neither list the folder nor write in it.
                 folder.set_mode(0o710)
             })?;
+            // It stays 0600, which PostgreSQL, for one, demands of a key that its own user owns.
             std::os::unix::fs::lchown(&self.tls.key, Some(user), Some(group))
                 .map_err(|cause| not_given(&self.tls.key, &cause))?;
         }
@@ -366,6 +370,7 @@ fn make_locked(parent: &Path) -> io::Result<(PathBuf, File)> {
     let (name, hidden) = loop {
         let mut bytes = [0_u8; WORD];
         rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+        // 256 is a multiple of the 32 letters, so each is equally likely.
         let word = bytes.map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
         let name = format!("{PREFIX}{}", String::from_iter(word));
         let hidden = parent.join(format!(".{name}"));
@@ -419,8 +424,8 @@ fn not_given(path: &Path, cause: &io::Error) -> String {
     )
 }
 
-/// Gives a service's folder to the account that it runs as. From here on lasthop makes nothing in it, and opens nothing in
-/// it by name.
+/// Gives a service's folder to the account that it runs as. From here on lasthop makes nothing in it, and opens nothing
+/// in it by name.
 pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), String> {
     let Some((user, group)) = binding.account.as_ref().map(|account| account.ids) else {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Plans and runs the commands of `lasthop setup EXPERIMENT`. Planning runs nothing, so you can see the commands first.
 //!
-//! Packages of the system's package manager are installed into the system. Python requirements and gems are installed into a private environment
-//! per experiment, where they disturb nothing else.
+//! Packages of the system's package manager are installed into the system. Python requirements and gems are installed
+//! into a private environment per experiment, where they disturb nothing else.
 
 use std::{
     collections::BTreeSet,
@@ -86,6 +86,7 @@ impl System {
             installed,
             listed,
             python: on_path("python3"),
+            // Debian's python3 has `venv` but not `ensurepip`, which is in the package python3-venv.
             venv: answers("python3", &["-c", "import ensurepip, venv"]),
             gem: on_path("gem"),
         }
@@ -102,6 +103,7 @@ pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> R
     let gems: BTreeSet<&String> = needs.iter().flat_map(|need| &need.packages.gems).collect();
     let mut steps = system_steps(&with_environments(needs, system), system)?;
     if !python.is_empty() {
+        // The packages of the system, which are installed first, may include it.
         if !system.python && !installs(&steps, "python") {
             return Err(no_tool("python3", "create a virtual environment", "python3"));
         }
@@ -298,6 +300,7 @@ pub fn execute(
         if !status.success() {
             return Err(format!("`{shown}` ended with {status}; see its output above"));
         }
+        // Written last, so an installation that was cut off is repeated.
         if let Some((path, text)) = &step.stamp {
             let made = path.parent().map_or(Ok(()), fs::create_dir_all);
             made.and_then(|()| fs::write(path, text))
@@ -341,6 +344,7 @@ fn run(command: &[String], output: &mut dyn FnMut(&str)) -> io::Result<ExitStatu
     let mut command = Command::new(program);
     command.args(arguments).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;
+    // It holds the pipe's writing ends; the loop below would never see the end of the output.
     drop(command);
     for line in BufReader::new(reader).split(b'\n') {
         output(String::from_utf8_lossy(&line?).trim_end_matches('\r'));

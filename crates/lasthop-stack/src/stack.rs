@@ -168,6 +168,7 @@ impl Instance {
         let _shield = interrupt::shield();
         let stop = || {
             self.life.stop(stop_signal(&self.stop)?, self.stop.timeout)?;
+            // The child was only the engine's client; a container can outlive that.
             if let (Life::Child(_), Some(container)) = (&self.life, &self.container) {
                 container.remove()?;
             }

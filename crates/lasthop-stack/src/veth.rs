@@ -1,5 +1,5 @@
-//! The pair of links between lasthop's network namespace and that of a run: named by the sandbox, so that whoever clears up
-//! a run finds it.
+//! The pair of links between lasthop's network namespace and that of a run: named by the sandbox, so that whoever
+//! clears up a run finds it.
 
 use std::path::Path;
 

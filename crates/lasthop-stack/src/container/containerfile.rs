@@ -62,6 +62,7 @@ pub fn obtain_bases(engine: &Engine, context: Context<'_>) -> Result<String, Str
 /// The build fails.
 pub fn build(engine: &Engine, context: Context<'_>, bases: &str, workshop: &Path) -> Result<Image, String> {
     let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]);
+    // With the ids of the base images, because a tag such as `latest` may name another image tomorrow.
     let mut content = format!("{text}\n{bases}");
     for (path, bytes) in context.files {
         content.push_str(&format!("{} {}\n", path.display(), digest::of_bytes(bytes)));
@@ -140,6 +141,7 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
     command.args([
         "build",
         "--network=host",
+        // Without it Docker keeps the containers of a build that fails, and they carry no label.
         "--force-rm",
         "--tag",
         name,

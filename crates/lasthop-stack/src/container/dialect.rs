@@ -37,7 +37,7 @@ pub struct Dialect {
     pub requests_subnet: bool,
     /// Chains of the packet filter that removing a network may leave, if the engine has root's rights.
     pub chains: fn(&str) -> Vec<String>,
-    /// How the name of a cgroup begins, before the container's id, that a start may leave if it is cut off.
+    /// What precedes the container's id in the name of a cgroup that a start may leave behind if it is cut off.
     pub cgroup: Option<&'static str>,
 }
 
@@ -164,6 +164,7 @@ impl Dialect {
 
 /// Whether containers run in a user namespace of this user, from what an engine said about itself.
 pub(super) fn is_rootless(about: &str) -> bool {
+    // podman answers `true` or `false` first; Docker has `name=rootless` among its security options.
     about.starts_with("true") || about.contains("rootless")
 }
 
@@ -202,6 +203,7 @@ fn netavark_chains(network: &str) -> Vec<String> {
     let digest = ring::digest::digest(&ring::digest::SHA512, network.as_bytes());
     let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
     vec![
+        // netavark uses 13 digits of it: the name of a chain has at most 28 bytes.
         format!("NETAVARK-DN-{}", &hash[..13]),
         format!("NETAVARK-{}", &hash[..13]),
     ]

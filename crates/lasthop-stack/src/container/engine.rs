@@ -88,8 +88,8 @@ impl Engine {
         Err(wanted.map_or_else(none_found, |kind| EngineError::Missing(kind.name())))
     }
 
-    /// Asks for version, rights and components, which only a working engine can tell, in one question: `podman info` asks
-    /// the package manager about each component and takes a second.
+    /// Asks for version, rights and components, which only a working engine can tell, in one question: `podman info`
+    /// asks the package manager about each component and takes a second.
     fn ask_who(kind: EngineKind, program: PathBuf) -> Result<Self, String> {
         let mut engine = Self {
             kind,

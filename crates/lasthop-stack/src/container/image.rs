@@ -128,6 +128,7 @@ fn sort(installed: &Installed, content: &Content) -> (BTreeSet<String>, Vec<Path
             let owners = packages::owners(std::slice::from_ref(&interpreter));
             if !owners.is_empty() {
                 roots.extend(owners);
+                // On Debian the interpreter is in python3.N-minimal, and most of the standard library is not.
                 roots.insert("python3".to_owned());
             } else if let Some(prefix) = interpreter.parent().and_then(Path::parent) {
                 // pyenv, or a build of one's own: its folder, and the packages of its libraries.
@@ -232,6 +233,7 @@ fn pack(listed: Vec<PathBuf>, archive: &Path) -> Result<(), String> {
     let mut command = Command::new("tar");
     // Unreadable files, such as keys of the host's services, do not belong in an image.
     command
+        // dpkg lists folders, too, and tar would pack everything that is in them on this machine.
         .args(["--create", "--no-recursion", "--ignore-failed-read", "--directory=/"])
         .arg("--file")
         .arg(archive)

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Removes one container at a time, because netavark leaves chains behind when several containers of a network go at
-/// the same time. True once a removal hung: then the others are left to the guard.
+/// the same time. Holds when a removal hung: for as long again, all others are left to the guard.
 static REMOVING: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// A place on a bridge network.
@@ -133,6 +133,7 @@ impl Launch {
                 *hung = Some(Instant::now());
                 Err(error)
             }
+            // The engine may have refused only because the container is gone already.
             Err(_) if self.pid().is_err() => Ok(()),
             removed => removed,
         }

@@ -64,6 +64,7 @@ pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
         .filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?)))
         .collect();
     let record = Remover::new(engine, variables);
+    // Renamed into place, so that nobody who clears up reads half of it.
     let hidden = sandbox.join(format!(".{RECORD}"));
     files::write_private(&hidden, &serde_json::to_vec(&record)?)?;
     fs::rename(hidden, sandbox.join(RECORD))
@@ -77,6 +78,7 @@ pub fn remove(sandbox: &Path) -> Removed {
         return Removed::default();
     };
     let removed = remover.remove_labelled(&format!("label={RUN_LABEL}={run}"));
+    // A network that is still there needs its chains; rootless podman has them in a namespace of its own.
     if !remover.engine.rootless && removed.left.is_empty() {
         remover.remove_chains(run);
     }
@@ -119,6 +121,7 @@ impl Remover {
     fn remove_chains(&self, network: &str) {
         let nat = |words: &[String]| {
             let mut command = Command::new("iptables");
+            // -w waits for the lock of the tables, which the engine may hold for another network.
             command.args(["-w", "-t", "nat"]).args(words);
             command.envs(self.variables.iter().cloned());
             command::run(command, TIMEOUT, command::Life::Bound).map_or_else(|_| String::new(), |ended| ended.output)
@@ -132,6 +135,7 @@ impl Remover {
             for rule in rules_to(&rules, chain) {
                 nat(&rule);
             }
+            // iptables deletes only a chain that is empty and that no rule leads to.
             for what in ["-F", "-X"] {
                 nat(&[what.to_owned(), chain.clone()]);
             }
@@ -142,6 +146,7 @@ impl Remover {
     fn orphans(&self) -> Vec<String> {
         let filter = format!("label={OWNER_LABEL}={}", owner());
         let label = |list: &[&str], inspect: &[&str], path: &str| -> Vec<String> {
+            // `index`, because a Go template takes the dot in the label's name for a field.
             let format = format!("{{{{index {path} \"{SANDBOX_LABEL}\"}}}}");
             let found = self
                 .listed(&[list, &["--filter", &filter]].concat())
@@ -157,6 +162,7 @@ impl Remover {
         sandboxes.extend(label(&["volume", "ls", "--quiet"], &["volume", "inspect"], ".Labels"));
         sandboxes.sort_unstable();
         sandboxes.dedup();
+        // A path that this user may not look at proves nothing: only a clear "no" makes an orphan.
         sandboxes.retain(|sandbox| Path::new(sandbox).is_absolute() && matches!(fs::exists(sandbox), Ok(false)));
         sandboxes
     }
@@ -169,9 +175,11 @@ impl Remover {
             gone
         };
         let dialect = self.engine.dialect();
+        // Containers first: an engine refuses to remove a network or a volume that one still uses.
         let containers = all("container", &["ps", "--all"], &dialect.rm());
         if let Some(cgroup) = dialect.cgroup {
             for id in &containers {
+                // CONTROLLER/PARENT/libpod-ID in version 1, one level less in version 2.
                 remove_cgroups(Path::new(CGROUPS), 3, &format!("{cgroup}{id}"));
             }
         }
@@ -259,6 +267,7 @@ fn remove_cgroups(folder: &Path, depth: u32, name: &str) {
         }
         let path = entry.path();
         if entry.file_name().as_encoded_bytes().starts_with(name.as_bytes()) {
+            // The kernel removes only a cgroup without children; the files in it need no removal and permit none.
             remove_cgroups(&path, depth, "");
             let _ = fs::remove_dir(&path);
         } else if depth > 1 {

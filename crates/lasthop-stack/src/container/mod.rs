@@ -61,8 +61,8 @@ fn owner() -> String {
     owner_seeing(Path::new("/proc/self/ns/mnt"))
 }
 
-/// The user on this machine with a view of its files, which is a mount namespace: several users, machines and containers may
-/// share an engine, and only of an own sandbox it is known that it is gone.
+/// The user on this machine with a view of its files, which is a mount namespace: several users, machines and
+/// containers may share an engine, and whether a sandbox is gone can be told only where it would be visible.
 pub fn owner_seeing(files: &Path) -> String {
     let user = rustix::process::geteuid().as_raw();
     let facts = Facts::here();

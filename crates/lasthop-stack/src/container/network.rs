@@ -64,6 +64,7 @@ impl Bridge {
     pub fn address(&self, number: u32) -> Option<Ipv4Addr> {
         let size = 1_u32.checked_shl(32 - self.subnet.prefix).unwrap_or(0);
         let host = number + FIRST;
+        // The last address of a subnet is its broadcast address.
         (host + 1 < size).then(|| Ipv4Addr::from(u32::from(self.subnet.address) + host))
     }
 }

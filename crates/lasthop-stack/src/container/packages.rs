@@ -1,4 +1,5 @@
-//! The Debian packages installed on this machine, as dpkg tells: which package owns a file, its dependencies, its files.
+//! The Debian packages installed on this machine, as dpkg tells: which package owns a file, its dependencies, its
+//! files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -93,6 +94,7 @@ impl Installed {
     pub fn files<'a>(&self, packages: impl Iterator<Item = &'a String>) -> Result<Vec<PathBuf>, String> {
         let qualified = packages.filter_map(|name| Some(self.packages.get(name)?.qualified.as_str()));
         let text = dpkg(["--listfiles"].into_iter().chain(qualified))?;
+        // `/.` is how dpkg lists the root itself.
         let files = text.lines().filter(|line| line.starts_with('/') && *line != "/.");
         Ok(files.map(PathBuf::from).collect())
     }
@@ -109,6 +111,7 @@ pub fn owners(files: &[PathBuf]) -> BTreeSet<String> {
     });
     let both = both.flatten().map(PathBuf::into_os_string);
     let text = dpkg(["--search".into()].into_iter().chain(both)).unwrap_or_default();
+    // `diversion by PACKAGE from: PATH` names who diverts a file, not who owns it.
     let owners = text.lines().filter(|line| !line.starts_with("diversion by "));
     owners
         .filter_map(|line| line.split_once(": /"))

@@ -1,8 +1,8 @@
 //! Runs several services in one container under supervisord.
 //!
 //! supervisord itself is a service with its own recipe and container. Its configuration includes the folder `programs`
-//! in its directory. Each service inside has a program there, which is started when its turn comes, so order, preparation
-//! and readiness work as for any other service.
+//! in its directory. Each service inside has a program there, which is started when its turn comes, so order,
+//! preparation and readiness work as for any other service.
 
 use std::{
     fmt::Write as _,
@@ -180,7 +180,10 @@ fn script(service: &RenderedService, directory: &Path) -> String {
 
 /// It starts when its turn comes, and is never restarted: a server that died is a failure of the run.
 fn section(service: &RenderedService, script: &Path, log: &Path) -> String {
+    // stopwaitsecs takes whole seconds, and 0 would kill at once.
     let seconds = service.stop.timeout.max(Duration::from_secs(1)).as_secs();
+    // startsecs=0: readiness is lasthop's to check, and `supervisorctl start` would wait for that long.
+    // maxbytes=0: supervisord would rotate the log at 50 MB.
     format!(
         "[program:{}]\ncommand=/bin/sh {}\nautostart=false\nautorestart=false\nstartsecs=0\nstopsignal={}\nstopwaitsecs={seconds}\n\
          killasgroup=true\nredirect_stderr=true\nstdout_logfile={}\nstdout_logfile_maxbytes=0\n",
@@ -198,6 +201,7 @@ fn outer_pid(first: i32, inner: i32) -> Option<i32> {
         let numbers = Facts::here()
             .field(&format!("/proc/{pid}/status"), "NSpid")
             .unwrap_or_default();
+        // NSpid counts from the outermost pid namespace in; the last number is the one in the container (proc(5)).
         numbers.split_ascii_whitespace().last() == Some(&inner.to_string())
     })
 }

@@ -26,6 +26,7 @@ impl Channel {
     /// Two connected ends. A child inherits neither unless it is given one. The other side must read what this end
     /// sends within this time.
     pub fn pair(patience: Duration) -> io::Result<(Self, OwnedFd)> {
+        // Packets keep their boundaries, and unlike datagram sockets the pair reports when the other end is closed.
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         sockopt::set_socket_timeout(&ours, sockopt::Timeout::Send, Some(patience))?;
@@ -94,15 +95,18 @@ impl Channel {
         });
         let received = match received {
             Ok(received) => received,
+            // What a Unix socket reports if its peer was closed with packets unread.
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        // Taken before anything can fail: they are open in this process by now, and dropping them closes them.
         let mut descriptors = Vec::new();
         for message in beside.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
                 descriptors.extend(rights);
             }
         }
+        // No message is empty.
         if received.bytes == 0 {
             return Ok(None);
         }

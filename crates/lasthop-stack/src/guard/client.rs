@@ -126,6 +126,7 @@ impl Guard {
     ///
     /// The process cannot be started, or does not answer.
     pub fn launch(sandbox: &Sandbox) -> Result<Self, GuardError> {
+        // Not the path of the executable, where an update may have put another version.
         Self::launch_from(Path::new("/proc/self/exe"), sandbox)
     }
 
@@ -156,6 +157,7 @@ impl Guard {
             sandbox: sandbox.path().to_owned(),
         };
         guard.link.channel.send(&begin, &[sandbox.lock()]).map_err(cannot_ask)?;
+        // `Begin` has no id of its own; the guard refuses it under that of no request.
         let refused = guard.link.answer(ANSWER, |reports| match reports.spawned.remove(&0) {
             Some(Err(cause)) => Some(Some(cause)),
             _ => reports.begun.then_some(None),
@@ -210,6 +212,7 @@ impl Guard {
     /// [`GuardError::Lost`] or [`GuardError::Silent`]: nothing that it started can be counted on.
     pub fn check(&self) -> Result<(), GuardError> {
         let _shield = interrupt::shield();
+        // No process has this number, so the guard answers at once.
         self.link.stop(NOBODY, 0, Duration::ZERO).map(drop)
     }
 
@@ -229,6 +232,8 @@ impl Guard {
             return Ok(());
         };
         self.link.wake();
+        // After the wake and before the shutdown: from here on the guard may be reaped, and `wake` must not signal its
+        // pid.
         self.link.closing.store(true, Ordering::Relaxed);
         self.link.channel.shut_down();
         let deadline = Instant::now() + END;
@@ -255,6 +260,7 @@ impl Drop for Guard {
 fn start_guard(lasthop: &Path, channel: OwnedFd) -> io::Result<Child> {
     let mut command = Command::new(lasthop);
     command
+        // Otherwise `ps` would show /proc/self/exe.
         .arg0("lasthop")
         .arg("guard")
         .stdin(Stdio::from(channel))
@@ -366,6 +372,7 @@ impl Link {
         let deadline = Instant::now() + timeout;
         let mut reports = lock(&self.reports);
         loop {
+            // First: what the guard still reported counts, even if it is gone by now.
             if let Some(found) = find(&mut reports) {
                 return Ok(found);
             }
@@ -450,8 +457,8 @@ impl Spawn {
         self
     }
 
-    /// As [`Spawn::own_ipc`], also if lasthop is not root, and with a private `/dev/shm`, where the kernel lets it. Who is in
-    /// a user namespace is this user alone: programs that become another one do not work there.
+    /// As [`Spawn::own_ipc`], also if lasthop is not root, and with a private `/dev/shm`, where the kernel lets it. In
+    /// a user namespace there is no user but this one: programs that switch to another do not work there.
     pub fn own_memory(mut self) -> Self {
         self.request.own_memory = true;
         self

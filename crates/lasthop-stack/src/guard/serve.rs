@@ -152,6 +152,7 @@ impl Supervisor {
         ];
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match rustix::event::poll(&mut polled, timeout.as_ref()) {
+            // After EINTR no `revents` is set, and the loop polls again.
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(polled.map(|fd| !fd.revents().is_empty())),
             Err(error) => Err(error.into()),
         }
@@ -243,6 +244,7 @@ impl Supervisor {
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(output))
             .stderr(Stdio::from(error));
+        // A group of its own, so that one signal reaches a server with its workers and nothing else.
         command.process_group(0);
         let identity = request
             .user
@@ -263,6 +265,7 @@ impl Supervisor {
         let Some((&pid, child)) = self.children.iter_mut().find(|(_, child)| child.id == spawn) else {
             return self.report_stopped(id, false);
         };
+        // Before the signal: once their parent is gone, they are children of the guard and no longer known as its.
         let family = descendants(pid).into_iter().filter_map(Stat::of).collect();
         child.stopping = Some(Stopping {
             id,
@@ -284,6 +287,7 @@ impl Supervisor {
             .filter_map(|child| child.stopping.as_ref())
             .map(|s| s.deadline)
             .min()?;
+        // The deadline of a process that was killed but has not ended lies in the past, where poll would not wait.
         Some(deadline.saturating_duration_since(Instant::now()).max(TICK))
     }
 
@@ -433,7 +437,8 @@ impl Supervisor {
     }
 }
 
-/// Shared memory that only a child and its descendants see. The kernel removes it with the last of them, however that ends.
+/// Shared memory that only a child and its descendants see. The kernel removes it with the last of them, however that
+/// ends.
 struct OwnMemory {
     namespaces: UnshareFlags,
     /// What the child writes to become in a user namespace who it was, if it needs one.
@@ -451,6 +456,7 @@ impl OwnMemory {
         if request.own_ipc || request.own_memory {
             namespaces |= UnshareFlags::NEWIPC;
         }
+        // A mount over /dev/shm would hide the sandbox or the program if they are in there.
         if request.own_memory && !needed.into_iter().flatten().any(|path| path.starts_with(SHARED_FILES)) {
             namespaces |= UnshareFlags::NEWNS;
         }
@@ -459,6 +465,7 @@ impl OwnMemory {
         let mapping = (request.own_memory && !user.is_root()).then(|| {
             namespaces |= UnshareFlags::NEWUSER;
             [
+                // An ordinary user may write gid_map only after this (user_namespaces(7)).
                 (c"/proc/self/setgroups", "deny".to_owned()),
                 (c"/proc/self/uid_map", format!("{user} {user} 1")),
                 (c"/proc/self/gid_map", format!("{group} {group} 1")),
@@ -508,6 +515,7 @@ impl Identity {
     /// The way first: afterwards there are no rights to make it with.
     fn assume(&mut self) -> io::Result<()> {
         self.passage.open()?;
+        // The user last: without root's rights the kernel would refuse to change the groups.
         rustix::thread::set_thread_groups(&[])?;
         rustix::thread::set_thread_gid(self.group)?;
         Ok(rustix::thread::set_thread_uid(self.user)?)
@@ -540,6 +548,7 @@ fn before_exec(
         }
         // With another user the kernel forgets this.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The guard may have died before the signal was asked for, which then never comes.
         if rustix::process::getppid() != Some(guard) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }

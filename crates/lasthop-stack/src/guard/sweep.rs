@@ -124,6 +124,7 @@ fn clear_away(sandbox: PathBuf) -> Option<Swept> {
     let killed = kill_strays(&sandbox);
     let removed = leftovers::remove(&sandbox);
     veth::remove(&sandbox);
+    // Last, because it says which engine and which link there are to clear up.
     sandbox::remove(&sandbox).ok()?;
     Some(Swept {
         sandbox,

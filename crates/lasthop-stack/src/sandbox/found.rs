@@ -82,6 +82,7 @@ fn examine(path: &Path) -> Option<Candidate> {
             doubtful("it contains more than an unfinished sandbox would")
         }
         (true, true) => Some(Candidate::Unfinished(path.to_owned())),
+        // Others may at most pass (0711, where servers run as another account): lasthop never lets them read or write.
         (true, false) if directory.mode() & 0o066 != 0 || !is_tagged(path) => {
             doubtful(&format!("its file `{TAG}` is missing or was not written by lasthop"))
         }

@@ -1,8 +1,8 @@
 //! Free ports. Between the look at a port and the start of its server, no other lasthop may give it out.
 //!
-//! Ports are given out by spans, which a run holds twice: by an abstract name, which other users' runs see, and by a lock
-//! on a range of a file in the data folder, which only this user's runs see. Anybody can hold all names. So a span whose
-//! name somebody else holds is the last choice, and only this user's other runs can hold all of them.
+//! Ports are given out by spans, which a run holds twice: by an abstract name, which other users' runs see, and by a
+//! lock on a range of a file in the data folder, which only this user's runs see. Anybody can hold all names. So a span
+//! whose name somebody else holds is the last choice, and only this user's other runs can hold all of them.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -44,7 +44,8 @@ struct Given {
 
 static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
 
-/// Open as long as this process lives: to close it once would give up every lock. `None` where there is no data folder.
+/// Open as long as this process lives: closing any descriptor of the file gives up all locks that the process has on
+/// it (fcntl(2)). `None` if there is no data folder.
 static FILE: LazyLock<Option<File>> = LazyLock::new(|| {
     let home = Home::find().ok()?.writable("").ok()?;
     let mut options = File::options();
@@ -99,6 +100,7 @@ impl Drop for Span {
 /// Locks the range of a span in this network namespace, or gives it up. Locks end with the process.
 fn lock(first: u16, kind: libc::c_int) -> Result<(), Refused> {
     let Some(file) = &*FILE else { return Ok(()) };
+    // Every network namespace has ports of its own. The kernel numbers namespaces with 32 bits.
     let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |file| file.ino() as u32);
     // SAFETY: all-zero is a valid flock.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
@@ -132,6 +134,7 @@ impl Given {
             if let Some(port) = self.left.pop() {
                 return Ok(port);
             }
+            // Aligned, so that all runs divide the ports into the same spans.
             let first = random_port(low, high)? / SPAN * SPAN;
             if self.held.iter().chain(&last_choice).any(|span| span.first == first) {
                 continue;
@@ -217,6 +220,7 @@ fn random_port(low: u16, high: u16) -> io::Result<u16> {
 fn outgoing_ports() -> (u16, u16) {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut words = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+    // The kernel's defaults.
     (words.next().unwrap_or(32768), words.next().unwrap_or(60999))
 }
 

@@ -1,5 +1,5 @@
-//! Takes away the name of a message queue whose server was killed in the moment between making it and doing that itself.
-//! A queue outlives processes and files; its name follows from the path of the server's socket.
+//! Takes away the name of a message queue whose server was killed in the moment between making it and doing that
+//! itself. A queue outlives processes and files; its name follows from the path of the server's socket.
 
 use std::{fs, os::unix::fs::FileTypeExt as _, path::Path};
 

@@ -1,6 +1,6 @@
 //! What lasthop makes for a service before anything of its stack runs: files, programs of a supervisor, a log. Then the
-//! folder is handed over, and lasthop makes nothing there any more: whoever runs as that account, or as root in a container,
-//! could lead it elsewhere.
+//! folder is handed over, and lasthop makes nothing there any more: whoever runs as that account, or as root in a
+//! container, could lead it elsewhere.
 
 use std::{
     fs::{self, File},
@@ -141,6 +141,7 @@ pub(super) fn cannot_write(path: &Path, cause: &io::Error) -> String {
 fn try_socket(folder: &Path) -> io::Result<()> {
     let above = Folder::open(folder.parent().unwrap_or(folder))?;
     let folder = above.at(Path::new(folder.file_name().unwrap_or_default()))?;
+    // One letter, because the service's own socket may already use every byte that the kernel allows for a path.
     let probe = Path::new("p");
     UnixListener::bind(folder.path().join(probe))?;
     folder.remove(probe)

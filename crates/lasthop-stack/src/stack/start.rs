@@ -97,6 +97,8 @@ impl<'a> Ground<'a> {
                     .environment(&service.environment),
                 None => self.apart(self.in_place(command)),
             };
+            // A PostgreSQL that makes a cluster leaves shared memory if it is killed. Run by a script, it needs the
+            // signal, too.
             let spawn = if self.housing.is_none() {
                 spawn.stop_signal(libc::SIGTERM).as_group()
             } else {
@@ -133,6 +135,7 @@ impl<'a> Ground<'a> {
             let own = self.binding.runtime.parent().unwrap_or(Path::new("/"));
             let mut text = Vec::new();
             let file = Folder::open(own)?.read(theirs.strip_prefix(own).unwrap_or(theirs))?;
+            // The file is the server's, which may write without end.
             file.take(files::SHORT).read_to_end(&mut text)?;
             let folder = Folder::open(tls.authority.parent().unwrap_or(own))?;
             let name = tls.authority.file_name().unwrap_or_default();
@@ -205,6 +208,7 @@ impl<'a> Ground<'a> {
         let after = readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || life.exited())?;
         self.adopt_authority(false)?;
         let (pid, helpers) = processes(life, container, &service.endpoint.address)?;
+        // At a published port the engine's proxy answers, or a DNAT rule with no process at all.
         if container.is_none_or(|container| container.publish.is_none()) {
             no_stranger_answers(&service.endpoint.address, pid)?;
         }
@@ -213,6 +217,7 @@ impl<'a> Ground<'a> {
 
     /// Ends a service that did not become ready. Replaces the cause by the engine's if that explains more.
     fn give_up(&self, life: &Life, stop_signal: i32, cause: String) -> String {
+        // Asked before the stop, after which everything has ended.
         let died = life.exited();
         // It may still write to its log while it ends.
         let _ = life.stop(stop_signal, self.service.stop.timeout);
