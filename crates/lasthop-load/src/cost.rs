@@ -53,7 +53,9 @@ impl CostMeter {
     }
 
     fn run_delay(&self) -> Option<u64> {
+        // Three numbers of up to 20 digits, two spaces and the end of the line make 63 bytes.
         let mut text = [0; 64];
+        // From offset 0, where the kernel writes the text anew for each read.
         let length = self.scheduler.as_ref()?.read_at(&mut text, 0).ok()?;
         run_delay(std::str::from_utf8(&text[..length]).ok()?)
     }
@@ -66,6 +68,7 @@ impl CostSnapshot {
         let total = self.cpu_ns.saturating_sub(before.cpu_ns);
         let user = self.user_us.saturating_sub(before.user_us);
         let system = self.system_us.saturating_sub(before.system_us);
+        // Without a tick nothing is known of the division.
         let share = if user + system == 0 {
             0.5
         } else {

@@ -25,12 +25,15 @@ impl Listener {
     ///
     /// The address is taken or not usable.
     pub fn bind(address: &Address, backlog: i32) -> Result<Self, String> {
+        // Every client takes a descriptor, and the usual soft limit is 1,024.
         limits::lift_descriptors();
         let name = address.socket_name()?;
         let domain = address.domain();
         let kind = address.kind();
         let listen = || {
             let socket = Socket::new(domain, kind, None)?;
+            // Otherwise `bind` fails while old connections are in `TIME_WAIT`. Not for UDP: there `SO_REUSEADDR` lets a
+            // second server bind the same port.
             if domain != Domain::UNIX && kind == Type::STREAM {
                 socket.set_reuse_address(true)?;
             }
@@ -51,8 +54,8 @@ impl Listener {
         })
     }
 
-    /// The next client. `None` if there is none now: nobody waits at a non-blocking listener, or descriptors or memory are
-    /// out, while clients wait in the queue.
+    /// The next client. `None` if there is none now: nobody waits at a non-blocking listener, or descriptors or memory
+    /// have run out while clients wait in the queue.
     ///
     /// # Errors
     ///
@@ -64,6 +67,7 @@ impl Listener {
                 Err(error) => error,
             };
             match error.raw_os_error() {
+                // `ECONNABORTED`: this client left the queue; the next one may be waiting.
                 Some(libc::EINTR | libc::ECONNABORTED) => {}
                 Some(libc::EAGAIN | libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => return Ok(None),
                 _ => return Err(error),
@@ -94,6 +98,8 @@ pub struct Stopper(Socket);
 
 impl Stopper {
     pub fn stop(&self) {
+        // Closing would not wake a thread inside `accept`. On UDP the call fails (`ENOTCONN`) and wakes the receiver
+        // all the same.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }

@@ -1,5 +1,5 @@
-//! A server that does nothing: it counts the bytes of requests and says the same reply for each. What the load generator
-//! reaches against it is what the generator could do at most on that transport.
+//! A server that does nothing: it counts the bytes of requests and gives the same reply to each. What the load
+//! generator reaches against it is the most that it could do on that transport.
 //!
 //! Its replies are those of the real server, byte for byte, so that the generator has the same to check.
 
@@ -43,7 +43,7 @@ const GREETING_MAX: usize = 8;
 pub struct Script {
     /// Answers before the first request.
     pub greeting: Vec<Step>,
-    /// The request, over and over, and its reply. One of no bytes is answered as soon as the connection stands.
+    /// The request, over and over, and its reply. One of no bytes is answered as soon as the connection is open.
     pub request: Step,
     /// Whether the reply is the request itself, whatever it is.
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct Script {
     pub numbers: Vec<usize>,
 }
 
-/// So many bytes come in, these go out; unasked where none come.
+/// Once so many bytes have come in, these go out; at once where none are awaited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     pub bytes: usize,
@@ -66,8 +66,8 @@ pub struct Step {
 }
 
 impl Script {
-    /// The script for the load of `spec`, whose real endpoint answered with `sample`. Whoever asks is let in: what
-    /// authentication costs is not part of it.
+    /// The script for the load of `spec`, whose real endpoint answered with `sample`. Everybody is let in: the cost of
+    /// authentication is not part of it.
     ///
     /// # Errors
     ///
@@ -115,6 +115,7 @@ fn plain(tls: TlsRequest) -> Vec<Step> {
 /// Plays the greeting of `spec` through without a socket. How many bytes each step of it has, and then a request.
 fn conversation(spec: &Spec, tls_request: Option<TlsRequest>) -> Result<(Vec<Step>, usize), Failure> {
     let spec = &Spec {
+        // One request and not a batch: each is answered as soon as its bytes are there.
         pipeline: 1,
         ..spec.clone()
     };
@@ -236,6 +237,7 @@ impl NullServer {
                 if fd != self.listener.socket.as_raw_fd() {
                     self.serve(&mut connections, fd, &mut buffer);
                 } else if !flags.contains(EventFlags::HUP) {
+                    // Level-triggered: clients that a lack of descriptors leaves in the queue are reported again.
                     self.accept(&mut connections, &mut buffer).map_err(broken)?;
                 } else {
                     // That is what shutting down a listener leads to.
@@ -262,6 +264,7 @@ impl NullServer {
                 connections.resize_with(slot + 1, || None);
             }
             connections[slot] = Some(Conversation::new(OwnedFd::from(socket)));
+            // No event will come: such a client sends nothing before it has heard the server.
             if self.script.speaks_first() {
                 self.serve(connections, fd, buffer);
             }
@@ -354,6 +357,7 @@ impl Conversation {
     fn say_in_plain(&mut self, socket: &Socket, script: &Script, buffer: &mut [u8]) -> Result<bool, Failure> {
         while let Some(now) = script.plain.get(self.step) {
             if now.bytes > 0 {
+                // Not a byte more: what follows belongs to the TLS handshake, which reads from the socket itself.
                 match socket.receive(&mut buffer[..now.bytes]) {
                     Ok(count) if count == now.bytes => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -415,6 +419,7 @@ impl Conversation {
                 stream.farewell();
                 return Ok(false);
             }
+            // Saves the receive that would only find nothing; should more have come meanwhile, epoll reports it.
             if received < buffer.len() && stream.short_means_empty() {
                 return Ok(true);
             }
@@ -430,6 +435,7 @@ fn answer_requests(
     answered: &mut u32,
 ) -> Result<bool, Failure> {
     let request = &script.request;
+    // A request of no bytes never gets here (`only_speaks`); `max` keeps the division defined all the same.
     let whole = *have / request.bytes.max(1);
     *have %= request.bytes.max(1);
     match whole {
@@ -447,6 +453,7 @@ fn numbered(script: &Script, count: usize, answered: &mut u32) -> Vec<u8> {
     let mut answers = script.request.answer.repeat(count);
     for answer in answers.chunks_mut(script.request.answer.len().max(1)) {
         for at in &script.numbers {
+            // Streams that a client opens have odd numbers, in ascending order (RFC 9113, section 5.1.1).
             answer[*at..at + 4].copy_from_slice(&(answered.wrapping_mul(2) + 1).to_be_bytes());
         }
         *answered = answered.wrapping_add(1);

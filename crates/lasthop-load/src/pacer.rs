@@ -2,9 +2,9 @@
 
 use lasthop_protocol::spec::{Arrivals, LoadStage, OpenLoop};
 
-/// The due times of one worker's share of the requests, in nanoseconds from the begin of a trial.
+/// The due times of one worker's share of the requests, in nanoseconds from the beginning of a trial.
 ///
-/// Due times do not depend on when requests were really sent: whoever is late stays due.
+/// Due times do not depend on when requests are really sent: one that is late stays due.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     /// Nanoseconds between two requests of this worker, on average.
@@ -32,6 +32,7 @@ impl Pacer {
             interval,
             offset: f64::from(index) * 1e9 / open.rate,
             arrivals: open.arrivals,
+            // Workers with the same random numbers would send in step, and the load would come in bursts.
             random: SplitMix(open.seed ^ (u64::from(index) << 32)),
             released: 0,
             due: 0.0,
@@ -59,6 +60,7 @@ impl Pacer {
     fn due_in_stage(&mut self) -> Option<f64> {
         loop {
             let stage = *self.stages.last()?;
+            // Workers take turns: this one has every `workers`-th request.
             let place = f64::from(self.index) + self.released as f64 * f64::from(self.workers);
             let due = self.stage_began + place * 1e9 / stage.rate;
             let ends = self.stage_began + stage.length_ns as f64;
@@ -117,6 +119,8 @@ impl Pacer {
 
     /// A gap of a Poisson process: exponentially distributed, by inversion.
     fn gap(&mut self) -> f64 {
+        // `unit` may be 0, which has no logarithm, but never 1. Independent Poisson processes add up to one of the
+        // whole rate, so every worker draws its own gaps.
         -(1.0 - self.random.unit()).ln() * self.interval
     }
 }

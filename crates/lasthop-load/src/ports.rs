@@ -86,6 +86,7 @@ impl Ports {
 
     /// Ports that a trial will want; never more than most of them, which is all that waiting can yield.
     fn wanted(&self, range: u64, seconds: f64) -> u64 {
+        // Other programs hold ports too, so waiting for the whole range could be in vain.
         let most = range - range / 8;
         let expected = self.pace.map(|pace| (pace * seconds * RESERVE) as u64);
         expected.unwrap_or(range / FIRST_SHARE).min(most)
@@ -124,6 +125,7 @@ impl Ports {
 }
 
 fn read() -> SocketCounts {
+    // `/proc/net` would show the namespace of the process's first thread; this one may have entered another.
     let sockstat = fs::read_to_string("/proc/thread-self/net/sockstat").unwrap_or_default();
     parse(&sysctl("ip_local_port_range"), &sockstat)
 }
@@ -168,6 +170,7 @@ fn reuses_early(server: SocketAddr, setting: &str) -> bool {
 fn taken(table: &str, server: SocketAddr, reuse: bool) -> u64 {
     let peer = as_in_table(server);
     let keeps = |line: &str| {
+        // The columns of `/proc/net/tcp`: number, local and remote address, state (06: `TIME_WAIT`), queues, timer.
         let mut words = line.split_ascii_whitespace().skip(2);
         if words.next() != Some(peer.as_str()) {
             return false;
@@ -177,6 +180,7 @@ fn taken(table: &str, server: SocketAddr, reuse: bool) -> u64 {
         let timer = words
             .nth(1)
             .and_then(|timer| u64::from_str_radix(timer.split_once(':')?.1, 16).ok());
+        // Without a timer the socket counts as young: better to wait for a port than to run out of ports.
         let age = timer.map_or(0, |left| (TIME_WAIT_SECONDS * 100).saturating_sub(left));
         !(reuse && is_waiting && age > REUSE_AFTER * 100)
     };

@@ -24,6 +24,7 @@ pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     let kind = options.r#type()?;
     let (family, peer_name) = match stream {
         Stream::Passed(passed) => passed.proof()?,
+        // Neither end of a socketpair has a name; what the kernel calls the descriptor takes its place.
         _ if peer.is_unnamed() => (Transport::Socketpair.name(), transport::name_of(stream.fd())?),
         _ => (address::family(peer.domain(), kind), name(&peer)),
     };
@@ -45,6 +46,7 @@ pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
 
 /// Of a buffer, where one was asked for.
 fn size(asked: Option<u32>, read: impl FnOnce() -> io::Result<usize>) -> io::Result<Option<u64>> {
+    // Read back rather than believed: the kernel doubles the size and caps it at `net.core.wmem_max` or `rmem_max`.
     asked.map(|_| read().map(|size| size as u64)).transpose()
 }
 

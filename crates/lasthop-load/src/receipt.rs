@@ -146,6 +146,7 @@ pub fn total(reply: &[u8], counter: &str) -> Option<u64> {
 fn value(line: &str, counter: &str) -> Option<u64> {
     let rest = line.strip_prefix(counter)?;
     let rest = match rest.strip_prefix('{') {
+        // The last brace, because the value of a label may have braces of its own.
         Some(labels) => labels.rsplit_once('}')?.1,
         None => rest.strip_prefix(' ')?,
     };

@@ -170,6 +170,7 @@ impl Recorder {
     #[inline]
     pub fn complete(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         match self.window {
+            // The common case in one comparison: what ends before the edge neither opens, halves nor shuts the window.
             Window::Open { since, edge, .. } if end < edge => {
                 self.counts.requests_total += u64::from(count);
                 self.count(payload, count);
@@ -177,6 +178,7 @@ impl Recorder {
                     self.time(start, first, end, count);
                 }
             }
+            // One at a time, because any of them may be the one that shuts the window.
             _ => (0..count).for_each(|_| self.complete_at_edge(start, first, end, payload)),
         }
     }
@@ -205,6 +207,7 @@ impl Recorder {
                 self.counts.bytes_received += payload;
                 self.pass(end);
             }
+            // It opens the window and is not in it: the time that it took lies before.
             Window::WarmUp { opens } if end >= opens => self.open(end),
             _ => {}
         }
@@ -318,6 +321,7 @@ impl Recorder {
 
     /// The measure phase of an open loop is over; so many requests that were due within it were never sent.
     pub fn missed(&mut self, count: u64) {
+        // The cost is read here and not in `finish`, because the drain that follows is no part of the load.
         self.counts.scheduled += count;
         self.counts.cost = self.meter.read().since(&self.before);
     }
@@ -413,6 +417,7 @@ impl Recorder {
             Window::Scheduled { opens, ends } => {
                 self.window = Window::Scheduled {
                     opens,
+                    // Not before `opens`, or the length of the window would be negative.
                     ends: ends.min(now).max(opens),
                 };
             }
@@ -544,6 +549,7 @@ fn common_window(windows: &[(u64, u64)]) -> u64 {
             .unwrap_or(0)
             .max(1);
     }
+    // Equal windows need no rates, whose sum would be rounded.
     if let [(_, first), others @ ..] = windows
         && others.iter().all(|(_, other)| other == first)
     {

@@ -17,7 +17,7 @@ pub struct Reference {
 }
 
 /// What the endpoint of `spec` answers as the expectation, as far as two replies agree. An expectation that `spec` has
-/// already must hold for both. Once `go_on` says no, this ends with an error of no account.
+/// already must hold for both. Once `go_on` says no, this ends with an error that means nothing.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! One reply of an endpoint, byte for byte: what a null server says again, and what later replies can be held against.
+//! One reply of an endpoint, byte for byte: what a null server repeats, and what later replies are compared with.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ pub struct Sample {
     pub closes: bool,
 }
 
-/// Sends one request on a connection of its own and keeps its reply. `spec` is valid. Once `go_on` says no, the wait ends
-/// with an error of no account.
+/// Sends one request on a connection of its own and keeps its reply. `spec` is valid. Once `go_on` says no, the wait
+/// ends with an error that means nothing.
 ///
 /// # Errors
 ///

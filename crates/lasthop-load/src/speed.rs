@@ -22,6 +22,7 @@ impl Speedometer {
     pub fn read(&mut self) -> f64 {
         let begin = clock::now();
         // Each step needs the one before, and no compiler makes one of several.
+        // The multiplier is that of Knuth's MMIX generator; only the length of the chain matters, not its numbers.
         let step = |x: u64, _| (x ^ (x >> 29)).wrapping_mul(6_364_136_223_846_793_005);
         black_box((0..STEPS).fold(black_box(begin), step));
         let end = clock::now();

@@ -70,6 +70,7 @@ impl StageRecorder {
     }
 
     pub fn right(&mut self, due: u64, now: u64) {
+        // A slot shows what became of the requests due in it; a stage counts the answers that came in it, its goodput.
         let took = now.saturating_sub(due);
         if let Some(slot) = self.slot(due) {
             slot.right.record(took);

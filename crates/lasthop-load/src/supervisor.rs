@@ -13,7 +13,7 @@ use lasthop_protocol::{failure::Failure, result::ErrorClass, spec::Timeouts};
 
 use crate::transport::Watch;
 
-/// An early end is noticed at most this late, and a timeout at most a tenth of itself too late.
+/// An early end is noticed within this time, and a timeout within a tenth of its own length.
 const TICK_MAX_NS: u64 = 50_000_000;
 const TICK_MIN_NS: u64 = 1_000_000;
 
@@ -35,6 +35,7 @@ impl Supervisor {
     pub fn receive<T>(&self, from: &Receiver<T>, mut go_on: impl FnMut() -> bool) -> Option<T> {
         loop {
             if !go_on() {
+                // Repeated every tick; `cut_short` keeps the grace period of the first call.
                 self.watches.iter().for_each(|watch| watch.cut_short());
             }
             match from.recv_timeout(self.tick) {

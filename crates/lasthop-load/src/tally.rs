@@ -35,6 +35,7 @@ impl Tally {
     }
 
     pub fn clear(&mut self) {
+        // Most tallies stay empty in a trial, and to fill one touches all of its bins.
         if !self.is_empty() {
             self.counts.fill(0);
             self.total = 0;
@@ -52,6 +53,7 @@ impl Tally {
     /// The same with durations that are a part of it exchanged for others.
     pub fn exchanged(&self, part: &Self, others: &Self) -> Histogram {
         let counts = self.counts.iter().zip(&*part.counts).zip(&*others.counts);
+        // No bin falls below 0: what is in `part` was recorded in `self` too.
         Histogram::of_counts(counts.map(|((all, part), others)| all - part + others).enumerate())
     }
 }

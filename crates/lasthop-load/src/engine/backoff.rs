@@ -12,6 +12,7 @@ pub struct Backoff {
 impl Backoff {
     /// Nanoseconds to wait after one more failure.
     pub fn next(&mut self) -> u64 {
+        // Twenty doublings are far beyond the longest pause, and the shift stays within 64 bits.
         let pause = FIRST_NS.saturating_mul(1 << self.failures.min(20)).min(LONGEST_NS);
         self.failures = self.failures.saturating_add(1);
         pause

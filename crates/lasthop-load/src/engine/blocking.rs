@@ -176,6 +176,7 @@ impl Blocking {
 
     /// Waits, but not longer than the trial.
     fn pause(&mut self, nanoseconds: u64) -> u64 {
+        // The longest pause, 0.1 s, is twice as long as a trial is by default.
         let left = self.recorder.expires_at().saturating_sub(clock::now());
         clock::sleep(nanoseconds.min(left));
         clock::now()
@@ -228,6 +229,7 @@ impl Blocking {
             };
             match step {
                 Step::Finished(reply) => return Ok(reply),
+                // The socket blocks: a receive finds nothing only where the watch has ended it.
                 Step::Blocked => return Err(Failure::timeout("reply")),
                 Step::More { .. } => self.check_time(start)?,
             }

@@ -178,6 +178,7 @@ impl Connection {
             if !output.is_empty() {
                 let sent = stream.send(&output).map_err(broken)?;
                 if sent < output.len() || !stream.flush().map_err(broken)? {
+                    // The buffer of a new socket is empty and holds far more than a greeting.
                     return Err(Failure::new(
                         ErrorClass::Os,
                         "authentication: a new socket does not accept the greeting",
@@ -322,6 +323,7 @@ impl Connection {
             return Err(Err(io::ErrorKind::WouldBlock.into()));
         };
         let count = match stream.receive(buffer) {
+            // Later pieces of a reply, and replies to half a request, need the long way.
             Ok(count) if self.first == 0 && self.flushed => count,
             other => return Err(other),
         };
@@ -356,6 +358,7 @@ impl Connection {
                 self.say_more()?;
                 Ok(match step {
                     Step::Finished(reply) => Step::Finished(Reply {
+                        // A server that replied to half a request would take its other half for the next request.
                         keep: reply.keep && self.flushed,
                         ..reply
                     }),

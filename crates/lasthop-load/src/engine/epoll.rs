@@ -255,6 +255,7 @@ impl Epoll {
                 break;
             }
             now = clock::now();
+            // An early end moves it.
             ends = self.thread.recorder.expires_at();
         }
         self.thread.recorder.missed(pacer.release_before(ends - begin));
@@ -300,6 +301,7 @@ impl Epoll {
     /// Continues until no connection has unfinished work.
     fn drain(&mut self) {
         self.turn_until_active(0);
+        // Between trials nobody waits for ticks, and a timer would go on interrupting a CPU that others measure on.
         let _ = self.thread.poller.tick_every(0);
     }
 
@@ -421,9 +423,11 @@ impl Epoll {
                 return slot.retire(thread);
             }
             // A unit is completed, because the server counts its requests.
+            // Wrong answers never shut the window: only the clock can end a trial of them.
             if (thread.recorder.is_over() && !goes_on) || (!reply.right && thread.recorder.is_expired(reply.at)) {
                 return slot.retire(thread);
             }
+            // The time that closing took is not the next request's.
             let now = if usable { reply.at } else { clock::now() };
             step = slot.launch(now, thread);
         }
@@ -450,6 +454,7 @@ impl Epoll {
     fn give_up(&mut self) {
         let Self { slots, thread, .. } = self;
         for (index, slot) in slots.iter_mut().enumerate() {
+            // Those that pause are in the heap, from which `end_pauses` retires them.
             if !matches!(slot.phase, Phase::Closed | Phase::Idle | Phase::Pausing) {
                 thread.recorder.give_up(slot.connection.lost());
                 slot.close();
@@ -486,8 +491,12 @@ impl Slot {
         }
         let connector = &thread.connector;
         let (socket, connected) = connector.start(&thread.calls)?;
+        // A connect under way reports its end as writability; for the rest see `ask_writable`.
         self.writable_asked = !connected || !connector.is_unix();
+        // One socket more, in the upper half.
         self.token += PLACE + 1;
+        // Only after `connect`, because an unconnected TCP socket reports a hang-up. Nothing is missed: adding a
+        // descriptor reports what is already so.
         let added = thread.poller.add(socket.as_raw_fd(), self.token, self.writable_asked);
         added.map_err(|error| Failure::connect(&error))?;
         self.opening = Opening {
@@ -682,6 +691,8 @@ impl Slot {
             Err(received) => Some(received),
         };
         let short_means_empty = self.connection.stream.as_ref().is_some_and(Stream::short_means_empty);
+        // Edge-triggered: what is left unread is never reported again, so receives go on until one finds nothing,
+        // unless a short one has proven that nothing is left.
         let all_seen = !event.closed && !thread.keeps_boundaries && short_means_empty;
         loop {
             let step = match received.take() {
@@ -760,6 +771,7 @@ impl Slot {
             return self.retire(thread);
         }
         let now = clock::now();
+        // While connections are only opened, a full backlog is worth waiting for and nothing else is.
         let hopeless = thread.only_open && failure.class != ErrorClass::BacklogFull;
         if hopeless || thread.recorder.is_expired(now) {
             return self.retire(thread);

@@ -180,6 +180,7 @@ impl Case {
             port_use.iter_mut().for_each(Ports::during);
             go_on()
         };
+        // While one record is awaited, the supervisor keeps the deadlines of all workers.
         let records = self
             .workers
             .iter()
@@ -242,6 +243,7 @@ fn probe_twice(spec: &Spec, connector: &Connector, watch: Arc<Watch>) -> Result<
 
 fn chosen_engine(spec: &Spec) -> Engine {
     match spec.engine {
+        // A blocking receive cannot busy-poll; with one connection to a thread it saves the wait that epoll needs.
         Engine::Auto if spec.spins() => Engine::Epoll,
         Engine::Auto if spec.connections == spec.threads && spec.model == Model::Closed => Engine::Blocking,
         Engine::Auto => Engine::Epoll,

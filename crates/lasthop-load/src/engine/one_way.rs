@@ -31,8 +31,8 @@ pub fn verified(receipts: &Receipts, probe: impl FnOnce() -> Result<Proof, CaseE
     Err(failed(Failure::content(text)))
 }
 
-/// One trial: `load` sends for as long as it is told to. The server takes what is queued during the warm-up's reading
-/// and during the last one alike.
+/// One trial: `load` sends for as long as it is told to. What is queued when a load ends is taken by the server during
+/// the reading that follows, after the warm-up as after the measurement.
 ///
 /// # Errors
 ///
@@ -46,6 +46,7 @@ pub fn trial<G: FnMut() -> bool>(
     let failed = |failure| CaseError::failed(Stage::Trial, &failure);
     let mut sending = |measure_ns, go_on: &mut G| load(TrialPhases::without_warm_up(measure_ns), go_on);
     let before = receipts.read(&mut go_on).map_err(failed)?;
+    // The warm-up is a load of its own, because the counter has to be read between it and the measurement.
     let warm = if phases.warm_up_ns > 0 {
         sending(phases.warm_up_ns, &mut go_on)?
     } else {

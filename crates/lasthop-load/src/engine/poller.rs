@@ -110,6 +110,7 @@ impl Poller {
     pub fn wait(&mut self, nanoseconds: Option<u64>) -> io::Result<usize> {
         self.calls.add(1);
         let waited = match nanoseconds {
+            // Without a timeout the kernel arms no timer, which would cost something for every wait.
             None => self.wait_milliseconds(-1),
             Some(nanoseconds) if self.fine => self.wait_finely(nanoseconds),
             Some(nanoseconds) => self.wait_milliseconds(coarse(nanoseconds)),
@@ -144,6 +145,7 @@ impl Poller {
             )
         };
         match checked(count as libc::c_int) {
+            // `EPERM` is what seccomp filters, such as Docker's, say of calls that they do not know.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                 self.fine = false;
                 self.wait_milliseconds(coarse(nanoseconds))
@@ -172,6 +174,7 @@ fn coarse(nanoseconds: u64) -> libc::c_int {
 }
 
 fn flags(writable: bool) -> u32 {
+    // Edge-triggered: otherwise every wait would report that sockets have room to write.
     let read = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
     let write = if writable { libc::EPOLLOUT } else { 0 };
     (read | write) as u32

@@ -56,6 +56,7 @@ impl Worker {
         let connector = connector.clone();
         let watch = Arc::new(Watch::default());
         let watched = Arc::clone(&watch);
+        // The thread makes its own loop: `Calls` cannot be sent, and the cost meter is for the thread that makes it.
         let body = move || match Loop::new(&spec, connector, engine, connections, pacer, watched) {
             Ok(mut own) => {
                 sleep_precisely();
@@ -77,7 +78,7 @@ impl Worker {
         })
     }
 
-    /// Waits until the connections stand.
+    /// Waits until the connections are open.
     ///
     /// # Errors
     ///
@@ -108,6 +109,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        // Both before `join`: no further trial comes, and the wait of the current one ends.
         self.trials = None;
         self.watch.abandon();
         if let Some(thread) = self.thread.take() {

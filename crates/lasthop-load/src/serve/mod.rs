@@ -80,6 +80,7 @@ impl ServeSpec {
             address,
             tls: None,
             nodelay: true,
+            // The default of nginx and Redis.
             backlog: 511,
             pause_ns: 0,
             counter: None,
@@ -179,6 +180,7 @@ impl Server {
         loop {
             match self.listener.accept() {
                 Ok(Some(accepted)) => self.take(accepted),
+                // Clients stay in the queue while descriptors or memory are lacking: without a pause this would spin.
                 Ok(None) => clock::sleep(SHORTAGE_PAUSE_NS),
                 // That is what shutting down a listener leads to.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
@@ -201,7 +203,8 @@ impl Server {
                 Pattern::Echo | Pattern::Hello => connections.echo(accepted),
             };
         };
-        // When no thread is to be had, the connection is closed, and the client counts it.
+        // When there is no thread to be had, the connection is closed, and the client counts it. Stacks are small,
+        // because ten thousand connections take ten thousand of them.
         let _ = thread::Builder::new().stack_size(128 * 1024).spawn(serve);
     }
 }
@@ -226,6 +229,7 @@ impl ConnectionServer {
             return Ok(Stream::Plain(socket));
         };
         let mut tls = TlsStream::server(socket, Arc::clone(config))?;
+        // This does not spin: on a blocking socket every step waits for the client.
         while tls.handshake()? != Handshake::Done {}
         Ok(Stream::Tls(Box::new(tls)))
     }
@@ -261,6 +265,7 @@ impl ConnectionServer {
             let mut begin = 0;
             while let Some(size) = message_size(&buffer[begin..filled])? {
                 if size > filled - begin {
+                    // `message_size` has bounded what a client may ask for.
                     buffer.resize(buffer.len().max(size), 0);
                     break;
                 }
@@ -301,6 +306,7 @@ fn message_size(bytes: &[u8]) -> Result<Option<usize>, Failure> {
         return Ok(None);
     };
     let size = u32::from_le_bytes(*prefix);
+    // A size of 0 would be answered for ever without advancing.
     if !(echo::HEADER as u32..=echo::SIZE_MAX).contains(&size) {
         return Err(Failure::protocol(format!("a message of {size} bytes")));
     }

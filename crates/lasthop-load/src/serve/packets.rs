@@ -75,6 +75,7 @@ impl Server {
                 (_, Some(sender)) => {
                     let _ = rustix::net::sendto(&self.listener.socket, message, SendFlags::NOSIGNAL, &sender);
                 }
+                // A Unix socket without a name sent it, so there is nowhere to answer to.
                 (_, None) => {}
             }
         }
@@ -103,6 +104,7 @@ impl ConnectionServer {
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())
             .count();
+        // Relaxed: the page reads a number that grows, and nothing else depends on it.
         self.received.fetch_add(metrics as u64, Ordering::Relaxed);
         if self.pause_ns > 0 {
             clock::sleep(self.pause_ns);

@@ -201,7 +201,7 @@ impl Connector {
         Ok(socket)
     }
 
-    /// Starts to connect on a non-blocking socket; true when the connection stands already.
+    /// Starts to connect on a non-blocking socket; true when the connection is already open.
     ///
     /// # Errors
     ///
@@ -245,6 +245,7 @@ impl Connector {
             calls.add(1);
             socket.bind(&SockAddr::unix("")?)?;
         }
+        // Before `connect`: TCP negotiates its window scale there, and later sizes have no effect on it (tcp(7)).
         if let Some(size) = self.options.send_buffer {
             calls.add(1);
             socket.set_send_buffer_size(size as usize)?;
@@ -270,6 +271,7 @@ fn connect_through_signals(socket: &socket2::Socket, address: &SockAddr) -> io::
     loop {
         match socket.connect(address) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // It was completed between the interruption and this second call.
             Err(error) if error.raw_os_error() == Some(libc::EISCONN) => return Ok(()),
             other => return other,
         }

@@ -169,6 +169,7 @@ impl Socket {
             Wait::Write => libc::POLLOUT,
             Wait::ReadOrWrite => libc::POLLIN | libc::POLLOUT,
         };
+        // Rounded up: rounded down, the last millisecond would be spent spinning.
         let milliseconds = nanoseconds.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as libc::c_int);
         let [found] = polled([(self.fd.as_raw_fd(), events)], milliseconds)?;
         if found == 0 {
@@ -207,6 +208,8 @@ impl Drop for Socket {
     fn drop(&mut self) {
         self.calls.add(1);
         if let Some(watch) = &self.watch {
+            // Before the descriptor is closed, which happens after this: the watch could hit a socket that got its
+            // number.
             watch.release();
         }
     }

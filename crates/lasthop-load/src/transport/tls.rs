@@ -89,7 +89,7 @@ fn authority(tls: &Tls) -> Result<PathBuf, String> {
     if let Some(path) = &tls.authority {
         return Ok(path.clone());
     }
-    // Some distributions link from one to the other.
+    // Some distributions link from one to the other, and `files` opens no link.
     SYSTEM_AUTHORITIES
         .iter()
         .find_map(|path| fs::canonicalize(path).ok())
@@ -260,6 +260,8 @@ impl TlsStream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
+            // Even after the end of the socket: the session then tells a proper end of TLS (0) from one that was cut
+            // off (`UnexpectedEof`).
             self.pull(now)?;
         }
     }

@@ -48,7 +48,7 @@ impl Awaited {
 pub struct Watch {
     /// Monotonic nanoseconds; `u64::MAX` if nothing is awaited.
     deadline: AtomicU64,
-    /// Locked while a socket is opened or closed, so that another one with the same number is never hit.
+    /// Locked while a socket is opened or closed, so that another one that gets its number is never hit.
     awaited: Mutex<Option<Awaited>>,
     overdue: AtomicBool,
     /// When to give up waiting because of an early end; `u64::MAX` if there is none.
@@ -80,6 +80,7 @@ impl Watch {
 
     /// Asks the worker to end its trial as soon as it can, and ends its waits soon after.
     pub fn cut_short(&self) {
+        // The first call counts, however often it is repeated.
         self.given_up.fetch_min(clock::now() + GRACE_NS, Ordering::Relaxed);
     }
 
@@ -115,6 +116,7 @@ impl Watch {
         let is_late = || self.deadline.load(Ordering::Relaxed) <= clock::now() || self.is_given_up();
         match &*self.lock() {
             Some(awaited) if is_late() => {
+                // First the reason, then the wake-up: the thread that is woken asks for it.
                 self.overdue.store(true, Ordering::Release);
                 awaited.end();
             }
@@ -126,6 +128,7 @@ impl Watch {
     pub(super) fn adopt(&self, awaited: Awaited) {
         *self.lock() = Some(awaited);
         self.overdue.store(false, Ordering::Release);
+        // Cut short while no socket was open: the next tick may be 50 ms away.
         if self.is_cut_short() {
             self.check();
         }

@@ -1,5 +1,6 @@
-//! Two rings in shared memory, one for each direction, with one writer and one reader each. Who has to wait sleeps on a
-//! futex, after spinning for a while if asked to; who changes something wakes the other only if it sleeps.
+//! Two rings in shared memory, one for each direction, with one writer and one reader each. A side that has to wait
+//! sleeps on a futex, after spinning for a while if asked to; a side that changes something wakes the other only if
+//! that sleeps.
 
 use std::{
     cell::UnsafeCell,
@@ -19,7 +20,7 @@ use rustix::{
 
 use crate::transport::socket::{Ready, Wait};
 
-/// Bytes of a ring: as many as a pipe has.
+/// Bytes of a ring: as many as a pipe has. It divides 2³², where the counters of a ring wrap, so no position jumps.
 const CAPACITY: u32 = 64 * 1024;
 /// How long the spinning kind spins before it sleeps: longer than an answer takes on another CPU, and short enough that
 /// a server without clients takes no CPU from others.
@@ -193,6 +194,7 @@ impl Memory {
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
+            // Before the look at the ring: whatever was written before the end is then found.
             let is_last = self.has_ended();
             let filled = self.inbound().filled()?;
             if filled > 0 {
@@ -256,6 +258,8 @@ impl Memory {
             return;
         }
         let bed = &self.shared().beds[self.side];
+        // The order closes every gap: a peer that writes from now on sees `wants`; what it wrote before is found by
+        // `is_ready`; and if it rings in between, the bell differs from `rung` and the futex does not sleep.
         let rung = bed.bell.load(Ordering::SeqCst);
         bed.wants.store(wants, Ordering::SeqCst);
         if !self.is_ready(wants) {
@@ -293,6 +297,7 @@ impl Memory {
 impl Bed {
     fn wake(&self) {
         self.bell.fetch_add(1, Ordering::SeqCst);
+        // Not a private futex: whoever sleeps may be in another process.
         let _ = futex::wake(&self.bell, futex::Flags::empty(), 1);
     }
 }
@@ -352,6 +357,7 @@ fn left(position: u32) -> usize {
 }
 
 fn sealed() -> SealFlags {
+    // A file that shrinks below a mapping turns the next access into a SIGBUS; the last seal keeps the others.
     SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL
 }
 

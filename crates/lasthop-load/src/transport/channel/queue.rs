@@ -167,12 +167,13 @@ fn name(path: &Path) -> io::Result<CString> {
         .as_os_str()
         .as_bytes()
         .iter()
+        // The name of a queue has one slash, and that at its beginning (mq_overview(7)).
         .map(|byte| if *byte == b'/' { b'.' } else { *byte });
     Ok(CString::new([b'/'].into_iter().chain(path).collect::<Vec<u8>>())?)
 }
 
-/// Two queues. The limit is of all processes of the user: connections that have just ended may still count, and others are
-/// waited for, too. Who waits holds none, so that two who wait do not keep each other waiting.
+/// Two queues. The limit is shared by all processes of the user, and connections that have just ended may still count,
+/// so this waits for room. It holds no queue meanwhile: two that wait must not block each other.
 fn pair(name: &CString) -> io::Result<(OwnedFd, OwnedFd)> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -192,6 +193,7 @@ fn made(name: &CString) -> io::Result<OwnedFd> {
     attributes.mq_maxmsg = MESSAGES as _;
     attributes.mq_msgsize = MESSAGE as _;
     let _named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    // Both directions for each queue: `hang_up` writes into the one that it reads from, and the reverse.
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     let mode: libc::mode_t = 0o600;
     // SAFETY: `name` ends with a NUL and `attributes` is valid.
@@ -212,6 +214,7 @@ fn message_size(fd: BorrowedFd<'_>) -> io::Result<usize> {
 
 /// The deadline of a call: none, or long past.
 fn deadline(waits: bool) -> *const libc::timespec {
+    // `O_NONBLOCK` is no alternative: the peer's descriptor is a duplicate and shares that flag.
     static PAST: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     if waits { ptr::null() } else { &raw const PAST }
 }

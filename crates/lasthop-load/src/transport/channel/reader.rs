@@ -16,7 +16,7 @@ use std::{
 
 use rustix::io::Errno;
 
-/// Ignored by who does not ask for it, so that one which comes too late does no harm.
+/// A process ignores it by default, so a signal that comes too late does no harm.
 const WAKE: libc::c_int = libc::SIGURG;
 /// Between two signals to a thread that does not wait yet.
 const AGAIN: Duration = Duration::from_micros(100);
@@ -57,6 +57,8 @@ impl Reader {
             }
             // SAFETY: it takes no pointers; a thread that is gone gets no signal.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), reader, WAKE) };
+            // The signal is lost if it comes after the reader's check and before its `read`, so it is repeated until
+            // the reader is out.
             thread::sleep(AGAIN);
         }
     }
@@ -82,6 +84,7 @@ fn listen() -> i32 {
     // SAFETY: all-zero is a valid sigaction and a valid set; the handler does nothing, so it may run anywhere.
     unsafe {
         HANDLED.call_once(|| {
+            // Flags of zero: with SA_RESTART the kernel would resume the read instead of failing it with `EINTR`.
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = nothing as *const () as libc::sighandler_t;
             libc::sigaction(WAKE, &raw const action, std::ptr::null_mut());
