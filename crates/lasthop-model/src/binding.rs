@@ -11,7 +11,10 @@
 //! `runtime`, and the record keeps the log and a copy of the files. The same happens if the path of the record contains
 //! characters with a special meaning in configuration files or in a shell.
 
-use std::path::PathBuf;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+};
 
 use indexmap::IndexMap;
 use lasthop_protocol::spec::{Address, Endpoint, Tls, Transport};
@@ -66,9 +69,9 @@ pub struct ServiceBinding {
     /// Its folder in the sandbox: absolute, short, private, removed with the run.
     pub runtime: PathBuf,
     pub transport: Transport,
-    /// The address where clients reach it.
+    /// The address where clients reach it. It differs from `listen` only by the methods below, which say why.
     pub address: Address,
-    /// The address where it listens: the same, unless it runs in a container with its own network.
+    /// The address where it listens.
     pub listen: Address,
     /// The files of TLS, for transports that use it.
     pub tls: Option<TlsFiles>,
@@ -107,6 +110,28 @@ pub fn service_of(server: &str) -> &str {
 }
 
 impl ServiceBinding {
+    /// Over TCP: it listens on every address of a network of its own, and clients reach it at `ip`.
+    pub fn listen_behind(&mut self, ip: IpAddr) {
+        if let Address::Tcp(address) = &mut self.address {
+            self.listen = Address::Tcp((Ipv4Addr::UNSPECIFIED, address.port()).into());
+            address.set_ip(ip);
+        }
+    }
+
+    /// Over an IP network: clients reach it at `ip`, and it listens there, too, if it would listen on loopback.
+    pub fn offer_at(&mut self, ip: IpAddr) {
+        if self.listen.ip().is_some_and(|own| own.is_loopback()) {
+            self.listen.set_ip(ip);
+        }
+        self.address.set_ip(ip);
+    }
+
+    /// Its Unix socket has another path, the same for everyone.
+    pub fn move_socket(&mut self, path: PathBuf) {
+        self.address = Address::Unix(path);
+        self.listen = self.address.clone();
+    }
+
     /// The address that clients connect to.
     pub fn endpoint(&self) -> Endpoint {
         let tls = self.tls.as_ref().map(|files| Tls {

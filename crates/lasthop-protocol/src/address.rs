@@ -200,6 +200,13 @@ impl Address {
         }
     }
 
+    /// Another host of a network address, the port kept.
+    pub fn set_ip(&mut self, ip: IpAddr) {
+        if let Self::Tcp(address) | Self::Udp(address) = self {
+            address.set_ip(ip);
+        }
+    }
+
     /// The file that a Unix socket has.
     pub fn path(&self) -> Option<&Path> {
         match self {

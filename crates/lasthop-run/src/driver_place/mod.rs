@@ -12,7 +12,7 @@
 pub mod host;
 pub mod namespace;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use indexmap::IndexMap;
 use lasthop_model::{
@@ -99,26 +99,21 @@ impl DriverPlace {
             .iter_mut()
             .filter(|(name, _)| service_of(name) == target);
         for (name, binding) in targets {
-            let (Address::Tcp(address) | Address::Udp(address)) = &mut binding.address else {
+            let Some(own) = binding.address.ip() else {
                 continue;
             };
             let contained = containers
                 .get(name)
                 .is_some_and(|housing| housing.container().container.network != Network::Host);
-            let reached = self.reached(address.ip())?;
-            if contained && reached != address.ip() {
+            let reached = self.reached(own)?;
+            if contained && reached != own {
                 return Err(format!(
                     "the driver is {} and cannot reach container addresses of this machine; choose a case on the \
                  host's network, or leave --driver-at out",
                     self.describe().place
                 ));
             }
-            address.set_ip(reached);
-            if let Address::Tcp(listen) | Address::Udp(listen) = &mut binding.listen
-                && listen.ip().is_loopback()
-            {
-                *listen = SocketAddr::new(reached, listen.port());
-            }
+            binding.offer_at(reached);
         }
         Ok(())
     }

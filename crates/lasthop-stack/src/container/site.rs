@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{Ipv4Addr, SocketAddr},
+    net::Ipv4Addr,
     path::{Path, PathBuf},
 };
 
@@ -193,14 +193,13 @@ impl Site {
         let Address::Tcp(address) = binding.address else {
             return Ok(place);
         };
-        let port = address.port();
-        binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
         let reached = match container.publish {
             None => own,
             Some(Publish::Loopback) => Ipv4Addr::LOCALHOST,
             Some(Publish::Gateway) => bridge.gateway,
         };
-        binding.address = Address::Tcp(SocketAddr::from((reached, port)));
+        binding.listen_behind(reached.into());
+        let port = address.port();
         Ok(ContainerAddress {
             publish: container.publish.map(|_| format!("{reached}:{port}:{port}")),
             ..place
@@ -288,8 +287,7 @@ fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), St
     };
     let file = PathBuf::from(path.file_name().unwrap_or_default());
     let path = volume.socket(&folder, &file, binding.account.as_ref().map(|account| account.ids))?;
-    binding.address = Address::Unix(path.clone());
-    binding.listen = Address::Unix(path);
+    binding.move_socket(path);
     Ok(())
 }
 
@@ -311,9 +309,8 @@ fn supervisor(
         .services
         .get_mut(service)
         .expect("the plan and the sandbox agree");
-    if let (Some(place), Address::Tcp(address)) = (&launch.bridge, &mut binding.address) {
-        binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())));
-        address.set_ip(place.address.into());
+    if let Some(place) = &launch.bridge {
+        binding.listen_behind(place.address.into());
     }
     let directory = bindings.services[holder].directory.clone();
     Ok(Supervisor {
@@ -334,10 +331,7 @@ fn share_address(bindings: &mut Bindings, name: &str, other: &str) {
         _ => return,
     };
     let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
-    if let Address::Tcp(address) = &mut binding.address {
-        binding.listen = Address::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())));
-        address.set_ip(host);
-    }
+    binding.listen_behind(host);
 }
 
 /// Network and published port of one container.
