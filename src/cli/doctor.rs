@@ -358,7 +358,7 @@ fn ipv6(facts: &Facts) -> Option<Finding> {
     let has_loopback = addresses
         .lines()
         .any(|line| line.starts_with("00000000000000000000000000000001 "));
-    (!has_loopback).then(|| Note.of("there is no IPv6 loopback, so the transport `tcp6` cannot run"))
+    (!has_loopback).then(|| Note.of("there is no IPv6 loopback, so the transports `tcp6` and `udp6` cannot run"))
 }
 
 #[cfg(test)]

@@ -47,6 +47,8 @@ pub enum Transport {
     Seqpacket,
     /// UDP over IPv4 loopback.
     Udp,
+    /// UDP over IPv6 loopback.
+    Udp6,
 }
 
 /// Of each transport, in the order of [`Transport`]: its word, and its name in a sentence.
@@ -65,10 +67,11 @@ const NAMES: [(&str, &str); Transport::ALL.len()] = [
     ("unixgram", "Unix datagram socket"),
     ("seqpacket", "Unix seqpacket socket"),
     ("udp", "UDP"),
+    ("udp6", "UDP over IPv6"),
 ];
 
 impl Transport {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Unix,
         Self::Abstract,
         Self::Tcp,
@@ -83,6 +86,7 @@ impl Transport {
         Self::Unixgram,
         Self::Seqpacket,
         Self::Udp,
+        Self::Udp6,
     ];
 
     /// What a server hands to each client that connects to its Unix socket, and what their bytes then travel through.
@@ -107,14 +111,15 @@ impl Transport {
         self.address().domain() == Domain::UNIX
     }
 
-    /// The transport that a URL or an address names by this word: all but those of a stream socket.
+    /// The transport that a URL or an address names by this word: all but those of a stream socket. `udp` is of both
+    /// families, because the host that follows tells which.
     pub fn of_address(word: &str) -> Option<Self> {
         let named = Self::ALL.into_iter().find(|transport| transport.name() == word)?;
-        matches!(
-            named.address(),
-            Address::Channel(..) | Address::Packets(..) | Address::Udp(_)
-        )
-        .then_some(named)
+        match named.address() {
+            Address::Channel(..) | Address::Packets(..) => Some(named),
+            Address::Udp(at) if at.is_ipv4() => Some(named),
+            _ => None,
+        }
     }
 
     /// An address of its kind that names nothing yet: no path, no name, port 0.
@@ -126,6 +131,7 @@ impl Transport {
             Self::Tcp6 => Address::Tcp((Ipv6Addr::LOCALHOST, 0).into()),
             Self::Unixgram | Self::Seqpacket => Address::Packets(self, PathBuf::new()),
             Self::Udp => Address::Udp((Ipv4Addr::LOCALHOST, 0).into()),
+            Self::Udp6 => Address::Udp((Ipv6Addr::LOCALHOST, 0).into()),
             _ => Address::Channel(self, PathBuf::new()),
         }
     }
@@ -374,6 +380,7 @@ impl Endpoint {
             (Address::Abstract(_), false) => Transport::Abstract,
             (Address::Unix(_), false) => Transport::Unix,
             (Address::Channel(transport, _) | Address::Packets(transport, _), _) => *transport,
+            (Address::Udp(address), _) if address.is_ipv6() => Transport::Udp6,
             (Address::Udp(_), _) => Transport::Udp,
         }
     }

@@ -17,7 +17,11 @@ use lasthop_protocol::{
     wire::{Stage, TrialPhases},
 };
 
-const PACKETS: [Transport; 3] = [Transport::Unixgram, Transport::Seqpacket, Transport::Udp];
+const PACKETS: [Transport; 4] = [Transport::Unixgram, Transport::Seqpacket, Transport::Udp, Transport::Udp6];
+fn is_udp(transport: Transport) -> bool {
+    matches!(transport, Transport::Udp | Transport::Udp6)
+}
+
 const TRIAL: TrialPhases = TrialPhases {
     warm_up_ns: 5_000_000,
     measure_ns: 50_000_000,
@@ -126,7 +130,7 @@ fn both_sides_count_the_same() {
                 one_way.dropped_total.unwrap_or(0),
                 "{transport}: {one_way:?}"
             );
-            assert_eq!(one_way.dropped_total.is_some(), transport == Transport::Udp);
+            assert_eq!(one_way.dropped_total.is_some(), is_udp(transport));
         }
     }
 }
@@ -138,7 +142,7 @@ fn a_slow_reader_makes_a_unix_sender_wait_and_loses_what_comes_by_udp() {
         let result = sent(&server, 1);
         let OneWay { sent, waited, .. } = one_way(&result);
         let longest = result.service_time.as_ref().unwrap().max();
-        if transport == Transport::Udp {
+        if is_udp(transport) {
             let lost = one_way(&result).lost();
             assert!(
                 lost > 0 && one_way(&result).dropped_total == Some(lost),
