@@ -20,7 +20,7 @@ fn read(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Sleeps for about `nanoseconds`; a signal may shorten it.
+/// Sleeps for at least `nanoseconds`; signals do not shorten it.
 pub fn sleep(nanoseconds: u64) {
     std::thread::sleep(std::time::Duration::from_nanos(nanoseconds));
 }

@@ -54,7 +54,7 @@ pub enum Life {
 /// It cannot be started, did not end in time (`ErrorKind::TimedOut`), or was interrupted.
 pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<Ended> {
     if life == Life::LeavesChildren {
-        // A file without a name: a pipe would end who still writes when this process no longer reads.
+        // A file without a name: with a pipe, SIGPIPE would end whoever still writes when this process no longer reads.
         let mut file = tempfile::tempfile()?;
         let status = run_into(command, &file, timeout, life)?;
         file.rewind()?;
@@ -115,6 +115,8 @@ pub fn dies_with_us(command: &mut Command) {
 
 /// Starts a command whose streams are set, and waits for its end. Its group is killed if it does not end by itself.
 fn wait(mut command: Command, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
+    // A group of its own: all of it can be killed at once, and Ctrl-C at the terminal reaches lasthop alone, which
+    // decides.
     command.process_group(0);
     if life != Life::ToItsEnd {
         dies_with_us(&mut command);

@@ -77,6 +77,7 @@ impl Facts {
     /// CPUs that are online.
     pub fn cpus(&self) -> u32 {
         let text = self.text("/proc/stat").unwrap_or_default();
+        // The first line is the sum of all CPUs.
         text.lines().skip(1).take_while(|line| line.starts_with("cpu")).count() as u32
     }
 

@@ -132,6 +132,7 @@ pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
 ///
 /// As [`Folder::read`].
 pub fn log(path: &Path) -> io::Result<File> {
+    // The folder two levels up is lasthop's own; what is below it may be a server's by now.
     let own = path.ancestors().nth(2).ok_or(io::ErrorKind::InvalidInput)?;
     Folder::open(own)?.read(path.strip_prefix(own).unwrap_or(path))
 }
@@ -209,6 +210,7 @@ impl Folder {
     ///
     /// There is something already, the folders on the way are missing or links, or it cannot be made.
     pub fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
+        // `EXCL` also refuses a link in this place, even one that leads nowhere (open(2)).
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let (folder, name) = self.last(path)?;
         let mode = Mode::from_raw_mode(mode);
@@ -284,6 +286,7 @@ fn regular(folder: impl AsFd, path: &Path, linked: fn() -> io::Error) -> io::Res
         Err(Errno::NXIO) => return Err(irregular()),
         opened => opened?.into(),
     };
+    // Asked of the open file: its name may be another one's by now.
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
@@ -305,6 +308,7 @@ fn end(mut file: File, most: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     let mut bytes = Vec::new();
+    // Limited once more, because a log may grow while it is read.
     file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -70,6 +70,7 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
                 }
             })
         }?;
+        // Actions run in the order in which they are registered: whoever the bell wakes must find the flag set.
         signal_hook::flag::register(*signal, Arc::clone(&heard))?;
         signal_hook::low_level::pipe::register(*signal, ring.try_clone()?)?;
     }
@@ -134,6 +135,7 @@ pub enum Waited {
 pub fn wait_for(fd: impl AsFd, wanted: PollFlags, deadline: Instant) -> io::Result<Waited> {
     let bell = word().map(|word| word.bell.as_fd());
     match poll(&[(Some(fd.as_fd()), wanted), (bell, PollFlags::IN)], Some(deadline))?[..] {
+        // First, so that a descriptor that is always ready cannot hide an interrupt.
         [_, true] => Ok(Waited::Interrupted),
         [true, _] => Ok(Waited::Ready),
         _ => Ok(Waited::Late),
@@ -167,6 +169,7 @@ pub fn aside<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send
         .ok()?;
     while !heard() {
         let left = deadline.saturating_duration_since(Instant::now());
+        // A channel cannot be polled together with the bell, hence the regular looks.
         match done.recv_timeout(left.min(LOOK)) {
             Ok(result) => return Some(result),
             Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() => {}

@@ -5,6 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Lifts the soft limit of open descriptors to the hard one, and returns what holds now.
 pub fn lift_descriptors() -> u64 {
     let limit = getrlimit(Resource::Nofile);
+    // No privilege is needed up to the hard limit.
     let lifted = setrlimit(
         Resource::Nofile,
         Rlimit {

@@ -42,8 +42,10 @@ pub fn owners(address: &Address) -> Vec<Owner> {
 /// that a Unix socket names. `None` if that cannot be found out: only root sees the descriptors of other users.
 #[must_use]
 pub fn server(address: &Address) -> Option<Owner> {
+    // Pid 1 holds the sockets that systemd activates; the server is whoever holds one beside it.
     let holding = owners(address).into_iter().find(|owner| owner.pid > 1);
     let found = holding.or_else(|| who_listens(address).filter(|pid| *pid > 1).map(owner))?;
+    // Workers inherit the socket: those of nginx are children of its master, which is the server.
     let mut eldest = found;
     while let Some(parent) = Stat::of(eldest.pid)
         .map(|stat| owner(stat.parent))
@@ -190,6 +192,7 @@ pub fn peers(inside: i32, listener: SocketAddr) -> impl Iterator<Item = (String,
         let state = columns.next()?;
         let peer = match state {
             "01" | "06" if local.ends_with(&end) => remote,
+            // The client closed first, so `TIME_WAIT` is at its end, where the listener is the remote address.
             "06" if remote == whole => local,
             _ => return None,
         };
@@ -203,6 +206,8 @@ pub fn accepted_unix(inside: i32, path: String) -> impl Iterator<Item = String> 
     let lines = table(&format!("/proc/{inside}/net/unix"));
     lines.filter_map(move |line| {
         let mut columns = line.split_ascii_whitespace().skip(5);
+        // A connection that still waits to be accepted has 02 here (`SS_CONNECTING`), an accepted one 03
+        // (`SS_CONNECTED`).
         let state = columns.next()?;
         let inode = columns.next()?;
         (state == "03" && columns.next() == Some(&path)).then(|| inode.to_owned())

@@ -112,6 +112,7 @@ fn is_in_path(byte: u8) -> bool {
 fn is_whole_path(before: &[u8], after: &[u8]) -> bool {
     let begins = !before.last().is_some_and(|byte| is_of_word(byte) || *byte == b'.');
     let ends = match after {
+        // `/home/ann.old` is another folder, but a full stop after `/home/ann` ends a sentence.
         [b'.', next, ..] => !is_of_word(next) && *next != b'.',
         [next, ..] => !is_of_word(next),
         [] => true,

@@ -27,6 +27,7 @@ pub fn hold() -> io::Result<()> {
     // SAFETY: unshare has no memory effects; this process has one thread.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
     io::Write::write_all(&mut io::stdout(), format!("{READY}\n").as_bytes())?;
+    // The namespace lasts as long as this process. Its input also ends if lasthop is killed.
     io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
 }
 
@@ -67,6 +68,7 @@ pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<String, String> {
     let mut command = Command::new("ip");
     command.args(words);
     if let Some(path) = namespace {
+        // Opened before the fork: between fork and exec nothing may allocate.
         let file = File::open(path).map_err(|error| failed(error.to_string()))?;
         // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
         unsafe { command.pre_exec(move || go_into(&file)) };

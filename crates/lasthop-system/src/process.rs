@@ -95,6 +95,7 @@ impl Handle {
 /// Kills all descendants of a process that are alive now, and returns their numbers.
 pub fn kill_descendants(root: i32) -> Vec<i32> {
     let mut opened: Vec<Handle> = descendants(root).into_iter().filter_map(Handle::open).collect();
+    // Listed again: a number that is no longer a descendant's may have been a stranger's when it was opened.
     let still = descendants(root);
     opened.retain(|handle| still.contains(&handle.pid.as_raw_pid()));
     opened.iter().for_each(Handle::kill);
@@ -125,6 +126,7 @@ pub fn descendants(root: i32) -> Vec<i32> {
             .flatten()
             .flatten()
         {
+            // A child is listed with the thread that started it.
             let text = match fs::read_to_string(task.path().join("children")) {
                 // The kernel was built without `CONFIG_PROC_CHILDREN`.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && task.path().exists() => {

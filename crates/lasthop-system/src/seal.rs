@@ -61,6 +61,8 @@ impl Key {
     /// Whether a seal is that of these texts.
     #[must_use]
     pub fn fits(&self, texts: &[&[u8]], seal: &str) -> bool {
+        // Compared as bytes: `verify` takes the same time wherever two seals differ, as a comparison of texts would
+        // not.
         let bytes: Option<Vec<u8>> = (0..seal.len())
             .step_by(2)
             .map(|at| u8::from_str_radix(seal.get(at..at + 2)?, 16).ok())
@@ -86,7 +88,9 @@ fn make(path: &Path) -> io::Result<()> {
     // Made for its owner alone.
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
     file.write_all(&bytes)?;
+    // On disk before it has its name: a key that a crash empties would make every record foreign.
     file.as_file().sync_all()?;
+    // Whoever comes first has made the key; a second one would break the seals made with it.
     match file.persist_noclobber(path) {
         Err(failed) if failed.error.kind() != io::ErrorKind::AlreadyExists => Err(failed.error),
         _ => Ok(()),

@@ -25,8 +25,8 @@ pub fn bound(at: SocketAddr) -> impl Iterator<Item = Bound> {
     found.unwrap_or_default().into_values()
 }
 
-/// While other sockets come and go, the kernel lists some twice and leaves some out, because between two reads it resumes by
-/// their number. So this reads as much at once as it gives, and counts a socket once.
+/// While other sockets come and go, the kernel lists some twice and leaves some out, because between two reads it
+/// resumes by their number. So this reads as much at a time as the kernel gives, and counts each socket once.
 fn look(port: u16) -> BTreeMap<u64, Bound> {
     let tables = ["/proc/net/udp", "/proc/net/udp6"]
         .into_iter()
