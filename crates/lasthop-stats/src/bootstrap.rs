@@ -76,6 +76,7 @@ pub fn effective_units(weights: &[f64]) -> f64 {
 
 /// Standard deviation of the statistic over resamples.
 fn deviation(units: usize, how: Resampling, mut statistic: impl FnMut(&[u32]) -> Option<f64>) -> Option<f64> {
+    // A fresh stream for each statistic: those with the same seed see the same resamples.
     let mut draws = Draws::new(how.seed);
     let bound = u32::try_from(units).ok()?;
     let mut times = vec![0_u32; units];

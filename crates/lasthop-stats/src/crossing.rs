@@ -98,6 +98,7 @@ fn place(logs: &[f64], effects: &[f64], threshold: f64) -> Threshold {
         None => Threshold::Before,
         Some(last) if last + 1 == logs.len() => Threshold::Beyond,
         Some(last) => {
+            // `effects[last]` is above the threshold and the next one is not, so the divisor is positive.
             let share = (effects[last] - threshold) / (effects[last] - effects[last + 1]);
             Threshold::At(logs[last] + share * (logs[last + 1] - logs[last]))
         }

@@ -14,6 +14,7 @@ pub fn adjust(probabilities: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![0.0; count];
     let mut highest = 0.0_f64;
     for (rank, index) in order.into_iter().enumerate() {
+        // Holm stops at the first hypothesis that is kept, so none after it may have a smaller value.
         highest = highest.max(probabilities[index] * (count - rank) as f64);
         adjusted[index] = highest.min(1.0);
     }

@@ -47,6 +47,7 @@ pub struct Estimate {
 impl Estimate {
     /// From `deviation`, which divides by so many effective units, more than one, instead of by one fewer.
     pub(crate) fn over_units(value: f64, deviation: f64, effective: f64) -> Self {
+        // √(n/(n − 1)), the first of the two repairs that the module `bootstrap` explains; Student's t is the second.
         let standard_error = deviation * (effective / (effective - 1.0)).sqrt();
         Self {
             value,

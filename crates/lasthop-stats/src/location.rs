@@ -61,6 +61,7 @@ pub fn locate(blocks: &Grouped<Disturbed>) -> Option<Located> {
         return None;
     }
     let blocks: Vec<Disturbed> = blocks.values().copied().collect();
+    // Weights take a centre to measure scatter from, so all blocks count alike at first.
     let (unweighted, weights) = huber(&blocks, &vec![1.0; blocks.len()], &sizes);
     Some(
         match roots(&blocks, unweighted.value).map(|roots| huber(&blocks, &roots, &sizes)) {
@@ -115,6 +116,7 @@ pub fn trend(blocks: &Grouped<Disturbed>) -> Option<Trend> {
     let sum = |f: &dyn Fn(f64, f64) -> f64| points.iter().map(|&(weight, x, y)| weight * f(x, y)).sum::<f64>();
     let (total, x, xx) = (sum(&|_, _| 1.0), sum(&|x, _| x), sum(&|x, _| x * x));
     let spread = total * xx - x * x;
+    // Relative to the sums, because it is a difference of two large numbers where blocks are disturbed alike.
     if spread <= 1e-9 * total * xx {
         return None;
     }
@@ -153,6 +155,7 @@ fn roots(blocks: &[Disturbed], centre: f64) -> Option<Vec<f64>> {
     let points: Vec<(f64, f64)> = blocks
         .iter()
         .map(|block| (block.disturbance, (block.value - centre).abs().ln()))
+        // A block exactly at the centre has the logarithm of 0.
         .filter(|(_, scatter)| scatter.is_finite())
         .collect();
     if points.len() < LEAST_WEIGHTED {
@@ -165,6 +168,7 @@ fn roots(blocks: &[Disturbed], centre: f64) -> Option<Vec<f64>> {
     let spread = product(&|x, _| x * x);
     let slope = product(&|x, y| x * y) / spread;
     let error = (product(&|x, y| (y - slope * x).powi(2)) / (points.len() - 2) as f64 / spread).sqrt();
+    // The logarithm of a distance is that of the scale plus a constant, which the slope does not contain.
     (slope > DEPENDS * error).then(|| blocks.iter().map(|block| (-slope * block.disturbance).exp()).collect())
 }
 
@@ -204,6 +208,7 @@ fn huber(blocks: &[Disturbed], roots: &[f64], sizes: &[usize]) -> (Estimate, Vec
 
 /// What a block counts for.
 fn weight(root: f64, residual: f64, limit: f64) -> f64 {
+    // A residual of 0 makes an infinite quotient, and counts in full.
     (limit / residual.abs()).min(1.0) * root * root
 }
 
@@ -218,6 +223,7 @@ fn deviation(pulls: impl Iterator<Item = f64>, sizes: &[usize]) -> f64 {
 
 /// The estimate, and the residual beyond which a block's pull is limited.
 fn centre(blocks: &[Disturbed], roots: &[f64]) -> (f64, f64) {
+    // From the median, which a few disturbed blocks hardly move.
     let mut centre = median(blocks.iter().map(|block| block.value).collect());
     let mut limit = f64::INFINITY;
     for _ in 0..50 {

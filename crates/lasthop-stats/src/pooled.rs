@@ -70,6 +70,7 @@ pub fn pool(machines: &[Estimate]) -> Option<Pooled> {
 }
 
 fn pool_with(machines: &[Estimate], errors: Errors) -> Option<Pooled> {
+    // k − 2 for a prediction from k machines (Higgins, Thompson and Spiegelhalter).
     let freedom = machines.len().checked_sub(2)? as f64;
     let spread = spread(&[machines], errors);
     let mean = means(&[machines], spread.deviation.estimate).pop()?;
@@ -106,6 +107,7 @@ fn freedom(kinds: &[&[Estimate]]) -> f64 {
 /// Of each kind, with the scatter about all of them.
 fn means(kinds: &[&[Estimate]], deviation: f64) -> Vec<Estimate> {
     let freedom = freedom(kinds);
+    // Not below 1: machines that agree by chance must not make the mean more certain than their own errors do.
     let scatter = (squares(kinds, deviation) / freedom).max(1.0);
     let mean = |kind: &&[Estimate]| {
         let Weighted { mean, total, .. } = Weighted::new(kind, deviation);
@@ -174,6 +176,7 @@ fn probability(kinds: &[&[Estimate]], deviation: f64, errors: Errors) -> f64 {
         let share = 1.0 - 1.0 / machines;
         squares += sum(&|one| (one.value - mean).powi(2));
         expected += share * total;
+        // The trace of the square of the covariance of what lies about the mean: half of the variance of `squares`.
         traces += (1.0 - 2.0 / machines) * sum(&|one| variance(one, deviation).powi(2)) + (total / machines).powi(2);
         uncertain += sum(&|one| (share * variance(one, deviation)).powi(2) / certainty(one, deviation));
     }
@@ -188,6 +191,7 @@ fn spread(kinds: &[&[Estimate]], errors: Errors) -> Spread {
     let freedom = freedom(kinds);
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let estimate = least(|deviation| squares(kinds, deviation) <= freedom);
+    // The ends come from another statistic than the estimate, which could therefore lie outside of them.
     let low = least(|deviation| probability(kinds, deviation, errors) >= tail).min(estimate);
     let high = least(|deviation| probability(kinds, deviation, errors) >= 1.0 - tail).max(estimate);
     Spread {
@@ -206,6 +210,7 @@ fn least(is_enough: impl Fn(f64) -> bool) -> f64 {
         high *= 2.0;
     }
     let mut low = 0.0;
+    // Fifty halvings leave fifteen digits.
     for _ in 0..50 {
         let middle = 0.5 * (low + high);
         if is_enough(middle) { high = middle } else { low = middle }

@@ -196,6 +196,7 @@ impl<'a> Walk<'a> {
     }
 
     fn rank(&self, total: u64) -> u64 {
+        // The quantile 0 is the lowest value, whose rank is 1.
         ((self.quantile * total as f64).ceil() as u64).max(1)
     }
 

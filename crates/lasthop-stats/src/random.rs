@@ -44,6 +44,7 @@ impl Draws {
     /// A number in the open interval (0, 1), on a grid of 2⁻⁵³.
     #[inline]
     pub fn unit(&mut self) -> f64 {
+        // Half a step keeps it away from 0, whose logarithm is infinite, and from 1.
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 

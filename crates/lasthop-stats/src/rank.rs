@@ -14,6 +14,7 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
 /// freedom (good from about ten pairs).
 #[must_use]
 pub fn spearman_p_value(correlation: f64, pairs: usize) -> f64 {
+    // t would be infinite.
     if correlation.abs() >= 1.0 {
         return 0.0;
     }
@@ -31,6 +32,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     let mut first = 0;
     for tied in order.chunk_by(|&a, &b| values[a] == values[b]) {
         for &index in tied {
+            // The mean of the ranks from `first` + 1 to `first` + their number.
             ranks[index] = first as f64 + (tied.len() as f64 + 1.0) / 2.0;
         }
         first += tied.len();

@@ -29,9 +29,9 @@ pub fn precise_enough(log_ratio: &Estimate, rounds: usize, precision: f64, confi
 
 /// Nominal level of the intervals of the `reports`-th report on the same data, which grew from one to the next.
 ///
-/// Who reads a report and goes on only where it is undecided stops at the first interval that excludes 1, also when
-/// that is chance. So the k-th report has 1/k² of the first one's probability of error; that of being misled by any of them
-/// is then at most π²/6 times that of one, whoever decides by whatever rule. `tests/coverage.rs` has what it comes to.
+/// Whoever reads a report and goes on only while it is undecided stops at the first interval that excludes 1, even by
+/// chance. So the k-th report has 1/k² of the first one's probability of error; that of being misled by any of them is
+/// then at most π²/6 times that of one, whoever decides by whatever rule. `tests/coverage.rs` has what it comes to.
 #[must_use]
 pub fn after_reports(confidence: f64, reports: u32) -> f64 {
     1.0 - (1.0 - confidence) / f64::from(reports.max(1)).powi(2)
@@ -46,6 +46,8 @@ pub fn after_reports(confidence: f64, reports: u32) -> f64 {
 #[must_use]
 pub fn more_data(log_ratio: &Estimate, margin: f64, confidence: f64) -> Option<f64> {
     let distance = log_ratio.value.abs();
+    // The interval excludes 1 once its half width is below the distance, and fits into the margin once it is below what
+    // the distance leaves of it. The larger of the two is reached first.
     let target = distance.max(margin.ln_1p() - distance);
     let units = log_ratio.freedom + 1.0;
     let half_width =

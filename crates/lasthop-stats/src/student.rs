@@ -31,15 +31,18 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
     }
+    // Up to here the fraction converges quickly (DLMF 8.17(v)); beyond, I_x(a, b) = 1 − I_(1−x)(b, a).
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(b, a, 1.0 - x);
     }
+    // `ln_1p` keeps the digits of ln(1 − x) where x is small.
     let ln_front = a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b);
     ln_front.exp() / (a * beta_fraction(a, b, x))
 }
 
 /// The continued fraction 1 + d₁/(1 + d₂/(1 + …)) of DLMF 8.17.22.
 fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
+    // Lentz' method must not divide by 0; a number this small in its place changes no digit.
     const TINY: f64 = 1e-300;
     let guard = |value: f64| if value.abs() < TINY { TINY } else { value };
     let mut fraction = 1.0;
@@ -93,6 +96,7 @@ pub fn critical(confidence: f64, freedom: f64) -> f64 {
     assert!(freedom > 0.0, "{freedom} degrees of freedom are not positive");
     let tail = (1.0 - confidence) / 2.0;
     let mut high = 1.0;
+    // t² must stay finite, even with so few degrees of freedom that t does not.
     while upper_tail(high, freedom) > tail && high < 1e150 {
         high *= 2.0;
     }

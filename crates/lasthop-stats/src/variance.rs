@@ -45,6 +45,7 @@ pub fn components(values: &Grouped<f64>) -> Option<Components> {
     let below = blocks - rounds;
     between /= above;
     within /= below;
+    // The n₀ of rounds of unequal length: their size if all are equal, a little less than their mean size otherwise.
     let typical_size = (blocks - squares / blocks) / above;
     (below > 0.0 && within > 0.0).then(|| Components {
         between: ((between - within) / typical_size).max(0.0),
