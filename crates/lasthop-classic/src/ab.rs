@@ -26,6 +26,7 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     let http = url::http(order.spec)?;
     let target = url::by_address(order.spec, http)?;
     // -n after -t: -t sets a count of its own.
+    // -l: otherwise every reply whose length differs from the first one's counts as failed.
     let mut arguments = order.flags_or([
         "-t".to_owned(),
         order.seconds.to_string(),
@@ -86,6 +87,7 @@ fn read(output: &str) -> Result<Reading, String> {
     let wrong = caught.count_if_any("status")?;
     let failed = caught.count("failed")?;
     let all = caught.count("requests")?;
+    // One reply may be in both counts, so they are not added.
     let requests = all.saturating_sub(wrong.max(failed));
     let rate = caught.number("rate")?;
     let text = |what: &str| format!("ab: {what}");

@@ -142,6 +142,7 @@ impl Foreign {
         };
         let result = run(self.tool()?, &self.program, &order).map_err(|cause| Failed(Stage::Trial, cause))?;
         if result.requests > 0 {
+            // From now on by the tool's own speed: what was gauged is that of lasthop's engine.
             prepared.rate = result.throughput();
         }
         Ok(result)
@@ -208,6 +209,7 @@ fn result(reading: Reading, ran_ns: u64, spec: &Spec) -> TrialResult {
         errors.entry(class).or_insert(ErrorCount { count: 0, first }).count += count;
     }
     // Without a reply a tool has no rate.
+    // By the tool's own clock, which leaves its start out.
     let elapsed = (reading.requests as f64 / reading.rate * 1e9) as u64;
     let elapsed = if elapsed > 0 { elapsed } else { ran_ns };
     let engine = if spec.connections > 1 {

@@ -45,6 +45,7 @@ fn call<'a>(order: &Order<'_>, grpc: &'a Grpc) -> Result<Asked<'a>, String> {
         psql::write(order, "message", grpc.data())?,
     ];
     arguments.extend(headers(
+        // gRPC over HTTP/2 requires both of a call.
         [("content-type", "application/grpc"), ("te", "trailers")].into_iter(),
     ));
     Ok(Asked {
@@ -136,6 +137,7 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     let wrong = caught.count("s3")? + caught.count("s4")? + caught.count("s5")?;
     Ok(Reading {
         requests: right,
+        // h2load's rate is of all that is done, wrong or right.
         rate: caught.number("rate")? * right as f64 / done as f64,
         bytes: caught.count("bytes")?,
         errors: vec![

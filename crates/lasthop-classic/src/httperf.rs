@@ -32,6 +32,7 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
         Reuse::KeepAlive => (1, order.count),
     };
     let mut arguments = vec![
+        // Without it httperf takes its ports from 1,024 to 5,000 only, too few for a connection per request.
         "--hog".to_owned(),
         format!("--server={}", address.ip()),
         format!("--port={}", address.port()),
@@ -41,6 +42,7 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     arguments.extend(
         http.headers
             .iter()
+            // httperf ends no header by itself; it reads `\n` as an escape.
             .map(|(name, value)| format!("--add-header={name}: {value}\\n")),
     );
     arguments.extend(order.flags_or([format!("--num-conns={connections}"), format!("--num-calls={calls}")]));

@@ -27,6 +27,7 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
         return cannot("pass parameters here");
     }
     let script = psql::write(order, "pgbench.sql", psql::statement(postgres))?;
+    // Without -n pgbench vacuums its own tables first, which are not there.
     let mut arguments = vec!["-n".to_owned(), "-f".to_owned(), script];
     arguments.extend(order.flags_or([
         format!("-c{}", order.spec.connections),

@@ -39,6 +39,7 @@ pub fn run(
     limit: Duration,
 ) -> io::Result<Finished> {
     let (reader, writer) = io::pipe()?;
+    // In the locale C, because forms know English words and decimal points only.
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -50,6 +51,7 @@ pub fn run(
     let (sender, output) = mpsc::channel();
     thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
+        // Beyond the limit the pipe is closed, which ends a tool that writes for ever (SIGPIPE).
         let _ = reader.take(LONGEST_OUTPUT).read_to_end(&mut bytes);
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     })?;

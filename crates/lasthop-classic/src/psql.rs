@@ -32,6 +32,7 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
     if postgres.mode != QueryMode::Simple || !postgres.parameters.is_empty() {
         return cannot("send any but simple queries");
     }
+    // -X: a user's ~/.psqlrc could change the connection and the output.
     let mut arguments: Vec<String> = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null"]
         .map(str::to_owned)
         .to_vec();

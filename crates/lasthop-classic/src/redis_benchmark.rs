@@ -74,6 +74,7 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
         arguments.extend(["-k".to_owned(), "0".to_owned()]);
     }
     arguments.extend(["--dbnum".to_owned(), redis.database.to_string(), "--csv".to_owned()]);
+    // Last: redis-benchmark takes all that follows its options for the command.
     arguments.extend(redis.command.iter().cloned());
     Ok(arguments)
 }

@@ -26,6 +26,7 @@ fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
         return cannot("use TLS without a client's certificate");
     }
     in_closed_loop(spec)?;
+    // `]]` would end the string of Lua that the query is written in.
     if !mysql.parameters.is_empty() || mysql.query.contains("]]") {
         return cannot("pass parameters or `]]` in a query here");
     }
@@ -115,6 +116,7 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
         reported: Reported {
             mean_ns: caught.milliseconds("sum")?.map(mean_ns),
             max_ns: caught.milliseconds("max")?,
+            // The sum is exact to 0.01 ms, so the mean is finer than the average that sysbench prints.
             resolution_ns: mean_ns(1e4),
             ..Reported::default()
         },
