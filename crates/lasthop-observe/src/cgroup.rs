@@ -46,6 +46,7 @@ impl Cgroup {
                 .find(|folder| folder.is_dir())
         };
         let open = |controller: &str, name: &str| File::open(folder(controller)?.join(name)).ok();
+        // Version 1 first: where both are mounted, its controllers are those that count.
         match open("cpuacct", "cpuacct.usage") {
             Some(usage) => Some(Self {
                 usage: Some(usage),
@@ -85,6 +86,7 @@ impl CgroupReading {
 /// Reads a file of a cgroup from its beginning.
 fn text(file: &File) -> io::Result<String> {
     let mut buffer = [0; 4096];
+    // From offset 0, where the kernel writes the text anew for each read.
     let read = file.read_at(&mut buffer, 0)?;
     Ok(String::from_utf8_lossy(&buffer[..read]).into_owned())
 }

@@ -55,6 +55,7 @@ pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Enviro
 /// What tells this machine from others without naming it. Without the system's own id nothing but the host's name does.
 fn machine_digest(facts: &Facts) -> String {
     let id = facts.text("/etc/machine-id").unwrap_or_default();
+    // machine-id(5) calls the id confidential, so only a digest leaves the machine.
     digest::of_bytes(format!("{id}\n{}", host(facts)).as_bytes())
 }
 
@@ -131,6 +132,7 @@ fn machine(facts: &Facts) -> Option<String> {
     let said = said.map(|(_, word)| *word);
     let flags = facts.field("/proc/cpuinfo", "flags").unwrap_or_default();
     match said {
+        // Amazon and Google use KVM, which is all that the processor would say of them.
         Some(word @ ("amazon" | "google" | "xen" | "oracle")) => Some(word.to_owned()),
         _ if flags.split_ascii_whitespace().any(|flag| flag == "hypervisor") => {
             Some(hypervisor().or(said).unwrap_or("vm-other").to_owned())

@@ -64,6 +64,7 @@ impl LinkWatch {
             };
             let mut seen = Seen::default();
             loop {
+                // One more look follows the end: the last requests may have come since the one before.
                 let last = until.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Disconnected);
                 seen.link.extend(listening.iter().flat_map(new));
                 for other in &others {

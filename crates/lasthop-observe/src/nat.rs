@@ -144,6 +144,7 @@ pub(super) fn within(ip: IpAddr, net: &str) -> bool {
         (IpAddr::V6(one), IpAddr::V6(other)) => (u128::from(one), u128::from(other), 128),
         _ => return false,
     };
+    // A prefix of 0 shifts by the whole width, which `>>` on an IPv6 address would refuse.
     let left_out = width - prefix.min(width);
     one.checked_shr(left_out).unwrap_or(0) == other.checked_shr(left_out).unwrap_or(0)
 }

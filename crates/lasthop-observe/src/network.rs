@@ -38,6 +38,7 @@ impl NetworkReading {
             listen_drops: counter(netstat, "TcpExt:", "ListenDrops"),
             syns_retransmitted: counter(netstat, "TcpExt:", "TCPSynRetrans"),
             time_wait: time_wait(sockstat),
+            // In spite of its name it counts the ports in `TIME_WAIT` that `tcp_tw_reuse` gave to new connections.
             ports_reused: counter(netstat, "TcpExt:", "TWRecycled"),
         })
     }

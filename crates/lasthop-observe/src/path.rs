@@ -140,6 +140,7 @@ fn tcp(mut connection: Connection) -> Vec<String> {
             Err(reason) if hops.is_empty() => hops.push(format!("[packet filter not readable: {reason}]")),
             _ => {}
         }
+        // This machine's own address on a bridge is routed to the bridge too, but no container has it.
         if let Some((bridge, gateway)) = bridge_of(at.ip()).filter(|(_, gateway)| *gateway != at.ip()) {
             hops.extend(in_bridge(&bridge, gateway, at));
             return hops;
@@ -217,6 +218,7 @@ fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
         only_holders.extend(holders.next().filter(|_| holders.next().is_none()).map(|(pid, _)| *pid));
     }
     let monitor = only_holders.first().filter(|_| only_holders.len() == 1)?;
+    // The first child of conmon is the first process of the container.
     let inside = *process::descendants(*monitor).first()?;
     let (pid, command) = listening_in(inside, port)?;
     Some(format!(

@@ -270,6 +270,7 @@ impl Thread {
         let scheduler = File::open(&self.scheduler).ok();
         let run_delay_ns = scheduler.and_then(|file| run_delay(read_into(&file, buffer)?));
         let text = read_into(&self.status, buffer)?;
+        // From the end, because the counters are the last lines of the file.
         let number = |name: &str| text.rsplit_once(name)?.1.split_ascii_whitespace().next()?.parse().ok();
         let voluntary = number("\nvoluntary_ctxt_switches:")?;
         let involuntary = number("\nnonvoluntary_ctxt_switches:")?;
