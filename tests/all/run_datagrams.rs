@@ -54,7 +54,12 @@ fn what_the_real_server_does_not_count_the_kernel_has_dropped() {
     let lasthop = Lasthop::new();
     run(
         &lasthop,
-        &["--only", "receiver=statsd-exporter", "--set", "transport=unixgram,udp,udp6"],
+        &[
+            "--only",
+            "receiver=statsd-exporter",
+            "--set",
+            "transport=unixgram,udp,udp6",
+        ],
         6,
     );
 }

@@ -152,6 +152,9 @@ fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metr
         bandwidth: bytes.and_then(|bytes| figure(Metric::Throughput, ("bytes/s", bytes as f64))),
         latency_p50,
         latency_p99,
+        latency_mean: merged(trials, &plan.case, TrialResult::latency)
+            .filter(|_| trials.is_steady(&plan.case))
+            .map(|all| all.mean() / 1e3),
         latency_max: slowest(trials, &plan.case).filter(|_| trials.is_steady(&plan.case)),
         cpu_per_byte: None,
         cpu_per_request: cpu_per_request(trials, absolute, plan),

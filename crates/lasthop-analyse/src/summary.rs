@@ -367,6 +367,9 @@ pub struct Metrics {
     /// if the driver has no latencies.
     pub latency_p50: Option<Measured>,
     pub latency_p99: Option<Measured>,
+    /// Over all right answers, in microseconds. A closed loop has about as many connections as this times its throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_mean: Option<f64>,
     pub latency_max: Option<f64>,
     pub cpu_per_request: CpuPerRequest,
     /// Nanoseconds of CPU time per byte of payload, of the roles that cases are compared by, for protocols that move bulk.
@@ -563,8 +566,8 @@ pub const BANDWIDTH: &str = "bandwidth_bytes_per_s";
 /// What roles cost per request ([`PER_REQUEST`]) follows this in CSV.
 pub const LATENCY_MAX: &str = "latency_max_us";
 
-/// In the order of CSV.
-pub static COLUMNS: [CaseColumn; 20] = {
+/// In the order of CSV. Those of open loops and of one-way loads are empty elsewhere.
+pub static COLUMNS: [CaseColumn; 21] = {
     use CaseValue::{Measured, Of, OneWay};
     [
         CaseColumn::new("trials", Of(|case| Some(f64::from(case.trials)))),
@@ -587,6 +590,7 @@ pub static COLUMNS: [CaseColumn; 20] = {
             "p99",
             Writing::Latency,
         ),
+        CaseColumn::new("latency_mean_us", Of(|case| case.metrics.as_ref()?.latency_mean)),
         CaseColumn::new(LATENCY_MAX, Of(|case| case.metrics.as_ref()?.latency_max)),
         CaseColumn::new(
             "driver_system_calls_per_request",

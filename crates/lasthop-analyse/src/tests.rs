@@ -519,6 +519,11 @@ fn an_open_loop_is_compared_by_its_response_time() {
     assert!(low - 1e-3 <= 0.7 && 0.7 <= high + 1e-3, "{low} {high}");
     let metrics = summary.cases[1].metrics.as_ref().unwrap();
     assert!(metrics.latency_p50.as_ref().unwrap().low > 130.0 && metrics.latency_max.unwrap() > 150.0);
+    assert!(
+        (metrics.latency_mean.unwrap() - (100.0 + 1e6 / 26_000.0)).abs() < 2.0,
+        "{:?}",
+        metrics.latency_mean
+    );
     assert!((metrics.cpu_total() - 14.0).abs() < 0.2, "{}", metrics.cpu_total());
     let open = metrics.open_loop.as_ref().unwrap();
     assert_eq!(

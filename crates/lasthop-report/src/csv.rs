@@ -10,13 +10,8 @@
 //! | `experiment`, `run`, `case` | |
 //! | `factor_NAME` | level of each factor; empty if the factor does not apply |
 //! | `is_reference`, `reference` | `true` or `false`; the case that the ratios refer to |
-//! | `trials`, `failed_trials`, `requests`, `errors` | counts over all trials |
-//! | `throughput_per_s`, `bandwidth_bytes_per_s`, `latency_p50_us`, `latency_p99_us` | each with `_low` and `_high`, the ends of its interval |
-//! | `latency_max_us` | |
+//! | those of [`COLUMNS`] | the figures of the case, as the fields that they come from say; those that are measured also with `_low` and `_high`, the ends of the interval |
 //! | `cpu_ROLE_us` and what else [`PER_REQUEST`] has | what the driver and each service cost per request; no columns for what was not measured |
-//! | `driver_system_calls_per_request`, `driver_load` | |
-//! | `rate_per_s`, `scheduled`, `sent`, `lag_p50_us`, `lag_p99_us` | open loops only, whose latencies are response times: the rate asked for, and how well the schedule was kept |
-//! | `sent_per_s`, `lost_share`, `dropped`, `waited_share` | only of runs where nothing comes back: what was sent, what never arrived, what the kernel dropped, and which sends had to wait |
 //! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
 //! | `limits` | only with `--fail-if`: each limit that names the case, and whether it is `kept`, `exceeded` or `undecided` |
 //! | `lower_bound` | whether the ratio behind the verdict is a lower bound |

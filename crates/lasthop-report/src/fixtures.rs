@@ -35,6 +35,7 @@ pub fn metrics(figures: &Figures<'_>) -> Metrics {
         bandwidth: Some(measured("bytes/s", figures.rate * 64.0)),
         latency_p50: Some(measured("us", figures.p50)),
         latency_p99: Some(measured("us", figures.p99)),
+        latency_mean: Some(figures.p50 * 1.1),
         latency_max: Some(figures.p99 * 4.0),
         cpu_per_byte: None,
         cpu_per_request: CpuPerRequest {
@@ -656,7 +657,7 @@ pub fn patterns() -> Summary {
 pub fn stream() -> Summary {
     let bulk = |transport: &str, reference: bool, figures: &Figures<'_>, rate: f64| {
         let mut metrics = metrics(figures);
-        (metrics.latency_p50, metrics.latency_p99) = (None, None);
+        (metrics.latency_p50, metrics.latency_p99, metrics.latency_mean) = (None, None, None);
         metrics.bandwidth = Some(measured("bytes/s", rate));
         let mut case = case(
             &[("transport", transport), ("pattern", "stream"), ("size", "1048576")],

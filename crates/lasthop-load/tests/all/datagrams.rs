@@ -17,7 +17,12 @@ use lasthop_protocol::{
     wire::{Stage, TrialPhases},
 };
 
-const PACKETS: [Transport; 4] = [Transport::Unixgram, Transport::Seqpacket, Transport::Udp, Transport::Udp6];
+const PACKETS: [Transport; 4] = [
+    Transport::Unixgram,
+    Transport::Seqpacket,
+    Transport::Udp,
+    Transport::Udp6,
+];
 fn is_udp(transport: Transport) -> bool {
     matches!(transport, Transport::Udp | Transport::Udp6)
 }
