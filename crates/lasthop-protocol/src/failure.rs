@@ -28,7 +28,9 @@ impl Failure {
     pub fn connect(error: &io::Error) -> Self {
         let class = match error.raw_os_error() {
             Some(libc::EAGAIN) => ErrorClass::BacklogFull,
+            // What a blocking connect says when its `SO_SNDTIMEO` has run out (socket(7)).
             Some(libc::EINPROGRESS) => ErrorClass::Timeout,
+            // A Unix socket that nobody has bound has no file, where TCP would refuse the connection.
             Some(libc::ENOENT) => ErrorClass::Refused,
             _ => class_of(error),
         };
@@ -80,6 +82,7 @@ fn class_of(error: &io::Error) -> ErrorClass {
         Some(libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN | libc::ECONNABORTED) => ErrorClass::Reset,
         _ => match error.kind() {
             io::ErrorKind::WouldBlock => ErrorClass::Timeout,
+            // The errors of a TLS stream have these two kinds: TLS was violated, or it ended without `close_notify`.
             io::ErrorKind::InvalidData => ErrorClass::Tls,
             io::ErrorKind::UnexpectedEof => ErrorClass::Reset,
             _ => ErrorClass::Os,

@@ -38,12 +38,14 @@ pub const BINS: usize = LAST + 1;
 #[inline]
 pub fn index(nanoseconds: u64) -> usize {
     let nanoseconds = nanoseconds.max(1);
+    // The mask gives everything in the lowest range the power 0, without a branch.
     let power = (u64::BITS - 1 - HALF_BITS) - (nanoseconds | FULL_MASK).leading_zeros();
     (((power as usize) << HALF_BITS) + (nanoseconds >> power) as usize).min(LAST)
 }
 
 /// The shortest duration of a bin, and how many there are in it.
 fn durations(index: usize) -> (u64, u64) {
+    // The lowest range takes the first two halves, each further one a half.
     let power = (index >> HALF_BITS).saturating_sub(1);
     (((index - (power << HALF_BITS)) as u64) << power, 1 << power)
 }
@@ -132,6 +134,7 @@ impl Histogram {
             below >= rank
         });
         reached.map_or(0, |(index, _)| {
+            // As HdrHistogram has it: the lowest value of the bin for the quantile 0, else its highest.
             if quantile == 0.0 {
                 durations(index).0
             } else {
@@ -175,6 +178,7 @@ impl Histogram {
 impl<'a> FromIterator<&'a Histogram> for Histogram {
     /// All of them merged.
     fn from_iter<T: IntoIterator<Item = &'a Histogram>>(histograms: T) -> Self {
+        // Dense for once: `merge` would sort all bins again for each of many histograms.
         let mut counts = vec![0_u64; BINS];
         for (index, count) in histograms.into_iter().flat_map(Histogram::counts) {
             counts[index] = counts[index].saturating_add(count);
@@ -218,7 +222,7 @@ impl fmt::Debug for Histogram {
 
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Readers reserve and go through all bins up to this bound.
+        // Readers reserve and go through all bins up to this bound. The format wants at least twice the lower one.
         let highest = self.max().max(2);
         let mut dense: Hdr<u64> = Hdr::new_with_bounds(1, highest, DIGITS).map_err(S::Error::custom)?;
         self.counts()
@@ -233,6 +237,7 @@ impl Serialize for Histogram {
 
 /// The reader reserves what a header claims, and unpacks what is compressed, before it has seen that much.
 fn is_as_long_as_it_says(bytes: &[u8]) -> bool {
+    // Of V2 without compression; a compressed histogram has another cookie and is refused.
     const COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
     const HEADER: usize = 40;
     let Some((&cookie, rest)) = bytes.split_first_chunk() else {

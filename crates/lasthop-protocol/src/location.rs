@@ -247,6 +247,7 @@ pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, String> {
 ///
 /// A percent-encoding is broken.
 pub fn credentials(text: &str) -> Result<(Option<String>, Option<String>, &str), String> {
+    // The last `@`, because a password may have one that should have been encoded.
     let Some((given, host)) = text.rsplit_once('@') else {
         return Ok((None, None, text));
     };
@@ -279,6 +280,7 @@ pub fn decode(text: &str) -> Result<String, String> {
         let (digits, after) = rest.split_at_checked(2).ok_or_else(broken)?;
         let digits = std::str::from_utf8(digits)
             .ok()
+            // `from_str_radix` alone would take a sign, as in `%+f`.
             .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
         bytes.push(
             digits
@@ -361,6 +363,7 @@ pub fn is_secret(name: &str) -> bool {
         "token",
     ];
     let name = name.to_ascii_lowercase();
+    // Short words count as whole names only: `sid`, `sig` and `mac` are in `inside`, `design` and `machine`.
     WORDS.iter().any(|word| name.contains(word)) || ["code", "hmac", "mac", "sid", "sig"].contains(&name.as_str())
 }
 
@@ -370,6 +373,7 @@ fn with_parameters(url: &str, shown: impl Fn(&str, &str) -> String) -> String {
         return url.to_owned();
     };
     let one = |parameter: &str| match parameter.split_once('=') {
+        // `YWJj==` is no pair but base64 with its padding, and its name may be the secret.
         Some((key, value)) if !value.trim_matches('=').is_empty() => format!("{key}={}", shown(key, value)),
         _ if parameter.is_empty() => String::new(),
         _ => shown("", parameter),

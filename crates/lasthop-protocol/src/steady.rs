@@ -43,6 +43,7 @@ impl Little {
             errors += trial.error_total();
         }
         let mean = time / timed;
+        // A unit of several requests has one time, but each of its requests is an answer.
         let under_way = mean * answered / f64::from(spec.requests_per_connection) / elapsed;
         let least = match errors {
             0 if spec.closes_each_time() => mean / (mean + CLOSING_NS),
@@ -51,7 +52,7 @@ impl Little {
             _ => 0.0,
         };
         let connections = f64::from(spec.connections);
-        // Of a batch in a pipeline, from one request to all of them.
+        // Of the batch of a pipeline, at least one request is under way and at most all are.
         let possible = connections * least..=connections * f64::from(spec.pipeline);
         under_way.is_finite().then_some(Self { under_way, possible })
     }
@@ -80,6 +81,7 @@ impl Slow {
     /// Takes a trial into account.
     pub fn see(&mut self, latencies: &Histogram) {
         let is_worst = latencies.heavy(SLOW) > self.worst.heavy(SLOW);
+        // The worst trial so far is held back, and counts only once there is a worse one.
         let other = if is_worst {
             std::mem::replace(&mut self.worst, latencies.clone())
         } else {

@@ -107,6 +107,7 @@ impl BodyCheck {
         if self.mismatch.is_some() {
             return self.show(piece);
         }
+        // Beyond its end the expected body is empty, so whatever comes there differs.
         let from = usize::try_from(self.received).unwrap_or(usize::MAX).min(body.len());
         let want = &body[from..body.len().min(from + piece.len())];
         if want != piece {
@@ -117,6 +118,7 @@ impl BodyCheck {
     }
 
     fn show(&mut self, piece: &[u8]) {
+        // Never below 0, because no more than this is ever kept.
         let room = WRONG_SHOWN - self.shown.len();
         self.shown.extend_from_slice(&piece[..piece.len().min(room)]);
     }
@@ -159,6 +161,7 @@ impl BodyCheck {
             .contains
             .iter()
             .zip(&self.found)
+            // An empty text is in every body, even in one of which no piece has come.
             .find(|(text, found)| !**found && !text.is_empty())
         {
             Some((text, _)) => {

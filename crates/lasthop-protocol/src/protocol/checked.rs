@@ -149,7 +149,7 @@ impl<R: Replies> Exchange for Checked<R> {
             self.received += used as u64;
             if is_whole {
                 let done = self.done(at);
-                // It came in one piece, and it says itself where it ends: otherwise the connection were not kept.
+                // It came in one piece, and it says itself where it ends; otherwise the connection would not be kept.
                 if is_fresh && done.keep && done.fault.is_none() {
                     self.verified.remember(&bytes[..at], done.payload);
                 }
@@ -215,6 +215,7 @@ impl Verified {
                 payload: kept.payload,
             });
         }
+        // A batch may change within; its first reply may be known all the same.
         let same = replies > 1 && bytes[..length] == kept.bytes[..length];
         same.then_some(Run {
             replies: 1,

@@ -57,6 +57,7 @@ impl Chunked {
                 continue;
             }
             let most = if self.state == Expecting::Trailer {
+                // Never below 0: each line was held to what was left.
                 TRAILER_MAX - self.trailer
             } else {
                 LINE_MAX
@@ -112,6 +113,7 @@ fn chunk_size(line: &[u8]) -> Result<u64, Failure> {
         .unwrap_or(line.len());
     let digits = &line[..end];
     let bad = || Failure::protocol(format!("chunked coding: {} is not a chunk size", excerpt(line)));
+    // Fifteen digits stay within 64 bits, and `from_str_radix` alone would take a sign.
     if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {
         return Err(bad());
     }

@@ -178,6 +178,7 @@ impl Exchange for EchoExchange {
 
     #[inline]
     fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
+        // Without a pipeline no division is needed.
         let replies = if most == 1 {
             1
         } else {

@@ -304,8 +304,11 @@ impl ProtocolSpec for Grpc {
     fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
         let mut again = Vec::new();
         let mut numbers = Vec::new();
+        // Each reply gives back what its request took of the connection's window, which would be used up after 2 GiB.
         session::write_update(self.data().len() as u32, &mut again);
         let _ = frames(&reply, |frame| {
+            // Header blocks may be repeated, because the client allows no dynamic table. Frames of the connection were
+            // for the sample alone.
             if frame.stream > 0 {
                 numbers.push(again.len() + frame::HEAD - 4);
                 frame::write(frame.kind, frame.flags, frame.stream, frame.content, &mut again);

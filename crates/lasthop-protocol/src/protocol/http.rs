@@ -469,6 +469,7 @@ fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
         HttpVersion::V10 => "1.0",
         HttpVersion::V11 => "1.1",
     };
+    // Only what differs from the default of the version: 1.0 closes, 1.1 keeps.
     let connection = match (http.version, reuse) {
         (HttpVersion::V10, Reuse::KeepAlive) => Some("keep-alive"),
         (HttpVersion::V11, Reuse::PerRequest) => Some("close"),
@@ -477,6 +478,7 @@ fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
     let given = |name: &str| http.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
     let mut text = format!("{} {} HTTP/{version}\r\n", http.method, http.path);
     let mut add = |name: &str, value: &str| write!(text, "{name}: {value}\r\n").expect("writing to a String");
+    // First, as RFC 9110, section 7.2, asks.
     if !given("Host") {
         add("Host", &http.host);
     }
@@ -486,6 +488,7 @@ fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
     for (name, value) in &http.headers {
         add(name, value);
     }
+    // These methods have a length even without a body (RFC 9110, section 8.6).
     let wants_length = !http.body.is_empty() || matches!(http.method.as_str(), "POST" | "PUT" | "PATCH");
     if wants_length && !given("Content-Length") && !given("Transfer-Encoding") {
         add("Content-Length", &http.body.len().to_string());
@@ -552,6 +555,7 @@ impl HttpReplies {
         // The empty line may lie across the border to the kept bytes.
         let from = kept.saturating_sub(3);
         if kept > 0 {
+            // No more than it takes to find that the head is too long.
             self.head.extend_from_slice(&bytes[..bytes.len().min(most + 4 - kept)]);
         }
         let text = if kept > 0 { &self.head[..] } else { bytes };
@@ -564,6 +568,7 @@ impl HttpReplies {
                 Ok(end - kept)
             }
             None if text.len() < most => {
+                // What is not HTTP may never have the empty line that is waited for.
                 let refused = refuse_early(text);
                 if kept == 0 {
                     self.head.extend_from_slice(bytes);
@@ -602,6 +607,8 @@ impl HttpReplies {
         } else if let Some(text) = &head.unlike {
             self.fault = Some(Failure::content(text.clone()));
         }
+        // In the order of RFC 9112, section 6.3: replies without a body whatever their headers say, then chunks, which
+        // override a length, then the length, then the end of the connection.
         self.state = if requests.head_only || matches!(head.status, 204 | 304) {
             ReplyState::Over
         } else if head.chunked {
@@ -804,6 +811,7 @@ impl Head {
     fn of(response: &httparse::Response<'_, '_>) -> Result<Self, Failure> {
         let mut head = Self {
             status: response.code.unwrap_or(0),
+            // 1.1 keeps a connection and 1.0 closes it, unless a header says otherwise.
             keep: response.version == Some(1),
             chunked: false,
             length: None,

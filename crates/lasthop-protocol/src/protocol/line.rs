@@ -38,6 +38,7 @@ pub fn ended_text(bytes: &[u8], left: u64) -> Option<(usize, usize)> {
 /// The number that digits are, and nothing but digits.
 pub fn digits<T: FromStr>(text: &[u8]) -> Option<T> {
     let text = std::str::from_utf8(text).ok()?;
+    // `parse` alone would take a sign.
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
         .then(|| text.parse().ok())?

@@ -247,6 +247,7 @@ fn value_of_line(line: &[u8]) -> Option<(&[u8], u64, u64)> {
     };
     let length = digits(words.next()?).filter(|length| *length <= VALUE_MAX)?;
     let flags = digits(flags)?;
+    // A further word would be the unique number that only `gets` asks for.
     words.next().is_none().then_some((key, flags, length))
 }
 
@@ -348,6 +349,7 @@ impl MemcachedReplies {
             if key != requests.key {
                 return Err(Failure::content(format!("the value of {} came instead", excerpt(key))));
             }
+            // What was stored here has the flags 0, so others mean that it is somebody else's.
             if !requests.preparation.is_empty() && flags != 0 {
                 self.fault = Some(Failure::content(format!("the value has the flags {flags}, expected 0")));
             }

@@ -271,6 +271,7 @@ impl ProtocolSpec for Mysql {
 /// The handshake of a server that offers TLS.
 fn missing_before_tls(heard: &[u8]) -> Result<usize, Failure> {
     let missing = packet::missing(heard);
+    // The reader makes room for what is missing before it has come.
     if missing > HANDSHAKE_MAX {
         return Err(Failure::protocol(format!(
             "{} is not the start of a MySQL handshake",
@@ -529,6 +530,7 @@ impl MysqlReplies {
         request[STATEMENT].copy_from_slice(&statement);
         self.own_request = Some(request);
         let end = |count: u64| u64::from(count > 0 && !self.leaves_out_ends);
+        // An EOF packet ends each list that is not empty, unless both sides leave such packets out.
         let after = columns + end(columns) + parameters + end(parameters);
         self.stage = LoginStage::Ready { after };
         Ok(after == 0)
@@ -541,6 +543,7 @@ impl Replies for MysqlReplies {
         self.heard.clear();
         self.own_request = None;
         self.asked = false;
+        // The server speaks first: its handshake is packet 0.
         self.framer.expect(0);
     }
 
@@ -575,6 +578,7 @@ impl Replies for MysqlReplies {
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let (used, whole) = self.framer.feed(bytes, self.reply.needs_all())?;
         self.bytes.feed(&self.requests.reply, &bytes[..used]);
+        // An error ends a reply wherever it comes.
         if whole && self.framer.payload().first() == Some(&ERROR) {
             self.fault = Some(server_error("query", self.framer.payload()));
             return Ok((used, true));

@@ -90,6 +90,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     }
     let user = user.ok_or_else(|| "the user is missing (write `postgres://user@…` or `?user=…`)".to_owned())?;
     let address = if host.starts_with('/') {
+        // The file name that PostgreSQL gives its socket.
         Address::Unix(PathBuf::from(&host).join(format!(".s.PGSQL.{port}")))
     } else if host.is_empty() {
         return Err(no_port(&host));
@@ -98,6 +99,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     };
     let database = decode(path.trim_start_matches('/'))?;
     let postgres = Postgres {
+        // libpq's default.
         database: if database.is_empty() { user.clone() } else { database },
         user,
         password,
@@ -165,6 +167,7 @@ impl ProtocolSpec for Postgres {
             0,
             u64::from(MESSAGE_MAX) / 2,
         )?;
+        // Bind counts them in an Int16.
         within("number of parameters", self.parameters.len() as u64, 0, 32_767)?;
         if self.mode == QueryMode::Simple && !self.parameters.is_empty() {
             return Err("a simple query has no parameters (use the mode `extended` or `prepared`)".to_owned());
@@ -256,6 +259,7 @@ impl ProtocolSpec for Postgres {
                     .as_ref()
                     .map_or_else(|| address.ip().to_string(), |tls| tls.server_name.clone());
                 vec![
+                    // The name is for the certificate, the address for the connection, so nothing is looked up.
                     ("host", name),
                     ("hostaddr", address.ip().to_string()),
                     ("port", address.port().to_string()),
@@ -290,6 +294,7 @@ impl ProtocolSpec for Postgres {
                 .flatten()
                 .map(|path| ("sslrootcert", path.display().to_string())),
         );
+        // By default libpq tries GSSAPI encryption first wherever there are credentials.
         words.push(("gssencmode", "disable".to_owned()));
         let binding = match self.channel_binding {
             // libpq's own default.
@@ -315,7 +320,8 @@ const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 /// ParseComplete, and ready again.
 const PARSED: &[u8] = b"1\0\0\0\x04Z\0\0\0\x05I";
 
-/// The request for TLS that precedes the handshake, and the byte that grants it.
+/// The request for TLS that precedes the handshake (1234 and 5679 in the place of a version), and the byte that grants
+/// it.
 pub const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 pub const TLS_GRANTED: u8 = b'S';
 

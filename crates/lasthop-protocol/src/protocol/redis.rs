@@ -269,6 +269,7 @@ impl Requests {
         };
         match (&redis.username, &redis.password) {
             (Some(user), Some(password)) => say(&["AUTH", user, password]),
+            // Servers before Redis 6 know no users and take this form only.
             (None, Some(password)) => say(&["AUTH", password]),
             _ => {}
         }
@@ -316,6 +317,7 @@ impl Scanner {
     fn reset(&mut self) {
         self.line.0.clear();
         *self = Self {
+            // Its memory is used again.
             line: mem::take(&mut self.line),
             ..Self::default()
         };
@@ -379,9 +381,11 @@ impl Scanner {
         self.pending -= 1;
         match (kind, length) {
             (b'$', Some(length)) => {
+                // With CR LF. The element counts once its text has come.
                 self.bulk_left = length + 2;
                 self.pending += 1;
             }
+            // Arrays may be nested, and a server may claim any number of elements.
             (_, Some(count)) => self.pending = self.pending.saturating_add(count),
             _ => {}
         }

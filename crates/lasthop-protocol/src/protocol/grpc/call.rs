@@ -84,6 +84,7 @@ impl RecentBlocks {
         let mut fields = Fields::default();
         let read = decoder.decode(block, |name, value| fields.take(name, value));
         read.ok_or_else(|| Failure::protocol("HTTP/2: a header block is malformed"))?;
+        // A head has `:status`, trailers have none.
         let place = &mut known[usize::from(fields.http.is_none())];
         *place = idle.filter(|_| decoder.idle() == idle).map(|capacity| Block {
             capacity,
@@ -122,6 +123,8 @@ impl Call {
 
     /// Bytes that may be sent at once, where the connection's window allows so many.
     pub fn may_send(&self, connection: i64) -> Option<usize> {
+        // A window may be negative after the server has made it smaller than what is under way (RFC 9113, section
+        // 6.9.2).
         let room = self.window.min(connection).clamp(0, frame::CONTENT_MAX as i64) as usize;
         Some(self.unsent.min(room)).filter(|count| *count > 0)
     }
@@ -158,6 +161,7 @@ impl Call {
         }
         if ends {
             self.is_over = true;
+            // A head that ends the stream is the trailers as well (gRPC calls it Trailers-Only).
             self.trailers.clone_from(fields);
         }
         Ok(())

@@ -39,6 +39,7 @@ impl<'a> Frame<'a> {
         Self {
             kind: bytes[3],
             flags: bytes[4],
+            // The highest bit is reserved, and ignored (RFC 9113, section 4.1).
             stream: number(&bytes[5..]) & 0x7fff_ffff,
             content: &bytes[HEAD..],
         }
@@ -103,6 +104,7 @@ impl Framer {
         if std::mem::take(&mut self.is_spent) {
             self.kept.clear();
         }
+        // A whole frame is handed out where it lies; only one that comes in pieces is copied.
         if self.kept.is_empty()
             && let Some(whole) = length(bytes)?.filter(|length| *length <= bytes.len())
         {

@@ -54,6 +54,7 @@ impl Decoder {
                 }
                 0x20..=0x3f => {
                     let (capacity, rest) = integer(block, 5)?;
+                    // A new size stands at the beginning of a block only (RFC 7541, section 4.2).
                     if capacity > CAPACITY || fields > 0 {
                         return None;
                     }
@@ -63,6 +64,7 @@ impl Decoder {
                     continue;
                 }
                 _ => {
+                    // Not indexed and never indexed look alike to a reader (RFC 7541, sections 6.2.2 and 6.2.3).
                     let ((name, value), rest) = self.literal(block, 4)?;
                     take(&name, &value);
                     rest
@@ -111,6 +113,7 @@ impl Decoder {
 }
 
 fn cost(name: &[u8], value: &[u8]) -> usize {
+    // RFC 7541, section 4.1.
     name.len() + value.len() + OVERHEAD
 }
 
@@ -150,6 +153,7 @@ fn text(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 
 /// Appends a field as it is, in no table. Name and value have less than 16 KiB.
 pub fn write(name: &str, value: &str, block: &mut Vec<u8>) {
+    // A literal that enters no table, with its name spelled out (RFC 7541, section 6.2.2).
     block.push(0);
     for text in [name, value] {
         write_length(text.len(), block);

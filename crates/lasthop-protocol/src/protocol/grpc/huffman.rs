@@ -7,6 +7,7 @@ const LONGEST: usize = 30;
 
 /// What was coded, unless the bits are no text.
 pub fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
+    // The shortest codes have five bits.
     let mut text = Vec::with_capacity(bytes.len() * 8 / 5);
     let mut code = 0;
     let mut length = 0;
@@ -14,13 +15,15 @@ pub fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
         code = code << 1 | u32::from(bytes[at / 8] >> (7 - at % 8) & 1);
         length += 1;
         if let Some(symbol) = CODE.symbol(code, length) {
+            // Symbol 256, the end, must not occur in a text (RFC 7541, section 5.2).
             text.push(u8::try_from(symbol).ok()?);
             (code, length) = (0, 0);
         } else if length == LONGEST {
             return None;
         }
     }
-    // What is left fills the last byte with ones.
+    // What is left fills the last byte with ones, the beginning of the code for the end; a whole byte of them is an
+    // error.
     (length < 8 && code == (1 << length) - 1).then_some(text)
 }
 

@@ -98,6 +98,8 @@ impl Session {
             ],
             &mut self.out,
         );
+        // Settings change the windows of streams only; that of the connection takes an update (RFC 9113, section
+        // 6.9.2).
         write_update((WINDOW_MAX - WINDOW) as u32, &mut self.out);
     }
 
@@ -129,6 +131,7 @@ impl Session {
 
     /// Takes bytes up to the end of the next reply, or all.
     fn take(&mut self, bytes: &[u8]) -> Result<Option<Done>, Failure> {
+        // Taken out, because a frame borrows from it while the session acts on the frame.
         let mut framer = std::mem::take(&mut self.framer);
         let taken = self.take_frames(&mut framer, bytes);
         self.framer = framer;
@@ -172,6 +175,8 @@ impl Session {
     fn finish(&mut self, index: usize, used: usize) -> Done {
         self.open -= 1;
         let call = &mut self.calls[index];
+        // The server answered before it had everything. Our side of the stream is open: without this it would wait for
+        // the rest.
         if call.unsent > 0 {
             call.unsent = 0;
             frame::write(
@@ -193,11 +198,13 @@ impl Session {
 
     /// Acts on a frame; the call whose stream it ends.
     fn act(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
+        // Nothing may come between the frames of a header block (RFC 9113, section 4.3).
         if self.block.is_some() != (frame.kind == frame::CONTINUATION) {
             return Err(Failure::protocol(
                 "HTTP/2: a header block is interrupted, or continued without a beginning",
             ));
         }
+        // Settings are the server's preface (RFC 9113, section 3.4).
         if !self.is_settled && frame.kind != frame::SETTINGS && self.next == 1 {
             return Err(Failure::protocol("HTTP/2: the server does not begin with its settings"));
         }
@@ -211,7 +218,7 @@ impl Session {
             frame::GOAWAY => self.going_away(frame)?,
             frame::WINDOW_UPDATE => self.window_update(frame)?,
             frame::PUSH_PROMISE => return Err(Failure::protocol("HTTP/2: a push, which was forbidden")),
-            // Priorities, and what nobody has to know.
+            // Priorities, and types that are not known, which must be ignored (RFC 9113, section 4.1).
             _ => {}
         }
         Ok(None)
@@ -231,6 +238,8 @@ impl Session {
     }
 
     fn data(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
+        // With the padding, which counts for flow control too (RFC 9113, section 6.1). A stream gets nothing back: it
+        // has 2 GiB for one reply.
         self.received += frame.content.len() as u32;
         if self.received >= RETURNED_AT {
             write_update(self.received, &mut self.out);
@@ -315,6 +324,7 @@ impl Session {
             }
             INITIAL_WINDOW_SIZE if i64::from(value) > WINDOW_MAX => return Err(malformed("SETTINGS")),
             INITIAL_WINDOW_SIZE => {
+                // The change also moves the windows of open streams, if need be below 0 (RFC 9113, section 6.9.2).
                 let change = i64::from(value) - self.stream_window;
                 self.stream_window += change;
                 self.calls.iter_mut().for_each(|call| call.window += change);
@@ -334,6 +344,7 @@ impl Session {
     }
 
     fn answer(&mut self, kind: u8, content: &[u8]) -> Result<(), Failure> {
+        // `out` keeps every answer until the batch is over, so a flood of questions must end.
         self.answers += 1;
         if self.answers > ANSWERS_MAX {
             return Err(Failure::protocol(
@@ -382,6 +393,7 @@ impl Session {
             },
         };
         *window += increment;
+        // Both are errors (RFC 9113, sections 6.9 and 6.9.1).
         if increment == 0 || *window > WINDOW_MAX {
             return Err(malformed("WINDOW_UPDATE"));
         }
@@ -459,7 +471,7 @@ impl Exchange for Session {
     }
 }
 
-/// What a server says that never stands in the way.
+/// The first words of a server whose windows never hold a client up.
 pub fn generous_settings() -> Vec<u8> {
     let mut out = Vec::new();
     write_settings(&[(INITIAL_WINDOW_SIZE, WINDOW_MAX as u32)], &mut out);

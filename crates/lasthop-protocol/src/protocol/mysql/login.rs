@@ -48,6 +48,7 @@ const fn tls_request() -> [u8; 36] {
     let flags = (WANTED | TLS).to_le_bytes();
     let most = PACKET_MAX.to_le_bytes();
     let mut request = [0; 36];
+    // A payload of 32 bytes in packet 1; the server's handshake was packet 0.
     request[0] = 32;
     request[3] = 1;
     let mut at = 0;
@@ -102,6 +103,7 @@ impl Handshake {
         let flags = (reader.number(2)? << 16 | low) as u32;
         let length = reader.number(1)? as usize;
         let _reserved = reader.bytes(10)?;
+        // At least 13 bytes, whatever length was said, the last of them a NUL: so the protocol has it.
         nonce.extend_from_slice(reader.bytes(length.saturating_sub(8).max(13))?);
         let method = String::from_utf8_lossy(reader.until_nul()).into_owned();
         Some(Self { flags, method, nonce })
@@ -113,6 +115,7 @@ impl Handshake {
 
     /// Whether the packets that once ended each part of a reply are left out.
     pub fn leaves_out_ends(&self) -> bool {
+        // We always offer it (`WANTED`), so what the server says decides.
         self.flags & NO_EOF > 0
     }
 }

@@ -27,6 +27,7 @@ pub fn write(payload: &[u8], mut number: u8, output: &mut Vec<u8>) -> u8 {
         output.extend_from_slice(part);
         number = number.wrapping_add(1);
         rest = after;
+        // A full packet announces another, so a payload that fills its last one is ended by an empty one.
         if part.len() < PART_MAX {
             return number;
         }

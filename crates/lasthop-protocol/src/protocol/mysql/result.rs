@@ -250,6 +250,7 @@ impl Column {
         if self.is_unsigned {
             number.to_string()
         } else {
+            // Up and down again, which extends the sign to 64 bits.
             ((number << shift).cast_signed() >> shift).to_string()
         }
     }

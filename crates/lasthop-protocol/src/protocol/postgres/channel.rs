@@ -45,6 +45,7 @@ fn signature_digest(certificate: &[u8]) -> Option<&'static Algorithm> {
 fn pss_digest(parameters: &[u8]) -> Option<&'static Algorithm> {
     let (parameters, _) = element(parameters, SEQUENCE)?;
     let Some((hash, _)) = element(parameters, CONTEXT_0) else {
+        // The default is SHA-1, in place of which RFC 5929 takes SHA-256.
         return Some(&SHA256);
     };
     let (algorithm, _) = element(hash, SEQUENCE)?;

@@ -98,6 +98,7 @@ impl Login {
         };
         let code = i32::from_be_bytes(*code);
         self.asked |= code != 0;
+        // 3 asks for the password itself, 5 for its MD5 with a salt, 10 to 12 are the steps of SASL, and 0 lets us in.
         match (code, rest) {
             (0, _) => {
                 if spec.channel_binding == ChannelBinding::Require && !self.bound {
@@ -179,6 +180,7 @@ fn password(spec: &Postgres) -> Result<&str, Failure> {
 
 /// The MD5 response: proves that we know the password without sending it.
 fn md5_proof(user: &str, password: &str, salt: [u8; 4]) -> String {
+    // MD5(MD5(password, user), salt): the inner one is what the server stores.
     let secret = format!("{:x}", md5::compute(format!("{password}{user}")));
     format!("md5{:x}", md5::compute([secret.as_bytes(), &salt].concat()))
 }

@@ -74,6 +74,7 @@ fn request(spec: &Postgres) -> Vec<u8> {
     };
     // The portal without a name, all of its rows.
     let execute = message(b'E', &[0; 5]);
+    // Sync in every request: after an error the server skips all that comes before the next one.
     [parse, bind(statement, &spec.parameters), execute, sync()].concat()
 }
 
@@ -147,6 +148,7 @@ pub fn messages(mut reply: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 fn next_message(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
+    // A length that does not even cover itself must not stop the walk.
     let (message, rest) = bytes.split_at_checked(1 + length.max(HEAD - 1))?;
     Some((*kind, message, rest))
 }

@@ -47,6 +47,7 @@ impl PostgresReplies {
                 }
                 self.rows += 1;
             }
+            // An error does not end the reply: the server still says that it is ready.
             b'E' => self.blame(server_error("query", &self.framer.body)),
             b'C' => self.check_tag(),
             b'Z' => return Ok(true),
@@ -125,6 +126,7 @@ impl Replies for PostgresReplies {
         let (used, whole) = self
             .framer
             .feed(bytes, |kind| matches!(kind, b'E' | b'C') || (kind == b'D' && first_row))?;
+        // The type is a message's first byte, so it is known from the first piece on.
         if !is_notice(self.framer.kind()) {
             self.reply.feed(&self.requests.reply, &bytes[..used]);
         }

@@ -105,6 +105,7 @@ impl First {
     pub fn answer(self, server_first: &[u8]) -> Result<Last, Failure> {
         let server_first = std::str::from_utf8(server_first).map_err(|_| malformed())?;
         let (nonce, salt, iterations) = challenge(server_first).ok_or_else(malformed)?;
+        // Otherwise it may be the answer to an earlier conversation (RFC 5802, section 5.1).
         if !nonce.starts_with(&self.nonce) {
             return Err(refused("the server's SCRAM nonce does not continue ours"));
         }
