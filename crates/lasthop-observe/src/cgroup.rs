@@ -41,6 +41,7 @@ impl Cgroup {
         let ours = groups("self")?;
         let folder = |controller: &str| {
             let path = path_of(&theirs, controller).filter(|path| Some(*path) != path_of(&ours, controller))?;
+            // A controller may be mounted several times, and not every mount shows this group.
             folders(&mounts, controller, path)
                 .into_iter()
                 .find(|folder| folder.is_dir())

@@ -106,6 +106,7 @@ fn container(facts: &Facts) -> Option<String> {
             return Some(engine.to_owned());
         }
     }
+    // Container managers set `container` for the first process, as systemd asks of them.
     let environment = facts.text("/proc/1/environ")?;
     let mut variables = environment.split('\0');
     variables.find_map(|variable| Some(variable.strip_prefix("container=")?.to_owned()))

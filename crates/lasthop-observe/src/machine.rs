@@ -64,6 +64,7 @@ fn parse(text: &str, tick_ns: u64) -> Option<(u64, CpuTimes)> {
     let at = |index: usize| numbers.get(index).copied().map(|ticks| ticks * tick_ns);
     let times = CpuTimes {
         processes: at(0)? + at(1)? + at(2)?,
+        // With iowait: a CPU that waits for a disk is idle.
         idle: at(3)? + at(4)?,
         softirq: at(6)?,
         steal: at(7)?,

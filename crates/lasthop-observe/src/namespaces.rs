@@ -164,6 +164,7 @@ impl PortSettings {
     fn of(pid: i32) -> Option<Self> {
         let thread = thread::Builder::new().spawn(move || {
             let file = File::open(format!("/proc/{pid}/ns/net")).ok()?;
+            // This moves the calling thread and no other, and the thread ends there.
             go_into(&file).ok()?;
             Some(Self::here())
         });

@@ -122,6 +122,7 @@ fn matches(words: &[&str], connection: &Connection) -> bool {
             ("-i", Some(name)) => connection.interface.as_deref() == Some(*name),
             ("--dport", Some(ports)) => ports_hold(ports, connection.to.port()),
             ("-p", Some(protocol)) => *protocol == "tcp",
+            // Of other conditions, such as states of conntrack, nothing is known here: they are taken to hold.
             _ => return true,
         };
         holds != (at > 0 && words[at - 1] == "!")

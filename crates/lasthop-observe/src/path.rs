@@ -268,6 +268,8 @@ fn interface_to(ip: IpAddr, table: &str) -> Option<String> {
         let number = |at: usize| u32::from_str_radix(columns.get(at)?, 16).ok();
         let (network, prefix, name) = match ip {
             IpAddr::V4(_) => {
+                // The bytes are in the order of the network, but the kernel prints them as one word of the machine's
+                // order.
                 let network: IpAddr = Ipv4Addr::from(u32::from_be(number(1)?)).into();
                 (network, number(7)?.count_ones(), columns.first()?)
             }

@@ -146,6 +146,7 @@ impl Meter {
         while index < self.processes.len() {
             let process = &mut self.processes[index];
             let Some((key, reading)) = process.read(self.tick_ns, &mut self.buffer) else {
+                // Its number may be given out again, and that process would have to be adopted.
                 known.remove(&process.pid);
                 self.processes.remove(index);
                 complete = false;
@@ -237,6 +238,7 @@ impl Process {
             threads.iter().filter_map(|thread| thread.read(buffer)).collect()
         };
         let readings = read(&self.threads, buffer);
+        // A thread that ended cannot be read, and one that began is one too many: then all are listed again.
         if readings.len() == count && self.threads.len() == count {
             return readings;
         }
