@@ -240,7 +240,7 @@ impl NullServer {
                     // Level-triggered: clients that a lack of descriptors leaves in the queue are reported again.
                     self.accept(&mut connections, &mut buffer).map_err(broken)?;
                 } else {
-                    // That is what shutting down a listener leads to.
+                    // epoll reports a hang-up for a listener that was shut down.
                     return Ok(());
                 }
             }

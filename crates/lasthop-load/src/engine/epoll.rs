@@ -180,7 +180,7 @@ impl Epoll {
     ///
     /// # Errors
     ///
-    /// The first failure, if not all connections are open within the connect timeout.
+    /// One of the failures, if not all connections are open within the connect timeout.
     pub fn open(&mut self) -> Result<(), Failure> {
         if self.thread.per_request {
             return Ok(());
@@ -422,8 +422,8 @@ impl Epoll {
                 free.push_back(index);
                 return slot.retire(thread);
             }
-            // A unit is completed, because the server counts its requests.
-            // Wrong answers never shut the window: only the clock can end a trial of them.
+            // A unit is completed even now, because the server counts the requests of a connection. Wrong answers never
+            // shut the window: only the clock can end a trial of them.
             if (thread.recorder.is_over() && !goes_on) || (!reply.right && thread.recorder.is_expired(reply.at)) {
                 return slot.retire(thread);
             }

@@ -86,7 +86,7 @@ fn counted(measured: TrialResult, sent_total: u64, [opened, shut, whole]: [Count
         elapsed_ns: (shut.at - opened.at).max(1),
         requests: shut.since(opened).received,
         requests_total: whole.received,
-        // It would be of what was sent.
+        // It would be the first half of what was sent, not of what was received.
         first_half: None,
         one_way: Some(Box::new(one_way)),
         phases: Phases {

@@ -182,7 +182,7 @@ impl Server {
                 Ok(Some(accepted)) => self.take(accepted),
                 // Clients stay in the queue while descriptors or memory are lacking: without a pause this would spin.
                 Ok(None) => clock::sleep(SHORTAGE_PAUSE_NS),
-                // That is what shutting down a listener leads to.
+                // What `accept` says once the listener was shut down.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
                 Err(error) => return Err(not_accepted(&error)),
             }

@@ -72,7 +72,7 @@ pub fn offer(channel: Transport, path: &Path, control: Socket) -> io::Result<Str
         Ok(Made::Medium(own)) => Ok(Passed::through(own, control)),
         Err(error) => {
             if let Some(number) = error.raw_os_error() {
-                // The client would only see that nobody is there any more.
+                // Otherwise the client would only see that the connection is closed.
                 let number = u8::try_from(number).unwrap_or(u8::MAX);
                 let _ = rustix::net::send(&control, &[number], SendFlags::NOSIGNAL);
             }
@@ -136,7 +136,7 @@ pub fn take(channel: Transport, control: Socket) -> io::Result<Stream> {
         }
         (Transport::Mqueue, Ok(given)) => {
             Medium::Queues(Queues::open(given).map_err(|error| match error.raw_os_error() {
-                // What a queue's calls say of anything else.
+                // What the calls of message queues say of any other descriptor.
                 Some(libc::EBADF) => io::ErrorKind::InvalidData.into(),
                 _ => error,
             })?)
