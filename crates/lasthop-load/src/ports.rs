@@ -111,8 +111,8 @@ impl Ports {
         reading.range.saturating_sub(taken(&sockets, self.server, reuse))
     }
 
-    /// Where held ports serve again after a second: those that neither a socket in use nor a connection of a trial since
-    /// then has. Half of the range is left to others that talk to this server. `None` before the first trial.
+    /// Where held ports can be used again after a second: those that neither sockets in use nor connections of trials
+    /// since then take. Half of the range is left to others that talk to this server. `None` before the first trial.
     fn left_by_account(&self, reading: SocketCounts, now: u64) -> Option<u64> {
         self.pace?;
         let young = self

@@ -1,6 +1,6 @@
-//! Reads from a pipe that another thread can end. Only bytes, or the end of all writers, wake a thread that waits for a
-//! pipe, and this side has neither: the pipe is the server's, and opening it to write would be with this user's rights.
-//! So the thread gets a signal.
+//! Reads from a pipe that another thread can end. Only bytes or the end of all writers wake a thread that reads from a
+//! pipe. This side can bring about neither: the pipe is the server's, and opening it for writing would use this user's
+//! rights. So the thread gets a signal.
 
 use std::{
     cell::Cell,
