@@ -279,7 +279,8 @@ fn irregular() -> io::Error {
 
 /// Opens a regular file; `linked` says what a link is.
 fn regular(folder: impl AsFd, path: &Path, linked: fn() -> io::Error) -> io::Result<File> {
-    // A pipe opens at once or not at all, a socket never; regular files do not know the difference.
+    // `NONBLOCK`, or opening a pipe would wait for a writer. A socket cannot be opened, and to a regular file it makes
+    // no difference.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file: File = match openat(folder, path, flags, Mode::empty()) {
         Err(Errno::LOOP) => return Err(linked()),

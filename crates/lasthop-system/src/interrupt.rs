@@ -158,7 +158,7 @@ pub fn pause(duration: Duration) -> bool {
     !poll(&[(bell, PollFlags::IN)], Some(Instant::now() + duration)).is_ok_and(|ready| ready[0])
 }
 
-/// Runs work that cannot be woken in a separate thread. `None` if it takes too long or there is an interrupt; the
+/// Runs work that nothing can wake, in a separate thread. `None` if it takes too long or there is an interrupt; the
 /// thread is then abandoned.
 pub fn aside<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let deadline = Instant::now() + limit;

@@ -1,4 +1,4 @@
-//! A secret key in a file, and seals (HMAC-SHA-256) by which its owner knows again what was written with it.
+//! A secret key in a file, and seals (HMAC-SHA-256) by which its owner recognises what was written with it.
 
 use std::{
     io::{self, Read as _, Write as _},
