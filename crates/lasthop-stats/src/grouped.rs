@@ -2,7 +2,7 @@
 
 /// What a block may hold.
 pub trait BlockValue {
-    /// Whether every number in it can be reckoned with.
+    /// Whether every number in it can be calculated with.
     fn is_valid(&self) -> bool;
 }
 

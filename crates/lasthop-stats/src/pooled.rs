@@ -1,19 +1,19 @@
 //! What machines say together: the random-effects model. Machines have true values of their own, and each value is known
 //! with an error of its own.
 //!
-//! The variance between machines is that of R. C. Paule and J. Mandel (*J. Res. Natl. Bur. Stand.* 87, 1982): the one with
-//! which the weighted squares are as many as their degrees of freedom. The mean has the standard error of J. Hartung and
-//! G. Knapp (*Stat. Med.* 20, 2001) and of K. Sidik and J. N. Jonkman (*Stat. Med.* 21, 2002), and Student's t; it is never
-//! narrower than the estimates alone allow (C. Röver, G. Knapp and T. Friede, *BMC Med. Res. Methodol.* 15:99, 2015).
-//! Another machine's value is predicted as by J. P. T. Higgins, S. G. Thompson and D. J. Spiegelhalter (*J. R. Stat. Soc. A*
-//! 172, 2009).
+//! The variance between machines is that of R. C. Paule and J. Mandel (*J. Res. Natl. Bur. Stand.* 87, 1982): the one
+//! at which the weighted sum of squares equals its degrees of freedom. The mean has the standard error of J. Hartung
+//! and G. Knapp (*Stat. Med.* 20, 2001) and of K. Sidik and J. N. Jonkman (*Stat. Med.* 21, 2002), and Student's t; it
+//! is never narrower than the estimates alone allow (C. Röver, G. Knapp and T. Friede, *BMC Med. Res. Methodol.* 15:99,
+//! 2015). Another machine's value is predicted as by J. P. T. Higgins, S. G. Thompson and D. J. Spiegelhalter (*J. R.
+//! Stat. Soc. A* 172, 2009).
 //!
-//! Whether machines differ at all is the test of M. B. Brown and A. B. Forsythe (*Technometrics* 16, 1974) with the degrees
-//! of freedom of D. V. Mehrotra (*Commun. Stat. Simul.* 26, 1997): unlike Cochran's Q it knows that standard errors of few
-//! rounds are uncertain, also with hundreds of machines. For two it is Welch's test. The interval of the deviation holds
-//! every value that this test does not refuse: the Q profile of W. Viechtbauer (*Stat. Med.* 26, 2007) with this statistic.
-//! For kinds of machines the squares within kinds are added up.
-//! `tests/pooled.rs` simulates how often all these intervals hold.
+//! Whether machines differ at all is the test of M. B. Brown and A. B. Forsythe (*Technometrics* 16, 1974) with the
+//! degrees of freedom of D. V. Mehrotra (*Commun. Stat. Simul.* 26, 1997): unlike Cochran's Q it knows that standard
+//! errors of few rounds are uncertain, also with hundreds of machines. For two it is Welch's test. The interval of the
+//! deviation holds every value that this test does not reject: the Q profile of W. Viechtbauer (*Stat. Med.* 26, 2007)
+//! with this statistic. For kinds of machines the squares within kinds are added up. `tests/pooled.rs` simulates how
+//! often all these intervals hold.
 
 use crate::{
     CONFIDENCE,

@@ -19,7 +19,7 @@ pub struct Fraction {
     pub denominator: f64,
 }
 
-/// The parts of a block; every block has as many.
+/// The parts of a block; every block has the same number of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Totals(pub Vec<Fraction>);
 
@@ -29,7 +29,7 @@ impl Totals {
         Self(vec![Fraction { numerator, denominator }])
     }
 
-    /// What a block amounts to that counts `weight` times, 0 or more.
+    /// The same block, counted `weight` times, 0 or more.
     #[must_use]
     pub fn times(mut self, weight: f64) -> Self {
         for part in &mut self.0 {
