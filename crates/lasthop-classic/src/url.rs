@@ -38,7 +38,7 @@ pub fn scheme(spec: &Spec) -> &'static str {
     if spec.endpoint.tls.is_some() { "https" } else { "http" }
 }
 
-/// The URL with the address in figures, as tools without a `--connect-to` need it.
+/// The URL with the numeric address, as tools without a `--connect-to` need it.
 pub fn by_address(spec: &Spec, http: &Http) -> Result<String, String> {
     Ok(format!("{}://{}{}", scheme(spec), tcp(spec)?, http.path))
 }
