@@ -14,8 +14,8 @@ use lasthop_system::{listener, namespace::go_into};
 
 use super::network::NetworkReading;
 
-/// Held ports are told from one in so many of the range on. The table of sockets is long then, takes tens of milliseconds to
-/// read, and is not read before.
+/// Held ports are reported once they make up one in so many of the range. Only then is the table of sockets read, which
+/// is long and takes tens of milliseconds.
 const WORTH_A_WORD: u64 = 2;
 /// A socket in `TIME_WAIT`, in the kernel's table.
 const TIME_WAIT: &str = "06";
@@ -66,7 +66,7 @@ impl Namespaces {
         all
     }
 
-    /// Adds that of a driver which is in neither of them.
+    /// Adds the namespace of a driver that is in none of them.
     pub fn also(&mut self, pid: i32) {
         if self.at(pid).is_none() {
             self.add(pid, Vec::new());
@@ -159,8 +159,8 @@ impl PortSettings {
         )
     }
 
-    /// Those of another namespace. Settings are shown to who is inside, so a thread goes there, which takes the right to:
-    /// root's, not that of a user with rootless containers.
+    /// Those of another namespace. Settings are shown only inside, so a thread goes there. That takes root's rights,
+    /// which a user with rootless containers does not have.
     fn of(pid: i32) -> Option<Self> {
         let thread = thread::Builder::new().spawn(move || {
             let file = File::open(format!("/proc/{pid}/ns/net")).ok()?;

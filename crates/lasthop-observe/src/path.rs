@@ -86,7 +86,7 @@ fn from_within(client: i32, address: SocketAddr) -> Vec<String> {
     hops
 }
 
-/// Addresses of a network namespace but those of its loopback.
+/// Addresses of a network namespace, except those of its loopback.
 fn own_addresses(pid: i32) -> Vec<IpAddr> {
     let trie = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
     let lines: Vec<&str> = trie.lines().map(str::trim).collect();
@@ -205,9 +205,9 @@ fn userland(at: SocketAddr) -> Option<(String, Option<SocketAddr>)> {
     Some((hop, next))
 }
 
-/// The server that rootlessport passes bytes to, where its port has the same number. Its command line says nothing; but it ends
-/// with its container, which it learns by a pipe that of all monitors only the container's holds. What all of them have inherited
-/// is no sign.
+/// The server that rootlessport passes bytes to, where its port has the same number. Its command line says nothing. But
+/// it ends with its container, which it learns from a pipe that only the monitor of that container holds. A pipe that
+/// several monitors have inherited proves nothing.
 fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
     let mut monitors = process::all();
     monitors.retain(|pid| listener::command_of(*pid) == "conmon");
@@ -226,7 +226,7 @@ fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
     ))
 }
 
-/// Pipes of a process but those of standard input, output and error.
+/// Pipes of a process other than its standard input, output and error.
 fn pipes_of(pid: i32) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     entries
@@ -387,7 +387,7 @@ fn network_of(pid: impl std::fmt::Display) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
-/// A process of each network namespace but this one.
+/// A process of each network namespace other than this one.
 fn namespaces() -> Vec<i32> {
     let mut seen: BTreeSet<_> = network_of("self").into_iter().collect();
     let all = process::all().into_iter();
