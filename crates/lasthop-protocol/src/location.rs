@@ -192,7 +192,7 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     Ok((host, port.map(port_number).transpose()?))
 }
 
-/// What is no number is not shown: it may be a password that something is missing behind.
+/// What is not a number is not shown: it may be a password that lacks what should follow it.
 ///
 /// # Errors
 ///

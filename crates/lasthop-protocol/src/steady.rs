@@ -70,7 +70,7 @@ pub const LEAST_TRIALS: u64 = 3;
 /// Replies are slow if they and longer ones take this share of the time of all connections.
 const SLOW: f64 = 0.1;
 
-/// How long the slow replies of a case take. A single trial that was disturbed does not say it.
+/// How long the slow replies of a case take. A single disturbed trial does not decide it.
 #[derive(Clone, Debug, Default)]
 pub struct Slow {
     pooled: Histogram,

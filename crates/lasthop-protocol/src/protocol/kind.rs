@@ -144,7 +144,7 @@ impl LoadOptions {
     }
 }
 
-/// The parameters of a protocol, and what follows from them. What has a default here is so for most protocols.
+/// The parameters of a protocol, and what follows from them. The defaults are right for most protocols.
 pub trait ProtocolSpec: Plain {
     /// Its entry in the table.
     fn kind(&self) -> &'static ProtocolKind;
@@ -257,8 +257,8 @@ pub trait ProtocolSpec: Plain {
         Vec::new()
     }
 
-    /// This reply as a null server can say it again and again, and where in it the four bytes stand that number the request
-    /// on its connection: 1, 3, 5 and so on.
+    /// This reply as a null server can say it again and again, and where in it are the four bytes that number the
+    /// request on its connection: 1, 3, 5 and so on.
     fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
         (reply, Vec::new())
     }

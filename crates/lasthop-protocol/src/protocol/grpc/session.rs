@@ -56,10 +56,10 @@ pub struct Session {
     open: usize,
     /// The server takes no more calls.
     is_leaving: bool,
-    /// A header block that more is to come of: its stream, whether that ends with it, and its bytes.
+    /// A header block that is not complete yet: its stream, whether that ends with it, and its bytes.
     block: Option<(u32, bool, Vec<u8>)>,
     answers: u32,
-    /// What came after the last reply of a batch and is of no use, for the next one.
+    /// What went wrong after the last reply of a batch, kept for the next one.
     broken: Option<Failure>,
 }
 

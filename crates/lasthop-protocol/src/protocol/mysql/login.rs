@@ -24,7 +24,7 @@ const PLUGINS: u32 = 1 << 19;
 const LONG_PLUGIN_DATA: u32 = 1 << 21;
 const NO_EOF: u32 = 1 << 24;
 
-/// What the protocol here is made of: without it no server has been built for many years.
+/// What this implementation cannot do without. No server that lacks it has been built for many years.
 const NEEDED: u32 = PROTOCOL_41 | SECURE_CONNECTION | PLUGINS;
 const WANTED: u32 = NEEDED
     | LONG_PASSWORD
