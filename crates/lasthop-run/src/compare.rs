@@ -70,10 +70,9 @@ fn advice(failure: &Failure) -> Option<&'static str> {
 
 /// Asks every endpoint for two replies, and finds out whose they are.
 ///
-///
 /// # Errors
-/// An endpoint is not on this machine, gives no right answer, or another one than the first. Once `go_on` returns false,
-/// the error has no meaning.
+/// An endpoint is not on this machine, gives no right answer, or another one than the first. Once `go_on` returns
+/// false, the error has no meaning.
 pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, CompareError> {
     let endpoints = asked.endpoints.iter().map(|(url, spec)| (url.clone(), spec));
     permit(endpoints, asked.remote).map_err(CompareError::Wrong)?;
@@ -125,8 +124,8 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
     )))
 }
 
-/// The role of a server: as the user calls the process that it is or descends from, or else its program. When it has been
-/// restarted, its new process has the same.
+/// The role of a server: as the user calls the process that it is or descends from, or else its program. When it has
+/// been restarted, its new process has the same.
 fn role_of(server: &Owner, pids: &IndexMap<String, i32>) -> String {
     let is_its = |pid: i32| pid == server.pid || process::descendants(pid).contains(&server.pid);
     let named = pids.iter().find(|(_, pid)| is_its(**pid));

@@ -134,6 +134,7 @@ fn load(name: &str, endpoint: &GivenEndpoint) -> Vec<String> {
     lines.extend(
         told.iter()
             .filter(|leaf: &&(String, Value)| {
+                // `plain` has the record's own endpoint and protocol, so what these contain would always look usual.
                 leaf.0.starts_with("endpoint.tls") || leaf.0.starts_with("protocol.") || !usual.contains(leaf)
             })
             .map(|(path, value)| format!("load on {address}, with {path} {value}")),

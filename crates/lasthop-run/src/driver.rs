@@ -210,6 +210,7 @@ pub struct Answer {
 impl Answer {
     /// Whether it begins like a result.
     pub fn is_result(&self) -> bool {
+        // Not parsed: that would take a millisecond or more, and the next trial is to begin first.
         self.line.starts_with(b"{\"trial\"")
     }
 
@@ -263,9 +264,11 @@ fn absurdity(result: &TrialResult, waited: Duration) -> Option<&'static str> {
             .into_iter()
             .flatten()
             .chain([reported.resolution_ns])
+            // 1e18 ns are 31 years.
             .all(|value| (0.0..1e18).contains(&value))
     };
     [
+        // Rates divide by it.
         (result.elapsed_ns == 0, "no time has passed"),
         (result.elapsed_ns > elapsed, "it took more time than it was given"),
         (
@@ -285,6 +288,7 @@ fn absurdity(result: &TrialResult, waited: Duration) -> Option<&'static str> {
             "there are more times than nanoseconds",
         ),
         (
+            // 2^56 bytes a day are 830 GB/s.
             result.bytes_received > 1 << 56,
             "there are more bytes than memory moves in a day",
         ),

@@ -25,8 +25,8 @@ pub enum Event<'a> {
     Containing,
     /// Services are being started for a round.
     Starting { round: u32, services: usize },
-    /// The user's command restarts servers that lasthop did not start, for at most `patience`, and as long again until they
-    /// answer.
+    /// The user's command restarts servers that lasthop did not start, for at most `patience`, and as long again until
+    /// they answer.
     Restarting { patience: Duration },
     /// The next trial begins.
     Trial {

@@ -13,7 +13,8 @@ use lasthop_model::{
 };
 use lasthop_system::{command, interrupt, listener, process::Stat};
 
-/// The longest that the command may take, and the longest until every endpoint answers again, where the budget has so much left.
+/// The longest that the command may take, and the longest until every endpoint answers again, where the budget has so
+/// much left.
 const LONGEST: Duration = Duration::from_secs(60);
 /// What both get in any case: servers are not left half restarted for a budget that is nearly spent.
 const LEAST: Duration = Duration::from_secs(5);
@@ -23,8 +24,8 @@ pub fn patience(left: Duration) -> Duration {
     left.clamp(LEAST, LONGEST)
 }
 
-/// The processes of the servers as they are now. One server has one role, however many endpoints it has. A process that the user
-/// named may have ended with a restart; then it has none.
+/// The processes of the servers as they are now. One server has one role, however many endpoints it has. A process that
+/// the user named may have ended with a restart; then it has none.
 pub fn roles(given: &Given) -> Vec<Role> {
     let role = |name: &str, pid| Role {
         stack: 0,
@@ -60,8 +61,8 @@ fn serving(given: &Given) -> Vec<Option<(i32, u64)>> {
         .collect()
 }
 
-/// Restarts the servers by this command, and waits until every endpoint answers or `go_on` says no. Each may take as long as
-/// `patience`. Returns the cases that the same process serves as before.
+/// Restarts the servers by this command, and waits until every endpoint answers or `go_on` says no. Each may take as
+/// long as `patience`. Returns the cases that the same process serves as before.
 ///
 /// # Errors
 /// In words: the command fails, or an endpoint does not answer in time.
@@ -74,6 +75,7 @@ pub fn restart(
     let before = serving(given);
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", restart]);
+    // The servers that the command starts are its children, and outlive it.
     let ended = command::run(shell, patience, command::Life::LeavesChildren).map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut => format!(
             "the restart command did not end within {:.0} s and was killed; the servers may be down. It must end, and start \

@@ -7,6 +7,7 @@ use lasthop_stack::sandbox::{SANDBOX_VARIABLE, SOCKET_PATH_LIMIT};
 /// What to do about a failure of servers that run as this account.
 pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
     let said = format!("{}\n{}", failure.cause, failure.log).to_lowercase();
+    // lasthop's own error about a long path names the variable, and with it this advice.
     if is_too_long(&said) && !failure.cause.contains(SANDBOX_VARIABLE) {
         return Some(format!(
             "the path of a Unix socket may have {SOCKET_PATH_LIMIT} bytes: keep sockets in `{{{{ runtime }}}}`, and set \

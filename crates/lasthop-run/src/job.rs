@@ -27,7 +27,8 @@ pub struct Job<'a> {
     pub home: &'a Home,
     /// The command line, for the record.
     pub command: Vec<String>,
-    /// Whether the first round gets all its blocks even if the budget is used up before, because one block gives no interval.
+    /// Whether the first round gets all its blocks even if the budget is used up before, because one block gives no
+    /// interval.
     pub whole_round: bool,
     /// What it is made from, for `lasthop resume`. The digests of executables are added when these are found.
     pub origin: Option<Origin>,

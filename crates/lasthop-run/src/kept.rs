@@ -1,7 +1,9 @@
 //! What all servers of a service were given alike is on disk once. Each server gets a folder of its own, which may hold
-//! hundreds of megabytes of libraries; when it has ended, what it has not changed there becomes a link to the first copy.
+//! hundreds of megabytes of libraries; when it has ended, what it has not changed there becomes a link to the first
+//! copy.
 //!
-//! Then, too, the names of this machine and user go from what they were given and wrote: a record is made to be passed on.
+//! Then, too, the names of this machine and user go from what they were given and wrote: a record is made to be passed
+//! on.
 //!
 //! While servers run, nothing is shared between them: one that writes to its files would write to those of all.
 
@@ -35,6 +37,7 @@ impl Kept {
         for server in folders(round).iter().flat_map(|stack| folders(stack)) {
             let app = server.join(APP);
             let name = server.file_name().unwrap_or_default().to_string_lossy();
+            // A server may have put a link in the place of its folder.
             if app.symlink_metadata().is_ok_and(|found| found.is_dir()) {
                 let first = self
                     .0
@@ -73,6 +76,7 @@ pub fn share(first: &Path, copy: &Path) -> io::Result<()> {
         if kind.is_dir() {
             share(&first, &path)?;
         } else if kind.is_file() && are_alike(&first, &path).unwrap_or(false) {
+            // The rename replaces the copy in one step, so a run that is killed here lacks no file.
             let new = copy.join(NEW);
             fs::hard_link(&first, &new)?;
             fs::rename(&new, &path).inspect_err(|_| drop(fs::remove_file(&new)))?;
@@ -125,6 +129,7 @@ fn hide_names_in(path: &Path) -> io::Result<()> {
 fn are_alike(one: &Path, other: &Path) -> io::Result<bool> {
     let [one, other] = [files::open(one)?, files::open(other)?];
     let [its, theirs] = [one.metadata()?, other.metadata()?];
+    // The device, too: a hard link cannot leave its file system.
     let facts = |found: &fs::Metadata| (found.len(), found.mode(), found.uid(), found.gid(), found.dev());
     Ok(its.ino() != theirs.ino() && facts(&its) == facts(&theirs) && have_same_content(one, other)?)
 }

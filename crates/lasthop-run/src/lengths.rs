@@ -1,8 +1,8 @@
 //! How long the trials of each case are: as the settings say, or longer where its replies take long.
 //!
-//! Cases that are compared have trials of one length, that of the slowest. What replies take is known from the warm-up that
-//! follows the verification, and better from the trials themselves. Lengths only grow: shorter trials of the same cases do not
-//! count then.
+//! Cases that are compared have trials of one length, that of the slowest. What replies take is known from the warm-up
+//! that follows the verification, and better from the trials themselves. Lengths only grow: shorter trials of the same
+//! cases do not count then.
 
 use std::time::Duration;
 
@@ -90,8 +90,8 @@ impl Lengths {
         self.groups.is_some() && slow_ns(result) * LEAST_TRIALS > self.phases[case].measure_ns
     }
 
-    /// Two warm-ups had replies that are too slow: what both had is the case's own. `taken` is what others had meanwhile, in
-    /// CPUs.
+    /// Two warm-ups had replies that are too slow: what both had is the case's own. `taken` is what others had
+    /// meanwhile, in CPUs.
     pub fn expect(&mut self, case: usize, [one, other]: [&TrialResult; 2], taken: f64) {
         let expected = &mut self.replies(case, taken).expected;
         *expected = slow_ns(one).min(slow_ns(other)).max(*expected);
@@ -115,8 +115,8 @@ impl Lengths {
         }
     }
 
-    /// Lengthens the trials of cases that `run` and whose replies are too slow for them, as far as the `budget` that is left
-    /// holds a few blocks of all cases. Returns whether any became longer.
+    /// Lengthens the trials of cases that `run` and whose replies are too slow for them, as far as the `budget` that is
+    /// left holds a few blocks of all cases. Returns whether any became longer.
     pub fn adapt(&mut self, budget: Duration, runs: impl Fn(usize) -> bool) -> bool {
         let Some(groups) = self.groups.take() else { return false };
         let budget = budget.as_nanos() as u64;

@@ -16,9 +16,9 @@
 //! run    ── round (services and drivers started afresh) ── block (every case once, random order) ── trial
 //! ```
 //!
-//! The services of a round end while those of the next one start, before anything is measured. After each round, the run
-//! checks whose intervals are narrow enough (`rotation`); before each block, whether the time is used up. A resumed run
-//! starts with a new round ([`resume`]).
+//! The services of a round end while those of the next one start, before anything is measured. After each round, the
+//! run checks whose intervals are narrow enough (`rotation`); before each block, whether the time is used up. A resumed
+//! run starts with a new round ([`resume`]).
 
 pub mod compare;
 pub mod consent;
@@ -184,6 +184,7 @@ fn measure(
         ended: date::now(),
         took_ns: nanoseconds(took),
     })?;
+    // Only now, with the record complete: clearing up takes as long as a container engine hangs.
     tell(&Event::Clearing { guard: guard.pid() });
     if let Err(error) = guard.end() {
         tell(&Event::GuardFailed(&error));
@@ -263,7 +264,8 @@ fn environment(programs: &Programs, driver_place: Option<&DriverPlace>, label: O
 /// The label that names the machine.
 const MACHINE: &str = "machine";
 
-/// A name that sorts by time. Two runs in the same second differ by their pid, and on two machines by the names of these.
+/// A name that sorts by time. Two runs in the same second differ by their pid, and on two machines by the names of
+/// these.
 fn name_of_run(started: Timestamp, experiment: &str, machine: Option<&String>) -> String {
     // When it repeats a study, one process makes several runs.
     static RUNS: AtomicU32 = AtomicU32::new(0);
@@ -333,6 +335,7 @@ impl<'a> Runner<'a> {
     /// help.
     fn until_stopped(&mut self) -> Result<Stopped, RunError> {
         let stopped = self.rounds();
+        // Also if the rounds ended with an error: what they started is still ending.
         self.wait_for_stop()?;
         let stopped = stopped?;
         let nothing = !self.data.has_measured();
@@ -357,6 +360,7 @@ impl<'a> Runner<'a> {
             if self.site.is_some() || self.is_cut_short() {
                 self.wait_for_stop()?;
             }
+            // First of all: what failed while the guard was ending says nothing about the cases.
             if let Err(error) = self.guard.check() {
                 (self.tell)(&Event::GuardFailed(&error));
                 return Ok(Stopped::Interrupted);
@@ -368,6 +372,7 @@ impl<'a> Runner<'a> {
             if self.rotation.all_failed() || self.compares_nothing(|case| !self.rotation.given_up(case)) {
                 return Ok(Stopped::Failed);
             }
+            // Also after the last round, because this is what tells the progress.
             let precise = self.is_precise(number);
             if self
                 .job
@@ -380,6 +385,7 @@ impl<'a> Runner<'a> {
             if precise {
                 return Ok(Stopped::Precision);
             }
+            // The last round ends with the budget. One that would not reach its middle is not worth a start.
             if !self.time_for(begun.elapsed() / 2) {
                 return Ok(Stopped::Budget);
             }
@@ -443,8 +449,8 @@ impl<'a> Runner<'a> {
                 .all(|cases| !cases.iter().all(|case| works(*case)))
     }
 
-    /// Reports the comparisons so far, unless it is too early, and lets go the cases whose intervals are narrow enough. True
-    /// if all are.
+    /// Reports the comparisons so far, unless it is too early, and lets go the cases whose intervals are narrow enough.
+    /// True if all are.
     fn is_precise(&mut self, round: u32) -> bool {
         if !lasthop_analyse::is_due(round + 1) || self.job.settings.overload.is_some() {
             return false;
@@ -491,6 +497,7 @@ impl<'a> Runner<'a> {
             .log_file
             .and_then(|file| Some(file.strip_prefix(&folder).ok()?.to_owned()));
         (self.tell)(&Event::CaseFailed(&failure));
+        // After the event: the user may see these names, the record is made to be passed on.
         let log = Names::here().without_both(failure.log.as_bytes()).into_owned();
         failure.log = String::from_utf8(log).unwrap_or_default();
         self.append(TrialRecord::Failure(Box::new(failure)))

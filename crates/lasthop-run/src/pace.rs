@@ -1,12 +1,12 @@
 //! How many blocks a round gets, where nobody has fixed it.
 //!
-//! Rounds are the units of the intervals: with few of them Student's t is large, and each costs a start. Kalibera and Jones
-//! ("Rigorous benchmarking in reasonable time", ISMM 2013) give the optimum from costs and variances: the root of
-//! (start / block) · (variance within rounds / variance between them). For nginx and gunicorn that is 4 to 14 blocks of two
-//! cases, so starts would take 20 to 50 % of the time. The variance between starts is not known before many rounds, and time
-//! spent on starts serves no other figure, so lasthop goes by the costs alone and stays below that: as many rounds as starts
-//! take no more than a share of the time, somewhat more where that would make few of them, and whatever it costs a least
-//! number.
+//! Rounds are the units of the intervals: with few of them Student's t is large, and each costs a start. Kalibera and
+//! Jones ("Rigorous benchmarking in reasonable time", ISMM 2013) give the optimum from costs and variances: the root of
+//! (start / block) · (variance within rounds / variance between them). For nginx and gunicorn that is 4 to 14 blocks of
+//! two cases, so starts would take 20 to 50 % of the time. The variance between starts is not known before many rounds,
+//! and time spent on starts serves no other figure, so lasthop goes by the costs alone and stays below that: as many
+//! rounds as starts take no more than a share of the time, somewhat more where that would make few of them, and
+//! whatever it costs a least number.
 
 use std::time::Duration;
 
@@ -56,12 +56,14 @@ impl Pace {
     }
 }
 
-/// Blocks of the round whose start is over, with `left` of the run's `budget` for it and all others. Rounds are of equal
-/// length, and the last ends with the budget.
+/// Blocks of the round whose start is over, with `left` of the run's `budget` for it and all others. Rounds are of
+/// equal length, and the last ends with the budget.
 pub fn blocks(budget: Duration, left: Duration, start: Duration, block: Duration) -> u32 {
+    // None is 0, because all but `left` are divided by.
     let [budget, left, start, block] = [budget, left, start, block].map(|time| time.as_secs_f64().max(1e-6));
     let rounds = |share: f64| budget * share / start;
     let rounds = rounds(STARTS).max(rounds(STARTS_OF_FEW).min(ENOUGH)).max(FEWEST);
+    // The start of this round is over, so `left` no longer contains it.
     let more = ((left + start) / (budget / rounds)).round().max(1.0);
     let pairs = ((left + start) / more - start) / (block * f64::from(PAIR));
     (pairs.floor().clamp(1.0, f64::from(MOST / PAIR)) as u32) * PAIR

@@ -20,6 +20,7 @@ static CONTINUED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(|| {
     let counter = Arc::clone(&count);
     // SAFETY: the handler does one atomic addition.
     let _ = unsafe {
+        // A process cannot notice SIGSTOP, but it can the SIGCONT that ends it.
         signal_hook::low_level::register(libc::SIGCONT, move || {
             counter.fetch_add(1, Ordering::Relaxed);
         })

@@ -66,6 +66,7 @@ fn get(spec: &Spec, path: &str, watch: &Arc<Watch>) -> Result<String, String> {
         .open(&Calls::default(), watch)
         .map_err(|failure| failure.to_string())?
         .stream;
+    // With HTTP/1.0 the server sends no chunks and closes the connection after the body.
     let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", http.host);
     stream
         .send_all(request.as_bytes())

@@ -87,6 +87,7 @@ impl Unfinished {
             return Err(running());
         }
         let reopened = Writer::reopen(directory).map_err(|error| error.to_string())?;
+        // Another lasthop may have resumed it since the look above; only the lock is certain.
         let mut writer = reopened.ok_or_else(running)?;
         let foreign = own.made_here(directory).map(|key| writer.seal_with(key)).err();
         let mut data = store::read(directory).map_err(|error| error.to_string())?;
@@ -176,6 +177,7 @@ impl Unfinished {
     /// [`Changed`] if the cases would be different.
     pub fn same_plan(&self, plan: &Plan) -> Result<(), Changed> {
         let header = &self.data.header;
+        // In the form of the record, which has `~` for the home folder.
         let then = record::recorded(&(header.cases.clone(), header.factors.clone()));
         let same = then == record::recorded(&(plan.cases.clone(), plan.factors.clone()));
         self.unchanged(if same {
@@ -236,6 +238,7 @@ impl Unfinished {
             .into_iter()
             .flatten()
             .flatten();
+        // A round that was cut short before its row was written has only a folder.
         let started = folders.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         self.data.rounds().map(|round| round.round).chain(started).max()
     }
@@ -269,6 +272,7 @@ impl Unfinished {
             at,
             command: job.command.clone(),
             at_ns: nanoseconds(past.took),
+            // 0 if the clock was set back meanwhile.
             pause_ns: u64::try_from(at.duration_since(self.data.last_seen()).as_nanos()).unwrap_or(0),
             budget_ns: job.settings.budget_ns,
             ended: self.data.end.take().map(|end| end.stopped),
@@ -366,6 +370,7 @@ fn compare_programs(differences: &mut Vec<String>, then: (Option<&Versions>, &Di
                 compare(differences, name, &program.version, &found.version);
             }
         }
+        // Another path or version explains another digest.
         if differences.len() > before {
             told.insert(name);
         }

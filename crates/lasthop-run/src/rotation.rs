@@ -1,7 +1,8 @@
 //! Which cases take turns: those that work, and that some comparison still needs.
 //!
-//! Comparisons whose intervals are as narrow as asked leave, so that the others get their time. The width decides, never the
-//! verdict. Cases leave together: a reference with all that refer to it, and whatever a derived quantity ties to them.
+//! Comparisons whose intervals are as narrow as asked leave, so that the others get their time. The width decides,
+//! never the verdict. Cases leave together: a reference with all that refer to it, and whatever a derived quantity ties
+//! to them.
 
 use std::collections::BTreeSet;
 
@@ -63,8 +64,8 @@ impl Rotation {
         }
     }
 
-    /// Lets go the cases that only need comparisons which are precise. `precise` says of a case whether its comparison with
-    /// its reference is; `None` where there is none or it never worked.
+    /// Lets go the cases that only need comparisons which are precise. `precise` says of a case whether its comparison
+    /// with its reference is; `None` where there is none or it never worked.
     pub fn let_go(&mut self, precise: impl Fn(usize) -> Option<bool>) {
         for unit in &self.units {
             let mut known = unit.iter().filter_map(|case| precise(*case)).peekable();

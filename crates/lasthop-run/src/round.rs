@@ -124,6 +124,7 @@ impl RunningDriver {
         let warm = self.driver.trial(case, short);
         let is_enough = match &warm {
             Ok(warm) => warm.requests_total >= WARM_REQUESTS,
+            // A trial without a reply is refused as this stage; a longer one may have some.
             Err(error) => !matches!(
                 error,
                 DriverError::Refused {
@@ -255,6 +256,7 @@ impl Round {
                 same_servers = same;
                 round.start_stacks(runner)?;
             }
+            // What a guard that ends takes along is no failure of the stack.
             Err(_) if runner.was_cut_off() => {}
             Err(trouble) => runner.fail_stack(number, 0, &Trouble::at(Stage::Start, trouble))?,
         }
@@ -271,6 +273,7 @@ impl Round {
         }
         round.started = begun.elapsed();
         let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
+        // Nothing is measured while servers of the round before still end.
         runner.wait_for_stop()?;
         if runner.is_cut_short() {
             // An incomplete round does not count, so what only the first round examines is left to the next one.
@@ -428,6 +431,7 @@ impl Round {
                 if tool_of(&case.levels).is_some() {
                     return Ok((seen, 0));
                 }
+                // In a run with overload the open loop has no rate before the capacity is measured.
                 let name = match &runner.job.settings.overload {
                     None => case.case.clone(),
                     Some(_) => {
@@ -498,6 +502,7 @@ impl Round {
     /// How long a case loads its servers before it is measured. Those that run already need it once.
     fn settling(&self, runner: &Runner<'_>, index: usize) -> Duration {
         let cases = &runner.job.plan.cases;
+        // The cases of a stack load the same servers, one after the other, so each takes its share of the time.
         let sharing = (0..cases.len())
             .filter(|case| cases[*case].stack == cases[index].stack && runner.rotation.has(*case))
             .count()
@@ -511,8 +516,8 @@ impl Round {
         }
     }
 
-    /// Watches the link's server while the driver sends, unless the driver is the client of the link. Where the application
-    /// tells its connections, only a server that can be reached otherwise is watched.
+    /// Watches the link's server while the driver sends, unless the driver is the client of the link. Where the
+    /// application tells its connections, only a server that can be reached otherwise is watched.
     fn watch_link(&self, runner: &Runner<'_>, case: &CasePlan, bindings: &Bindings, tells: bool) -> Option<LinkWatch> {
         let link = &runner.job.plan.experiment.link;
         if !runner.job.plan.experiment.services.contains_key(&link.from) {
@@ -699,7 +704,8 @@ fn is_at(address: &Address, listener: &Address) -> bool {
 /// How a stack ended, with its number.
 type Ended = (usize, Result<(), StartError>);
 
-/// A round whose drivers and services are being stopped. Each service has a deadline for that, after which it is killed.
+/// A round whose drivers and services are being stopped. Each service has a deadline for that, after which it is
+/// killed.
 pub struct StoppingRound {
     round: u32,
     ending: Option<JoinHandle<Vec<Ended>>>,
@@ -721,6 +727,7 @@ impl StoppingRound {
             }
         }
         let folder = runner.writer.directory().join("services").join(self.round.to_string());
+        // Before files are shared: one that is rewritten later would no longer be a link.
         kept::hide_names(&folder);
         for (first, copy) in runner.kept.copies(&folder) {
             // What cannot be shared stays a copy.
@@ -753,6 +760,7 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
     };
     let record = runner.writer.directory();
     let below = log.strip_prefix(record).expect("it is in the record");
+    // Without following links, because a record that is resumed may be somebody else's.
     let file = Folder::open(record).and_then(|record| {
         record.make(below.parent().expect("it has a folder"), 0o755)?;
         record.create(below, 0o644)

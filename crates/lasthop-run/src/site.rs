@@ -85,6 +85,7 @@ fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
         needs
             .content
             .programs
+            // What this machine lacks may be in the image of a Containerfile.
             .extend(programs.get(&service.recipe).ok().map(|located| located.path.clone()));
     }
     needs

@@ -93,6 +93,7 @@ impl Host {
         let script = KEEPER.replace("SIZE", &size.to_string()).replace("PROGRAM", &program);
         let log = sandbox.join("ssh.log");
         let errors = files::create_private(&log).map_err(unreadable)?;
+        // ssh hands the command to the user's login shell, which may be no POSIX shell.
         let words = ssh.iter().cloned().chain(["sh -c ".to_owned() + &quoted(&script)]);
         let spawn = Spawn::new(words)
             .stdin(Input::Pipe)
@@ -115,11 +116,13 @@ impl Host {
             }
         }
         if !facts.contains_key("ready") {
+            // So that what ssh says as it ends is in the log.
             let _ = keeper.wait(Duration::from_secs(2));
             let said = fs::read_to_string(&log).unwrap_or_default();
             return Err(explain(&destination, facts.contains_key("folder"), &said));
         }
         let is = |key: &str, path: &str| facts.get(key).is_some_and(|there| *there == fact_here(path));
+        // Numbers of namespaces repeat from machine to machine.
         let same_network = is("boot", "/proc/sys/kernel/random/boot_id") && is("network", "/proc/self/ns/net");
         let program = program.replace("$d", facts.get("folder").map_or("", String::as_str));
         let host = Self {
@@ -237,6 +240,7 @@ impl Host {
 
     pub fn explain_end(&self) -> String {
         let host = &self.destination;
+        // A lost host ends both connections, but not at the same moment.
         match self.keeper.wait(Duration::from_secs(1)) {
             Ok(None) => format!(" on {host}: it was killed there, or its own connection was cut"),
             _ => format!(": the ssh connection to {host} was lost"),
@@ -289,6 +293,7 @@ impl Drop for Host {
 
 fn ssh_command(login: &Login, remote: &Remote) -> Result<Vec<String>, String> {
     let program = locate::on_path("ssh").ok_or("`ssh` is missing; install openssh-client")?;
+    // Even if the user's configuration requests a terminal, which would alter the bytes of the executable.
     let mut words = vec![program.display().to_string(), "-T".to_owned()];
     if let Some(config) = &remote.config {
         words.extend(["-F".to_owned(), config.display().to_string()]);
@@ -299,6 +304,7 @@ fn ssh_command(login: &Login, remote: &Remote) -> Result<Vec<String>, String> {
     if let Some(port) = login.port {
         words.extend(["-p".to_owned(), port.to_string()]);
     }
+    // After `--` no destination is taken for an option.
     words.extend(["--".to_owned(), login.destination.clone()]);
     Ok(words)
 }
@@ -315,6 +321,7 @@ fn converse(
         let (key, value) = line.split_once(' ').unwrap_or((&line, ""));
         facts.insert(key.to_owned(), value.to_owned());
         match key {
+            // The last line that the script prints before it reads the executable.
             "kernel" => send(lines, &mut executable)?,
             "ready" => return Ok(()),
             _ => {}

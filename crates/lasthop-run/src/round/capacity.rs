@@ -11,6 +11,7 @@ pub fn closed_name(case: &str) -> String {
 
 /// The closed loop that warms a case up.
 pub fn closed(spec: &Spec) -> Spec {
+    // As few as there may be, so that warming up overloads nothing.
     with_connections(spec, CAPACITY_CONNECTIONS[3])
 }
 

@@ -1,8 +1,8 @@
-//! A round of a run with overload: the capacity of every case in a closed loop, then each load once, in random order, on all
-//! cases that are compared right after each other.
+//! A round of a run with overload: the capacity of every case in a closed loop, then each load once, in random order,
+//! on all cases that are compared right after each other.
 //!
-//! The loads are multiples of the capacity that the first round found, the lowest of the compared cases', so that all of them
-//! are offered the same, in every round.
+//! The loads are multiples of the capacity that the first round found, the lowest of the compared cases', so that all
+//! of them are offered the same, in every round.
 
 use std::{
     fs::File,
@@ -125,6 +125,7 @@ impl Round {
         let mut longest = Duration::ZERO;
         let mut order = settings.times.clone();
         Draws::new(seed_for(runner.job.settings.seed, &["loads", &self.number.to_string()])).shuffle(&mut order);
+        // The capacity first, because the loads are multiples of it.
         let offers = [None; CAPACITY_TRIALS].into_iter().chain(order.into_iter().map(Some));
         for (block, times) in (0..).zip(offers) {
             let begun = Instant::now();

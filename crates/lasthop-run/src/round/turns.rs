@@ -1,7 +1,7 @@
 //! The trials of a round, one after the other.
 //!
-//! Nothing but one look at processes and counters lies between two trials: it ends one and begins the next. What the driver
-//! says of a trial is read and written while the next one warms up.
+//! Nothing but one look at processes and counters lies between two trials: it ends one and begins the next. What the
+//! driver says of a trial is read and written while the next one warms up.
 
 use std::{
     rc::Rc,
@@ -116,6 +116,7 @@ impl Round {
             longest = longest.max(begun.elapsed());
             runner.pace.block(begun.elapsed());
             if self.lengthen(runner) {
+                // The blocks so far had shorter trials.
                 longest = self.block_length(runner);
                 self.planned = block + self.blocks_to_come(runner);
             }
