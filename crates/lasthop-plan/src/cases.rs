@@ -60,6 +60,7 @@ pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, 
                 levels.push(level);
             }
         }
+        // `--only` may name them in any order; `--set` has levels that are not listed and keeps its own.
         if !free {
             levels.sort_by_key(|level| factor.levels.iter().position(|listed| listed == level));
         }
@@ -109,6 +110,7 @@ pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Lev
         let when = experiment.factors.get(name).and_then(|factor| factor.when.as_deref());
         let mut next = Vec::with_capacity(all.len() * levels.len());
         for combination in all {
+            // `when` sees only the factors above, and this combination has a level of each by now.
             let context = template::of_levels(&combination);
             let applies = when.map_or(Ok(true), |when| {
                 template::holds(&format!("factors.{name}.when"), when, &context)
@@ -223,6 +225,7 @@ fn preference(experiment: &Experiment, chosen: &Chosen) -> Vec<Level> {
     let compared = compared(&experiment.factors);
     let reference = experiment.factors[compared].reference.as_ref();
     let mut transports = chosen[compared].clone();
+    // The sort is stable: behind the reference the others keep their order.
     transports.sort_by_key(|transport| Some(transport) != reference);
     transports
 }
@@ -232,6 +235,7 @@ fn references(combinations: &[Levels], compared: &str, preference: &[Level]) -> 
     let mut references = vec![None; combinations.len()];
     let mut roots: Vec<usize> = Vec::new();
     for transport in preference {
+        // Only roots of other transports: two cases of one transport are never compared.
         let earlier = roots.len();
         for (at, levels) in combinations
             .iter()

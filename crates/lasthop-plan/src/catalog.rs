@@ -154,8 +154,8 @@ impl Catalog {
         })
     }
 
-    /// Every file of an experiment by its path, with the recipes that its cases may use in `services/`: a folder that needs no
-    /// other.
+    /// Every file of an experiment by its path, with the recipes that its cases may use in `services/`: a folder that
+    /// needs no other.
     ///
     /// # Errors
     ///
@@ -469,8 +469,8 @@ mod tests {
         }
     }
 
-    /// What is said of `redis` with these lines in its `[load]`: first about the file, where connections have this level too,
-    /// then by the plan of a run, where the file is right and the same level is chosen.
+    /// What is said of `redis` with these lines in its `[load]`: first about the file, where connections have this
+    /// level too, then by the plan of a run, where the file is right and the same level is chosen.
     fn both_ways(lines: &str, wrong: i64) -> [String; 2] {
         let redis = EXPERIMENTS
             .get_file("redis/experiment.toml")

@@ -10,6 +10,7 @@ const MOST_SHOWN: usize = 50;
 const MOST_KNOWN: usize = 30;
 
 /// One error and its place.
+// `Ord` goes by the order of the fields: first the file, then the place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
     /// The file, by the name that the user knows.
@@ -96,6 +97,7 @@ impl fmt::Display for Diagnostic {
         } = self;
         let margin = line.to_string().len();
         writeln!(f, "{file}:{line}:{column}: {message}")?;
+        // One blank for a tab, so that the marks in the next line stand below what they mark.
         writeln!(f, " {line} | {}", source.replace('\t', " "))?;
         write!(f, " {:margin$} | {:indent$}{}", "", "", "^".repeat(*width))?;
         match &self.help {
@@ -167,6 +169,7 @@ pub fn closest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) ->
         .filter_map(|candidate| {
             let text = candidate.as_ref();
             let distance = strsim::damerau_levenshtein(&lower, &text.to_lowercase());
+            // A typo for every three letters, and one in a short word.
             let most = (text.chars().count().max(word.chars().count()) / 3).max(1);
             (distance <= most).then_some((distance, candidate))
         })

@@ -44,6 +44,7 @@ impl Document {
     pub fn parse(name: &str, text: &str, found: &mut Diagnostics) -> Self {
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut places = BTreeMap::new();
+        // The root has a place, so `place` finds one for every pointer.
         places.insert(String::new(), Place { key: None, value: 0..0 });
         let tree = read_table(table.get_ref(), "", &mut places);
         let lines = std::iter::once(0)
@@ -98,6 +99,7 @@ impl Document {
     /// Checks the tree against a schema and reports every error. Then removes what is wrong from the tree, and renames
     /// a key if its meaning is clear, so that later checks see the rest.
     pub fn check(&mut self, schema: &Value, broken: bool, found: &mut Diagnostics) {
+        // First, because a key that was only misspelt is not missing.
         self.mend_keys(schema, found);
         let mut repairs = Vec::new();
         for violation in shape::violations(schema, &self.tree) {
@@ -195,6 +197,7 @@ impl Document {
         } = violation;
         let diagnostic = match kind {
             Kind::Missing(_) if broken => return None,
+            // `mend_keys` has reported it.
             Kind::Unknown(_) => return None,
             Kind::Missing(key) => self
                 .at_key(pointer, format!("`{key}` is missing{}", within(pointer)))
@@ -222,6 +225,7 @@ impl Document {
 
 fn read_table(table: &DeTable<'_>, pointer: &str, places: &mut BTreeMap<String, Place>) -> Value {
     let mut entries: Vec<_> = table.iter().collect();
+    // Errors and services come in the order of the file, whatever that of the parser's table is.
     entries.sort_by_key(|(key, _)| key.span().start);
     let mut map = Map::new();
     for (key, value) in entries {
@@ -243,6 +247,7 @@ fn read_value(value: &Spanned<DeValue<'_>>, pointer: &str, places: &mut BTreeMap
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Boolean(value) => Value::Bool(*value),
         DeValue::Integer(number) => {
+            // Null, which TOML does not have, stands for a number that is too large.
             i64::from_str_radix(number.as_str(), number.radix()).map_or(Value::Null, Value::from)
         }
         DeValue::Float(number) => number.as_str().parse::<f64>().map_or(Value::Null, Value::from),
@@ -269,8 +274,8 @@ fn read_value(value: &Spanned<DeValue<'_>>, pointer: &str, places: &mut BTreeMap
 /// Keys whose text is only for people, so later checks do not need it.
 const PROSE: [&str; 6] = ["title", "question", "group", "help", "because", "summary"];
 
-/// A replacement for a value that the schema refuses, so that the rest can be checked: the pointer, and a value of the right
-/// type if the key is required.
+/// A replacement for a value that the schema refuses, so that the rest can be checked: the pointer, and a value of the
+/// right type if the key is required.
 fn repair(violation: &Violation<'_>) -> Option<(String, Option<Value>)> {
     let pointer = violation.pointer.clone();
     match violation.kind {
@@ -297,6 +302,7 @@ fn neutral(schema: &Value) -> Option<Value> {
 }
 
 fn unescape(key: &str) -> String {
+    // In this order (RFC 6901, section 4), so that `~01` becomes `~1`.
     key.replace("~1", "/").replace("~0", "~")
 }
 

@@ -210,6 +210,7 @@ fn link_forms(renderer: &Renderer<'_>) -> Result<Vec<String>, String> {
         if service_of(name) != renderer.experiment.link.to {
             continue;
         }
+        // Whoever connects to the link's server writes its address in a form of its own.
         for (name, service) in &renderer.experiment.services {
             forms.push(address_text(&renderer.recipe(name, service)?.connect, &server.address)?);
         }

@@ -139,6 +139,7 @@ impl Plan {
         let differences = named.iter().flat_map(|case| differences(case, &fingerprints)).collect();
         let stacks = stacks.into_iter().map(|(.., stack)| stack).collect();
         let factors = summaries(&experiment, &chosen);
+        // A run against itself has only references and their twins.
         let derived = if selection.aa {
             Vec::new()
         } else {
@@ -354,6 +355,7 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), St
         experiment.load.rate_at = Place::Option("--overload".to_owned());
     }
     if let Some(rate) = selection.rate {
+        // A rate that is one factor and nothing else: `--rate` would leave the factor without an effect.
         let named = experiment
             .load
             .rate

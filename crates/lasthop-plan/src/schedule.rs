@@ -7,10 +7,11 @@ use lasthop_stats::random::{Draws, seed_for};
 /// A random order for every block. It depends only on the seed, the round and the block, so a resumed run, or a run on
 /// another machine, has the same orders.
 ///
-/// Cases that are compared are neighbours in time, so that little of what the machine does meanwhile comes between them: the
-/// order is a random one of groups, and a random one within each group. Blocks come in pairs, the second in the reverse
-/// order of the first (ABBA). Within a pair, every case has the same mean position and follows each neighbour as often as it
-/// precedes it. So neither a linear drift nor the after-effects of the previous case favour any of them.
+/// Cases that are compared are neighbours in time, so that little of what the machine does meanwhile comes between
+/// them: the order is a random one of groups, and a random one within each group. Blocks come in pairs, the second in
+/// the reverse order of the first (ABBA). Within a pair, every case has the same mean position and follows each
+/// neighbour as often as it precedes it. So neither a linear drift nor the after-effects of the previous case favour
+/// any of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     seed: u64,
@@ -122,9 +123,9 @@ mod tests {
         }
     }
 
-    /// Each of the 24 orders of four cases is drawn about equally often, in one group or in four, and so is each of the 8
-    /// orders of two groups of two: chi-squared is below its 99.9th percentile for 23 and 7 degrees of freedom, and the seed
-    /// is fixed.
+    /// Each of the 24 orders of four cases is drawn about equally often, in one group or in four, and so is each of the
+    /// 8 orders of two groups of two: chi-squared is below its 99.9th percentile for 23 and 7 degrees of freedom, and
+    /// the seed is fixed.
     #[test]
     fn orders_are_uniform() {
         for (sizes, orders, limit) in [(&[4][..], 24, 49.7), (&[1, 1, 1, 1], 24, 49.7), (&[2, 2], 8, 24.3)] {

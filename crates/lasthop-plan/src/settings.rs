@@ -37,9 +37,9 @@ pub struct Overrides {
     pub margin: Option<f64>,
     /// Length of one trial [default: the experiment's, mostly 50 ms, or longer for slow replies]
     ///
-    /// By default, cases whose replies take longer than a third of a trial get trials and warm-ups long enough for them.
-    /// Shorter trials give narrower intervals. But right after another case's turn, ratios are not always what they are
-    /// 50 ms later.
+    /// By default, cases whose replies take longer than a third of a trial get trials and warm-ups long enough for
+    /// them. Shorter trials give narrower intervals. But right after another case's turn, ratios are not always what
+    /// they are 50 ms later.
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub trial: Option<Duration>,
     /// Length of the warm-up before each trial [default: a tenth of the trial, at least 10 ms and two slow replies]
@@ -132,7 +132,8 @@ pub enum PlacementChoice {
 impl Plan {
     /// # Errors
     ///
-    /// Trials are too short, or the asked length leaves no time for two blocks; the processes cannot be placed as asked.
+    /// Trials are too short, or the asked length leaves no time for two blocks; the processes cannot be placed as
+    /// asked.
     pub fn settings(&self, overrides: Overrides) -> Result<Settings, String> {
         let Defaults {
             trial: Time(trial),
@@ -148,6 +149,7 @@ impl Plan {
         });
         let usual = match (&overload, self.shortest_trial()) {
             (Some(_), _) => OVERLOAD_TRIAL,
+            // `check_trial` then refuses the rate, and names the length that it takes.
             (None, at_the_rate) if at_the_rate > LONGEST_TRIAL => trial,
             (None, at_the_rate) => trial.max(at_the_rate),
         };
@@ -196,6 +198,7 @@ impl Plan {
             budget_ns: budget.as_nanos() as u64,
             margin: overrides.margin.unwrap_or(margin),
             trial_ns: trial.as_nanos() as u64,
+            // A length that was asked for stays as it is.
             lengthens: overrides.trial.is_none() && overload.is_none(),
             warm_up_ns: warm_up.as_nanos() as u64,
             settle_ns: overrides.settle.unwrap_or(warmest).as_nanos() as u64,
@@ -220,6 +223,7 @@ impl Plan {
             };
             Duration::from_nanos(overload.before_ns) + trial + after + DRAIN
         };
+        // Twice a trial for the capacity, which is measured twice in a round.
         (overload.times.iter().map(of).sum::<Duration>() + trial * 2 + START) * self.cases.len() as u32
     }
 }

@@ -93,6 +93,7 @@ impl<'a> Judge<'a> {
             "enum" => (!list.contains(value)).then_some(Kind::Choice),
             "const" => (argument != value).then_some(Kind::Choice),
             "oneOf" => (fitting(list, value) != 1).then_some(Kind::Choice),
+            // `None` is not less than `None`: what is no number has no limits, and `type` reports it.
             "minimum" => (value.as_f64() < value.as_f64().and(argument.as_f64())).then_some(Kind::Minimum(argument)),
             "maximum" => (value.as_f64() > value.as_f64().and(argument.as_f64())).then_some(Kind::Maximum(argument)),
             "minItems" => argument

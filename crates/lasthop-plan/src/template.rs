@@ -20,8 +20,11 @@ const MOST_BYTES: usize = 16 << 20;
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
+    // An undefined name can be tested, as in `{% if tls %}`, and not printed.
     environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    // Templates are named like their files, and minijinja would escape for HTML in one that is called `index.html`.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
+    // minijinja drops the last newline of a template by default.
     environment.set_keep_trailing_newline(true);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);

@@ -24,8 +24,8 @@ const ORIGINAL: &str = "@original@";
 const PAGE: &str = "README.md";
 const PAGE_OF_A_COPY: &str = "_copy.md";
 impl Catalog {
-    /// Writes a new experiment, which runs as it is, to `parent/name`: a small one, or a copy of another with the recipes that
-    /// it uses.
+    /// Writes a new experiment, which runs as it is, to `parent/name`: a small one, or a copy of another with the
+    /// recipes that it uses.
     ///
     /// # Errors
     ///
@@ -50,6 +50,7 @@ impl Catalog {
         };
         files.iter_mut().for_each(|(path, content)| add_schema(path, content));
         let folder = parent.join(name);
+        // It fails if there is anything, so no file of the user's is overwritten.
         fs::create_dir(&folder).map_err(|cause| match cause.kind() {
             io::ErrorKind::AlreadyExists => format!("{} already exists; nothing was written", folder.display()),
             _ => format!("cannot write {}: {cause}", folder.display()),

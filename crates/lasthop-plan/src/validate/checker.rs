@@ -47,6 +47,7 @@ pub fn read<'a, T: DeserializeOwned>(
         _ if broken => None,
         Ok(content) => Some(content),
         Err(error) => {
+            // serde's message has no place, so it is told only if the schema has missed something.
             if found.is_empty() {
                 found.push(document.at_value("", error.to_string()));
             }

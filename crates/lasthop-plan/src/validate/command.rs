@@ -77,6 +77,7 @@ impl Checker<'_> {
                 obtain: Some(format!("install it, or say where it is: --program {name}=PATH")),
                 ..Program::default()
             },
+            // The last entry of a transport counts, so `bind` replaces the usual address.
             listen: listen.into_iter().chain(service.bind.clone()).collect(),
             start: Start {
                 arguments: arguments.to_vec(),

@@ -68,6 +68,7 @@ pub(crate) fn experiment(
     experiment.files.clone_from(files);
     experiment.files.remove(Path::new(FILE));
     checker.experiment(&mut experiment);
+    // What depends on levels can be judged only with names and templates that are right.
     if checker.found.is_empty() {
         checker.check_combinations(&mut experiment, recipes);
     }
@@ -254,6 +255,8 @@ impl Checker<'_> {
         }
         for compared in [TRANSPORT, PATH] {
             if let Some(at) = factors.get_index_of(compared) {
+                // In front, as the outermost of the combinations. It has no condition, so no factor above is needed for
+                // it.
                 factors.move_index(at, 0);
             }
         }

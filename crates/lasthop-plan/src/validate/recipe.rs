@@ -127,6 +127,7 @@ impl Checker<'_> {
         }
         let Some(version) = &program.version else { return };
         let flaw = match regex::Regex::new(&version.pattern) {
+            // The whole match counts as a group, too.
             Ok(regex) if regex.captures_len() == 2 => return,
             Ok(_) => "expected exactly one group, for the version".to_owned(),
             Err(error) => {
