@@ -57,6 +57,7 @@ impl FromStr for Login {
 
     /// An IPv6 address with a port is in brackets.
     fn from_str(text: &str) -> Result<Self, ()> {
+        // At the last `@`, as ssh does it: the name of a user may contain one.
         let (user, place) = text
             .rsplit_once('@')
             .map_or((None, text), |(user, place)| (Some(user), place));

@@ -53,6 +53,7 @@ pub static APT: Manager = Manager {
     lists: Some(Lists {
         query: &["apt-cache", "policy", "--"],
         known: policy,
+        // Through `env`, because sudo drops the variables of its caller.
         update: &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "update"],
     }),
     install: &[

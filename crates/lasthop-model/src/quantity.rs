@@ -109,6 +109,7 @@ pub fn rate_text(rate: f64) -> String {
 /// The number or the percent sign is missing, or the share is out of range.
 pub fn share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or_default();
+    // So that `-2%` is called out of range, and not unreadable.
     match plain_number(number.strip_prefix('-').unwrap_or(number)) {
         None => Err(format!(
             "`{text}` is not a share: write a number with a percent sign, such as 2%"

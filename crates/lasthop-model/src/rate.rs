@@ -40,6 +40,7 @@ impl TryFrom<f64> for Rate {
 
     fn try_from(rate: f64) -> Result<Self, String> {
         if rate == 0.0 || (0.001..=1e8).contains(&rate) {
+            // -0 is a closed loop, too, and would be written with its sign.
             Ok(Self(rate.abs()))
         } else {
             Err(no_rate(rate))

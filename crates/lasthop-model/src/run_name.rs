@@ -28,6 +28,7 @@ pub fn is_of_the_future(name: &str, now: Timestamp) -> bool {
         .saturating_add(SignedDuration::from_hours(24))
         .unwrap_or(Timestamp::MAX);
     let tomorrow = tomorrow.strftime(TIME).to_string();
+    // Times of a fixed width sort like their texts.
     name.starts_with(|first: char| first.is_ascii_digit()) && name.bytes().take(tomorrow.len()).gt(tomorrow.bytes())
 }
 

@@ -146,6 +146,7 @@ impl RunData {
         let first = self.trials().next().map(|trial| trial.at_ns);
         let earlier = self
             .resumptions()
+            // A part before the first trial had nothing to report.
             .filter(|resumption| first.is_some_and(|first| first < resumption.at_ns))
             .filter(|resumption| resumption.ended.is_some())
             .count();

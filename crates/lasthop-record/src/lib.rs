@@ -1,7 +1,7 @@
 //! KEEP: the directory that a run leaves behind. Every report is made from it.
 //!
-//! [`lasthop_model::record`] documents the files field by field, [`Writer`] writes each trial before the next one ends, and
-//! [`store`] finds and reads records.
+//! [`lasthop_model::record`] documents the files field by field, [`Writer`] writes each trial before the next one ends,
+//! and [`store`] finds and reads records.
 
 pub mod data;
 mod seal;

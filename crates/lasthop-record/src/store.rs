@@ -72,8 +72,8 @@ impl Store {
         seal::made_here(record, &self.runs, &self.key)
     }
 
-    /// Directories of all runs, oldest first (names begin with the time of the run). Those named beyond tomorrow, which no run
-    /// was, come before all others: nothing takes them for the newest.
+    /// Directories of all runs, oldest first (names begin with the time of the run). Those named beyond tomorrow, which
+    /// no run was, come before all others: nothing takes them for the newest.
     ///
     /// # Errors
     ///
@@ -202,6 +202,7 @@ pub fn state(directory: &Path) -> State {
     if open(END).is_ok() {
         return State::Complete;
     }
+    // A shared lock, so that no reader takes another one for the writer.
     match open("lock").map(|lock| lock.try_lock_shared()) {
         Ok(Err(TryLockError::WouldBlock)) => State::Running,
         _ => State::CutOff,

@@ -60,10 +60,12 @@ impl Writer {
         fs::create_dir_all(runs).map_err(cannot_write(runs))?;
         let made = DirBuilder::new().mode(0o700).create(&directory);
         made.map_err(cannot_write(&directory))?;
+        // Locked before there is a header, or a reader would take the new record for one that was cut off.
         let path = directory.join("lock");
         let lock = appending(&path)?;
         lock.lock().map_err(cannot_write(&path))?;
         write_sealed(key.as_ref(), &directory, "run.json", header)?;
+        // The entry of the new folder is on disk only when the folder above is (fsync(2)).
         let on_disk = File::open(runs).and_then(|folder| folder.sync_all());
         on_disk.map_err(cannot_write(runs))?;
         let trials = appending(&directory.join(TRIALS))?;
@@ -111,6 +113,7 @@ impl Writer {
     pub fn resume(&mut self, resumption: &Resumption) -> Result<(), WriteError> {
         let trials = self.directory.join(TRIALS);
         self.cut_half_line().map_err(cannot_write(&trials))?;
+        // Before the end is removed: from then on this line alone says how the part before had ended.
         self.append(&TrialRecord::Resumed(Box::new(resumption.clone())))?;
         for path in [HEADLINE, END].map(|name| self.directory.join(name)) {
             match fs::remove_file(&path) {
@@ -175,6 +178,7 @@ impl Writer {
     ///
     /// A file cannot be written.
     pub fn end(self, end: &RunEnd) -> Result<(), WriteError> {
+        // `end.json` says that every line is there, so the lines are on disk first.
         let synced = self.trials.sync_data();
         synced.map_err(cannot_write(&self.directory.join(TRIALS)))?;
         write_bytes(&self.directory.join(END), &whole(end))
@@ -255,6 +259,7 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&beside, path)?;
+        // The rename is on disk only when the folder is.
         File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
     write().map_err(cannot_write(path))
