@@ -64,6 +64,7 @@ impl<'a> Absolute<'a> {
                 }
             }
         }
+        // Without weights all blocks count alike; an empty table would mean that none does.
         absolute.weights.retain(|_, weights| !weights.is_empty());
         absolute
     }
@@ -72,6 +73,7 @@ impl<'a> Absolute<'a> {
     pub fn weight(&self, trial: &MeasuredTrial, metric: Metric) -> f64 {
         let weight = |weights: &BTreeMap<Place, f64>| weights.get(&(trial.round, trial.block)).copied();
         let weights = self.weights.get(&(trial.case.as_str(), metric));
+        // A block that is in no ratio counts nothing.
         weights.map_or(1.0, |weights| weight(weights).unwrap_or(0.0))
     }
 

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Standard error of reading a value from a bin of a histogram with three significant digits: the bins are at most
-/// 1/1024 wide, and a value is anywhere within.
+/// 1/1024 wide, and a value is anywhere within, so its standard deviation is the width divided by √12.
 pub const BIN_ERROR: f64 = 1.0 / 1_024.0 / 3.464_101_6;
 
 /// Names the draws of the median latency.
@@ -272,8 +272,8 @@ pub fn log_latency(trials: &Trials, case: &str, latencies: &Merged, share: f64, 
     Some(estimate.with_rounding(BIN_ERROR))
 }
 
-/// One block gives no interval. Then `low` and `high` repeat the estimate, and the check `no-interval` fires. They repeat
-/// it, too, where only ratios are wanted.
+/// One block gives no interval. Then `low` and `high` repeat the estimate, and the check `no-interval` fires. They
+/// repeat it, too, where only ratios are wanted.
 fn measured(unit: &str, figure: &Figure, confidence: f64, factor: f64) -> Measured {
     let alone = Interval {
         estimate: figure.value,
@@ -309,8 +309,8 @@ fn per(
     trials.of(case).map(numerator).sum::<f64>() / trials.of(case).map(denominator).sum::<f64>()
 }
 
-/// Names of the services that were observed with a case. A process that lasthop did not start and that was not there in all
-/// trials has no share that could be told.
+/// Names of the services that were observed with a case. A process that lasthop did not start and that was not there in
+/// all trials has no share that could be told.
 pub fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     let is_told = |name: &str| trials.data.header.given.is_none() || trials.has_always(case, name);
@@ -322,8 +322,8 @@ pub fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
     names
 }
 
-/// Per right answer, for the driver and then the services: what the driver consumed in the measure phase, and a service in
-/// the whole trial. Trials count by their weight.
+/// Per right answer, for the driver and then the services: what the driver consumed in the measure phase, and a service
+/// in the whole trial. Trials count by their weight.
 fn by_role(
     trials: &Trials,
     case: &str,

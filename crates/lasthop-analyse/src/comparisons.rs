@@ -56,6 +56,7 @@ fn throughput(trials: &Trials, pairs: &Pairs) -> Option<Basis> {
     let mut basis = located(pairs, trials::primary)?;
     if let Some(answer) = UnderLoad::of(pairs).and_then(|under_load| under_load.answer(trials)) {
         basis.log_ratio = answer;
+        // The ratio with all blocks alike belongs to the one that was just replaced.
         basis.unweighted = None;
     }
     Some(basis)

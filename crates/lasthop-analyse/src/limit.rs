@@ -37,6 +37,7 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Self, String> {
         const FORM: &str = "write CASES slower > SHARE or CASES faster > SHARE, such as 'unix slower > 5%'";
         let (left, right) = text.split_once('>').ok_or(FORM)?;
+        // From the right, because names of endpoints that `compare` is given contain blanks.
         let (cases, word) = left.trim().rsplit_once(char::is_whitespace).ok_or(FORM)?;
         let (_, word) = WORDS.into_iter().find(|(known, _)| *known == word).ok_or(FORM)?;
         let share = share(right.trim())?;

@@ -55,14 +55,16 @@ fn uncertainty(trials: &Trials, figure: &Figure) -> f64 {
         .map_or(0.0, |log| log.half_width(trials.confidence()).exp_m1())
 }
 
-/// What is saved of a time, given the ratio of what remains. Each end deviates by the uncertainty of the ratio and by that
-/// of the time, which are added as squares. An end at a ratio of 1 saves nothing, however long the time.
+/// What is saved of a time, given the ratio of what remains. Each end deviates by the uncertainty of the ratio and by
+/// that of the time, which are added as squares. An end at a ratio of 1 saves nothing, however long the time.
 fn saved(spent_us: f64, uncertainty: f64, remains: &Interval) -> Interval {
+    // Finite, because JSON has no infinity.
     let at = |ratio: f64| (spent_us * (1.0 - ratio)).clamp(f64::MIN, f64::MAX);
     let estimate = at(remains.estimate);
     let deviation = |end: f64| (estimate - end).hypot(end * uncertainty).min(f64::MAX);
     Interval {
         estimate,
+        // The more remains, the less is saved.
         low: (estimate - deviation(at(remains.high))).max(f64::MIN),
         high: (estimate + deviation(at(remains.low))).min(f64::MAX),
     }

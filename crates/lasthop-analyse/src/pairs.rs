@@ -53,6 +53,7 @@ impl<'a> Pairs<'a> {
             reference: self.reference,
             blocks,
         };
+        // The middle block of an odd number is in neither half.
         let early = rounds().flat_map(|round| &round[..round.len() / 2]).copied().collect();
         let late = rounds()
             .flat_map(|round| &round[round.len().div_ceil(2)..])

@@ -29,7 +29,8 @@ pub struct CasePlots {
 /// One kind of latency.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Latencies {
-    /// Nines and microseconds: 0 is the fastest request, 1 the 90th percentile, 2 the 99th. The last point is the slowest.
+    /// Nines and microseconds: 0 is the fastest request, 1 the 90th percentile, 2 the 99th. The last point is the
+    /// slowest.
     pub curve: Vec<(f64, f64)>,
     /// Of the first entry of `shares`: bin `n` begins at 10^(n/30) ns.
     pub first: i32,

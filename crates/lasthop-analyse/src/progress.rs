@@ -91,6 +91,7 @@ fn line(trials: &Trials, pairs: &Pairs, log: Option<Estimate>) -> ProgressLine {
         reference: pairs.reference.case.clone(),
         metric: Metric::primary(&pairs.case.load),
         decided: pairs.rounds() >= LEAST_ROUNDS
+            // Whether a ratio is decided does not depend on which direction is the better one.
             && ratio.is_some_and(|ratio| verdict(&ratio, margin, Better::More) != Verdict::Undecided),
         ratio,
         rounds: pairs.rounds(),

@@ -133,6 +133,7 @@ fn difference(
     let how = trials.resampling(&pairs.case.case, &format!("run delay {role}"));
     let more = totals::difference(&grouped(known)?, how)?.interval(trials.confidence());
     let less = Interval {
+        // Not `-x`, which makes -0 of 0.
         estimate: 0.0 - more.estimate,
         low: 0.0 - more.high,
         high: 0.0 - more.low,

@@ -68,5 +68,6 @@ fn is_one_way(trials: &Trials, plan: &CasePlan) -> bool {
 pub fn is_steady(trials: &Trials, plan: &CasePlan) -> bool {
     plan.load.is_open()
         || (little(trials, plan).is_none_or(|little| little.holds())
+            // A reply that is shorter than a trial is seen whole, however slow it is for the trial.
             && too_short(trials, plan).is_none_or(|short| short.slow_ns <= short.trial_ns))
 }

@@ -127,6 +127,7 @@ impl Summary {
     pub fn against(&self, case: &str, other: &str, metric: Metric) -> Option<Verdict> {
         let is = |one: &&Comparison, case: &str, other: &str| (one.case == case) && (one.reference == other);
         let mut of_metric = self.alternatives.iter().filter(|one| one.metric == metric);
+        // Each two are compared once, in either order.
         let found = of_metric.find(|one| is(one, case, other) || is(one, other, case))?;
         Some(match found.verdict {
             _ if found.may_be_chance() => Verdict::Undecided,

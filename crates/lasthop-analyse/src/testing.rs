@@ -47,8 +47,8 @@ pub const UNIX: Truth = Truth {
     service_cpu_us: 14.0,
 };
 
-/// A run of each truth, the first being the reference of the others. Luck of a round is 0.5 %, noise of a trial 1 %, and
-/// the neighbours' noise that a block's trials share 5 %.
+/// A run of each truth, the first being the reference of the others. Luck of a round is 0.5 %, noise of a trial 1 %,
+/// and the neighbours' noise that a block's trials share 5 %.
 pub fn run(truths: &[Truth], rounds: u32, blocks: u32) -> RunData {
     let mut data = counting_run(truths, rounds, blocks, 2_017);
     let mut draws = Draws::new(2_018);
@@ -128,7 +128,8 @@ pub fn healthy() -> RunData {
     run(&[TCP, UNIX], 6, 5)
 }
 
-/// The same run as open loops at this rate, all of it sent: requests responded as fast as they were served, after a lag of 1 µs.
+/// The same run as open loops at this rate, all of it sent: requests responded as fast as they were served, after a lag
+/// of 1 µs.
 pub fn at_rate(mut data: RunData, rate: f64) -> RunData {
     for case in &mut data.header.cases {
         (case.load.rate, case.load.arrivals) = (Some(rate), Some(Arrivals::Constant));

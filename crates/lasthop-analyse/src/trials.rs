@@ -99,8 +99,8 @@ impl<'a> Trials<'a> {
         self.cases().iter().all(|plan| self.knows_server(&plan.case))
     }
 
-    /// Whether the CPU time of a case's server was measured: lasthop started it, or its process is known and is the one that
-    /// answers.
+    /// Whether the CPU time of a case's server was measured: lasthop started it, or its process is known and is the one
+    /// that answers.
     pub fn knows_server(&self, case: &str) -> bool {
         let Some(given) = &self.data.header.given else {
             return true;
@@ -118,15 +118,15 @@ impl<'a> Trials<'a> {
         self.of(case).all(|trial| trial.observations.roles.contains_key(role))
     }
 
-    /// Whether the driver's CPU time is part of what a request costs: it is an end of the link on this machine, and does
-    /// not busy-wait for its schedule. A driver in front of a proxy stands for clients that are elsewhere.
+    /// Whether the driver's CPU time is part of what a request costs: it is an end of the link on this machine, and
+    /// does not busy-wait for its schedule. A driver in front of a proxy stands for clients that are elsewhere.
     pub fn counts_driver(&self, load: &LoadSummary) -> bool {
         let header = &self.data.header;
         self.is_direct() && header.settings.driver_at.is_none() && !load.is_open()
     }
 
-    /// Microseconds of CPU time per request: the services' in the whole trial and, if it counts, the driver's in the measure
-    /// phase.
+    /// Microseconds of CPU time per request: the services' in the whole trial and, if it counts, the driver's in the
+    /// measure phase.
     pub fn cpu(&self, trial: &MeasuredTrial) -> Totals {
         let plan = self.plan(&trial.case);
         let mut all = services_cpu(trial);
@@ -241,9 +241,9 @@ impl<'a> Trials<'a> {
         self.data.took_ns() as f64 / 1e9
     }
 
-    /// The confidence level of intervals. It is higher for a run that stopped, or in which cases left, because intervals were
-    /// narrow enough, and for one that was reported before it was resumed, so that intervals still cover the truth in 95 %
-    /// of runs.
+    /// The confidence level of intervals. It is higher for a run that stopped, or in which cases left, because
+    /// intervals were narrow enough, and for one that was reported before it was resumed, so that intervals still cover
+    /// the truth in 95 % of runs.
     pub fn confidence(&self) -> f64 {
         let is_by_looks = match &self.data.end {
             Some(end) if end.stopped == Stopped::Precision => true,
@@ -285,8 +285,8 @@ pub fn rate(trial: &MeasuredTrial) -> Totals {
     Totals::of(trial.result.requests as f64, trial.result.elapsed_ns as f64 / 1e9)
 }
 
-/// Right answers per nanosecond in the first half of a trial's measure phase, and in the second; `None` where either had
-/// none, and in an open loop.
+/// Right answers per nanosecond in the first half of a trial's measure phase, and in the second; `None` where either
+/// had none, and in an open loop.
 pub fn halves(trial: &MeasuredTrial) -> Option<[f64; 2]> {
     let whole = &trial.result;
     let first = whole.first_half?;
@@ -307,6 +307,7 @@ pub fn primary(trial: &MeasuredTrial) -> Option<f64> {
     let result = &trial.result;
     match result.offered {
         None => Some(result.throughput()),
+        // Ratios are taken as logarithms, which 0 ns does not have.
         Some(_) => Some(latency(trial)?.quantile(0.5).max(1) as f64),
     }
 }

@@ -37,6 +37,7 @@ impl UnderLoad {
         let matters = slope.p_value() < TREND_LEVEL && (slope.value * mean).exp_m1().abs() >= TREND_SHIFT;
         let at_mean = (at_least.value + slope.value * (mean - least)).exp();
         matters.then_some(Self {
+            // The disturbance of a block is the sum over its two trials.
             least: least / 2.0,
             at_least,
             mean: mean / 2.0,

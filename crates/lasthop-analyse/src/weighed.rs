@@ -1,7 +1,7 @@
 //! Which of two derived quantities is larger, as the experiment's question may ask.
 //!
-//! Each has a value for several cases; they are averaged over what distinguishes only the one from the other, within each
-//! block.
+//! Each has a value for several cases; they are averaged over what distinguishes only the one from the other, within
+//! each block.
 
 use std::collections::{BTreeMap, BTreeSet};
 

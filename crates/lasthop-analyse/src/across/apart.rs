@@ -1,8 +1,8 @@
 //! Whether runs differ in a ratio: one test and one adjustment, for two runs and for hundreds.
 //!
-//! The test is that of [`pooled`], which for two runs is Welch's test of their difference. Its p is adjusted by Holm for
-//! all comparisons that are judged. Besides, two of the runs must differ by more than the margin, with intervals that hold
-//! for all pairs of runs at once (C. E. Bonferroni).
+//! The test is that of [`pooled`], which for two runs is Welch's test of their difference. Its p is adjusted by Holm
+//! for all comparisons that are judged. Besides, two of the runs must differ by more than the margin, with intervals
+//! that hold for all pairs of runs at once (C. E. Bonferroni).
 
 use lasthop_stats::{CONFIDENCE, Estimate, holm, pooled, verdict};
 
@@ -90,6 +90,7 @@ pub fn judge(all: &[ByRun<'_>], margin: f64) -> Vec<Option<Apart>> {
     all.iter()
         .zip(tested)
         .map(|(found, p): (&ByRun<'_>, Option<f64>)| {
+            // `adjusted` has an entry for each comparison that was tested, in their order.
             let p = p.and_then(|_| adjusted.next())?;
             Some(Apart {
                 p,

@@ -127,6 +127,7 @@ pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
         lacked.cloned().collect()
     };
     let margin = old.summary.settings.margin.max(new.summary.settings.margin);
+    // A run that stopped at its precision, or was reported before, has a higher level than others.
     let confidence = old.confidence.max(new.confidence);
     let summary = &new.summary;
     Ok(Diff {

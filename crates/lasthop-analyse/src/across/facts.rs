@@ -98,6 +98,7 @@ fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
 
 fn settings(facts: &mut Facts, settings: &Settings) {
     fields(facts, Kind::Setting, "", settings);
+    // Its words, below, say more than the numbers of CPUs field by field.
     facts.retain(|(_, name), _| !name.starts_with("placement "));
     let percent = |share: f64| format!("{} %", share * 100.0);
     let words = [

@@ -344,6 +344,7 @@ fn by_kind(found: &ByRun<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
     let mut means = found.means.iter().map(|mean| Ratio::from(mean.exponential(CONFIDENCE)));
     let means = logs
         .iter()
+        // `found` has means only of the kinds that have the comparison.
         .map(|logs| if logs.is_empty() { None } else { means.next() })
         .collect();
     Some(ByKind {

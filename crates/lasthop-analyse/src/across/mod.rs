@@ -1,9 +1,9 @@
-//! Several runs of the same experiment: two of them as before and after ([`diff`]), any number together, of one machine or
-//! of many ([`fleet`]), and what the records say of how they differ ([`facts`]).
+//! Several runs of the same experiment: two of them as before and after ([`diff`]), any number together, of one machine
+//! or of many ([`fleet`]), and what the records say of how they differ ([`facts`]).
 //!
 //! Runs are independent, so the logarithm of a change is the difference of two estimates, with the scatter of both. A
-//! ratio is taken within blocks, so the machine's day cancels out of it and out of its change. It does not cancel out of
-//! absolute figures: how those change has an interval, and no verdict.
+//! ratio is taken within blocks, so the machine's day cancels out of it and out of its change. It does not cancel out
+//! of absolute figures: how those change has an interval, and no verdict.
 
 mod apart;
 pub mod diff;

@@ -94,8 +94,8 @@ fn reasons(trials: &Trials, plan: &CasePlan, own: &CasePlan, ratio: f64) -> Vec<
     };
     let [theirs, ours] = each(|result| result.cost.cpu_ns(), |result| result.requests).map(|cost| cost / 1e3);
     let [their_time, our_time] = each(|result| result.elapsed_ns, |result| result.requests).map(|time| time / 1e3);
-    // On shared CPUs, the driver that costs more CPU time is the slower one. What it costs more must be a large part of the
-    // time that a request takes longer: a tool's own start costs more than a few slow requests.
+    // On shared CPUs, the driver that costs more CPU time is the slower one. What it costs more must be a large part of
+    // the time that a request takes longer: a tool's own start costs more than a few slow requests.
     let is_enough = (theirs - ours).abs() >= (their_time - our_time).abs() / 2.0;
     if is_enough && ((theirs > ours * 1.2 && ratio < 1.0) || (ours > theirs * 1.2 && ratio > 1.0)) {
         found.push(format!(
@@ -135,6 +135,7 @@ fn median(trials: &Trials, plan: &CasePlan, own: &CasePlan) -> Option<String> {
     let high = medians().fold(0.0, f64::max);
     let resolution = reported().next()?.resolution_ns;
     let ours = cases::merged(trials, &own.case, TrialResult::latency)?.quantile(0.5) as f64;
+    // A median cannot be told from a clock that has fewer than ten steps below it.
     Some(if resolution > ours / 10.0 {
         format!(
             "its clock counts {:.0} µs and cannot resolve a median of {:.1} µs",

@@ -1,5 +1,5 @@
-//! Whether the load itself crossed the link, by what the services and the kernel did during the trials. One request that
-//! was asked for (`transport_not_as_asked`) does not say where the others went.
+//! Whether the load itself crossed the link, by what the services and the kernel did during the trials. One request
+//! that was asked for (`transport_not_as_asked`) does not say where the others went.
 
 use lasthop_model::{
     quantity::counted,

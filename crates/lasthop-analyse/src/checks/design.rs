@@ -106,7 +106,8 @@ pub fn process_luck(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     (found.p_value < LUCK_LEVEL && share >= LUCK_SHARE).then(|| note(text, effect))
 }
 
-/// Servers that lasthop did not start are the same processes in every round, unless there is a way to restart them that does.
+/// Servers that lasthop did not start are the same processes in every round, unless there is a way to restart them that
+/// does.
 pub fn not_restarted(evidence: &Evidence) -> Option<Finding> {
     let data = evidence.trials.data;
     let same = data.rounds().flat_map(|round| &round.same_servers);

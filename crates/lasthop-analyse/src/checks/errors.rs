@@ -33,6 +33,7 @@ pub fn errors(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let found = found(trials, &plan.case);
     let errors: u64 = found.iter().map(|error| error.1).sum();
     let answers: f64 = trials.of(&plan.case).map(served).sum();
+    // Errors are not among the answers, so both are counted.
     let share = errors as f64 / (errors as f64 + answers);
     let list = found
         .iter()

@@ -25,6 +25,7 @@ fn cluster(histogram: &Histogram, from_ns: u64, to_ns: u64, least: u64) -> Optio
     let width = to_ns - from_ns;
     let inside = count(histogram, from_ns, to_ns);
     let beside = count(histogram, from_ns - width, from_ns) + count(histogram, to_ns, to_ns + width);
+    // Where most requests take about as long, the cluster is what they usually take.
     let usually_faster = histogram.quantile(0.5) < from_ns / 4;
     (inside >= least && inside > 2 * beside && usually_faster).then_some(inside)
 }
@@ -44,8 +45,8 @@ pub fn delayed_ack(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// A SYN that was dropped is sent again after 1 s, then after 2 s more. A queue may take as long, so the kernel must have
-/// counted some.
+/// A SYN that was dropped is sent again after 1 s, then after 2 s more. A queue may take as long, so the kernel must
+/// have counted some.
 pub fn syn_retransmit(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let histogram = merged(trials, plan)?;
     let windows = [(980 * MS, 1_150 * MS), (2_950 * MS, 3_300 * MS)];

@@ -71,6 +71,7 @@ fn driver_reuse(trials: &Trials, case: &str, seen: &CaseProof) -> Option<String>
     let wrong = if per_request {
         count > 0 && share < OPENED_SHARE
     } else {
+        // The first connections of a trial are no reopened ones, however few requests it had.
         share > REOPENED_SHARE && opened > u64::from(seen.spec.connections) * count
     };
     wrong.then(|| {

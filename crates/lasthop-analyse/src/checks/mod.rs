@@ -1,7 +1,7 @@
 //! Checks of trust: what speaks against a result, each with its evidence and its effect.
 //!
-//! A check looks at one subject and says what it finds. Their ids are stable. To add one, write the function, put it into
-//! `CHECKS`, and say in `known` what its id means.
+//! A check looks at one subject and says what it finds. Their ids are stable. To add one, write the function, put it
+//! into `CHECKS`, and say in `known` what its id means.
 
 mod configuration;
 mod containers;

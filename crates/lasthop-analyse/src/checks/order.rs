@@ -87,15 +87,15 @@ pub fn position(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(note(text, effect))
 }
 
-/// Whether a change of a ratio halfway is certain at this level, and matters. As long as the second half is as it would be
-/// later, the ratio of both is off by half of the change.
+/// Whether a change of a ratio halfway is certain at this level, and matters. As long as the second half is as it would
+/// be later, the ratio of both is off by half of the change.
 fn shifts(trials: &Trials, change: &Estimate, level: f64) -> bool {
     let shift = (change.value.abs() / 2.0).exp_m1();
     change.p_value() < level && shift >= trials.data.header.settings.margin
 }
 
-/// A ratio that is another in the second half of the trials than in the first. Caches, the scheduler and sleeping CPUs may
-/// need time to settle after the turn of another case, and code that is compiled while it runs needs more.
+/// A ratio that is another in the second half of the trials than in the first. Caches, the scheduler and sleeping CPUs
+/// may need time to settle after the turn of another case, and code that is compiled while it runs needs more.
 pub fn settling(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let pairs = Pairs::of(trials, plan)?;
     let of = |quantity: fn([f64; 2]) -> f64| {
@@ -116,7 +116,8 @@ pub fn settling(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// A ratio that is another in the second half of the rounds than in the first: servers that get faster after their start.
+/// A ratio that is another in the second half of the rounds than in the first: servers that get faster after their
+/// start.
 pub fn warming(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let [early, late] = Pairs::of(trials, plan)?.halves_of_rounds();
     let changes = early.blocks.iter().zip(&late.blocks).filter_map(|(early, late)| {

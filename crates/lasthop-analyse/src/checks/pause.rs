@@ -103,6 +103,7 @@ fn moved(trials: &Trials, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64>
     let low = means.iter().copied().fold(f64::INFINITY, f64::min);
     let high = means.iter().copied().fold(f64::MIN, f64::max);
     let found = variance::components(&Grouped::new(parts.into_values().collect())?)?;
+    // The means are of logarithms.
     let share = (high - low).exp_m1();
     (found.p_value < LEVEL && share > trials.data.header.settings.margin).then_some(share)
 }

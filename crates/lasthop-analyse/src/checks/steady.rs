@@ -14,8 +14,8 @@ use crate::{
     trials::Trials,
 };
 
-/// A trial of a case with slow replies and what comes with it, in multiples of these: the warm-up, four for the trial, and
-/// the last replies.
+/// A trial of a case with slow replies and what comes with it, in multiples of these: the warm-up, four for the trial,
+/// and the last replies.
 const UNITS: u64 = 7;
 
 /// Latencies that contradict the throughput.
