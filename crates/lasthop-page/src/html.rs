@@ -150,6 +150,7 @@ pub fn inline(text: &Text) -> String {
 /// Words between backticks are code.
 fn coded(text: &str) -> String {
     let parts: Vec<String> = text.split('`').map(escape).collect();
+    // An odd number of parts means an even number of backticks.
     let is_paired = parts.len() % 2 == 1;
     if is_paired {
         parts

@@ -236,6 +236,7 @@ impl Page {
             let gap = if place > 0 { GAP } else { 0 };
             let space = " ".repeat(width.saturating_sub(display_width(text)));
             line.push_str(&" ".repeat(gap));
+            // After measuring: control sequences take no room on the screen.
             let painted = self.paint(cell.tone, text);
             line.push_str(&match column.align {
                 Align::Left => painted + &space,
@@ -248,6 +249,7 @@ impl Page {
     fn note(&mut self, name: &Cell, note: &Cell, width: usize) {
         let space = " ".repeat(width.saturating_sub(display_width(&name.text)) + GAP);
         let text = Text::of(name.tone, &name.text)
+            // No-break spaces, because a line could break at ordinary ones.
             .plain(space.replace(' ', "\u{a0}"))
             .and(note.tone, &note.text);
         self.wrapped(&text, INDENT, INDENT + width + GAP);

@@ -113,6 +113,7 @@ pub fn ascii(text: &str) -> String {
 pub fn screen(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
+    // A carriage return by itself would let text overwrite the beginning of its line.
     while let Some(at) = rest.find(['\u{1b}', '\r']) {
         clean.push_str(&visible(&rest[..at], is_layout));
         rest = &rest[at..];
@@ -262,6 +263,7 @@ pub fn fenced(language: &str, text: &str) -> String {
 /// text in spreadsheets.
 pub fn csv(field: &str) -> String {
     const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
+    // A negative number begins with a minus and is no formula.
     let apostrophe = if field.starts_with(FORMULA) && field.parse::<f64>().is_err() {
         "'"
     } else {
@@ -295,6 +297,7 @@ fn without(json: &str, is_escaped: impl Fn(char) -> bool) -> String {
             clean.push(character);
             continue;
         }
+        // Escapes in JSON are of UTF-16 (RFC 8259, section 7): a character beyond 16 bits takes two.
         for unit in character.encode_utf16(&mut [0; 2]) {
             let _ = write!(clean, "\\u{unit:04x}");
         }

@@ -164,6 +164,7 @@ impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.0.round();
         let text = match whole {
+            // Above, one decimal would round to 10.0.
             _ if self.0 < 9.95 => format!("{:.1}{NBSP}s", self.0),
             seconds if seconds < 120.0 => format!("{seconds:.0}{NBSP}s"),
             seconds if seconds < 3600.0 => parts(seconds, 60.0, "min", 1.0, "s"),
@@ -197,6 +198,7 @@ pub fn decimals_for(width: f64, units: f64, least: usize, most: usize) -> usize 
 /// A ratio with a fixed number of places, or three significant digits if it is 10 or more.
 #[must_use]
 pub fn ratio(value: f64, places: usize) -> String {
+    // From here on, two places would make it 10.00.
     if value >= 9.995 {
         significant(value, 3)
     } else {
@@ -212,6 +214,7 @@ pub fn column(values: &[Option<f64>]) -> Vec<String> {
     values
         .iter()
         .map(|value| match value {
+            // 999.5 rounds to 1,000.
             Some(value) if value.abs() >= 999.5 => significant(*value, 3),
             Some(value) => grouped(*value, places),
             None => NONE.to_owned(),

@@ -238,6 +238,7 @@ impl Axis {
         let most = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 + margin, f64::max);
         let low = least(|one| one.low).max(least(|one| one.ratio) / FURTHEST);
         let high = most(|one| one.high).min(most(|one| one.ratio) * FURTHEST);
+        // 6 % of the axis on either side, on its logarithmic scale.
         let room = (high / low).powf(0.06);
         Self {
             low: low / room,
@@ -270,6 +271,7 @@ impl Axis {
             set.retain(|at| (self.low..self.high).contains(at));
             set
         })
+        // In per cent of the width: what a number needs on a phone.
         .find(|set| set.windows(2).all(|two| self.place(two[1]) - self.place(two[0]) > 11.0))
         .unwrap_or_else(|| vec![1.0])
     }
@@ -323,6 +325,7 @@ impl Axis {
             escape(&margin(margin_share))
         );
         for tick in self.ticks() {
+            // Steps such as 0.1 are no binary fractions, so 1 may be missed by a little.
             let class = if (tick - 1.0).abs() < 1e-9 { "one" } else { "grid" };
             let _ = writeln!(
                 svg,
@@ -409,6 +412,7 @@ pub(super) fn tick_text(tick: f64) -> String {
     grouped(
         tick,
         (0..4)
+            // Whether it is whole, give or take the error of a binary fraction.
             .find(|places| ((tick * 10f64.powi(*places as i32)).fract() - 0.5).abs() > 0.499_999)
             .unwrap_or(4),
     )

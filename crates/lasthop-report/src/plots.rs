@@ -225,6 +225,7 @@ fn columns(latencies: &Latencies, first: i32, bins: usize, room: usize, glyphs: 
             *height += share;
         }
     }
+    // Never 0, because heights are divided by it.
     let highest = heights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let step = |height: &f64| (height / highest * glyphs.bars.len() as f64).ceil() as usize;
     heights

@@ -202,6 +202,7 @@ fn units(comparison: &Comparison) -> f64 {
 /// `−13 %`
 fn signed_percent(share: f64, places: usize) -> String {
     let text = percent(share, places);
+    // What rounds to 0 has no sign.
     let is_zero = !text.bytes().any(|byte| byte.is_ascii_digit() && byte != b'0');
     if share > 0.0 && !is_zero {
         format!("+{text}")
@@ -227,6 +228,7 @@ pub fn change(comparison: &Comparison, confidence: f64) -> String {
 pub fn margin(share: f64) -> String {
     let percent = share * 100.0;
     let places =
+        // Binary fractions miss decimal ones by a little.
         (0..3).find(|places| (percent * 10f64.powi(*places) - (percent * 10f64.powi(*places)).round()).abs() < 1e-6);
     self::percent(share, places.unwrap_or(3) as usize)
 }

@@ -124,7 +124,7 @@ impl RunningDriver {
         let warm = self.driver.trial(case, short);
         let is_enough = match &warm {
             Ok(warm) => warm.requests_total >= WARM_REQUESTS,
-            // A trial without a reply is refused as this stage; a longer one may have some.
+            // A trial without a reply is refused at this stage; a longer one may have some.
             Err(error) => !matches!(
                 error,
                 DriverError::Refused {

@@ -96,6 +96,7 @@ impl Changed<'_> {
     /// How far the interval reaches.
     fn reach(&self) -> f64 {
         let Ratio { low, high, .. } = self.change.change;
+        // On the logarithmic scale, where a half is as far away as a double.
         low.ln().abs().max(high.ln().abs()).exp_m1()
     }
 }

@@ -328,6 +328,7 @@ fn as_good(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> Option<
 fn until(summary: &Summary, best: &Rival<'_>) -> Option<Text> {
     let cpu = |one: &Compared<'_>| {
         let cpu = one.cpu().filter(|cpu| cpu.saved_us > 0.0)?;
+        // The upper end of its interval: up to there the difference may still matter.
         cpu.break_even.as_ref().map(|at| at.high)
     };
     let wait = |one: &Compared<'_>| Some(one.comparison.materiality.as_ref()?.break_even.as_ref()?.high);

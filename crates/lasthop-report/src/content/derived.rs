@@ -23,6 +23,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
         return None;
     }
     let all: Vec<&Derived> = summary.derived.iter().collect();
+    // Values of one quantity follow each other, as the plan has them.
     let by_quantity = all.chunk_by(|one, other| one.quantity == other.quantity);
     let (places, times): (Vec<&[&Derived]>, Vec<_>) = by_quantity.partition(|of| is_place(of));
     let tables = [time_table(summary, &times), weighed_table(summary)]

@@ -99,6 +99,7 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Block> {
     let columns = Columns::default().left(case_title(summary), lines.iter().map(name));
     let columns = ratio_columns(figure_columns(columns, &lines), &lines);
     let (columns, rows) = columns.into_rows();
+    // Only cases with figures have a row there, in the same order.
     let mut figures = rows.into_iter();
     let rows = under_settings(groups.iter().copied(), |group| {
         let row = |case: &&CaseSummary| match case.metrics {

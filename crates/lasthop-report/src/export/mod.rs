@@ -213,6 +213,7 @@ impl Replacements {
                 Address::Abstract(given) => pairs.push((given.clone(), name.clone())),
                 Address::Tcp(address) | Address::Udp(address) => {
                     let usual = place.export.port.unwrap_or(PORT);
+                    // Two servers of one kind get different ports.
                     let port = (usual..).find(|port| taken.insert(*port)).unwrap_or(usual);
                     pairs.push((address.port().to_string(), port.to_string()));
                     // That of a container, of a network of the run or of this host: a name stands for it.
@@ -247,6 +248,8 @@ impl Replacements {
 
     /// A number (a port, an address) is replaced where it stands alone: after a host as well as by itself.
     fn of(mut pairs: Vec<(String, String)>) -> Self {
+        // A regular expression takes the first alternative that fits, and a folder is the beginning of its files'
+        // paths.
         pairs.sort_by_key(|(private, _)| std::cmp::Reverse(private.len()));
         let alone = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let pattern = |(private, _): &(String, String)| {

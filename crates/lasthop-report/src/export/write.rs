@@ -54,6 +54,7 @@ fn target(folder: &Path, name: &str, force: bool) -> Result<PathBuf, String> {
 
 fn put(path: &Path, text: &str, force: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
+    // O_NONBLOCK, because opening a pipe that nobody reads would wait for ever.
     let options = options.write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let opened = if force {
         options.create(true).truncate(true).open(path)
