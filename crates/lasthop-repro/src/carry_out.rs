@@ -343,7 +343,9 @@ impl Job<'_> {
             warm_up: Some(Duration::ZERO),
             blocks: Some(shortened.runs),
             rounds: Some(1),
+            // Never reached, so that all its runs take place.
             precision: Some(1e-6),
+            // The number of runs ends it, not the time: more than their starts and pauses take.
             budget: Some(Duration::from_secs(u64::from(shortened.runs) * (seconds + 20) + 120)),
             placement: PlacementChoice::Free,
             tools: tool
@@ -385,6 +387,7 @@ impl Job<'_> {
         };
         let slope = if run.time == Time::Slope { 2.0 } else { 1.0 };
         let conditions = plan.cases.len() as f64 * slope;
+        // A slope has a second length, which is double: together three, of which each is 1.5 on average.
         let one = method.seconds.map_or_else(|| needed(run.count.unwrap_or(1)), f64::from) * (1.0 + slope) / 2.0;
         let room = (self.budget.as_secs_f64() / conditions - START).max(2.0);
         let runs = ((room / one) as u32).clamp(1, run.runs);
@@ -514,6 +517,7 @@ fn slowest(design: &Summary) -> f64 {
         .cases
         .iter()
         .filter_map(|case| Some(case.metrics.as_ref()?.throughput.estimate));
+    // Without a rate, infinity comes out of the fold.
     rates.fold(f64::INFINITY, f64::min).clamp(0.05, 1e7)
 }
 

@@ -61,6 +61,7 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
     let parts = study
         .runs
         .iter()
+        // What has no experiment here takes none of the time.
         .filter(|run| options.catalog.load(&run.experiment).is_ok())
         .count()
         .max(1);
@@ -79,6 +80,7 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
         .map(|figure| FigureRow {
             figure: figure.clone(),
             method: find(&figure.runs)
+                // No levels would fit any case.
                 .filter(|_| !figure.levels.is_empty())
                 .and_then(|part| part.method_value(&figure.measured, &figure.levels, &figure.unit)),
             lasthop: find(&figure.runs)

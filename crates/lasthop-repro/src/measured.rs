@@ -106,6 +106,7 @@ fn unit(name: &str) -> f64 {
         "ms" => 1e-3,
         "us" => 1e-6,
         "%" => 1e-2,
+        // As ab and wrk count them.
         "KB" | "KB/s" => 1024.0,
         "MB" | "MB/s" => 1024.0 * 1024.0,
         _ => 1.0,

@@ -227,6 +227,7 @@ fn beside(part: &Part) -> Option<Section> {
 /// Four significant digits and the unit.
 fn shown(value: Value, unit: &str) -> String {
     let number = |value: f64| {
+        // 0 has no logarithm.
         let digits = 3 - value.abs().max(1e-9).log10().floor() as i32;
         format!("{value:.*}", digits.clamp(0, 6) as usize)
     };

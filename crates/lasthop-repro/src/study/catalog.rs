@@ -69,6 +69,7 @@ pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
     let mut found = Diagnostics::default();
     let mut document = Document::parse(shown, text, &mut found);
     let broken = !found.is_empty();
+    // Against the schema first, because serde stops at the first error.
     document.check(schema(), broken, &mut found);
     if !found.is_empty() {
         return Err(found);

@@ -274,6 +274,7 @@ pub fn number(text: &str) -> Option<f64> {
             .strip_suffix('M')
             .map_or((plain.as_str(), 1.0), |digits| (digits, 1e6)),
     };
+    // Rust also parses signs, exponents, `inf` and `nan`.
     let valid = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     digits
         .parse::<f64>()
