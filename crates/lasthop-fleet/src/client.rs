@@ -232,6 +232,7 @@ impl Going<'_> {
             let phase = match (lost, pod) {
                 (Some(why), _) => reason::Phase::Failed(why),
                 (None, Some(pod)) => reason::of_pod(pod),
+                // It still waits for the Pods that it needs.
                 (None, None) if member.job.is_none() => continue,
                 (None, None) => self.cluster.without_pod(member),
             };

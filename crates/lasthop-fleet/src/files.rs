@@ -32,6 +32,7 @@ fn looks_private(path: &Path, text: &str) -> Option<String> {
     }
     let name = path.file_name()?.to_str()?.to_lowercase();
     let (stem, end) = name.split_once('.').unwrap_or((&name, ""));
+    // `id_ed25519.pub` is no secret.
     let by_name = PRIVATE.contains(&stem) && end != "pub";
     let by_end = name
         .rsplit_once('.')

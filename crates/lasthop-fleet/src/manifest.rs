@@ -74,8 +74,11 @@ impl Fleet {
         let of_fleet = json!({ LABEL: self.id });
         let mut spec = json!({
             "restartPolicy": "Never",
+            // Nothing in the Pod asks the cluster for anything.
             "automountServiceAccountToken": false,
+            // Otherwise there are variables for each Service of the namespace.
             "enableServiceLinks": false,
+            // More than the worker gives its run to end in order.
             "terminationGracePeriodSeconds": 15,
             "containers": [self.driver(labels)],
             "volumes": [{ "name": "tmp", "emptyDir": {} }],
@@ -95,6 +98,7 @@ impl Fleet {
             "kind": "Job",
             "metadata": { "name": self.name(number), "labels": of_fleet },
             "spec": {
+                // By default, Kubernetes starts another Pod up to six times.
                 "backoffLimit": 0,
                 "activeDeadlineSeconds": self.deadline().as_secs(),
                 "ttlSecondsAfterFinished": self.keep.as_secs(),

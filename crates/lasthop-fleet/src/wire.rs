@@ -168,6 +168,7 @@ impl<W: Write> Sender<W> {
     }
 
     fn deflated(&mut self, piece: &[u8]) -> io::Result<Vec<u8>> {
+        // `compress_vec` never grows the vector: what does not fit would be lost.
         let mut deflated = Vec::with_capacity(PIECE + MARGIN);
         self.deflate.compress_vec(piece, &mut deflated, FlushCompress::Sync)?;
         Ok(deflated)
@@ -374,6 +375,7 @@ impl Receiver {
         self.inflate
             .decompress_vec(&deflated, &mut piece, FlushDecompress::Sync)
             .ok()?;
+        // What finds no room in the vector stays in the input: it inflates to more than a piece.
         (self.inflate.total_in() - before == deflated.len() as u64 && piece.len() <= PIECE).then_some(piece)
     }
 

@@ -28,6 +28,7 @@ pub fn serve(arguments: &[String], runs: &Path, linger: Duration) -> io::Result<
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments)
         .stdin(Stdio::null())
+        // The log is for the record; what the run says goes to standard error.
         .stdout(Stdio::null())
         .spawn()?;
     let mut sender = None;
@@ -61,6 +62,7 @@ fn code(status: ExitStatus) -> u8 {
 
 /// Lets the run end in order, as it was asked to.
 fn end(child: &mut Child) -> io::Result<u8> {
+    // Less than the grace period of the Pod, after which the kubelet kills all of it.
     const LONGEST: Duration = Duration::from_secs(8);
     let _ = rustix::process::Pid::from_raw(child.id() as i32)
         .map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM));

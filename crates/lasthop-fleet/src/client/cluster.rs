@@ -112,6 +112,7 @@ impl<'a> Cluster<'a> {
 
     /// What it owns goes later, by itself.
     fn delete(&self, path: &str, query: &str) -> Result<(), Refusal> {
+        // Without a policy, the API server leaves the Pods of a `batch/v1` Job behind as orphans.
         let path = format!("{path}?propagationPolicy=Background&{query}");
         self.proxy.ask("DELETE", &path, b"", self.is_given_up).map(drop)
     }

@@ -117,6 +117,7 @@ impl Proxy {
         let length = body.len();
         write!(
             stream,
+            // By default, `kubectl proxy` refuses requests for hosts other than this machine (`--accept-hosts`).
             "{method} {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n"
         )?;
         write!(
@@ -157,6 +158,7 @@ impl Proxy {
             if is_given_up() {
                 return Err(io::Error::other("interrupted").into());
             }
+            // Since the last piece: the list of a large cluster may take longer as a whole.
             if heard.elapsed() > ANSWER {
                 return Err(io::Error::other(format!("nothing within {ANSWER:?}")).into());
             }

@@ -65,6 +65,7 @@ pub fn of_pod(pod: &Pod) -> Phase {
 /// A container that the system ended.
 fn killed(container: &ContainerStatus) -> Option<String> {
     let ended = container.state.terminated.as_ref()?;
+    // These are ends of its own; others, such as `OOMKilled` and `StartError`, come from the kubelet and the runtime.
     if ["", "Completed", "Error"].contains(&ended.reason.as_str()) {
         return None;
     }
@@ -121,6 +122,7 @@ pub fn takes_pods(node: &Node) -> bool {
 /// Whole CPUs that Pods may have on a node.
 pub fn cpus(node: &Node) -> Option<u32> {
     let quantity = node.status.allocatable.get("cpu")?;
+    // `3920m` or `4`.
     match quantity.strip_suffix('m') {
         Some(thousandths) => thousandths.parse::<u32>().ok().map(|thousandths| thousandths / 1000),
         None => quantity.parse::<f64>().ok().map(|cpus| cpus as u32),
