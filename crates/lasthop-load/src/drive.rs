@@ -71,7 +71,8 @@ fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, req
     }
 }
 
-/// A short trial, for a driver that does not verify replies itself: what the case runs over, and right replies per second.
+/// A short trial, for a driver that does not verify replies itself: what the case runs over, and right replies per
+/// second.
 ///
 /// # Errors
 ///

@@ -353,7 +353,8 @@ impl Conversation {
         }
     }
 
-    /// Says what comes before TLS; false when the client is to speak. Its words are so short that they come in one piece.
+    /// Says what comes before TLS; false when the client is to speak. Its words are so short that they come in one
+    /// piece.
     fn say_in_plain(&mut self, socket: &Socket, script: &Script, buffer: &mut [u8]) -> Result<bool, Failure> {
         while let Some(now) = script.plain.get(self.step) {
             if now.bytes > 0 {

@@ -55,8 +55,8 @@ impl Pacer {
         !self.stages.is_empty()
     }
 
-    /// When the request after `released` ones of a stage is due; in the next stage, if this one is over by then. The last one
-    /// goes on.
+    /// When the request after `released` ones of a stage is due; in the next stage, if this one is over by then. The
+    /// last one goes on.
     fn due_in_stage(&mut self) -> Option<f64> {
         loop {
             let stage = *self.stages.last()?;

@@ -1,5 +1,6 @@
-//! The local ports that a connection per request over TCP lives on. Each connection leaves one behind in `TIME_WAIT`, on
-//! the side that closed first, for a minute; a trial that begins without enough of them would count errors, not speed.
+//! The local ports that a connection per request over TCP lives on. Each connection leaves one behind in `TIME_WAIT`,
+//! on the side that closed first, for a minute; a trial that begins without enough of them would count errors, not
+//! speed.
 //!
 //! All files are read for the calling thread's network namespace.
 

@@ -12,8 +12,8 @@ use socket2::{SockAddr, Type};
 
 use crate::transport::{self, Stream};
 
-/// Reads the proof from a connected stream; the sizes of its buffers only where `asked` has them. `reused` is false: that
-/// takes two requests to know; what the server wanted to know is told by the protocol.
+/// Reads the proof from a connected stream; the sizes of its buffers only where `asked` has them. `reused` is false:
+/// that takes two requests to know; what the server wanted to know is told by the protocol.
 ///
 /// # Errors
 ///

@@ -133,7 +133,8 @@ impl Receipts {
     }
 }
 
-/// The sum of a counter over all its labels on an HTTP reply in the text format of Prometheus; `None` if it is not there.
+/// The sum of a counter over all its labels on an HTTP reply in the text format of Prometheus; `None` if it is not
+/// there.
 pub fn total(reply: &[u8], counter: &str) -> Option<u64> {
     let head = memchr::memmem::find(reply, b"\r\n\r\n")?;
     let text = std::str::from_utf8(&reply[head + 4..]).ok()?;

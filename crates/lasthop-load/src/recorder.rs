@@ -27,8 +27,8 @@ enum Window {
     WarmUp {
         opens: u64,
     },
-    /// The first completion at or after `until` shuts the window, and is the last that counts. `edge` is where its first half
-    /// ends, and thereafter `until`.
+    /// The first completion at or after `until` shuts the window, and is the last that counts. `edge` is where its
+    /// first half ends, and thereafter `until`.
     Open {
         since: u64,
         edge: u64,
@@ -131,8 +131,8 @@ impl Recorder {
         }
     }
 
-    /// Lets the load go on after a window until the last request that began in it has its reply, unless there are so many
-    /// answers that it makes no difference to them how much load follows.
+    /// Lets the load go on after a window until the last request that began in it has its reply, unless there are so
+    /// many answers that it makes no difference to them how much load follows.
     pub fn lingering(self, connections: u64) -> Self {
         Self {
             few: connections.saturating_mul(MANY_FOR_EACH),

@@ -1,5 +1,5 @@
-//! How fast the CPU is at the moment: fixed work, timed. It shows what no counter of a guest tells: the clock frequency, a
-//! busy neighbour on the same core, a hypervisor that gives less.
+//! How fast the CPU is at the moment: fixed work, timed. It shows what no counter of a guest tells: the clock
+//! frequency, a busy neighbour on the same core, a hypervisor that gives less.
 
 use std::hint::black_box;
 

@@ -129,7 +129,8 @@ impl Case {
         Ok(result)
     }
 
-    /// Runs a trial in stages, on a case with an open loop. Errors are results, and so is a trial without a right answer.
+    /// Runs a trial in stages, on a case with an open loop. Errors are results, and so is a trial without a right
+    /// answer.
     ///
     /// # Errors
     ///

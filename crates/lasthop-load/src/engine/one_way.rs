@@ -1,5 +1,5 @@
-//! Trials of a protocol without replies. What counts is what the server says that it received, read before and after the
-//! load, and the time between the two readings.
+//! Trials of a protocol without replies. What counts is what the server says that it received, read before and after
+//! the load, and the time between the two readings.
 
 use lasthop_protocol::{
     failure::Failure,

@@ -1,5 +1,5 @@
-//! The rule of the window against servers whose truth is known: what is counted has no bias, where counting what ends in a
-//! trial has.
+//! The rule of the window against servers whose truth is known: what is counted has no bias, where counting what ends
+//! in a trial has.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -70,8 +70,8 @@ impl Sums {
     }
 }
 
-/// Connections in a closed loop with a server whose workers take requests in their order. Each trial begins idle, as after
-/// the turn of another case. By the recorder's rule, and by what begins and ends in the window.
+/// Connections in a closed loop with a server whose workers take requests in their order. Each trial begins idle, as
+/// after the turn of another case. By the recorder's rule, and by what begins and ends in the window.
 fn simulate(workers: usize, phases: TrialPhases) -> [Said; 2] {
     let mut random = Random(workers as u64);
     let mut ours = Sums::default();

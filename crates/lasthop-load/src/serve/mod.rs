@@ -1,5 +1,5 @@
-//! Lasthop's own server: plain blocking code, the cheapest that is honest. It also counts metrics, and then tells by HTTP how
-//! many. The generator is measured against it.
+//! Lasthop's own server: plain blocking code, the cheapest that is honest. It also counts metrics, and then tells by
+//! HTTP how many. The generator is measured against it.
 
 mod packets;
 

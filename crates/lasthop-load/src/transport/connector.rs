@@ -132,8 +132,8 @@ impl Connector {
         &self.timeouts
     }
 
-    /// Connects, and shakes hands where TLS is asked for, on a blocking socket whose deadlines `watch` keeps: that of the
-    /// first request begins here.
+    /// Connects, and shakes hands where TLS is asked for, on a blocking socket whose deadlines `watch` keeps: that of
+    /// the first request begins here.
     ///
     /// # Errors
     ///
@@ -219,8 +219,8 @@ impl Connector {
         Ok((Socket::new(OwnedFd::from(socket), calls.clone()), connected))
     }
 
-    /// The stream over a connected socket, on which the server said what was `heard`; with TLS its handshake is still to
-    /// be made.
+    /// The stream over a connected socket, on which the server said what was `heard`; with TLS its handshake is still
+    /// to be made.
     ///
     /// # Errors
     ///

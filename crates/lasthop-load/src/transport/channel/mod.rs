@@ -352,7 +352,8 @@ impl Passed {
         thread::Builder::new().stack_size(64 * 1024).spawn(watch).map(drop)
     }
 
-    /// What the kernel says that it is: its kind, as [`lasthop_protocol::address::Address::family`] names it, and its name.
+    /// What the kernel says that it is: its kind, as [`lasthop_protocol::address::Address::family`] names it, and its
+    /// name.
     ///
     /// # Errors
     ///
