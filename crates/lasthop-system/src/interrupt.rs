@@ -82,8 +82,8 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
     Ok(heard)
 }
 
-/// The last signal also continues this process, which may be stopped and ends what ours leaves; `None` once it has ended,
-/// because its pid may then belong to another.
+/// The last signal also continues this process, which may be stopped and ends what ours leaves; `None` once it has
+/// ended, because its pid may then belong to another.
 pub fn leave_to(pid: Option<i32>) {
     HEIR.store(pid.unwrap_or(0), Ordering::Relaxed);
 }

@@ -1,5 +1,5 @@
-//! What lasthop asks of the operating system, whatever it is for: commands, processes, sockets, files, waits that end. No
-//! word of an experiment or of a run is known here; what a run records of the machine is in `lasthop-observe`.
+//! What lasthop asks of the operating system, whatever it is for: commands, processes, sockets, files, waits that end.
+//! No word of an experiment or of a run is known here; what a run records of the machine is in `lasthop-observe`.
 //!
 //! | module | holds |
 //! |---|---|

@@ -133,8 +133,8 @@ pub fn unix_listening(inside: impl Display, path: &str) -> Vec<String> {
     unix_inodes(inside, path, (3, "00010000"))
 }
 
-/// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path. Those are
-/// taken that have this word in this column.
+/// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path. Those
+/// are taken that have this word in this column.
 fn unix_inodes(inside: impl Display, path: &str, (at, word): (usize, &str)) -> Vec<String> {
     table(&format!("/proc/{inside}/net/unix"))
         .filter_map(|line| {
@@ -144,8 +144,8 @@ fn unix_inodes(inside: impl Display, path: &str, (at, word): (usize, &str)) -> V
         .collect()
 }
 
-/// Where a server and its children listen for connections, in the network namespace of the server. Empty where lasthop may
-/// not look at its descriptors.
+/// Where a server and its children listen for connections, in the network namespace of the server. Empty where lasthop
+/// may not look at its descriptors.
 pub fn listening(server: i32) -> Vec<Address> {
     let family = std::iter::once(server).chain(process::descendants(server));
     let held: HashSet<String> = family.flat_map(sockets).collect();
@@ -180,8 +180,8 @@ pub fn holds_any(pid: i32, inodes: &[String]) -> bool {
     !inodes.is_empty() && sockets(pid).any(|socket| inodes.contains(&socket))
 }
 
-/// The clients' ports of a TCP listener's connections in the network namespace of a process, and whether each is open; the
-/// others are in `TIME_WAIT`, at the end that closed first.
+/// The clients' ports of a TCP listener's connections in the network namespace of a process, and whether each is open;
+/// the others are in `TIME_WAIT`, at the end that closed first.
 pub fn peers(inside: i32, listener: SocketAddr) -> impl Iterator<Item = (String, bool)> + use<> {
     let end = format!(":{:04X}", listener.port());
     let whole = hexadecimal(listener.ip()) + &end;

@@ -1,5 +1,5 @@
-//! Names that say whose machine this is: the home folder and the host's name. Records are made to be passed on, and have
-//! neither.
+//! Names that say whose machine this is: the home folder and the host's name. Records are made to be passed on, and
+//! have neither.
 
 use std::{borrow::Cow, env, fs, sync::OnceLock};
 

@@ -31,8 +31,8 @@ pub fn hold() -> io::Result<()> {
     io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
 }
 
-/// Replaces this process by a command in the network namespace of this file. What `lasthop enter` does. Returns only on an
-/// error.
+/// Replaces this process by a command in the network namespace of this file. What `lasthop enter` does. Returns only on
+/// an error.
 pub fn enter(namespace: &Path, command: &[std::ffi::OsString]) -> io::Error {
     let Some((program, arguments)) = command.split_first() else {
         return io::Error::new(io::ErrorKind::InvalidInput, "the command is empty");

@@ -43,8 +43,8 @@ pub fn drops(at: SocketAddr) -> Option<u64> {
     bound(at).map(|socket| socket.drops).reduce(|sum, next| sum + next)
 }
 
-/// A line of the kernel's table if it is a socket that is bound to the port: the local address is the second column, the
-/// state (07: not connected) the fourth, the inode the tenth, the drops the thirteenth.
+/// A line of the kernel's table if it is a socket that is bound to the port: the local address is the second column,
+/// the state (07: not connected) the fourth, the inode the tenth, the drops the thirteenth.
 fn read(line: &str, port: u16) -> Option<Bound> {
     let columns: Vec<&str> = line.split_ascii_whitespace().collect();
     let (_, local) = columns.get(1)?.split_once(':')?;
