@@ -1,15 +1,15 @@
 //! The bootstrap over rounds: the standard error of any statistic of rounds and blocks, and how far to trust it.
 //!
 //! **What is resampled.** Rounds are drawn with replacement and bring all their blocks. Blocks are not drawn again
-//! inside a drawn round: the means of rounds already differ by their blocks' scatter, and a second draw would count that
-//! scatter twice. With no luck between rounds the variance would come out almost double; see Davison and Hinkley,
+//! inside a drawn round: the means of rounds already differ by their blocks' scatter, and a second draw would count
+//! that scatter twice. With no luck between rounds the variance would come out almost double; see Davison and Hinkley,
 //! *Bootstrap Methods and their Application* (1997), §3.8, where this is strategy 1 against 2, and Ren et al.,
 //! "Nonparametric bootstrapping for hierarchical data", *Journal of Applied Statistics* 37 (2010). A test of this crate
 //! measures it. With one round only its blocks are the units, and the luck of process starts is not in the interval:
 //! the caller must say so.
 //!
-//! **Few rounds.** A percentile interval of few units is too narrow for two reasons: the bootstrap's variance divides by
-//! n instead of n − 1, and it uses the normal quantile where the scatter is itself an estimate. Hesterberg, "What
+//! **Few rounds.** A percentile interval of few units is too narrow for two reasons: the bootstrap's variance divides
+//! by n instead of n − 1, and it uses the normal quantile where the scatter is itself an estimate. Hesterberg, "What
 //! Teachers Should Know About the Bootstrap", *The American Statistician* 69 (2015), repairs both by reading
 //! percentiles farther out, at α' = Φ(−√(n/(n−1))·t). With four rounds that is the 0.012 % point, and four rounds give
 //! 35 different resamples: there is no such percentile to read. The same two repairs are therefore made on the standard

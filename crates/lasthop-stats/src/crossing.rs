@@ -1,9 +1,9 @@
 //! Where an effect that fades with a size (of a file, of a message) falls below a threshold.
 //!
-//! At each size the effect is the absolute mean of its values over all blocks; between two sizes it is taken as a straight
-//! line over the logarithm of the size. The crossing is the size after which the effect stays below the threshold. It
-//! is bootstrapped as a whole, so that its interval holds the scatter at both neighbours. Where it lies outside of the sizes
-//! that were measured, nothing can be said but that: the ends of an interval are cut there, too.
+//! At each size the effect is the absolute mean of its values over all blocks; between two sizes it is taken as a
+//! straight line over the logarithm of the size. The crossing is the size after which the effect stays below the
+//! threshold. It is bootstrapped as a whole, so that its interval holds the scatter at both neighbours. Where it lies
+//! outside of the sizes that were measured, nothing can be said but that: the ends of an interval are cut there, too.
 
 use crate::{
     CONFIDENCE,
@@ -35,8 +35,8 @@ pub enum Crossing {
     Open,
 }
 
-/// The crossing over ascending `sizes`, all positive. `None` with fewer than two sizes or units, or when a block does not have
-/// one effect for each size.
+/// The crossing over ascending `sizes`, all positive. `None` with fewer than two sizes or units, or when a block does
+/// not have one effect for each size.
 #[must_use]
 pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: Resampling) -> Option<Crossing> {
     let fits = sizes.len() > 1 && sizes.is_sorted() && sizes[0] > 0.0;

@@ -2,8 +2,8 @@
 //!
 //! Every interval of a run is one at 95 % for its own comparison. Of 20 comparisons of equal cases one is then expected
 //! to exclude 1 by chance. Holm's step-down procedure (1979) says which ones remain when the chance of *any* false one
-//! is held at 5 %, whatever their dependence; cases that share a reference do depend. It is reported beside the verdicts
-//! and does not change them: an interval at another level for each case would be read wrongly.
+//! is held at 5 %, whatever their dependence; cases that share a reference do depend. It is reported beside the
+//! verdicts and does not change them: an interval at another level for each case would be read wrongly.
 
 /// Holm's adjusted probabilities, in the order given: compare each with 0.05.
 #[must_use]

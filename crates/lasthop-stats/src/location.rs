@@ -3,13 +3,13 @@
 //! A burst of other work hits a few trials hard. The mean counts those blocks like the others, so they widen the
 //! interval of all. Huber's estimate (P. J. Huber, *Robust Statistics*, 1981, chapters 3 and 6) counts a block in full
 //! while it lies within 1.345 standard deviations and limits its pull beyond. That costs 5 % efficiency where nothing
-//! disturbs. The standard error is the sandwich estimate over rounds (K.-Y. Liang and S. L. Zeger, *Biometrika* 73, 1986),
-//! which assumes nothing about blocks within a round.
+//! disturbs. The standard error is the sandwich estimate over rounds (K.-Y. Liang and S. L. Zeger, *Biometrika* 73,
+//! 1986), which assumes nothing about blocks within a round.
 //!
 //! Blocks are also weighted by what was measured of the disturbance: the logarithm of their scatter is a line over it
 //! (A. C. Harvey, *Econometrica* 44, 1976). The disturbance of a block is that of case and reference *together*.
-//! Regressing on its difference would narrow intervals further, but it takes away what the transport itself causes, too:
-//! `tests/location.rs` shows both.
+//! Regressing on its difference would narrow intervals further, but it takes away what the transport itself causes,
+//! too: `tests/location.rs` shows both.
 
 use crate::{
     bootstrap::effective_units,
@@ -149,8 +149,8 @@ fn least(blocks: &[Disturbed]) -> f64 {
     if tenth <= NEAR_NONE * mean { 0.0 } else { tenth }
 }
 
-/// Roots of the blocks' weights: how little each scatters, compared with an undisturbed one. `None` if their scatter does
-/// not grow with the disturbance.
+/// Roots of the blocks' weights: how little each scatters, compared with an undisturbed one. `None` if their scatter
+/// does not grow with the disturbance.
 fn roots(blocks: &[Disturbed], centre: f64) -> Option<Vec<f64>> {
     let points: Vec<(f64, f64)> = blocks
         .iter()
@@ -172,8 +172,8 @@ fn roots(blocks: &[Disturbed], centre: f64) -> Option<Vec<f64>> {
     (slope > DEPENDS * error).then(|| blocks.iter().map(|block| (-slope * block.disturbance).exp()).collect())
 }
 
-/// The estimate, and what each block counts for. `roots` scale the blocks to equal scatter; `sizes` are the blocks of each
-/// round.
+/// The estimate, and what each block counts for. `roots` scale the blocks to equal scatter; `sizes` are the blocks of
+/// each round.
 fn huber(blocks: &[Disturbed], roots: &[f64], sizes: &[usize]) -> (Estimate, Vec<f64>) {
     let (centre, limit) = centre(blocks, roots);
     let residuals: Vec<f64> = blocks

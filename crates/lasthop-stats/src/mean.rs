@@ -3,7 +3,8 @@
 //! Every block counts once (the grand mean). The mean of the rounds' means would be the alternative where rounds are
 //! unequal. Both are unbiased, as the lengths of rounds do not depend on the values. With rounds of 8, 8, 8 and 1
 //! blocks the grand mean's variance is at most 24 % above the least possible when only rounds scatter; that of the mean
-//! of means is 115 % above when only blocks do. And histograms and totals, which are merged, count every block once too.
+//! of means is 115 % above when only blocks do. And histograms and totals, which are merged, count every block once
+//! too.
 
 use crate::{
     bootstrap::{self, Resampling, weighted},

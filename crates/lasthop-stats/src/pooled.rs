@@ -1,5 +1,5 @@
-//! What machines say together: the random-effects model. Machines have true values of their own, and each value is known
-//! with an error of its own.
+//! What machines say together: the random-effects model. Machines have true values of their own, and each value is
+//! known with an error of its own.
 //!
 //! The variance between machines is that of R. C. Paule and J. Mandel (*J. Res. Natl. Bur. Stand.* 87, 1982): the one
 //! at which the weighted sum of squares equals its degrees of freedom. The mean has the standard error of J. Hartung

@@ -3,8 +3,8 @@
 //! A run that looks at its interval after each round and stops at the first one that is narrow enough stops too early
 //! when the scatter happened to look small. Chow and Robbins, "On the asymptotic theory of fixed-width sequential
 //! confidence intervals", *Annals of Mathematical Statistics* 36 (1965), show that this vanishes for long runs; for
-//! short ones it does not: the simulation in `tests/coverage.rs` finds 91.5 % at worst for a nominal 95 %. Intervals that
-//! decide about stopping, and every interval of a run that was stopped by them, are therefore computed at
+//! short ones it does not: the simulation in `tests/coverage.rs` finds 91.5 % at worst for a nominal 95 %. Intervals
+//! that decide about stopping, and every interval of a run that was stopped by them, are therefore computed at
 //! [`LOOKS_CONFIDENCE`], which brings their true coverage to between 94 and 97 % whatever the precision asked for.
 
 use crate::{interval::Estimate, student};
@@ -39,10 +39,10 @@ pub fn after_reports(confidence: f64, reports: u32) -> f64 {
 
 /// How much more data would decide an undecided comparison, as a multiple of the data so far (1.0: as much again).
 ///
-/// It supposes that the estimate and the scatter stay as they are, so that the half width falls with
-/// t(n − 1)/√n, and asks when the interval would exclude 1 or fit into the margin, whichever is sooner. The estimate will
-/// move by about its own half width, so this is an order of magnitude. `None` when the comparison cannot be decided this
-/// way (a ratio of 1 with a margin of 0) or only after more than a hundred times the data so far.
+/// It supposes that the estimate and the scatter stay as they are, so that the half width falls with t(n − 1)/√n, and
+/// asks when the interval would exclude 1 or fit into the margin, whichever is sooner. The estimate will move by about
+/// its own half width, so this is an order of magnitude. `None` when the comparison cannot be decided this way (a ratio
+/// of 1 with a margin of 0) or only after more than a hundred times the data so far.
 #[must_use]
 pub fn more_data(log_ratio: &Estimate, margin: f64, confidence: f64) -> Option<f64> {
     let distance = log_ratio.value.abs();
