@@ -19,7 +19,8 @@ pub static TOOL: Tool = Tool {
     ..Tool::new("ab", arguments, |output, _, _| read(output))
 };
 
-/// ab stops by time but also needs a count, with 32 bytes of memory for each request: this many times what lasthop sends.
+/// ab stops by time but also needs a count, with 32 bytes of memory for each request: this many times what lasthop
+/// sends.
 const ROOM: u64 = 4;
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {

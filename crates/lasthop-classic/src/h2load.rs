@@ -1,5 +1,5 @@
-//! h2load of nghttp2, here for HTTP/1.1 and for gRPC: closed loop, TCP and Unix sockets, TLS over TCP. It looks at the status
-//! of HTTP alone, so that a call that fails is known by the message that is missing.
+//! h2load of nghttp2, here for HTTP/1.1 and for gRPC: closed loop, TCP and Unix sockets, TLS over TCP. It looks at the
+//! status of HTTP alone, so that a call that fails is known by the message that is missing.
 
 use lasthop_protocol::{
     grpc::Grpc,
@@ -183,7 +183,8 @@ mod tests {
     /// h2load of nghttp2 1.52.0 against nginx 1.22.1, over TCP and over a Unix socket.
     const OUTPUT: &str = include_str!("outputs/h2load.txt");
     const UNIX: &str = include_str!("outputs/h2load-unix.txt");
-    /// The same h2load against grpcio 1.85.1: calls of 71 bytes with two connections, and of a method that there is not.
+    /// The same h2load against grpcio 1.85.1: calls of 71 bytes with two connections, and of a method that there is
+    /// not.
     const GRPC: &str = include_str!("outputs/h2load-grpc.txt");
     const UNKNOWN: &str = include_str!("outputs/h2load-grpc-unknown.txt");
 

@@ -25,7 +25,8 @@ pub struct Tool {
     /// Whether it can speak this protocol at all.
     pub speaks: fn(&Protocol) -> bool,
     pub(super) arguments: fn(&Order<'_>) -> Result<Vec<String>, String>,
-    /// Reads what it printed. The number is the nanoseconds from its start to its end, for the tool that times nothing itself.
+    /// Reads what it printed. The number is the nanoseconds from its start to its end, for the tool that times nothing
+    /// itself.
     pub read: fn(&str, &Order<'_>, u64) -> Result<Reading, String>,
     /// What it takes from its environment: its password, if it can take one there.
     pub(super) environment: fn(&Spec) -> Option<(&'static str, String)>,
