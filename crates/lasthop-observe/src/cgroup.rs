@@ -1,8 +1,8 @@
 //! CPU time and throttling of a container, from its cgroup.
 //!
 //! Three layouts are met: version 1 (`cpuacct.usage` in nanoseconds, `cpu.stat` with `throttled_time` in nanoseconds),
-//! version 2 (`cpu.stat` with `usage_usec` and `throttled_usec`), and both side by side, where the controllers are those of
-//! version 1. Where they are mounted is asked, not assumed.
+//! version 2 (`cpu.stat` with `usage_usec` and `throttled_usec`), and both side by side, where the controllers are
+//! those of version 1. Where they are mounted is asked, not assumed.
 
 use std::{
     fs::{self, File},
@@ -32,8 +32,8 @@ pub struct CgroupReading {
 }
 
 impl Cgroup {
-    /// The cgroup that accounts for the CPU time of a process; `None` where it is lasthop's own, too, and so says nothing of a
-    /// container, or cannot be read.
+    /// The cgroup that accounts for the CPU time of a process; `None` where it is lasthop's own, too, and so says
+    /// nothing of a container, or cannot be read.
     pub fn of(pid: i32) -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let groups = |pid: &str| fs::read_to_string(format!("/proc/{pid}/cgroup")).ok();
@@ -122,8 +122,8 @@ fn path_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
     })
 }
 
-/// Where a cgroup of a controller is seen: a line of mountinfo has the mounted part and its place, then after ` - ` the type
-/// and, of version 1, the controllers among the options.
+/// Where a cgroup of a controller is seen: a line of mountinfo has the mounted part and its place, then after ` - ` the
+/// type and, of version 1, the controllers among the options.
 fn folders(mounts: &str, controller: &str, path: &str) -> Vec<PathBuf> {
     let folder = |line: &str| {
         let (mount, kind) = line.split_once(" - ")?;

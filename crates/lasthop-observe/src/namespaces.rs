@@ -1,5 +1,5 @@
-//! The network namespaces that a load passes through, lasthop's own and those of containers: their counters, and the local
-//! ports that `TIME_WAIT` holds in them.
+//! The network namespaces that a load passes through, lasthop's own and those of containers: their counters, and the
+//! local ports that `TIME_WAIT` holds in them.
 
 use std::{
     collections::HashMap,
@@ -40,8 +40,8 @@ struct Space {
 struct PortSettings {
     /// Number of ports that the kernel gives out by itself.
     range: u64,
-    /// `net.ipv4.tcp_tw_reuse`: 1 always, 2 on the loopback interface. 0 also without `net.ipv4.tcp_timestamps`, by which the
-    /// kernel tells an old segment from a new connection's.
+    /// `net.ipv4.tcp_tw_reuse`: 1 always, 2 on the loopback interface. 0 also without `net.ipv4.tcp_timestamps`, by
+    /// which the kernel tells an old segment from a new connection's.
     reuse: u8,
 }
 
@@ -103,8 +103,8 @@ impl Namespaces {
             .fold(NetworkCounters::default(), NetworkCounters::and)
     }
 
-    /// Where in the namespaces of a stack most ports are held towards one server, if that is worth a word. Ports that do not
-    /// serve again come first: fewer of them do more harm.
+    /// Where in the namespaces of a stack most ports are held towards one server, if that is worth a word. Ports that
+    /// do not serve again come first: fewer of them do more harm.
     pub fn held(&self, after: &[NetworkReading], stack: usize) -> Option<HeldPorts> {
         let readings = self.0.iter().zip(after).filter(|(space, _)| space.is_of(stack));
         // Where everything is on one machine's loopback interface, ports that serve again there do no harm.
@@ -189,8 +189,8 @@ impl PortSettings {
     }
 }
 
-/// The server towards which most ports of one local address are in `TIME_WAIT`, and their number. On the server's own side each
-/// has another client's port.
+/// The server towards which most ports of one local address are in `TIME_WAIT`, and their number. On the server's own
+/// side each has another client's port.
 fn most_held(rows: impl Iterator<Item = String>) -> Option<(SocketAddr, u64)> {
     let mut links: HashMap<String, u64> = HashMap::new();
     for row in rows {

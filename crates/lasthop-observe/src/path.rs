@@ -260,8 +260,8 @@ fn bridge_of(ip: IpAddr) -> Option<(String, IpAddr)> {
     Some((name, socket.local_addr().ok()?.ip()))
 }
 
-/// The interface of the narrowest route but the default one, from `/proc/net/route` or `/proc/net/ipv6_route`. Of IPv6, addresses
-/// of this machine are routed to loopback.
+/// The interface of the narrowest route but the default one, from `/proc/net/route` or `/proc/net/ipv6_route`. Of IPv6,
+/// addresses of this machine are routed to loopback.
 fn interface_to(ip: IpAddr, table: &str) -> Option<String> {
     let route = |line: &str| {
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -300,8 +300,9 @@ fn listener_in(inside: i32, at: SocketAddr) -> String {
     }
 }
 
-/// A process whose network namespace has the address, and its pair of interfaces on this bridge. Networks of other namespaces
-/// may have given out the same address: one without a pair comes last. Those of other users are seen by root only.
+/// A process whose network namespace has the address, and its pair of interfaces on this bridge. Networks of other
+/// namespaces may have given out the same address: one without a pair comes last. Those of other users are seen by root
+/// only.
 fn namespace_with(ip: IpAddr, bridge: &str) -> Option<(i32, Option<String>)> {
     let having = namespaces().into_iter().filter(|pid| own_addresses(*pid).contains(&ip));
     having
@@ -365,8 +366,8 @@ fn contained(pid: i32) -> &'static str {
     }
 }
 
-/// A server in another network namespace holds a socket that only the tables of that namespace show. The path is taken to
-/// be the same in its container.
+/// A server in another network namespace holds a socket that only the tables of that namespace show. The path is taken
+/// to be the same in its container.
 fn socket_server(address: &Address, path: &Path) -> String {
     let shown = path.to_string_lossy();
     let here = !listener::owners(address).is_empty();

@@ -59,8 +59,8 @@ struct Process {
 struct Thread {
     tid: i32,
     status: File,
-    /// Its `schedstat`, which is opened for each reading: a fourth open file for each of hundreds of processes would bring
-    /// lasthop near the usual limit of 1,024. There is none where the kernel has no `CONFIG_SCHED_INFO`.
+    /// Its `schedstat`, which is opened for each reading: a fourth open file for each of hundreds of processes would
+    /// bring lasthop near the usual limit of 1,024. There is none where the kernel has no `CONFIG_SCHED_INFO`.
     scheduler: PathBuf,
     children: Option<File>,
 }
@@ -266,8 +266,8 @@ impl Thread {
         tasks.flatten().filter_map(open).collect()
     }
 
-    /// `None` when it has ended. Its status comes last: where that can be read the thread has lived until now, and nobody
-    /// else can have had its number when `schedstat` was opened by it.
+    /// `None` when it has ended. Its status comes last: where that can be read the thread has lived until now, and
+    /// nobody else can have had its number when `schedstat` was opened by it.
     fn read(&self, buffer: &mut [u8]) -> Option<ThreadReading> {
         let scheduler = File::open(&self.scheduler).ok();
         let run_delay_ns = scheduler.and_then(|file| run_delay(read_into(&file, buffer)?));
