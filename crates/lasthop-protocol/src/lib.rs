@@ -1,5 +1,5 @@
-//! What is said and heard, as values: where a server listens, what a driver is asked to do, what a reply must be, what one
-//! trial yielded. Nothing here opens a socket, reads a clock or knows an experiment.
+//! What is said and heard, as values: where a server listens, what a driver is asked to do, what a reply must be, what
+//! one trial yielded. Nothing here opens a socket, reads a clock or knows an experiment.
 //!
 //! # Layout
 //! - [`spec`]: what to do, with its [`options`]. Serialisable, validated before anything is opened.

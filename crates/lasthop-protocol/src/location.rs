@@ -95,8 +95,8 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// The path of a socket and what follows it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`, where a colon within
-    /// the path is only taken for the border before a slash.
+    /// The path of a socket and what follows it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`, where a colon
+    /// within the path is only taken for the border before a slash.
     ///
     /// # Errors
     ///
@@ -292,8 +292,8 @@ pub fn decode(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| broken())
 }
 
-/// A URL or a request's target with [`HIDDEN`] in the place of parameters that are likely to be secret: for records, from
-/// which the rest is asked for again.
+/// A URL or a request's target with [`HIDDEN`] in the place of parameters that are likely to be secret: for records,
+/// from which the rest is asked for again.
 #[must_use]
 pub fn without_secrets(url: &str) -> String {
     with_parameters(url, |key, value| {

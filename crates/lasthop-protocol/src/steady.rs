@@ -8,8 +8,8 @@ use crate::{
     spec::{Model, Spec},
 };
 
-/// Little's law over trials of a case: the mean number of requests under way is their mean time multiplied by how many are
-/// answered in a unit of time. A closed loop knows that number besides.
+/// Little's law over trials of a case: the mean number of requests under way is their mean time multiplied by how many
+/// are answered in a unit of time. A closed loop knows that number besides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Little {
     /// Requests under way by the law, on average.
@@ -24,7 +24,8 @@ const TOLERANCE: f64 = 0.1;
 const CLOSING_NS: f64 = 100_000.0;
 
 impl Little {
-    /// `None` for a load whose requests under way are not known (an open loop, or without replies), and without latencies.
+    /// `None` for a load whose requests under way are not known (an open loop, or without replies), and without
+    /// latencies.
     pub fn of<'a>(trials: impl IntoIterator<Item = &'a TrialResult>, spec: &Spec) -> Option<Self> {
         if spec.model != Model::Closed || spec.protocol.receipt().is_some() {
             return None;

@@ -22,7 +22,8 @@ use crate::{
 pub fn redacted(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = url.split_at(start);
-    // A password that is not encoded as it should be may contain anything; a path of HTTP or of a socket may contain `@`.
+    // A password that is not encoded as it should be may contain anything; a path of HTTP or of a socket may contain
+    // `@`.
     let reach = match scheme {
         "http://" | "https://" => rest.find(['/', '?', '#']).unwrap_or(rest.len()),
         _ if url.split(':').next().is_some_and(|scheme| scheme.ends_with("unix")) => 0,

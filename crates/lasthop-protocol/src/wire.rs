@@ -24,8 +24,8 @@ pub const VERSION: u32 = 1;
 pub enum Request {
     /// Open the case's connections and verify two answers; the connections live until `Close`.
     Prepare { case: String, spec: Box<Spec> },
-    /// One slice of load on a prepared case. With stages it is they that pace an open loop, errors are results, and there is
-    /// no warm-up.
+    /// One slice of load on a prepared case. With stages it is they that pace an open loop, errors are results, and
+    /// there is no warm-up.
     Trial {
         case: String,
         phases: TrialPhases,

@@ -1,5 +1,5 @@
-//! What the exchanges of most protocols have in common: a reply is read piece by piece and judged when it is whole, and one
-//! that was right is right again. Protocols say how by [`Replies`].
+//! What the exchanges of most protocols have in common: a reply is read piece by piece and judged when it is whole, and
+//! one that was right is right again. Protocols say how by [`Replies`].
 
 use std::{cell::RefCell, mem, rc::Rc};
 

@@ -1,5 +1,5 @@
-//! One connection's side of a protocol, without any socket: an [`Exchange`] yields the bytes of a request and judges the
-//! bytes of its reply, in whatever pieces they arrive.
+//! One connection's side of a protocol, without any socket: an [`Exchange`] yields the bytes of a request and judges
+//! the bytes of its reply, in whatever pieces they arrive.
 
 use crate::failure::Failure;
 
@@ -50,8 +50,8 @@ pub trait Exchange {
         self.begin();
     }
 
-    /// After [`Exchange::reset`], before the greeting: the stream is encrypted. The server's certificate (DER), and what
-    /// the server has said in plain before.
+    /// After [`Exchange::reset`], before the greeting: the stream is encrypted. The server's certificate (DER), and
+    /// what the server has said in plain before.
     fn secured(&mut self, _certificate: &[u8], _heard: &[u8]) {}
 
     /// Speaks before the first request: authentication, settings. Takes what was received, nothing the first time, and
@@ -72,8 +72,8 @@ pub trait Exchange {
     /// Prepares the next request, or the next batch of a pipeline.
     fn begin(&mut self);
 
-    /// The bytes of the request or batch that was begun. They may grow with each [`Exchange::receive`]: by an answer to what
-    /// came, or by what was not allowed before.
+    /// The bytes of the request or batch that was begun. They may grow with each [`Exchange::receive`]: by an answer to
+    /// what came, or by what was not allowed before.
     fn request(&self) -> &[u8];
 
     /// Turns to the next reply of the batch: from the beginning, unless the replies of a batch differ.
@@ -117,7 +117,8 @@ impl Factory {
     }
 }
 
-/// Hands a piece of a greeting to `take` until that says that the greeting is over; it also says how many bytes it used.
+/// Hands a piece of a greeting to `take` until that says that the greeting is over; it also says how many bytes it
+/// used.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! What protocols of lines have in common: a line collected from whatever pieces it comes in, a text of a known length that
-//! a line end follows, and numbers.
+//! What protocols of lines have in common: a line collected from whatever pieces it comes in, a text of a known length
+//! that a line end follows, and numbers.
 
 use std::str::FromStr;
 
@@ -26,8 +26,8 @@ impl Line {
     }
 }
 
-/// Of a text and its CR LF, of which `left` bytes are still to come: how many of `bytes` belong to both, and how many of
-/// these to the text. `None` if something else follows the text.
+/// Of a text and its CR LF, of which `left` bytes are still to come: how many of `bytes` belong to both, and how many
+/// of these to the text. `None` if something else follows the text.
 pub fn ended_text(bytes: &[u8], left: u64) -> Option<(usize, usize)> {
     let used = left.min(bytes.len() as u64) as usize;
     let text = left.saturating_sub(2).min(used as u64) as usize;

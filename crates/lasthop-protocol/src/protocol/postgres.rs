@@ -249,8 +249,8 @@ impl ProtocolSpec for Postgres {
         if step == 0 { WELCOME.to_vec() } else { PARSED.to_vec() }
     }
 
-    /// A connection string of libpq, without the password. A Unix socket is known by its directory and the port in its name; TLS is always
-    /// verified where an authority is given.
+    /// A connection string of libpq, without the password. A Unix socket is known by its directory and the port in its
+    /// name; TLS is always verified where an authority is given.
     fn data_source(&self, endpoint: &Endpoint) -> String {
         let mut words = match &endpoint.address {
             Address::Tcp(address) => {

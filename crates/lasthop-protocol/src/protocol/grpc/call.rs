@@ -186,7 +186,8 @@ impl Call {
         Ok(())
     }
 
-    /// The status of the call, of HTTP, and what the reply says that it is: as grpc-go wants them, and a little stricter.
+    /// The status of the call, of HTTP, and what the reply says that it is: as grpc-go wants them, and a little
+    /// stricter.
     fn judge_fields(&self) -> Result<(), Failure> {
         let Some(head) = &self.head else {
             return Err(Failure::protocol("HTTP/2: a reply without a status"));

@@ -1,5 +1,5 @@
-//! HPACK (RFC 7541): header blocks of replies with their dynamic table and Huffman code; fields of requests as literals,
-//! which need neither.
+//! HPACK (RFC 7541): header blocks of replies with their dynamic table and Huffman code; fields of requests as
+//! literals, which need neither.
 
 use std::collections::VecDeque;
 
@@ -29,13 +29,14 @@ impl Decoder {
         }
     }
 
-    /// The capacity, if the table is empty. A block that finds and leaves the same one means the same when it comes again.
+    /// The capacity, if the table is empty. A block that finds and leaves the same one means the same when it comes
+    /// again.
     pub fn idle(&self) -> Option<usize> {
         self.table.is_empty().then_some(self.capacity)
     }
 
-    /// Hands each field of a whole block to `take`, name and value. `None` if the block is not HPACK, or uses what is not
-    /// there: the connection is of no more use.
+    /// Hands each field of a whole block to `take`, name and value. `None` if the block is not HPACK, or uses what is
+    /// not there: the connection is of no more use.
     pub fn decode(&mut self, mut block: &[u8], mut take: impl FnMut(&[u8], &[u8])) -> Option<()> {
         let mut fields = 0;
         while let Some(first) = block.first() {

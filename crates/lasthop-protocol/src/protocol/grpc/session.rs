@@ -1,4 +1,5 @@
-//! One connection's side of HTTP/2 (RFC 9113): its settings, its windows, what the server asks, and the calls under way.
+//! One connection's side of HTTP/2 (RFC 9113): its settings, its windows, what the server asks, and the calls under
+//! way.
 
 use std::rc::Rc;
 
@@ -86,8 +87,8 @@ impl Session {
         }
     }
 
-    /// The client's first words: no dynamic table, so that the hot path stays short, no pushes, and windows that are never
-    /// in the way.
+    /// The client's first words: no dynamic table, so that the hot path stays short, no pushes, and windows that are
+    /// never in the way.
     fn introduce(&mut self) {
         self.out.extend_from_slice(PREFACE);
         write_settings(

@@ -146,7 +146,8 @@ pub struct Client<'a> {
     pub password: &'a str,
     /// Nobody can listen: TLS, or a Unix socket.
     pub is_private: bool,
-    /// The password may be said to a server that asks for nothing else: TLS has shown whose it is, or the user trusts it.
+    /// The password may be said to a server that asks for nothing else: TLS has shown whose it is, or the user trusts
+    /// it.
     pub says_clear: bool,
 }
 
@@ -297,7 +298,8 @@ fn ed25519(password: &str, nonce: &[u8]) -> Result<Vec<u8>, Failure> {
 mod tests {
     use super::*;
 
-    /// Nonces and proofs that the tests of another implementation have from real servers: go-sql-driver/mysql, `auth_test.go`.
+    /// Nonces and proofs that the tests of another implementation have from real servers: go-sql-driver/mysql,
+    /// `auth_test.go`.
     #[test]
     fn proofs_are_those_of_another_client() {
         let nonce = [

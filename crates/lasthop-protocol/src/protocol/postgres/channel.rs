@@ -1,5 +1,5 @@
-//! What binds an authentication to the TLS connection that it is made over: `tls-server-end-point` (RFC 5929, section 4),
-//! a digest of the server's certificate. Somebody in between who has another certificate cannot pass the proof on.
+//! What binds an authentication to the TLS connection that it is made over: `tls-server-end-point` (RFC 5929, section
+//! 4), a digest of the server's certificate. Somebody in between who has another certificate cannot pass the proof on.
 
 use ring::digest::{Algorithm, SHA256, SHA384, SHA512, digest};
 

@@ -146,8 +146,9 @@ impl Login {
         Ok(())
     }
 
-    /// The mechanism of those that the server offers, and what it says of the channel: libpq's choice (RFC 5802, section 6).
-    /// That we could bind is said to a server that does not offer to, so that nobody in between can take its offer away.
+    /// The mechanism of those that the server offers, and what it says of the channel: libpq's choice (RFC 5802,
+    /// section 6). That we could bind is said to a server that does not offer to, so that nobody in between can take
+    /// its offer away.
     fn mechanism(&self, wanted: ChannelBinding, offered: &[u8]) -> Result<(&'static str, scram::Binding), Failure> {
         let offers = |mechanism: &str| {
             offered
