@@ -12,7 +12,8 @@ fn main() -> ExitCode {
 
 /// Runs before Rust's own start, which opens what is closed.
 #[used]
-// SAFETY: the C library calls each function in this section once, before `main`; this one allocates and unwinds nothing.
+// SAFETY: the C library calls each function in this section once, before `main`; this one allocates and unwinds
+// nothing.
 #[unsafe(link_section = ".init_array")]
 static BEFORE_START: extern "C" fn() = look_at_output;
 
@@ -22,8 +23,8 @@ extern "C" fn look_at_output() {
     OUTPUT_IS_CLOSED.store(flags < 0, Ordering::Relaxed);
 }
 
-/// Names of hosts come from /etc/hosts and DNS. Other sources that /etc/nsswitch.conf names are libraries of the machine's
-/// glibc, and a static executable that loads those of another version may crash.
+/// Names of hosts come from /etc/hosts and DNS. Other sources that /etc/nsswitch.conf names are libraries of the
+/// machine's glibc, and a static executable that loads those of another version may crash.
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
 fn resolve_without_plugins() {
     use std::ffi::{CStr, c_char, c_int};

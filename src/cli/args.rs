@@ -594,6 +594,7 @@ impl<T: Args> FromArgMatches for Passed<T> {
 fn typed(option: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
     let id = option.get_id().as_str();
     let name = option.get_long().unwrap_or_default();
+    // The other lasthop has the defaults itself.
     if matches.value_source(id) != Some(clap::parser::ValueSource::CommandLine) {
         return Vec::new();
     }
@@ -602,6 +603,7 @@ fn typed(option: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
     }
     let values = matches.get_raw(id).into_iter().flatten();
     values
+        // Joined by `=`, because a value may begin with a dash.
         .map(|value| format!("--{name}={}", value.to_string_lossy()))
         .collect()
 }

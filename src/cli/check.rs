@@ -87,6 +87,7 @@ fn ask(plan: &Plan, arguments: &args::Check) -> Result<Summary, CliError> {
     let locator = locator(&home, &plan.experiment, &arguments.programs);
     let into = Home::at(home.writable("check").or_failed()?);
     let job = Job {
+        // The starts of the servers may take longer than this budget.
         whole_round: true,
         engine: arguments.programs.engine,
         images: arguments.programs.images,

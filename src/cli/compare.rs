@@ -54,6 +54,7 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     let interrupt = watch_signals()?;
     let interrupted = || interrupt.load(Ordering::Relaxed);
     let given = compare::examine(asked, || !interrupted()).map_err(|error| match error {
+        // First: an examination that is interrupted ends with an error, too, which means nothing.
         _ if interrupted() => CliError::interrupted("interrupted; nothing was measured"),
         CompareError::NoAnswer(_) => CliError::failed(error),
         other => CliError::usage(other),
@@ -130,6 +131,7 @@ pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
             .protocol
             .password()
             .is_some_and(|password| password.is_some());
+        // Only passwords come back: headers of a file have no variable.
         if !(kept && filled) {
             let variable = endpoint.spec.protocol.kind().password_variable;
             let advice = variable.map_or_else(

@@ -44,7 +44,8 @@ pub fn script(shell: Shell) -> Result<Vec<u8>, Error> {
     Ok(script)
 }
 
-/// Bash breaks `transport=unix` into three words and replaces the last one. So it sends the line as it is, and its word.
+/// Bash breaks `transport=unix` into three words and replaces the last one. So it sends the line as it is, and its
+/// word.
 struct Bash;
 
 const BASH: &str = r#"_lasthop() {
@@ -86,9 +87,11 @@ impl EnvCompleter for Bash {
             words.push(String::new());
         }
         let current = words.last().cloned().unwrap_or_default();
+        // What Bash has split off in front of its word, and does not replace.
         let kept = current.strip_suffix(&*word).unwrap_or_default();
         let typed = WORDS.get_or_init(|| words);
         let typed: Vec<OsString> = typed.iter().map(OsString::from).collect();
+        // There is at least one word: a line begins with the command itself.
         let at = typed.len() - 1;
         for candidate in complete(command, typed, at, folder)? {
             let value = candidate.get_value().to_string_lossy();
@@ -120,6 +123,7 @@ fn words() -> Vec<String> {
     WORDS
         .get()
         .cloned()
+        // The scripts of the other shells put the line behind a `--`.
         .unwrap_or_else(|| std::env::args().skip_while(|word| word != "--").skip(1).collect())
 }
 

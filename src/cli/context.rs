@@ -87,8 +87,8 @@ fn given(programs: &Programs) -> BTreeMap<String, PathBuf> {
     programs.programs.iter().cloned().collect()
 }
 
-/// Renders a result and writes it to the file asked for, or to standard output; and for people to the page of a job of GitHub
-/// Actions.
+/// Renders a result and writes it to the file asked for, or to standard output; and for people to the page of a job of
+/// GitHub Actions.
 pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError> {
     add_to_job(
         summary,
@@ -133,6 +133,7 @@ pub fn writable(path: &Path) -> Result<(), CliError> {
         return Ok(());
     }
     fs::OpenOptions::new()
+        // Opened for appending, so that an older report stays until there is a new one.
         .append(true)
         .create(true)
         .open(path)
@@ -207,8 +208,8 @@ fn not_written(path: &Path, error: &std::io::Error) -> CliError {
     CliError::failed(format!("cannot write {}: {error}", path.display()))
 }
 
-/// What a report in a format shows that only the record has: trials, plots, and the configuration of the winner if there
-/// is one.
+/// What a report in a format shows that only the record has: trials, plots, and the configuration of the winner if
+/// there is one.
 fn extras(summary: &Summary, format: Format, verbose: bool) -> Result<Extras, CliError> {
     let data = || store::read(&summary.folder).or_failed();
     match format {
@@ -218,6 +219,7 @@ fn extras(summary: &Summary, format: Format, verbose: bool) -> Result<Extras, Cl
         }),
         Format::Html => {
             let data = data()?;
+            // Without a winner there is no configuration to show.
             let files = export::export(&summary.folder, &data, summary, None).unwrap_or_default();
             let configuration = files.into_iter().map(|file| (file.name, file.text)).collect();
             Ok(Extras {

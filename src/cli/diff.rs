@@ -106,6 +106,7 @@ fn members(directories: &[PathBuf]) -> Result<Vec<Member>, CliError> {
         Ok(Member::of(data))
     };
     let cpus = thread::available_parallelism().map_or(1, usize::from);
+    // At least one directory: `chunks` panics for a length of 0.
     let shares = directories.chunks(directories.len().div_ceil(cpus));
     thread::scope(|scope| {
         let read = |share: &[PathBuf]| share.iter().map(member).collect::<Result<Vec<_>, CliError>>();

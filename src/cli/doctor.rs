@@ -187,6 +187,7 @@ pub fn privileges(facts: &Facts) -> Vec<Finding> {
         .sysctl("kernel.perf_event_paranoid")
         .and_then(|level| level.parse::<i32>().ok());
     let perf = match paranoid {
+        // From 2 on, the kernel counts only what a user's own code does.
         Some(level) if level > 1 && !root => Some(
             Note.of(format!(
                 "kernel.perf_event_paranoid is {level}, so `perf` cannot break down system calls and kernel time"
@@ -297,6 +298,7 @@ fn quota(facts: &Facts) -> Option<Finding> {
             .unwrap_or("/")
             .to_owned()
     };
+    // The line of cgroup version 2, `0::/path`, names no controller.
     let unified = facts.text(&format!("/sys/fs/cgroup{}/cpu.max", group("")));
     let limit = unified.filter(|limit| !limit.starts_with("max")).and_then(|limit| {
         let (quota, period) = limit.split_once(' ')?;
@@ -306,6 +308,7 @@ fn quota(facts: &Facts) -> Option<Finding> {
         let at = |name: &str| facts.number(&format!("/sys/fs/cgroup/cpu{}/cpu.cfs_{name}_us", group("cpu")));
         let quota = at("quota")?;
         let period = at("period")?;
+        // A quota of −1 is no limit.
         (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
     };
     let cpus = limit.or_else(legacy)?;
@@ -337,6 +340,7 @@ fn swap(facts: &Facts) -> Option<Finding> {
 
 fn backlog(facts: &Facts) -> Option<Finding> {
     let limit: u32 = facts.sysctl("net.core.somaxconn")?.parse().ok()?;
+    // nginx, Redis and Node.js ask for 511 by default.
     (limit < 511).then(|| {
         let text = format!("net.core.somaxconn is {limit}, so accept queues are shorter than servers ask for");
         Warning.of(text).with("sysctl net.core.somaxconn=4096")
@@ -357,6 +361,7 @@ fn ipv6(facts: &Facts) -> Option<Finding> {
     let addresses = facts.text("/proc/net/if_inet6").unwrap_or_default();
     let has_loopback = addresses
         .lines()
+        // `::1`
         .any(|line| line.starts_with("00000000000000000000000000000001 "));
     (!has_loopback).then(|| Note.of("there is no IPv6 loopback, so the transports `tcp6` and `udp6` cannot run"))
 }

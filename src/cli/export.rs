@@ -33,8 +33,8 @@ pub fn export(arguments: &args::Export) -> Result<(), CliError> {
     }
 }
 
-/// The record of a run, or of the last run of an experiment, which may be a folder. A run with overload has no winner, so
-/// only its name finds it.
+/// The record of a run, or of the last run of an experiment, which may be a folder. A run with overload has no winner,
+/// so only its name finds it.
 fn find(wanted: &str) -> Result<PathBuf, CliError> {
     let runs = Store::new(home()?.path());
     let is_name = catalog()?.names().iter().any(|name| name == wanted);

@@ -21,8 +21,8 @@ use super::{
     selftest,
 };
 
-/// Prints what this machine can run, what is missing, and what makes it noisy. Exits with 1 if the experiment asked for,
-/// or every one, cannot run.
+/// Prints what this machine can run, what is missing, and what makes it noisy. Exits with 1 if the experiment asked
+/// for, or every one, cannot run.
 pub fn doctor(arguments: &args::Doctor) -> Exit {
     let home = home()?;
     let facts = Facts::here();

@@ -396,6 +396,7 @@ fn advice(class: ErrorClass, cause: &str) -> Option<&'static str> {
         }
         ErrorClass::Refused => Some("nothing listens there: start the server or correct the address"),
         ErrorClass::BacklogFull => Some("its accept queue is full: give it a longer backlog or use fewer connections"),
+        // Linux keeps the port of a closed connection for a minute (TIME-WAIT).
         ErrorClass::NoPort => Some("all local ports are in use: wait a minute or widen `net.ipv4.ip_local_port_range`"),
         ErrorClass::Timeout => Some("raise `--timeout` or `--connect-timeout`"),
         ErrorClass::Tls => {

@@ -161,6 +161,7 @@ fn shown_by_clap(error: &clap::Error) -> u8 {
 fn dispatch(cli: Cli) -> Exit {
     let done = |()| DONE;
     let Some(command) = cli.command else {
+        // With many programs, `-v` by itself prints the version.
         if cli.run.0.output.verbose && std::env::args_os().len() == 2 {
             return Err(CliError::usage(
                 "`lasthop -V` prints the version, and `lasthop run -v` a longer report",

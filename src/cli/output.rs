@@ -95,6 +95,7 @@ pub fn terminal() -> lasthop_page::Options {
 
 /// Whether the locale is one of UTF-8, by the first of the variables that is set.
 fn speaks_unicode() -> bool {
+    // In the order of POSIX: the first overrides the others.
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
@@ -118,8 +119,8 @@ pub fn width() -> usize {
         .clamp(60, 100)
 }
 
-/// Whether lasthop began with a closed standard output. Rust opens `/dev/null` in its place, where a result would vanish
-/// without a word.
+/// Whether lasthop began with a closed standard output. Rust opens `/dev/null` in its place, where a result would
+/// vanish without a word.
 pub static OUTPUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Writes to standard output, with control characters removed. A reader that closes early (`| head`) is no error.

@@ -78,11 +78,13 @@ struct Awaited {
 
 impl Progress {
     pub fn new(talk: Talk) -> Self {
+        // Any length will do until the run has its budget.
         let bar = bar(talk == Talk::Line, Duration::from_millis(1));
         let awaited = Arc::new(Awaited {
             bar: bar.clone(),
             what: Mutex::new("programs to report their versions".to_owned()),
         });
+        // Weak, so that the thread ends with the run.
         Awaited::watch(Arc::downgrade(&awaited));
         Self {
             talk,
@@ -253,8 +255,8 @@ fn line(now: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String 
     format!("{time}  {}", text::line(if so_far.is_empty() { now } else { so_far }))
 }
 
-/// `3 of 6 comparisons decided; unix is about 1.6 × tcp, ±12 %`. Shows the widest interval of those that are not decided, or else
-/// of all, because it decides when the run may stop.
+/// `3 of 6 comparisons decided; unix is about 1.6 × tcp, ±12 %`. Shows the widest interval of those that are not decided,
+/// or else of all, because it decides when the run may stop.
 fn known(comparisons: &[ProgressLine]) -> String {
     let width = |line: &ProgressLine| line.ratio.map_or(0.0, |ratio| ratio.log_half_width());
     let with_ratio = comparisons.iter().filter(|line| line.ratio.is_some());

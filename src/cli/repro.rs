@@ -96,12 +96,14 @@ fn all(arguments: &args::Repro) -> Exit {
         let study = studies::load(&name).or_failed()?;
         let finished = book
             .finished(&name)
+            // A program that was missing may be installed by now.
             .filter(|found| !arguments.again && !is_missing(found));
         let result = match finished {
             Some(result) => {
                 talk(&format!("{name}: already finished (--again repeats it)"));
                 result
             }
+            // Finished studies that come later still belong in the book.
             None if interrupt::heard() => continue,
             None => {
                 talk(&format!("{name}: {}", study.question));

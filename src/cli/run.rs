@@ -59,6 +59,7 @@ pub fn carry_out(
     talk: &args::TalkOptions,
     output: &args::OutputOptions,
 ) -> Exit {
+    // A wrong file or limit is to be known now, not after all the measuring.
     context::ready(output)?;
     diff::checked(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
     sweep();

@@ -170,6 +170,7 @@ fn line(number: u32, runs: u32, part: &Part, answers: &[Answer]) -> String {
 /// The process of the noise.
 pub fn make_noise(arguments: &args::NoiseArgs) {
     noise::make(
+        // The pauses of a share of 0 would be endless.
         arguments.share.clamp(0.001, 1.0),
         Duration::from_secs(arguments.seconds),
     );

@@ -55,6 +55,7 @@ pub fn address(text: &str) -> Result<Address, String> {
     if let Ok((endpoint, _)) = url::parse(text, &UrlOptions::default()) {
         return Ok(endpoint.address);
     }
+    // A URL of a protocol that lasthop does not speak: its host is enough for the path.
     let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
     if bare.starts_with('/') {
         return Ok(Address::Unix(bare.into()));
@@ -63,6 +64,7 @@ pub fn address(text: &str) -> Result<Address, String> {
         .split('/')
         .next()
         .unwrap_or_default()
+        // `SocketAddr` is parsed without a resolver.
         .replace("localhost", "127.0.0.1");
     let with_port = || format!("127.0.0.1:{host}").parse();
     bare.parse().or_else(|_| host.parse()).or_else(|_| with_port()).map_err(|_| {

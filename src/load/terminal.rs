@@ -134,7 +134,7 @@ fn sending(sending: &OneWayFigures) -> Text {
         .plain(format!(", {} waited for room", Count(sending.waited)))
 }
 
-/// The rows of latencies, all in one unit, chosen by the smallest.
+/// The rows of latencies, all in one unit, chosen by the smallest time of the first row.
 fn latencies(figures: &Figures) -> Vec<Text> {
     let phase = |name: &str| figures.phases_ns.get(name).copied();
     let rows: Vec<(&str, Percentiles)> = [
@@ -150,6 +150,7 @@ fn latencies(figures: &Figures) -> Vec<Text> {
     .filter_map(|(name, row)| Some((name, row?)))
     .collect();
     let cells = |row: &Percentiles| [row.p50, row.p90, row.p99, row.p999, row.max].map(|ns| ns as f64 / 1e3);
+    // Of the first row only: the lag is often far shorter, and would put all rows in microseconds.
     let smallest: Vec<f64> = rows.iter().take(1).flat_map(|(_, row)| cells(row)).collect();
     let unit = TimeUnit::of_column(&smallest);
     let head = ["p50", "p90", "p99", "p99.9", "max"]

@@ -19,6 +19,7 @@ pub fn wilson(count: u32, of: u32) -> (f64, f64) {
 
 /// Probability of `count` or fewer of `of`, each with probability `each`.
 pub fn at_most(count: u32, of: u32, each: f64) -> f64 {
+    // In logarithms, because the number of ways soon exceeds any `f64`.
     let ways = |k: u32| (0..k).map(|i| (f64::from(of - i) / f64::from(i + 1)).ln()).sum::<f64>();
     let log = |k: u32| ways(k) + f64::from(k) * each.ln() + f64::from(of - k) * (-each).ln_1p();
     (0..=count.min(of)).map(|k| log(k).exp()).sum::<f64>().min(1.0)

@@ -1,5 +1,5 @@
-//! Whether lasthop's answers hold on this machine: many short runs whose answer is known, or the same question again and
-//! again. A user of the stages, like the command line.
+//! Whether lasthop's answers hold on this machine: many short runs whose answer is known, or the same question again
+//! and again. A user of the stages, like the command line.
 //!
 //! | module | holds |
 //! |---|---|
@@ -51,8 +51,8 @@ pub struct Options<'a> {
     pub command: Vec<String>,
 }
 
-/// Runs everything, the parts in turn, so that what changes on the machine meets all of them. An interrupt ends it with what
-/// there is.
+/// Runs everything, the parts in turn, so that what changes on the machine meets all of them. An interrupt ends it with
+/// what there is.
 ///
 /// # Errors
 /// A run could not be started or recorded.
@@ -102,11 +102,13 @@ fn ask(
     part: &mut Part,
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Option<Vec<Answer>>, String> {
+    // Longer than a run and its starts should take: the drop below ends the noise.
     let most = options.budget * 3 + Duration::from_secs(60);
     let noise = part.noise.map(|share| Noise::start(share, most)).transpose()?;
     let aa = matches!(options.question, Question::Itself { .. });
     let overrides = Overrides {
         budget: Some(options.budget),
+        // Never reached: each run uses all of its budget, so that their widths can be compared.
         precision: Some(1e-6),
         aa,
         ..Overrides::default()

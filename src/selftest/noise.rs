@@ -70,8 +70,10 @@ pub fn make(share: f64, most: Duration) {
 
 fn bursts(seed: u64, share: f64, end: Instant) {
     let mut random = Draws::new(seed ^ clock::now());
+    // Bursts are `share` of bursts and pauses together, where they get the CPU at once.
     let pause_ns = BURST_NS * (1.0 - share) / share;
     while Instant::now() < end {
+        // CPU time, not elapsed time: a burst that has to share its CPU lasts longer.
         let until = clock::thread_cpu() + exponential(&mut random, BURST_NS);
         while clock::thread_cpu() < until {}
         clock::sleep(exponential(&mut random, pause_ns));
@@ -79,5 +81,6 @@ fn bursts(seed: u64, share: f64, end: Instant) {
 }
 
 fn exponential(random: &mut Draws, mean: f64) -> u64 {
+    // By inversion of the distribution; the logarithm of 0 is infinite.
     ((-random.unit().max(f64::MIN_POSITIVE).ln()).min(LONGEST) * mean) as u64
 }

@@ -152,8 +152,8 @@ impl Part {
         }
     }
 
-    /// Whether so few intervals that hold the truth, or whose run warns of its own ratio, are no wonder if each does with
-    /// the nominal probability.
+    /// Whether so few intervals that hold the truth, or whose run warns of its own ratio, are no wonder if each does
+    /// with the nominal probability.
     pub fn is_sound(&self) -> bool {
         let count = self.held.count + self.warned.map_or(0, |warned| warned.count);
         self.held.of == 0 || at_most(count, self.held.of, NOMINAL) >= IMPROBABLE
@@ -239,12 +239,13 @@ fn pool(part: &Part) -> Vec<Pooled> {
     cases.into_iter().filter_map(one).collect()
 }
 
-/// The time in which a half width of `half` (log scale) after `rounds` rounds and `budget` seconds comes down to `width`;
-/// `None` if it is there already, or never gets there.
+/// The time in which a half width of `half` (log scale) after `rounds` rounds and `budget` seconds comes down to
+/// `width`; `None` if it is there already, or never gets there.
 fn resolution(half: f64, rounds: f64, budget: f64, width: f64) -> Option<Resolution> {
     let freedom = (rounds - 1.0).max(1.0);
     let standard_error = half / student::critical(NOMINAL, freedom);
     let wanted = Estimate {
+        // With a margin of 0, a comparison is decided once its half width is below its estimate.
         value: width.ln_1p(),
         standard_error,
         freedom,
