@@ -1,7 +1,7 @@
 //! Runs a fleet in a cluster: makes Jobs, follows their logs, and removes everything.
 //!
-//! One thread looks at the Pods of the run once a second, less often if there are many, and another for each Pod reads its
-//! log. Watching would say the same sooner, and not after a broken connection.
+//! One thread looks at the Pods of the run once a second, less often if there are many, and another for each Pod reads
+//! its log. A watch would tell the same sooner, and nothing once its connection is broken.
 
 mod cluster;
 mod member;

@@ -89,8 +89,8 @@ impl Files {
         json!({ "name": "files", "mountPath": FOLDER, "readOnly": true })
     }
 
-    /// Where a container finds a folder of them. Below [`Self::mount`] its path would lead through a link that is made anew
-    /// each time.
+    /// Where a container finds a folder of them. Below [`Self::mount`] its path would lead through a link that is made
+    /// anew each time.
     pub(crate) fn mount_of(folder: &str) -> Value {
         json!({ "name": "files", "mountPath": format!("{FOLDER}/{folder}"), "subPath": folder, "readOnly": true })
     }

@@ -34,8 +34,8 @@ pub const GIVEN: &str = "given.json";
 const PART: &str = "lasthop/part";
 /// Ports from here on, for each layout a hundred.
 const PORTS: u16 = 18_000;
-/// Where a server listens that other Pods reach. In arguments, and in the configuration of servers that read variables there,
-/// this becomes the address of its own Pod, which is known there alone, in this variable.
+/// Where a server listens that other Pods reach. In arguments, and in the configuration of servers that read variables
+/// there, this becomes the address of its own Pod, which is known there alone, in this variable.
 const EVERYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 const POD_ADDRESS: &str = "LASTHOP_POD_ADDRESS";
 

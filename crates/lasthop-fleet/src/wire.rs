@@ -1,9 +1,9 @@
 //! A run record as lines of a log, between other lines.
 //!
-//! The first line names the run, each further one holds a piece of a file, and the last one has the length and the SHA-256
-//! of every file. Lines are numbered, so a reader whose stream broke begins again and skips what it has. A piece at 0
-//! begins its file anew, because some files are replaced while a run goes on. The pieces are one stream of deflate,
-//! flushed after each: rounds have copies of the same files, and take next to nothing.
+//! The first line names the run, each further one holds a piece of a file, and the last one has the length and the
+//! SHA-256 of every file. Lines are numbered, so a reader whose stream broke begins again and skips what it has. A
+//! piece at 0 begins its file anew, because some files are replaced while a run goes on. The pieces are one stream of
+//! deflate, flushed after each: rounds have copies of the same files, and take next to nothing.
 
 use std::{
     collections::BTreeMap,
@@ -367,7 +367,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// A piece; none if it is not one, or longer than a sender's.
+    /// The bytes of a piece; `None` if it is no deflate, or longer than a sender's.
     fn inflated(&mut self, data: &str) -> Option<Vec<u8>> {
         let deflated = BASE64.decode(data).ok()?;
         let before = self.inflate.total_in();

@@ -60,7 +60,7 @@ fn code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-/// Lets the run end in order, as it was asked to.
+/// Asks the run to end in order, as this process was asked.
 fn end(child: &mut Child) -> io::Result<u8> {
     // Less than the grace period of the Pod, after which the kubelet kills all of it.
     const LONGEST: Duration = Duration::from_secs(8);

@@ -12,8 +12,8 @@ const STYLE: &str = include_str!("../../../web/dist/page.css");
 /// SHA-256 of the script, in base64.
 const DIGEST: &str = include_str!("../../../web/dist/page.sha256");
 
-/// A whole page. `body` is HTML. Only the script of lasthop may run in it, whatever text got into it, and nothing may be
-/// loaded.
+/// A whole page. `body` is HTML. Only the script of lasthop may run in it, whatever text got into it, and nothing may
+/// be loaded.
 #[must_use]
 pub fn frame(title: &str, body: &str) -> Vec<u8> {
     format!(
@@ -40,8 +40,8 @@ pub fn document(document: &Document) -> Vec<u8> {
     frame(&document.title, &(head + &sections))
 }
 
-/// A page of contents: of each document its title, which leads to its page, and its first section. `pages` are the names
-/// of files and what is in them.
+/// A page of contents: of each document its title, which leads to its page, and its first section. `pages` are the
+/// names of files and what is in them.
 #[must_use]
 pub fn contents(title: &str, pages: &[(String, Document)]) -> Vec<u8> {
     let entry = |(file, document): &(String, Document)| {

@@ -222,7 +222,8 @@ pub fn html(text: &str) -> String {
     escaped
 }
 
-/// Text in an element or an attribute of a page or a picture of its own (HTML, SVG). Layout and no-break spaces are kept.
+/// Text in an element or an attribute of a page or a picture of its own (HTML, SVG). Layout and no-break spaces are
+/// kept.
 pub fn markup(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in visible(text, is_layout).chars() {

@@ -257,7 +257,8 @@ fn round_to_digits(value: f64, digits: i32) -> f64 {
         return value;
     }
     let exponent = digits - 1 - value.abs().log10().floor() as i32;
-    // Multiplying by a power of ten below one is inexact (45,100 would come out as 45,100.00000000001); dividing is not.
+    // Multiplying by a power of ten below one is inexact (45,100 would come out as 45,100.00000000001); dividing is
+    // not.
     if exponent >= 0 {
         let scale = 10f64.powi(exponent);
         (value * scale).round() / scale

@@ -133,8 +133,8 @@ fn micros(unit: &str) -> Option<f64> {
     })
 }
 
-/// What tables say of ratios, of times in microseconds (what is saved, up to which handler it matters, what follows from
-/// several cases), and of busy CPUs.
+/// What tables say of ratios, of times in microseconds (what is saved, up to which handler it matters, what follows
+/// from several cases), and of busy CPUs.
 fn told(markdown: &str) -> [Vec<Printed>; 3] {
     let ratios = tables(markdown, &["ratio", "95 % interval"]).concat();
     let ratios = ratios

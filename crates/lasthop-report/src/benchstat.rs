@@ -1,9 +1,9 @@
 //! The text of Go's benchmarks, which `benchstat` reads: a line per trial, so that it has a sample of each case.
 //!
 //! A case is a benchmark whose name holds its levels: `BenchmarkSockets/transport=unix/pattern=hello-1`, where the last
-//! number is the threads of the driver. `benchstat -col /transport` compares transports. It treats trials as independent:
-//! it does not know that those of a block are pairs and those of a round share a start, so its intervals are not
-//! lasthop's.
+//! number is the threads of the driver. `benchstat -col /transport` compares transports. It treats trials as
+//! independent: it does not know that those of a block are pairs and those of a round share a start, so its intervals
+//! are not lasthop's.
 
 use std::fmt::Write as _;
 

@@ -91,8 +91,9 @@ fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&st
     row
 }
 
-/// A run with overload: one row per case and offered load. Figures have the columns `_least`, `_median` and `_most`, over the
-/// repetitions. Shares are of the requests that were due; `error_KIND_share` is one for each way in which requests ended.
+/// A run with overload: one row per case and offered load. Figures have the columns `_least`, `_median` and `_most`,
+/// over the repetitions. Shares are of the requests that were due; `error_KIND_share` is one for each way in which
+/// requests ended.
 fn loads(summary: &Summary, overload: &Overload) -> Vec<u8> {
     let factors = Shape::of(summary).factors;
     let cases = overload.cases.iter();

@@ -374,7 +374,8 @@ pub fn equivalent() -> Summary {
     summary(cases, vec![equivalent, tail])
 }
 
-/// Everything on one CPU: a service and the driver wait for it, less by Unix socket; TLS takes more CPU and waits no less.
+/// Everything on one CPU: a service and the driver wait for it, less by Unix socket; TLS takes more CPU and waits no
+/// less.
 pub fn shared_cpu() -> Summary {
     let mut summary = three_transports();
     let delays = [[4.2, 5.3], [9.6, 14.1], [9.8, 13.9]];

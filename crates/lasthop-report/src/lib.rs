@@ -103,8 +103,8 @@ pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Opti
     }
 }
 
-/// Whether the cases of a run that was too short to compare them work: their figures, what failed, and what is wrong with
-/// the link.
+/// Whether the cases of a run that was too short to compare them work: their figures, what failed, and what is wrong
+/// with the link.
 #[must_use]
 pub fn checked(summary: &Summary, options: &Options) -> Vec<u8> {
     let of_link = ["link-not-proven", "reuse-not-as-asked", "transport-not-as-asked"];

@@ -91,8 +91,8 @@ impl Carried {
     }
 }
 
-/// What studies published are requests per second, and times of a request that follow from them: at a rate they would be
-/// the rate.
+/// What studies published are requests per second, and times of a request that follow from them: at a rate they would
+/// be the rate.
 fn closed(plan: &Plan) -> Result<(), String> {
     let Some((case, rate)) = plan.cases.iter().find_map(|case| Some((&case.case, case.load.rate?))) else {
         return Ok(());
@@ -314,7 +314,8 @@ impl Job<'_> {
         }
     }
 
-    /// One condition as the study had it: its servers alone, one start of them, its runs one after the other, no pinning.
+    /// One condition as the study had it: its servers alone, one start of them, its runs one after the other, no
+    /// pinning.
     fn method(
         &self,
         experiment: &Experiment,

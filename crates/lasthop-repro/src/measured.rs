@@ -357,8 +357,8 @@ impl MeasuredPart<'_> {
         mean::of(logs?).map(f64::exp)
     }
 
-    /// Ratio of two conditions by lasthop's design; where several pairs of conditions fit, their geometric mean. For a rate
-    /// it is the comparison within blocks, which is narrower than what the two intervals alone would give.
+    /// Ratio of two conditions by lasthop's design; where several pairs of conditions fit, their geometric mean. For a
+    /// rate it is the comparison within blocks, which is narrower than what the two intervals alone would give.
     pub fn design_ratio(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<Value> {
         let one = |(case, against): &(Levels, Levels)| {
             if let Some(paired) = self.paired(quantity, case, against) {

@@ -246,8 +246,8 @@ impl<'a> Cluster<'a> {
         let _ = self.delete(&format!("{}/{}", self.jobs_path(), encoded(name)), "");
     }
 
-    /// Removes everything of one run, or of all, and waits until it is gone, unless there is a hurry: then the cluster has
-    /// been asked. Returns what is left, and why.
+    /// Removes everything of one run, or of all, and waits until it is gone, unless there is a hurry: then the cluster
+    /// has been asked. Returns what is left, and why.
     pub fn remove(&self, id: Option<&str>, in_hurry: &dyn Fn() -> bool) -> Vec<String> {
         let mut refused = None;
         let begin = Instant::now();

@@ -33,8 +33,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Last lines of a log that a failure shows, and bytes that are shown of each.
 const SHOWN: usize = 4;
 const SHOWN_BYTES: usize = 2_000;
-/// A log is read in pieces of so many bytes, and so many of them wait until they are looked at: a Pod that writes faster
-/// waits.
+/// A log is read in pieces of so many bytes, and so many of them wait until they are looked at: a Pod that writes
+/// faster waits.
 const PIECE: usize = 16 << 10;
 const PIECES: usize = 64;
 

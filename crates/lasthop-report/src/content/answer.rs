@@ -12,8 +12,8 @@
 //! | all are equivalent | `It makes no difference` |
 //! | all are worse, or equivalent | `Stay with` the reference |
 //!
-//! What rests on few rounds or on a driver near its own limit, stands beside a case that must not be used, or may be chance among
-//! so many comparisons, is said with `perhaps`; what is certain beside it is not.
+//! A sentence says `perhaps` if it rests on few rounds or on a driver near its own limit, stands beside a case that must
+//! not be used, or may be chance among so many comparisons. What is certain beside it has no `perhaps`.
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{Comparison, Metric, Severity, Summary, Verdict};
@@ -113,7 +113,8 @@ fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
     rivals.into_values().collect()
 }
 
-/// A name as it stands in a sentence: things, such as sockets and ports, have an article, protocols and levels have none.
+/// A name as it stands in a sentence: things, such as sockets and ports, have an article, protocols and levels have
+/// none.
 #[must_use]
 pub fn the(name: &str) -> String {
     const THINGS: [&str; 8] = [
