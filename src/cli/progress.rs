@@ -255,8 +255,8 @@ fn line(now: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String 
     format!("{time}  {}", text::line(if so_far.is_empty() { now } else { so_far }))
 }
 
-/// `3 of 6 comparisons decided; unix is about 1.6 × tcp, ±12 %`. Shows the widest interval of those that are not decided,
-/// or else of all, because it decides when the run may stop.
+/// `3 of 6 comparisons decided; unix is about 1.6 × tcp, ±12 %`. Shows the widest interval of those that are not
+/// decided, or else of all, because it decides when the run may stop.
 fn known(comparisons: &[ProgressLine]) -> String {
     let width = |line: &ProgressLine| line.ratio.map_or(0.0, |ratio| ratio.log_half_width());
     let with_ratio = comparisons.iter().filter(|line| line.ratio.is_some());

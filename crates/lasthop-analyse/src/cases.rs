@@ -171,6 +171,7 @@ fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metr
         open_loop: open_loop(trials, plan),
         one_way: one_way(trials, &plan.case),
     };
+    // From microseconds to nanoseconds.
     metrics.cpu_per_byte = bytes.map(|bytes| metrics.cpu_total() * 1e3 / bytes.max(1) as f64);
     Some(metrics)
 }
@@ -198,6 +199,7 @@ pub fn sending(trials: &Trials, case: &str) -> Option<Sending> {
         waited: sum.waited + next.waited,
         sent_total: sum.sent_total + next.sent_total,
         received_total: sum.received_total + next.received_total,
+        // Unknown of one trial, unknown of all.
         dropped_total: sum.dropped_total.zip(next.dropped_total).map(|(sum, next)| sum + next),
     })
 }

@@ -148,6 +148,7 @@ fn slope(points: &[(f64, &f64)]) -> Option<f64> {
     let y = points.iter().map(|point| *point.1).sum::<f64>() / count;
     let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
     let together: f64 = points.iter().map(|point| (point.0 - x) * (*point.1 - y)).sum();
+    // Points at one level have no slope.
     (spread > 0.0).then(|| together / spread)
 }
 
@@ -183,6 +184,7 @@ fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Opti
 /// A level from its logarithm. The interval is cut at the levels that were run.
 fn level(trials: &Trials, over: &str, points: &[(f64, String)], log: &Estimate) -> Measured {
     let mut found = log.exponential(trials.confidence());
+    // Whatever is cut off, the interval still contains its estimate.
     found.low = found.low.max(points[0].0).min(found.estimate);
     found.high = found.high.min(points[points.len() - 1].0).max(found.estimate);
     Measured::of(over, found)

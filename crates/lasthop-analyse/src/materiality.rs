@@ -29,6 +29,7 @@ pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Opti
     let ratio = comparison.interval();
     let (spent_us, ratio, advises) = match metric {
         Metric::Throughput => (
+            // The mean time of a request by Little's law: connections divided by throughput.
             f64::from(load.connections.max(1)) * 1e6 / figure.value,
             ratio.inverse(),
             !queues,

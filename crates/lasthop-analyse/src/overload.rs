@@ -28,6 +28,7 @@ pub fn summarise(data: &RunData) -> Option<Overload> {
     let settings = data.header.settings.overload.as_ref()?;
     let cases = data.header.cases.iter().map(|plan| {
         let trials: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.case == plan.case).collect();
+        // The capacity comes from closed loops, which have no multiple of it.
         let closed = trials.iter().filter(|trial| trial.times.is_none());
         OverloadCase {
             case: plan.case.clone(),
@@ -62,6 +63,7 @@ fn foreign_share(data: &RunData) -> f64 {
 
 /// The stage of a trial whose load is in question.
 fn load(trial: &OverloadTrial) -> Option<&StageResult> {
+    // After the usual load, and before it comes again.
     trial.result.stages.get(1)
 }
 
@@ -165,9 +167,9 @@ fn recovery(trials: &[&OverloadTrial]) -> Option<Recovery> {
     })
 }
 
-/// Seconds from the end of the load until the usual one is answered as before: as many right, the median no longer than the
-/// 99th percentile before. The first `None` where there is nothing to tell, the second where it took longer than was
-/// looked at.
+/// Seconds from the end of the load until the usual one is answered as before: as many right, the median no longer than
+/// the 99th percentile before. The first `None` where there is nothing to tell, the second where it took longer than
+/// was looked at.
 fn recovered(stages: &[StageResult]) -> Option<Option<f64>> {
     let [before, _, after] = stages else { return None };
     let mut usual = Histogram::new();
@@ -181,6 +183,7 @@ fn recovered(stages: &[StageResult]) -> Option<Option<f64>> {
     let length = after.counted_ns as f64 / NANOSECONDS / after.slots.len() as f64;
     let first = after.slots.windows(STEADY).position(|slots| {
         slots.iter().all(|slot| {
+            // A part in which nothing was due shows nothing.
             slot.due > 0 && slot.right.count() as f64 >= right * slot.due as f64 && slot.right.quantile(0.5) <= limit
         })
     });

@@ -132,6 +132,7 @@ impl<'a> Trials<'a> {
         let mut all = services_cpu(trial);
         if plan.is_some_and(|plan| self.counts_driver(&plan.load)) {
             let spent = trial.result.cost.cpu_ns() as f64 / 1e3;
+            // Not added to the services' total: that is per request of the whole trial, this of the measure phase.
             all.0.splice(0..0, Totals::of(spent, trial.result.requests as f64).0);
         }
         all

@@ -126,9 +126,11 @@ impl Catalog {
     }
 
     fn find(&self, name: &str) -> Result<Located, LoadError> {
+        // A path, even if there is an experiment of this name.
         if name.contains('/') {
             return found_in(Path::new(name));
         }
+        // Before the built-in one, which it replaces.
         if let Some(own) = self.own("experiments", name, EXPERIMENT_FILE) {
             return found_in(&own);
         }
@@ -260,9 +262,11 @@ fn found_in(folder: &Path) -> Result<Located, LoadError> {
     if !folder.join(EXPERIMENT_FILE).is_file() {
         return Err(no_experiment(folder));
     }
+    // `.` and `..` have no names of their own, and a run may be resumed from elsewhere.
     let absolute = folder.canonicalize().map_err(|cause| unread(folder, &cause))?;
     let name = absolute
         .file_name()
+        // `/` has no name.
         .map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
     let files = read_folder(&absolute)?;
     let shown = folder.strip_prefix("./").unwrap_or(folder).display().to_string();

@@ -350,7 +350,7 @@ fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
 /// Replaces the experiment's rate by the rate that the run asks for.
 fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), String> {
     if selection.overload {
-        // The stages of its trials have the rates.
+        // Any rate makes the loop an open one; the stages of its trials have their own.
         experiment.load.rate = "1".to_owned();
         experiment.load.rate_at = Place::Option("--overload".to_owned());
     }

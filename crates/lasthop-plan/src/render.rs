@@ -383,6 +383,7 @@ impl Server<'_> {
     }
 
     fn add_settings(&self, context: &mut BTreeMap<String, Value>) -> Result<(), String> {
+        // Settings do not see each other, so their order means nothing.
         let outer = Value::from(context.clone());
         let mut settings: IndexMap<&String, Option<&Level>> = IndexMap::new();
         settings.extend(
@@ -427,6 +428,7 @@ impl Server<'_> {
         if self.is_link() {
             return Ok(LISTEN.to_owned());
         }
+        // In the template that makes it, `listen` is the plain address.
         let address = address_value(binding, &binding.listen, binding.listen.to_string());
         let mut context = context.clone();
         context.insert("listen".to_owned(), address);

@@ -82,6 +82,7 @@ fn or_template(schema: &mut Map<String, Value>) {
         .iter()
         .map(|word| format!("^{}$|", regex::escape(word)))
         .collect::<String>()
+        // Not anchored: other text may be around the expression.
         + TEMPLATE;
     let kinds = match kind.as_str() {
         Some("string") => json!("string"),

@@ -159,6 +159,7 @@ fn ratios(old: &Analysed, new: &Analysed, confidence: f64, margin: f64) -> Vec<R
         let unusable = is_declared(&old.summary, from) != declared
             || [old, new].map(|run| run.summary.invalid(&to.case, &to.reference)) != [None; 2];
         let one_start = from.one_start || to.one_start;
+        // From one start of its servers, a run does not know how its ratio varies with the start.
         let verdict = if one_start { Verdict::Undecided } else { verdict };
         let judged = !unusable && (declared || to.metric == Metric::CpuPerRequest);
         Some(RatioChange {

@@ -163,6 +163,7 @@ impl Member {
     pub fn of(mut data: RunData) -> Self {
         let trials = Trials::of_ratios(&data);
         let analysed = Analysed::of_compared(&trials, compare_all(&trials));
+        // The trials are nearly all of a record's memory, and a fleet may have hundreds of records.
         data.records = Vec::new();
         Self { analysed, data }
     }
@@ -283,6 +284,7 @@ fn kinds(members: &[Member], by: &[String]) -> (Vec<Kind>, Vec<usize>) {
     for member in members {
         let values = by.iter().map(|name| member.fact(name)).collect();
         let entry = found.entry(values);
+        // A new kind gets its place below.
         of.push(entry.index());
         *entry.or_insert(0) += 1;
     }

@@ -29,6 +29,7 @@ pub(super) fn render(
     };
     let network = network_of(&network).ok_or_else(|| wrong("network", network, EXPECTED))?;
     let publish = match text("publish", &container.publish)? {
+        // Only a container in a bridge network has ports to publish: the others share, or have none.
         Some(_) if network != Network::Bridge => {
             return Err(wrong(
                 "publish",

@@ -177,6 +177,7 @@ fn what_to_use(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
     let on = on(fleet);
     let unit = fleet.unit;
     let votes = votes(all);
+    // Shares, because not every machine has a result for each name.
     let ahead = |votes: &Votes<'_>| votes.faster as f64 / votes.all as f64 - votes.slower as f64 / votes.all as f64;
     let best = votes
         .iter()

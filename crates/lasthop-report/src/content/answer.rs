@@ -12,8 +12,8 @@
 //! | all are equivalent | `It makes no difference` |
 //! | all are worse, or equivalent | `Stay with` the reference |
 //!
-//! A sentence says `perhaps` if it rests on few rounds or on a driver near its own limit, stands beside a case that must
-//! not be used, or may be chance among so many comparisons. What is certain beside it has no `perhaps`.
+//! A sentence says `perhaps` if it rests on few rounds or on a driver near its own limit, stands beside a case that
+//! must not be used, or may be chance among so many comparisons. What is certain beside it has no `perhaps`.
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{Comparison, Metric, Severity, Summary, Verdict};
@@ -162,6 +162,7 @@ fn best<'b, 'a>(rivals: &'b [Rival<'a>]) -> Option<&'b Rival<'a>> {
         rival.settings() == most && rival.count(Verdict::Faster) > 0 && rival.count(Verdict::Slower) == 0
     });
     let rank = |rival: &&Rival<'_>| (rival.count(Verdict::Faster), rival.gain(Verdict::Faster));
+    // A pair with an `f64` has no total order.
     safe.max_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(std::cmp::Ordering::Equal))
 }
 
@@ -184,6 +185,7 @@ fn advice(summary: &Summary, best: &Rival<'_>) -> Text {
         (Text::of(Tone::Good, format!("Use {}", best.name)), sure)
     };
     let effect = if best.settings() == 1 {
+        // The best one is better somewhere, so `told` is not empty.
         single(summary, best, told[0])
     } else {
         effects(&told, &best.reference)
@@ -232,6 +234,7 @@ fn luck<'b, 'a: 'b>(summary: &Summary, compared: impl IntoIterator<Item = &'b Co
             "; among this many comparisons, that may be chance (see Doubts)",
         ),
     ];
+    // Only the first is told.
     reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
 }
 
@@ -283,6 +286,7 @@ fn as_good(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> Option<
     let mut costly = vec![];
     for rival in others.filter(|rival| rival.count(Verdict::Slower) == 0) {
         let metric = Metric::primary(&rival.compared.first()?.case.load);
+        // Where the best one is faster, the run can tell them apart.
         let Some(verdicts) = judged(rival, metric).filter(|all| !all.contains(&Verdict::Faster)) else {
             continue;
         };
@@ -342,6 +346,7 @@ fn until(summary: &Summary, best: &Rival<'_>) -> Option<Text> {
     }
     let (uses, of) = if by_cpu { ("uses", " of CPU") } else { ("takes", "") };
     let one = |one: &Compared<'_>, of: &str| {
+        // From milliseconds to microseconds.
         let limit = time(limit(one).unwrap_or_default() * 1e3);
         format!("{limit}{of}{}", one.group.in_brackets())
     };

@@ -30,6 +30,7 @@ struct Loaded<'a> {
 impl<'a> Loaded<'a> {
     /// The highest load up to which all are served.
     fn highest(&self) -> Option<&'a OverloadPoint> {
+        // "Up to" a load means at each lower one, too.
         self.found.points.iter().take_while(|point| point.served).last()
     }
 
@@ -39,6 +40,7 @@ impl<'a> Loaded<'a> {
     }
 
     fn at(&self, times: f64) -> Option<&'a OverloadPoint> {
+        // Equal to the last bit: all are copies of one setting.
         self.found.points.iter().find(|point| point.times == times)
     }
 }
@@ -240,6 +242,7 @@ fn table(cases: &[Loaded<'_>]) -> Table {
         columns = columns.right(wrong_title(&name), cells(&cell));
     }
     let left = |share: Span| {
+        // It would read 0.0 %.
         if share.most < 0.0005 {
             String::new()
         } else {
@@ -267,7 +270,7 @@ fn table(cases: &[Loaded<'_>]) -> Table {
     Table { columns, rows }
 }
 
-/// Every way in which requests ended, without a right answer, that is not rare.
+/// Every way in which requests ended without a right answer, the most frequent first.
 fn kinds(points: &[&OverloadPoint]) -> Vec<String> {
     let mut counts: IndexMap<String, f64> = IndexMap::new();
     for (name, wrong) in points.iter().flat_map(|point| &point.wrong) {
@@ -353,6 +356,7 @@ fn shares(share: Span) -> String {
     format!(
         "{}{NBSP}%",
         span(share, |share| match share * 100.0 {
+            // Above, one decimal would make it 10.0.
             percent if percent < 9.95 => format!("{percent:.1}"),
             percent => format!("{percent:.0}"),
         })
