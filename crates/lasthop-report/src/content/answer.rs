@@ -1,8 +1,8 @@
 //! The answer: what answers the question of the experiment, what to choose, and when that stops mattering.
 //!
-//! `question` has the lines that the experiment asks for. What to choose follows from verdicts and materiality alone. Of
-//! each alternative to the reference it asks in how many settings the verdict is for it and against it. One that fewer
-//! settings have than others is no answer for all, and is left out.
+//! `question` has the lines that the experiment asks for. What to choose follows from verdicts and materiality alone:
+//! from the number of settings in which the verdict is for each alternative to the reference, and against it. One that
+//! fewer settings have than others is no answer for all, and is left out.
 //!
 //! | verdicts | the first line |
 //! |---|---|
