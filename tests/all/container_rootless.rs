@@ -2,10 +2,17 @@
 
 use crate::common;
 
+use std::{
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
 use common::{
     engines::{Rootless, World, have_engine},
     have,
     hops::goes_over,
+    moments, signal,
 };
 
 /// A short run of the experiment that needs a single program.
@@ -102,4 +109,46 @@ fn a_user_whom_podman_refuses_learns_why() {
     }
     let found = user.run(&["doctor"]);
     assert!(found.stdout.contains("/etc/subuid"), "{found:?}");
+}
+
+/// Kills lasthop at moments spread over volume, start and trials of a run.
+#[test]
+fn sigkill_with_rootless_podman_leaves_nothing() {
+    if !ready() {
+        return;
+    }
+    let world = World::new("podman");
+    let user = Rootless::new(&world, true);
+    let only = ["--only", "path=published-port,host-network,shared-volume"];
+    let arguments = [&REDIS[..], &only].concat();
+    let first = Instant::now();
+    // It makes the image, and what podman keeps for good.
+    user.run(&arguments).ok();
+    let span = first.elapsed();
+    let lists = [
+        ["ps", "--all", "--quiet"],
+        ["volume", "ls", "--quiet"],
+        ["network", "ls", "--quiet"],
+    ];
+    let before = lists.map(|list| user.ask(&list));
+    let kills = moments(4, 60);
+    for number in 0..kills {
+        let mut child = user
+            .lasthop(&arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(span * (number * 2_654_435_761 % 1_000) as u32 / 1_000);
+        signal(&child, libc::SIGKILL);
+        child.wait().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !user.processes().is_empty() {
+            assert!(Instant::now() < deadline, "kill {number}: {:?}", user.processes());
+            thread::sleep(Duration::from_millis(20));
+        }
+        // One that was killed before it had its guard leaves an empty sandbox, which this removes.
+        user.run(&["clean"]).ok();
+        assert_eq!(lists.map(|list| user.ask(&list)), before, "kill {number}");
+    }
 }

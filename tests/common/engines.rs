@@ -1,7 +1,7 @@
 //! podman and a dockerd of the test's own, in namespaces of their own: networks, rules and mounts end with them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
@@ -12,7 +12,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{Lasthop, Ran, have, skip};
+use super::{Lasthop, Ran, have, marked, skip};
 
 /// Private places, and limits for the containers that the tests start themselves.
 const CONTAINERS: &str = r#"
@@ -417,8 +417,19 @@ impl<'a> Rootless<'a> {
     }
 
     /// lasthop as this user.
+    pub fn lasthop(&self, arguments: &[&str]) -> Command {
+        self.command(self.path("lasthop"), arguments)
+    }
+
+    /// The processes of this user's lasthop, without the one with which podman keeps a user namespace for good.
+    pub fn processes(&self) -> BTreeSet<String> {
+        let mut found = marked(&self.path("sandboxes"));
+        found.retain(|process| !process.contains("catatonit -P"));
+        found
+    }
+
     pub fn run(&self, arguments: &[&str]) -> Ran {
-        let ran = Ran::from(self.command(self.path("lasthop"), arguments).output().unwrap());
+        let ran = Ran::from(self.lasthop(arguments).output().unwrap());
         let left = fs::read_dir(self.path("sandboxes")).unwrap().count();
         assert_eq!(left, 0, "a sandbox is left: {ran:?}");
         ran

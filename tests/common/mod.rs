@@ -169,24 +169,29 @@ impl Lasthop {
 
     /// Processes that carry this home in their environment, as `PID COMMAND`.
     pub fn processes(&self) -> BTreeSet<String> {
-        let mark = format!("LASTHOP_SANDBOX={}", self.sandboxes().display());
-        let own = std::process::id().to_string();
-        fs::read_dir("/proc")
-            .unwrap()
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && *name != own)
-            .filter(|pid| {
-                let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-                environ
-                    .split(|byte| *byte == 0)
-                    .any(|variable| variable == mark.as_bytes())
-            })
-            .map(|pid| {
-                let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                format!("{pid} {}", String::from_utf8_lossy(&command).replace('\0', " "))
-            })
-            .collect()
+        marked(&self.sandboxes())
     }
+}
+
+/// Number and command of each process whose environment says that its sandbox is below this folder.
+pub fn marked(sandboxes: &Path) -> BTreeSet<String> {
+    let mark = format!("LASTHOP_SANDBOX={}", sandboxes.display());
+    let own = std::process::id().to_string();
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && *name != own)
+        .filter(|pid| {
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environ
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == mark.as_bytes())
+        })
+        .map(|pid| {
+            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            format!("{pid} {}", String::from_utf8_lossy(&command).replace('\0', " "))
+        })
+        .collect()
 }
 
 /// System V segments that nobody has attached, and files of PostgreSQL in /dev/shm that nobody has mapped.
