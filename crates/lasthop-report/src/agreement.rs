@@ -383,7 +383,7 @@ fn record(world: &World) -> RunData {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn columns_of_any_record_divide_to_the_ratio_beside_them(world in worlds()) {
         let summary = summarise(&record(&world));

@@ -245,7 +245,9 @@ fn centre(blocks: &[Disturbed], roots: &[f64]) -> (f64, f64) {
         }
         let moved = (sum / total - centre).abs();
         centre = sum / total;
-        if moved <= 1e-9 * scale {
+        // Without a limit it is a mean. That holds for few blocks, and where more than half of them are equal: about the mean
+        // there would be a scale again, and it would shrink with every step until no block is within the limit.
+        if moved <= 1e-9 * scale || limit.is_infinite() {
             break;
         }
     }

@@ -3,6 +3,7 @@
 use lasthop_stats::{
     Better, Estimate, Grouped, Interval, Resampling, Verdict, holm, line,
     line::Points,
+    location::{Disturbed, locate},
     mean,
     quantile::{Bins, Merged, MergedPairs, PairedBins},
     rank, stopping, student,
@@ -64,6 +65,22 @@ proptest! {
         let scaled = mean::mean(&grouped(map(&values, |x| (x * factor).ln())), HOW).unwrap();
         let shifted = Estimate { value: plain.value + factor.ln(), ..plain };
         prop_assert!(same_estimate(&shifted, &scaled));
+    }
+
+    /// Counts of a few requests tie in most blocks; that leaves no scale to judge the others by.
+    #[test]
+    fn equal_blocks_have_an_interval_that_holds_the_estimate(
+        odd in prop::collection::vec((0_usize..27, -0.3_f64..0.3), 0..12)
+    ) {
+        let mut values = [-2.484_906_649_788; 27];
+        for (place, by) in odd {
+            values[place] += by;
+        }
+        let disturbed = |value: &f64| Disturbed { value: *value, disturbance: 0.0 };
+        let rounds = values.chunks(6).map(|round| round.iter().map(disturbed).collect()).collect();
+        let found = locate(&grouped(rounds)).unwrap().estimate;
+        prop_assert!(found.standard_error >= 0.0 && found.standard_error < 1.0, "{found:?}");
+        prop_assert!(found.exponential(0.95).contains(found.value.exp()), "{found:?}");
     }
 
     /// Scaling both cases by the same factor changes no ratio.
