@@ -110,11 +110,13 @@ impl Pacer {
 
     /// How many requests are due before `end`; releases them.
     pub fn release_before(&mut self, end: u64) -> u64 {
-        let before = self.released;
+        // Not a difference of `released`, which begins anew with each stage.
+        let mut count = 0;
         while self.due() < end {
             self.release();
+            count += 1;
         }
-        self.released - before
+        count
     }
 
     /// A gap of a Poisson process: exponentially distributed, by inversion.
@@ -232,6 +234,10 @@ mod tests {
         let mut shared = [of(0, 2), of(1, 2)].concat();
         shared.sort_unstable();
         assert_eq!(shared, all, "two workers take turns");
+        let mut pacer = Pacer::new(&open(7.0, Arrivals::Poisson), 0, 1);
+        pacer.in_stages(&stages);
+        pacer.restart();
+        assert_eq!(pacer.release_before(16_000_000), 20, "across the ends of stages");
     }
 
     proptest! {

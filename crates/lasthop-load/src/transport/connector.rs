@@ -187,7 +187,7 @@ impl Connector {
     /// A connected socket whose receives wait. A Unix socket with a full backlog is refused at once, as it is for
     /// [`Connector::start`]: waiting in the kernel would hide in one engine what the other counts.
     fn connect(&self, calls: &Calls, watch: &Arc<Watch>) -> io::Result<Socket> {
-        calls.add(2);
+        calls.add(1);
         let kind = if self.is_unix() {
             self.kind.nonblocking()
         } else {
@@ -196,6 +196,7 @@ impl Connector {
         let socket = Socket::watched(self.socket(kind, calls)?.into(), calls.clone(), Arc::clone(watch));
         connect_through_signals(&socket.options(), &self.address)?;
         if self.is_unix() {
+            calls.add(1);
             rustix::fs::fcntl_setfl(&*socket.options(), rustix::fs::OFlags::empty())?;
         }
         Ok(socket)
