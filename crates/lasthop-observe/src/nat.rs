@@ -3,6 +3,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    ops::ControlFlow,
     process::Command,
     time::Duration,
 };
@@ -61,7 +62,7 @@ pub fn dnat(connection: &Connection) -> Result<Option<Dnat>, String> {
         Ok(rules) => rules,
         Err(error) => return in_nft(address).map_err(|other| format!("{error}; {other}")),
     };
-    match walk(&rules, connection.chain(), connection, DEPTH) {
+    match met(&rules, connection.chain(), connection) {
         Some(found) => Ok(Some(found)),
         // iptables does not show what other programs wrote with nft.
         None => Ok(in_nft(address).unwrap_or(None)),
@@ -79,8 +80,17 @@ fn listed(program: &str, arguments: &[&str]) -> Result<String, String> {
     Err(format!("{program}: {reason}"))
 }
 
-/// Walks a chain of `iptables -S` as the connection would.
-fn walk(rules: &str, chain: &str, connection: &Connection, depth: usize) -> Option<Dnat> {
+/// The rule of `iptables -S` that the connection meets on its way through a chain of the kernel's.
+fn met(rules: &str, chain: &str, connection: &Connection) -> Option<Dnat> {
+    walk(rules, chain, connection, DEPTH).break_value().flatten()
+}
+
+/// Walks a chain as the connection would.
+///
+/// # Breaks
+///
+/// The table's verdict is known: where the connection goes, or nowhere else.
+fn walk(rules: &str, chain: &str, connection: &Connection, depth: usize) -> ControlFlow<Option<Dnat>> {
     let begin = format!("-A {chain} ");
     for rule in rules.lines().filter_map(|line| line.strip_prefix(&begin)) {
         let words: Vec<&str> = rule.split_ascii_whitespace().collect();
@@ -89,21 +99,17 @@ fn walk(rules: &str, chain: &str, connection: &Connection, depth: usize) -> Opti
         }
         match after(&words, "-j") {
             Some("DNAT") => {
-                let to = after(&words, "--to-destination")?.parse().ok()?;
-                return Some(Dnat {
-                    to,
-                    chain: chain.to_owned(),
-                });
+                let to = after(&words, "--to-destination").and_then(|to| to.parse().ok());
+                let chain = chain.to_owned();
+                return ControlFlow::Break(to.map(|to| Dnat { to, chain }));
             }
-            Some("RETURN" | "ACCEPT") => return None,
-            Some(next) => match walk(rules, next, connection, depth - 1) {
-                None => {}
-                found => return found,
-            },
+            Some("ACCEPT") => return ControlFlow::Break(None),
+            Some("RETURN") => break,
+            Some(next) => walk(rules, next, connection, depth - 1)?,
             None => {}
         }
     }
-    None
+    ControlFlow::Continue(())
 }
 
 fn after<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
@@ -203,18 +209,18 @@ mod tests {
 ";
 
     fn to(address: &str) -> Option<String> {
-        met(&Connection::local(address.parse().unwrap()))
+        place(&Connection::local(address.parse().unwrap()))
     }
 
-    fn met(connection: &Connection) -> Option<String> {
-        walk(RULES, connection.chain(), connection, DEPTH).map(|found| format!("{} {}", found.chain, found.to))
+    fn place(connection: &Connection) -> Option<String> {
+        met(RULES, connection.chain(), connection).map(|found| format!("{} {}", found.chain, found.to))
     }
 
     #[test]
     fn what_comes_from_a_container_meets_the_way_in() {
         let from = |interface: &str, to: &str| {
             let interface = Some(interface.to_owned());
-            met(&Connection {
+            place(&Connection {
                 source: [172, 17, 0, 3].into(),
                 interface,
                 to: to.parse().unwrap(),
@@ -239,13 +245,22 @@ mod tests {
     fn rules_of_the_other_family_are_walked_alike() {
         let rules = "-A OUTPUT ! -d ::1/128 -m addrtype --dst-type LOCAL -j DOCKER\n\
                      -A DOCKER -d fd00:1::/64 -p tcp -m tcp --dport 8001 -j DNAT --to-destination [fd00:2::2]:80\n";
-        let met =
-            |to: &str| walk(rules, "OUTPUT", &Connection::local(to.parse().unwrap()), DEPTH).map(|found| found.to);
-        assert_eq!(met("[fd00:1::1]:8001"), Some("[fd00:2::2]:80".parse().unwrap()));
-        assert_eq!(met("[::1]:8001"), None);
-        assert_eq!(met("10.0.0.1:8001"), None);
+        let to = |to: &str| met(rules, "OUTPUT", &Connection::local(to.parse().unwrap())).map(|found| found.to);
+        assert_eq!(to("[fd00:1::1]:8001"), Some("[fd00:2::2]:80".parse().unwrap()));
+        assert_eq!(to("[::1]:8001"), None);
+        assert_eq!(to("10.0.0.1:8001"), None);
         assert!(within("fd00::5".parse().unwrap(), "::/0") && !within("10.0.0.1".parse().unwrap(), "::/0"));
         assert!(within("10.0.0.1".parse().unwrap(), "10.0.0.1") && !within("10.0.0.2".parse().unwrap(), "10.0.0.1"));
+    }
+
+    #[test]
+    fn what_a_chain_accepts_meets_no_later_rule_and_what_it_returns_does() {
+        let dnat = "-A OUTPUT -d 127.0.0.1/32 -p tcp -j DNAT --to-destination 10.0.0.2:80\n";
+        for (verdict, is_met) in [("ACCEPT", false), ("RETURN", true)] {
+            let rules = format!("-A OUTPUT -j OWN\n-A OWN -j {verdict}\n{dnat}");
+            let found = met(&rules, "OUTPUT", &Connection::local("127.0.0.1:80".parse().unwrap()));
+            assert_eq!(found.is_some(), is_met, "{verdict}");
+        }
     }
 
     #[test]
