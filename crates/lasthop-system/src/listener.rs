@@ -138,10 +138,20 @@ pub fn unix_listening(inside: impl Display, path: &str) -> Vec<String> {
 fn unix_inodes(inside: impl Display, path: &str, (at, word): (usize, &str)) -> Vec<String> {
     table(&format!("/proc/{inside}/net/unix"))
         .filter_map(|line| {
-            let columns: Vec<&str> = line.split_ascii_whitespace().collect();
-            (columns.get(at) == Some(&word) && columns.get(7) == Some(&path)).then(|| columns[6].to_owned())
+            let (columns, name) = unix_row(&line)?;
+            (columns[at] == word && name == path).then(|| columns[6].to_owned())
         })
         .collect()
+}
+
+/// The seven columns of a row of `/proc/net/unix`, and the name behind them, which may have blanks.
+fn unix_row(line: &str) -> Option<([&str; 7], &str)> {
+    let mut rest = line;
+    let mut columns = [""; 7];
+    for column in &mut columns {
+        (*column, rest) = rest.trim_start().split_once(' ')?;
+    }
+    Some((columns, rest))
 }
 
 /// Where a server and its children listen for connections, in the network namespace of the server. Empty where lasthop
@@ -155,10 +165,9 @@ pub fn listening(server: i32) -> Vec<Address> {
         listens.then(|| from_table(words[1]))?.map(Address::Tcp)
     });
     let unix = table(&format!("/proc/{server}/net/unix")).filter_map(|line| {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let listens = words.get(3) == Some(&"00010000") && held.contains(*words.get(6)?);
-        let name = words.get(7).filter(|_| listens)?;
-        Some(match name.strip_prefix('@') {
+        let (columns, name) = unix_row(&line)?;
+        let listens = columns[3] == "00010000" && held.contains(columns[6]);
+        listens.then(|| match name.strip_prefix('@') {
             Some(name) => Address::Abstract(name.to_owned()),
             None => Address::Unix(name.into()),
         })
@@ -205,12 +214,10 @@ pub fn peers(inside: i32, listener: SocketAddr) -> impl Iterator<Item = (String,
 pub fn accepted_unix(inside: i32, path: String) -> impl Iterator<Item = String> + use<> {
     let lines = table(&format!("/proc/{inside}/net/unix"));
     lines.filter_map(move |line| {
-        let mut columns = line.split_ascii_whitespace().skip(5);
+        let (columns, name) = unix_row(&line)?;
         // A connection that still waits to be accepted has 02 here (`SS_CONNECTING`), an accepted one 03
         // (`SS_CONNECTED`).
-        let state = columns.next()?;
-        let inode = columns.next()?;
-        (state == "03" && columns.next() == Some(&path)).then(|| inode.to_owned())
+        (columns[5] == "03" && name == path).then(|| columns[6].to_owned())
     })
 }
 
@@ -330,8 +337,10 @@ mod tests {
             assert!(!found(&Address::Tcp(address)), "{ip}");
         }
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("s");
+        // With a blank, which also separates the kernel's columns.
+        let path = directory.path().join("a s");
         let _listener = UnixListener::bind(&path).unwrap();
+        assert!(listening(std::process::id() as i32).contains(&Address::Unix(path.clone())));
         assert!(found(&Address::Unix(path)));
         let name = format!("lasthop-test-{}", std::process::id());
         let address = UnixAddress::from_abstract_name(&name).unwrap();
