@@ -1,7 +1,7 @@
 //! The parts of URLs that protocols have in common.
 
 use std::{
-    net::{SocketAddr, ToSocketAddrs as _},
+    net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _},
     path::PathBuf,
 };
 
@@ -185,6 +185,9 @@ impl<'a> Location<'a> {
 pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None if text.parse::<Ipv6Addr>().is_ok() => {
+            return Err(format!("an IPv6 address needs brackets in a URL: [{text}]"));
+        }
         None => text
             .rsplit_once(':')
             .map_or((text, None), |(host, port)| (host, Some(port))),
