@@ -2,7 +2,7 @@
 //!
 //! Each figure is of one trial; a [`Span`] has them of all repetitions.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use lasthop_model::{observation::NetworkCounters, record::OverloadTrial};
 use lasthop_protocol::{
     Histogram,
@@ -147,8 +147,9 @@ fn wrong(loads: &[&StageResult]) -> IndexMap<String, Wrong> {
 }
 
 fn logged(trials: &[&OverloadTrial]) -> IndexMap<String, Span> {
-    let meanings = trials.first().into_iter().flat_map(|trial| trial.logged.keys());
+    let meanings: IndexSet<&String> = trials.iter().flat_map(|trial| trial.logged.keys()).collect();
     meanings
+        .into_iter()
         .filter_map(|meaning| {
             let counts = trials
                 .iter()

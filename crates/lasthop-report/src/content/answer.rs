@@ -285,7 +285,11 @@ fn as_good(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> Option<
     let mut open = vec![];
     let mut costly = vec![];
     for rival in others.filter(|rival| rival.count(Verdict::Slower) == 0) {
-        let metric = Metric::primary(&rival.compared.first()?.case.load);
+        // One that failed in every setting has nothing to say of itself.
+        let Some(first) = rival.compared.first() else {
+            continue;
+        };
+        let metric = Metric::primary(&first.case.load);
         // Where the best one is faster, the run can tell them apart.
         let Some(verdicts) = judged(rival, metric).filter(|all| !all.contains(&Verdict::Faster)) else {
             continue;
@@ -660,6 +664,15 @@ mod tests {
             assert!(lines[0].starts_with("Use the Unix socket: 1.87"), "{lines:?}");
             assert!(lines[1].starts_with(second), "{verdict:?} {p} {cpu:?}: {lines:?}");
         }
+        // Another one that failed in every setting changes nothing of that.
+        let mut failed = rivals_of(Equivalent, 0.01, Undecided);
+        let mut case = failed.cases.last().unwrap().clone();
+        (case.transport, case.metrics) = (lasthop_protocol::spec::Transport::Abstract, None);
+        case.case = case.case.replace("tls", "abstract");
+        case.levels.insert("transport".to_owned(), "abstract".into());
+        failed.cases.insert(0, case);
+        let lines = said(&failed);
+        assert!(lines[1].starts_with("TLS over TCP is as good"), "{lines:?}");
         let mut unknown = rivals_of(Equivalent, 0.01, Undecided);
         unknown.alternatives.clear();
         assert!(

@@ -2,7 +2,7 @@
 //!
 //! Two figures joined by a dash are the least and the most of the repetitions.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use lasthop_analyse::summary::{CaseSummary, Overload, OverloadCase, OverloadPoint, Recovery, Span};
 use lasthop_model::quantity::joined;
 
@@ -294,7 +294,8 @@ fn counters<'a>(points: &[&'a OverloadPoint]) -> Vec<(String, Counter<'a>)> {
         ("ListenOverflows".to_owned(), Box::new(|point| point.listen_overflows)),
         ("TCPSynRetrans".to_owned(), Box::new(|point| point.syns_retransmitted)),
     ];
-    for meaning in points.first().into_iter().flat_map(|point| point.logged.keys()) {
+    let meanings: IndexSet<&String> = points.iter().flat_map(|point| point.logged.keys()).collect();
+    for meaning in meanings {
         all.push((
             format!("log: {meaning}"),
             Box::new(move |point| point.logged.get(meaning).copied().unwrap_or(none)),
