@@ -122,7 +122,8 @@ impl Namespace {
 
     /// Without duplicate address detection, which would make an address unusable for a second.
     fn connect6(&self, subnet: u32) -> Option<Ipv6Addr> {
-        let own = (subnet - RANGE) as u16;
+        // There are four addresses in each IPv4 network, and more of these than a part of an IPv6 address can number.
+        let own = ((subnet - RANGE) / 4) as u16;
         let [a, b, c, d] = RANGE6;
         let address = |number| Ipv6Addr::new(a, b, c, d, 0, 0, own, number);
         for (number, namespace, link) in [(1, None, &*self.link), (2, Some(self.file()), INSIDE)] {
