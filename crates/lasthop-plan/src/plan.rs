@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use lasthop_classic::tool_of;
 use lasthop_model::{
     binding::Bindings,
@@ -87,12 +87,11 @@ pub(crate) fn too_many(made: &str, cases: u128, advice: &str) -> String {
 }
 
 fn reasons(excluded: &[Excluded]) -> String {
-    let mut reasons: Vec<&str> = excluded.iter().map(|excluded| excluded.because.as_str()).collect();
-    reasons.dedup();
+    let reasons: IndexSet<&str> = excluded.iter().map(|excluded| excluded.because.as_str()).collect();
     if reasons.is_empty() {
         String::new()
     } else {
-        format!(": {}", reasons.join("; "))
+        format!(": {}", Vec::from_iter(reasons).join("; "))
     }
 }
 

@@ -53,10 +53,11 @@ pub(super) fn render(
         sysctls.extend(text("sysctls", value)?.map(|value| (name.clone(), value)));
     }
     let cpus = text("cpus", &container.cpus)?;
-    if let Some(cpus) = cpus
-        .as_ref()
-        .filter(|cpus| !cpus.parse::<f64>().is_ok_and(|number| number > 0.0))
-    {
+    if let Some(cpus) = cpus.as_ref().filter(|cpus| {
+        !cpus
+            .parse::<f64>()
+            .is_ok_and(|number| number > 0.0 && number.is_finite())
+    }) {
         return Err(wrong("cpus", cpus.clone(), "a number of CPUs above 0"));
     }
     let memory = text("memory", &container.memory)?;
