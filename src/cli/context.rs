@@ -63,7 +63,12 @@ pub fn catalog() -> Result<Catalog, CliError> {
 }
 
 pub fn locator(home: &Home, experiment: &Experiment, programs: &Programs) -> Locator {
-    let locator = Locator::new(home, &experiment.name, given(programs));
+    locator_with(home, experiment, given(programs))
+}
+
+/// The same with programs that a record names.
+pub fn locator_with(home: &Home, experiment: &Experiment, programs: BTreeMap<String, PathBuf>) -> Locator {
+    let locator = Locator::new(home, &experiment.name, programs);
     match &experiment.source {
         Source::Folder(folder) => locator.called(from_here(folder).display().to_string()),
         Source::BuiltIn | Source::Given => locator,

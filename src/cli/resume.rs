@@ -3,12 +3,11 @@
 use lasthop_plan::plan::Plan;
 use lasthop_record::Store;
 use lasthop_run::{Job, consent::Consent, resume::Unfinished};
-use lasthop_stack::locate::Locator;
 
 use super::{
     args,
     compare::plan_again,
-    context::{catalog, command_line, home},
+    context::{catalog, command_line, home, locator_with},
     output::{CliError, Exit, OrExit, agreed, can_ask, talk},
     run::carry_out,
 };
@@ -50,7 +49,7 @@ pub fn resume(arguments: &args::Resume) -> Exit {
     {
         confirm(&consent)?;
     }
-    let locator = Locator::new(&home, &plan.experiment.name, origin.programs.clone());
+    let locator = locator_with(&home, &plan.experiment, origin.programs.clone());
     let job = Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin);
     carry_out(&job, Some(unfinished), &arguments.talk, &arguments.output)
 }

@@ -169,7 +169,7 @@ impl Lasthop {
 
     /// Processes that carry this home in their environment, as `PID COMMAND`.
     pub fn processes(&self) -> BTreeSet<String> {
-        marked(&self.sandboxes())
+        marked(self.sandboxes())
     }
 }
 

@@ -204,9 +204,6 @@ pub fn judge(claimed: (f64, f64), measured: Option<Value>) -> Word {
     match (touches, decided) {
         (true, true) => Word::Reproduced,
         (true, false) if !claims_a_difference && low >= 1.0 - SAME && high <= 1.0 + SAME => Word::Reproduced,
-        (true, false) | (false, false) if claims_a_difference && low <= 1.0 && high >= 1.0 && touches => {
-            Word::Undecided
-        }
         (false, true) if claims_a_difference && (value > 1.0) == (least >= 1.0) => Word::SameSign,
         (false, _) => Word::Refuted,
         _ => Word::Undecided,
