@@ -174,7 +174,7 @@ impl Going<'_> {
         let every = LOOK.max(LOOK_PER_NODE * self.members.len() as u32);
         let mut looked = None::<Instant>;
         while !self.cluster.is_given_up() && self.members.iter().any(Member::goes_on) {
-            self.begin_jobs(tell);
+            self.begin_jobs(per_node, tell);
             if looked.is_none_or(|looked| looked.elapsed() >= every) {
                 self.look(tell);
                 looked = Some(Instant::now());
@@ -185,7 +185,7 @@ impl Going<'_> {
     }
 
     /// Makes the Job of every node that has none.
-    fn begin_jobs(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
+    fn begin_jobs(&mut self, per_node: u32, tell: &mut dyn FnMut(&Event<'_>)) {
         for member in self
             .members
             .iter_mut()
@@ -198,7 +198,7 @@ impl Going<'_> {
                 cpus: member.cpus,
                 ..self.fleet.clone()
             };
-            if let Err(why) = begin(&self.cluster, &fleet, self.layouts, self.numbers, member) {
+            if let Err(why) = begin(&self.cluster, &fleet, self.layouts, self.numbers, per_node, member) {
                 member.fail(why, tell);
             }
             self.numbers += 1;
@@ -299,6 +299,7 @@ fn begin(
     fleet: &Fleet,
     layouts: Option<&Layouts>,
     number: usize,
+    per_node: u32,
     member: &mut Member,
 ) -> Result<(), String> {
     let place = Place::Node(member.node.clone());
@@ -307,7 +308,7 @@ fn begin(
         return Ok(());
     };
     if !member.has_companions() {
-        for one in layouts.companions(fleet, number, &member.node)? {
+        for one in layouts.companions(fleet, number, &member.node, per_node)? {
             let owner = cluster.create_job(&one.job)?;
             let address = match one.service {
                 Some(service) => Some(cluster.create_service(service, &owner)?),

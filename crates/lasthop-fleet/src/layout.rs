@@ -264,14 +264,21 @@ impl Layouts {
     /// # Errors
     ///
     /// They cannot be rendered.
-    pub fn companions(&self, fleet: &Fleet, number: usize, node: &str) -> Result<Vec<Companion>, String> {
+    pub fn companions(&self, fleet: &Fleet, number: usize, node: &str, runs: u32) -> Result<Vec<Companion>, String> {
         let apart = self.chosen.iter().filter(|layout| layout.is_apart());
         apart
-            .map(|layout| self.companion(fleet, number, node, *layout))
+            .map(|layout| self.companion(fleet, number, node, *layout, runs))
             .collect()
     }
 
-    fn companion(&self, fleet: &Fleet, number: usize, node: &str, layout: Layout) -> Result<Companion, String> {
+    fn companion(
+        &self,
+        fleet: &Fleet,
+        number: usize,
+        node: &str,
+        layout: Layout,
+        runs: u32,
+    ) -> Result<Companion, String> {
         let [behind, _] = self.services(layout, &Addresses::new())?;
         let place = match layout {
             Layout::OtherNode => Place::NotOn(node.to_owned()),
@@ -280,6 +287,8 @@ impl Layouts {
         let name = format!("{}-{}", fleet.name(number), layout.name());
         let mut job = fleet.job(number, &place, &[]);
         job["metadata"]["name"] = json!(name);
+        // It serves every run of the node, one after another.
+        job["spec"]["activeDeadlineSeconds"] = json!((fleet.deadline() * runs).as_secs());
         job["spec"]["template"]["metadata"]["labels"][PART] = json!(name);
         let ports: Vec<Value> = behind
             .iter()
@@ -500,7 +509,7 @@ mod tests {
         ] {
             assert!(files.contains(&format!("server {address} ")), "{address}: {files}");
         }
-        let companions = layouts.companions(&fleet(), 0, "n1").unwrap();
+        let companions = layouts.companions(&fleet(), 0, "n1", 3).unwrap();
         let [service, other] = &companions[..] else {
             panic!("{companions:?}")
         };
@@ -516,13 +525,18 @@ mod tests {
         let affinity = |companion: &Companion| companion.job["spec"]["template"]["spec"]["affinity"].to_string();
         assert!(affinity(service).contains("\"In\"") && affinity(other).contains("\"NotIn\""));
         assert!(other.service.is_none());
+        assert_eq!(
+            service.job["spec"]["activeDeadlineSeconds"],
+            (fleet().deadline() * 3).as_secs(),
+            "of three runs"
+        );
     }
 
     #[test]
     fn a_database_has_a_new_password_and_listens_where_its_pod_is() {
         let server = || {
             let layouts = layouts("redis", &Layout::ALL).unwrap();
-            let job = layouts.companions(&fleet(), 0, "n1").unwrap().remove(0).job;
+            let job = layouts.companions(&fleet(), 0, "n1", 1).unwrap().remove(0).job;
             let template = &job["spec"]["template"];
             (
                 template["spec"]["containers"][0].clone(),
@@ -556,7 +570,7 @@ mod tests {
     fn a_server_that_reads_variables_listens_where_its_pod_is_too() {
         let job = layouts("php-fpm", &Layout::ALL)
             .unwrap()
-            .companions(&fleet(), 0, "n1")
+            .companions(&fleet(), 0, "n1", 1)
             .unwrap()
             .remove(0)
             .job;
@@ -571,7 +585,7 @@ mod tests {
     fn every_pod_is_one_that_the_restricted_standard_admits() {
         let layouts = layouts("redis", &Layout::ALL).unwrap();
         let jobs = layouts
-            .companions(&fleet(), 0, "n1")
+            .companions(&fleet(), 0, "n1", 1)
             .unwrap()
             .into_iter()
             .map(|one| one.job);
