@@ -131,7 +131,7 @@ fn sigkill_with_rootless_podman_leaves_nothing() {
         ["network", "ls", "--quiet"],
     ];
     let before = lists.map(|list| user.ask(&list));
-    let kills = moments(4, 60);
+    let kills = moments(4, 20);
     for number in 0..kills {
         let mut child = user
             .lasthop(&arguments)
