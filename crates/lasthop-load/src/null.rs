@@ -36,7 +36,7 @@ const BACKLOG: i32 = 65_535;
 const EVENTS: usize = 256;
 const BUFFER: usize = 256 * 1024;
 /// Rounds of a greeting, at most: more would be a conversation that does not end.
-const GREETING_MAX: usize = 8;
+const GREETING_MAX: usize = 16;
 
 /// What is said on a connection: an answer whenever so many bytes have come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -389,14 +389,7 @@ impl Conversation {
             stream.farewell();
             return Ok(false);
         }
-        if script
-            .greeting
-            .first()
-            .is_some_and(|first| *step == 0 && first.bytes == 0)
-        {
-            stream.send_all(&script.greeting[0].answer)?;
-            *step = 1;
-        }
+        welcome(stream, script, have, step)?;
         loop {
             let received = match stream.receive(buffer) {
                 Ok(0) => return Ok(false),
@@ -408,11 +401,7 @@ impl Conversation {
                 stream.send_all(&buffer[..received])?;
             }
             *have += received;
-            while let Some(now) = script.greeting.get(*step).filter(|now| *have >= now.bytes) {
-                *have -= now.bytes;
-                *step += 1;
-                stream.send_all(&now.answer)?;
-            }
+            welcome(stream, script, have, step)?;
             if *step == script.greeting.len() && !answer_requests(stream, script, have, answered)? {
                 continue;
             }
@@ -426,6 +415,16 @@ impl Conversation {
             }
         }
     }
+}
+
+/// Answers every step of the greeting whose bytes have come, or that waits for none.
+fn welcome(stream: &mut Stream, script: &Script, have: &mut usize, step: &mut usize) -> Result<(), Failure> {
+    while let Some(now) = script.greeting.get(*step).filter(|now| *have >= now.bytes) {
+        *have -= now.bytes;
+        *step += 1;
+        stream.send_all(&now.answer)?;
+    }
+    Ok(())
 }
 
 /// Answers all whole requests with one send, unless they were echoed; false where there is none.
