@@ -3,7 +3,9 @@
 mod check;
 mod checked;
 pub mod chunked;
+pub mod delimiter;
 pub mod echo;
+pub mod escaped;
 pub mod exact;
 pub mod exchange;
 pub mod grpc;
