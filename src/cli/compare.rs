@@ -1,6 +1,6 @@
 //! `lasthop compare`
 
-use std::sync::atomic::Ordering;
+use std::{mem, sync::atomic::Ordering};
 
 use lasthop_model::{
     record::{Given, Origin},
@@ -71,27 +71,29 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     carry_out(&job, None, &arguments.talk, &arguments.output)
 }
 
-/// The command line for the record, without passwords, headers, body and the command that restarts the servers.
+/// Options whose values may be secret.
+const SECRET: [&str; 4] = ["--body", "--send", "--greet", "--restart"];
+
+/// The command line for the record, without passwords, headers, what is sent and the command that restarts the servers.
 fn command(arguments: &args::Compare) -> Vec<String> {
-    let whole = [
-        ("--body", arguments.requests.body()),
-        ("--restart", arguments.restart.as_deref()),
-    ];
-    let is = |word: &str, option: &str, value: &str| word == value || word == format!("{option}={value}");
-    let hide = |word: String| match whole
-        .iter()
-        .find(|(option, value)| value.is_some_and(|value| is(&word, option, value)))
-    {
-        Some((option, _)) if word.starts_with(option) => format!("{option}={HIDDEN}"),
-        Some(_) => HIDDEN.to_owned(),
-        None if arguments.urls.contains(&word) => redacted(&word),
-        None => arguments
-            .requests
-            .header_values()
-            .filter(|value| !value.is_empty())
-            .fold(word, |word, value| word.replace(value, HIDDEN)),
+    let mut is_secret = false;
+    let mut hide = |word: String| {
+        // The name of a file says nothing.
+        let is_file = |text: &str| text.starts_with('@');
+        if mem::replace(&mut is_secret, SECRET.contains(&word.as_str())) && !is_file(&word) {
+            return HIDDEN.to_owned();
+        }
+        match word.split_once('=') {
+            Some((option, value)) if SECRET.contains(&option) && !is_file(value) => format!("{option}={HIDDEN}"),
+            _ if arguments.urls.contains(&word) => redacted(&word),
+            _ => arguments
+                .requests
+                .header_values()
+                .filter(|value| !value.is_empty())
+                .fold(word, |word, value| word.replace(value, HIDDEN)),
+        }
     };
-    command_line().into_iter().map(hide).collect()
+    command_line().into_iter().map(&mut hide).collect()
 }
 
 /// What it is made from is in the record itself.

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    io::{self, IsTerminal as _},
+    io::{self, IsTerminal as _, Read as _},
     path::PathBuf,
     sync::atomic::Ordering,
     time::{Duration, Instant},
@@ -19,6 +19,8 @@ use lasthop_load::{
 use lasthop_model::quantity::{duration, duration_or_none};
 use lasthop_protocol::{
     LoadOptions, PROTOCOLS, Protocol,
+    delimiter::{End, LengthPrefix},
+    escaped::Escaped,
     result::ErrorClass,
     spec::{Endpoint, Engine, Model, OpenLoop, Reuse, SocketOptions, Spec, Timeouts},
     url::{self, UrlOptions},
@@ -82,7 +84,7 @@ pub struct LoadArgs {
 
 /// What is asked of an endpoint, and how often.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("mode").multiple(false))]
+#[command(group = ArgGroup::new("mode").multiple(false), group = ArgGroup::new("end").multiple(false))]
 pub struct RequestArgs {
     /// Number of concurrent connections
     #[arg(short, long, default_value_t = 1, value_name = "N")]
@@ -125,6 +127,8 @@ pub struct RequestArgs {
     http: HttpArgs,
     #[command(flatten)]
     database: DatabaseArgs,
+    #[command(flatten)]
+    raw: RawArgs,
     #[command(flatten)]
     own: OwnArgs,
 }
@@ -197,12 +201,48 @@ struct DatabaseArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "raw: any protocol of requests and replies")]
+struct RawArgs {
+    /// Bytes to send with each request. \0, \r, \n, \xff and the other escapes of C stand for what cannot be typed;
+    /// `@FILE` takes the bytes of a file as they are, `@-` those of standard input
+    #[arg(long, value_name = "BYTES|@FILE", value_parser = bytes, allow_hyphen_values = true)]
+    send: Option<Escaped>,
+    /// Bytes to send once on each connection before, none ('') where the server speaks first; a reply is awaited that ends
+    /// as others do. May be repeated
+    #[arg(long, value_name = "BYTES|@FILE", value_parser = bytes, allow_hyphen_values = true)]
+    greet: Vec<Escaped>,
+    /// A reply ends with these bytes, the first time that they come
+    #[arg(long, value_name = "BYTES", group = "end", value_parser = escaped, allow_hyphen_values = true)]
+    until: Option<Escaped>,
+    /// A reply has so many bytes
+    #[arg(long, value_name = "N", group = "end")]
+    bytes: Option<u64>,
+    /// A reply tells its length, in WIDTH bytes behind OFFSET others, most significant first, or least with `le`. It has
+    /// REST bytes more than that [default: WIDTH + OFFSET]. 4@0 counts what follows it, 4@0+0 also itself
+    #[arg(long, value_name = "WIDTH@OFFSET[le][+REST]", group = "end")]
+    length_prefix: Option<LengthPrefix>,
+    /// A reply ends when the peer closes the connection
+    #[arg(long, group = "end")]
+    until_close: bool,
+}
+
+impl RawArgs {
+    fn end(&self) -> Option<End> {
+        let until = self.until.clone().map(End::Until);
+        until
+            .or(self.bytes.map(End::Bytes))
+            .or(self.length_prefix.map(End::LengthPrefix))
+            .or(self.until_close.then_some(End::Close))
+    }
+}
+
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Expected replies, and lasthop's own server")]
 struct OwnArgs {
     /// echo: bytes per message; stream: bytes per transfer [default: 64]; gRPC: bytes of the message's field 1 [default: 0]
     #[arg(long, value_name = "BYTES")]
     size: Option<u32>,
-    /// Expected reply. HTTP: the body; Redis and memcached: the value; gRPC: field 1 of the message; PostgreSQL and MySQL: the first column of the first row
+    /// Expected reply. HTTP: the body; Redis and memcached: the value; gRPC: field 1 of the message; PostgreSQL and MySQL: the first column of the first row; raw: all of it, with the escapes of --send
     #[arg(long, value_name = "TEXT")]
     expect: Option<String>,
     /// Check only the form and status of replies; do not compare them with the first one
@@ -286,6 +326,24 @@ fn body(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     };
     file_or_input(name).map_err(|error| format!("cannot read the body: {error}"))
+}
+
+fn escaped(text: &str) -> Result<Escaped, String> {
+    text.try_into()
+}
+
+fn bytes(text: &str) -> Result<Escaped, String> {
+    let Some(name) = text.strip_prefix('@') else {
+        return escaped(text);
+    };
+    let mut bytes = Vec::new();
+    let read = if name == "-" {
+        io::stdin().read_to_end(&mut bytes).map(drop)
+    } else {
+        fs::read(name).map(|read| bytes = read)
+    };
+    read.map_err(|error| format!("cannot read the bytes to send: {error}"))?;
+    Ok(Escaped(bytes))
 }
 
 fn header(text: &str) -> Option<(String, String)> {
@@ -398,7 +456,11 @@ fn advice(class: ErrorClass, cause: &str) -> Option<&'static str> {
         ErrorClass::BacklogFull => Some("its accept queue is full: give it a longer backlog or use fewer connections"),
         // Linux keeps the port of a closed connection for a minute (TIME-WAIT).
         ErrorClass::NoPort => Some("all local ports are in use: wait a minute or widen `net.ipv4.ip_local_port_range`"),
+        ErrorClass::Timeout if cause.contains("the end of the reply") => {
+            Some("raise `--timeout`, or correct where a reply ends (raw: `--until`, `--bytes`, `--length-prefix`)")
+        }
         ErrorClass::Timeout => Some("raise `--timeout` or `--connect-timeout`"),
+        ErrorClass::Reset => Some("if the server closes the connection after each reply, use `--reuse per-request`"),
         ErrorClass::Tls => {
             Some("name who signed its certificate (`--authority`) and the host it was issued for (`--server-name`)")
         }
@@ -496,11 +558,6 @@ impl RequestArgs {
             .flat_map(|given| &given.headers)
             .map(|(_, value)| value.as_str())
     }
-
-    /// The body of the request.
-    pub fn body(&self) -> Option<&str> {
-        self.http.body.as_deref()
-    }
 }
 
 /// Takes a password that is not there from the variable of the protocol's usual client.
@@ -545,6 +602,9 @@ impl RequestArgs {
             mode: modes.into_iter().find_map(|(mode, given)| given.then_some(mode)),
             size: own.size,
             expect: own.expect.clone(),
+            send: self.raw.send.clone(),
+            greet: self.raw.greet.clone(),
+            end: self.raw.end(),
         }
     }
 }

@@ -96,7 +96,11 @@ fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, mut sent: usize) -> R
     let mut kept = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        let received = receive("reply", stream, &mut buffer)?;
+        let during = match kept.len() {
+            0 => "reply".to_owned(),
+            some => format!("the end of the reply, of which {some} bytes came"),
+        };
+        let received = receive(&during, stream, &mut buffer)?;
         let done = if received == 0 {
             exchange.end()?
         } else {

@@ -82,7 +82,8 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), St
 fn unknown(scheme: &str) -> String {
     let known: Vec<&str> = PROTOCOLS.iter().flat_map(|kind| kind.schemes).copied().collect();
     format!(
-        "unknown scheme `{scheme}` (known: {}; all but postgres also with +unix for a Unix socket and +tls for TLS)",
+        "unknown scheme `{scheme}` (known: {}; all but postgres also with +unix for a Unix socket and +tls for TLS); raw:// \
+         with --send and --until speaks any other protocol of requests and replies",
         known.join(", ")
     )
 }
@@ -295,6 +296,12 @@ mod tests {
             ("localhost:8000", "has no scheme"),
             ("ftp://x/", "unknown scheme `ftp`"),
             ("echo+quic:/s", "unknown scheme `echo+quic`"),
+            (
+                "mqtt://127.0.0.1",
+                "raw:// with --send and --until speaks any other protocol",
+            ),
+            ("raw://127.0.0.1", "`127.0.0.1` needs a host and a port"),
+            ("raw://127.0.0.1:1/PING", "`--send` says what is sent"),
             ("http+unix:app.sock", "is not the path of a socket"),
             ("echo+pipe:@name", "is not the path of a socket"),
             ("echo://127.0.0.1", "`127.0.0.1` needs a host and a port"),

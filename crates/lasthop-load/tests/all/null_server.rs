@@ -180,6 +180,36 @@ fn memcached_is_replayed() {
 }
 
 #[test]
+fn raw_bytes_are_replayed() {
+    let mut raws = Vec::new();
+    for (end, reply) in [
+        (serde_json::json!({ "until": r"\r\n" }), &b"250 OK\r\n"[..]),
+        (serde_json::json!({ "bytes": 2 }), b"\xd0\0"),
+        (serde_json::json!({ "length-prefix": "2@1le+3" }), b"\0\x01\0!"),
+    ] {
+        // The server speaks twice by itself; a step without a reply goes out with the next one.
+        let silent = serde_json::json!({ "send": "quiet", "end": { "bytes": 0 } });
+        let greeting =
+            serde_json::json!([{}, {}, { "send": "HELO" }, silent, { "send": "GO", "end": { "until": "!!" } }, silent]);
+        for greeting in [serde_json::json!([]), greeting] {
+            let raw = serde_json::json!({ "raw": { "send": "ping", "end": end, "greeting": greeting } });
+            raws.push((raw, reply));
+        }
+    }
+    raws.push((
+        serde_json::json!({ "raw": { "send": "ping", "end": "close" } }),
+        b"pong",
+    ));
+    raws.push((
+        serde_json::json!({ "raw": { "send": "", "end": { "bytes": 5 } } }),
+        b"hello",
+    ));
+    for (raw, reply) in raws {
+        loads(serde_json::from_value(raw).unwrap(), reply);
+    }
+}
+
+#[test]
 fn postgresql_is_replayed() {
     loads(postgres(QueryMode::Simple), &simple_reply());
     loads(postgres(QueryMode::Prepared), &prepared_reply());

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer, de::DeserializeOwned, ser::SerializeMap as _};
 use serde_json::Value;
 
-use super::exchange::Factory;
+use super::{delimiter::End, escaped::Escaped, exchange::Factory};
 use crate::{
     address::Endpoint,
     failure::Failure,
@@ -119,6 +119,11 @@ pub struct LoadOptions {
     pub mode: Option<&'static str>,
     pub size: Option<u32>,
     pub expect: Option<String>,
+    /// What is sent, and what once on each connection before.
+    pub send: Option<Escaped>,
+    pub greet: Vec<Escaped>,
+    /// Where a reply ends.
+    pub end: Option<End>,
 }
 
 impl LoadOptions {
@@ -136,6 +141,9 @@ impl LoadOptions {
             (self.mode.unwrap_or_default(), self.mode.is_some()),
             ("size", self.size.is_some()),
             ("expect", self.expect.is_some()),
+            ("send", self.send.is_some()),
+            ("greet", !self.greet.is_empty()),
+            (self.end.as_ref().map_or("", End::option), self.end.is_some()),
         ];
         given
             .iter()

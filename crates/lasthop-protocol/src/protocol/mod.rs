@@ -16,6 +16,7 @@ mod line;
 pub mod memcached;
 pub mod mysql;
 pub mod postgres;
+pub mod raw;
 pub mod redis;
 mod statement;
 pub mod statsd;
@@ -31,7 +32,7 @@ pub use self::{
 };
 
 /// Every protocol.
-pub static PROTOCOLS: [&ProtocolKind; 10] = [
+pub static PROTOCOLS: [&ProtocolKind; 11] = [
     &http::KIND,
     &redis::KIND,
     &memcached::KIND,
@@ -39,6 +40,7 @@ pub static PROTOCOLS: [&ProtocolKind; 10] = [
     &mysql::KIND,
     &grpc::KIND,
     &statsd::KIND,
+    &raw::KIND,
     &echo::KIND,
     &hello::KIND,
     &stream::KIND,
