@@ -5,13 +5,16 @@
 use lasthop_load::receipt::total;
 use lasthop_protocol::{
     Exchange, Factory, Greeting, Histogram, Progress, Protocol,
+    delimiter::End,
     echo::Echo,
+    escaped::Escaped,
     grpc::{Grpc, GrpcExpect},
     hello::Hello,
     http::{Http, HttpExpect, HttpVersion},
     memcached::{Command, Memcached, MemcachedExpect},
     mysql::{Mysql, MysqlExpect, MysqlMode},
     postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
+    raw::{Raw, RawExpect, Step},
     redis::{Redis, RedisExpect},
     result::ErrorClass,
     spec::{Address, Endpoint, Spec, Tls},
@@ -23,13 +26,14 @@ use lasthop_protocol::{
 /// Name of a target, and what judges its input.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     ("http", http),
     ("redis", redis),
     ("memcached", memcached),
     ("postgres", postgres),
     ("mysql", mysql),
     ("grpc", grpc),
+    ("raw", raw),
     ("echo", echo),
     ("stream", stream),
     ("hello", hello),
@@ -236,6 +240,52 @@ pub fn memcached(data: &[u8]) {
         },
     };
     let protocol = Protocol::from(memcached);
+    if protocol.greets() {
+        greet(&protocol, data);
+    }
+    one_outcome(&protocol, data);
+}
+
+pub fn raw(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
+    let end = |choice: u8| match choice & 7 {
+        0 => End::Close,
+        1 => End::Bytes(5),
+        2 => End::Until(Escaped(b"\n".to_vec())),
+        3 => End::Until(Escaped(b"\r\n.\r\n".to_vec())),
+        prefix => End::LengthPrefix(
+            ["1@1", "2@0le", "4@1+1", "8@0+0"][usize::from(prefix & 3)]
+                .parse()
+                .expect("a prefix"),
+        ),
+    };
+    let expect = match choice >> 3 & 3 {
+        0 => RawExpect::Any,
+        1 => RawExpect::Length(5),
+        _ => RawExpect::Reply(Escaped(b"\0\x03ab\n".to_vec())),
+    };
+    let step = |send: &[u8], end| Step {
+        send: Escaped(send.to_vec()),
+        end,
+    };
+    let greeting = match choice >> 5 {
+        0 | 1 => Vec::new(),
+        steps if choice & 7 > 0 => vec![
+            step(b"", None),
+            step(b"a", Some(End::Bytes(0))),
+            step(b"b", Some(end(steps))),
+        ],
+        _ => vec![step(b"", Some(End::Bytes(1)))],
+    };
+    let raw = Raw {
+        greeting,
+        send: Escaped(b"ping".to_vec()),
+        end: end(choice),
+        expect,
+    };
+    let protocol = Protocol::from(raw);
     if protocol.greets() {
         greet(&protocol, data);
     }
