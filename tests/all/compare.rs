@@ -23,7 +23,7 @@ const SHORT: [&str; 12] = [
     "--rounds", "2", "--blocks", "2", "--budget", "60s", "--trial", "20ms", "--format", "json", "--seed", "7",
 ];
 
-fn folder() -> TempDir {
+pub fn folder() -> TempDir {
     tempfile::Builder::new().prefix("lhc").tempdir_in("/tmp").unwrap()
 }
 
@@ -117,7 +117,7 @@ fn has(summary: &Value, id: &str) -> bool {
 
 /// Compares two endpoints of one server, of whose program this must be the name.
 #[track_caller]
-fn compared(urls: [&str; 2], program: &str, options: &[&str]) -> Value {
+pub fn compared(urls: [&str; 2], program: &str, options: &[&str]) -> Value {
     let lasthop = Lasthop::new();
     let ran = lasthop.run(["compare"].iter().chain(&urls).chain(options).chain(&SHORT));
     let summary = ran.ok().json();

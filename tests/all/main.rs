@@ -8,6 +8,7 @@ mod common;
 
 mod clean;
 mod compare;
+mod compare_raw;
 mod completions;
 mod container_crash;
 mod container_errors;

@@ -1,0 +1,298 @@
+//! Real servers whose protocols lasthop does not know, each at a port and on a socket, by what is sent and where the
+//! reply ends.
+
+use crate::{
+    common,
+    compare::{compared, folder},
+    load_peers::{Server, free_port},
+};
+
+use std::{
+    fs,
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use common::{BRIEF, Lasthop, have};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// A server with a port and a socket in a folder of its own.
+struct Place {
+    folder: TempDir,
+    port: u16,
+    server: Option<Server>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            folder: folder(),
+            port: free_port(),
+            server: None,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file, `DIR` and `PORT` in it replaced.
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let folder = self.folder.path().to_str().unwrap();
+        let text = text.replace("DIR", folder).replace("PORT", &self.port.to_string());
+        fs::write(self.path(name), text).unwrap();
+        self.path(name)
+    }
+
+    fn start(mut self, command: &mut Command) -> Self {
+        let ready =
+            || UnixStream::connect(self.path("s")).is_ok() && TcpStream::connect(("127.0.0.1", self.port)).is_ok();
+        self.server = Some(Server::start(command, ready));
+        self
+    }
+
+    fn urls(&self) -> [String; 2] {
+        let socket = self.path("s");
+        [
+            format!("raw://127.0.0.1:{}", self.port),
+            format!("raw+unix:{}", socket.display()),
+        ]
+    }
+
+    /// Compares both ways to the server; what every reply is held against, in its words.
+    #[track_caller]
+    fn compared(&self, program: &str, options: &[&str]) {
+        let [tcp, unix] = self.urls();
+        compared([&tcp, &unix], program, options);
+    }
+
+    fn checked(&self, options: &[&str]) -> String {
+        let lasthop = Lasthop::new();
+        let load = ["load", &self.urls()[1], "-d", "100ms", "--warm-up", "1ms"];
+        let said = lasthop.run(load.iter().chain(options)).ok().stdout;
+        let line = said.lines().find_map(|line| line.trim().strip_prefix("checked"));
+        line.unwrap_or_else(|| panic!("{said}")).trim().to_owned()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // A master that is killed leaves its workers; at this signal it ends them first.
+        let Some(server) = &mut self.server else { return };
+        kill_process(Pid::from_raw(server.0.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+        server.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn clamd_answers_a_ping_and_scans() {
+    if !have("clamd") {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.path("db")).unwrap();
+    place.write("db/own.ndb", "lasthop.Test:0:*:6c617374686f702074657374\n");
+    let conf = place.write(
+        "conf",
+        "Foreground yes\nDatabaseDirectory DIR/db\nLocalSocket DIR/s\nTCPSocket PORT\nTCPAddr 127.0.0.1\n",
+    );
+    let place = place.start(Command::new("clamd").arg("-c").arg(conf));
+    place.compared("clamd", &["--send", r"zPING\0", "--until-close"]);
+    let scanned = |text: &[u8]| [b"zINSTREAM\0", &(text.len() as u32).to_be_bytes()[..], text, &[0; 4]].concat();
+    fs::write(place.path("clean"), scanned(&[b'x'; 1000])).unwrap();
+    fs::write(place.path("virus"), scanned(b"a lasthop test")).unwrap();
+    let [clean, virus] = ["clean", "virus"].map(|name| format!("@{}", place.path(name).display()));
+    place.compared("clamd", &["--send", &clean, "--until", r"\0", "--reuse", "per-request"]);
+    for (send, reply) in [
+        (clean, r"stream: OK\x00"),
+        (virus, r"stream: lasthop.Test.UNOFFICIAL FOUND\x00"),
+    ] {
+        let checked = place.checked(&["--send", &send, "--until-close"]);
+        assert_eq!(checked, format!("the reply \"{reply}\", byte for byte"));
+    }
+    let lasthop = Lasthop::new();
+    let [tcp, unix] = place.urls();
+    let secret = ["compare", &tcp, &unix, "--send", r"zPING\0", "--until-close"];
+    lasthop.run(secret.iter().chain(&BRIEF)).ok();
+    for format in ["terminal", "markdown", "json", "html"] {
+        let report = lasthop.run(["report", "last", "--format", format]).ok().stdout;
+        assert!(!report.contains("zPING"), "{format}: {report}");
+    }
+    let ping = ["load", &place.urls()[1], "--send", r"zPING\0"];
+    for (options, said) in [
+        (
+            &["--until-close", "--expect", r"PANG\0"][..],
+            r#"the reply differs from the expected one at byte 1: expected "PANG\x00", received "PONG\x00""#,
+        ),
+        (
+            &["--until", r"\0"],
+            "if the server closes the connection after each reply, use `--reuse per-request`",
+        ),
+        (
+            &["--until", "!"],
+            r#"the peer closed after 5 bytes of a reply, before its end (--until '!'); it begins with "PONG\x00""#,
+        ),
+        (&["--bytes", "3", "--reuse", "per-request"], "2 bytes follow the reply"),
+    ] {
+        let ran = lasthop.run(ping.iter().chain(options));
+        assert!(
+            ran.code == Some(1) && ran.stderr.contains(said),
+            "{options:?}: {}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn mosquitto_answers_pings_of_a_client_that_has_connected_once() {
+    if !have("mosquitto") {
+        return;
+    }
+    let place = Place::new();
+    let conf = place.write(
+        "conf",
+        "listener PORT 127.0.0.1\nlistener 0 DIR/s\nallow_anonymous true\npersistence false\nuser root\n",
+    );
+    let place = place.start(Command::new("mosquitto").arg("-c").arg(conf));
+    let connect = r"\x10\x0c\0\4MQTT\4\2\0\0\0\0";
+    let options = ["--greet", connect, "--send", r"\xc0\0", "--length-prefix", "1@1"];
+    place.compared("mosquitto", &options);
+    let reply = r#"the reply "\xd0\x00", byte for byte; of the greeting where it ends"#;
+    assert_eq!(place.checked(&options), reply);
+    assert_eq!(
+        place.checked(&[&options[..], &["--headroom", "-c", "3"]].concat()),
+        reply
+    );
+    // A client that has not connected is sent away.
+    let lasthop = Lasthop::new();
+    let ran = lasthop.run(["load", &place.urls()[0]].iter().chain(&options[2..]));
+    assert!(
+        ran.code == Some(1) && ran.stderr.contains("--reuse per-request"),
+        "{}",
+        ran.stderr
+    );
+}
+
+const MAIL: &str = "\
+import threading
+from aiosmtpd.controller import Controller, UnixSocketController
+port = Controller(object(), hostname='127.0.0.1', port=PORT)
+socket = UnixSocketController(object(), unix_socket='DIR/s')
+port.start(), socket.start(), threading.Event().wait()
+";
+
+#[test]
+fn a_mail_server_that_speaks_first_does_nothing_when_asked() {
+    let has_package = Path::new("/usr/lib/python3/dist-packages/aiosmtpd").exists();
+    if !has_package && !have("python3-aiosmtpd") {
+        return;
+    }
+    let place = Place::new();
+    let script = place.write("mail.py", MAIL);
+    let place = place.start(Command::new("/usr/bin/python3").arg(script));
+    let options = [
+        "--greet",
+        "",
+        "--greet",
+        r"HELO me\r\n",
+        "--send",
+        r"NOOP\r\n",
+        "--until",
+        r"\n",
+    ];
+    place.compared("python3", &options);
+    let reply = r#"the reply "250 OK\r\n", byte for byte; of the greeting where it ends"#;
+    assert_eq!(place.checked(&[&options[..], &["--pipeline", "4"]].concat()), reply);
+}
+
+#[test]
+fn php_fpm_runs_a_script_for_records_from_a_file() {
+    let Some(program) = ["php-fpm8.2", "php-fpm"].into_iter().find(|name| have(name)) else {
+        return;
+    };
+    let place = Place::new();
+    let script = place.write("hello.php", "<?php echo 'Hello';");
+    let pool = |name: &str, listen: &str| {
+        format!("[{name}]\nlisten = {listen}\nuser = root\npm = static\npm.max_children = 2\n")
+    };
+    let pools = pool("port", "127.0.0.1:PORT") + &pool("socket", "DIR/s");
+    let conf = place.write(
+        "conf",
+        &format!("[global]\nerror_log = DIR/log\ndaemonize = no\n{pools}"),
+    );
+    // -R: as root, which only the tests' own folder is for.
+    let place = place.start(Command::new(program).args(["-R", "-n", "-y"]).arg(conf));
+    let record = |kind: u8, text: &[u8]| {
+        let head = [1, kind, 0, 1, 0, text.len() as u8, 0, 0];
+        [&head, text].concat()
+    };
+    let parameter = |name: &str, value: &str| {
+        let lengths = [name.len() as u8, value.len() as u8];
+        [&lengths, name.as_bytes(), value.as_bytes()].concat()
+    };
+    let parameters = [
+        parameter("SCRIPT_FILENAME", script.to_str().unwrap()),
+        parameter("REQUEST_METHOD", "GET"),
+    ]
+    .concat();
+    for (keep, end) in [
+        (1, &["--until", r"\1\3\0\1\0\b\0\0\0\0\0\0\0\0\0\0"][..]),
+        (0, &["--until-close"]),
+    ] {
+        let begin = record(1, &[0, 1, keep, 0, 0, 0, 0, 0]);
+        let request = [begin, record(4, &parameters), record(4, b""), record(5, b"")].concat();
+        fs::write(place.path("request"), request).unwrap();
+        let send = format!("@{}", place.path("request").display());
+        place.compared(program, &[&["--send", &send], end].concat());
+    }
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let lasthop = Lasthop::new();
+    for (arguments, said) in [
+        (
+            &["mqtt://127.0.0.1:1883"][..],
+            "raw:// with --send and --until speaks any other protocol",
+        ),
+        (
+            &["raw://127.0.0.1:9", "--send", "x"],
+            "raw needs to know where a reply ends: --until, --bytes, --length-prefix or --until-close",
+        ),
+        (
+            &["raw://127.0.0.1:9", "--bytes", "1"],
+            "raw needs something to send: --send",
+        ),
+        (
+            &["raw://127.0.0.1:9", "--bytes", "1", "--until-close"],
+            "cannot be used with",
+        ),
+        (&["raw://127.0.0.1:9", "--send", r"\q"], r"`\q` begins with no escape"),
+        (
+            &["raw://127.0.0.1:9", "--send", "@/nowhere"],
+            "cannot read the bytes to send: No such file",
+        ),
+        (
+            &["raw://127.0.0.1:9", "--length-prefix", "4"],
+            "`4` is not WIDTH@OFFSET[le][+REST]",
+        ),
+        (
+            &["http://127.0.0.1:9", "--send", "x"],
+            "--send cannot be used with http://127.0.0.1:9",
+        ),
+        (
+            &["echo://127.0.0.1:9", "--until", "x"],
+            "--until cannot be used with echo://127.0.0.1:9",
+        ),
+    ] {
+        let ran = lasthop.run(["load"].iter().chain(arguments));
+        assert!(
+            ran.code == Some(2) && ran.stderr.contains(said),
+            "{arguments:?}: {}",
+            ran.stderr
+        );
+    }
+}
