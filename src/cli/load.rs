@@ -60,6 +60,9 @@ const FORM: usize = 34;
 pub struct LoadArgs {
     /// Endpoint to load; see URLs below
     pub url: String,
+    /// Send this many requests in all, then stop; `--duration` is still the limit. There is no warm-up
+    #[arg(short, long, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "warm_up", value_name = "N")]
+    number: Option<u64>,
     /// Length of the measurement
     #[arg(short, long, default_value = "5s", value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
     duration: Duration,
@@ -353,13 +356,15 @@ fn header(text: &str) -> Option<(String, String)> {
 
 pub fn load(arguments: &LoadArgs) -> Exit {
     let requests = &arguments.requests;
+    let warm_up = arguments.number.map_or(arguments.warm_up, |_| Duration::ZERO);
     let job = Job {
         spec: requests.spec(&arguments.url, arguments.seed)?,
         url: url::redacted(&arguments.url),
         phases: TrialPhases {
-            warm_up_ns: nanoseconds(arguments.warm_up),
+            warm_up_ns: nanoseconds(warm_up),
             measure_ns: nanoseconds(arguments.duration),
         },
+        requests: arguments.number,
         learn: requests.learns(),
         headroom: arguments.headroom,
     };

@@ -8,7 +8,7 @@ use lasthop_model::record::Stage;
 use lasthop_page::units::Bytes;
 use lasthop_protocol::{
     Histogram,
-    result::{ErrorClass, ErrorCount, OneWay, Proof},
+    result::{ErrorClass, ErrorCount, Longest, OneWay, Proof},
     spec::{Engine, Model, Reuse, Spec},
     steady::Little,
 };
@@ -33,12 +33,18 @@ pub struct Figures {
     pub requests: u64,
     /// Right answers in the whole load, warm-up and drain included.
     pub requests_total: u64,
+    /// How many requests were asked for, if a number was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_asked: Option<u64>,
     /// Errors of the whole load, by class.
     pub errors: BTreeMap<String, u64>,
     /// The first error of each class, in words.
     pub first_errors: BTreeMap<String, String>,
     /// Requests that had no reply yet when the load was interrupted.
     pub unanswered: u64,
+    /// Requests that had no reply yet when the measure phase ended, and how long the oldest of them took until it was
+    /// answered, failed or was given up. In a closed loop most connections have one then.
+    pub open_at_end: Longest,
     /// Why there is no service time although requests were answered: it contradicts the throughput.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsteady: Option<String>,
@@ -191,8 +197,9 @@ impl Figures {
         // Without requests there is no cost per request.
         let requests = result.requests.max(1) as f64;
         let (errors, first_errors) = errors(&result.errors);
+        // Of a number of requests all are timed, and at the end fewer and fewer are under way.
         let unsteady = Little::of([result], spec)
-            .filter(|little| !little.holds())
+            .filter(|little| job.requests.is_none() && !little.holds())
             .map(unsteady);
         Self {
             seconds: result.elapsed_ns as f64 / 1e9,
@@ -203,6 +210,7 @@ impl Figures {
             throughput: result.throughput(),
             bytes_per_second: result.bytes_received as f64 * 1e9 / result.elapsed_ns as f64,
             unanswered: result.unanswered,
+            open_at_end: result.open_at_end,
             latency_ns: percentiles(result.service_time.as_ref().filter(|_| unsteady.is_none())),
             unsteady,
             response_ns: percentiles(result.response_time.as_ref()),
@@ -243,6 +251,7 @@ impl Figures {
         Self {
             schema: SCHEMA.to_owned(),
             url: job.url.clone(),
+            requests_asked: job.requests,
             connections: spec.connections,
             threads: spec.threads,
             pipeline: spec.pipeline,
@@ -260,6 +269,13 @@ impl Figures {
             && self.requests > 0
             && self.errors.is_empty()
             && self.offered.is_none_or(|offered| offered.reached)
+    }
+
+    /// Requests that were sent, whatever came of them.
+    pub fn sent(&self) -> u64 {
+        let received = |sending: &OneWayFigures| sending.sent;
+        let answered = self.one_way.as_ref().map_or(self.requests_total, received);
+        answered + self.unanswered + self.errors.values().sum::<u64>()
     }
 
     /// One object, with line breaks.

@@ -33,6 +33,8 @@ pub struct Job {
     pub url: String,
     pub spec: Spec,
     pub phases: TrialPhases,
+    /// Stop after so many requests, if the phases are not over before.
+    pub requests: Option<u64>,
     /// Compare all replies with the first one, unless something else is expected.
     pub learn: bool,
     /// Calibrate against a null server.
@@ -80,7 +82,7 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcom
     }
     let mut case = Case::watched_prepare(&spec, || go_on(Stage::Verify))?;
     let mut cut_short = false;
-    let result = case.watched_trial(job.phases, || {
+    let result = case.counted_trial(job.phases, job.requests, || {
         cut_short |= !go_on(Stage::Trial);
         !cut_short
     })?;

@@ -5,7 +5,10 @@ use lasthop_page::{
     document::{Text, Tone},
     units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, column, percent},
 };
-use lasthop_protocol::spec::{Engine, Reuse};
+use lasthop_protocol::{
+    result::Longest,
+    spec::{Engine, Reuse},
+};
 
 use super::{
     Figures,
@@ -14,6 +17,10 @@ use super::{
 
 /// A generator's run delay is shown from this share of its time: a tenth of what shows in a 99th percentile.
 const WORTH_SAYING: f64 = 0.001;
+
+/// Requests that were open at the end are worth saying from this age on, if it is also this many times the 99th percentile.
+const OLD_NS: u64 = 100_000_000;
+const OLDER: u64 = 2;
 
 /// Width of the names that lines begin with.
 const NAME: usize = 12;
@@ -99,9 +106,16 @@ fn rate(figures: &Figures) -> Vec<Text> {
         let text = "interrupted: the figures cover the time until then";
         lines.push(Text::from("  ").and(Tone::Strong, text));
     }
-    if figures.unanswered > 0 {
-        let had = count_of(figures.unanswered, "request had", "requests had");
-        lines.push(Text::from("  ").and(Tone::Bad, format!("{had} no reply yet")));
+    if let Some(asked) = figures.requests_asked.filter(|asked| figures.sent() < *asked) {
+        let sent = Count(figures.sent());
+        let text = format!(
+            "only {sent} of {} requests were sent in the time of --duration",
+            Count(asked)
+        );
+        lines.push(Text::from("  ").and(Tone::Bad, text));
+    }
+    if let Some(open) = open_at_end(figures) {
+        lines.push(Text::from("  ").and(Tone::Bad, open));
     }
     if let Some(unsteady) = &figures.unsteady {
         lines.push(Text::from("  ").and(Tone::Bad, unsteady));
@@ -115,6 +129,27 @@ fn rate(figures: &Figures) -> Vec<Text> {
         lines.push(Text::from("  ").and(Tone::Bad, text));
     }
     lines
+}
+
+/// Requests that had no reply yet at the end, if one of them had waited for long.
+fn open_at_end(figures: &Figures) -> Option<String> {
+    let Longest { count, longest_ns } = figures.open_at_end;
+    let times = figures.response_ns.or(figures.latency_ns);
+    let usual = times.map_or(0, |times| times.p99.saturating_mul(OLDER));
+    if count == 0 || (figures.unanswered == 0 && longest_ns < usual.max(OLD_NS)) {
+        return None;
+    }
+    let had = count_of(count, "request had", "requests had");
+    let oldest = Micros(longest_ns as f64 / 1e3);
+    let is_shown = times.is_some_and(|times| times.max >= longest_ns);
+    Some(format!(
+        "at the end {had} no reply yet, the oldest for {oldest}{}",
+        if is_shown {
+            ""
+        } else {
+            ", which no figure below includes"
+        }
+    ))
 }
 
 /// What became of all that was sent.

@@ -11,7 +11,7 @@ use std::{
     process::{Child, Output, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Sender, channel},
     },
     thread::{self, JoinHandle},
@@ -630,4 +630,102 @@ fn a_body_comes_from_a_file() {
         request.contains("Content-Length: 10") && request.ends_with("\r\n\r\nname=value"),
         "{request}"
     );
+}
+
+/// Answers right away and counts, but keeps the reply to one request back until it has heard nothing for a second.
+fn counting(asked: &Arc<AtomicU64>, kept_back: u64) -> impl Fn(UnixStream) + Clone + Send + 'static {
+    let asked = Arc::clone(asked);
+    move |mut peer| {
+        let mut buffer = [0; 4096];
+        while let Ok(1..) = peer.read(&mut buffer) {
+            if asked.fetch_add(1, Ordering::SeqCst) + 1 == kept_back {
+                let mut heard = 0;
+                while heard != asked.load(Ordering::SeqCst) {
+                    heard = asked.load(Ordering::SeqCst);
+                    thread::sleep(Duration::from_secs(1));
+                }
+            }
+            let _ = peer.write_all(OK.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn a_number_of_requests_is_sent_and_no_more() {
+    let lasthop = Lasthop::new();
+    let asked = Arc::new(AtomicU64::new(0));
+    let socket = lasthop.sandboxes().join("s");
+    serve(&socket, counting(&asked, u64::MAX));
+    let url = format!("http+unix:{}:/", socket.display());
+    for options in [
+        &["-n", "1"][..],
+        &["-n", "100"],
+        &["-n", "3", "-c", "8"],
+        &["-n", "101", "-c", "8", "-t", "2"],
+        &["-n", "50", "-c", "3", "-t", "3"],
+        &["-n", "50", "--reuse", "per-request"],
+        &["-n", "50", "-c", "4", "--reuse", "per-request"],
+        &["-n", "40", "--rate", "2000", "-c", "2"],
+        &[
+            "-n",
+            "40",
+            "-c",
+            "3",
+            "--reuse",
+            "per-request",
+            "--requests-per-connection",
+            "4",
+        ],
+    ] {
+        asked.store(0, Ordering::SeqCst);
+        let begin = ["load", &url, "-d", "1h", "--format", "json"];
+        let figures = lasthop.run(begin.iter().chain(options)).ok().json();
+        let count = options[1].parse::<u64>().unwrap();
+        assert_eq!(figures["requests"], count, "{options:?}: {figures}");
+        assert_eq!(figures["requests_total"], count, "{options:?}: {figures}");
+        assert!(
+            figures["latency_ns"]["count"].as_u64().unwrap() >= count / 4,
+            "{options:?}: {figures}"
+        );
+        // Four requests of each come before: two that are learnt from, two that verify.
+        let before = if options.contains(&"4") && options.contains(&"--requests-per-connection") {
+            2 + 2 * 4
+        } else {
+            4
+        };
+        assert_eq!(asked.load(Ordering::SeqCst), count + before, "{options:?}");
+    }
+    let ran = lasthop.run(["load", &url, "-n", "1000000000", "-d", "50ms"]).ok();
+    assert!(
+        ran.stdout
+            .contains(" of 1,000,000,000 requests were sent in the time of --duration"),
+        "{}",
+        ran.stdout
+    );
+    lasthop
+        .run(["load", &url, "-n", "0"])
+        .fails(2, "'0' for '--number <N>'");
+    lasthop
+        .run(["load", &url, "-n", "9", "--warm-up", "1s"])
+        .fails(2, "cannot be used with");
+}
+
+#[test]
+fn a_request_that_is_open_at_the_end_is_said() {
+    let lasthop = Lasthop::new();
+    let load = |name: &str, kept_back: u64, format: &str| {
+        let socket = lasthop.sandboxes().join(name);
+        serve(&socket, counting(&Arc::default(), kept_back));
+        let url = format!("http+unix:{}:/", socket.display());
+        lasthop
+            .run(["load", &url, "-c", "4", "-d", "300ms", "--format", format])
+            .ok()
+    };
+    let figures = load("json", 10, "json").json();
+    let open = &figures["open_at_end"];
+    assert!(open["count"].as_u64().unwrap() >= 1, "{figures}");
+    assert!(open["longest_ns"].as_u64().unwrap() > 300_000_000, "{figures}");
+    let ran = load("terminal", 10, "terminal");
+    assert!(ran.stdout.contains("no reply yet, the oldest for "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("which no figure below includes"), "{}", ran.stdout);
 }

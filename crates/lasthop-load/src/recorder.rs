@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use lasthop_protocol::{
     failure::Failure,
     histogram::Histogram,
-    result::{DriverCost, ErrorClass, ErrorCount, FirstHalf, Offered, Phases, StageResult, TlsHandshakes, TrialResult},
+    result::{
+        DriverCost, ErrorClass, ErrorCount, FirstHalf, Longest, Offered, Phases, StageResult, TlsHandshakes,
+        TrialResult,
+    },
     spec::{Engine, LoadStage, Model},
     wire::TrialPhases,
 };
@@ -58,6 +61,8 @@ pub struct Recorder {
     few: u64,
     /// Whether it does.
     lingers: bool,
+    /// Batches of requests that may still begin.
+    left: u64,
     counts: Counts,
     service: Tally,
     /// Replies that came in several pieces: the time to the first piece, and to the last. All others have one time.
@@ -88,6 +93,7 @@ pub struct Counts {
     pub waited: u64,
     /// Requests without a reply when the trial was cut short.
     pub unanswered: u64,
+    pub open_at_end: Longest,
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     pub cost: DriverCost,
     pub first_half: Option<FirstHalf>,
@@ -116,6 +122,7 @@ impl Recorder {
             measure_ns: 0,
             few: 0,
             lingers: false,
+            left: u64::MAX,
             counts: Counts::default(),
             service: Tally::default(),
             split_first: Tally::default(),
@@ -147,6 +154,7 @@ impl Recorder {
         self.latest = opens.saturating_add(phases.measure_ns);
         self.measure_ns = phases.measure_ns;
         self.lingers = false;
+        self.left = u64::MAX;
         self.counts = Counts::default();
         let Self {
             service,
@@ -164,6 +172,28 @@ impl Recorder {
         }
         self.stages = None;
         self.before = CostSnapshot::default();
+    }
+
+    /// Lets only so many batches of requests begin in the trial that began at `now`, and counts all of them.
+    pub fn limit(&mut self, now: u64, batches: u64) {
+        self.left = batches;
+        if matches!(self.window, Window::WarmUp { .. }) {
+            self.open(now);
+        }
+    }
+
+    /// A batch of requests begins; false if none may.
+    #[inline]
+    pub fn begins(&mut self) -> bool {
+        let may = self.left > 0;
+        self.left -= u64::from(may);
+        may
+    }
+
+    /// Whether no further batch may begin.
+    #[inline]
+    pub fn is_spent(&self) -> bool {
+        self.left == 0
     }
 
     /// `count` right answers, of `payload` bytes each: sent at `start`, first byte at `first`, whole at `end`.
@@ -209,7 +239,21 @@ impl Recorder {
             }
             // It opens the window and is not in it: the time that it took lies before.
             Window::WarmUp { opens } if end >= opens => self.open(end),
-            _ => {}
+            _ => self.ended(start, end, count.into()),
+        }
+    }
+
+    /// Requests that began at `start` ended at `end`, whatever came of them: they may have been under way when the measure
+    /// phase ended.
+    pub fn ended(&mut self, start: u64, end: u64, count: u64) {
+        let (Window::Shut { at: over, .. } | Window::Scheduled { ends: over, .. }) = self.window else {
+            return;
+        };
+        if start < over && over < end {
+            self.counts.open_at_end += Longest {
+                count,
+                longest_ns: end - start,
+            };
         }
     }
 
@@ -291,6 +335,7 @@ impl Recorder {
             self.time(start, first, end, 1);
             self.response.record(end.saturating_sub(due));
         }
+        self.ended(due, end, 1);
         if let Some(stages) = &mut self.stages {
             stages.right(due, end);
         }
@@ -395,9 +440,13 @@ impl Recorder {
         }
     }
 
-    /// Nobody waits any longer for so many replies.
-    pub fn give_up(&mut self, count: u64) {
+    /// Nobody waits any longer, at `now`, for so many replies to what began at `start`.
+    pub fn give_up(&mut self, count: u64, start: u64, now: u64) {
         self.counts.unanswered += count;
+        self.counts.open_at_end += Longest {
+            count,
+            longest_ns: now.saturating_sub(start),
+        };
     }
 
     /// Ends the trial early, at `now`: what has been counted so far stays, with the time that it took.
@@ -434,6 +483,7 @@ impl Recorder {
     /// Whether the time is over although no completion says so: asked where an answer failed to come.
     pub fn is_expired(&self, now: u64) -> bool {
         match self.window {
+            _ if self.is_spent() => true,
             Window::WarmUp { .. } => now >= self.latest,
             Window::Open { until, .. } | Window::Scheduled { ends: until, .. } => now >= until,
             Window::Shut { .. } => true,
@@ -565,6 +615,7 @@ fn common_window(windows: &[(u64, u64)]) -> u64 {
 fn add(result: &mut TrialResult, record: WorkerRecord) {
     result.requests_total += record.counts.requests_total;
     result.unanswered += record.counts.unanswered;
+    result.open_at_end += record.counts.open_at_end;
     result.bytes_received += record.counts.bytes_received;
     result.connections_opened += record.counts.opened;
     if record.counts.handshakes != TlsHandshakes::default() {

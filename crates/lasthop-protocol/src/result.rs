@@ -270,6 +270,20 @@ pub struct FirstHalf {
     pub elapsed_ns: u64,
 }
 
+/// How many there were of something, and how long the longest took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Longest {
+    pub count: u64,
+    pub longest_ns: u64,
+}
+
+impl AddAssign for Longest {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -323,6 +337,10 @@ pub struct TrialResult {
     /// Requests that had no reply yet when the trial was cut short.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unanswered: u64,
+    /// Requests under way when the measure phase ended, and how long the oldest took until its end, whatever that was. In a
+    /// closed loop most connections have one then. No record keeps it.
+    #[serde(skip)]
+    pub open_at_end: Longest,
     /// Errors of the whole trial.
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     /// Connections opened in the whole trial.

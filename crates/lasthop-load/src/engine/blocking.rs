@@ -131,12 +131,17 @@ impl Blocking {
         })
     }
 
-    pub fn trial(&mut self, phases: TrialPhases) -> WorkerRecord {
+    /// One trial, of at most so many batches of requests.
+    pub fn trial(&mut self, phases: TrialPhases, batches: Option<u64>) -> WorkerRecord {
         self.connection.close_if_stale();
         let mut backoff = Backoff::default();
         let mut now = clock::now();
         self.recorder.start(now, phases);
-        while !self.recorder.is_over() {
+        if let Some(batches) = batches {
+            self.recorder.limit(now, batches);
+        }
+        let mut continues = false;
+        while !self.recorder.is_over() && (continues || self.recorder.begins()) {
             if self.watch.is_cut_short() {
                 self.recorder.cut_short(now);
             }
@@ -145,19 +150,23 @@ impl Blocking {
                 Ok((reply, goes_on)) => {
                     now = self.after(reply, goes_on);
                     backoff.reset();
+                    continues = goes_on;
                     reply.right
                 }
                 // A reply that did not come before an early end counts neither as an error nor as an answer.
                 Err(_) if self.watch.is_given_up() => {
-                    self.recorder.give_up(self.connection.lost());
+                    let now = clock::now();
+                    let lost = self.connection.lost();
+                    self.recorder.give_up(lost, self.connection.began(), now);
                     self.connection.close();
-                    self.recorder.cut_short(clock::now());
+                    self.recorder.cut_short(now);
                     break;
                 }
                 Err(failure) => {
                     self.connection.close();
                     self.recorder.fail(&failure, self.connection.lost());
                     now = self.pause(backoff.next());
+                    continues = false;
                     false
                 }
             };

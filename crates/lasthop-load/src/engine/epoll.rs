@@ -189,6 +189,7 @@ impl Epoll {
         let record = self.run(
             TrialPhases::without_warm_up(self.thread.timeouts.connect_ns),
             OPENING_AT_ONCE,
+            None,
         );
         self.thread.only_open = false;
         if self.slots.iter().all(|slot| slot.connection.is_open()) {
@@ -201,26 +202,36 @@ impl Epoll {
         ))
     }
 
-    pub fn trial(&mut self, phases: TrialPhases, stages: &[LoadStage]) -> WorkerRecord {
+    /// One trial, of at most so many batches of requests.
+    pub fn trial(&mut self, phases: TrialPhases, stages: &[LoadStage], batches: Option<u64>) -> WorkerRecord {
         for slot in &mut self.slots {
             slot.connection.close_if_stale();
         }
         match self.pacer.take() {
             Some(mut pacer) => {
                 pacer.in_stages(stages);
-                let record = self.run_scheduled(&mut pacer, phases, stages);
+                let record = self.run_scheduled(&mut pacer, phases, stages, batches);
                 self.pacer = Some(pacer);
                 record
             }
-            None => self.run(phases, usize::MAX),
+            None => self.run(phases, usize::MAX, batches),
         }
     }
 
     /// Runs an open loop: when a request is due, the connection that has been free for longest sends it. If none is
     /// free, the request waits and its lag grows; in stages it is not sent.
-    fn run_scheduled(&mut self, pacer: &mut Pacer, phases: TrialPhases, stages: &[LoadStage]) -> WorkerRecord {
+    fn run_scheduled(
+        &mut self,
+        pacer: &mut Pacer,
+        phases: TrialPhases,
+        stages: &[LoadStage],
+        batches: Option<u64>,
+    ) -> WorkerRecord {
         let begin = clock::now();
         let mut ends = self.thread.recorder.start_scheduled(begin, phases, stages);
+        if let Some(batches) = batches {
+            self.thread.recorder.limit(begin, batches);
+        }
         self.start_ticking();
         self.thread.pauses.clear();
         self.thread.active = 0;
@@ -238,6 +249,10 @@ impl Epoll {
                 pacer.release_before(phases.warm_up_ns);
             }
             self.release_due(pacer, begin, now, ends);
+            if self.thread.recorder.is_spent() {
+                self.thread.recorder.cut_short(clock::now());
+                break;
+            }
             let next = if self.is_anyone_free() || pacer.waits_for_nobody() {
                 ends.min(begin + pacer.due())
             } else {
@@ -258,7 +273,13 @@ impl Epoll {
             // An early end moves it.
             ends = self.thread.recorder.expires_at();
         }
-        self.thread.recorder.missed(pacer.release_before(ends - begin));
+        // What is due after the last of a number of requests is not missed.
+        let due = if self.thread.recorder.is_spent() {
+            0
+        } else {
+            ends - begin
+        };
+        self.thread.recorder.missed(pacer.release_before(due));
         self.drain();
         self.thread.recorder.finish(clock::now())
     }
@@ -270,7 +291,7 @@ impl Epoll {
     fn release_due(&mut self, pacer: &mut Pacer, begin: u64, mut now: u64, ends: u64) {
         loop {
             let due = begin + pacer.due();
-            if due > now || due >= ends {
+            if due > now || due >= ends || self.thread.recorder.is_spent() {
                 return;
             }
             let Some(index) = self.thread.free.as_mut().and_then(VecDeque::pop_front) else {
@@ -325,8 +346,12 @@ impl Epoll {
     }
 
     /// Runs a closed loop. At most `at_once` connections are at work when another one starts.
-    fn run(&mut self, phases: TrialPhases, at_once: usize) -> WorkerRecord {
-        self.thread.recorder.start(clock::now(), phases);
+    fn run(&mut self, phases: TrialPhases, at_once: usize, batches: Option<u64>) -> WorkerRecord {
+        let begin = clock::now();
+        self.thread.recorder.start(begin, phases);
+        if let Some(batches) = batches {
+            self.thread.recorder.limit(begin, batches);
+        }
         self.start_ticking();
         self.thread.pauses.clear();
         self.thread.active = 0;
@@ -395,6 +420,7 @@ impl Epoll {
 
     /// Starts a connection's request, or its connect.
     fn launch(&mut self, index: usize, now: u64) {
+        self.thread.recorder.begins();
         let step = self.slots[index].launch(now, &mut self.thread);
         self.settle(index, step);
     }
@@ -422,10 +448,14 @@ impl Epoll {
                 free.push_back(index);
                 return slot.retire(thread);
             }
+            let is_last = thread.recorder.is_over() || thread.recorder.is_spent();
             // A unit is completed even now, because the server counts the requests of a connection. Wrong answers never
             // shut the window: only the clock can end a trial of them.
-            if (thread.recorder.is_over() && !goes_on) || (!reply.right && thread.recorder.is_expired(reply.at)) {
+            if (is_last && !goes_on) || (!reply.right && thread.recorder.is_expired(reply.at)) {
                 return slot.retire(thread);
+            }
+            if !goes_on {
+                thread.recorder.begins();
             }
             // The time that closing took is not the next request's.
             let now = if usable { reply.at } else { clock::now() };
@@ -452,11 +482,13 @@ impl Epoll {
     /// A reply that did not come before an early end counts neither as an error nor as an answer.
     #[cold]
     fn give_up(&mut self) {
+        let now = clock::now();
         let Self { slots, thread, .. } = self;
         for (index, slot) in slots.iter_mut().enumerate() {
             // Those that pause are in the heap, from which `end_pauses` retires them.
             if !matches!(slot.phase, Phase::Closed | Phase::Idle | Phase::Pausing) {
-                thread.recorder.give_up(slot.connection.lost());
+                let lost = slot.connection.lost();
+                thread.recorder.give_up(lost, slot.began(), now);
                 slot.close();
                 thread
                     .free_for_schedule()
@@ -718,7 +750,8 @@ impl Slot {
     /// The common case, kept short: the next request leaves at once.
     #[inline]
     fn follow_up(&mut self, reply: Reply, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
-        if !(thread.follows_up && reply.keep && reply.right) || thread.recorder.is_over() {
+        let follows = thread.follows_up && reply.keep && reply.right && !thread.recorder.is_over();
+        if !follows || !thread.recorder.begins() {
             return Ok(Some(reply));
         }
         self.backoff.reset();
@@ -731,10 +764,15 @@ impl Slot {
 
     /// Whether a request is under way that counts for the latencies.
     fn is_awaited(&self, recorder: &Recorder) -> bool {
-        match self.phase {
-            Phase::Closed | Phase::Pausing | Phase::Idle => false,
-            Phase::Busy { .. } => recorder.is_timed(self.connection.began()),
-            _ => recorder.is_timed(self.opening.since),
+        !matches!(self.phase, Phase::Closed | Phase::Pausing | Phase::Idle) && recorder.is_timed(self.began())
+    }
+
+    /// When the request under way began, or its connect.
+    fn began(&self) -> u64 {
+        match (self.phase, self.connection.due()) {
+            (_, due @ 1..) => due,
+            (Phase::Busy { .. }, _) => self.connection.began(),
+            _ => self.opening.since,
         }
     }
 
@@ -763,14 +801,15 @@ impl Slot {
     fn fail(&mut self, index: usize, failure: &Failure, thread: &mut ThreadState) {
         let lost = self.connection.lost();
         let due = self.connection.due();
-        thread.recorder.fail_due(failure, lost, due, clock::now());
+        let now = clock::now();
+        thread.recorder.fail_due(failure, lost, due, now);
+        thread.recorder.ended(self.began(), now, lost);
         self.close();
         if let Some(free) = thread.free_for_schedule() {
             // The schedule paces the next request.
             free.push_back(index);
             return self.retire(thread);
         }
-        let now = clock::now();
         // While connections are only opened, a full backlog is worth waiting for and nothing else is.
         let hopeless = thread.only_open && failure.class != ErrorClass::BacklogFull;
         if hopeless || thread.recorder.is_expired(now) {

@@ -22,7 +22,7 @@ use lasthop_protocol::{
     wire::{Stage, TrialPhases},
 };
 use lasthop_system::limits;
-use worker::Worker;
+use worker::{Asked, Worker};
 
 pub use crate::supervisor::supervised;
 use crate::{
@@ -41,6 +41,8 @@ pub struct Case {
     supervisor: Supervisor,
     engine: Engine,
     model: Model,
+    /// Requests that begin together, or follow each other on a connection that is then closed.
+    batch: u64,
     proof: Proof,
     /// Only of a protocol without replies.
     receipts: Option<Receipts>,
@@ -101,6 +103,7 @@ impl Case {
             supervisor,
             engine,
             model: spec.model,
+            batch: u64::from(spec.pipeline) * u64::from(spec.requests_per_connection),
             proof,
             receipts,
             ports: ports_of(spec),
@@ -142,7 +145,7 @@ impl Case {
         let possible = stages.iter().try_for_each(|stage| possible_rate(stage.rate));
         possible.map_err(|cause| CaseError::new(Stage::Spec, cause))?;
         let phases = TrialPhases::without_warm_up(LoadStage::total_ns(stages));
-        self.ask(phases, stages, || true)
+        self.ask(phases, stages, None, || true)
     }
 
     /// Runs one trial and calls `go_on` every 50 ms. If it returns false, the trial ends early with what was counted so
@@ -156,10 +159,28 @@ impl Case {
         phases: TrialPhases,
         go_on: impl FnMut() -> bool,
     ) -> Result<TrialResult, CaseError> {
+        self.counted_trial(phases, None, go_on)
+    }
+
+    /// Like [`Case::watched_trial`]. With a number of requests the trial ends when they have been sent and answered, if not
+    /// before, and all of them count: there is no warm-up. Pipelines, and connections with several requests, send the
+    /// last ones of theirs, too.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn counted_trial(
+        &mut self,
+        phases: TrialPhases,
+        requests: Option<u64>,
+        go_on: impl FnMut() -> bool,
+    ) -> Result<TrialResult, CaseError> {
         let Some(receipts) = self.receipts.take() else {
-            return self.ask(phases, &[], go_on);
+            return self.ask(phases, &[], requests, go_on);
         };
-        let result = one_way::trial(&receipts, phases, go_on, |phases, go_on| self.ask(phases, &[], go_on));
+        let result = one_way::trial(&receipts, phases, go_on, |phases, go_on| {
+            self.ask(phases, &[], requests, go_on)
+        });
         self.receipts = Some(receipts);
         result
     }
@@ -169,13 +190,20 @@ impl Case {
         &mut self,
         phases: TrialPhases,
         stages: &[LoadStage],
+        requests: Option<u64>,
         mut go_on: impl FnMut() -> bool,
     ) -> Result<TrialResult, CaseError> {
         let stages: Arc<[LoadStage]> = stages.into();
         let seconds = (phases.warm_up_ns + phases.measure_ns) as f64 / 1e9;
         let mut port_use = self.ports.as_ref().map(|ports| ports.before(seconds));
-        for worker in &self.workers {
-            worker.begin(phases, Arc::clone(&stages));
+        let threads = self.workers.len() as u64;
+        let batches = requests.map(|requests| requests.div_ceil(self.batch));
+        for (index, worker) in (0..).zip(&self.workers) {
+            worker.begin(Asked {
+                phases,
+                stages: Arc::clone(&stages),
+                batches: batches.map(|batches| batches / threads + u64::from(index < batches % threads)),
+            });
         }
         let mut look = || {
             port_use.iter_mut().for_each(Ports::during);

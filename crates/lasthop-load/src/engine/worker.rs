@@ -24,8 +24,15 @@ use crate::{
     transport::{Connector, Watch},
 };
 
-/// A trial to run, and the stages that pace an open loop instead of its rate; none in an ordinary trial.
-type Asked = (TrialPhases, Arc<[LoadStage]>);
+/// A trial to run.
+#[derive(Clone)]
+pub struct Asked {
+    pub phases: TrialPhases,
+    /// They pace an open loop instead of its rate; none in an ordinary trial.
+    pub stages: Arc<[LoadStage]>,
+    /// The trial ends after so many batches of requests, if not before.
+    pub batches: Option<u64>,
+}
 
 pub struct Worker {
     /// `None` once the worker is told to end.
@@ -93,11 +100,11 @@ impl Worker {
         Arc::clone(&self.watch)
     }
 
-    pub fn begin(&self, phases: TrialPhases, stages: Arc<[LoadStage]>) {
+    pub fn begin(&self, asked: Asked) {
         self.watch.carry_on();
         if let Some(trials) = &self.trials {
             // A dead worker is noticed when its record does not come.
-            let _ = trials.send((phases, stages));
+            let _ = trials.send(asked);
         }
     }
 
@@ -119,8 +126,8 @@ impl Drop for Worker {
 }
 
 fn serve(own: &mut Loop, trials: &Receiver<Asked>, records: &Sender<WorkerRecord>) {
-    for (phases, stages) in trials {
-        if records.send(own.trial(phases, &stages)).is_err() {
+    for asked in trials {
+        if records.send(own.trial(&asked)).is_err() {
             return;
         }
     }
@@ -165,10 +172,10 @@ impl Loop {
         }
     }
 
-    fn trial(&mut self, phases: TrialPhases, stages: &[LoadStage]) -> WorkerRecord {
+    fn trial(&mut self, asked: &Asked) -> WorkerRecord {
         match self {
-            Self::Blocking(blocking) => blocking.trial(phases),
-            Self::Epoll(epoll) => epoll.trial(phases, stages),
+            Self::Blocking(blocking) => blocking.trial(asked.phases, asked.batches),
+            Self::Epoll(epoll) => epoll.trial(asked.phases, &asked.stages, asked.batches),
         }
     }
 }
