@@ -457,6 +457,9 @@ fn advice(class: ErrorClass, cause: &str) -> Option<&'static str> {
         ErrorClass::Tls if cause.contains("does not offer TLS") => {
             Some("turn TLS on in the server, or ask for a connection without it")
         }
+        ErrorClass::WrongStatus if cause.contains(", a redirect to ") => {
+            Some("load the URL that it leads to, or expect the redirect itself with `--expect-status`")
+        }
         ErrorClass::Refused => Some("nothing listens there: start the server or correct the address"),
         ErrorClass::BacklogFull => Some("its accept queue is full: give it a longer backlog or use fewer connections"),
         // Linux keeps the port of a closed connection for a minute (TIME-WAIT).

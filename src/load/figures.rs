@@ -83,6 +83,9 @@ pub struct Figures {
     pub reuse: Reuse,
     /// Connections opened during the load, in addition to those open when it began.
     pub connections_opened: u64,
+    /// Connects that took a second or longer, those before the load included. After a second the kernel repeats a SYN that
+    /// was not answered.
+    pub slow_connects: Longest,
     /// Absent if no connection could be opened.
     pub proof: Option<ProofFigures>,
     /// What every reply was checked against.
@@ -224,6 +227,7 @@ impl Figures {
             system_calls_per_request: result.cost.system_calls as f64 / requests,
             engine: result.engine,
             connections_opened: result.connections_opened,
+            slow_connects: result.slow_connects,
             proof: Some(proof(&outcome.proof)),
             headroom: headroom(&outcome.headroom, result.throughput()),
             cut_short: outcome.cut_short,

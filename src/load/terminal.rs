@@ -203,6 +203,7 @@ fn latencies(figures: &Figures) -> Vec<Text> {
 fn facts(figures: &Figures) -> Vec<Text> {
     let mut facts = vec![("proven", proven(figures)), ("checked", figures.checked.clone())];
     facts.extend(figures.unchecked.iter().map(|text| ("doubt", text.clone())));
+    facts.extend(slow_connects(figures).map(|text| ("doubt", text)));
     if figures.bytes_per_second > 0.0 {
         facts.push((
             "received",
@@ -217,6 +218,26 @@ fn facts(figures: &Figures) -> Vec<Text> {
         .into_iter()
         .map(|(name, text)| format!("  {name:NAME$}  {text}").into())
         .collect()
+}
+
+fn slow_connects(figures: &Figures) -> Option<String> {
+    let Longest { count, longest_ns } = figures.slow_connects;
+    let is_tcp = figures
+        .proof
+        .as_ref()
+        .is_some_and(|proof| proof.family.starts_with("inet"));
+    let why = if is_tcp {
+        "the server's accept queue was full, or a packet was lost, and the kernel repeats a SYN only after 1 s"
+    } else {
+        "the server accepts late"
+    };
+    (count > 0).then(|| {
+        let connects = count_of(count, "connect", "connects");
+        format!(
+            "{connects} took 1 s or longer, the longest {}: {why}",
+            Micros(longest_ns as f64 / 1e3)
+        )
+    })
 }
 
 fn proven(figures: &Figures) -> String {

@@ -5,7 +5,7 @@ use crate::common;
 use std::{
     fs,
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::unix::net::{UnixListener, UnixStream},
     path::Path,
     process::{Child, Output, Stdio},
@@ -728,4 +728,94 @@ fn a_request_that_is_open_at_the_end_is_said() {
     let ran = load("terminal", 10, "terminal");
     assert!(ran.stdout.contains("no reply yet, the oldest for "), "{}", ran.stdout);
     assert!(ran.stdout.contains("which no figure below includes"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_redirect_says_where_it_leads() {
+    let lasthop = Lasthop::new();
+    let reply = "HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n";
+    let server = Http::start(&lasthop.sandboxes().join("s"), reply);
+    let ran = lasthop.run(["load", &server.url]);
+    ran.fails(1, "status 302, a redirect to \"/login\", expected 200")
+        .fails(1, "load the URL that it leads to, or expect the redirect itself");
+    let ran = lasthop
+        .run(["load", &server.url, "--expect-status", "302", "-n", "10"])
+        .ok();
+    assert!(
+        ran.stdout.contains("status 302 (a redirect, not followed)"),
+        "{}",
+        ran.stdout
+    );
+}
+
+/// Whether some client of the port has sent a SYN that was not answered.
+fn is_awaited(port: u16) -> bool {
+    let sockets = fs::read_to_string("/proc/net/tcp").unwrap();
+    let awaiting = format!(":{port:04X} 02 ");
+    sockets.lines().any(|line| line.contains(&awaiting))
+}
+
+/// Its accept queue is full when the last connection is opened, so that the kernel drops the SYN.
+#[test]
+fn a_connect_that_took_a_second_is_said() {
+    let lasthop = Lasthop::new();
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket
+        .bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into())
+        .unwrap();
+    socket.listen(0).unwrap();
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut waiting = None;
+        // Two connections teach, and the third verifies.
+        for (index, peer) in listener.incoming().enumerate() {
+            let mut peer = peer.unwrap();
+            if index == 2 {
+                waiting = Some(TcpStream::connect(address).unwrap());
+            }
+            let answer = move || {
+                let mut buffer = [0; 4096];
+                while let Ok(1..) = peer.read(&mut buffer) {
+                    let _ = peer.write_all(OK.as_bytes());
+                }
+            };
+            thread::spawn(answer);
+            while index == 2 && !is_awaited(address.port()) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        drop(waiting);
+    });
+    let ran = lasthop.run(["load", &format!("http://{address}/"), "-n", "10"]).ok();
+    assert!(
+        ran.stdout.contains("1 connect took 1 s or longer, the longest 1."),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        ran.stdout.contains("the kernel repeats a SYN only after 1 s"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn a_weaker_check_is_said() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    let count = Arc::new(AtomicU64::new(0));
+    serve(&socket, move |mut peer| {
+        let mut buffer = [0; 4096];
+        while let Ok(1..) = peer.read(&mut buffer) {
+            let number = count.fetch_add(1, Ordering::SeqCst);
+            let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{number:08}");
+            let _ = peer.write_all(reply.as_bytes());
+        }
+    });
+    let ran = lasthop
+        .run(["load", &format!("http+unix:{}:/", socket.display()), "-n", "10"])
+        .ok();
+    let text = "only the length of the body is checked: the first two replies differ at byte 7";
+    assert!(ran.stdout.contains(text), "{}", ran.stdout);
 }

@@ -48,6 +48,9 @@ enum Window {
     },
 }
 
+/// The kernel repeats a SYN after a second; its clock may tick up to 10 ms early.
+const SLOW_CONNECT_NS: u64 = 990_000_000;
+
 /// With so many answers in a window for each connection, those that end after it weigh little.
 const MANY_FOR_EACH: u64 = 10;
 
@@ -63,6 +66,8 @@ pub struct Recorder {
     lingers: bool,
     /// Batches of requests that may still begin.
     left: u64,
+    /// Slow connects of all trials, and of opening the connections before the first one.
+    slow_connects: Longest,
     counts: Counts,
     service: Tally,
     /// Replies that came in several pieces: the time to the first piece, and to the last. All others have one time.
@@ -94,6 +99,7 @@ pub struct Counts {
     /// Requests without a reply when the trial was cut short.
     pub unanswered: u64,
     pub open_at_end: Longest,
+    pub slow_connects: Longest,
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     pub cost: DriverCost,
     pub first_half: Option<FirstHalf>,
@@ -123,6 +129,7 @@ impl Recorder {
             few: 0,
             lingers: false,
             left: u64::MAX,
+            slow_connects: Longest::default(),
             counts: Counts::default(),
             service: Tally::default(),
             split_first: Tally::default(),
@@ -409,6 +416,12 @@ impl Recorder {
     /// A connection was opened.
     pub fn opened(&mut self, connect_ns: u64, tls_ns: Option<u64>, auth_ns: Option<u64>) {
         self.counts.opened += 1;
+        if connect_ns >= SLOW_CONNECT_NS {
+            self.slow_connects += Longest {
+                count: 1,
+                longest_ns: connect_ns,
+            };
+        }
         if matches!(self.window, Window::Open { .. } | Window::Scheduled { .. }) {
             self.connect.record(connect_ns);
             if let Some(tls_ns) = tls_ns {
@@ -510,6 +523,7 @@ impl Recorder {
         let Window::Shut { since, at } = self.window else {
             unreachable!("shut just above")
         };
+        self.counts.slow_connects = self.slow_connects;
         let present = |tally: &Tally| (!tally.is_empty()).then(|| tally.to_histogram());
         let service = self.service.to_histogram();
         WorkerRecord {
@@ -616,6 +630,7 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     result.requests_total += record.counts.requests_total;
     result.unanswered += record.counts.unanswered;
     result.open_at_end += record.counts.open_at_end;
+    result.slow_connects += record.counts.slow_connects;
     result.bytes_received += record.counts.bytes_received;
     result.connections_opened += record.counts.opened;
     if record.counts.handshakes != TlsHandshakes::default() {

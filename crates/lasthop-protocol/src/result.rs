@@ -341,6 +341,10 @@ pub struct TrialResult {
     /// closed loop most connections have one then. No record keeps it.
     #[serde(skip)]
     pub open_at_end: Longest,
+    /// Connects since the case was prepared that took a second, after which the kernel repeats a SYN that was not answered. No
+    /// record keeps it.
+    #[serde(skip)]
+    pub slow_connects: Longest,
     /// Errors of the whole trial.
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     /// Connections opened in the whole trial.

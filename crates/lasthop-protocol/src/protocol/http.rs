@@ -238,7 +238,13 @@ impl ProtocolSpec for Http {
             (None, Some(length)) => format!(" and a body of {}", size(length)),
             (None, None) => " alone".to_owned(),
         };
-        format!("status {}{body}", self.expect.status)
+        let status = self.expect.status;
+        let redirect = if is_redirect(status) {
+            " (a redirect, not followed)"
+        } else {
+            ""
+        };
+        format!("status {status}{redirect}{body}")
     }
 
     fn payload(&self) -> Option<u64> {
@@ -518,6 +524,8 @@ struct Head {
     keep: bool,
     chunked: bool,
     length: Option<u64>,
+    /// Where a redirect leads.
+    location: Option<String>,
     /// An expected header that it does not have, in words.
     unlike: Option<String>,
 }
@@ -596,14 +604,14 @@ impl HttpReplies {
             self.state = ReplyState::Start;
             self.interim += bytes;
             return if head.status == 101 {
-                Err(wrong_status(101, requests.status))
+                Err(wrong_status(101, requests.status, None))
             } else {
                 Ok(())
             };
         }
         self.keep = head.keep;
         if head.status != requests.status {
-            self.fault = Some(wrong_status(head.status, requests.status));
+            self.fault = Some(wrong_status(head.status, requests.status, head.location.as_deref()));
         } else if let Some(text) = &head.unlike {
             self.fault = Some(Failure::content(text.clone()));
         }
@@ -743,10 +751,13 @@ impl Replies for HttpReplies {
     }
 }
 
-fn wrong_status(got: u16, expected: u16) -> Failure {
+fn wrong_status(got: u16, expected: u16, location: Option<&str>) -> Failure {
+    let leads = location.map_or_else(String::new, |place| {
+        format!(", a redirect to {}", excerpt(place.as_bytes()))
+    });
     Failure {
         status: Some(got),
-        ..Failure::refused(format!("status {got}, expected {expected}"))
+        ..Failure::refused(format!("status {got}{leads}, expected {expected}"))
     }
 }
 
@@ -807,6 +818,10 @@ fn unlike(headers: &[httparse::Header<'_>], name: &str, want: &str) -> Option<St
     (got != want).then(|| format!("the header `{name}` is {}, expected {}", shown(&got), shown(want)))
 }
 
+fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
 impl Head {
     fn of(response: &httparse::Response<'_, '_>) -> Result<Self, Failure> {
         let mut head = Self {
@@ -815,10 +830,14 @@ impl Head {
             keep: response.version == Some(1),
             chunked: false,
             length: None,
+            location: None,
             unlike: None,
         };
         for header in response.headers.iter() {
             head.read(header)?;
+        }
+        if is_redirect(head.status) {
+            head.location = Some(value_of(response.headers, "location"));
         }
         Ok(head)
     }
