@@ -273,6 +273,8 @@ enum EngineArg {
 enum LoadFormat {
     Terminal,
     Json,
+    /// One row, below its header
+    Csv,
 }
 
 /// The words of a command. A newtype, so that clap takes them as one value.
@@ -384,7 +386,7 @@ pub fn load(arguments: &LoadArgs) -> Exit {
             let early = CaseError::new(error.stage, "interrupted before the load began; nothing was measured");
             let error = if interrupted() { early } else { error };
             match arguments.format {
-                LoadFormat::Json => Figures {
+                LoadFormat::Json | LoadFormat::Csv => Figures {
                     cut_short: interrupted(),
                     ..Figures::failed(&job, &error)
                 },
@@ -398,6 +400,7 @@ pub fn load(arguments: &LoadArgs) -> Exit {
     deliver_bytes(arguments.output.as_deref(), false, |options| match arguments.format {
         LoadFormat::Terminal => load::render(&figures, options),
         LoadFormat::Json => figures.json(),
+        LoadFormat::Csv => load::csv(&figures),
     })?;
     Ok(match () {
         () if interrupted() => INTERRUPTED,

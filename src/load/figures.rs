@@ -54,6 +54,9 @@ pub struct Figures {
     pub bytes_per_second: f64,
     /// Service time: from the actual send to the last byte.
     pub latency_ns: Option<Percentiles>,
+    /// What a histogram shows: the response times of an open loop, or else the service times.
+    #[serde(skip)]
+    pub spread: Option<Histogram>,
     /// Open loop: from the scheduled send to the last byte.
     pub response_ns: Option<Percentiles>,
     /// Open loop: actual minus scheduled send.
@@ -113,13 +116,32 @@ pub struct FailureFigures {
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Percentiles {
     pub p50: u64,
+    pub p75: u64,
     pub p90: u64,
+    pub p95: u64,
     pub p99: u64,
     pub p999: u64,
     pub max: u64,
     pub mean: f64,
+    /// Standard deviation.
+    pub sd: f64,
     pub count: u64,
 }
+
+/// A figure of [`Percentiles`] in nanoseconds: its name in a row of CSV, and that in a terminal, if it is shown there.
+pub type Summary = (&'static str, &'static str, fn(&Percentiles) -> f64);
+
+pub const SUMMARY: [Summary; 9] = [
+    ("p50", "p50", |times| times.p50 as f64),
+    ("p75", "p75", |times| times.p75 as f64),
+    ("p90", "p90", |times| times.p90 as f64),
+    ("p95", "p95", |times| times.p95 as f64),
+    ("p99", "p99", |times| times.p99 as f64),
+    ("p999", "p99.9", |times| times.p999 as f64),
+    ("max", "max", |times| times.max as f64),
+    ("mean", "", |times| times.mean),
+    ("sd", "std dev", |times| times.sd),
+];
 
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct OfferedFigures {
@@ -215,6 +237,10 @@ impl Figures {
             unanswered: result.unanswered,
             open_at_end: result.open_at_end,
             latency_ns: percentiles(result.service_time.as_ref().filter(|_| unsteady.is_none())),
+            spread: result
+                .latency()
+                .filter(|times| unsteady.is_none() && !times.is_empty())
+                .cloned(),
             unsteady,
             response_ns: percentiles(result.response_time.as_ref()),
             lag_ns: percentiles(result.lag.as_ref()),
@@ -315,11 +341,14 @@ fn percentiles(histogram: Option<&Histogram>) -> Option<Percentiles> {
     let histogram = histogram.filter(|histogram| !histogram.is_empty())?;
     Some(Percentiles {
         p50: histogram.quantile(0.5),
+        p75: histogram.quantile(0.75),
         p90: histogram.quantile(0.9),
+        p95: histogram.quantile(0.95),
         p99: histogram.quantile(0.99),
         p999: histogram.quantile(0.999),
         max: histogram.max(),
         mean: histogram.mean(),
+        sd: histogram.deviation(),
         count: histogram.count(),
     })
 }

@@ -1,5 +1,6 @@
 //! `lasthop load`: loads a single endpoint once and returns its figures. There is no experiment, record or report.
 
+mod csv;
 mod figures;
 mod terminal;
 
@@ -15,6 +16,7 @@ use lasthop_protocol::{
 };
 
 pub use self::{
+    csv::render as csv,
     figures::{Figures, schema},
     terminal::render,
 };

@@ -2,17 +2,18 @@
 
 use lasthop_page::{
     Options, Page,
-    document::{Text, Tone},
+    document::{Cell, Column, Row, Table, Text, Tone},
     units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, column, percent},
 };
 use lasthop_protocol::{
     result::Longest,
     spec::{Engine, Reuse},
 };
+use lasthop_report::plots;
 
 use super::{
     Figures,
-    figures::{OneWayFigures, Percentiles},
+    figures::{OneWayFigures, Percentiles, SUMMARY},
 };
 
 /// A generator's run delay is shown from this share of its time: a tenth of what shows in a 99th percentile.
@@ -33,13 +34,25 @@ pub fn render(figures: &Figures, options: &Options) -> Vec<u8> {
         Text::default(),
     ];
     lines.extend(rate(figures));
-    lines.push(Text::default());
-    lines.extend(latencies(figures));
-    lines.push(Text::default());
-    lines.extend(facts(figures));
-    lines.extend(errors(figures));
     let mut page = Page::new(options);
     lines.iter().for_each(|line| page.line(line));
+    page.blank();
+    page.table(&latencies(figures));
+    if let Some(spread) = &figures.spread {
+        let name = if figures.response_ns.is_some() {
+            "response"
+        } else {
+            "service time"
+        };
+        page.blank();
+        let lines = plots::histogram(name, spread, page.room(), options.unicode);
+        lines
+            .into_iter()
+            .for_each(|line| page.line(&Text::from("  ").join(line)));
+    }
+    page.blank();
+    let lines = facts(figures).into_iter().chain(errors(figures));
+    lines.for_each(|line| page.line(&line));
     page.finish()
 }
 
@@ -170,7 +183,7 @@ fn sending(sending: &OneWayFigures) -> Text {
 }
 
 /// The rows of latencies, all in one unit, chosen by the smallest time of the first row.
-fn latencies(figures: &Figures) -> Vec<Text> {
+fn latencies(figures: &Figures) -> Table {
     let phase = |name: &str| figures.phases_ns.get(name).copied();
     let rows: Vec<(&str, Percentiles)> = [
         ("service time", figures.latency_ns),
@@ -184,20 +197,24 @@ fn latencies(figures: &Figures) -> Vec<Text> {
     .into_iter()
     .filter_map(|(name, row)| Some((name, row?)))
     .collect();
-    let cells = |row: &Percentiles| [row.p50, row.p90, row.p99, row.p999, row.max].map(|ns| ns as f64 / 1e3);
+    let shown = SUMMARY.iter().filter(|(_, title, _)| !title.is_empty());
+    let cells = |row: &Percentiles| -> Vec<f64> { shown.clone().map(|(_, _, of)| of(row) / 1e3).collect() };
     // Of the first row only: the lag is often far shorter, and would put all rows in microseconds.
     let smallest: Vec<f64> = rows.iter().take(1).flat_map(|(_, row)| cells(row)).collect();
     let unit = TimeUnit::of_column(&smallest);
-    let head = ["p50", "p90", "p99", "p99.9", "max"]
-        .map(|name| format!("{name:>10}"))
-        .concat();
-    let mut lines = vec![Text::from(format!("  {:NAME$}{head}", unit.name()))];
+    let mut table = Table {
+        columns: vec![Column::left(unit.name())],
+        rows: Vec::new(),
+    };
+    table
+        .columns
+        .extend(shown.clone().map(|(_, title, _)| Column::right(*title)));
     for (name, row) in rows {
         let values: Vec<Option<f64>> = cells(&row).iter().map(|us| Some(us / unit.micros())).collect();
-        let cells: String = column(&values).iter().map(|cell| format!("{cell:>10}")).collect();
-        lines.push(format!("  {name:NAME$}{cells}").into());
+        let cells = [name.to_owned()].into_iter().chain(column(&values));
+        table.rows.push(Row::Cells(cells.map(Cell::from).collect()));
     }
-    lines
+    table
 }
 
 fn facts(figures: &Figures) -> Vec<Text> {

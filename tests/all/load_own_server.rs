@@ -3,6 +3,7 @@
 use crate::common;
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -173,6 +174,10 @@ fn the_terminal_says_what_was_proven_and_checked() {
         "status 200 and a body of 3 B, byte for byte",
         "system calls per request",
         "times: against a server that does nothing, this load reached",
+        "p75",
+        "p95",
+        "std dev",
+        "share of the requests by latency",
     ] {
         assert!(ran.stdout.contains(text), "`{text}` is not in:\n{}", ran.stdout);
     }
@@ -818,4 +823,30 @@ fn a_weaker_check_is_said() {
         .ok();
     let text = "only the length of the body is checked: the first two replies differ at byte 7";
     assert!(ran.stdout.contains(text), "{}", ran.stdout);
+}
+
+#[test]
+fn a_row_for_spreadsheets_has_every_figure() {
+    let lasthop = Lasthop::new();
+    let server = Http::start(&lasthop.sandboxes().join("s"), OK);
+    let row = |arguments: &[&str]| {
+        let ran = lasthop.run(["load", "--format", "csv"].iter().chain(arguments));
+        let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
+        let rows: Vec<BTreeMap<String, String>> = reader.deserialize().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 1, "{}", ran.stdout);
+        rows[0].clone()
+    };
+    let load = row(&[&server.url, "-n", "100"]);
+    let number = |column: &str| load[column].parse::<f64>().unwrap();
+    assert_eq!((load["url"].as_str(), number("requests")), (server.url.as_str(), 100.0));
+    let rising = ["p50", "p75", "p90", "p95", "p99", "p999", "max"].map(|name| number(&format!("latency_{name}_us")));
+    assert!(rising.is_sorted() && rising[0] > 0.0, "{rising:?}");
+    assert!(
+        number("latency_sd_us") < rising[6] && number("latency_mean_us") < rising[6],
+        "{load:?}"
+    );
+    assert_eq!(load["response_p50_us"], "");
+    let failed = row(&["http+unix:/nonexistent/socket:/"]);
+    assert!(failed["failure"].contains("No such file"), "{failed:?}");
+    assert!(failed.keys().eq(load.keys()));
 }

@@ -66,7 +66,7 @@ fn of_case(trials: &Trials, plan: &CasePlan) -> CasePlots {
     let times = |pick: fn(&TrialResult) -> Option<&Histogram>| {
         merged(trials, case, pick)
             .filter(|_| trials.is_steady(case))
-            .map(|all| latencies(&all))
+            .map(|all| Latencies::of(&all))
     };
     CasePlots {
         service: times(|result| result.service_time.as_ref()),
@@ -88,20 +88,23 @@ impl TrialColumns {
     }
 }
 
-fn latencies(all: &Histogram) -> Latencies {
-    let bin = |nanoseconds: u64| ((nanoseconds.max(1) as f64).log10() * BINS).floor() as i32;
-    let total = all.count().max(1) as f64;
-    let first = all.bins().next().map_or(0, |(value, _)| bin(value));
-    let mut shares = Vec::new();
-    for (value, count) in all.bins() {
-        let place = usize::try_from(bin(value) - first).unwrap_or(0);
-        shares.resize(shares.len().max(place + 1), 0.0);
-        shares[place] += count as f64 / total;
-    }
-    Latencies {
-        curve: curve(all, total),
-        first,
-        shares: shares.into_iter().map(short).collect(),
+impl Latencies {
+    /// Those of a histogram.
+    pub fn of(all: &Histogram) -> Self {
+        let bin = |nanoseconds: u64| ((nanoseconds.max(1) as f64).log10() * BINS).floor() as i32;
+        let total = all.count().max(1) as f64;
+        let first = all.bins().next().map_or(0, |(value, _)| bin(value));
+        let mut shares = Vec::new();
+        for (value, count) in all.bins() {
+            let place = usize::try_from(bin(value) - first).unwrap_or(0);
+            shares.resize(shares.len().max(place + 1), 0.0);
+            shares[place] += count as f64 / total;
+        }
+        Self {
+            curve: curve(all, total),
+            first,
+            shares: shares.into_iter().map(short).collect(),
+        }
     }
 }
 
@@ -131,7 +134,7 @@ mod tests {
         all.record_n(1_000, 900);
         all.record_n(100_000, 99);
         all.record_n(2_000_000, 1);
-        let Latencies { curve, first, shares } = latencies(&all);
+        let Latencies { curve, first, shares } = Latencies::of(&all);
         assert_eq!(curve[0], (0.0, 1.0));
         let at = |nines: f64| curve.iter().find(|point| point.0 >= nines).unwrap().1;
         assert_eq!(at(0.5), 1.0);

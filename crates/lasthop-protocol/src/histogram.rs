@@ -154,6 +154,15 @@ impl Histogram {
             .sum()
     }
 
+    /// The standard deviation in nanoseconds; 0 when empty.
+    pub fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        let squares = self
+            .bins()
+            .map(|(value, count)| (value as f64 - mean).powi(2) * count as f64);
+        (squares.sum::<f64>() / self.count().max(1) as f64).sqrt()
+    }
+
     /// Of all durations together, in nanoseconds.
     pub fn sum(&self) -> f64 {
         self.bins().map(|(value, count)| value as f64 * count as f64).sum()
@@ -278,6 +287,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_deviation_is_that_of_the_durations() {
+        let mut histogram = Histogram::new();
+        assert_eq!(histogram.deviation(), 0.0);
+        [2, 4, 4, 4, 5, 5, 7, 9]
+            .into_iter()
+            .for_each(|one| histogram.record(one * 100));
+        assert!((histogram.deviation() - 200.0).abs() < 1.0, "{}", histogram.deviation());
+    }
 
     #[test]
     fn a_length_that_is_claimed_is_not_reserved() {

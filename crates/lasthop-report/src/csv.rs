@@ -178,16 +178,24 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Names and values of one case.
+/// Names and values of one row.
 #[derive(Default)]
-struct Row(Vec<(String, String)>);
+pub struct Row(Vec<(String, String)>);
 
 impl Row {
-    fn put(&mut self, name: impl Into<String>, value: impl ToString) {
+    /// The row below its header.
+    #[must_use]
+    pub fn alone(&self) -> Vec<u8> {
+        let names = line(self.0.iter().map(|(name, _)| name.as_str()));
+        let values = line(self.0.iter().map(|(_, value)| value.as_str()));
+        (names + &values).into_bytes()
+    }
+
+    pub fn put(&mut self, name: impl Into<String>, value: impl ToString) {
         self.0.push((name.into(), value.to_string()));
     }
 
-    fn put_some(&mut self, name: impl Into<String>, value: Option<impl ToString>) {
+    pub fn put_some(&mut self, name: impl Into<String>, value: Option<impl ToString>) {
         self.put(name, value.map(|value| value.to_string()).unwrap_or_default());
     }
 

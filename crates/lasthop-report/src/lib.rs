@@ -12,7 +12,7 @@ mod again;
 mod agreement;
 mod benchstat;
 mod content;
-mod csv;
+pub mod csv;
 pub mod explained;
 pub mod export;
 #[cfg(test)]
@@ -23,7 +23,7 @@ mod json;
 mod listing;
 mod markdown;
 mod page;
-mod plots;
+pub mod plots;
 mod terminal;
 #[cfg(test)]
 mod tests;

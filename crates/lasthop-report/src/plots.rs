@@ -5,6 +5,7 @@ use lasthop_analyse::{
     plots::{BINS, CasePlots, Latencies},
     summary::{CaseSummary, Comparison, Summary},
 };
+use lasthop_protocol::Histogram;
 use textwrap::core::display_width;
 
 use super::{
@@ -19,6 +20,8 @@ use super::{
 const GAP: usize = 2;
 /// The share of requests that is shown: the slowest would squeeze the others.
 const SHOWN: f64 = 0.999;
+
+const LEGEND: &str = "share of the requests by latency, without the slowest 0.1 %; the axis is logarithmic";
 
 /// What plots are drawn with.
 struct Glyphs {
@@ -179,9 +182,16 @@ pub fn latencies(summary: &Summary, plots: &[CasePlots], width: usize, unicode: 
         }
     }
     if !lines.is_empty() {
-        let legend = "share of the requests by latency, without the slowest 0.1 %; the axis is logarithmic";
-        lines.push(Text::of(Tone::Dim, legend));
+        lines.push(Text::of(Tone::Dim, LEGEND));
     }
+    lines
+}
+
+/// How durations with this name are spread.
+pub fn histogram(name: &str, durations: &Histogram, width: usize, unicode: bool) -> Vec<Text> {
+    let rows = [(name.to_owned(), &Latencies::of(durations))];
+    let mut lines = spread(&rows, width, Glyphs::of(unicode));
+    lines.push(Text::of(Tone::Dim, LEGEND));
     lines
 }
 
