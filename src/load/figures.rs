@@ -45,6 +45,8 @@ pub struct Figures {
     /// Requests that had no reply yet when the measure phase ended, and how long the oldest of them took until it was
     /// answered, failed or was given up. In a closed loop most connections have one then.
     pub open_at_end: Longest,
+    /// Requests that began in the warm-up and ended after it: no latency includes them.
+    pub untimed: Longest,
     /// Why there is no service time although requests were answered: it contradicts the throughput.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsteady: Option<String>,
@@ -236,6 +238,7 @@ impl Figures {
             bytes_per_second: result.bytes_received as f64 * 1e9 / result.elapsed_ns as f64,
             unanswered: result.unanswered,
             open_at_end: result.open_at_end,
+            untimed: result.untimed,
             latency_ns: percentiles(result.service_time.as_ref().filter(|_| unsteady.is_none())),
             spread: result
                 .latency()

@@ -127,9 +127,7 @@ fn rate(figures: &Figures) -> Vec<Text> {
         );
         lines.push(Text::from("  ").and(Tone::Bad, text));
     }
-    if let Some(open) = open_at_end(figures) {
-        lines.push(Text::from("  ").and(Tone::Bad, open));
-    }
+    lines.extend(unseen(figures).map(|text| Text::from("  ").and(Tone::Bad, text)));
     if let Some(unsteady) = &figures.unsteady {
         lines.push(Text::from("  ").and(Tone::Bad, unsteady));
     }
@@ -144,25 +142,37 @@ fn rate(figures: &Figures) -> Vec<Text> {
     lines
 }
 
-/// Requests that had no reply yet at the end, if one of them had waited for long.
-fn open_at_end(figures: &Figures) -> Option<String> {
-    let Longest { count, longest_ns } = figures.open_at_end;
+/// Requests that the latencies do not show, if one of them took long: those without a reply at the end, and those that began
+/// in the warm-up.
+fn unseen(figures: &Figures) -> Option<String> {
+    let Figures {
+        open_at_end: open,
+        untimed,
+        ..
+    } = figures;
     let times = figures.response_ns.or(figures.latency_ns);
     let usual = times.map_or(0, |times| times.p99.saturating_mul(OLDER));
-    if count == 0 || (figures.unanswered == 0 && longest_ns < usual.max(OLD_NS)) {
-        return None;
+    let is_old = |some: &Longest| some.count > 0 && some.longest_ns >= usual.max(OLD_NS);
+    let longest = |some: &Longest| Micros(some.longest_ns as f64 / 1e3);
+    let unseen = if times.is_some_and(|times| times.max >= open.longest_ns) {
+        ""
+    } else {
+        ", which no figure below includes"
+    };
+    if is_old(open) || figures.unanswered > 0 {
+        let had = count_of(open.count, "request had", "requests had");
+        Some(format!(
+            "at the end {had} no reply yet, the oldest for {}{unseen}",
+            longest(open)
+        ))
+    } else if is_old(untimed) {
+        let took = longest(untimed);
+        Some(format!(
+            "a request that began in the warm-up took {took}, which no figure below includes"
+        ))
+    } else {
+        None
     }
-    let had = count_of(count, "request had", "requests had");
-    let oldest = Micros(longest_ns as f64 / 1e3);
-    let is_shown = times.is_some_and(|times| times.max >= longest_ns);
-    Some(format!(
-        "at the end {had} no reply yet, the oldest for {oldest}{}",
-        if is_shown {
-            ""
-        } else {
-            ", which no figure below includes"
-        }
-    ))
 }
 
 /// What became of all that was sent.

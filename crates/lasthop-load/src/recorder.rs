@@ -99,6 +99,7 @@ pub struct Counts {
     /// Requests without a reply when the trial was cut short.
     pub unanswered: u64,
     pub open_at_end: Longest,
+    pub untimed: Longest,
     pub slow_connects: Longest,
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     pub cost: DriverCost,
@@ -213,6 +214,8 @@ impl Recorder {
                 self.count(payload, count);
                 if start >= since {
                     self.time(start, first, end, count);
+                } else {
+                    self.untimed(start, end, count.into());
                 }
             }
             // One at a time, because any of them may be the one that shuts the window.
@@ -237,6 +240,8 @@ impl Recorder {
     fn end_at_edge(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         if self.is_timed(start) {
             self.time(start, first, end, 1);
+        } else {
+            self.untimed(start, end, count.into());
         }
         match self.window {
             Window::Open { .. } => {
@@ -258,6 +263,23 @@ impl Recorder {
         };
         if start < over && over < end {
             self.counts.open_at_end += Longest {
+                count,
+                longest_ns: end - start,
+            };
+        }
+    }
+
+    /// Requests that began at `start` and ended at `end` are in no latency.
+    #[cold]
+    fn untimed(&mut self, start: u64, end: u64, count: u64) {
+        let (Window::Open { since: opened, .. }
+        | Window::Shut { since: opened, .. }
+        | Window::Scheduled { opens: opened, .. }) = self.window
+        else {
+            return;
+        };
+        if start < opened && opened < end {
+            self.counts.untimed += Longest {
                 count,
                 longest_ns: end - start,
             };
@@ -341,6 +363,8 @@ impl Recorder {
             self.count(payload, 1);
             self.time(start, first, end, 1);
             self.response.record(end.saturating_sub(due));
+        } else {
+            self.untimed(due, end, 1);
         }
         self.ended(due, end, 1);
         if let Some(stages) = &mut self.stages {
@@ -630,6 +654,7 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     result.requests_total += record.counts.requests_total;
     result.unanswered += record.counts.unanswered;
     result.open_at_end += record.counts.open_at_end;
+    result.untimed += record.counts.untimed;
     result.slow_connects += record.counts.slow_connects;
     result.bytes_received += record.counts.bytes_received;
     result.connections_opened += record.counts.opened;
@@ -702,6 +727,29 @@ mod tests {
             (1010, 3, 6)
         );
         assert_eq!((record.service.count(), record.counts.bytes_received), (3, 9));
+    }
+
+    #[test]
+    fn what_no_latency_includes_is_counted() {
+        let longest = |count, longest_ns| Longest { count, longest_ns };
+        // The window is open from 120 to 1,130.
+        let mut steady = recorder(&[50, 120]);
+        steady.complete(60, 65, 300, 3, 1);
+        steady.complete(300, 305, 600, 3, 1);
+        steady.complete(600, 605, 1130, 3, 1);
+        steady.complete(1000, 1005, 1500, 3, 1);
+        steady.complete(70, 75, 2570, 3, 1);
+        steady.complete(1140, 1145, 1600, 3, 1);
+        let counts = steady.finish(5000).counts;
+        assert_eq!(counts.untimed, longest(2, 2500));
+        assert_eq!(counts.open_at_end, longest(2, 2500));
+        let mut scheduled = Recorder::new(Calls::default());
+        assert_eq!(scheduled.start_scheduled(0, PHASES, &[]), 1100);
+        for (due, end) in [(50, 90), (60, 400), (500, 600), (900, 1700)] {
+            scheduled.complete_due(due, due, end, end, 3);
+        }
+        let counts = scheduled.finish(5000).counts;
+        assert_eq!((counts.untimed, counts.open_at_end), (longest(1, 340), longest(1, 800)));
     }
 
     #[test]

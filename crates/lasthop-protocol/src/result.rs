@@ -341,6 +341,10 @@ pub struct TrialResult {
     /// closed loop most connections have one then. No record keeps it.
     #[serde(skip)]
     pub open_at_end: Longest,
+    /// Requests that began before the measure phase and ended in it or after it: no latency includes them. No record keeps
+    /// it.
+    #[serde(skip)]
+    pub untimed: Longest,
     /// Connects since the case was prepared that took a second, after which the kernel repeats a SYN that was not answered. No
     /// record keeps it.
     #[serde(skip)]
