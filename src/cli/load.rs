@@ -4,12 +4,12 @@
 use std::{
     fs,
     io::{self, IsTerminal as _, Read as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
-use crate::load::{self, Figures, Job};
+use crate::load::{self, Figures, Job, requests};
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::ProgressBar;
 use lasthop_load::{
@@ -21,7 +21,9 @@ use lasthop_protocol::{
     LoadOptions, PROTOCOLS, Protocol,
     delimiter::{End, LengthPrefix},
     escaped::Escaped,
+    location::without_secrets,
     result::ErrorClass,
+    several::{Order, Several, Weighted},
     spec::{Endpoint, Engine, Model, OpenLoop, Reuse, SocketOptions, Spec, Timeouts},
     url::{self, UrlOptions},
     wire::{Stage, TrialPhases},
@@ -69,9 +71,16 @@ pub struct LoadArgs {
     /// Length of the warm-up before it, which is not counted
     #[arg(long, default_value = "500ms", value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
     warm_up: Duration,
-    /// Seed for Poisson arrivals
-    #[arg(long, default_value_t = 1, requires = "rate", value_name = "N")]
+    /// Seed for Poisson arrivals, and for `--order random`
+    #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
+    /// Send the requests of this file, in the format that editors have for them (`.http`); see below. `--header` adds to
+    /// each
+    #[arg(long = "requests", value_name = "FILE", conflicts_with_all = ["method", "body", "expect"])]
+    file: Option<PathBuf>,
+    /// Order of the requests of `--requests`
+    #[arg(long, value_enum, default_value_t = OrderArg::Given, requires = "file")]
+    order: OrderArg,
     /// Also load a server that does nothing, to show how many times more requests the generator can send
     #[arg(long)]
     headroom: bool,
@@ -262,6 +271,14 @@ enum ReuseArg {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+enum OrderArg {
+    /// As in the file, over and over
+    Given,
+    /// Drawn by their weights
+    Random,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum EngineArg {
     /// Blocking if there is one connection per thread, otherwise epoll
     Auto,
@@ -360,7 +377,10 @@ pub fn load(arguments: &LoadArgs) -> Exit {
     let requests = &arguments.requests;
     let warm_up = arguments.number.map_or(arguments.warm_up, |_| Duration::ZERO);
     let job = Job {
-        spec: requests.spec(&arguments.url, arguments.seed)?,
+        spec: match &arguments.file {
+            None => requests.spec(&arguments.url, arguments.seed)?,
+            Some(file) => arguments.several(file)?,
+        },
         url: url::redacted(&arguments.url),
         phases: TrialPhases {
             warm_up_ns: nanoseconds(warm_up),
@@ -407,6 +427,67 @@ pub fn load(arguments: &LoadArgs) -> Exit {
         () if figures.is_clean() => DONE,
         () => FAILED,
     })
+}
+
+impl LoadArgs {
+    /// The load of the requests of a file.
+    fn several(&self, file: &Path) -> Result<Spec, CliError> {
+        let wrong = |cause: String| CliError::usage(format!("{}: {cause}", file.display()));
+        let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let read = |name: &str| {
+            fs::read_to_string(folder.join(name)).map_err(|error| format!("cannot read the body {name}: {error}"))
+        };
+        let asked = requests::parse(&text, read).map_err(wrong)?;
+        let mut all = Vec::new();
+        for one in asked {
+            let target = path_at(&self.url, &one.target).map_err(wrong)?;
+            let name = format!("{} {}", one.method, without_secrets(&target));
+            let mut options = self.requests.protocol_options();
+            options.method = Some(one.method);
+            options.target = Some(target);
+            options.headers.extend(one.headers);
+            options.body = Some(one.body);
+            options.expect_status = one.status.or(options.expect_status);
+            let spec = self.requests.spec_with(&self.url, self.seed, options)?;
+            all.push((spec, name, one.weight));
+        }
+        let spec = all[0].0.clone();
+        let requests = all.into_iter().map(|(spec, name, weight)| Weighted {
+            name,
+            protocol: spec.protocol,
+            weight,
+        });
+        let order = match self.order {
+            OrderArg::Given => Order::Given,
+            OrderArg::Random => Order::Random { seed: self.seed },
+        };
+        let protocol = Several {
+            requests: requests.collect(),
+            order,
+        };
+        Ok(Spec {
+            protocol: protocol.into(),
+            ..spec
+        })
+    }
+}
+
+/// The path of a request to the server of `url`.
+fn path_at(url: &str, target: &str) -> Result<String, String> {
+    if target.starts_with('/') {
+        return Ok(target.to_owned());
+    }
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    let origin = &url[..url[authority..].find('/').map_or(url.len(), |at| authority + at)];
+    match target.strip_prefix(origin) {
+        Some("") => Ok("/".to_owned()),
+        Some(path) if path.starts_with('/') => Ok(path.to_owned()),
+        _ => Err(format!(
+            "{target} is not on the server of {}; write its path alone",
+            url::redacted(url)
+        )),
+    }
 }
 
 /// Progress of the load, as one line that is rewritten. Shown on a terminal only.
@@ -497,7 +578,12 @@ impl RequestArgs {
 
     /// The load on an endpoint; `seed` is that of random arrivals.
     pub fn spec(&self, url: &str, seed: u64) -> Result<Spec, CliError> {
-        let (endpoint, protocol) = self.endpoint(url)?;
+        self.spec_with(url, seed, self.protocol_options())
+    }
+
+    /// The same with other options than those of the command line.
+    fn spec_with(&self, url: &str, seed: u64, options: LoadOptions) -> Result<Spec, CliError> {
+        let (endpoint, protocol) = self.endpoint(url, options)?;
         let connect = self.connect_timeout.unwrap_or(self.timeout);
         let socket = &self.socket;
         let arrivals = self.arrivals.into();
@@ -533,19 +619,18 @@ impl RequestArgs {
         })
     }
 
-    fn endpoint(&self, text: &str) -> Result<(Endpoint, Protocol), CliError> {
+    fn endpoint(&self, text: &str, mut options: LoadOptions) -> Result<(Endpoint, Protocol), CliError> {
         let defaults = UrlOptions::default();
-        let options = UrlOptions {
+        let url_options = UrlOptions {
             size: self.own.size.unwrap_or(defaults.size),
             authority: self.socket.authority.clone(),
             server_name: self.socket.server_name.clone(),
             ..defaults
         };
-        let (mut endpoint, mut protocol) = url::parse(text, &options).or_usage()?;
+        let (mut endpoint, mut protocol) = url::parse(text, &url_options).or_usage()?;
         if let Some(tls) = &mut endpoint.tls {
             tls.resumption = self.socket.resumption;
         }
-        let mut options = self.protocol_options();
         protocol.apply(&mut options).or_usage()?;
         let pointless = self.own.no_reference && protocol.kind().own;
         if let Some(option) = options
@@ -602,6 +687,7 @@ impl RequestArgs {
         ];
         LoadOptions {
             method: http.method.clone(),
+            target: None,
             headers: http.headers.iter().flat_map(|given| given.headers.clone()).collect(),
             hidden: hidden.map(|(name, _)| name.clone()).collect(),
             body: http.body.clone(),

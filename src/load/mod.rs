@@ -2,6 +2,7 @@
 
 mod csv;
 mod figures;
+pub mod requests;
 mod terminal;
 
 use lasthop_load::{
@@ -9,8 +10,10 @@ use lasthop_load::{
     reference,
 };
 use lasthop_protocol::{
-    TrialResult,
+    Protocol, TrialResult,
+    failure::Failure,
     result::Proof,
+    several::{Several, Weighted},
     spec::{Model, Spec},
     wire::{Stage, TrialPhases},
 };
@@ -78,9 +81,8 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcom
     spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
     let mut unchecked = None;
     if job.learn {
-        let learnt = reference::learn(&spec, || go_on(Stage::Verify));
-        let learnt = learnt.map_err(|failure| CaseError::failed(Stage::Verify, &failure))?;
-        (spec.protocol, unchecked) = (learnt.protocol, learnt.unchecked);
+        let learnt = learn(&spec, || go_on(Stage::Verify));
+        (spec.protocol, unchecked) = learnt.map_err(|failure| CaseError::failed(Stage::Verify, &failure))?;
     }
     let mut case = Case::watched_prepare(&spec, || go_on(Stage::Verify))?;
     let mut cut_short = false;
@@ -105,12 +107,41 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcom
     })
 }
 
+/// What the first two replies teach, of each request by itself: the protocol with its expectations, and what is not checked.
+fn learn(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<(Protocol, Option<String>), Failure> {
+    let mut of = |protocol: &Protocol| {
+        let spec = Spec {
+            protocol: protocol.clone(),
+            ..spec.clone()
+        };
+        reference::learn(&spec, &mut go_on)
+    };
+    let Some(several) = spec.protocol.get::<Several>() else {
+        let learnt = of(&spec.protocol)?;
+        return Ok((learnt.protocol, learnt.unchecked));
+    };
+    let mut several = several.clone();
+    let mut unchecked = Vec::new();
+    for Weighted { name, protocol, .. } in &mut several.requests {
+        let learnt = of(protocol).map_err(|failure| Weighted::failed(name, failure))?;
+        *protocol = learnt.protocol;
+        unchecked.extend(learnt.unchecked.map(|text| format!("{name}: {text}")));
+    }
+    let text = (!unchecked.is_empty()).then(|| unchecked.join("; "));
+    Ok((several.into(), text))
+}
+
 /// Requests per second of the same load, as a closed loop, against a null server on the same transport.
 fn calibrate(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<f64, String> {
     let sandbox = Sandbox::create().map_err(|error| error.to_string())?;
     let guard = Guard::launch(&sandbox).map_err(|error| error.to_string())?;
+    // Its one reply fits the first of several requests.
+    let several = spec.protocol.get::<Several>();
     let closed = Spec {
         model: Model::Closed,
+        protocol: several
+            .map_or(&spec.protocol, |several| &several.requests[0].protocol)
+            .clone(),
         ..spec.clone()
     };
     let server = null::start(&guard, &sandbox, &closed, &[], &mut go_on)?;

@@ -11,7 +11,7 @@ use std::{
     path::Path,
     process::{Child, Output, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Sender, channel},
     },
@@ -849,4 +849,155 @@ fn a_row_for_spreadsheets_has_every_figure() {
     let failed = row(&["http+unix:/nonexistent/socket:/"]);
     assert!(failed["failure"].contains("No such file"), "{failed:?}");
     assert!(failed.keys().eq(load.keys()));
+}
+
+/// Answers with the path and the body of a request, with 201 to a POST.
+fn mirror(mut peer: UnixStream) {
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = peer.read(&mut buffer) {
+        text.extend_from_slice(&buffer[..read]);
+        let request = String::from_utf8(std::mem::take(&mut text)).unwrap();
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        let path = head.split(' ').nth(1).unwrap();
+        let status = if head.starts_with("POST ") { 201 } else { 200 };
+        let has = ["X-All: 1", "X-Own: 2"].map(|header| u32::from(head.contains(header)));
+        let answer = format!("{path} {body} {has:?}");
+        let length = answer.len();
+        let reply = format!("HTTP/1.1 {status} Fine\r\nContent-Length: {length}\r\n\r\n{answer}");
+        peer.write_all(reply.as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn several_requests_come_from_a_file_and_each_is_checked_by_itself() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&heard);
+    serve(&socket, move |peer| {
+        let own = Arc::clone(&told);
+        let (mut to_mirror, mirrored) = UnixStream::pair().unwrap();
+        thread::spawn(move || mirror(mirrored));
+        let (mut peer, mut buffer) = (peer, [0; 4096]);
+        while let Ok(read @ 1..) = peer.read(&mut buffer) {
+            let line = String::from_utf8_lossy(&buffer[..read])
+                .lines()
+                .next()
+                .unwrap()
+                .to_owned();
+            own.lock().unwrap().push(line);
+            to_mirror.write_all(&buffer[..read]).unwrap();
+            let answered = to_mirror.read(&mut buffer).unwrap();
+            let _ = peer.write_all(&buffer[..answered]);
+        }
+    });
+    let file = lasthop.home().join("some.http");
+    fs::write(lasthop.home().join("ada.json"), "{\"name\": \"Ada\"}\n").unwrap();
+    let text = "# @weight 2\nGET /a\nX-Own: 2\n###\n# @status 201\nPOST /b?x=1\n\n< ada.json\n###\n/c\n";
+    fs::write(&file, text).unwrap();
+    let url = format!("http+unix:{}:/", socket.display());
+    let load = ["load", &url, "-H", "X-All: 1", "--requests", file.to_str().unwrap()];
+    for (options, order) in [
+        (&["-n", "40"][..], true),
+        (&["-n", "400", "-c", "3", "--order", "random", "--seed", "7"], false),
+        (&["-n", "40", "-c", "2", "--reuse", "per-request"], true),
+        (&["-n", "40", "-c", "2", "--rate", "2000"], true),
+    ] {
+        heard.lock().unwrap().clear();
+        let figures = lasthop
+            .run(load.iter().chain(options).chain(&["--format", "json"]))
+            .ok()
+            .json();
+        let count = options[1].parse::<u64>().unwrap();
+        assert_eq!(
+            (figures["requests"].as_u64(), &figures["unchecked"]),
+            (Some(count), &serde_json::Value::Null),
+            "{figures}"
+        );
+        assert!(
+            figures["checked"]
+                .as_str()
+                .unwrap()
+                .starts_with("3 requests, each by itself: status 200 and a body of"),
+            "{figures}"
+        );
+        // Two of each are learnt from, and the first two verify.
+        let heard = heard.lock().unwrap()[8..].to_vec();
+        let number = |path: &str| heard.iter().filter(|line| line.split(' ').nth(1) == Some(path)).count() as u64;
+        let sent = [number("/a"), number("/b?x=1"), number("/c")];
+        assert_eq!(sent.iter().sum::<u64>(), count);
+        if order {
+            assert_eq!(sent, [count / 2, count / 4, count / 4]);
+        } else {
+            assert!(
+                sent[0] > sent[1] && sent[0] > sent[2] && sent[1] > count / 8 && sent[2] > count / 8,
+                "{sent:?}"
+            );
+        }
+    }
+    let ran = lasthop.run(load.iter().chain(&["-n", "40", "--headroom"])).ok();
+    assert!(
+        ran.stdout.contains("times: against a server that does nothing"),
+        "{}",
+        ran.stdout
+    );
+    fs::write(&file, "/a\nPOST /b\n").unwrap();
+    lasthop.run(load).fails(1, "POST /b: status 201, expected 200");
+    for (text, wanted) in [
+        ("/a\nfoo\n", "some.http: line 2: expected"),
+        ("GET http://elsewhere/\n", "is not on the server of"),
+        (
+            "POST /b\n\n< none.json\n",
+            "cannot read the body none.json: No such file",
+        ),
+    ] {
+        fs::write(&file, text).unwrap();
+        lasthop.run(load).fails(2, wanted);
+    }
+    fs::write(&file, "/a\n/b\n").unwrap();
+    lasthop.run(load.iter().chain(&["-P", "2"])).fails(2, "several");
+    let redis = ["load", "redis://127.0.0.1:1", "--requests", file.to_str().unwrap()];
+    lasthop
+        .run(redis)
+        .fails(2, "--requests cannot be used with redis://127.0.0.1:1");
+}
+
+#[test]
+fn a_reply_to_another_request_is_wrong() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    let asked = AtomicU64::new(0);
+    let asked = Arc::new(asked);
+    serve(&socket, move |mut peer| {
+        let mut buffer = [0; 4096];
+        while let Ok(read @ 1..) = peer.read(&mut buffer) {
+            let is_first = buffer[..read].starts_with(b"GET /a");
+            // After what teaches and verifies, the replies are exchanged.
+            let exchanged = asked.fetch_add(1, Ordering::SeqCst) >= 6;
+            let body = if is_first == exchanged { "b" } else { "a" };
+            let _ = peer.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{body}").as_bytes());
+        }
+    });
+    let file = lasthop.home().join("paths");
+    fs::write(&file, "/a\n/b\n").unwrap();
+    let url = format!("http+unix:{}:/", socket.display());
+    let ran = lasthop.run([
+        "load",
+        &url,
+        "-n",
+        "20",
+        "--requests",
+        file.to_str().unwrap(),
+        "--format",
+        "json",
+    ]);
+    let figures = ran.json();
+    assert_eq!(
+        (ran.code, &figures["errors"]),
+        (Some(1), &serde_json::json!({"wrong-content": 20})),
+        "{figures}"
+    );
+    let first = figures["first_errors"]["wrong-content"].as_str().unwrap();
+    assert!(first.starts_with("GET /a: the body differs"), "{first}");
 }

@@ -133,7 +133,8 @@ fn nginx(folder: &Path, port: u16) -> Server {
     let text = format!(
         "daemon off; master_process off; pid {0}/pid; events {{}} http {{ access_log off; {temporary} \
          keepalive_requests 1000000000; server {{ listen unix:{0}/s; listen 127.0.0.1:{port}; \
-         location / {{ return 200 \"ok\\n\"; }} }} }}",
+         location / {{ return 200 \"ok\\n\"; }} \
+         location /logged/ {{ access_log {0}/access; return 200 \"$uri\\n\"; }} }} }}",
         folder.display()
     );
     fs::write(folder.join("conf"), text).unwrap();
@@ -222,6 +223,32 @@ fn wrk_and_h2load_agree_on_nginx() {
         command.args(["--h1", "-t1", "-c10", "-m1", "-D1", "-B", &socket, "http://localhost/"]);
         number_before(&output(&mut command), " req/s,")
     });
+}
+
+/// By the server's own log.
+#[test]
+fn nginx_receives_as_many_of_each_request_as_were_asked_for() {
+    if !have("nginx") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let folder = tempfile::Builder::new().prefix("lhn").tempdir_in("/tmp").unwrap();
+    let _server = nginx(folder.path(), free_port());
+    let file = folder.path().join("some.http");
+    fs::write(&file, "# @weight 3\n/logged/a?x=1\nHEAD /logged/b\n").unwrap();
+    let url = format!("http+unix:{}/s:/", folder.path().display());
+    let load = ["load", &url, "--requests", file.to_str().unwrap(), "--format", "json"];
+    let ran = lasthop
+        .run(load.iter().chain(&["-n", "4000", "-c", "4", "-d", "1m"]))
+        .ok();
+    assert_eq!(ran.json()["requests"], 4000);
+    // Before come two of each that are learnt from, and the first two that verify.
+    let log = fs::read_to_string(folder.path().join("access")).unwrap();
+    let number = |request: &str| log.lines().filter(|line| line.contains(request)).count();
+    assert_eq!(
+        [number("\"GET /logged/a?x=1 "), number("\"HEAD /logged/b ")],
+        [3000 + 2 + 2, 1000 + 2]
+    );
 }
 
 #[test]

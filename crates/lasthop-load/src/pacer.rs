@@ -1,6 +1,9 @@
 //! When the requests of an open loop are due: pure arithmetic, without a clock.
 
-use lasthop_protocol::spec::{Arrivals, LoadStage, OpenLoop};
+use lasthop_protocol::{
+    random::SplitMix,
+    spec::{Arrivals, LoadStage, OpenLoop},
+};
 
 /// The due times of one worker's share of the requests, in nanoseconds from the beginning of a trial.
 ///
@@ -124,22 +127,6 @@ impl Pacer {
         // `unit` may be 0, which has no logarithm, but never 1. Independent Poisson processes add up to one of the
         // whole rate, so every worker draws its own gaps.
         -(1.0 - self.random.unit()).ln() * self.interval
-    }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
-#[derive(Clone, Debug)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    /// Uniform in [0, 1) with 53 bits.
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        (mixed >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

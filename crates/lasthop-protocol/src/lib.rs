@@ -9,6 +9,7 @@
 //! - [`tls_request`]: words in plain before TLS.
 //! - [`result`](mod@result): what happened in one trial, with mergeable histograms ([`histogram`]); [`failure`]: why a
 //!   request failed; [`steady`]: whether trials were long enough.
+//! - [`random`]: draws for arrivals, and for the order of requests.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`.
 
 pub mod address;
@@ -17,6 +18,7 @@ pub mod histogram;
 pub mod location;
 pub mod options;
 mod protocol;
+pub mod random;
 pub mod result;
 pub mod spec;
 pub mod steady;

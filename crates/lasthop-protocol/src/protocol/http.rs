@@ -266,6 +266,9 @@ impl ProtocolSpec for Http {
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
         self.method = options.method.take().unwrap_or_else(get);
+        if let Some(target) = options.target.take() {
+            self.path = target;
+        }
         self.headers = mem::take(&mut options.headers);
         self.hidden = mem::take(&mut options.hidden);
         if let Some(at) = self

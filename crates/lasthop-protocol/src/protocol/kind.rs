@@ -106,6 +106,8 @@ impl Usage {
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     pub method: Option<String>,
+    /// Instead of the one of the URL.
+    pub target: Option<String>,
     pub headers: Vec<(String, String)>,
     /// Names of those that are not to be recorded.
     pub hidden: Vec<String>,
@@ -130,6 +132,7 @@ impl LoadOptions {
     /// The first option that is left.
     pub fn left(&self) -> Option<String> {
         let given = [
+            ("requests", self.target.is_some()),
             ("method", self.method.is_some()),
             ("header", !self.headers.is_empty()),
             ("body", self.body.is_some()),

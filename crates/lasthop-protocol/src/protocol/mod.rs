@@ -18,6 +18,7 @@ pub mod mysql;
 pub mod postgres;
 pub mod raw;
 pub mod redis;
+pub mod several;
 mod statement;
 pub mod statsd;
 pub mod stream;

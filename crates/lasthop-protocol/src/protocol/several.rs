@@ -1,0 +1,232 @@
+//! Several requests of one protocol to one server, in order or at random. Each reply is held against the expectation of
+//! its own request.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use serde::Serialize;
+
+use super::{
+    exchange::{Done, Exchange, Factory, Progress, Run},
+    kind::{Protocol, ProtocolKind, ProtocolSpec, Usage},
+};
+use crate::{failure::Failure, random::SplitMix};
+
+/// Requests, at least one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Several {
+    pub requests: Vec<Weighted>,
+    pub order: Order,
+}
+
+/// A request, and how many times it is sent for each time of one with a weight of 1.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Weighted {
+    /// Its name in messages.
+    pub name: String,
+    pub protocol: Protocol,
+    pub weight: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub enum Order {
+    /// All connections of a thread go through the list together, over and over.
+    Given,
+    /// Each request is drawn, by its weight.
+    Random { seed: u64 },
+}
+
+impl Weighted {
+    /// A failure of this request.
+    pub fn failed(name: &str, failure: Failure) -> Failure {
+        Failure {
+            message: format!("{name}: {}", failure.message),
+            ..failure
+        }
+    }
+}
+
+impl Several {
+    fn protocols(&self) -> impl Iterator<Item = &Protocol> {
+        self.requests.iter().map(|request| &request.protocol)
+    }
+
+    fn first(&self) -> &Protocol {
+        &self.requests[0].protocol
+    }
+}
+
+impl ProtocolSpec for Several {
+    fn kind(&self) -> &'static ProtocolKind {
+        self.first().kind()
+    }
+
+    fn validate(&self, usage: Usage) -> Result<(), String> {
+        usage.without_pipeline("it sends the same request over and over, and here are several")?;
+        if self.greets() || self.receipt().is_some() {
+            return Err(format!("{} cannot send several requests", self.kind().title));
+        }
+        self.requests.iter().try_for_each(|request| {
+            let valid = request.protocol.validate(usage);
+            valid.map_err(|error| format!("{}: {error}", request.name))
+        })
+    }
+
+    fn factory(&self, usage: Usage) -> Factory {
+        let ends = self.requests.iter().scan(0, |sum, request| {
+            *sum += u64::from(request.weight);
+            Some(*sum)
+        });
+        let shared = Rc::new(Shared {
+            names: self.requests.iter().map(|request| request.name.clone()).collect(),
+            factories: self.protocols().map(|protocol| protocol.factory(usage)).collect(),
+            idle: RefCell::new(self.requests.iter().map(|_| Vec::new()).collect()),
+            ends: ends.collect(),
+            order: self.order,
+            state: Cell::new(match self.order {
+                Order::Given => 0,
+                Order::Random { seed } => seed,
+            }),
+        });
+        Factory::new(move || Varied {
+            current: 0,
+            exchange: shared.take(0),
+            shared: Rc::clone(&shared),
+        })
+    }
+
+    /// The ways in which they are checked, each once.
+    fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
+        let mut ways: Vec<String> = self.protocols().map(|protocol| protocol.checked(size)).collect();
+        let all = ways.len();
+        ways.sort();
+        ways.dedup();
+        let more = ways.len().saturating_sub(WAYS_SHOWN);
+        ways.truncate(WAYS_SHOWN);
+        let rest = if more > 0 {
+            format!("; and {more} more")
+        } else {
+            String::new()
+        };
+        format!("{all} requests, each by itself: {}{rest}", ways.join("; "))
+    }
+
+    fn hide_secrets(&mut self) -> bool {
+        let hidden = self.requests.iter_mut().map(|request| request.protocol.hide_secrets());
+        hidden.fold(false, |found, one| found | one)
+    }
+
+    fn closes_each_time(&self) -> bool {
+        self.first().closes_each_time()
+    }
+
+    fn can_tell_to_close(&self) -> bool {
+        self.first().can_tell_to_close()
+    }
+
+    fn greets(&self) -> bool {
+        self.first().greets()
+    }
+}
+
+/// Ways to check that are shown.
+const WAYS_SHOWN: usize = 3;
+
+/// What all connections of a thread share.
+struct Shared {
+    names: Vec<String>,
+    factories: Vec<Factory>,
+    /// Exchanges of each request that no connection uses. So there are as many as are used at once, and none is made anew.
+    idle: RefCell<Vec<Vec<Box<dyn Exchange>>>>,
+    /// Sums of the weights up to each request.
+    ends: Vec<u64>,
+    order: Order,
+    /// How many were sent in order, or that of the draws.
+    state: Cell<u64>,
+}
+
+impl Shared {
+    fn take(&self, request: usize) -> Box<dyn Exchange> {
+        let idle = self.idle.borrow_mut()[request].pop();
+        idle.unwrap_or_else(|| self.factories[request].exchange())
+    }
+
+    /// Which request is next.
+    fn draw(&self) -> usize {
+        let state = self.state.get();
+        let (place, next) = match self.order {
+            Order::Given => (state, state + 1),
+            Order::Random { .. } => {
+                let mut random = SplitMix(state);
+                (random.bits(), random.0)
+            }
+        };
+        self.state.set(next);
+        let place = place % self.ends.last().copied().unwrap_or(1);
+        self.ends.partition_point(|end| *end <= place)
+    }
+}
+
+/// A connection on which requests differ.
+struct Varied {
+    current: usize,
+    exchange: Box<dyn Exchange>,
+    shared: Rc<Shared>,
+}
+
+impl Varied {
+    fn named(&self, failure: Failure) -> Failure {
+        Weighted::failed(&self.shared.names[self.current], failure)
+    }
+
+    fn named_fault(&self, done: Done) -> Done {
+        Done {
+            fault: done.fault.map(|fault| Box::new(self.named(*fault))),
+            ..done
+        }
+    }
+}
+
+impl Exchange for Varied {
+    fn reset(&mut self) {
+        self.exchange.reset();
+    }
+
+    fn begin(&mut self) {
+        let next = self.shared.draw();
+        if next != self.current {
+            let before = std::mem::replace(&mut self.exchange, self.shared.take(next));
+            self.shared.idle.borrow_mut()[self.current].push(before);
+            self.current = next;
+        }
+        self.exchange.begin();
+    }
+
+    fn request(&self) -> &[u8] {
+        self.exchange.request()
+    }
+
+    fn next_reply(&mut self) {
+        self.exchange.next_reply();
+    }
+
+    fn recognise(&mut self, bytes: &[u8], most: u32) -> Option<Run> {
+        self.exchange.recognise(bytes, most)
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        match self.exchange.receive(bytes) {
+            Ok(Progress::Done(done)) => Ok(Progress::Done(self.named_fault(done))),
+            other => other.map_err(|failure| self.named(failure)),
+        }
+    }
+
+    fn end(&mut self) -> Result<Done, Failure> {
+        let ended = self.exchange.end();
+        ended
+            .map(|done| self.named_fault(done))
+            .map_err(|failure| self.named(failure))
+    }
+}
