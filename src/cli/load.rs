@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    io::{self, IsTerminal as _, Read as _},
+    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::atomic::Ordering,
     time::{Duration, Instant},
@@ -13,10 +13,12 @@ use crate::load::{self, Figures, Job, requests};
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::ProgressBar;
 use lasthop_load::{
-    engine::CaseError,
+    engine::{CaseError, Onlooker},
+    live::Live,
     null::{NullServer, NullSpec},
 };
 use lasthop_model::quantity::{duration, duration_or_none};
+use lasthop_page::units::{Micros, Significant};
 use lasthop_protocol::{
     LoadOptions, PROTOCOLS, Protocol,
     delimiter::{End, LengthPrefix},
@@ -32,8 +34,8 @@ use lasthop_stack::null::LISTENING;
 
 use super::{
     context::{deliver_bytes, writable},
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, print},
-    progress::bar,
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk},
+    progress::{Talk, block},
     signals::watch_signals,
     values::ArrivalsArg,
 };
@@ -86,6 +88,9 @@ pub struct LoadArgs {
     headroom: bool,
     #[command(flatten)]
     requests: RequestArgs,
+    /// Show no progress
+    #[arg(short, long, help_heading = "Output")]
+    quiet: bool,
     /// Format of the figures
     #[arg(long, value_enum, default_value_t = LoadFormat::Terminal, help_heading = "Output")]
     format: LoadFormat,
@@ -392,10 +397,10 @@ pub fn load(arguments: &LoadArgs) -> Exit {
     };
     arguments.output.as_deref().map_or(Ok(()), writable)?;
     let interrupt = watch_signals()?;
-    let mut progress = Progress::new(&job);
+    let mut progress = Progress::new(&job, arguments.quiet);
     let interrupted = || interrupt.load(Ordering::Relaxed);
-    let done = load::execute(&job, |stage| {
-        progress.show(stage);
+    let done = load::execute(&job, |load| {
+        progress.show(load);
         !interrupted()
     });
     progress.end();
@@ -490,42 +495,98 @@ fn path_at(url: &str, target: &str) -> Result<String, String> {
     }
 }
 
-/// Progress of the load, as one line that is rewritten. Shown on a terminal only.
+/// What is shown of a load while it goes on: on a terminal a block that is rewritten, elsewhere a line a second.
 struct Progress {
+    talk: Talk,
     bar: ProgressBar,
     length: Duration,
-    /// When the first trial stage was seen.
+    /// When the load was seen first.
     began: Option<Instant>,
+    /// How often the threads were asked, and whether they were since the last answer.
+    asked: u32,
+    is_asked: bool,
+    before: Live,
 }
 
 impl Progress {
-    fn new(job: &Job) -> Self {
+    /// How often is looked: on a terminal, and elsewhere.
+    const EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
+
+    fn new(job: &Job, quiet: bool) -> Self {
         let length = Duration::from_nanos(job.phases.warm_up_ns.saturating_add(job.phases.measure_ns));
+        let talk = Talk::choose(quiet, false);
         Self {
-            bar: bar(io::stderr().is_terminal(), length),
+            talk,
+            bar: block(talk == Talk::Line, length),
             length,
             began: None,
+            asked: 0,
+            is_asked: false,
+            before: Live::default(),
         }
     }
 
-    fn show(&mut self, stage: Stage) {
-        if stage != Stage::Trial {
-            return self
-                .bar
-                .set_message("waiting for the first replies; press Ctrl-C to stop");
-        }
+    fn show(&mut self, load: Option<&Onlooker>) {
+        let Some(load) = load else {
+            let what = match self.began {
+                None => "waiting for the first replies; press Ctrl-C to stop",
+                Some(_) => "measuring the headroom",
+            };
+            return self.bar.set_message(what);
+        };
         let elapsed = self.began.get_or_insert_with(Instant::now).elapsed().min(self.length);
         self.bar.set_position(elapsed.as_millis() as u64);
-        let elapsed = elapsed.as_secs_f64();
-        let length = self.length.as_secs_f64();
         self.bar.set_message(format!(
-            "{elapsed:.1} of {length:.1} s; press Ctrl-C to stop and see the figures so far"
+            "{:.1} of {:.1} s; press Ctrl-C to stop and see the figures so far",
+            elapsed.as_secs_f64(),
+            self.length.as_secs_f64()
         ));
+        self.look(load, elapsed);
+    }
+
+    /// Asks when it is time to, and shows what has been answered the next time.
+    fn look(&mut self, load: &Onlooker, elapsed: Duration) {
+        if self.talk == Talk::Warnings {
+            return;
+        }
+        let every = Self::EVERY[usize::from(self.talk != Talk::Line)];
+        if std::mem::take(&mut self.is_asked) {
+            let now = load.answer();
+            let text = interval(&self.before, &now);
+            self.before = now;
+            match self.talk {
+                // The first answer says where the first interval begins.
+                _ if self.asked == 1 => {}
+                Talk::Line => self.bar.set_prefix(text),
+                _ => talk(&format!("{:.0} s: {text}", elapsed.as_secs_f64())),
+            }
+        } else if elapsed >= every * self.asked {
+            load.ask();
+            self.is_asked = true;
+            self.asked += 1;
+        }
     }
 
     fn end(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// What came between two looks.
+fn interval(before: &Live, now: &Live) -> String {
+    if before.at == 0 || now.at <= before.at {
+        return "no reply".to_owned();
+    }
+    let rate = (now.requests - before.requests) as f64 * 1e9 / (now.at - before.at) as f64;
+    let errors = counted((now.errors - before.errors) as usize, "error");
+    let times = now.times.since(&before.times);
+    let of = |quantile| Micros(times.quantile(quantile) as f64 / 1e3);
+    let times = if times.is_empty() {
+        "warming up".to_owned()
+    } else {
+        format!("p50 {}, p99 {}, max {}", of(0.5), of(0.99), of(1.0))
+    };
+    format!("{} requests/s, {times}, {errors}", Significant(rate))
 }
 
 fn failed(url: &str, error: &CaseError) -> CliError {

@@ -46,14 +46,23 @@ impl Talk {
 }
 
 /// A line that is rewritten, if it is to be seen.
-pub fn bar(is_shown: bool, length: Duration) -> ProgressBar {
+fn bar(is_shown: bool, length: Duration) -> ProgressBar {
+    drawn("{bar:16} {wide_msg}", is_shown, length)
+}
+
+/// The same with another line below, the prefix.
+pub fn block(is_shown: bool, length: Duration) -> ProgressBar {
+    drawn("{bar:16} {wide_msg}\n{prefix}", is_shown, length)
+}
+
+fn drawn(template: &str, is_shown: bool, length: Duration) -> ProgressBar {
     let target = if is_shown {
         ProgressDrawTarget::stderr()
     } else {
         ProgressDrawTarget::hidden()
     };
     let bar = ProgressBar::with_draw_target(Some(milliseconds(length)), target);
-    let style = ProgressStyle::with_template("{bar:16} {wide_msg}").expect("the template is a constant");
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
     bar.with_style(style.progress_chars("━╸ "))
 }
 

@@ -6,7 +6,7 @@ pub mod requests;
 mod terminal;
 
 use lasthop_load::{
-    engine::{Case, CaseError},
+    engine::{Case, CaseError, Onlooker},
     reference,
 };
 use lasthop_protocol::{
@@ -70,30 +70,30 @@ pub enum Headroom {
     Reached(f64),
 }
 
-/// Drives the endpoint as long as `go_on` returns true. It is called every 50 ms, with [`Stage::Trial`] once the load
-/// has begun and with [`Stage::Verify`] before.
+/// Drives the endpoint as long as `go_on` returns true. It is called every 50 ms, with what shows the load once that has begun.
 ///
 /// # Errors
 /// By stage: the specification, the connect, or the replies before the load. If `go_on` returned false before
 /// the load began, the error has no meaning.
-pub fn execute(job: &Job, mut go_on: impl FnMut(Stage) -> bool) -> Result<Outcome, CaseError> {
+pub fn execute(job: &Job, mut go_on: impl FnMut(Option<&Onlooker>) -> bool) -> Result<Outcome, CaseError> {
     let mut spec = job.spec.clone();
     spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
     let mut unchecked = None;
     if job.learn {
-        let learnt = learn(&spec, || go_on(Stage::Verify));
+        let learnt = learn(&spec, || go_on(None));
         (spec.protocol, unchecked) = learnt.map_err(|failure| CaseError::failed(Stage::Verify, &failure))?;
     }
-    let mut case = Case::watched_prepare(&spec, || go_on(Stage::Verify))?;
+    let mut case = Case::watched_prepare(&spec, || go_on(None))?;
+    let onlooker = case.onlooker();
     let mut cut_short = false;
     let result = case.counted_trial(job.phases, job.requests, || {
-        cut_short |= !go_on(Stage::Trial);
+        cut_short |= !go_on(Some(&onlooker));
         !cut_short
     })?;
     let proof = case.proof().clone();
     drop(case);
     let headroom = if job.headroom && !cut_short && result.requests > 0 {
-        calibrate(&spec, || go_on(Stage::Trial)).map_or_else(Headroom::Unknown, Headroom::Reached)
+        calibrate(&spec, || go_on(None)).map_or_else(Headroom::Unknown, Headroom::Reached)
     } else {
         Headroom::NotAsked
     };

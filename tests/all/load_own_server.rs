@@ -25,6 +25,7 @@ use lasthop_load::{
     serve::{Pattern, ServeSpec, Server, Stopper},
 };
 use lasthop_protocol::spec::Address;
+use regex::Regex;
 
 /// An echo server in this process.
 struct Echo {
@@ -1000,4 +1001,20 @@ fn a_reply_to_another_request_is_wrong() {
     );
     let first = figures["first_errors"]["wrong-content"].as_str().unwrap();
     assert!(first.starts_with("GET /a: the body differs"), "{first}");
+}
+
+#[test]
+fn a_line_a_second_says_how_it_goes() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    let _server = Echo::start(&socket);
+    let url = format!("echo+unix:{}", socket.display());
+    let line = Regex::new(r"(?m)^[1-9] s: [\d.,]+ requests/s, p50 .*, p99 .*, max .*, 0 errors$").unwrap();
+    for engine in ["blocking", "epoll"] {
+        let load = ["load", &url, "--warm-up", "1ms", "-d", "3s", "--engine", engine];
+        let ran = lasthop.run(load).ok();
+        assert!(line.find_iter(&ran.stderr).count() >= 1, "{engine}: {}", ran.stderr);
+        let ran = lasthop.run(load.iter().chain(&["--quiet"])).ok();
+        assert_eq!(ran.stderr, "");
+    }
 }

@@ -9,6 +9,7 @@
 //! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; `stage_recorder`: the same for a
 //!   load in stages; `cost`: what it consumes; [`proof`]: what it ran over.
 //! - `listener`: where the servers here accept their clients; `supervisor`: who keeps the workers' deadlines.
+//! - [`live`]: how a trial goes while it goes on.
 //! - `ports`: whether a connection per request over TCP has local ports enough.
 //! - [`speed`]: how fast the CPU is right before and after a trial.
 //! - [`drive`]: the serving side of `lasthop drive`.
@@ -20,6 +21,7 @@ mod cost;
 pub mod drive;
 pub mod engine;
 mod listener;
+pub mod live;
 pub mod null;
 pub mod pacer;
 mod ports;

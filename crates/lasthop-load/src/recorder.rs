@@ -18,6 +18,7 @@ use lasthop_protocol::{
 
 use crate::{
     cost::{CostMeter, CostSnapshot},
+    live::Live,
     stage_recorder::{self, StageRecorder},
     tally::Tally,
     transport::Calls,
@@ -484,6 +485,22 @@ impl Recorder {
             count,
             longest_ns: now.saturating_sub(start),
         };
+    }
+
+    /// What has been counted so far.
+    #[cold]
+    pub fn live(&self, now: u64) -> Live {
+        let times = if self.response.is_empty() {
+            &self.service
+        } else {
+            &self.response
+        };
+        Live {
+            at: now,
+            requests: self.counts.requests_total,
+            errors: self.counts.errors.values().map(|error| error.count).sum(),
+            times: times.to_histogram(),
+        }
     }
 
     /// Ends the trial early, at `now`: what has been counted so far stays, with the time that it took.

@@ -11,7 +11,7 @@ use std::{
 
 use lasthop_protocol::{failure::Failure, result::ErrorClass, spec::Timeouts};
 
-use crate::transport::Watch;
+use crate::{live::Live, transport::Watch};
 
 /// An early end is noticed within this time, and a timeout within a tenth of its own length.
 const TICK_MAX_NS: u64 = 50_000_000;
@@ -44,6 +44,24 @@ impl Supervisor {
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
+    }
+}
+
+/// Looks at a trial from outside of its threads.
+pub struct Onlooker(pub(crate) Vec<Arc<Watch>>);
+
+impl Onlooker {
+    /// Asks all threads for what they have counted. A thread answers within its loop, soon or with its next reply; that takes
+    /// it some 50 µs.
+    pub fn ask(&self) {
+        self.0.iter().for_each(|watch| watch.ask());
+    }
+
+    /// What they have answered so far.
+    pub fn answer(&self) -> Live {
+        let mut all = Live::default();
+        self.0.iter().for_each(|watch| all += watch.answer());
+        all
     }
 }
 

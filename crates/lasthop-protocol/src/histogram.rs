@@ -81,6 +81,15 @@ impl Histogram {
         *self = Self::of_sorted(all);
     }
 
+    /// What was recorded since it was like `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        let mut earlier = before.counts().peekable();
+        Self::of_counts(self.counts().map(|(index, count)| {
+            let same = earlier.next_if(|bin| bin.0 == index);
+            (index, count.saturating_sub(same.map_or(0, |bin| bin.1)))
+        }))
+    }
+
     /// Of counts by bin, where a bin may come several times on end.
     fn of_sorted(mut bins: Vec<(usize, u64)>) -> Self {
         bins.dedup_by(|next, kept| {
@@ -287,6 +296,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_came_later_is_what_is_left() {
+        let mut before = Histogram::new();
+        before.record_n(100, 3);
+        before.record_n(5_000, 1);
+        let mut after = before.clone();
+        after.record_n(100, 2);
+        after.record_n(900_000, 4);
+        let mut later = Histogram::new();
+        later.record_n(100, 2);
+        later.record_n(900_000, 4);
+        assert_eq!(after.since(&before), later);
+        assert!(after.since(&after).is_empty());
+    }
 
     #[test]
     fn the_deviation_is_that_of_the_durations() {

@@ -142,8 +142,8 @@ impl Blocking {
         }
         let mut continues = false;
         while !self.recorder.is_over() && (continues || self.recorder.begins()) {
-            if self.watch.is_cut_short() {
-                self.recorder.cut_short(now);
+            if self.watch.is_called() {
+                self.heed(now);
             }
             let request = self.request(now);
             let right = match request.and_then(|reply| Ok((reply, self.connection.goes_on(reply)?))) {
@@ -181,6 +181,16 @@ impl Blocking {
         }
         self.watch.rest();
         self.recorder.finish(clock::now())
+    }
+
+    /// Somebody wants to know how the trial goes, or that it ends.
+    #[cold]
+    fn heed(&mut self, now: u64) {
+        if self.watch.is_asked() {
+            self.watch.tell(self.recorder.live(now));
+        } else if self.watch.is_cut_short() {
+            self.recorder.cut_short(now);
+        }
     }
 
     /// Waits, but not longer than the trial.

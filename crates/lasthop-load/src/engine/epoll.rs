@@ -466,6 +466,9 @@ impl Epoll {
     /// Fails what takes too long.
     fn tick(&mut self) {
         let now = clock::now();
+        if self.watch.is_asked() {
+            self.watch.tell(self.thread.recorder.live(now));
+        }
         if self.watch.is_cut_short() {
             self.thread.recorder.cut_short(now);
             if self.watch.is_given_up() {

@@ -24,7 +24,7 @@ use lasthop_protocol::{
 use lasthop_system::limits;
 use worker::{Asked, Worker};
 
-pub use crate::supervisor::supervised;
+pub use crate::supervisor::{Onlooker, supervised};
 use crate::{
     pacer::Pacer,
     ports::Ports,
@@ -112,6 +112,11 @@ impl Case {
 
     pub fn proof(&self) -> &Proof {
         &self.proof
+    }
+
+    /// Shows how a trial goes while it goes on.
+    pub fn onlooker(&self) -> Onlooker {
+        Onlooker(self.workers.iter().map(Worker::watch).collect())
     }
 
     /// The engine that runs; never `auto`.

@@ -12,8 +12,13 @@ use std::{
 
 use lasthop_system::clock;
 
+use crate::live::Live;
+
 /// After an early end, replies in flight may still arrive for this long.
 const GRACE_NS: u64 = 50_000_000;
+
+/// In the place of the time to give up.
+const ASKED: u64 = u64::MAX - 1;
 
 /// A channel that is no socket, as its watch sees it.
 pub(super) trait Interrupt: fmt::Debug + Send + Sync {
@@ -51,8 +56,11 @@ pub struct Watch {
     /// Locked while a socket is opened or closed, so that another one that gets its number is never hit.
     awaited: Mutex<Option<Awaited>>,
     overdue: AtomicBool,
-    /// When to give up waiting because of an early end; `u64::MAX` if there is none.
+    /// When to give up waiting because of an early end; `u64::MAX` if there is none, and [`ASKED`] if somebody wants to know
+    /// how the trial goes: so a loop that looks for both has one word to read.
     given_up: AtomicU64,
+    /// What the worker had counted when it was asked.
+    live: Mutex<Live>,
 }
 
 impl Default for Watch {
@@ -62,6 +70,7 @@ impl Default for Watch {
             awaited: Mutex::new(None),
             overdue: AtomicBool::new(false),
             given_up: AtomicU64::new(u64::MAX),
+            live: Mutex::default(),
         }
     }
 }
@@ -84,9 +93,10 @@ impl Watch {
         self.given_up.fetch_min(clock::now() + GRACE_NS, Ordering::Relaxed);
     }
 
-    /// Cancels an early end.
+    /// Cancels an early end, before a trial.
     pub fn carry_on(&self) {
         self.given_up.store(u64::MAX, Ordering::Relaxed);
+        self.tell(Live::default());
     }
 
     /// Ends every wait of the worker, now and later, because nobody needs its results.
@@ -98,7 +108,39 @@ impl Watch {
     /// Whether the trial must end early.
     #[inline]
     pub fn is_cut_short(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed) < ASKED
+    }
+
+    /// Whether the worker is to look here, for an early end or a question.
+    #[inline]
+    pub fn is_called(&self) -> bool {
         self.given_up.load(Ordering::Relaxed) < u64::MAX
+    }
+
+    /// Wants to know how the trial goes.
+    pub fn ask(&self) {
+        self.turn(u64::MAX, ASKED);
+    }
+
+    /// Takes a question away; whether there was one.
+    pub fn is_asked(&self) -> bool {
+        self.turn(ASKED, u64::MAX)
+    }
+
+    fn turn(&self, from: u64, to: u64) -> bool {
+        let turned = self
+            .given_up
+            .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+        turned.is_ok()
+    }
+
+    pub fn tell(&self, live: Live) {
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = live;
+    }
+
+    /// What was told last.
+    pub fn answer(&self) -> Live {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether outstanding replies no longer count.
