@@ -83,7 +83,8 @@ pub struct LoadArgs {
     /// Order of the requests of `--requests`
     #[arg(long, value_enum, default_value_t = OrderArg::Given, requires = "file")]
     order: OrderArg,
-    /// Also load a server that does nothing, to show how many times more requests the generator can send
+    /// Also load a server that does nothing, in turn with this one, to show how many times more requests the generator can
+    /// send
     #[arg(long)]
     headroom: bool,
     #[command(flatten)]

@@ -54,6 +54,8 @@ pub fn render(figures: &Figures) -> Vec<u8> {
     row.put_some("unchecked", figures.unchecked.as_ref());
     let headroom = figures.headroom.as_ref();
     row.put_some("headroom", headroom.and_then(|headroom| headroom.times));
+    row.put_some("headroom_low", headroom.and_then(|headroom| headroom.times_low));
+    row.put_some("headroom_high", headroom.and_then(|headroom| headroom.times_high));
     row.put("cut_short", figures.cut_short);
     row.put_some("failure", figures.failure.as_ref().map(|failure| &failure.cause));
     row.alone()

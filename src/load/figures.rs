@@ -15,7 +15,7 @@ use lasthop_protocol::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Headroom, Job, Outcome};
+use super::{Headroom, Job, Outcome, Take};
 
 /// Name and version of the form.
 const SCHEMA: &str = "lasthop-load/1";
@@ -202,12 +202,17 @@ pub struct ProofFigures {
     pub receive_buffer: Option<u64>,
 }
 
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+/// In several takes, of which each loads a server that does nothing and then the endpoint.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HeadroomFigures {
-    /// Requests per second of the same load against a server that does nothing.
+    /// Requests per second of the same load against a server that does nothing; the median.
     pub null_throughput: Option<f64>,
-    /// That, divided by `throughput`: the generator can generate at least this many times the load.
+    /// That, divided by the endpoint's: the generator can generate so many times the load. The median, lowest and highest of the
+    /// takes.
     pub times: Option<f64>,
+    pub times_low: Option<f64>,
+    pub times_high: Option<f64>,
+    pub takes: usize,
     /// Why it is unknown.
     pub unknown: Option<String>,
 }
@@ -258,7 +263,7 @@ impl Figures {
             connections_opened: result.connections_opened,
             slow_connects: result.slow_connects,
             proof: Some(proof(&outcome.proof)),
-            headroom: headroom(&outcome.headroom, result.throughput()),
+            headroom: headroom(&outcome.headroom),
             cut_short: outcome.cut_short,
             unchecked: outcome.unchecked.clone(),
             ..Self::without_load(job, spec)
@@ -397,18 +402,31 @@ fn proof(proof: &Proof) -> ProofFigures {
     }
 }
 
-fn headroom(headroom: &Headroom, throughput: f64) -> Option<HeadroomFigures> {
+fn headroom(headroom: &Headroom) -> Option<HeadroomFigures> {
     match headroom {
         Headroom::NotAsked => None,
         Headroom::Unknown(why) => Some(HeadroomFigures {
-            null_throughput: None,
-            times: None,
             unknown: Some(why.clone()),
+            ..HeadroomFigures::default()
         }),
-        Headroom::Reached(rate) => Some(HeadroomFigures {
-            null_throughput: Some(*rate),
-            times: Some(rate / throughput),
-            unknown: None,
-        }),
+        Headroom::Reached(takes) => {
+            let times = sorted(takes, |take| take.null / take.own);
+            let rates = sorted(takes, |take| take.null);
+            let middle = takes.len() / 2;
+            Some(HeadroomFigures {
+                null_throughput: rates.get(middle).copied(),
+                times: times.get(middle).copied(),
+                times_low: times.first().copied(),
+                times_high: times.last().copied(),
+                takes: takes.len(),
+                unknown: None,
+            })
+        }
     }
+}
+
+fn sorted(takes: &[Take], of: impl Fn(&Take) -> f64) -> Vec<f64> {
+    let mut values: Vec<f64> = takes.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values
 }

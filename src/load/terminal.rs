@@ -314,14 +314,16 @@ fn kept_off(share: f64) -> String {
 
 fn headroom(figures: &Figures) -> Option<String> {
     let headroom = figures.headroom.as_ref()?;
-    Some(match (headroom.times, headroom.null_throughput, &headroom.unknown) {
-        (Some(times), Some(rate), _) => format!(
-            "{times:.1} times: against a server that does nothing, this load reached {} requests/s",
-            Significant(rate)
-        ),
-        (_, _, Some(why)) => format!("unknown: {why}"),
-        _ => return None,
-    })
+    if let Some(why) = &headroom.unknown {
+        return Some(format!("unknown: {why}"));
+    }
+    Some(format!(
+        "{:.1} to {:.1} times: against a server that does nothing, this load reached {} requests/s ({} takes in turn)",
+        headroom.times_low?,
+        headroom.times_high?,
+        Significant(headroom.null_throughput?),
+        headroom.takes,
+    ))
 }
 
 fn errors(figures: &Figures) -> Vec<Text> {
