@@ -133,8 +133,7 @@ pub enum Command {
     /// A server that sends one fixed reply to every request
     #[command(hide = true)]
     Null,
-    /// The server of the experiment `sockets`
-    #[command(hide = true)]
+    /// Start lasthop's own server, for the URLs echo, hello and stream of `load`
     Serve(super::serve::ServeArgs),
 }
 

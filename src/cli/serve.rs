@@ -12,6 +12,7 @@ use super::output::{CliError, OrExit};
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("address").required(true))]
 pub struct ServeArgs {
+    /// What to do on a connection
     #[arg(long, value_enum)]
     pattern: PatternArg,
     /// Path of a Unix socket
@@ -45,6 +46,7 @@ pub struct ServeArgs {
     /// PEM file of the certificate; makes the server speak TLS
     #[arg(long, requires = "key")]
     certificate: Option<PathBuf>,
+    /// PEM file of its private key
     #[arg(long, requires = "certificate")]
     key: Option<PathBuf>,
     /// TCP_NODELAY on accepted connections
@@ -57,8 +59,11 @@ pub struct ServeArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PatternArg {
+    /// Says a text and closes it
     Hello,
+    /// Says every message again
     Echo,
+    /// Sends as many bytes as it is asked for
     Stream,
     /// Counts the metrics in whole messages and says nothing
     Statsd,
