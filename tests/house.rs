@@ -307,7 +307,7 @@ impl Visit<'_> for Texts {
 }
 
 /// Words of the data that mean something else in Rust. `sockets` is also what runs where no experiment is named.
-const COMMON: &str = "GET authentication bridge connect connections containers datagrams free get handshake ipc \
+const COMMON: &str = "GET apache authentication bridge connect connections containers datagrams free get go handshake ipc \
                       keep-alive lasthop n node none off on peer per-request python queries query rows set sockets \
                       threads trust";
 

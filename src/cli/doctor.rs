@@ -82,6 +82,12 @@ pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
     }
 }
 
+/// Whether an experiment would not find the packages that a service names.
+pub fn packages(service: &str, packages: &Packages, locator: &Locator) -> Option<Finding> {
+    let why = locator.lacks(packages)?;
+    Some(Missing.of(format!("{service}: {why}")).with(&locator.setup()))
+}
+
 /// Whether a classic tool is installed. No experiment needs one to run.
 pub fn tool(tool: &Tool, locator: &Locator) -> Finding {
     let found = program(tool.name, &tool.program(), locator);

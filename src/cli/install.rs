@@ -26,14 +26,19 @@ use super::{
 pub fn doctor(arguments: &args::Doctor) -> Exit {
     let home = home()?;
     let facts = Facts::here();
-    let mut sections = Vec::new();
+    let mut sections: Vec<(String, Vec<Finding>)> = Vec::new();
     for experiment in experiments(arguments.experiment.as_deref())? {
         let locator = locator(&home, &experiment, &arguments.programs);
         let programs = experiment
             .recipes
             .iter()
             .map(|(name, recipe)| doctor::program(name, &recipe.program, &locator));
-        sections.push((format!("Experiment {}", experiment.name), programs.collect::<Vec<_>>()));
+        let services = experiment.services.iter();
+        let lacking = services.filter_map(|(name, service)| doctor::packages(name, &service.packages, &locator));
+        sections.push((
+            format!("Experiment {}", experiment.name),
+            programs.chain(lacking).collect(),
+        ));
     }
     let mut missing = arguments.experiment.is_some() && sections.iter().any(|(_, found)| lacks_something(found));
     if arguments.experiment.is_none() {

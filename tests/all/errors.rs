@@ -613,6 +613,12 @@ fn what_is_no_name_of_a_package_reaches_no_package_manager() {
         (r#"python = ["flask==1;x"]"#, "expected a requirement with its version"),
         (r#"gems = ["--source:x"]"#, "expected a gem with its version"),
         (r#"gems = ["-i:1"]"#, "expected a gem with its version"),
+        (r#"npm = ["git+ssh://x@1"]"#, "expected an npm package with its version"),
+        (
+            r#"maven = ["a:b:LATEST"]"#,
+            "expected a Maven artifact with its version",
+        ),
+        (r#"go = ["./x@v1"]"#, "expected a Go package with its version"),
     ] {
         let ran = set_up(packages).fails(2, expected);
         assert!(ran.stderr.contains("mine/experiment.toml:"), "{}", ran.stderr);
@@ -646,7 +652,7 @@ fn setup_without_consent_fails_and_installs_nothing() {
     fs::create_dir(&stubs).unwrap();
     fs::write(
         stubs.join("gem"),
-        format!("#!/bin/sh\ntouch '{}'\n", installed.display()),
+        format!("#!/bin/sh\n[ \"$1\" != install ] || touch '{}'\n", installed.display()),
     )
     .unwrap();
     fs::set_permissions(stubs.join("gem"), fs::Permissions::from_mode(0o755)).unwrap();

@@ -50,7 +50,7 @@ impl Lasthop {
         let home = TempDir::new().unwrap();
         // Servers run as an account without rights, and some tests keep their program here.
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711)).unwrap();
-        for installed in ["python", "gems"] {
+        for installed in ["python", "gems", "npm", "maven", "go"] {
             let real = user_data().join(installed);
             if real.is_dir() {
                 std::os::unix::fs::symlink(real, home.path().join(installed)).unwrap();

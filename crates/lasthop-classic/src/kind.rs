@@ -153,10 +153,7 @@ impl Tool {
                 pattern: self.version.1.to_owned(),
                 minimum: None,
             }),
-            packages: Packages {
-                system: [(APT.name.to_owned(), vec![self.package.to_owned()])].into(),
-                ..Packages::default()
-            },
+            packages: Packages::named([(APT.name, self.package)]),
             ..Program::default()
         }
     }

@@ -187,6 +187,7 @@ impl Layouts {
                 record: directory,
                 account: None,
                 needed: Vec::new(),
+                packages: Default::default(),
                 cache: runtime.join("cache"),
                 runtime,
                 transport: service.transport,

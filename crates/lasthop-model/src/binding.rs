@@ -12,6 +12,7 @@
 //! characters with a special meaning in configuration files or in a shell.
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
 };
@@ -64,6 +65,8 @@ pub struct ServiceBinding {
     pub account: Option<Account>,
     /// What it needs in folders that this account cannot enter.
     pub needed: Vec<PathBuf>,
+    /// Where `lasthop setup` installs the packages that it names, by language.
+    pub packages: BTreeMap<&'static str, PathBuf>,
     /// A folder in the sandbox that all services of the same recipe share during a run.
     pub cache: PathBuf,
     /// Its folder in the sandbox: absolute, short, private, removed with the run.

@@ -1,4 +1,4 @@
-//! Package managers of the system: a table.
+//! Package managers of the system and of languages: two tables.
 
 use super::program::Packages;
 
@@ -25,9 +25,129 @@ pub struct Manager {
     pub by_hand: &'static str,
     /// Whether installing needs root.
     pub root: bool,
-    /// The package that lets Python make virtual environments.
-    pub venv: &'static str,
 }
+
+/// A package manager of a language, which installs into a folder of the experiment, where that disturbs nothing else.
+#[derive(Debug)]
+pub struct Language {
+    /// Its key in `packages`; its folder in the data folder; its attribute in templates.
+    pub name: &'static str,
+    pub packages: &'static str,
+    /// What a name with its version looks like: no option, no file.
+    pub pattern: &'static str,
+    pub expected: &'static str,
+    /// Ends well where it can install.
+    pub works: &'static [&'static str],
+    /// The package of the system that it needs for that, as each of `MANAGERS` calls it.
+    pub needs: [&'static str; 5],
+    /// There are programs in the folder `bin` of its folder, and the machine may have others with packages of their own.
+    pub programs: bool,
+    /// A file in the folder, and the command that makes it.
+    pub base: Option<(&'static str, &'static [&'static str])>,
+    /// Installs the packages whose names follow. `FOLDER` is the folder.
+    pub install: &'static [&'static str],
+}
+
+pub static LANGUAGES: [&Language; 5] = [
+    &Language {
+        name: "python",
+        packages: "Python packages",
+        pattern: r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*$",
+        expected: "a requirement with its version such as \"flask==3.1.3\"",
+        // Debian's python3 has `venv` but not `ensurepip`, which is in the package python3-venv.
+        works: &["python3", "-c", "import ensurepip, venv"],
+        needs: ["python3-venv", "python3", "python3", "python", "python3"],
+        programs: true,
+        base: Some(("bin/python", &["python3", "-m", "venv", "FOLDER"])),
+        install: &[
+            "FOLDER/bin/python",
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--",
+        ],
+    },
+    // No `--`, after which gem expects build flags.
+    &Language {
+        name: "gems",
+        packages: "Ruby gems",
+        pattern: r"^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9][A-Za-z0-9.-]*$",
+        expected: "a gem with its version such as \"rack:3.1.8\"",
+        works: &["gem", "--version"],
+        needs: ["ruby"; 5],
+        programs: true,
+        base: None,
+        install: &[
+            "gem",
+            "install",
+            "--no-document",
+            "--install-dir",
+            "FOLDER",
+            "--bindir",
+            "FOLDER/bin",
+        ],
+    },
+    // No program of a package runs.
+    &Language {
+        name: "npm",
+        packages: "npm packages",
+        pattern: r"^(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*@[0-9][A-Za-z0-9.+-]*$",
+        expected: "an npm package with its version such as \"express@5.1.0\"",
+        works: &["npm", "--version"],
+        needs: ["npm", "nodejs-npm", "npm", "npm", "node"],
+        programs: false,
+        base: None,
+        install: &[
+            "npm",
+            "install",
+            "--prefix",
+            "FOLDER",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--",
+        ],
+    },
+    // Without what an artifact depends on: the experiment names that, too. A file has no version in its name, so that another
+    // one replaces it.
+    &Language {
+        name: "maven",
+        packages: "Maven artifacts",
+        pattern: r"^[A-Za-z0-9][A-Za-z0-9._-]*:[A-Za-z0-9][A-Za-z0-9._-]*:[0-9][A-Za-z0-9.-]*$",
+        expected: "a Maven artifact with its version such as \"org.postgresql:postgresql:42.7.7\"",
+        works: &["mvn", "--version"],
+        needs: ["maven"; 5],
+        programs: false,
+        base: None,
+        install: &[
+            "sh",
+            "-ec",
+            "for artifact; do mvn --batch-mode --quiet org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+             -Dmdep.stripVersion=true -DoutputDirectory=\"$0\" -Dartifact=\"$artifact\"; done",
+            "FOLDER",
+        ],
+    },
+    // A module that needs the packages, beside all that they need: who builds there asks no network.
+    &Language {
+        name: "go",
+        packages: "Go packages",
+        pattern: r"^[A-Za-z0-9][A-Za-z0-9._~/-]*@v[0-9][A-Za-z0-9.+-]*$",
+        expected: "a Go package with its version such as \"github.com/jackc/pgx/v5/pgxpool@v5.5.5\"",
+        works: &["go", "version"],
+        needs: ["golang-go", "golang", "go", "go", "go"],
+        programs: false,
+        base: None,
+        install: &[
+            "sh",
+            "-ec",
+            "mkdir -p \"$0\"; cd \"$0\"; export GOMODCACHE=\"$0/cache\" GOFLAGS=-modcacherw GOTOOLCHAIN=local; \
+             [ -e go.mod ] || go mod init lasthop; go get -- \"$@\"",
+            "FOLDER",
+        ],
+    },
+];
 
 /// Lists of packages.
 #[derive(Debug)]
@@ -67,7 +187,6 @@ pub static APT: Manager = Manager {
     ],
     by_hand: "apt-get install --no-install-recommends",
     root: true,
-    venv: "python3-venv",
 };
 
 /// The first that is on the machine is used.
@@ -85,7 +204,6 @@ pub static MANAGERS: [&Manager; 5] = [
         install: &["dnf", "install", "--assumeyes", "--setopt=install_weak_deps=False"],
         by_hand: "dnf install",
         root: true,
-        venv: "python3",
     },
     &Manager {
         name: "apk",
@@ -98,7 +216,6 @@ pub static MANAGERS: [&Manager; 5] = [
         install: &["apk", "add", "--update-cache", "--"],
         by_hand: "apk add",
         root: true,
-        venv: "python3",
     },
     &Manager {
         name: "pacman",
@@ -111,7 +228,6 @@ pub static MANAGERS: [&Manager; 5] = [
         install: &["pacman", "-S", "--needed", "--noconfirm", "--"],
         by_hand: "pacman -S",
         root: true,
-        venv: "python",
     },
     &Manager {
         name: "brew",
@@ -124,7 +240,6 @@ pub static MANAGERS: [&Manager; 5] = [
         install: &["brew", "install", "--formula", "--"],
         by_hand: "brew install",
         root: false,
-        venv: "python3",
     },
 ];
 
@@ -141,10 +256,11 @@ impl Manager {
 
 /// What to install by hand, because no name of it is known for this manager.
 pub fn unnamed(packages: &Packages, manager: Option<&Manager>) -> Option<String> {
-    if packages.system.is_empty() || manager.is_some_and(|manager| packages.system.contains_key(manager.name)) {
-        return None;
-    }
-    let (known_by, names) = packages.system.iter().next()?;
+    let named = |manager: &&Manager| packages.0.contains_key(manager.name);
+    let known_by = MANAGERS
+        .into_iter()
+        .find(named)
+        .filter(|_| !manager.as_ref().is_some_and(named))?;
     let lacking = manager.map_or_else(
         || {
             format!(
@@ -155,8 +271,9 @@ pub fn unnamed(packages: &Packages, manager: Option<&Manager>) -> Option<String>
         |manager| format!("no package name for {} is known", manager.name),
     );
     Some(format!(
-        "{lacking}: install {} yourself (as {known_by} calls it)",
-        names.join(", ")
+        "{lacking}: install {} yourself (as {} calls it)",
+        packages.of(known_by.name).join(", "),
+        known_by.name
     ))
 }
 
@@ -218,10 +335,7 @@ mod tests {
 
     #[test]
     fn what_has_no_name_is_said() {
-        let packages = Packages {
-            system: [("apt".to_owned(), vec!["redis-server".to_owned()])].into(),
-            ..Packages::default()
-        };
+        let packages = Packages::named([("apt", "redis-server")]);
         assert_eq!(unnamed(&packages, Some(&APT)), None);
         assert_eq!(
             unnamed(&packages, Some(MANAGERS[1])).unwrap(),

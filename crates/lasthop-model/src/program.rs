@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::manager::MANAGERS;
+use crate::manager::{LANGUAGES, Language, MANAGERS};
 
 /// How to find the executable and its version.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -41,57 +41,61 @@ pub struct Version {
     pub minimum: Option<String>,
 }
 
-/// What must be installed: names for package managers of the system, and what belongs in environments of lasthop.
+/// What must be installed: names by the package manager, of the system or of a language, that knows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(default)]
+#[serde(transparent)]
 #[schemars(transform = with_forms)]
-pub struct Packages {
-    /// Python packages with their version, `name==1.2.3`.
-    pub python: Vec<String>,
-    /// Ruby gems with their version, `name:1.2.3`.
-    pub gems: Vec<String>,
-    /// By the package managers that know them.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub system: BTreeMap<String, Vec<String>>,
-}
+pub struct Packages(pub BTreeMap<String, Vec<String>>);
 
-/// What each kind of name looks like.
+/// The keys, and what each kind of name looks like.
 fn with_forms(schema: &mut Schema) {
-    const PYTHON: [&str; 2] = [
-        r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*$",
-        "a requirement with its version such as \"flask==3.1.3\"",
-    ];
-    const GEM: [&str; 2] = [
-        r"^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9][A-Za-z0-9.-]*$",
-        "a gem with its version such as \"rack:3.1.8\"",
-    ];
-    let form = |pattern, expected| json!({ "type": "string", "pattern": pattern, "x-expected": expected });
-    if let Some(Value::Object(keys)) = schema.get_mut("properties") {
-        for (key, [pattern, expected]) in [("python", PYTHON), ("gems", GEM)] {
-            keys[key]["items"] = form(pattern, expected);
-        }
-        keys.extend(MANAGERS.map(|manager| {
-            let about = format!("Names of packages for {}.", manager.name);
-            let items = form(manager.pattern, manager.expected);
-            (
-                manager.name.to_owned(),
-                json!({ "type": "array", "items": items, "description": about }),
-            )
-        }));
-    }
+    let names = |pattern: &str, expected: &str, about: String| {
+        let items = json!({ "type": "string", "pattern": pattern, "x-expected": expected });
+        json!({ "type": "array", "items": items, "description": about })
+    };
+    let languages = LANGUAGES.map(|language| {
+        let about = format!("{} with their version, for the experiment alone.", language.packages);
+        (language.name, names(language.pattern, language.expected, about))
+    });
+    let managers = MANAGERS.map(|manager| {
+        let about = format!("Names of packages for {}.", manager.name);
+        (manager.name, names(manager.pattern, manager.expected, about))
+    });
+    let keys: Map<String, Value> = languages
+        .into_iter()
+        .chain(managers)
+        .map(|(name, form)| (name.to_owned(), form))
+        .collect();
+    schema.insert("properties".to_owned(), keys.into());
     schema.insert("additionalProperties".to_owned(), false.into());
 }
 
 impl Packages {
+    /// One name for each package manager.
+    pub fn named<'a>(names: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let names = names.into_iter();
+        Self(
+            names
+                .map(|(manager, name)| (manager.to_owned(), vec![name.to_owned()]))
+                .collect(),
+        )
+    }
+
     /// Names for this package manager; none if there is none.
     pub fn of(&self, manager: &str) -> &[String] {
-        self.system.get(manager).map_or(&[], Vec::as_slice)
+        self.0.get(manager).map_or(&[], Vec::as_slice)
+    }
+
+    /// The languages whose packages are named.
+    pub fn languages(&self) -> impl Iterator<Item = &'static Language> {
+        LANGUAGES
+            .into_iter()
+            .filter(|language| !self.of(language.name).is_empty())
     }
 
     /// Whether no package is named at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.system.is_empty() && self.python.is_empty() && self.gems.is_empty()
+        self.0.is_empty()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use indexmap::IndexMap;
@@ -259,7 +259,10 @@ pub(super) fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<B
             let server = server_name(name, index);
             services.insert(
                 server.clone(),
-                placeholder(&server, recipe, transport, next + index as u16),
+                ServiceBinding {
+                    packages: service.packages(recipe, |language| Path::new("/@packages@").join(language)),
+                    ..placeholder(&server, recipe, transport, next + index as u16)
+                },
             );
         }
         // A service that a case does without keeps its place: the others are to look the same.
@@ -287,6 +290,7 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
         record: PathBuf::from("/@record@").join(name),
         account: None,
         needed: Vec::new(),
+        packages: BTreeMap::new(),
         cache: PathBuf::from("/@cache@").join(&recipe.name),
         runtime,
         transport,

@@ -3,7 +3,7 @@
 //! The types are those of the files as well. Their doc comments are a part of the product: they become descriptions in the
 //! JSON schemas, and `x-expected` becomes the text of an error message. What `validate` hands on is valid.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use indexmap::IndexMap;
 use lasthop_model::{
@@ -230,6 +230,17 @@ pub struct Service {
     #[serde(default)]
     pub packages: Packages,
     pub container: Option<Container>,
+}
+
+impl Service {
+    /// The folders of the languages whose packages it or its recipe names.
+    pub fn packages(&self, recipe: &Recipe, folder: impl Fn(&str) -> PathBuf) -> BTreeMap<&'static str, PathBuf> {
+        let named = [&self.packages, &recipe.program.packages];
+        let languages = named.into_iter().flat_map(Packages::languages);
+        languages
+            .map(|language| (language.name, folder(language.name)))
+            .collect()
+    }
 }
 
 /// Runs the service in a container, with podman or Docker. Every value may be a template over the factors. A value that

@@ -5,6 +5,7 @@ pub(super) mod container;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::LazyLock,
     time::Duration,
 };
 
@@ -13,6 +14,7 @@ use lasthop_model::{
     binding::{Bindings, ServiceBinding, server_name, service_of},
     container::{Network, RenderedContainer},
     level::{Level, Levels},
+    manager::LANGUAGES,
     record::GivenEndpoint,
     service::{Export, Ready, ReadyCheck, RenderedService, Stop},
 };
@@ -366,6 +368,14 @@ impl Server<'_> {
             ("directory", shown(&binding.directory)),
             ("runtime", shown(&binding.runtime)),
             ("run_cache", shown(&binding.cache)),
+            (
+                "packages",
+                binding
+                    .packages
+                    .iter()
+                    .map(|(language, folder)| (*language, shown(folder)))
+                    .collect(),
+            ),
             ("program", shown(&binding.program)),
             ("program_folder", program.parent().map(shown).unwrap_or_default()),
             ("user", account.user.as_str().into()),
@@ -606,6 +616,10 @@ fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&
     attributes
 }
 
+/// Attributes of `packages` in templates.
+pub(super) static PACKAGE_ATTRIBUTES: LazyLock<Vec<&str>> =
+    LazyLock::new(|| LANGUAGES.iter().map(|language| language.name).collect());
+
 /// Attributes of `tls` in templates.
 pub(super) const TLS_ATTRIBUTES: [&str; 3] = ["authority", "certificate", "key"];
 
@@ -623,11 +637,12 @@ fn tls_value(binding: &ServiceBinding) -> Option<Value> {
 pub(super) const SECRET: &str = "secret";
 
 /// Names for the templates of a service besides factors, services and settings.
-pub(super) const SERVICE_NAMES: [&str; 13] = [
+pub(super) const SERVICE_NAMES: [&str; 14] = [
     "listen",
     "directory",
     "runtime",
     "run_cache",
+    "packages",
     "program",
     "program_folder",
     "user",

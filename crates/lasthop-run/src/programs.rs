@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
 use lasthop_model::{
+    binding::service_of,
     driver::ToolChoice,
     record::{Digests, IN_IMAGE, ProgramVersion},
 };
@@ -28,11 +29,14 @@ impl Programs {
     /// In words: a tool that is to drive is missing. Without it nothing of what was asked for can be measured.
     pub fn locate(plan: &Plan, tools: &[ToolChoice], locator: &Locator) -> Result<Self, String> {
         let mut found = BTreeMap::new();
-        for service in plan.stacks.iter().flat_map(|stack| stack.services.values()) {
+        for (name, service) in plan.stacks.iter().flat_map(|stack| &stack.services) {
             let recipe = &plan.experiment.recipes[&service.recipe];
-            found
+            let located = found
                 .entry(service.recipe.clone())
                 .or_insert_with(|| locator.locate(&recipe.name, &recipe.program));
+            if let Some(why) = locator.lacks(&plan.experiment.services[service_of(name)].packages) {
+                *located = Err(LocateError::Unusable(format!("{name}: {why}")));
+            }
         }
         let locator = locator.for_tools();
         let mut located_tools = BTreeMap::new();

@@ -904,7 +904,8 @@ impl Runner<'_> {
 
     /// `contained`: there are containers in its stack.
     fn wanted_service(&self, name: &str, service: &StackService, contained: bool) -> Wanted {
-        let recipe = &self.job.plan.experiment.recipes[&service.recipe];
+        let experiment = &self.job.plan.experiment;
+        let recipe = &experiment.recipes[&service.recipe];
         let inside = self.program_in_image(service);
         let program = inside.unwrap_or_else(|| {
             self.programs
@@ -915,6 +916,8 @@ impl Runner<'_> {
         });
         let mut wanted = Wanted::new(name, service.transport, program);
         wanted.recipe.clone_from(&service.recipe);
+        wanted.packages =
+            experiment.services[service_of(name)].packages(recipe, |language| self.job.locator.packages(language));
         wanted.unprivileged = match recipe.start.run_as {
             Some(RunAs::Own) => false,
             Some(RunAs::Unprivileged) => true,

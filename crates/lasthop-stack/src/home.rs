@@ -64,14 +64,9 @@ impl Home {
         self.0.join("runs")
     }
 
-    /// The Python virtual environment of an experiment.
-    pub fn python(&self, experiment: &str) -> PathBuf {
-        self.0.join("python").join(experiment)
-    }
-
-    /// The Ruby gems of an experiment.
-    pub fn gems(&self, experiment: &str) -> PathBuf {
-        self.0.join("gems").join(experiment)
+    /// The packages of a language that are installed for an experiment.
+    pub fn packages(&self, language: &str, experiment: &str) -> PathBuf {
+        self.0.join(language).join(experiment)
     }
 
     /// Makes a folder below the data folder (or the data folder itself, for an empty path) and proves that it can be

@@ -2,18 +2,21 @@
 
 use std::{
     collections::BTreeMap,
-    env,
+    env, fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
 
-use lasthop_model::program::{Program, Version};
+use lasthop_model::{
+    manager::LANGUAGES,
+    program::{Packages, Program, Version},
+};
 use lasthop_system::{command, executable::own_executable};
 use regex::Regex;
 
-use super::home::Home;
+use super::{home::Home, setup::STAMP};
 
 /// The longest that a program may take to print its version. Python with cold caches needs a second or two.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
@@ -97,6 +100,8 @@ pub struct Locator {
     experiment: String,
     /// By name of a recipe or of a program.
     given: BTreeMap<String, PathBuf>,
+    /// What `lasthop setup` installs of each language.
+    packages: BTreeMap<&'static str, PathBuf>,
     /// lasthop's own environments, then `PATH`.
     folders: Vec<PathBuf>,
 }
@@ -106,17 +111,42 @@ impl Locator {
     /// file to use instead.
     pub fn new(home: &Home, experiment: &str, given: BTreeMap<String, PathBuf>) -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
-        let own = [home.python(experiment).join("bin"), home.gems(experiment).join("bin")];
+        let packages = LANGUAGES.map(|language| (language.name, home.packages(language.name, experiment)));
+        let own = LANGUAGES
+            .iter()
+            .zip(&packages)
+            .filter(|(language, _)| language.programs);
         // A relative folder of `PATH` would depend on the working directory, and a server has another one.
         let folders = own
-            .into_iter()
+            .map(|(_, (_, folder))| folder.join("bin"))
             .chain(env::split_paths(&path).filter(|folder| folder.is_absolute()))
             .collect();
         Self {
             experiment: experiment.to_owned(),
             given,
             folders,
+            packages: packages.into(),
         }
+    }
+
+    /// Where `lasthop setup` installs the experiment's packages of a language.
+    pub fn packages(&self, language: &str) -> PathBuf {
+        self.packages[language].clone()
+    }
+
+    /// Which packages the experiment is to have from `lasthop setup` and has not, in words.
+    pub fn lacks(&self, packages: &Packages) -> Option<String> {
+        let mut languages = packages.languages().filter(|language| !language.programs);
+        let language = languages.find(|language| {
+            let list = fs::read_to_string(self.packages[language.name].join(STAMP)).unwrap_or_default();
+            let mut names = packages.of(language.name).iter();
+            !names.all(|name| list.lines().any(|line| line == name))
+        })?;
+        Some(format!(
+            "its {} are not installed; `{}` installs them",
+            language.packages,
+            self.setup()
+        ))
     }
 
     /// Sets what advice calls the experiment: one in a folder is set up by its path.
@@ -322,8 +352,6 @@ pub fn is_older(version: &str, minimum: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn recipe(name: &str, version_arguments: &[&str], pattern: &str, minimum: Option<&str>) -> (String, Program) {
@@ -402,7 +430,7 @@ mod tests {
             error.brief(),
             format!("`frobd` was not found; no package of it is known: {by_hand}")
         );
-        frobd.1.packages.python.push("frobd==1".to_owned());
+        frobd.1.packages = Packages::named([("python", "frobd==1")]);
         let error = locate(&locator(home.path()), &frobd).unwrap_err().to_string();
         let bin = home.path().join("bin");
         let wanted = format!(

@@ -5,6 +5,7 @@ mod ports;
 mod queues;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     env,
     fs::{self, DirBuilder, File},
     io,
@@ -31,6 +32,7 @@ use lasthop_system::{
 
 use super::{
     passage::{self, PASS},
+    setup::STAMP,
     tls,
 };
 
@@ -74,6 +76,8 @@ pub struct Wanted {
     pub program: PathBuf,
     /// Name of its recipe.
     pub recipe: String,
+    /// Where the packages that it names are installed, by language.
+    pub packages: BTreeMap<&'static str, PathBuf>,
     /// File name of its Unix socket.
     pub socket: String,
     /// It does not run as root.
@@ -91,6 +95,7 @@ impl Wanted {
             transport,
             program: program.into(),
             recipe: name.to_owned(),
+            packages: BTreeMap::new(),
             socket: SOCKET.to_owned(),
             unprivileged: false,
             is_built: false,
@@ -225,6 +230,7 @@ impl Sandbox {
             record,
             account: None,
             needed: Vec::new(),
+            packages: service.packages.clone(),
             cache,
             runtime,
             transport: service.transport,
@@ -285,13 +291,15 @@ impl Sandbox {
         self.tls.key.parent().expect("it is in the sandbox")
     }
 
-    /// What an account cannot enter and a service needs: this sandbox, its program.
+    /// What an account cannot enter and a service needs: this sandbox, its program, its packages.
     fn needed(&self, binding: &ServiceBinding, account: &Account) -> Result<Vec<PathBuf>, String> {
         let Account { ids, user, .. } = account;
         let ids = *ids;
         let sandbox = passage::closed_folder(&self.path, ids).map(|_| self.path.clone());
-        let program = passage::needed_for(&binding.program, ids);
-        let needed: Vec<PathBuf> = sandbox.into_iter().chain(program).collect();
+        let stamps = binding.packages.values().map(|folder| folder.join(STAMP));
+        let own = [binding.program.clone()].into_iter().chain(stamps);
+        let needed: BTreeSet<PathBuf> = own.flat_map(|file| passage::needed_for(&file, ids)).collect();
+        let needed: Vec<PathBuf> = sandbox.into_iter().chain(needed).collect();
         match needed.first().filter(|_| !passage::is_possible()) {
             None => Ok(needed),
             Some(path) if *path == self.path => Err(format!(

@@ -1,7 +1,7 @@
 //! Plans and runs the commands of `lasthop setup EXPERIMENT`. Planning runs nothing, so you can see the commands first.
 //!
-//! Packages of the system's package manager are installed into the system. Python requirements and gems are installed
-//! into a private environment per experiment, where they disturb nothing else.
+//! Packages of the system's package manager are installed into the system, those of a language into a folder of the
+//! experiment, where they disturb nothing else.
 
 use std::{
     collections::BTreeSet,
@@ -13,7 +13,7 @@ use std::{
 };
 
 use lasthop_model::{
-    manager::{MANAGERS, Manager, unnamed},
+    manager::{LANGUAGES, Language, MANAGERS, Manager, unnamed},
     program::Packages,
 };
 use lasthop_system::command;
@@ -22,7 +22,7 @@ use super::{home::Home, locate};
 
 /// The longest that a question to a package manager may take.
 const QUESTION: Duration = Duration::from_secs(60);
-/// File in an environment that lists the requirements installed into it.
+/// File in a folder of a language that lists the packages installed into it.
 pub(super) const STAMP: &str = "lasthop-requirements";
 
 /// Why nothing can be installed, in words.
@@ -64,32 +64,30 @@ pub struct System {
     pub installed: BTreeSet<String>,
     /// Of the wanted packages, those that the package lists know.
     pub listed: BTreeSet<String>,
-    pub python: bool,
-    /// Python can create virtual environments. This may take a separate package.
-    pub venv: bool,
-    pub gem: bool,
+    /// The languages whose package manager can install.
+    pub working: BTreeSet<&'static str>,
 }
 
 impl System {
     /// Asks this machine what is installed.
     pub fn look(needs: &[Need]) -> Self {
         let manager = manager();
-        let wanted = manager.map(|manager| names(manager, needs.iter().chain([&environments()])));
-        let (installed, listed) = match (manager, wanted) {
-            (Some(manager), Some(wanted)) => (installed(manager, &wanted), listed(manager, &wanted)),
-            _ => Default::default(),
-        };
-        Self {
+        let working = languages(needs)
+            .filter(|language| answers(language.works[0], &language.works[1..]))
+            .map(|language| language.name);
+        let mut system = Self {
             root: rustix::process::geteuid().is_root(),
             sudo: on_path("sudo"),
             manager,
-            installed,
-            listed,
-            python: on_path("python3"),
-            // Debian's python3 has `venv` but not `ensurepip`, which is in the package python3-venv.
-            venv: answers("python3", &["-c", "import ensurepip, venv"]),
-            gem: on_path("gem"),
+            working: working.collect(),
+            ..Self::default()
+        };
+        if let Some(manager) = manager {
+            let wanted = names(manager, &with_tools(needs, &system));
+            system.installed = installed(manager, &wanted);
+            system.listed = listed(manager, &wanted);
         }
+        system
     }
 }
 
@@ -97,36 +95,32 @@ impl System {
 ///
 /// # Errors
 ///
-/// Packages are missing and cannot be installed without root, or `python3` or `gem` is missing.
+/// Packages are missing and cannot be installed without root, or the package manager of a language is missing.
 pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> Result<Vec<SetupStep>, SetupError> {
-    let python: BTreeSet<&String> = needs.iter().flat_map(|need| &need.packages.python).collect();
-    let gems: BTreeSet<&String> = needs.iter().flat_map(|need| &need.packages.gems).collect();
-    let mut steps = system_steps(&with_environments(needs, system), system)?;
-    if !python.is_empty() {
-        // The packages of the system, which are installed first, may include it.
-        if !system.python && !installs(&steps, "python") {
-            return Err(no_tool("python3", "create a virtual environment", "python3"));
+    let mut steps = system_steps(&with_tools(needs, system), system)?;
+    for language in languages(needs) {
+        if system.manager.is_none() && !system.working.contains(language.name) {
+            return Err(no_tool(language));
         }
-        add_python(&mut steps, &home.python(experiment), &python);
-    }
-    if !gems.is_empty() {
-        if !system.gem && !installs(&steps, "ruby") {
-            return Err(no_tool("gem", "install gems", "ruby"));
-        }
-        add_gems(&mut steps, &home.gems(experiment), &gems);
+        let names = needs.iter().flat_map(|need| need.packages.of(language.name)).collect();
+        add_language(&mut steps, language, &home.packages(language.name, experiment), &names);
     }
     Ok(steps)
 }
 
-fn installs(steps: &[SetupStep], program: &str) -> bool {
-    steps
-        .iter()
-        .any(|step| step.command.iter().any(|word| word.starts_with(program)))
+fn languages(needs: &[Need]) -> impl Iterator<Item = &'static Language> {
+    LANGUAGES
+        .into_iter()
+        .filter(|language| needs.iter().any(|need| !need.packages.of(language.name).is_empty()))
 }
 
-fn no_tool(program: &str, what: &str, package: &str) -> SetupError {
+fn no_tool(language: &Language) -> SetupError {
     SetupError::NoTool(format!(
-        "`{program}` is needed to {what}, but is not on PATH; install the package {package}"
+        "{} cannot be installed, because `{}` fails; install {} (as {} calls it)",
+        language.packages,
+        language.works.join(" "),
+        language.needs[0],
+        MANAGERS[0].name
     ))
 }
 
@@ -139,39 +133,26 @@ pub fn manager() -> Option<&'static Manager> {
 
 /// What you must install yourself, because no name of it is known for this machine's package manager.
 pub fn by_hand(needs: &[Need], system: &System) -> Vec<String> {
-    let needs = with_environments(needs, system);
+    let needs = with_tools(needs, system);
     let wanted = needs.iter().filter(|need| !need.located);
     wanted
         .filter_map(|need| Some(format!("{}: {}", need.of, unnamed(&need.packages, system.manager)?)))
         .collect()
 }
 
-/// What Python needs to create virtual environments.
-fn environments() -> Need {
-    let system = MANAGERS
-        .map(|manager| (manager.name.to_owned(), vec![manager.venv.to_owned()]))
-        .into();
-    Need {
-        of: "Python environments".to_owned(),
+/// With what package managers of languages need themselves.
+fn with_tools(needs: &[Need], system: &System) -> Vec<Need> {
+    let lacking = languages(needs).filter(|language| !system.working.contains(language.name));
+    let tools = lacking.map(|language| Need {
+        of: language.packages.to_owned(),
         located: false,
-        packages: Packages {
-            system,
-            ..Packages::default()
-        },
-    }
+        packages: Packages::named(MANAGERS.iter().map(|manager| manager.name).zip(language.needs)),
+    });
+    needs.iter().cloned().chain(tools).collect()
 }
 
-fn with_environments(needs: &[Need], system: &System) -> Vec<Need> {
-    let python = needs.iter().any(|need| !need.packages.python.is_empty());
-    needs
-        .iter()
-        .cloned()
-        .chain((python && !system.venv).then(environments))
-        .collect()
-}
-
-fn names<'a>(manager: &Manager, needs: impl IntoIterator<Item = &'a Need>) -> BTreeSet<String> {
-    let wanted = needs.into_iter().filter(|need| !need.located);
+fn names(manager: &Manager, needs: &[Need]) -> BTreeSet<String> {
+    let wanted = needs.iter().filter(|need| !need.located);
     wanted
         .flat_map(|need| need.packages.of(manager.name))
         .cloned()
@@ -220,63 +201,27 @@ fn system_steps(needs: &[Need], system: &System) -> Result<Vec<SetupStep>, Setup
     Ok(steps)
 }
 
-fn add_python(steps: &mut Vec<SetupStep>, environment: &Path, requirements: &BTreeSet<&String>) {
-    let python = environment.join("bin/python");
-    let directory = environment.display().to_string();
-    let pip = [
-        &*python.display().to_string(),
-        "-m",
-        "pip",
-        "install",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--",
-    ];
-    let is_made = python.exists();
-    if !is_made {
+/// The last step writes into the folder what is installed there.
+fn add_language(steps: &mut Vec<SetupStep>, language: &Language, folder: &Path, names: &BTreeSet<&String>) {
+    let list: String = names.iter().map(|name| format!("{name}\n")).collect();
+    let stamp = folder.join(STAMP);
+    let is_made = language.base.is_none_or(|(file, _)| folder.join(file).exists());
+    if is_made && fs::read_to_string(&stamp).is_ok_and(|text| text == list) {
+        return;
+    }
+    let directory = folder.display().to_string();
+    let mut step = |words: &[&str], names: &BTreeSet<&String>, stamp| {
+        let own = words.iter().map(|word| word.replace("FOLDER", &directory));
         steps.push(SetupStep {
-            why: "a private Python environment".to_owned(),
-            command: ["python3", "-m", "venv", &directory].map(str::to_owned).into(),
-            stamp: None,
+            why: format!("{} of the experiment, in a folder of its own", language.packages),
+            command: own.chain(names.iter().map(ToString::to_string)).collect(),
+            stamp,
         });
+    };
+    if let Some((_, command)) = language.base.filter(|_| !is_made) {
+        step(command, &BTreeSet::new(), None);
     }
-    let why = "Python packages of the experiment, in pinned versions";
-    let step = stamped(why, &pip, requirements, environment);
-    steps.extend((!is_made || !step.is_done()).then_some(step));
-}
-
-/// Gems are `name:version`, as `gem install` takes them. There is no `--` before them, because gem expects build flags
-/// after it; no name begins with `-`.
-fn add_gems(steps: &mut Vec<SetupStep>, environment: &Path, gems: &BTreeSet<&String>) {
-    let directory = environment.display().to_string();
-    let bin = environment.join("bin").display().to_string();
-    let fixed = [
-        "gem",
-        "install",
-        "--no-document",
-        "--install-dir",
-        &directory,
-        "--bindir",
-        &bin,
-    ];
-    let step = stamped(
-        "Ruby gems of the experiment, in a private folder",
-        &fixed,
-        gems,
-        environment,
-    );
-    steps.extend((!step.is_done()).then_some(step));
-}
-
-/// The step that installs these requirements into an environment and writes there what it has installed.
-fn stamped(why: &str, command: &[&str], requirements: &BTreeSet<&String>, environment: &Path) -> SetupStep {
-    let further = requirements.iter().map(ToString::to_string);
-    let list = requirements.iter().map(|requirement| format!("{requirement}\n"));
-    SetupStep {
-        why: why.to_owned(),
-        command: command.iter().map(ToString::to_string).chain(further).collect(),
-        stamp: Some((environment.join(STAMP), list.collect())),
-    }
+    step(language.install, names, Some((stamp, list)));
 }
 
 /// Carries out the steps. Each line of output goes to `output` as it comes.
@@ -311,12 +256,6 @@ pub fn execute(
 }
 
 impl SetupStep {
-    /// Whether it was carried out before.
-    fn is_done(&self) -> bool {
-        let mut stamp = self.stamp.iter();
-        stamp.any(|(path, list)| fs::read_to_string(path).is_ok_and(|text| text == *list))
-    }
-
     /// The command, quoted for a shell.
     pub fn shown(&self) -> String {
         self.command
@@ -403,21 +342,14 @@ mod tests {
     use super::*;
 
     fn need(of: &str, debian: &[&str], python: &[&str], gems: &[&str]) -> Need {
-        let own = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-        let system = if debian.is_empty() {
-            [].into()
-        } else {
-            [("apt".to_owned(), own(debian))].into()
-        };
-        let packages = Packages {
-            system,
-            python: own(python),
-            gems: own(gems),
-        };
+        let named = [("apt", debian), ("python", python), ("gems", gems)].into_iter();
+        let packages = named
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(manager, names)| (manager.to_owned(), names.iter().map(ToString::to_string).collect()));
         Need {
             of: of.into(),
             located: false,
-            packages,
+            packages: Packages(packages.collect()),
         }
     }
 
@@ -429,9 +361,7 @@ mod tests {
         System {
             root: true,
             manager: Some(&APT),
-            python: true,
-            venv: true,
-            gem: true,
+            working: LANGUAGES.map(|language| language.name).into(),
             ..System::default()
         }
     }
@@ -498,9 +428,9 @@ mod tests {
         assert_eq!(plan("exp", &needs, &Home::at("/data"), &system).unwrap(), []);
         assert!(by_hand(&needs, &system)[0].ends_with(": install nginx yourself (as apt calls it)"));
         let python = [need("app", &[], &["flask==3.1.0"], &[])];
-        let said = by_hand(&python, &System { venv: false, ..system });
+        let said = by_hand(&python, &System::default());
         assert!(
-            said[0].starts_with("Python environments: no package manager was found"),
+            said[0].starts_with("Python packages: no package manager was found"),
             "{said:?}"
         );
         assert_eq!(by_hand(&needs, &debian()), [""; 0]);
@@ -534,22 +464,54 @@ mod tests {
         ];
         assert_eq!(shown(&steps), wanted);
 
-        fs::create_dir_all(home.python("exp").join("bin")).unwrap();
-        fs::write(home.python("exp").join("bin/python"), "").unwrap();
-        fs::write(home.python("exp").join(STAMP), "flask==3.1.0\ngunicorn==23.0.0\n").unwrap();
+        fs::create_dir_all(home.packages("python", "exp").join("bin")).unwrap();
+        fs::write(home.packages("python", "exp").join("bin/python"), "").unwrap();
+        fs::write(
+            home.packages("python", "exp").join(STAMP),
+            "flask==3.1.0\ngunicorn==23.0.0\n",
+        )
+        .unwrap();
         assert_eq!(shown(&plan("exp", &needs, &home, &debian()).unwrap()).len(), 1);
-        fs::write(home.python("exp").join(STAMP), "flask==3.0.0\n").unwrap();
+        fs::write(home.packages("python", "exp").join(STAMP), "flask==3.0.0\n").unwrap();
         assert_eq!(shown(&plan("exp", &needs, &home, &debian()).unwrap()).len(), 2);
+    }
+
+    #[test]
+    fn each_language_has_a_folder_of_the_experiment() {
+        let names = [
+            ("npm", "express@5.1.0"),
+            ("maven", "a.b:c:1.2"),
+            ("go", "a.b/c/v5@v5.5.5"),
+        ];
+        let needs = [Need {
+            of: "app".into(),
+            located: true,
+            packages: Packages::named(names),
+        }];
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path());
+        let steps = plan("exp", &needs, &home, &debian()).unwrap();
+        assert_eq!(steps.len(), names.len());
+        for ((language, name), step) in names.iter().zip(&steps) {
+            let folder = home.packages(language, "exp");
+            assert!(step.command.contains(&folder.display().to_string()), "{step:?}");
+            assert_eq!(step.command.last().unwrap(), name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(STAMP), format!("{name}\n")).unwrap();
+        }
+        assert_eq!(plan("exp", &needs, &home, &debian()).unwrap(), []);
+        let system = System {
+            working: BTreeSet::new(),
+            ..debian()
+        };
+        let install = &shown(&plan("exp", &needs, &home, &system).unwrap())[1];
+        assert!(install.ends_with(" -- golang-go maven npm"), "{install}");
     }
 
     #[test]
     fn every_manager_gets_its_own_command_line() {
         let commands = MANAGERS.map(|manager| {
-            let system = [(manager.name.to_owned(), vec!["a".to_owned(), "b".to_owned()])].into();
-            let packages = Packages {
-                system,
-                ..Packages::default()
-            };
+            let packages = Packages([(manager.name.to_owned(), vec!["a".to_owned(), "b".to_owned()])].into());
             let needs = [Need {
                 of: "a".into(),
                 located: false,
@@ -580,16 +542,16 @@ mod tests {
     fn debian_keeps_venv_in_a_package_of_its_own() {
         let needs = [need("app", &[], &["flask==3.1.0"], &[])];
         let system = System {
-            venv: false,
+            working: BTreeSet::new(),
             listed: set(&["python3-venv"]),
             ..debian()
         };
         assert!(shown(&plan("exp", &needs, &Home::at("/data"), &system).unwrap())[0].ends_with(" python3-venv"));
         let needs = [need("app", &[], &[], &["thin:1"])];
-        let error = plan("exp", &needs, &Home::at("/data"), &System { gem: false, ..debian() }).unwrap_err();
+        let error = plan("exp", &needs, &Home::at("/data"), &System::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`gem` is needed to install gems, but is not on PATH; install the package ruby"
+            "Ruby gems cannot be installed, because `gem --version` fails; install ruby (as apt calls it)"
         );
     }
 

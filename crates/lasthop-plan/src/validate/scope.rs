@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use crate::{
     diagnostics::{closest, suggest},
-    render::{ADDRESS_ATTRIBUTES, SERVICE_NAMES, TLS_ATTRIBUTES},
+    render::{ADDRESS_ATTRIBUTES, PACKAGE_ATTRIBUTES, SERVICE_NAMES, TLS_ATTRIBUTES},
 };
 
 /// Known names with their attributes; `None` for plain values.
@@ -33,6 +33,7 @@ impl Scope {
             let attributes = match name {
                 "listen" => Some(&ADDRESS_ATTRIBUTES[..]),
                 "tls" => Some(&TLS_ATTRIBUTES[..]),
+                "packages" => Some(&PACKAGE_ATTRIBUTES[..]),
                 _ => None,
             };
             self.0.insert(name.to_owned(), attributes);

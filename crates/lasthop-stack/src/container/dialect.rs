@@ -139,13 +139,7 @@ pub fn of(kind: EngineKind) -> &'static Dialect {
 impl Dialect {
     /// What installs it.
     pub fn packages(&self) -> Packages {
-        let own = self.packages.iter();
-        Packages {
-            system: own
-                .map(|(manager, name)| ((*manager).to_owned(), vec![(*name).to_owned()]))
-                .collect(),
-            ..Packages::default()
-        }
+        Packages::named(self.packages.iter().copied())
     }
 
     /// A reason with what to do about it.

@@ -389,6 +389,7 @@ mod tests {
                 record: "/record".into(),
                 account: None,
                 needed: Vec::new(),
+                packages: BTreeMap::new(),
                 cache: "/cache".into(),
                 runtime: "/runtime".into(),
                 transport: Transport::Tcp,
