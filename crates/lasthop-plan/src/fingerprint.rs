@@ -56,6 +56,7 @@ pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<Sketch
         levels: &case.levels,
         bindings: &bindings,
         symbolic: true,
+        urls: true,
     };
     let rendered = renderer.services()?;
     let containers = renderer.containers()?;
@@ -166,7 +167,7 @@ impl Fingerprint {
             .chain([&mut self.load])
         {
             for form in forms {
-                *text = text.replace(form, "@link@");
+                *text = text.replace(form, render::LINK);
             }
         }
     }
@@ -246,6 +247,7 @@ pub(super) fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<B
         levels,
         bindings: &none,
         symbolic: true,
+        urls: true,
     };
     let mut services = IndexMap::new();
     let mut next = 60001_u16;

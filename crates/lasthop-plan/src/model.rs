@@ -539,6 +539,9 @@ pub struct Listen {
     #[serde(default)]
     #[schemars(extend("default" = ""))]
     pub config: Template,
+    /// What client libraries of the server take: `{{ SERVICE.url }}` and `{{ SERVICE.dsn }}` for other services. May be a
+    /// template.
+    pub url: Option<Template>,
     /// For Unix sockets: the file name of the socket, if the server does not let you choose it.
     #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]
     pub file: Option<String>,

@@ -243,6 +243,7 @@ impl Plan {
             levels,
             bindings,
             symbolic: false,
+            urls: true,
         }
     }
 

@@ -67,6 +67,7 @@ pub struct RenderedProof {
 }
 
 /// Renders the templates for one combination of levels.
+#[derive(Clone, Copy)]
 pub(super) struct Renderer<'a> {
     pub experiment: &'a Experiment,
     pub levels: &'a Levels,
@@ -74,6 +75,8 @@ pub(super) struct Renderer<'a> {
     /// Render the same symbol wherever the link's server is told where to listen, for any transport, so that cases can
     /// be compared.
     pub symbolic: bool,
+    /// Tell what client libraries take, which is rendered with all but that.
+    pub urls: bool,
 }
 
 /// How long a command of the preparation, a start and a stop may take, unless the recipe says otherwise.
@@ -86,6 +89,8 @@ const MOST_SERVERS: usize = 64;
 
 /// Stands for the listening end of the link in a symbolic rendering.
 pub(super) const LISTEN: &str = "@listen@";
+/// Stands for the end of the link that clients connect to.
+pub(super) const LINK: &str = "@link@";
 
 impl Renderer<'_> {
     /// The services in start order.
@@ -109,6 +114,10 @@ impl Renderer<'_> {
     }
 
     fn service(&self, name: &str, service: &Service) -> Result<RenderedService, String> {
+        self.server(name, service)?.render()
+    }
+
+    fn server<'a>(&'a self, name: &'a str, service: &'a Service) -> Result<Server<'a>, String> {
         let binding = self.binding(name)?;
         let recipe = self.recipe(name, service)?;
         let mut server = Server {
@@ -120,7 +129,26 @@ impl Renderer<'_> {
             context: Value::UNDEFINED,
         };
         server.context = Value::from(server.context()?);
-        server.render()
+        Ok(server)
+    }
+
+    /// What client libraries of a server take, if its recipe says that.
+    fn url(&self, binding: &ServiceBinding, service: &Service) -> Result<Option<String>, String> {
+        let name = service_of(&binding.name);
+        let listen = self.recipe(name, service)?.listen.get(&binding.transport);
+        let Some(form) = listen.and_then(|listen| listen.url.as_ref()).filter(|_| self.urls) else {
+            return Ok(None);
+        };
+        if self.symbolic && self.experiment.link.to == name {
+            return Ok(Some(LINK.to_owned()));
+        }
+        let renderer = Self { urls: false, ..*self };
+        let server = renderer.server(&binding.name, service)?;
+        let mut context = server.context()?;
+        let address = address_value(binding, &binding.address, binding.address.to_string());
+        context.insert("listen".to_owned(), address);
+        let place = server.place(&format!("listen.{}.url", binding.transport));
+        Ok(Some(template::render(&place, form, &Value::from(context))?))
     }
 
     /// A word that depends on nothing but the levels of the case.
@@ -189,7 +217,7 @@ impl Renderer<'_> {
     fn context(&self, reader: &Connect) -> Result<BTreeMap<String, Value>, String> {
         let mut context = template::levels_context(self.levels);
         context.insert(SECRET.to_owned(), self.bindings.secret.as_str().into());
-        for name in self.experiment.services.keys() {
+        for (name, service) in &self.experiment.services {
             let servers: Vec<&ServiceBinding> = (0..)
                 .map_while(|index| self.bindings.services.get(&server_name(name, index)))
                 .collect();
@@ -198,6 +226,9 @@ impl Renderer<'_> {
                 let text = address_text(reader, &server.address)?;
                 let mut attributes = address_attributes(server, &server.address);
                 attributes.insert("address", text.as_str().into());
+                if let Some(url) = self.url(server, service)? {
+                    attributes.extend(["url", "dsn"].map(|name| (name, url.as_str().into())));
+                }
                 all.push(Named { text, attributes });
             }
             let Some(Named { text, mut attributes }) = all.first().cloned() else {
@@ -567,7 +598,7 @@ pub(super) fn url_text(transport: Transport, address: &Address) -> String {
 }
 
 /// Attributes of a service's address in templates.
-pub(super) const ADDRESS_ATTRIBUTES: [&str; 13] = [
+pub(super) const ADDRESS_ATTRIBUTES: [&str; 14] = [
     "address",
     "host",
     "port",
@@ -576,6 +607,7 @@ pub(super) const ADDRESS_ATTRIBUTES: [&str; 13] = [
     "folder",
     "name",
     "url",
+    "dsn",
     "transport",
     "directory",
     "runtime",
