@@ -35,6 +35,7 @@ mod passed_on;
 mod release;
 mod repro;
 mod resume;
+mod run_applications;
 mod run_at_a_rate;
 mod run_behind_a_proxy;
 mod run_clamd;

@@ -607,6 +607,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_client_library_takes_is_a_part_of_the_link() {
+        let plan = plan("node-redis", &selection(&["statements=1"], &[]));
+        assert_eq!(plan.differences, []);
+        let urls = [
+            "'unix:///@run@/redis/socket?username=lasthop&password=@secret@'",
+            "'redis://lasthop:@secret@@127.0.0.1:60001'",
+            "'rediss://lasthop:@secret@@127.0.0.1:60001?ssl_ca_certs=/@run@/tls/authority.pem'",
+        ];
+        assert_eq!(plan.stacks.len(), urls.len());
+        for (stack, url) in plan.stacks.iter().zip(urls) {
+            let bindings = placeholders(&plan.experiment, &stack.levels).unwrap();
+            let services = plan.services(stack, &bindings).unwrap();
+            let text = String::from_utf8_lossy(&services[1].files[0].1).into_owned();
+            assert!(text.contains(url), "{text}");
+            assert!(text.contains("'/@packages@/npm/node_modules/redis'"), "{text}");
+        }
+    }
+
+    #[test]
     fn whom_the_driver_talks_to_may_depend_on_the_case() {
         let plan = plan(
             "containers",

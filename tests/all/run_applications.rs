@@ -1,0 +1,66 @@
+//! Stores behind real applications and their client libraries: HTTP in front, the link behind it.
+
+use crate::common;
+
+use std::fs;
+
+use common::{Lasthop, have_setup};
+
+const FEW: [&str; 5] = [
+    "--only=statements=5",
+    "--set=pool=2",
+    "--set=connections=2",
+    "--settle=100ms",
+    "--no-headroom",
+];
+
+/// Every case answers, its link is proven, and nothing but the link differs between cases.
+fn every_transport_answers(name: &str, expected: usize) {
+    if !have_setup(name) {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let summary = lasthop.brief(name, &FEW);
+    assert_eq!(summary["failures"], serde_json::json!([]));
+    let cases = summary["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), expected, "{cases:?}");
+    for case in cases {
+        let family = if case["transport"] == "unix" { "unix" } else { "inet" };
+        assert_eq!(case["proof"]["link"]["family"], family, "{case}");
+        let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
+        assert!(
+            roles.len() >= 2 && roles.values().all(|cost| cost.as_f64().unwrap() > 0.0),
+            "{case}"
+        );
+    }
+    let fired = summary["checks"].to_string();
+    for never in [
+        "config-differs",
+        "transport-not-as-asked",
+        "link-not-proven",
+        "load-not-over-link",
+    ] {
+        assert!(!fired.contains(never), "{fired}");
+    }
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn node_and_redis() {
+    every_transport_answers("node-redis", 3);
+}
+
+/// Before anything starts, and with what to do.
+#[test]
+fn missing_packages_are_said() {
+    if !have_setup("node-redis") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    fs::remove_file(lasthop.home().join("npm")).unwrap();
+    let why = "node: its npm packages are not installed; `lasthop setup node-redis` installs them";
+    lasthop.run(["run", "node-redis"]).fails(1, why);
+    let doctor = lasthop.run(["doctor", "node-redis"]);
+    assert_eq!(doctor.code, Some(1));
+    assert!(common::one_line(&doctor.stdout).contains(why), "{}", doctor.stdout);
+}
