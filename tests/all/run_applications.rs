@@ -2,9 +2,9 @@
 
 use crate::common;
 
-use std::fs;
+use std::{fs, path::Path};
 
-use common::{Lasthop, have_setup};
+use common::{BRIEF, Lasthop, have_setup};
 
 const FEW: [&str; 5] = [
     "--only=statements=5",
@@ -48,6 +48,42 @@ fn every_transport_answers(name: &str, expected: usize) {
 #[test]
 fn node_and_redis() {
     every_transport_answers("node-redis", 3);
+}
+
+#[test]
+fn python_and_redis() {
+    every_transport_answers("python-redis", 3);
+}
+
+/// An application that reads something else says so, and is no fast one.
+#[test]
+fn a_wrong_value_is_a_failure() {
+    if !have_setup("python-redis") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/python-redis");
+    // Its packages are found by the name.
+    let copy = lasthop.home().join("experiments/python-redis");
+    fs::create_dir_all(&copy).unwrap();
+    fs::copy(folder.join("application.py"), copy.join("application.py")).unwrap();
+    let text = fs::read_to_string(folder.join("experiment.toml")).unwrap();
+    let wrong = text.replace("key = \"lasthop\"", "key = \"lasthop\", bytes = 4");
+    assert_ne!(text, wrong);
+    fs::write(copy.join("experiment.toml"), wrong).unwrap();
+    let run = lasthop.run(["run", "python-redis"].iter().chain(&BRIEF).chain(&FEW));
+    assert!(
+        run.stdout.contains("500") || run.stderr.contains("500"),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
+    assert!(
+        run.code != Some(0) || run.json()["failures"].as_array().unwrap().len() == 3,
+        "{}",
+        run.stdout
+    );
+    lasthop.assert_nothing_left();
 }
 
 /// Before anything starts, and with what to do.
