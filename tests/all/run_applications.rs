@@ -55,6 +55,11 @@ fn python_and_redis() {
     every_transport_answers("python-redis", 3);
 }
 
+#[test]
+fn python_and_postgres() {
+    every_transport_answers("python-postgres", 3);
+}
+
 /// An application that reads something else says so, and is no fast one.
 #[test]
 fn a_wrong_value_is_a_failure() {
