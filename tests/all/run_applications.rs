@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{fs, path::Path};
 
-use common::{BRIEF, Lasthop, have_setup};
+use common::{BRIEF, Lasthop, go_is_warm, have, have_setup};
 
 const FEW: [&str; 5] = [
     "--only=statements=5",
@@ -58,6 +58,14 @@ fn python_and_redis() {
 #[test]
 fn python_and_postgres() {
     every_transport_answers("python-postgres", 3);
+}
+
+#[test]
+fn go_and_postgres() {
+    if have("go") {
+        go_is_warm("go-http");
+        every_transport_answers("go-postgres", 3);
+    }
 }
 
 /// An application that reads something else says so, and is no fast one.
