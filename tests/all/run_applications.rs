@@ -68,6 +68,11 @@ fn go_and_postgres() {
     }
 }
 
+#[test]
+fn php_and_mariadb() {
+    every_transport_answers("php-mariadb", 6);
+}
+
 /// An application that reads something else says so, and is no fast one.
 #[test]
 fn a_wrong_value_is_a_failure() {
