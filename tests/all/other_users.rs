@@ -312,7 +312,7 @@ fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
 }
 
 /// Recipe, experiment with its choices, and names of processes; the first program of a test must be here.
-const SERVERS: [(&str, &str, &[&str], &[&str]); 23] = [
+const SERVERS: [(&str, &str, &[&str], &[&str]); 24] = [
     (
         "redis",
         "redis-server",
@@ -381,6 +381,12 @@ const SERVERS: [(&str, &str, &[&str], &[&str]); 23] = [
         "python3",
         &["grpc", "--only=language=python", "--only=streams=1"],
         &["python3"],
+    ),
+    (
+        "java",
+        "java",
+        &["java-postgres", "--only=statements=1", "--only=transport=unix"],
+        &["java", "postgres"],
     ),
     (
         "statsd-exporter",

@@ -69,6 +69,11 @@ fn go_and_postgres() {
 }
 
 #[test]
+fn java_and_postgres() {
+    every_transport_answers("java-postgres", 3);
+}
+
+#[test]
 fn php_and_mariadb() {
     every_transport_answers("php-mariadb", 6);
 }
