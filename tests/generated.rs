@@ -19,7 +19,7 @@ use lasthop::cli::Cli;
 use lasthop::load;
 use lasthop::selftest::outcome::SelfTest;
 use lasthop_analyse::across::{diff::Diff, fleet::Fleet};
-use lasthop_plan::schema;
+use lasthop_plan::{catalog::Catalog, schema};
 use lasthop_report::explained;
 use lasthop_repro::{outcome::Repetition, study};
 use regex::Regex;
@@ -141,6 +141,10 @@ fn the_page_of_performance_shows_the_newest_measurements() {
 
 /// Between these lines, README says what each report in `docs/answers` found.
 const ANSWERS: [&str; 2] = ["<!-- written by script/answers -->\n", "<!-- end of the answers -->\n"];
+const APPLICATIONS: &str = "\
+    The same links as an application meets them, through its client library, beside what they are bare:\n\n\
+    | experiment | setting | compared | ratio (95 % interval) | CPU saved | matters below | bare |\n\
+    |---|---|---|--:|--:|--:|--:|\n";
 const FIGURES: &str = "\
 | experiment | setting | compared | ratio (95 % interval) | CPU saved | matters below |
 |---|---|---|--:|--:|--:|
@@ -208,6 +212,35 @@ fn figures(name: &str, report: &str) -> String {
     written.collect()
 }
 
+/// The rows of experiments whose link is behind an application, each with the ratios of the experiment that drives it.
+fn beside_bare(reports: &[(String, String)]) -> String {
+    let of = |wanted: &str| {
+        reports
+            .iter()
+            .find(|(name, _)| name == wanted)
+            .map(|(name, report)| figures(name, report))
+    };
+    let ratios = |rows: &str| {
+        let cells = rows.lines().map(|row| row.split(" | ").nth(3).unwrap());
+        cells.collect::<Vec<_>>().join(", ")
+    };
+    let mut all = String::new();
+    for (name, report) in reports.iter().filter(|(name, _)| is_application(name)) {
+        let bare = Catalog::default().load(name).unwrap().link.to;
+        let ratios = of(&bare).map(|rows| format!("[{}](docs/answers/{bare}.md)", ratios(&rows)));
+        for row in figures(name, report).lines() {
+            all += &format!("{row} {} |\n", ratios.as_deref().unwrap_or("–"));
+        }
+    }
+    all
+}
+
+fn is_application(name: &str) -> bool {
+    Catalog::default()
+        .load(name)
+        .is_ok_and(|experiment| experiment.group == "through an application")
+}
+
 /// What an experiment asks besides which transport to choose.
 fn own_answer(name: &str, report: &str) -> String {
     let quoted: Vec<&str> = report.lines().filter_map(|line| line.strip_prefix("> ")).collect();
@@ -240,18 +273,20 @@ fn the_answers_of_the_readme_are_those_of_the_reports() {
         })
         .collect();
     let all = |of: fn(&str, &str) -> String| {
-        reports
-            .iter()
-            .map(|(name, report)| of(name, report))
-            .collect::<String>()
+        let bare = reports.iter().filter(|(name, _)| !is_application(name));
+        bare.map(|(name, report)| of(name, report)).collect::<String>()
     };
     let kept = fs::read_to_string(root.join("README.md")).unwrap();
     let (before, rest) = kept.split_once(ANSWERS[0]).unwrap();
     let (_, after) = rest.split_once(ANSWERS[1]).unwrap();
     let (figures, own) = (all(figures), all(own_answer));
+    let applications = match beside_bare(&reports) {
+        rows if rows.is_empty() => rows,
+        rows => format!("{APPLICATIONS}{rows}\n"),
+    };
     let more = "Some experiments ask more than which transport to choose:\n\n| experiment | answer |\n|---|---|\n";
     let fresh = format!(
-        "{before}{}{FIGURES}{figures}\n{more}{own}{}{after}",
+        "{before}{}{FIGURES}{figures}\n{applications}{more}{own}{}{after}",
         ANSWERS[0], ANSWERS[1]
     );
     if env::var_os("LASTHOP_GENERATE").is_some() {
