@@ -875,6 +875,12 @@ signal = "term"
                 "",
                 "`listen` has no attribute `pth`",
             ),
+            (
+                "recipe = \"nginx\"",
+                "connect.unix = \"x\"",
+                "`connect` belongs to a `command`",
+            ),
+            (command, "connect.tcp = \"{{ hots }}\"", "did you mean `host`?"),
             (command, "bind.tcp.file = \"x\"", "only a Unix socket has a file name"),
             (
                 command,

@@ -203,6 +203,9 @@ pub struct Service {
     #[serde(default)]
     #[schemars(schema_with = "listen_table")]
     pub bind: IndexMap<Transport, Listen>,
+    /// With `command`: how it writes the addresses of servers that it connects to.
+    #[serde(default)]
+    pub connect: Connect,
     /// With `command`: when the server counts as ready [default: when it accepts a connection].
     pub ready: Option<ReadyFile>,
     /// Transport that it listens on. Leave it out for the service that the link goes to, where the case decides.
@@ -419,7 +422,7 @@ pub struct Recipe {
     /// How to tell it where to listen, by transport. It cannot serve transports that are missing.
     #[schemars(schema_with = "listen_table")]
     pub listen: IndexMap<Transport, Listen>,
-    /// How it writes the address of a Unix socket that it connects to.
+    /// How it writes the addresses of servers that it connects to.
     #[serde(default)]
     pub connect: Connect,
     /// Values that an experiment may set, by name.
@@ -559,7 +562,7 @@ pub struct Connect {
     /// With `{{ name }}` for the name of an abstract socket (default: `unix:@{{ name }}`).
     #[serde(rename = "abstract")]
     pub abstract_: Option<String>,
-    /// With `{{ address }}`, host and port [default: {{ address }}].
+    /// With `{{ address }}`, or `{{ host }}` and `{{ port }}` [default: {{ address }}].
     pub tcp: Option<String>,
 }
 

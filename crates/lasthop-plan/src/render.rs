@@ -576,18 +576,25 @@ fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, Strin
 
 /// An address in the form that a server takes.
 pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String, String> {
-    let own = |form: &Option<Template>, key: &str, value: Value| {
+    let own = |form: &Option<Template>, parts: &[(&str, Value)]| {
         let form = form
             .as_ref()
-            .map(|form| template::render("connect", form, &Value::from_iter([(key, value)])));
+            .map(|form| template::render("connect", form, &Value::from_iter(parts.iter().cloned())));
         form.transpose().map(|text| text.unwrap_or_else(|| address.to_string()))
     };
     Ok(match address {
         Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
-            own(&reader.unix, "path", shown(path))?
+            own(&reader.unix, &[("path", shown(path))])?
         }
-        Address::Abstract(name) => own(&reader.abstract_, "name", name.as_str().into())?,
-        Address::Tcp(at) | Address::Udp(at) => own(&reader.tcp, "address", at.to_string().into())?,
+        Address::Abstract(name) => own(&reader.abstract_, &[("name", name.as_str().into())])?,
+        Address::Tcp(at) | Address::Udp(at) => own(
+            &reader.tcp,
+            &[
+                ("address", at.to_string().into()),
+                ("host", at.ip().to_string().into()),
+                ("port", at.port().into()),
+            ],
+        )?,
     })
 }
 

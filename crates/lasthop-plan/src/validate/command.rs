@@ -5,7 +5,7 @@ use lasthop_protocol::spec::Transport;
 
 use super::{checker::Checker, scope::Scope};
 use crate::{
-    model::{Listen, Recipe, Service, Start},
+    model::{Connect, Listen, Recipe, Service, Start},
     shape::join,
 };
 
@@ -31,7 +31,11 @@ impl Checker<'_> {
                 self.key_error(pointer, "this service has neither `recipe` nor `command`");
                 return None;
             }
-            for (key, is_given) in [("bind", !service.bind.is_empty()), ("ready", service.ready.is_some())] {
+            for (key, is_given) in [
+                ("bind", !service.bind.is_empty()),
+                ("connect", service.connect != Connect::default()),
+                ("ready", service.ready.is_some()),
+            ] {
                 if is_given {
                     let message = format!("`{key}` belongs to a `command`, not to a recipe");
                     self.key_error(&join(pointer, key), message);
@@ -57,6 +61,7 @@ impl Checker<'_> {
         for part in ["command", "bind", "ready/path", "ready/command"] {
             self.template_tree(&format!("{pointer}/{part}"), scope);
         }
+        self.connect(&join(pointer, "connect"));
         self.listen(&join(pointer, "bind"), &mut service.bind);
         let ready = service.ready.clone().unwrap_or_default();
         self.ready(&join(pointer, "ready"), &ready);
@@ -83,6 +88,7 @@ impl Checker<'_> {
                 arguments: arguments.to_vec(),
                 ..Start::default()
             },
+            connect: service.connect.clone(),
             ready,
             // It has no digests: the command is in the experiment, which has one.
             ..Recipe::default()

@@ -62,13 +62,7 @@ impl Checker<'_> {
         ] {
             self.template_tree(pointer, &scope);
         }
-        for (pointer, name) in [
-            ("/connect/unix", "path"),
-            ("/connect/abstract", "name"),
-            ("/connect/tcp", "address"),
-        ] {
-            self.template_tree(pointer, &Scope::default().add([name]));
-        }
+        self.connect("/connect");
         let files = &recipe.export.files;
         for name in files.keys().filter(|name| !stays_inside(Path::new(name))) {
             self.key_error(
@@ -86,6 +80,17 @@ impl Checker<'_> {
         self.program(&recipe.program);
         self.config("/config", &mut recipe.config, &scope);
         self.ready("/ready", &recipe.ready);
+    }
+
+    /// How a server writes addresses.
+    pub(super) fn connect(&mut self, pointer: &str) {
+        for (key, names) in [
+            ("unix", &["path"][..]),
+            ("abstract", &["name"]),
+            ("tcp", &["address", "host", "port"]),
+        ] {
+            self.template_tree(&join(pointer, key), &Scope::default().add(names.iter().copied()));
+        }
     }
 
     /// Where a server listens: in the order of the transports, whatever that of the file.
