@@ -47,6 +47,7 @@ fn schemas(files: &mut Files) {
         ("experiment", schema::experiment_schema().clone()),
         ("recipe", schema::recipe_schema().clone()),
         ("load", load::schema()),
+        ("driver", lasthop_protocol::wire::schema()),
         ("result", lasthop_report::schema()),
         ("diff", schemars::schema_for!(Diff).to_value()),
         ("fleet", schemars::schema_for!(Fleet).to_value()),

@@ -831,6 +831,9 @@ pub struct New {
     /// Copy this experiment, with the recipes that it uses, instead of the smallest one
     #[arg(long, value_name = "EXPERIMENT", add = ArgValueCompleter::new(complete::experiments))]
     pub from: Option<String>,
+    /// Make one with a driver of your own, in Python and in Node, for a protocol that lasthop does not speak
+    #[arg(long, conflicts_with = "from")]
+    pub driver: bool,
 }
 
 fn engine() -> impl TypedValueParser<Value = EngineKind> {

@@ -46,7 +46,7 @@ use clap::{
 use lasthop_analyse::checks::known::{self, CheckMeaning};
 use lasthop_model::{engine::EngineKind, observation};
 use lasthop_page::text;
-use lasthop_plan::diagnostics::closest;
+use lasthop_plan::{catalog::create::Pattern, diagnostics::closest};
 use lasthop_report::explained;
 use lasthop_stack::{
     container::{
@@ -229,8 +229,13 @@ fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
 }
 
 fn new(arguments: &args::New) -> Result<(), CliError> {
-    let args::New { name, from } = arguments;
-    let folder = catalog()?.create(name, from.as_deref(), Path::new(".")).or_usage()?;
+    let args::New { name, from, driver } = arguments;
+    let pattern = match from {
+        Some(original) => Pattern::Copy(original),
+        None if *driver => Pattern::Driver,
+        None => Pattern::Smallest,
+    };
+    let folder = catalog()?.create(name, pattern, Path::new(".")).or_usage()?;
     talk(&format!("created {}; next: lasthop check ./{name}", folder.display()));
     Ok(())
 }

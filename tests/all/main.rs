@@ -63,6 +63,7 @@ mod studies;
 mod tools;
 mod trust;
 mod waits;
+mod your_own_driver;
 mod your_own_stack;
 
 #[test]

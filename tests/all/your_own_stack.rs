@@ -9,13 +9,13 @@ use common::{Lasthop, have};
 use regex::Regex;
 
 /// A block of the page: its language, the file that it is, if it is one, and its text.
-struct Fenced<'a> {
-    language: &'a str,
-    file: Option<&'a str>,
-    text: &'a str,
+pub struct Fenced<'a> {
+    pub language: &'a str,
+    pub file: Option<&'a str>,
+    pub text: &'a str,
 }
 
-fn fenced(page: &str) -> Vec<Fenced<'_>> {
+pub fn fenced(page: &str) -> Vec<Fenced<'_>> {
     let form = Regex::new(r"(?m)^```(\w+)(?: (\S+))?\n((?s:.*?))^```$").unwrap();
     form.captures_iter(page)
         .map(|found| Fenced {
@@ -66,13 +66,9 @@ fn is_like(printed: &[String], shown: &[String]) -> bool {
     }
 }
 
-#[test]
-fn the_page_is_what_happens() {
-    if !have("node") || !have("nginx") {
-        return;
-    }
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/your-own-stack.md")).unwrap();
-    let lasthop = Lasthop::new();
+/// Writes the files of a page, runs its commands, and counts these.
+pub fn follow(page: &str, lasthop: &Lasthop) -> usize {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
     let bin = lasthop.home().join("bin");
     fs::create_dir(&bin).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lasthop"), bin.join("lasthop")).unwrap();
@@ -110,7 +106,16 @@ fn the_page_is_what_happens() {
             ran += 1;
         }
     }
-    assert_eq!(ran, 7, "commands");
+    ran
+}
+
+#[test]
+fn the_page_is_what_happens() {
+    if !have("node") || !have("nginx") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    assert_eq!(follow("docs/your-own-stack.md", &lasthop), 7, "commands");
     assert_eq!(
         fs::read_dir(lasthop.home().join("check/runs")).unwrap().count(),
         0,

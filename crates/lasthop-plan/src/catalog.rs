@@ -4,7 +4,7 @@
 //! has a slash or is a folder with an `experiment.toml`. A recipe is looked up in the experiment's own `services`
 //! folder, then in `<data>/services`, then in the binary.
 
-mod create;
+pub mod create;
 
 use std::{
     collections::BTreeSet,
@@ -315,7 +315,7 @@ mod tests {
             .filter(|entry| entry.path().join(EXPERIMENT_FILE).is_file());
         let folders = folders
             .map(|entry| entry.file_name().into_string().unwrap())
-            .filter(|name| name != "_template");
+            .filter(|name| !name.starts_with('_'));
         assert_eq!(names, folders.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
         for name in names {
             let experiment = catalog.load(&name).unwrap_or_else(|error| panic!("{error}"));
@@ -905,6 +905,14 @@ signal = "term"
         let tls = commanded(command, "").replace("\"unix\", \"tcp\"", "\"unix\", \"tls\", \"tcp\"");
         let said = errors(&[("experiment.toml", &tls), ("app/server.py", "")]);
         assert!(said.contains("recipe `app` cannot listen on tls"), "{said}");
+    }
+
+    #[test]
+    fn what_lasthop_does_not_speak_needs_a_driver() {
+        let custom =
+            |toml: &str| toml.replace("\"http\"", "\"custom\"") + "[load.custom]\nbytes = \"{{ connections }}\"\n";
+        let said = template_with(custom, str::to_owned);
+        assert!(said.contains("`custom` needs a driver of your own"), "{said}");
     }
 
     #[test]

@@ -317,7 +317,8 @@ pub struct Load {
     /// The service that the driver talks to, a single server. May be a template over the factors, for example to put a
     /// load balancer in front.
     pub target: Template,
-    /// What is said: the name of a protocol, whose parameters are in the table of that name. May be a template.
+    /// What is said: the name of a protocol, whose parameters are in the table of that name; `custom` is what only a driver
+    /// of your own can say. May be a template.
     pub protocol: Template,
     /// Number of concurrent connections.
     #[serde(default = "one", deserialize_with = "text")]
@@ -355,8 +356,8 @@ pub struct Load {
     #[serde(default = "yes", deserialize_with = "text")]
     #[schemars(schema_with = "yes_or_no", extend("default" = true))]
     pub nodelay: Template,
-    /// Command of the experiment's own driver, which speaks the protocol of `lasthop drive`. If its first word renders
-    /// to nothing, lasthop drives.
+    /// Command of the experiment's own driver (docs/your-own-driver.md). If its first word renders to nothing, lasthop
+    /// drives.
     #[serde(default)]
     pub driver: Vec<Template>,
     #[serde(flatten)]

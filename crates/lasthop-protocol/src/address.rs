@@ -155,7 +155,7 @@ impl FromStr for Transport {
 }
 
 /// A socket address that a client connects to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Address {
     /// Path of a Unix socket, at most 107 bytes.
@@ -348,7 +348,7 @@ impl FromStr for Address {
 }
 
 /// TLS towards the server. Certificates are always verified; there is no switch to turn that off.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// PEM file with the certificate authorities to trust; `None` trusts the system's own.
@@ -361,7 +361,7 @@ pub struct Tls {
 }
 
 /// The concrete place to connect to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
     pub address: Address,

@@ -7,13 +7,16 @@ use hdrhistogram::{
     Histogram as Hdr,
     serialization::{Deserializer as HdrDeserializer, Serializer as _, V2Serializer},
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 
 /// Durations in nanoseconds, kept to three significant digits from 1 ns to one hour.
 ///
 /// In JSON it is the base64 text of the HdrHistogram V2 encoding, which other HDR tools read. In memory it has only the
 /// bins that hold something: a run keeps one for each trial. Histograms are merged, never their percentiles.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(try_from = "Written")]
+#[schemars(with = "Written")]
 pub struct Histogram {
     /// Of each bin, rising: how many bins after the one before, and its count; both as LEB128.
     packed: Box<[u8]>,
@@ -265,28 +268,68 @@ fn is_as_long_as_it_says(bytes: &[u8]) -> bool {
     cookie == COOKIE && payload.is_some_and(|payload| HEADER.checked_add(payload) == Some(bytes.len()))
 }
 
-impl<'de> Deserialize<'de> for Histogram {
-    /// A foreign histogram may have other bounds; ours must all merge.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
-        if !is_as_long_as_it_says(&bytes) {
-            return Err(D::Error::custom(
-                "not an uncompressed HdrHistogram V2 of the length that it says",
-            ));
-        }
-        let read: Hdr<u64> = HdrDeserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|error| D::Error::custom(format!("{error:?}")))?;
-        let bins: Vec<_> = read
-            .iter_recorded()
-            .map(|bin| (index(bin.value_iterated_to()), bin.count_at_value()))
-            .collect();
+/// How a histogram is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected times in nanoseconds, each alone or as [nanoseconds, how many], or the base64 of a HdrHistogram"
+)]
+enum Written {
+    /// Every duration, in any order.
+    Plain(Vec<Times>),
+    /// Base64 of an uncompressed HdrHistogram V2 of nanoseconds, as lasthop writes it.
+    Packed(String),
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Times {
+    /// Nanoseconds.
+    Once(f64),
+    /// Nanoseconds, and how often they occurred.
+    Often(f64, u64),
+}
+
+fn unpacked(text: &str) -> Result<Vec<(usize, u64)>, String> {
+    let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
+    if !is_as_long_as_it_says(&bytes) {
+        return Err("not an uncompressed HdrHistogram V2 of the length that it says".to_owned());
+    }
+    let read: Hdr<u64> = HdrDeserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .map_err(|error| format!("{error:?}"))?;
+    // A foreign histogram may have other bounds; ours must all merge.
+    Ok(read
+        .iter_recorded()
+        .map(|bin| (index(bin.value_iterated_to()), bin.count_at_value()))
+        .collect())
+}
+
+impl TryFrom<Written> for Histogram {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let mut bins = match written {
+            Written::Packed(text) => unpacked(&text)?,
+            Written::Plain(all) => {
+                let pairs = all.into_iter().map(|times| match times {
+                    Times::Once(nanoseconds) => (nanoseconds, 1),
+                    Times::Often(nanoseconds, count) => (nanoseconds, count),
+                });
+                pairs
+                    .map(|(nanoseconds, count)| match nanoseconds {
+                        0.0.. => Ok((index(nanoseconds as u64), count)),
+                        _ => Err(format!("a request took {nanoseconds} ns")),
+                    })
+                    .collect::<Result<_, _>>()?
+            }
+        };
+        bins.sort_unstable_by_key(|bin| bin.0);
         // The format has signed counts; bins that are one here must not exceed them together.
         let counted = bins
             .iter()
             .try_fold(0_i64, |sum, bin| sum.checked_add(i64::try_from(bin.1).ok()?));
-        counted.ok_or_else(|| D::Error::custom("a histogram of more than 2^63 durations"))?;
+        counted.ok_or("a histogram of more than 2^63 durations")?;
         Ok(Self::of_sorted(bins))
     }
 }
@@ -406,6 +449,25 @@ mod tests {
         let counts: Vec<u64> = read.bins().map(|bin| bin.1).collect();
         assert_eq!(counts, [5, 1]);
         assert!(read.max() >= HIGHEST_NS && read.max() < HIGHEST_NS + HIGHEST_NS / 1_000);
+    }
+
+    #[test]
+    fn plain_times_are_read() {
+        let mut recorded = Histogram::new();
+        recorded.record_n(1_500, 3);
+        recorded.record(70_000);
+        let read = serde_json::from_str::<Histogram>;
+        assert_eq!(read("[1500, [1500.4, 2], 70000]").unwrap(), recorded);
+        assert_eq!(read("[]").unwrap(), Histogram::new());
+        for (wrong, why) in [
+            ("[-1]", "a request took -1 ns"),
+            (r#"["1 ms"]"#, "expected times in nanoseconds, each alone"),
+            ("[[1, -2]]", "expected times in nanoseconds, each alone"),
+            ("[[1, 9223372036854775808]]", "more than 2^63"),
+        ] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(error.contains(why), "{wrong}: {error}");
+        }
     }
 
     #[test]

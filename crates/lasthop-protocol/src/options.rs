@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options set on the client's sockets before use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SocketOptions {
     /// `TCP_NODELAY`; ignored on Unix sockets.
@@ -39,7 +39,7 @@ pub enum Reuse {
 }
 
 /// When the next request is sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
     /// The next request follows the reply.
@@ -50,7 +50,7 @@ pub enum Model {
 }
 
 /// A rate, and how the requests are spread over time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OpenLoop {
     /// Requests per second over all connections, 0.001 to 100 million.
@@ -66,7 +66,7 @@ pub struct OpenLoop {
 ///
 /// Errors are results there. A request that is due while every connection is busy is not sent, and counted: so the number of
 /// outstanding requests is never larger than that of connections, whatever the rate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadStage {
     /// Requests per second over all connections, evenly spaced.
@@ -109,7 +109,7 @@ pub enum Engine {
 }
 
 /// The longest that each phase of a request may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
     /// Nanoseconds for connect and TLS handshake, each.

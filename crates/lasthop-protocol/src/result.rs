@@ -9,7 +9,7 @@ use crate::{histogram::Histogram, options::Engine};
 
 /// Steps of a chain of dependent shifts and multiplications per microsecond, right before and right after a trial,
 /// while the driver does nothing else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Speed {
     pub before: f64,
@@ -43,7 +43,7 @@ pub enum ErrorClass {
 }
 
 /// Errors of one class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorCount {
     pub count: u64,
@@ -52,7 +52,7 @@ pub struct ErrorCount {
 }
 
 /// Times of the parts of a request; a part that does not occur (TLS on a plain socket) is absent, not zero.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Phases {
     /// From `connect` to the established connection.
@@ -70,7 +70,7 @@ pub struct Phases {
 }
 
 /// What the driver itself consumed between the start and the end of the measure phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DriverCost {
     pub user_ns: u64,
@@ -109,7 +109,7 @@ impl AddAssign for DriverCost {
 }
 
 /// The local ports of a case that opens a connection per request over TCP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortUse {
     /// Ports that connections may use (`ip_local_port_range`).
@@ -125,7 +125,7 @@ pub struct PortUse {
 }
 
 /// TLS handshakes of the whole trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsHandshakes {
     /// With certificates and signatures.
@@ -135,7 +135,7 @@ pub struct TlsHandshakes {
 }
 
 /// What became of requests that nobody answers. `requests` are then those that the server counted as received.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OneWay {
     /// Requests sent in the measure phase, whose service time is the time in `send`.
@@ -160,7 +160,7 @@ impl OneWay {
 }
 
 /// Whether an open loop kept its schedule during the measure phase.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Offered {
     /// Requests per second that were asked for.
@@ -180,7 +180,7 @@ impl Offered {
 }
 
 /// What happened in a stage, by when it happened. An answer may be to a request of the stage before.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StageResult {
     /// Requests per second asked for.
@@ -203,7 +203,7 @@ pub struct StageResult {
 }
 
 /// Requests of a stage that ended alike, without a right answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wrong {
     pub class: ErrorClass,
@@ -227,7 +227,7 @@ impl Wrong {
 }
 
 /// The requests that were due in a part of a stage.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Slot {
     pub due: u64,
@@ -263,7 +263,7 @@ impl StageResult {
 }
 
 /// The first half of a measure phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FirstHalf {
     pub requests: u64,
@@ -289,7 +289,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// The record of one trial on one case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrialResult {
     /// Monotonic nanoseconds of the measure phase. Closed loop: from the first completed request after the warm-up to
@@ -307,6 +307,7 @@ pub struct TrialResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_half: Option<FirstHalf>,
     /// Payload bytes received within `elapsed_ns`.
+    #[serde(default)]
     pub bytes_received: u64,
     /// Of the requests that began within `elapsed_ns`, however late their replies came (open loop: that were due within
     /// it). Time from the actual send to the last byte of the reply (connect included where each request has its own
@@ -333,6 +334,7 @@ pub struct TrialResult {
     /// Only of a protocol without replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<Box<OneWay>>,
+    #[serde(default)]
     pub phases: Phases,
     /// Requests that had no reply yet when the trial was cut short.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -350,11 +352,15 @@ pub struct TrialResult {
     #[serde(skip)]
     pub slow_connects: Longest,
     /// Errors of the whole trial.
+    #[serde(default)]
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     /// Connections opened in the whole trial.
+    #[serde(default)]
     pub connections_opened: u64,
+    /// Of the measure phase.
     pub cost: DriverCost,
-    /// The engine that ran; never `auto`.
+    /// The engine that ran; `auto` if it is not one of lasthop's.
+    #[serde(default)]
     pub engine: Engine,
     /// What a foreign tool says of its latencies; `None` where lasthop drove, whose histograms say more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -369,7 +375,7 @@ pub struct TrialResult {
 
 /// Latencies of a trial as a foreign tool prints them, in nanoseconds. What it does not print is `None`. They cannot be
 /// merged: each is good for its own trial only.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reported {
     /// Name of the tool.
@@ -426,7 +432,7 @@ impl TrialResult {
 }
 
 /// What a live connection turned out to be, read from the socket and the TLS session, not from the request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
     /// Address family of the connected socket: `unix`, `inet` or `inet6`; `unixgram`, `seqpacket`, `udp` or `udp6`; or a channel.

@@ -1,5 +1,6 @@
 //! What a driver is asked to do: endpoint × protocol × reuse × load model.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::{
@@ -15,7 +16,7 @@ use crate::{
 };
 
 /// Everything a driver needs to know to put load on one endpoint.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     pub endpoint: Endpoint,

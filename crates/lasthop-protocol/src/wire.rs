@@ -1,14 +1,16 @@
 //! The protocol of `lasthop drive`: one JSON object a line, requests on standard input, replies on standard output.
 //!
 //! The driver first writes [`Reply::Hello`]. After that every request gets exactly one reply, in order. End of input
-//! ends the driver. A foreign driver (a script of an experiment) speaks the same lines.
+//! ends the driver. A foreign driver (a script of an experiment) speaks the same lines: `docs/your-own-driver.md`.
 //!
 //! History of [`VERSION`]:
 //! - 1: prepare, trial, close.
 
 use std::io::{self, BufRead, Write};
 
+use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use crate::{
     result::{Proof, TrialResult},
@@ -19,16 +21,21 @@ use crate::{
 pub const VERSION: u32 = 1;
 
 /// What lasthop asks of a driver.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// Open the case's connections and verify two answers; the connections live until `Close`.
-    Prepare { case: String, spec: Box<Spec> },
+    Prepare {
+        /// A name for the requests that follow. Several cases may be prepared at once.
+        case: String,
+        spec: Box<Spec>,
+    },
     /// One slice of load on a prepared case. With stages it is they that pace an open loop, errors are results, and
     /// there is no warm-up.
     Trial {
         case: String,
         phases: TrialPhases,
+        /// Of a run with overload, which only lasthop's own driver can do.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         stages: Vec<LoadStage>,
     },
@@ -36,8 +43,9 @@ pub enum Request {
     Close { case: String },
 }
 
-/// Lengths of the phases of a trial. The drain takes as long as the outstanding replies do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Lengths of the phases of a trial: load that is not counted, then load that is. The drain takes as long as the
+/// outstanding replies do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrialPhases {
     pub warm_up_ns: u64,
@@ -54,36 +62,34 @@ impl TrialPhases {
 }
 
 /// What a driver answers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
     /// The driver's first line.
     Hello {
+        /// Version of these lines: 1.
         protocol: u32,
+        /// Its name.
         driver: String,
         version: String,
     },
-    Prepared {
-        case: String,
-        proof: Proof,
-    },
-    Trial {
-        case: String,
-        result: Box<TrialResult>,
-    },
-    Closed {
-        case: String,
-    },
+    /// The connections are open, and two replies were right.
+    Prepared { case: String, proof: Proof },
+    /// What the slice of load yielded.
+    Trial { case: String, result: Box<TrialResult> },
+    /// The connections are closed.
+    Closed { case: String },
     /// The request could not be carried out; the driver lives on.
     Failed {
         case: String,
         stage: Stage,
+        /// Why, in words: the report shows it.
         cause: String,
     },
 }
 
 /// Where a case failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// The specification cannot be carried out.
@@ -92,6 +98,21 @@ pub enum Stage {
     /// The answers before the measurement were wrong.
     Verify,
     Trial,
+}
+
+/// A line between lasthop and a driver, in either direction.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it is there for its schema")]
+enum Line {
+    /// What lasthop writes, and the driver reads.
+    Request(Request),
+    /// What the driver writes: `hello` first, then a reply to each request, in order.
+    Reply(Reply),
+}
+
+pub fn schema() -> Value {
+    schema_for!(Line).to_value()
 }
 
 /// Reads the next line that is not blank; `None` at the end of the input.

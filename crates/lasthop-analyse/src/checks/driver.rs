@@ -4,8 +4,9 @@ use lasthop_model::{
     quantity::counted,
     record::{CasePlan, Placement},
 };
+use lasthop_protocol::custom;
 
-use super::finding::{Finding, doubt, percent};
+use super::finding::{Finding, doubt, note, percent};
 use crate::{
     cases,
     summary::{Comparison, Metric},
@@ -68,6 +69,14 @@ pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let effect = "the generator and the transport are a large part of what is measured, and the servers a small one; \
                   expect smaller differences with servers that do more work";
     (times < SCARCE).then(|| doubt(text, effect))
+}
+
+/// What is said is known to the driver alone.
+pub fn replies_unseen(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let text = format!("`{}` judged the replies", plan.load.driver);
+    let effect =
+        "the figures are as right as that program: it counts the requests, takes the times and tells a wrong reply";
+    (plan.load.protocol == custom::KIND.name && trials.count(&plan.case) > 0).then(|| note(text, effect))
 }
 
 /// Marks the ratios that a saturated driver pulls towards 1: those where it limits the better of the two cases. If it

@@ -214,6 +214,14 @@ const DRIVER: &[CheckMeaning] = &[
          so generator and transport are a large part of what is measured.",
         "Give the servers the work that yours do, or read under \"Does it matter?\" what a difference is worth there.",
     ),
+    known(
+        "replies-unseen",
+        NOTE,
+        "Your own driver judged the replies; lasthop did not see them",
+        "the load is `custom`: a program of the experiment makes the requests, counts them, takes their times and judges the \
+         replies. lasthop measures the servers and the machine.",
+        "Let the driver fail at whatever is not the expected reply, byte for byte.",
+    ),
 ];
 
 const LENGTH: &[CheckMeaning] = &[

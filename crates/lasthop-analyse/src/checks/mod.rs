@@ -61,6 +61,7 @@ const CHECKS: &[(&str, Subject)] = &[
     ("driver-saturated", Case(driver::driver_saturated)),
     ("driver-kept-off", Case(driver::driver_kept_off)),
     ("headroom", Case(driver::headroom)),
+    ("replies-unseen", Case(driver::replies_unseen)),
     ("littles-law", Case(steady::littles_law)),
     ("short-trials", Case(steady::short_trials)),
     ("rate-not-reached", Case(open_loop::rate_not_reached)),

@@ -193,6 +193,14 @@ fn a_driver_kept_from_a_cpu_of_its_own_is_doubted() {
 }
 
 #[test]
+fn a_driver_that_alone_saw_the_replies_is_noted() {
+    let mut data = healthy();
+    assert_eq!(findings(&data, "replies-unseen"), []);
+    data.header.cases[1].load.protocol = "custom".to_owned();
+    assert_eq!(finding(&data, "replies-unseen").severity, Severity::Note);
+}
+
+#[test]
 fn scarce_headroom_is_doubted() {
     let null = |times: f64| {
         let mut data = healthy();

@@ -14,8 +14,16 @@ use crate::{
     validate::{EXPERIMENT_FILE, RECIPE_FILE},
 };
 
-/// What `lasthop new` copies.
-const TEMPLATE: &str = "_template";
+/// What `lasthop new` makes.
+#[derive(Clone, Copy)]
+pub enum Pattern<'a> {
+    Smallest,
+    /// With a driver of its own.
+    Driver,
+    /// A copy of this experiment, with the recipes that it uses.
+    Copy(&'a str),
+}
+
 /// Stands for the new experiment's name in the template.
 const NAME: &str = "@name@";
 /// Stands for the experiment that was copied.
@@ -23,14 +31,14 @@ const ORIGINAL: &str = "@original@";
 /// For people: the page of a copy takes the place of the original's.
 const PAGE: &str = "README.md";
 const PAGE_OF_A_COPY: &str = "_copy.md";
+
 impl Catalog {
-    /// Writes a new experiment, which runs as it is, to `parent/name`: a small one, or a copy of another with the
-    /// recipes that it uses.
+    /// Writes a new experiment, which runs as it is, to `parent/name`.
     ///
     /// # Errors
     ///
     /// The name is not allowed, the folder exists already or cannot be written, or the other cannot be loaded.
-    pub fn create(&self, name: &str, from: Option<&str>, parent: &Path) -> Result<PathBuf, String> {
+    pub fn create(&self, name: &str, pattern: Pattern<'_>, parent: &Path) -> Result<PathBuf, String> {
         if !name.split('-').all(|word| {
             !word.is_empty()
                 && word
@@ -41,12 +49,16 @@ impl Catalog {
                 "`{name}` cannot be the name of an experiment: use lower-case letters, digits and `-`"
             ));
         }
-        let mut files = match from {
-            Some(original) => self.copied(name, original)?,
-            None => named(
-                embedded(&EXPERIMENTS, TEMPLATE, EXPERIMENT_FILE).unwrap_or_default(),
+        let template = |folder| {
+            named(
+                embedded(&EXPERIMENTS, folder, EXPERIMENT_FILE).unwrap_or_default(),
                 name,
-            ),
+            )
+        };
+        let mut files = match pattern {
+            Pattern::Copy(original) => self.copied(name, original)?,
+            Pattern::Smallest => template("_template"),
+            Pattern::Driver => template("_driver"),
         };
         files.iter_mut().for_each(|(path, content)| add_schema(path, content));
         let folder = parent.join(name);
@@ -120,7 +132,7 @@ mod tests {
     fn a_new_experiment_loads_and_plans_as_it_is() {
         let parent = tempfile::tempdir().unwrap();
         let catalog = Catalog::default();
-        let folder = catalog.create("my-stack", None, parent.path()).unwrap();
+        let folder = catalog.create("my-stack", Pattern::Smallest, parent.path()).unwrap();
         let experiment = catalog
             .load(&folder.display().to_string())
             .unwrap_or_else(|error| panic!("{error}"));
@@ -133,7 +145,13 @@ mod tests {
         let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(plan.cases.len(), 2);
         assert_eq!(plan.differences, []);
-        let error = |name: &str| catalog.create(name, None, parent.path()).unwrap_err();
+        let folder = catalog.create("my-protocol", Pattern::Driver, parent.path()).unwrap();
+        let experiment = catalog.load(&folder.display().to_string()).unwrap();
+        let plan = Plan::new(experiment, &Selection::default()).unwrap();
+        assert_eq!((plan.cases.len(), &plan.cases[0].load.protocol[..]), (2, "custom"));
+        assert_eq!(plan.cases[0].load.driver, "python3 driver.py");
+        assert_eq!(plan.differences, []);
+        let error = |name: &str| catalog.create(name, Pattern::Smallest, parent.path()).unwrap_err();
         assert!(error("my-stack").ends_with("my-stack already exists; nothing was written"));
         for name in ["", "My", "a b", "../x", "a--b", "-a", "a/b"] {
             assert!(error(name).contains("cannot be the name of an experiment"), "{name}");
@@ -148,7 +166,7 @@ mod tests {
         for name in catalog.names() {
             let copy = format!("my-{name}");
             let folder = catalog
-                .create(&copy, Some(&name), parent.path())
+                .create(&copy, Pattern::Copy(&name), parent.path())
                 .unwrap_or_else(|error| panic!("{error}"));
             let mine = planned(&folder.display().to_string());
             let original = planned(&name);
@@ -169,7 +187,7 @@ mod tests {
             );
         }
         let unknown = catalog
-            .create("other", Some("nginx-gunicron"), parent.path())
+            .create("other", Pattern::Copy("nginx-gunicron"), parent.path())
             .unwrap_err();
         assert!(unknown.contains("did you mean `nginx-gunicorn`?"), "{unknown}");
         assert!(!parent.path().join("other").exists());

@@ -11,7 +11,7 @@ use lasthop_model::{
     rate::{CONSTANT, POISSON},
     selection::{PATH, TRANSPORT},
 };
-use lasthop_protocol::{PROTOCOLS, spec::Transport};
+use lasthop_protocol::{PROTOCOLS, custom, spec::Transport};
 
 use super::{
     checker::{Checker, read},
@@ -681,6 +681,11 @@ impl Checker<'_> {
                     "/load/protocol",
                     format!("`[load.{name}]` with the protocol's parameters is missing"),
                 );
+            }
+            if name == custom::KIND.name && file.load.driver.is_empty() {
+                let help = "write `driver = [PROGRAM, …]`, or a protocol that lasthop speaks".to_owned();
+                let message = format!("`{name}` needs a driver of your own, which `[load]` does not have");
+                self.error_with_help("/load/protocol", message, Some(help));
             }
         }
     }

@@ -3,6 +3,7 @@
 mod check;
 mod checked;
 pub mod chunked;
+pub mod custom;
 pub mod delimiter;
 pub mod echo;
 pub mod escaped;
@@ -23,6 +24,9 @@ mod statement;
 pub mod statsd;
 pub mod stream;
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};
 
@@ -33,7 +37,7 @@ pub use self::{
 };
 
 /// Every protocol.
-pub static PROTOCOLS: [&ProtocolKind; 11] = [
+pub static PROTOCOLS: [&ProtocolKind; 12] = [
     &http::KIND,
     &redis::KIND,
     &memcached::KIND,
@@ -45,6 +49,7 @@ pub static PROTOCOLS: [&ProtocolKind; 11] = [
     &echo::KIND,
     &hello::KIND,
     &stream::KIND,
+    &custom::KIND,
 ];
 
 /// The protocol of that name.
@@ -67,6 +72,27 @@ impl<'de> Deserialize<'de> for Protocol {
     }
 }
 
+impl JsonSchema for Protocol {
+    fn schema_name() -> Cow<'static, str> {
+        "Protocol".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let properties: Map<String, Value> = PROTOCOLS
+            .into_iter()
+            .map(|kind| (kind.name.to_owned(), (kind.schema)(generator).to_value()))
+            .collect();
+        json_schema!({
+            "description": "One protocol, with its parameters.",
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false,
+            "minProperties": 1,
+            "maxProperties": 1,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -78,7 +104,8 @@ mod tests {
     fn every_entry_answers_to_its_name_and_schemes() {
         let mut seen = BTreeSet::new();
         for kind in PROTOCOLS {
-            assert!(super::kind(kind.name).is_some() && !kind.title.is_empty() && !kind.urls.is_empty());
+            assert!(super::kind(kind.name).is_some() && !kind.title.is_empty());
+            assert_eq!(kind.urls.is_empty(), kind.schemes.is_empty());
             for scheme in kind.schemes {
                 assert!(seen.insert(scheme), "two protocols have the scheme {scheme}");
                 let (_, protocol) = parse(&format!("{scheme}://u@127.0.0.1:9/"), &UrlOptions::default())

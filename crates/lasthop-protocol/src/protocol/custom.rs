@@ -1,0 +1,47 @@
+//! What only a driver of the experiment's own can say. lasthop hands its parameters on and knows nothing of them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    exchange::Factory,
+    kind::{self, ProtocolKind, ProtocolSpec, Usage},
+};
+
+pub static KIND: ProtocolKind = ProtocolKind {
+    name: "custom",
+    title: "a protocol of your own",
+    own: false,
+    schemes: &[],
+    from_url: |_| Err(DRIVER_ONLY.to_owned()),
+    urls: &[],
+    password_variable: None,
+    read: kind::read::<Custom>,
+    schema: kind::schema::<Custom>,
+};
+
+const DRIVER_ONLY: &str = "`custom` is for a driver of your own (`[load] driver`), and lasthop's own driver was asked";
+
+/// Whatever your driver takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Custom(Map<String, Value>);
+
+impl ProtocolSpec for Custom {
+    fn kind(&self) -> &'static ProtocolKind {
+        &KIND
+    }
+
+    fn validate(&self, _usage: Usage) -> Result<(), String> {
+        Err(DRIVER_ONLY.to_owned())
+    }
+
+    fn factory(&self, _usage: Usage) -> Factory {
+        unreachable!("it is never valid")
+    }
+
+    fn checked(&self, _size: &dyn Fn(u64) -> String) -> String {
+        "what the driver checks".to_owned()
+    }
+}
