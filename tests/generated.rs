@@ -53,6 +53,7 @@ fn schemas(files: &mut Files) {
         ("fleet", schemars::schema_for!(Fleet).to_value()),
         ("study", study::catalog::schema().clone()),
         ("repro", schemars::schema_for!(Repetition).to_value()),
+        ("runs", schemars::schema_for!(lasthop_report::Runs).to_value()),
         ("selftest", schemars::schema_for!(SelfTest).to_value()),
     ];
     for (name, schema) in schemas {

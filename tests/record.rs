@@ -236,11 +236,80 @@ fn a_list_of_runs_reads_no_trials() {
             "-q",
         ])
         .ok();
-    let listed = lasthop.run(["runs"]).ok().stdout;
-    assert!(listed.contains("  complete\n    unix "), "{listed}");
+    let entry = || lasthop.run(["runs", "--format=json"]).ok().json()["runs"][0].clone();
+    let listed = entry();
+    assert_eq!(listed["state"], "complete", "{listed}");
+    assert!(listed["headline"].as_str().unwrap().starts_with("unix "), "{listed}");
     fs::write(lasthop.runs().pop().unwrap().join("trials.jsonl"), "no trial\n").unwrap();
-    assert_eq!(lasthop.run(["runs"]).ok().stdout, listed);
+    assert_eq!(entry()["headline"], listed["headline"]);
     lasthop.run(["report", "last"]).fails(1, "trials.jsonl:1");
+}
+
+/// A run of two blocks.
+const SHORT: [&str; 8] = [
+    "run",
+    "sockets",
+    "--only",
+    "pattern=echo",
+    "--trial=20ms",
+    "--rounds=1",
+    "--blocks=2",
+    "-q",
+];
+
+#[test]
+fn runs_are_listed_for_programs_too() {
+    let lasthop = Lasthop::new();
+    lasthop.run(SHORT).ok();
+    let listed = lasthop.run(["runs", "--format=json"]).ok().json();
+    let schema = schemars::schema_for!(lasthop_report::Runs).to_value();
+    assert!(
+        jsonschema::validator_for(&schema).unwrap().is_valid(&listed),
+        "{listed}"
+    );
+    let run = &listed["runs"][0];
+    let trials = lasthop.runs().pop().unwrap().join("trials.jsonl").metadata().unwrap();
+    assert!(run["bytes"].as_u64() > Some(trials.len()), "{run}");
+    assert!(run["is_own"] == true && run["state"] == "complete", "{run}");
+    let name = run["run"].as_str().unwrap();
+    let csv = lasthop.run(["runs", "--format=csv"]).ok().stdout;
+    assert!(csv.starts_with("run,experiment,started,") && csv.contains(&format!("\r\n{name},sockets,20")));
+    let markdown = lasthop.run(["runs", "--format=markdown"]).ok().stdout;
+    assert!(markdown.contains("| run |") && markdown.contains(name), "{markdown}");
+    lasthop
+        .run(["runs", "--format=svg"])
+        .fails(2, "use terminal, json, csv or markdown");
+}
+
+#[test]
+fn a_run_is_removed_if_nobody_writes_it() {
+    let lasthop = Lasthop::new();
+    lasthop.run(SHORT).ok();
+    let done = lasthop.runs().pop().unwrap();
+    lasthop
+        .run(["runs", "--remove", "last"])
+        .fails(1, "no terminal to ask on; add --yes");
+    let copy = lasthop.home().join("copy");
+    fs::create_dir(&copy).unwrap();
+    fs::copy(done.join("run.json"), copy.join("run.json")).unwrap();
+    lasthop
+        .run(["runs", "--remove", "./copy", "--yes"])
+        .fails(1, "remove it yourself");
+    let mut going = lasthop.start(["run", "sockets", "--only", "pattern=echo", "--budget=60s"]);
+    lasthop.wait_for_run(2);
+    lasthop.wait_for_lines(1);
+    let running = lasthop.runs().pop().unwrap();
+    let name = running.file_name().unwrap().to_str().unwrap();
+    lasthop
+        .run(["runs", "--remove", name, "--yes"])
+        .fails(1, "is being written");
+    signal(&going, libc::SIGINT);
+    going.wait().unwrap();
+    assert_eq!(lasthop.runs(), [done.clone(), running.clone()]);
+    let removed = lasthop.run(["runs", "--remove", name, "--yes"]).ok();
+    assert!(removed.stderr.contains("removed 1 run, "), "{}", removed.stderr);
+    assert_eq!(lasthop.runs(), [done]);
+    lasthop.assert_nothing_left();
 }
 
 #[test]

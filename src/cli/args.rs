@@ -91,8 +91,8 @@ pub enum Command {
     /// Ask several machines: does the answer depend on the machine?
     #[command(subcommand)]
     Fleet(Fleet),
-    /// List the recorded runs
-    Runs,
+    /// List the recorded runs with their sizes, or remove some
+    Runs(Runs),
     /// Repeat published studies by their own method and by lasthop's, and explain why the figures differ
     #[command(after_help = note!("exit-codes"))]
     Repro(Repro),
@@ -328,6 +328,23 @@ pub struct List {
     /// Also show experiments that are not ready, and what they miss
     #[arg(long)]
     pub all: bool,
+    /// Also ask each program for its version, which takes a second: without this, one that is too old counts as there
+    #[arg(long)]
+    pub versions: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Runs {
+    /// Format of the list: terminal, json, csv or markdown
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
+    pub format: Format,
+    /// Remove these runs for good: names, parts of names, or `last`
+    #[arg(long, value_name = "RUN", num_args = 1.., conflicts_with = "format")]
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
+    pub remove: Vec<String>,
+    /// Remove without asking
+    #[arg(short, long, requires = "remove")]
+    pub yes: bool,
 }
 
 #[derive(Debug, Args)]

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use lasthop_model::{
-    quantity::{rate_text, written},
+    quantity::{counted, rate_text, written},
     record::Stopped,
 };
-use lasthop_page::Page;
+use lasthop_page::{Page, units::Bytes};
 use lasthop_plan::{
     catalog::Entry,
     diagnostics::suggest,
@@ -17,13 +17,13 @@ use lasthop_record::{
     Store,
     store::{self, State},
 };
-use lasthop_report::{ExperimentEntry, RunEntry, RunState};
+use lasthop_report::{ExperimentEntry, Format, RunEntry, RunState};
 use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{
     args,
     context::{catalog, home, locator},
-    output::{CliError, OrExit, print, talk, terminal},
+    output::{CliError, OrExit, agreed, can_ask, print, talk, terminal},
     run::selection,
 };
 
@@ -31,7 +31,10 @@ pub fn experiments(arguments: &args::List) -> Result<(), CliError> {
     let home = home()?;
     let entries = catalog()?.list();
     let (good, bad): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.experiment.is_ok());
-    let listed: Vec<ExperimentEntry> = good.iter().filter_map(|entry| listed(&home, entry)).collect();
+    let listed: Vec<ExperimentEntry> = good
+        .iter()
+        .filter_map(|entry| listed(&home, entry, arguments.versions))
+        .collect();
     print(&lasthop_report::experiments_table(&listed, arguments.all, &terminal()))?;
     for entry in bad {
         if let Err(error) = entry.experiment {
@@ -41,7 +44,7 @@ pub fn experiments(arguments: &args::List) -> Result<(), CliError> {
     Ok(())
 }
 
-fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
+fn listed(home: &Home, entry: &Entry, versions: bool) -> Option<ExperimentEntry> {
     let experiment = entry.experiment.as_ref().ok()?;
     let locator = locator(home, experiment, &args::Programs::default());
     Some(ExperimentEntry {
@@ -49,12 +52,12 @@ fn listed(home: &Home, entry: &Entry) -> Option<ExperimentEntry> {
         title: experiment.title.clone(),
         group: experiment.group.clone(),
         source: entry.source.to_string(),
-        missing: missing(experiment, &locator),
+        missing: missing(experiment, &locator, versions),
     })
 }
 
-/// The recipes of the default cases whose program cannot be found.
-pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
+/// The recipes of the default cases whose program cannot be found, or, if `versions` are asked for, is too old.
+pub fn missing(experiment: &Experiment, locator: &Locator, versions: bool) -> Vec<String> {
     let Ok(plan) = Plan::new(experiment.clone(), &Default::default()) else {
         return Vec::new();
     };
@@ -67,9 +70,8 @@ pub fn missing(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     recipes.sort_unstable();
     recipes.dedup();
     recipes.retain(|recipe| {
-        locator
-            .locate(recipe, &plan.experiment.recipes[*recipe].program)
-            .is_err()
+        let program = &plan.experiment.recipes[*recipe].program;
+        !locator.is_there(recipe, program) || (versions && locator.locate(recipe, program).is_err())
     });
     recipes.into_iter().map(str::to_owned).collect()
 }
@@ -186,24 +188,70 @@ fn levels(name: &str, factor: &Factor, plan: &Plan) -> String {
     format!("{}{range}", levels.join(" "))
 }
 
-pub fn runs() -> Result<(), CliError> {
+pub fn runs(arguments: &args::Runs) -> Result<(), CliError> {
     let store = Store::new(home()?.path());
+    if !arguments.remove.is_empty() {
+        return remove(&store, arguments);
+    }
+    if !matches!(
+        arguments.format,
+        Format::Terminal | Format::Json | Format::Csv | Format::Markdown
+    ) {
+        let text = "a list of runs has no such format; use terminal, json, csv or markdown";
+        return Err(CliError::usage(text));
+    }
     let directories = store.list().or_failed()?;
-    if directories.is_empty() {
+    if directories.is_empty() && arguments.format == Format::Terminal {
         talk("no run is recorded yet; start one with `lasthop run`");
         return Ok(());
     }
-    let entries: Vec<RunEntry> = directories
+    let entries = directories
         .iter()
         .map(|directory| run_entry(&store, directory))
         .collect();
-    print(&lasthop_report::runs_table(&entries, &terminal()))
+    print(&lasthop_report::runs(entries, arguments.format, &terminal()))
+}
+
+fn remove(store: &Store, arguments: &args::Runs) -> Result<(), CliError> {
+    let mut records = arguments
+        .remove
+        .iter()
+        .map(|wanted| store.find(wanted))
+        .collect::<Result<Vec<_>, _>>()
+        .or_usage()?;
+    records.sort();
+    records.dedup();
+    let bytes = records.iter().map(|record| store::bytes(record)).sum();
+    for record in &records {
+        talk(&store.word_for(record));
+    }
+    if !arguments.yes {
+        if !can_ask() {
+            let text = "nothing was removed, because there is no terminal to ask on; add --yes";
+            return Err(CliError::failed(text));
+        }
+        if !agreed(&format!(
+            "Remove {} ({}) for good? [y/N] ",
+            counted(records.len() as u64, "run"),
+            Bytes(bytes)
+        )) {
+            return Err(CliError::failed("nothing was removed"));
+        }
+    }
+    records.iter().try_for_each(|record| store.remove(record)).or_failed()?;
+    talk(&format!(
+        "removed {}, {}",
+        counted(records.len() as u64, "run"),
+        Bytes(bytes)
+    ));
+    Ok(())
 }
 
 fn run_entry(store: &Store, directory: &Path) -> RunEntry {
     let run = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    match store::header(directory) {
-        Ok(header) => RunEntry {
+    let bytes = store::bytes(directory);
+    match store::header(directory).and_then(|header| Ok((header, outcome(directory)?))) {
+        Ok((header, state)) => RunEntry {
             run,
             experiment: header.experiment.name,
             when: header
@@ -211,28 +259,34 @@ fn run_entry(store: &Store, directory: &Path) -> RunEntry {
                 .to_zoned(jiff::tz::TimeZone::system())
                 .strftime("%Y-%m-%d %H:%M")
                 .to_string(),
-            state: outcome(directory),
+            started: header.started.to_string(),
+            state,
             is_own: store.made_here(directory).is_ok(),
+            bytes,
             headline: store::headline(directory).unwrap_or_default(),
         },
         Err(error) => RunEntry {
             run,
             experiment: String::new(),
+            started: String::new(),
             when: String::new(),
-            state: RunState::Unreadable(error.to_string()),
+            state: RunState::Unreadable,
             is_own: true,
-            headline: String::new(),
+            bytes,
+            headline: error,
         },
     }
 }
 
-fn outcome(directory: &Path) -> RunState {
-    match store::end(directory).map(|end| end.map(|end| end.stopped)) {
-        Err(error) => RunState::Unreadable(error.to_string()),
-        Ok(None) if store::state(directory) == State::Running => RunState::Running,
-        Ok(None) => RunState::CutOff,
-        Ok(Some(Stopped::Interrupted)) => RunState::Interrupted,
-        Ok(Some(Stopped::Failed)) => RunState::Failed,
-        Ok(Some(_)) => RunState::Complete,
-    }
+/// # Errors
+///
+/// Its end cannot be read.
+fn outcome(directory: &Path) -> Result<RunState, String> {
+    Ok(match store::end(directory)?.map(|end| end.stopped) {
+        None if store::state(directory) == State::Running => RunState::Running,
+        None => RunState::CutOff,
+        Some(Stopped::Interrupted) => RunState::Interrupted,
+        Some(Stopped::Failed) => RunState::Failed,
+        Some(_) => RunState::Complete,
+    })
 }

@@ -183,7 +183,7 @@ fn dispatch(cli: Cli) -> Exit {
         Command::Report(arguments) => report_again(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),
         Command::Fleet(command) => fleet::fleet(command),
-        Command::Runs => list::runs().map(done),
+        Command::Runs(arguments) => list::runs(&arguments).map(done),
         Command::Repro(arguments) => repro::repro(&arguments),
         Command::SelfTest(arguments) => selftest::selftest(&arguments),
         Command::Noise(arguments) => {
@@ -282,6 +282,14 @@ fn clean() -> Result<(), CliError> {
     for kind in EngineKind::ALL {
         // Nothing can be removed from an engine that does not answer.
         let Ok(engine) = Engine::find(Some(kind)) else { continue };
+        let images = leftovers::images(&engine);
+        if !images.is_empty() {
+            talk(&format!(
+                "{name}: kept for further runs: {}; `{name} rmi IMAGE` removes one",
+                images.join(", "),
+                name = kind.name()
+            ));
+        }
         let removed = leftovers::remove_orphans(&engine);
         if !removed.is_empty() {
             talk(&format!(

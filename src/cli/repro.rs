@@ -62,7 +62,7 @@ fn table() -> Result<(), CliError> {
 /// Programs that are not installed, and what installs them.
 fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String> {
     let locator = locator(home, experiment, &args::Programs::default());
-    let missing = list::missing(experiment, &locator);
+    let missing = list::missing(experiment, &locator, true);
     if !missing.is_empty() {
         return Some(format!(
             "needs {} (lasthop setup {})",

@@ -1,8 +1,10 @@
 //! Finds and reads recorded runs.
 
 use std::{
+    collections::HashSet,
     fs::{self, TryLockError},
     io::{self, BufRead, BufReader, Read},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -15,7 +17,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     RunData, seal,
-    writer::{END, HEADLINE, TRIALS},
+    writer::{END, HEADLINE, LOCK, TRIALS},
 };
 
 /// Limit for a line of a record, or for a file without lines, in bytes. Usual lines have a few kB.
@@ -146,6 +148,25 @@ impl Store {
         }
     }
 
+    /// Removes a record of this store, while nobody can begin to continue it.
+    ///
+    /// # Errors
+    ///
+    /// It is elsewhere, it is being written, or its files cannot be removed.
+    pub fn remove(&self, record: &Path) -> Result<(), String> {
+        let shown = record.display();
+        if record.parent() != Some(&self.runs) {
+            let store = self.runs.display();
+            return Err(format!("{shown} is not in {store}: remove it yourself"));
+        }
+        // A shared lock keeps writers out, and lets readers look meanwhile.
+        let lock = files::open_below(record, Path::new(LOCK));
+        if let Ok(Err(TryLockError::WouldBlock)) = lock.as_ref().map(fs::File::try_lock_shared) {
+            return Err(format!("{shown} is being written: it was not removed"));
+        }
+        fs::remove_dir_all(record).map_err(|error| format!("cannot remove {shown}: {error}"))
+    }
+
     /// How a command names this record: by its run, or outside of the store by its folder, quoted for a shell.
     pub fn word_for(&self, record: &Path) -> String {
         let name = name_of(record);
@@ -196,6 +217,24 @@ pub fn word_for_folder(record: &Path) -> String {
     shlex::try_quote(&whole).map_or_else(|_| "RUN".to_owned(), |word| word.into_owned())
 }
 
+/// What the files of a record take on the disk. A file with several names counts once.
+pub fn bytes(directory: &Path) -> u64 {
+    let mut seen = HashSet::new();
+    let mut folders = vec![directory.to_owned()];
+    let mut total = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(file) = entry.metadata() else { continue };
+            if file.is_dir() {
+                folders.push(entry.path());
+            } else if seen.insert((file.dev(), file.ino())) {
+                total += file.blocks() * 512;
+            }
+        }
+    }
+    total
+}
+
 /// Whether the record is complete, still being written, or cut off.
 pub fn state(directory: &Path) -> State {
     let open = |name: &str| files::open_below(directory, Path::new(name));
@@ -203,7 +242,7 @@ pub fn state(directory: &Path) -> State {
         return State::Complete;
     }
     // A shared lock, so that no reader takes another one for the writer.
-    match open("lock").map(|lock| lock.try_lock_shared()) {
+    match open(LOCK).map(|lock| lock.try_lock_shared()) {
         Ok(Err(TryLockError::WouldBlock)) => State::Running,
         _ => State::CutOff,
     }

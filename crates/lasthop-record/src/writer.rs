@@ -17,6 +17,8 @@ use serde_json::Value;
 
 use super::seal;
 
+/// Held by who writes the record.
+pub(super) const LOCK: &str = "lock";
 /// One line per trial.
 pub(super) const TRIALS: &str = "trials.jsonl";
 /// Exists once the run has ended in order.
@@ -61,7 +63,7 @@ impl Writer {
         let made = DirBuilder::new().mode(0o700).create(&directory);
         made.map_err(cannot_write(&directory))?;
         // Locked before there is a header, or a reader would take the new record for one that was cut off.
-        let path = directory.join("lock");
+        let path = directory.join(LOCK);
         let lock = appending(&path)?;
         lock.lock().map_err(cannot_write(&path))?;
         write_sealed(key.as_ref(), &directory, "run.json", header)?;
@@ -83,7 +85,7 @@ impl Writer {
     ///
     /// It cannot be written.
     pub fn reopen(directory: &Path) -> Result<Option<Self>, WriteError> {
-        let path = directory.join("lock");
+        let path = directory.join(LOCK);
         let lock = appending(&path)?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(None),

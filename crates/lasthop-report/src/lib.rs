@@ -36,7 +36,7 @@ use self::content::Part;
 pub use self::{
     content::{answer, headline},
     json::schema,
-    listing::{ExperimentEntry, RunEntry, RunState, experiments_table, runs_table},
+    listing::{ExperimentEntry, RunEntry, RunState, Runs, experiments_table, runs},
     page::Extras,
 };
 

@@ -2,30 +2,52 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_model::quantity::joined;
+use lasthop_model::quantity::{counted, joined};
+use lasthop_page::document_markdown;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{
-    Options, Page,
-    document::{Block, Cell, Column, Row, Table, Text, Tone},
+    Format, Options, Page,
+    content::section,
+    csv,
+    document::{Block, Cell, Column, Columns, Depth, Document, Row, Table, Text, Tone},
+    text,
+    units::Bytes,
 };
 
 const BUILT_IN: &str = "built-in";
 
+/// The recorded runs of a data folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Runs {
+    /// `lasthop-runs/1`
+    pub schema: &'static str,
+    /// Oldest first.
+    pub runs: Vec<RunEntry>,
+}
+
 /// A recorded run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunEntry {
     pub run: String,
     pub experiment: String,
-    /// When it began, ready to print.
+    /// When it began: UTC, by ISO 8601.
+    pub started: String,
+    /// The same for people.
+    #[serde(skip)]
     pub when: String,
     pub state: RunState,
     /// Whether it is proven to be made with this data folder; if not, it is foreign.
     pub is_own: bool,
-    /// The result, from [`headline`](super::headline); empty if unknown.
+    /// What its files take on the disk.
+    pub bytes: u64,
+    /// The result in a sentence, or why the record cannot be read; empty if unknown.
     pub headline: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum RunState {
     Complete,
     /// Its lasthop is still alive.
@@ -36,8 +58,8 @@ pub enum RunState {
     CutOff,
     /// No case worked.
     Failed,
-    /// The record cannot be read, for this reason.
-    Unreadable(String),
+    /// The record cannot be read.
+    Unreadable,
 }
 
 /// An experiment that can be run.
@@ -53,37 +75,101 @@ pub struct ExperimentEntry {
     pub missing: Vec<String>,
 }
 
-/// Recorded runs, two lines each: what was run, and the result.
+/// Columns of the CSV.
+const COLUMNS: [&str; 7] = ["run", "experiment", "started", "state", "is_own", "bytes", "headline"];
+
+/// The list of runs: in a terminal two lines each, what was run and the result.
 #[must_use]
-pub fn runs_table(runs: &[RunEntry], options: &Options) -> Vec<u8> {
+pub fn runs(runs: Vec<RunEntry>, format: Format, options: &Options) -> Vec<u8> {
+    match format {
+        Format::Json => text::json(&Runs {
+            schema: "lasthop-runs/1",
+            runs,
+        }),
+        Format::Csv => {
+            let rows = runs.iter().map(|entry| {
+                let [own, bytes] = [entry.is_own.to_string(), entry.bytes.to_string()];
+                let word = state(entry.state).0.replace(' ', "-");
+                let cells = [
+                    &entry.run,
+                    &entry.experiment,
+                    &entry.started,
+                    &word,
+                    &own,
+                    &bytes,
+                    &entry.headline,
+                ];
+                csv::line(cells.into_iter().map(String::as_str))
+            });
+            let header = csv::line(COLUMNS.into_iter());
+            std::iter::once(header).chain(rows).collect::<String>().into_bytes()
+        }
+        Format::Markdown => document_markdown(&document(&runs)),
+        _ => terminal(&runs, options),
+    }
+}
+
+fn document(runs: &[RunEntry]) -> Document {
+    let cells = |of: fn(&RunEntry) -> String| runs.iter().map(of);
+    let (columns, rows) = Columns::default()
+        .left("run", cells(|entry| entry.run.clone()))
+        .left("began", cells(|entry| entry.when.clone()))
+        .left("state", cells(|entry| state_of(entry).to_string()))
+        .right("size", cells(|entry| Bytes(entry.bytes).to_string()))
+        .left("result", cells(|entry| entry.headline.clone()))
+        .into_rows();
+    let rows = rows.into_iter().map(Row::Cells).collect();
+    Document {
+        title: "Recorded runs".to_owned(),
+        subtitle: total(runs).into(),
+        sections: section("Oldest first", Depth::Open, vec![Block::Table(Table { columns, rows })])
+            .into_iter()
+            .collect(),
+    }
+}
+
+fn terminal(runs: &[RunEntry], options: &Options) -> Vec<u8> {
     let mut page = Page::new(options);
     for entry in runs {
-        let (word, tone) = state(&entry.state);
         let head = Text::of(Tone::Strong, &entry.run)
             .plain(format!("  {}  ", entry.experiment).trim_end())
             .plain("  ")
             .and(Tone::Dim, &entry.when)
             .plain("  ")
-            .and(tone, word)
-            .and(Tone::Warning, if entry.is_own { "" } else { ", foreign" });
+            .join(state_of(entry))
+            .plain("  ")
+            .and(Tone::Dim, Bytes(entry.bytes).to_string());
         page.wrapped(&head, 0, 4);
-        if let RunState::Unreadable(reason) = &entry.state {
-            page.wrapped(&Text::from(reason), 4, 4);
-        } else if !entry.headline.is_empty() {
+        if !entry.headline.is_empty() {
             page.wrapped(&Text::from(&entry.headline), 4, 4);
         }
     }
+    page.blank();
+    page.block(&Block::legend(format!(
+        "{}; lasthop runs --remove RUN removes one",
+        total(runs)
+    )));
     page.finish()
 }
 
-fn state(state: &RunState) -> (&'static str, Tone) {
+fn total(runs: &[RunEntry]) -> String {
+    let bytes = runs.iter().map(|entry| entry.bytes).sum();
+    format!("{}, {}", counted(runs.len() as u64, "run"), Bytes(bytes))
+}
+
+fn state_of(entry: &RunEntry) -> Text {
+    let (word, tone) = state(entry.state);
+    Text::of(tone, word).and(Tone::Warning, if entry.is_own { "" } else { ", foreign" })
+}
+
+fn state(state: RunState) -> (&'static str, Tone) {
     match state {
         RunState::Complete => ("complete", Tone::Good),
         RunState::Running => ("running", Tone::Good),
         RunState::Interrupted => ("interrupted", Tone::Warning),
         RunState::CutOff => ("cut off", Tone::Warning),
         RunState::Failed => ("failed", Tone::Bad),
-        RunState::Unreadable(_) => ("unreadable", Tone::Bad),
+        RunState::Unreadable => ("unreadable", Tone::Bad),
     }
 }
 

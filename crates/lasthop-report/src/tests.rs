@@ -417,7 +417,9 @@ fn lists() {
     let run = |run: &str, state, headline: &str| RunEntry {
         run: run.into(),
         experiment: "sockets".into(),
+        started: "2026-08-01T10:00:00Z".into(),
         when: "2026-08-01 12:00".into(),
+        bytes: 345_678,
         state,
         is_own: run != "sockets-20260801-130000",
         headline: headline.into(),
@@ -431,8 +433,8 @@ fn lists() {
         run("sockets-20260801-130000", RunState::CutOff, "no result"),
         run(
             "sockets-20260801-140000",
-            RunState::Unreadable("run.json line 3: unknown field `x`".into()),
-            "",
+            RunState::Unreadable,
+            "run.json line 3: unknown field `x`",
         ),
     ];
     let experiments = [
@@ -455,7 +457,10 @@ fn lists() {
     let lists = [false, true]
         .map(|all| experiments_table(&experiments, all, &options))
         .concat();
-    let text = [runs_table(&runs, &options), lists].concat();
+    let all = [Format::Terminal, Format::Markdown, Format::Csv]
+        .map(|format| super::runs(runs.to_vec(), format, &options))
+        .concat();
+    let text = [all, lists].concat();
     insta::assert_snapshot!(String::from_utf8(text).unwrap());
 }
 

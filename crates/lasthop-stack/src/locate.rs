@@ -188,6 +188,11 @@ impl Locator {
         })
     }
 
+    /// Whether a program is there, of whatever version.
+    pub fn is_there(&self, recipe: &str, program: &Program) -> bool {
+        program.lasthop || self.find(recipe, program).is_ok()
+    }
+
     /// lasthop itself, or the file given for it. If its file was replaced since it started, the link in `/proc`.
     fn lasthop(&self, recipe: &str) -> Result<Located, LocateError> {
         let given = self.given([recipe, "lasthop"].into_iter())?;

@@ -13,7 +13,7 @@ use std::{
 use lasthop_system::{command, files, interrupt};
 use serde::{Deserialize, Serialize};
 
-use super::{OWNER_LABEL, RUN_LABEL, SANDBOX_LABEL, dialect::DIALECTS, engine::Engine, owner};
+use super::{IMAGE_LABEL, OWNER_LABEL, RUN_LABEL, SANDBOX_LABEL, dialect::DIALECTS, engine::Engine, owner};
 
 /// Name of the file in a sandbox that records which engine the run uses.
 const RECORD: &str = "engine.json";
@@ -101,6 +101,20 @@ pub fn remove_orphans(engine: &Engine) -> Removed {
         removed.left.extend(one.left);
     }
     removed
+}
+
+/// The images that runs made, with their sizes. They are kept, because the next run uses them again.
+pub fn images(engine: &Engine) -> Vec<String> {
+    let filter = format!("label={IMAGE_LABEL}");
+    let words = [
+        "images",
+        "--filter",
+        &filter,
+        "--format",
+        "{{.Repository}}:{{.Tag}} ({{.Size}})",
+    ];
+    let listed = Remover::new(engine, Vec::new()).ask(&words).unwrap_or_default();
+    listed.lines().map(str::to_owned).collect()
 }
 
 fn read(sandbox: &Path) -> Option<Remover> {
