@@ -101,6 +101,7 @@ pub struct Counts {
     pub unanswered: u64,
     pub open_at_end: Longest,
     pub untimed: Longest,
+    pub beyond_ns: i64,
     pub slow_connects: Longest,
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
     pub cost: DriverCost,
@@ -267,6 +268,9 @@ impl Recorder {
                 count,
                 longest_ns: end - start,
             };
+            if self.is_timed(start) {
+                self.counts.beyond_ns -= (end - over) as i64 * count as i64;
+            }
         }
     }
 
@@ -284,6 +288,11 @@ impl Recorder {
                 count,
                 longest_ns: end - start,
             };
+            let until = match self.window {
+                Window::Shut { at, .. } => end.min(at),
+                _ => end,
+            };
+            self.counts.beyond_ns += (until - opened) as i64 * count as i64;
         }
     }
 
@@ -485,6 +494,9 @@ impl Recorder {
             count,
             longest_ns: now.saturating_sub(start),
         };
+        if let Window::Open { since, .. } = self.window {
+            self.counts.beyond_ns += now.saturating_sub(start.max(since)) as i64 * count as i64;
+        }
     }
 
     /// What has been counted so far.
@@ -672,6 +684,7 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     result.unanswered += record.counts.unanswered;
     result.open_at_end += record.counts.open_at_end;
     result.untimed += record.counts.untimed;
+    result.beyond_ns += record.counts.beyond_ns;
     result.slow_connects += record.counts.slow_connects;
     result.bytes_received += record.counts.bytes_received;
     result.connections_opened += record.counts.opened;
@@ -760,6 +773,8 @@ mod tests {
         let counts = steady.finish(5000).counts;
         assert_eq!(counts.untimed, longest(2, 2500));
         assert_eq!(counts.open_at_end, longest(2, 2500));
+        // 180 and all 1,010 of the window, and 370 after it.
+        assert_eq!(counts.beyond_ns, 180 + 1010 - 370);
         let mut scheduled = Recorder::new(Calls::default());
         assert_eq!(scheduled.start_scheduled(0, PHASES, &[]), 1100);
         for (due, end) in [(50, 90), (60, 400), (500, 600), (900, 1700)] {

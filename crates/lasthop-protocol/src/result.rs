@@ -347,6 +347,10 @@ pub struct TrialResult {
     /// it.
     #[serde(skip)]
     pub untimed: Longest,
+    /// Nanoseconds in the measure phase of requests that no latency includes, minus those after it of requests that one
+    /// includes. No record keeps it.
+    #[serde(skip)]
+    pub beyond_ns: i64,
     /// Connects since the case was prepared that took a second, after which the kernel repeats a SYN that was not answered. No
     /// record keeps it.
     #[serde(skip)]

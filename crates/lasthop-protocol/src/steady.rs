@@ -20,6 +20,9 @@ pub struct Little {
 
 /// By how much the law may be off, as a share: trials have edges.
 const TOLERANCE: f64 = 0.1;
+/// Requests at the edges of a phase are few if there are so many times as many others: a 99th percentile does not need
+/// them.
+const FEW: u64 = 100;
 /// The longest that closing a connection and opening the next one may take beside their requests, in nanoseconds.
 const CLOSING_NS: f64 = 100_000.0;
 
@@ -35,6 +38,7 @@ impl Little {
         let mut answered = 0.0;
         let mut elapsed = 0.0;
         let mut errors = 0;
+        let mut beyond = 0.0;
         for trial in trials {
             let times = trial.service_time.as_ref()?;
             timed += times.count() as f64;
@@ -42,10 +46,15 @@ impl Little {
             answered += trial.requests as f64;
             elapsed += trial.elapsed_ns as f64;
             errors += trial.error_total();
+            // A stall at an edge of the phase is not seen by the latencies, or is longer than the phase. Where others
+            // are few beside them, it is counted apart. Otherwise the latencies are not those of the load.
+            if (trial.untimed.count + trial.open_at_end.count).saturating_mul(FEW) <= times.count() {
+                beyond += trial.beyond_ns as f64;
+            }
         }
         let mean = time / timed;
         // A unit of several requests has one time, but each of its requests is an answer.
-        let under_way = mean * answered / f64::from(spec.requests_per_connection) / elapsed;
+        let under_way = (mean * answered / f64::from(spec.requests_per_connection) + beyond) / elapsed;
         let least = match errors {
             0 if spec.closes_each_time() => mean / (mean + CLOSING_NS),
             0 => 1.0,
@@ -102,6 +111,7 @@ mod tests {
     use super::*;
     use crate::{
         protocol::{Protocol, echo::Echo},
+        result::Longest,
         spec::{Address, Endpoint, Reuse},
     };
 
@@ -153,6 +163,25 @@ mod tests {
         assert!(!under_way(&one_worker, &[trial(3, 60, &[(20, 1), (40, 1), (60, 1)])]).1);
         // As many slow replies as there are, and a throughput from when none was under way yet.
         assert!(!under_way(&one_worker, &[trial(632, 100, &[(1, 600), (300, 32)])]).1);
+    }
+
+    #[test]
+    fn a_stall_at_an_edge_is_counted_apart() {
+        let stalled = |untimed, beyond_ms: i64, latencies: &[(u64, u64)]| TrialResult {
+            untimed: Longest {
+                count: untimed,
+                longest_ns: 2_500 * MS,
+            },
+            beyond_ns: beyond_ms * MS as i64,
+            ..trial(3_000, 1_000, latencies)
+        };
+        // One of four connections was stuck all the time.
+        assert!(under_way(&spec(4), &[stalled(4, 1_000, &[(1, 3_000)])]).1);
+        assert!(!under_way(&spec(4), &[stalled(4, 0, &[(1, 3_000)])]).1);
+        assert!(!under_way(&spec(4), &[stalled(40, 1_000, &[(1, 3_000)])]).1, "too many");
+        // It was stuck near the end, and long after it.
+        assert!(under_way(&spec(3), &[stalled(3, -2_400, &[(1, 2_900), (2_500, 1)])]).1);
+        assert!(!under_way(&spec(3), &[stalled(3, 0, &[(1, 2_900), (2_500, 1)])]).1);
     }
 
     #[test]
