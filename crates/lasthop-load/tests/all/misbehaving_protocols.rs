@@ -507,6 +507,49 @@ fn headers_that_say_what_a_body_is_are_compared() {
     }
 }
 
+/// A protocol that lasthop does not know: the server speaks first, is greeted once, and then asked for the same.
+fn raw(end: serde_json::Value, right: &[u8]) -> (Protocol, Lines) {
+    let line = serde_json::json!({ "until": r"\n" });
+    let greeting = serde_json::json!([{ "end": line }, { "send": "HELO", "end": line }]);
+    let parameters = serde_json::json!({ "raw": { "greeting": greeting, "send": "PING", "end": end } });
+    let lines = Lines {
+        said_first: b"220\n".to_vec(),
+        greeting: Some((4, b"250\n".to_vec())),
+        request: 4,
+        right: right.to_vec(),
+        wrong: vec![],
+        then: Then::GoOn,
+        pause: Duration::ZERO,
+    };
+    (serde_json::from_value(parameters).unwrap(), lines)
+}
+
+#[test]
+fn replies_of_unknown_protocols_are_whole_right_and_alone() {
+    for (end, right, wrong) in [
+        (
+            serde_json::json!({ "until": r"\n" }),
+            &b"PONG\n"[..],
+            [&b"PANG\n"[..], b"PONG!\n"],
+        ),
+        (serde_json::json!({ "bytes": 4 }), b"PONG", [b"PANG", b"\0\0\0\0"]),
+        (
+            serde_json::json!({ "length-prefix": "1@0" }),
+            b"\x04PONG",
+            [b"\x04PANG", b"\x02ON"],
+        ),
+    ] {
+        let (protocol, lines) = raw(end, right);
+        wrong.iter().for_each(|wrong| is_found_out(&protocol, &lines, wrong));
+        let twice = right.repeat(2);
+        errors_of(&protocol, &lines.wrong(&twice, Then::GoOn), ErrorClass::Protocol);
+        errors_of(&protocol, &lines.wrong(&right[..3], Then::Close), ErrorClass::Reset);
+        errors_of(&protocol, &lines.wrong(&right[..3], Then::Hang), ErrorClass::Timeout);
+    }
+    let (protocol, lines) = raw(serde_json::json!({ "length-prefix": "4@0" }), b"\0\0\0\x01!");
+    errors_of(&protocol, &lines.wrong(&[0xff; 9], Then::Hang), ErrorClass::Protocol);
+}
+
 /// What a server that varies makes of the check, in words.
 fn said(url: &str, replies: [&'static [u8]; 2]) -> String {
     let count = AtomicU64::new(0);
@@ -537,6 +580,12 @@ fn what_weakens_a_check_is_said() {
     let values: [&[u8]; 2] = [b"END\r\n", b"VALUE lasthop 0 1\r\nx\r\nEND\r\n"];
     let any = "any value is right, and none: the first two replies differ at byte 0";
     assert_eq!(said("memcached://127.0.0.1", values), any);
+    let (protocol, lines) = raw(serde_json::json!({ "bytes": 4 }), b"PONG");
+    let server = Liar::start(&lines.wrong(b"PANG", Then::GoOn));
+    server.requests.store(3, SeqCst);
+    let learnt = reference::learn(&spec(&server.server.endpoint, protocol), || true).unwrap();
+    let by_length = "only the length of the reply is checked: the first two replies differ at byte 1";
+    assert_eq!(learnt.unchecked.as_deref(), Some(by_length));
 }
 
 /// Rows of two columns, of which one may be NULL.
