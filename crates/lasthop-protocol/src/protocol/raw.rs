@@ -206,7 +206,7 @@ impl ProtocolSpec for Raw {
     }
 
     fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
-        if self.expect != RawExpect::Any {
+        if self.reply().is_some() {
             return Ok(None);
         }
         if first == second {
@@ -467,6 +467,12 @@ mod tests {
         assert_eq!(learnt(b"PONG\0", b"PONG\0"), same);
         let long = [b'a'; 61];
         assert_eq!(learnt(&long, &long).0, "a reply of 61 B, byte for byte");
+        let mut raw = Raw {
+            expect: RawExpect::Length(5),
+            ..ping()
+        };
+        assert_eq!(raw.learn(b"PONG\0", b"PONG\0"), Ok(None));
+        assert_eq!(raw.checked(&|_| String::new()), same.0);
         let (checked, unchecked) = learnt(b"1: OK\0", b"2: OK\0");
         assert_eq!(checked, "a reply of 6 B");
         assert_eq!(
