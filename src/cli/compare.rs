@@ -77,9 +77,10 @@ const SECRET: [&str; 4] = ["--body", "--send", "--greet", "--restart"];
 /// The command line for the record, without passwords, headers, what is sent and the command that restarts the servers.
 fn command(arguments: &args::Compare) -> Vec<String> {
     let mut is_secret = false;
-    let mut hide = |word: String| {
-        // The name of a file says nothing.
-        let is_file = |text: &str| text.starts_with('@');
+    // The name of a file says nothing.
+    let is_file = |text: &str| text.starts_with('@');
+    let words = command_line().into_iter();
+    let shown = words.map(|word| {
         if mem::replace(&mut is_secret, SECRET.contains(&word.as_str())) && !is_file(&word) {
             return HIDDEN.to_owned();
         }
@@ -92,8 +93,8 @@ fn command(arguments: &args::Compare) -> Vec<String> {
                 .filter(|value| !value.is_empty())
                 .fold(word, |word, value| word.replace(value, HIDDEN)),
         }
-    };
-    command_line().into_iter().map(&mut hide).collect()
+    });
+    shown.collect()
 }
 
 /// What it is made from is in the record itself.

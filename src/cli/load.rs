@@ -225,10 +225,16 @@ struct RawArgs {
     /// `@FILE` takes the bytes of a file as they are, `@-` those of standard input
     #[arg(long, value_name = "BYTES|@FILE", value_parser = bytes, allow_hyphen_values = true)]
     send: Option<Escaped>,
-    /// Bytes to send once on each connection before, none ('') where the server speaks first; a reply is awaited that ends
-    /// as others do. May be repeated
+    /// Bytes to send once on each connection before, none ('') where the server speaks first, and await a reply. May be
+    /// repeated
     #[arg(long, value_name = "BYTES|@FILE", value_parser = bytes, allow_hyphen_values = true)]
     greet: Vec<Escaped>,
+    /// Replies to `--greet` end with these bytes, not as others do
+    #[arg(long, value_name = "BYTES", requires = "greet", value_parser = escaped, allow_hyphen_values = true)]
+    greet_until: Option<Escaped>,
+    /// Replies to `--greet` have so many bytes; 0 awaits none
+    #[arg(long, value_name = "N", requires = "greet", conflicts_with = "greet_until")]
+    greet_bytes: Option<u64>,
     /// A reply ends with these bytes, the first time that they come
     #[arg(long, value_name = "BYTES", group = "end", value_parser = escaped, allow_hyphen_values = true)]
     until: Option<Escaped>,
@@ -747,6 +753,7 @@ impl RequestArgs {
             ("extended", database.extended),
             ("prepared", database.prepared),
         ];
+        let greet_until = self.raw.greet_until.clone().map(End::Until);
         LoadOptions {
             method: http.method.clone(),
             target: None,
@@ -764,6 +771,7 @@ impl RequestArgs {
             send: self.raw.send.clone(),
             greet: self.raw.greet.clone(),
             end: self.raw.end(),
+            greet_end: greet_until.or(self.raw.greet_bytes.map(End::Bytes)),
         }
     }
 }

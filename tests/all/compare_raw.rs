@@ -166,6 +166,17 @@ fn mosquitto_answers_pings_of_a_client_that_has_connected_once() {
         place.checked(&[&options[..], &["--headroom", "-c", "3"]].concat()),
         reply
     );
+    let by_count = [
+        "--greet",
+        connect,
+        "--greet-bytes",
+        "4",
+        "--send",
+        r"\xc0\0",
+        "--bytes",
+        "2",
+    ];
+    assert_eq!(place.checked(&by_count), reply);
     // A client that has not connected is sent away.
     let lasthop = Lasthop::new();
     let ran = lasthop.run(["load", &place.urls()[0]].iter().chain(&options[2..]));

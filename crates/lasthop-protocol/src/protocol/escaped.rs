@@ -55,8 +55,8 @@ impl TryFrom<&str> for Escaped {
 fn escape(after: &[u8]) -> Option<(u8, usize)> {
     let number = |digits: &[u8], radix| u8::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok();
     let digits = |from: &[u8], radix: u32, most: usize| {
-        let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
-        from.iter().take(most).take_while(is_digit).count()
+        let first = from.iter().take(most);
+        first.take_while(|byte| char::from(**byte).is_digit(radix)).count()
     };
     Some(match after.first()? {
         b'a' => (7, 1),

@@ -124,8 +124,9 @@ pub struct LoadOptions {
     /// What is sent, and what once on each connection before.
     pub send: Option<Escaped>,
     pub greet: Vec<Escaped>,
-    /// Where a reply ends.
+    /// Where a reply ends, and where one to what is sent once, if elsewhere.
     pub end: Option<End>,
+    pub greet_end: Option<End>,
 }
 
 impl LoadOptions {

@@ -223,8 +223,9 @@ impl ProtocolSpec for Raw {
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
-        let step = |send| Step { send, end: None };
-        self.greeting = mem::take(&mut options.greet).into_iter().map(step).collect();
+        let end = options.greet_end.take();
+        let sent = mem::take(&mut options.greet).into_iter();
+        self.greeting = sent.map(|send| Step { send, end: end.clone() }).collect();
         self.send = options.send.take().unwrap_or_default();
         self.end = options.end.take().unwrap_or(NO_REPLY);
         if let Some(text) = options.expect.take() {
