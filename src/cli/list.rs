@@ -11,7 +11,7 @@ use lasthop_plan::{
     catalog::Entry,
     diagnostics::suggest,
     model::{Experiment, Factor},
-    plan::Plan,
+    plan::{Plan, usual_recipes},
 };
 use lasthop_record::{
     Store,
@@ -58,22 +58,12 @@ fn listed(home: &Home, entry: &Entry, versions: bool) -> Option<ExperimentEntry>
 
 /// The recipes of the default cases whose program cannot be found, or, if `versions` are asked for, is too old.
 pub fn missing(experiment: &Experiment, locator: &Locator, versions: bool) -> Vec<String> {
-    let Ok(plan) = Plan::new(experiment.clone(), &Default::default()) else {
-        return Vec::new();
-    };
-    let mut recipes: Vec<&str> = plan
-        .stacks
-        .iter()
-        .flat_map(|stack| stack.services.values())
-        .map(|service| &service.recipe[..])
-        .collect();
-    recipes.sort_unstable();
-    recipes.dedup();
+    let mut recipes = usual_recipes(experiment).unwrap_or_default();
     recipes.retain(|recipe| {
-        let program = &plan.experiment.recipes[*recipe].program;
+        let program = &experiment.recipes[recipe].program;
         !locator.is_there(recipe, program) || (versions && locator.locate(recipe, program).is_err())
     });
-    recipes.into_iter().map(str::to_owned).collect()
+    recipes.into_iter().collect()
 }
 
 pub fn show(arguments: &args::Show) -> Result<(), CliError> {

@@ -7,7 +7,8 @@
 pub mod create;
 
 use std::{
-    collections::BTreeSet,
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -69,12 +70,17 @@ pub struct Entry {
 pub struct Catalog {
     /// lasthop's folder for the user's own experiments and recipes.
     data: Option<PathBuf>,
+    /// Recipes that were read: many experiments share a few.
+    read: RefCell<BTreeMap<String, Recipe>>,
 }
 
 impl Catalog {
     /// `data` is lasthop's data folder; it need not exist.
     pub fn new(data: Option<PathBuf>) -> Self {
-        Self { data }
+        Self {
+            data,
+            ..Self::default()
+        }
     }
 
     /// Names of all experiments, sorted: your own and the built-in ones.
@@ -231,12 +237,17 @@ impl Catalog {
     }
 
     fn find_recipe(&self, name: &str) -> Option<Result<Recipe, Diagnostics>> {
+        if let Some(read) = self.read.borrow().get(name) {
+            return Some(Ok(read.clone()));
+        }
         let (shown, files) = self.recipe_files(name)?;
-        Some(
-            files
-                .map_err(|error| Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error)))
-                .and_then(|files| validate::recipe(name, &shown, &files)),
-        )
+        let found = files
+            .map_err(|error| Diagnostics::from(Diagnostic::new(&shown, "", 0..0, error)))
+            .and_then(|files| validate::recipe(name, &shown, &files));
+        if let Ok(recipe) = &found {
+            self.read.borrow_mut().insert(name.to_owned(), recipe.clone());
+        }
+        Some(found)
     }
 
     /// The folder of a recipe of the user's own or of the binary, by the name that the user knows, and its files.

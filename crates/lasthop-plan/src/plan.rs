@@ -1,6 +1,9 @@
 //! The plan of a run: its cases, the stacks of services that they run on, and what differs besides the transport.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use indexmap::{IndexMap, IndexSet};
 use lasthop_classic::tool_of;
@@ -24,6 +27,7 @@ use super::{
     model::{Experiment, Factor, Place, Source},
     pace::{self, LEAST_IN_A_TRIAL},
     render::{RenderedCase, Renderer},
+    template,
 };
 
 /// In shorter trials there is little but their begin and end.
@@ -302,6 +306,26 @@ fn sketch_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<Sketch
 }
 
 /// The cases of a run, and the combinations left out.
+/// The recipes of the servers that a run starts by default. Less work than a plan.
+///
+/// # Errors
+///
+/// As of [`Plan::new`].
+pub fn usual_recipes(experiment: &Experiment) -> Result<BTreeSet<String>, String> {
+    let chosen = cases::choose(experiment, &Selection::default())?;
+    let (combinations, _) = cases::combinations(experiment, &chosen)?;
+    let mut recipes = BTreeSet::new();
+    for levels in &combinations {
+        let context = template::of_levels(levels);
+        for service in experiment.services.values() {
+            if template::word("count", &service.count, &context)? != "0" {
+                recipes.insert(template::word("recipe", &service.recipe, &context)?);
+            }
+        }
+    }
+    Ok(recipes)
+}
+
 fn named_cases(experiment: &Experiment, chosen: &Chosen, aa: bool) -> Result<(Vec<NamedCase>, Vec<Excluded>), String> {
     let too_many = |cases| too_many("the selected levels", cases, "select fewer with --only factor=level");
     // Most of them may be excluded, but finding that out takes looking at each.
