@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     again::again,
-    content::{Part, answer, quantity, sections, subtitle, title},
+    content::{Part, answer, origin, quantity, sections, subtitle, title},
     csv,
     document::Text,
     forest::Picture,
@@ -151,19 +151,23 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
 }
 
 fn head(summary: &Summary) -> String {
-    header(&summary.question, &title(summary), &answer(summary), &subtitle(summary))
+    let below = [subtitle(summary), origin(summary)];
+    header(&summary.question, &title(summary), &answer(summary), &below)
 }
 
-/// The head of a page: the question, and its answer.
+/// The head of a page: the question, its answer, and what that rests on.
 #[must_use]
-pub fn header(question: &str, title: &str, answer: &[Text], subtitle: &Text) -> String {
+pub fn header(question: &str, title: &str, answer: &[Text], below: &[Text]) -> String {
     let lines: String = answer.iter().map(|line| format!("<p>{}</p>\n", inline(line))).collect();
+    let below: String = below
+        .iter()
+        .map(|line| format!("<p class=\"sub\">{}</p>\n", inline(line)))
+        .collect();
     format!(
         "<header>\n<p class=\"question\">{}</p>\n<h1>{}</h1>\n<div class=\"answer\">\n{lines}</div>\n\
-         <p class=\"sub\">{}</p>\n</header>\n",
+         {below}</header>\n",
         escape(question),
-        escape(title),
-        inline(subtitle)
+        escape(title)
     )
 }
 
@@ -305,6 +309,17 @@ mod tests {
                 .sum();
             assert_eq!(cases, summary.cases.len(), "{name}");
         }
+    }
+
+    #[test]
+    fn below_the_answer_are_machine_kernel_and_date() {
+        let page = shown(&fixtures::three_transports(), &Extras::default());
+        let (head, _) = page.split_once("</header>").unwrap();
+        let (_, below) = head.split_once("class=\"sub\"").unwrap();
+        assert!(
+            below.contains("6.18.5") && below.contains("2026-08-01 12:00 UTC"),
+            "{below}"
+        );
     }
 
     #[test]

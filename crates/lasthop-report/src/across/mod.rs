@@ -104,7 +104,7 @@ impl Parts<'_> {
     }
 
     fn page(mut self) -> Vec<u8> {
-        let head = header(self.question, &self.title, &self.answer, &self.subtitle);
+        let head = header(self.question, &self.title, &self.answer, &[self.subtitle.clone()]);
         let ratios = figure("ratios", "Intervals", &self.picture().inline());
         let document = self.document();
         let sections: String = document.sections[1..].iter().map(html::section).collect();

@@ -8,7 +8,7 @@ use lasthop_model::{
 
 use super::parts;
 use crate::{
-    document::{Block, Depth, Section},
+    document::{Block, Depth, Section, Text, Tone},
     units::{Bytes, NBSP, Seconds, plural},
     wording::margin,
 };
@@ -24,6 +24,14 @@ pub fn section(summary: &Summary) -> Option<Section> {
     lines.extend(headroom(summary));
     let blocks = lines.into_iter().map(Block::legend).collect();
     parts::section("Environment", Depth::Folded, blocks)
+}
+
+/// Where and when it was measured.
+pub fn origin(summary: &Summary) -> Text {
+    let machine = summary.environment.as_ref().map(machine);
+    let minute = summary.started.get(..16);
+    let when = minute.map(|minute| minute.replace('T', " ") + " UTC");
+    Text::of(Tone::Dim, joined(machine.into_iter().chain(when), " · "))
 }
 
 /// The range over the cases that were calibrated.

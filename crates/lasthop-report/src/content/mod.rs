@@ -20,6 +20,7 @@ mod why;
 
 pub use answer::the;
 pub use effects::ends;
+pub use environment::origin;
 use indexmap::IndexMap;
 use lasthop_analyse::summary::Summary;
 use lasthop_model::quantity::{joined, rate_text};
