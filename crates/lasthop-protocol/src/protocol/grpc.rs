@@ -1,30 +1,27 @@
-//! gRPC: one unary call over and over, on HTTP/2 in plain (with prior knowledge) or within TLS. A batch is as many streams
-//! of a connection at once; their replies may come in any order.
-
-mod call;
-mod frame;
-mod hpack;
-mod huffman;
-mod session;
-
-use std::rc::Rc;
+//! gRPC: one unary call over and over, on HTTP/2.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::{
-    call::{PREFIX, RecentBlocks},
-    frame::{DATA, Framer},
-    session::Session,
-};
 use super::{
     check::{Expected, changing},
     exact::{Exact, KEPT_MAX},
-    exchange::Factory,
+    exchange::{Factory, excerpt},
+    http2::{
+        self, Meaning, Requests,
+        call::{RecentBlocks, Reply},
+        frame,
+    },
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
+    line::digits,
 };
-use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
+use crate::{
+    address::Endpoint,
+    failure::Failure,
+    location::{Location, decode},
+    options::within,
+};
 
 /// Most bytes of field 1, and of a batch.
 const BYTES_MAX: u64 = 64 << 20;
@@ -143,19 +140,22 @@ impl Grpc {
         }
     }
 
-    fn fields(&self, encrypted: bool) -> Vec<u8> {
-        let mut block = Vec::new();
-        for (name, value) in [
-            (":method", "POST"),
-            (":scheme", if encrypted { "https" } else { "http" }),
-            (":path", &format!("/{}", self.method)),
-            (":authority", &self.host),
-            ("content-type", "application/grpc"),
-            ("te", "trailers"),
-        ] {
-            hpack::write(name, value, &mut block);
+    fn requests(&self, usage: Usage) -> Requests {
+        Requests {
+            fields: http2::block([
+                (":method", "POST"),
+                (":scheme", if usage.encrypted { "https" } else { "http" }),
+                (":path", &format!("/{}", self.method)),
+                (":authority", &self.host),
+                ("content-type", "application/grpc"),
+                ("te", "trailers"),
+            ]),
+            body: self.data(),
+            expected: self.expected(),
+            depth: usage.pipeline,
+            meaning: Box::new(Unary),
+            known: RecentBlocks::default(),
         }
-        block
     }
 }
 
@@ -225,8 +225,7 @@ impl ProtocolSpec for Grpc {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
-        let requests = Rc::new(Requests::new(self, usage));
-        Factory::new(move || Session::new(Rc::clone(&requests)))
+        http2::factory(self.requests(usage))
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
@@ -295,88 +294,153 @@ impl ProtocolSpec for Grpc {
 
     fn welcome(&self, step: usize, _encrypted: bool) -> Vec<u8> {
         if step == 0 {
-            session::generous_settings()
+            http2::session::generous_settings()
         } else {
             Vec::new()
         }
     }
 
     fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
-        let mut again = Vec::new();
-        let mut numbers = Vec::new();
-        // Each reply gives back what its request took of the connection's window, which would be used up after 2 GiB.
-        session::write_update(self.data().len() as u32, &mut again);
-        let _ = frames(&reply, |frame| {
-            // Header blocks may be repeated, because the client allows no dynamic table. Frames of the connection were
-            // for the sample alone.
-            if frame.stream > 0 {
-                numbers.push(again.len() + frame::HEAD - 4);
-                frame::write(frame.kind, frame.flags, frame.stream, frame.content, &mut again);
-            }
-            Ok(())
-        });
-        (again, numbers)
+        http2::repeatable(self.data().len(), &reply)
     }
 }
+
+/// Bytes before a message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+const OK: u16 = 200;
 
 /// The message of a whole, right reply.
 fn message(reply: &[u8]) -> Result<Vec<u8>, Failure> {
-    let mut data = Vec::new();
-    frames(reply, |frame| {
-        if frame.kind == DATA {
-            data.extend_from_slice(frame.body()?);
-        }
-        Ok(())
-    })?;
+    let (_, mut data) = http2::parts(reply)?;
     Ok(data.split_off(PREFIX.min(data.len())))
 }
 
-/// Hands each whole frame to `take`.
-fn frames(mut bytes: &[u8], mut take: impl FnMut(frame::Frame<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut framer = Framer::default();
-    while !bytes.is_empty() {
-        let (used, frame) = framer.next(bytes)?;
-        bytes = &bytes[used..];
-        frame.map_or(Ok(()), &mut take)?;
+/// A reply of one message, judged as grpc-go does, and a little stricter.
+struct Unary;
+
+impl Meaning for Unary {
+    fn prefix(&self) -> usize {
+        PREFIX
     }
-    Ok(())
+
+    fn judge(&self, reply: &Reply<'_>) -> Result<(), Failure> {
+        judge_fields(reply)?;
+        let Some(&[compressed, ref length @ ..]) = reply.prefix.first_chunk::<PREFIX>() else {
+            return Err(Failure::content("gRPC: the reply has no message"));
+        };
+        if compressed != 0 {
+            return Err(Failure::protocol(
+                "gRPC: the message is compressed, which was not asked for",
+            ));
+        }
+        if u64::from(frame::number(length)) != reply.received {
+            return Err(Failure::content(
+                "gRPC: the message is not as long as it says, or there are several",
+            ));
+        }
+        Ok(())
+    }
 }
 
-/// What all connections of a thread ask, and how its replies are held against it.
-struct Requests {
-    /// The block of fields of a request.
-    fields: Vec<u8>,
-    /// The message of a request, as it is sent.
-    message: Vec<u8>,
-    expected: Expected,
-    /// Calls at once.
-    depth: u32,
-    known: RecentBlocks,
-}
-
-impl Requests {
-    fn new(grpc: &Grpc, usage: Usage) -> Self {
-        Self {
-            fields: grpc.fields(usage.encrypted),
-            message: grpc.data(),
-            expected: grpc.expected(),
-            depth: usage.pipeline,
-            known: RecentBlocks::default(),
+/// The status of the call, of HTTP, and what the reply says that it is.
+fn judge_fields(Reply { head, trailers, .. }: &Reply<'_>) -> Result<(), Failure> {
+    let mut status = None;
+    for fields in [head, trailers] {
+        status = None;
+        for value in fields.values("grpc-status") {
+            let code = digits(value);
+            if code.is_none() || status.is_some_and(|other| Some(other) != code) {
+                return Err(Failure::protocol(
+                    "gRPC: a grpc-status that is no number, or two that differ",
+                ));
+            }
+            status = code;
+        }
+        if let Some(code @ 1..) = status {
+            let message = fields.values("grpc-message").last().unwrap_or_default();
+            return Err(refusal(code, &String::from_utf8_lossy(message)));
         }
     }
+    if let Some(status) = head.status.filter(|status| *status != OK) {
+        let text = format!("HTTP status {status}, expected {OK}");
+        return Err(Failure {
+            status: Some(status),
+            ..Failure::refused(text)
+        });
+    }
+    let mut types = head.values("content-type");
+    let other = types.clone().find(|value| !is_grpc(value));
+    if other.is_some() || types.next().is_none() {
+        let got = other.map_or("missing".to_owned(), excerpt);
+        let text = format!("gRPC: the content-type is {got}, expected \"application/grpc\"");
+        return Err(Failure::content(text));
+    }
+    status.map_or_else(
+        || Err(Failure::protocol("gRPC: a reply without a grpc-status")),
+        |_: u16| Ok(()),
+    )
 }
 
+/// `application/grpc`, alone or with what its messages are.
+fn is_grpc(media: &[u8]) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    let begins = media
+        .get(..GRPC.len())
+        .is_some_and(|name| name.eq_ignore_ascii_case(GRPC));
+    begins && matches!(media.get(GRPC.len()), None | Some(b'+' | b';'))
+}
+
+/// The server's answer that the call has failed. The text is percent-encoded.
+fn refusal(code: u16, message: &str) -> Failure {
+    const NAMES: [&str; 17] = [
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    ];
+    let name = NAMES
+        .get(usize::from(code))
+        .map(|name| format!(" ({name})"))
+        .unwrap_or_default();
+    let message = decode(message).unwrap_or_else(|_| message.to_owned());
+    let colon = if message.is_empty() { "" } else { ": " };
+    let text: String = message.chars().take(500).collect();
+    let text = format!("grpc-status {code}{name}{colon}{text}");
+    Failure {
+        status: Some(code),
+        ..Failure::refused(text)
+    }
+}
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
 
+    use std::rc::Rc;
+
     use super::{
-        super::exchange::{
-            Done, Exchange, Greeting, Progress, excerpt,
-            testing::{feed, same_at_every_cut},
+        super::{
+            exchange::{
+                Done, Exchange, Greeting, Progress,
+                testing::{feed, same_at_every_cut},
+            },
+            http2::{frames, session::Session},
         },
         frame::{
-            CONTENT_MAX, END_HEADERS, END_STREAM, GOAWAY, HEAD, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+            CONTENT_MAX, DATA, END_HEADERS, END_STREAM, GOAWAY, HEAD, HEADERS, PING, RST_STREAM, SETTINGS,
+            WINDOW_UPDATE,
         },
         *,
     };
@@ -401,7 +465,7 @@ mod tests {
     }
 
     fn exchange(grpc: &Grpc, pipeline: u32) -> Session {
-        let mut exchange = Session::new(Rc::new(Requests::new(grpc, Usage { pipeline, ..USAGE })));
+        let mut exchange = Session::new(Rc::new(grpc.requests(Usage { pipeline, ..USAGE })));
         exchange.reset();
         exchange
     }
@@ -413,11 +477,7 @@ mod tests {
     }
 
     fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-        let mut block = Vec::new();
-        fields
-            .iter()
-            .for_each(|(name, value)| hpack::write(name, value, &mut block));
-        block
+        http2::block(fields.iter().copied())
     }
 
     const GRPC: (&str, &str) = ("content-type", "application/grpc");

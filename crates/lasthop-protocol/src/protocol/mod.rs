@@ -12,6 +12,7 @@ pub mod exchange;
 pub mod grpc;
 pub mod hello;
 pub mod http;
+mod http2;
 pub mod kind;
 mod line;
 pub mod memcached;

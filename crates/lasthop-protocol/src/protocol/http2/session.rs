@@ -121,11 +121,11 @@ impl Session {
         } = self;
         for (call, stream) in calls.iter_mut().zip((*first..).step_by(2)) {
             while let Some(count) = call.may_send(*window) {
-                let from = requests.message.len() - call.unsent;
+                let from = requests.body.len() - call.unsent;
                 call.sent(count);
                 *window -= count as i64;
                 let flags = if call.unsent == 0 { frame::END_STREAM } else { 0 };
-                frame::write(frame::DATA, flags, stream, &requests.message[from..from + count], out);
+                frame::write(frame::DATA, flags, stream, &requests.body[from..from + count], out);
             }
         }
     }
@@ -286,7 +286,7 @@ impl Session {
         // The table changes even if nobody wants the fields.
         let fields = self.requests.known.read(block, &mut self.decoder)?;
         let Some(index) = index else { return Ok(None) };
-        self.calls[index].take_fields(&fields, ends)?;
+        self.calls[index].take_fields(fields, ends)?;
         Ok(ends.then_some(index))
     }
 
@@ -441,9 +441,11 @@ impl Exchange for Session {
         out.clear();
         self.answers = 0;
         self.first = *next;
+        let ends = if requests.body.is_empty() { frame::END_STREAM } else { 0 };
+        let flags = frame::END_HEADERS | ends;
         for call in &mut *calls {
-            call.begin(requests.message.len(), self.stream_window);
-            frame::write(frame::HEADERS, frame::END_HEADERS, *next, &requests.fields, out);
+            call.begin(requests.body.len(), self.stream_window);
+            frame::write(frame::HEADERS, flags, *next, &requests.fields, out);
             *next += 2;
         }
         self.open = calls.len();

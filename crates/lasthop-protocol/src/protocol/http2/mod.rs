@@ -1,0 +1,129 @@
+//! HTTP/2 (RFC 9113): one request over and over, in plain with prior knowledge or within TLS. A batch is as many streams
+//! of a connection at once; their replies may come in any order.
+
+pub mod call;
+pub mod frame;
+pub mod hpack;
+mod huffman;
+pub mod session;
+
+use std::rc::Rc;
+
+use self::{
+    call::{Fields, RecentBlocks, Reply},
+    frame::{DATA, Framer, HEADERS},
+    hpack::Decoder,
+    session::Session,
+};
+use super::{check::Expected, exchange::Factory};
+use crate::failure::Failure;
+
+/// What all connections of a thread ask, and how its replies are held against it.
+pub struct Requests {
+    /// The block of fields of a request.
+    pub fields: Vec<u8>,
+    /// The body of a request.
+    pub body: Vec<u8>,
+    pub expected: Expected,
+    /// Requests at once.
+    pub depth: u32,
+    /// What is said over HTTP/2.
+    pub meaning: Box<dyn Meaning>,
+    pub known: RecentBlocks,
+}
+
+/// What a reply means to the protocol that is said over HTTP/2.
+pub trait Meaning {
+    /// Bytes of a body that come before its content.
+    fn prefix(&self) -> usize {
+        0
+    }
+
+    /// Judges a whole reply but for the content of its body.
+    ///
+    /// # Errors
+    ///
+    /// It is not the right one.
+    fn judge(&self, reply: &Reply<'_>) -> Result<(), Failure>;
+}
+
+/// Makes the connections' sides of the conversation.
+pub fn factory(requests: Requests) -> Factory {
+    let requests = Rc::new(requests);
+    Factory::new(move || Session::new(Rc::clone(&requests)))
+}
+
+/// The block of these fields.
+pub fn block<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        hpack::write(name, value, &mut block);
+    }
+    block
+}
+
+/// The fields and the body of a whole, right reply; interim replies are passed over.
+///
+/// # Errors
+///
+/// It is not one.
+pub fn parts(reply: &[u8]) -> Result<(Fields, Vec<u8>), Failure> {
+    let mut head = Fields::default();
+    let mut body = Vec::new();
+    let mut block = Vec::new();
+    let mut decoder = Decoder::new();
+    frames(reply, |frame| {
+        match frame.kind {
+            DATA => body.extend_from_slice(frame.body()?),
+            HEADERS | frame::CONTINUATION => {
+                block.extend_from_slice(frame.body()?);
+                if frame.has(frame::END_HEADERS) {
+                    let fields = Fields::read(&std::mem::take(&mut block), &mut decoder)?;
+                    // Trailers have no status.
+                    if fields.status.is_some() {
+                        head = fields;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((head, body))
+}
+
+/// A reply as a null server can say it again and again, and where in it are the numbers of its stream. `body` is what a
+/// request of so many bytes takes of the connection's window.
+pub fn repeatable(body: usize, reply: &[u8]) -> (Vec<u8>, Vec<usize>) {
+    let mut again = Vec::new();
+    let mut numbers = Vec::new();
+    // Each reply gives back what its request took of the connection's window, which would be used up after 2 GiB.
+    if body > 0 {
+        session::write_update(body as u32, &mut again);
+    }
+    let _ = frames(reply, |frame| {
+        // Header blocks may be repeated, because the client allows no dynamic table. Frames of the connection were
+        // for the sample alone.
+        if frame.stream > 0 {
+            numbers.push(again.len() + frame::HEAD - 4);
+            frame::write(frame.kind, frame.flags, frame.stream, frame.content, &mut again);
+        }
+        Ok(())
+    });
+    (again, numbers)
+}
+
+/// Hands each whole frame to `take`.
+///
+/// # Errors
+///
+/// Those of `take`, or a frame is malformed.
+pub fn frames(mut bytes: &[u8], mut take: impl FnMut(frame::Frame<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut framer = Framer::default();
+    while !bytes.is_empty() {
+        let (used, frame) = framer.next(bytes)?;
+        bytes = &bytes[used..];
+        frame.map_or(Ok(()), &mut take)?;
+    }
+    Ok(())
+}
