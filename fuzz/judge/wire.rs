@@ -169,7 +169,11 @@ pub fn http(data: &[u8]) {
     } else {
         HttpVersion::V11
     };
-    let http = Http {
+    one_outcome(&Protocol::from(asking(method, version, expect)), data);
+}
+
+fn asking(method: &str, version: HttpVersion, expect: HttpExpect) -> Http {
+    Http {
         method: method.to_owned(),
         path: "/".to_owned(),
         host: "localhost".to_owned(),
@@ -178,8 +182,7 @@ pub fn http(data: &[u8]) {
         body: String::new(),
         version,
         expect,
-    };
-    one_outcome(&Protocol::from(http), data);
+    }
 }
 
 pub fn redis(data: &[u8]) {
@@ -363,7 +366,8 @@ pub fn mysql(data: &[u8]) {
     one_outcome(&protocol, data);
 }
 
-/// What follows a reply belongs to the connection: whether that is kept depends on what has come already.
+/// gRPC, and HTTP/2 by itself. What follows a reply belongs to the connection: whether that is kept depends on what has
+/// come already.
 pub fn grpc(data: &[u8]) {
     let Some((&choice, data)) = data.split_first() else {
         return;
@@ -382,7 +386,16 @@ pub fn grpc(data: &[u8]) {
         text: Some("Hello".to_owned()),
         expect,
     };
-    let protocol = Protocol::from(grpc);
+    let protocol = if choice < 128 {
+        Protocol::from(grpc)
+    } else {
+        let expect = HttpExpect {
+            status: 200,
+            length: (choice & 1 > 0).then_some(7),
+            ..HttpExpect::default()
+        };
+        Protocol::from(asking("GET", HttpVersion::V2, expect))
+    };
     let Some((size, first, second)) = split(data) else {
         return;
     };

@@ -23,6 +23,7 @@ use lasthop_protocol::{
     LoadOptions, PROTOCOLS, Protocol,
     delimiter::{End, LengthPrefix},
     escaped::Escaped,
+    http::HttpVersion,
     location::without_secrets,
     result::ErrorClass,
     several::{Order, Several, Weighted},
@@ -191,8 +192,12 @@ struct HttpArgs {
     #[arg(long, value_name = "STATUS")]
     expect_status: Option<u16>,
     /// Speak HTTP/1.0
-    #[arg(long = "http1.0")]
+    #[arg(long = "http1.0", conflicts_with = "http2")]
     http10: bool,
+    /// Speak HTTP/2: within TLS, or in plain with prior knowledge (h2c). --pipeline is then how many streams a connection
+    /// has at once
+    #[arg(long)]
+    http2: bool,
 }
 
 #[derive(Debug, Args)]
@@ -761,7 +766,9 @@ impl RequestArgs {
             hidden: hidden.map(|(name, _)| name.clone()).collect(),
             body: http.body.clone(),
             expect_status: http.expect_status,
-            http10: http.http10,
+            http_version: [(http.http10, HttpVersion::V10), (http.http2, HttpVersion::V2)]
+                .into_iter()
+                .find_map(|(is_given, version)| is_given.then_some(version)),
             command: database.command.clone().map(|Words(words)| words),
             query: database.query.clone(),
             parameters: database.parameters.clone(),

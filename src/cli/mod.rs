@@ -112,15 +112,6 @@ fn enough_stack() -> Result<(), String> {
 /// A wrong command gets the command or experiment that was probably meant, where clap would offer hidden ones.
 fn advised(mut error: clap::Error) -> clap::Error {
     let tips = |tip: Option<String>| ContextValue::StyledStrs(tip.into_iter().map(Into::into).collect());
-    if matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(word)) if word == "--http2") {
-        error.remove(ContextKind::SuggestedArg);
-        error.remove(ContextKind::Usage);
-        error.insert(
-            ContextKind::Suggested,
-            tips(Some("lasthop does not speak HTTP/2, only HTTP/1.1".to_owned())),
-        );
-        return error;
-    }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
     };

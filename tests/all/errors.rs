@@ -799,8 +799,11 @@ fn wrong_words_get_the_right_ones() {
         .run(["run", "--precision", "150%"])
         .fails(2, "`150%` is more than 100%");
     lasthop
-        .run(["load", "http://127.0.0.1:1/", "--http2"])
-        .fails(2, "lasthop does not speak HTTP/2");
+        .run(["load", "http://127.0.0.1:1/", "--http2", "--http1.0"])
+        .fails(2, "cannot be used with");
+    lasthop
+        .run(["load", "redis://127.0.0.1:1", "--http2"])
+        .fails(2, "--http2");
     let ran = lasthop.run(["load", "http://127.0.0.1:1/", "--body", "@nonesuch"]);
     ran.fails(2, "cannot read the body: No such file");
 }

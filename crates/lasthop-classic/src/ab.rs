@@ -24,7 +24,7 @@ pub static TOOL: Tool = Tool {
 const ROOM: u64 = 4;
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
-    let http = url::http(order.spec)?;
+    let http = url::http1(order.spec)?;
     let target = url::by_address(order.spec, http)?;
     // -n after -t: -t sets a count of its own.
     // -l: otherwise every reply whose length differs from the first one's counts as failed.

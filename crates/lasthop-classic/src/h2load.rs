@@ -1,9 +1,9 @@
-//! h2load of nghttp2, here for HTTP/1.1 and for gRPC: closed loop, TCP and Unix sockets, TLS over TCP. It looks at the
+//! h2load of nghttp2, here for HTTP/1.1, HTTP/2 and gRPC: closed loop, TCP and Unix sockets, TLS over TCP. It looks at the
 //! status of HTTP alone, so that a call that fails is known by the message that is missing.
 
 use lasthop_protocol::{
     grpc::Grpc,
-    http::Http,
+    http::{Http, HttpVersion},
     kind::ProtocolSpec as _,
     result::{ErrorClass, Reported},
     spec::{Address, Reuse},
@@ -55,8 +55,13 @@ fn call<'a>(order: &Order<'_>, grpc: &'a Grpc) -> Result<Asked<'a>, String> {
     })
 }
 
+fn is_h2(http: &Http) -> bool {
+    http.version == HttpVersion::V2
+}
+
 fn get(http: &Http) -> Asked<'_> {
-    let mut arguments = vec!["--h1".to_owned()];
+    let version = if is_h2(http) { "-m1" } else { "--h1" };
+    let mut arguments = vec![version.to_owned()];
     // A Host header beside the authority would be sent twice.
     arguments.extend(headers(
         http.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())),
@@ -126,7 +131,8 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     let caught = form::read(FORM, output)?;
     let protocol = caught.text("protocol")?;
     let grpc = order.spec.protocol.get::<Grpc>();
-    if grpc.is_some() != protocol.starts_with("h2") {
+    let wants_h2 = grpc.is_some() || order.spec.protocol.get().is_some_and(is_h2);
+    if wants_h2 != protocol.starts_with("h2") {
         return Err(form::unknown_line(&format!("Application protocol: {protocol}")));
     }
     let answered = caught.count("right")?;

@@ -19,7 +19,7 @@ pub static TOOL: Tool = Tool {
 };
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
-    let http = url::http(order.spec)?;
+    let http = url::http1(order.spec)?;
     let address = url::tcp(order.spec)?;
     if order.spec.connections != 1 && order.flags.is_empty() {
         return cannot("hold several connections in a closed loop; use connections=1");

@@ -3,11 +3,19 @@
 use std::net::SocketAddr;
 
 use lasthop_protocol::{
-    http::Http,
+    http::{Http, HttpVersion},
     spec::{Address, Spec},
 };
 
 use super::kind::{cannot, in_closed_loop, speaking};
+
+/// The request of a case for a tool that speaks HTTP/1 alone, if it can make it.
+pub fn http1(spec: &Spec) -> Result<&Http, String> {
+    match http(spec)? {
+        http if http.version == HttpVersion::V2 => cannot("speak HTTP/2"),
+        http => Ok(http),
+    }
+}
 
 /// The request of a case, if the tool can make it: `GET` without a body, an answer with a status 2xx.
 pub fn http(spec: &Spec) -> Result<&Http, String> {

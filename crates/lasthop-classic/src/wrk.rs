@@ -20,7 +20,7 @@ pub static TOOL: Tool = Tool {
 };
 
 fn arguments(order: &Order<'_>) -> Result<Vec<String>, String> {
-    let http = url::http(order.spec)?;
+    let http = url::http1(order.spec)?;
     let target = url::by_address(order.spec, http)?;
     let mut arguments = order.flags_or([
         format!("-t{}", order.spec.threads),

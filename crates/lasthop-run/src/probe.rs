@@ -9,7 +9,7 @@ use lasthop_load::{
 use lasthop_model::record::LinkObserved;
 use lasthop_protocol::{
     failure::Failure,
-    http::Http,
+    http::{Http, HttpVersion},
     spec::{Reuse, Spec},
 };
 
@@ -61,6 +61,9 @@ fn get(spec: &Spec, path: &str, watch: &Arc<Watch>) -> Result<String, String> {
     let Some(http) = spec.protocol.get::<Http>() else {
         return Err("a link can only be asked over HTTP".to_owned());
     };
+    if http.version == HttpVersion::V2 {
+        return Err("a link can only be asked over HTTP/1".to_owned());
+    }
     let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts)?;
     let mut stream = connector
         .open(&Calls::default(), watch)

@@ -157,6 +157,20 @@ fn http_is_replayed() {
     loads(http(), HTTP_REPLY);
 }
 
+/// Each reply has the stream of its request.
+#[test]
+fn streams_of_http_2_are_numbered() {
+    let head = b"\0\0\x01\x01\x04\0\0\0\x01\x88";
+    let data = b"\0\0\x05\0\x01\0\0\0\x01Hello";
+    let http = http();
+    let protocol = Protocol::from(Http {
+        version: HttpVersion::V2,
+        ..http.get::<Http>().unwrap().clone()
+    });
+    let (reply, _) = protocol.repeatable([&head[..], data].concat());
+    loads(protocol, &reply);
+}
+
 #[test]
 fn redis_is_replayed() {
     loads(redis(), REDIS_REPLY);

@@ -5,7 +5,7 @@ use crate::common;
 
 use std::{
     io::{Read, Write},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -66,7 +66,7 @@ fn program(candidates: &[&str]) -> Option<PathBuf> {
 }
 
 /// Waits until `check` holds; a server that ends before is a failure.
-fn wait_until(child: &mut Child, what: &str, check: impl Fn() -> bool) {
+fn wait_until(child: &mut Child, what: &str, mut check: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !check() {
         if let Some(status) = child.try_wait().unwrap() {
@@ -874,9 +874,11 @@ struct NginxServer {
     server: Server,
     files: Certificates,
     tls_ports: [u16; 2],
+    h2_ports: [u16; 2],
 }
 
-/// Plain on a Unix socket and TCP; TLS 1.3 and 1.2 on ports of their own. Every request is a line of the access log.
+/// Plain on a Unix socket and TCP; TLS 1.3 and 1.2 on ports of their own; HTTP/2 on another socket, and on ports without
+/// and with TLS. Every request is a line of the access log.
 fn nginx() -> Option<NginxServer> {
     let program = program(&["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/bin/nginx"])?;
     let folder = tempfile::tempdir().unwrap();
@@ -884,6 +886,7 @@ fn nginx() -> Option<NginxServer> {
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let files = certificates(folder.path());
     let (port, tls_ports) = (free_port(), [free_port(), free_port()]);
+    let h2_ports @ [h2, h2_tls] = [free_port(), free_port()];
     let at = folder.path().display();
     let secure = |port: u16, version: &str| {
         format!(
@@ -901,6 +904,9 @@ fn nginx() -> Option<NginxServer> {
            server {{ listen 127.0.0.1:{port}; listen [::1]:{port}; listen unix:{at}/s; root {at};
              location = /hello {{ return 200 'Hello'; }} location = /big.txt {{ }}
              location = /chunked.txt {{ gzip on; alias {at}/big.txt; }} location = /empty {{ return 204; }} }}
+           server {{ listen 127.0.0.1:{h2} http2; listen unix:{at}/h2 http2; listen 127.0.0.1:{h2_tls} ssl http2; root {at};
+             ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem;
+             location = /hello {{ return 200 'Hello'; }} location = /big.txt {{ }} location = /empty {{ return 204; }} }}
            {} {} }}",
         secure(tls_ports[0], "TLSv1.3"),
         secure(tls_ports[1], "TLSv1.2")
@@ -920,11 +926,16 @@ fn nginx() -> Option<NginxServer> {
         .spawn()
         .unwrap();
     let socket = folder.path().join("s");
-    wait_until(&mut child, "nginx", || UnixStream::connect(&socket).is_ok());
+    let mut ports = [&[port][..], &tls_ports, &h2_ports].concat();
+    wait_until(&mut child, "nginx", || {
+        ports.retain(|port| TcpStream::connect(("127.0.0.1", *port)).is_err());
+        ports.is_empty() && UnixStream::connect(&socket).is_ok()
+    });
     Some(NginxServer {
         server: Server { child, folder, port },
         files,
         tls_ports,
+        h2_ports,
     })
 }
 
@@ -943,6 +954,20 @@ impl NginxServer {
             Endpoint {
                 address: six(self.server.port),
                 tls: None,
+            },
+        ]
+    }
+
+    /// Where HTTP/2 is spoken.
+    fn h2(&self) -> Vec<Endpoint> {
+        let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
+        let plain = |address| Endpoint { address, tls: None };
+        vec![
+            plain(Address::Unix(self.server.folder.path().join("h2"))),
+            plain(tcp(self.h2_ports[0])),
+            Endpoint {
+                address: tcp(self.h2_ports[1]),
+                tls: Some(tls(&self.files)),
             },
         ]
     }
@@ -999,12 +1024,16 @@ fn says(body: &str) -> HttpExpect {
 #[test]
 fn nginx_counts_what_was_checked() {
     let Some(server) = nginx() else { return };
-    for endpoint in server.endpoints().into_iter().chain([server.secure(0, false)]) {
-        for version in [HttpVersion::V11, HttpVersion::V10] {
+    let first = server.endpoints().into_iter().chain([server.secure(0, false)]);
+    let first =
+        first.flat_map(|endpoint| [HttpVersion::V11, HttpVersion::V10].map(|version| (endpoint.clone(), version)));
+    let second = server.h2().into_iter().map(|endpoint| (endpoint, HttpVersion::V2));
+    for (endpoint, version) in first.chain(second) {
+        {
             let base = spec(&endpoint, Protocol::from(http("/hello", version, says("Hello"))));
             for spec in everything(&base)
                 .into_iter()
-                .filter(|spec| spec.pipeline == 1 || version == HttpVersion::V11)
+                .filter(|spec| spec.pipeline == 1 || version != HttpVersion::V10)
             {
                 let before = server.logged(200, 0);
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
@@ -1066,6 +1095,60 @@ fn nginx_bodies_are_read_in_every_form() {
             assert_eq!(error.cause, "status 404, expected 200");
         }
     }
+}
+
+#[test]
+fn bodies_of_http_2_are_read_learnt_and_refused() {
+    let Some(server) = nginx() else { return };
+    let any = |status| HttpExpect {
+        status,
+        ..HttpExpect::default()
+    };
+    for endpoint in server.h2() {
+        for (path, method, expect) in [
+            ("/big.txt", "GET", says(&"x".repeat(300_000))),
+            ("/big.txt", "HEAD", any(200)),
+            (
+                "/empty",
+                "GET",
+                HttpExpect {
+                    status: 204,
+                    ..says("")
+                },
+            ),
+            ("/none", "GET", any(404)),
+        ] {
+            let protocol = Protocol::from(Http {
+                method: method.into(),
+                ..http(path, HttpVersion::V2, expect)
+            });
+            let spec = Spec {
+                pipeline: 4,
+                ..spec(&endpoint, protocol)
+            };
+            check(&run(&spec, SHORT).unwrap_or_else(|error| panic!("{path}: {error}")));
+        }
+        let learning = spec(&endpoint, http("/hello", HttpVersion::V2, any(200)).into());
+        let learnt = reference::learn(&learning, || true).unwrap();
+        let expect = &learnt.protocol.get::<Http>().unwrap().expect;
+        assert_eq!(expect.body, Some("Hello".into()));
+        assert!(expect.headers.contains_key("content-type") && learnt.unchecked.is_none());
+        for (wrong, text) in [
+            (
+                http("/none", HttpVersion::V2, says("Hello")),
+                "status 404, expected 200",
+            ),
+            (http("/hello", HttpVersion::V2, says("Jello")), "the body differs"),
+        ] {
+            let error = Case::prepare(&spec(&endpoint, wrong.into())).map(drop).unwrap_err();
+            assert!(error.cause.starts_with(text), "{error:?}");
+        }
+    }
+    // A server that speaks the first version only says so.
+    let plain = server.endpoints().remove(1);
+    let error = Case::prepare(&spec(&plain, http("/hello", HttpVersion::V2, says("Hello")).into())).map(drop);
+    let cause = error.unwrap_err().cause;
+    assert!(cause.contains("does not speak HTTP/2"), "{cause}");
 }
 
 #[test]

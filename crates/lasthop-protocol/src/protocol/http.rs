@@ -1,4 +1,4 @@
-//! HTTP/1.0 and 1.1 (RFC 9110, RFC 9112): one request, encoded once; replies parsed in place.
+//! HTTP/1.0, 1.1 and 2 (RFC 9110, RFC 9112, RFC 9113): one request, encoded once; replies parsed in place.
 
 use std::{collections::BTreeMap, fmt, fmt::Write as _, iter, mem, rc::Rc};
 
@@ -15,6 +15,11 @@ use super::{
     chunked::Chunked,
     exact::Exact,
     exchange::{Factory, excerpt},
+    http2::{
+        self, Meaning,
+        call::{RecentBlocks, Reply},
+        frame,
+    },
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
     line::digits,
 };
@@ -22,7 +27,7 @@ use crate::{
     address::{Address, Endpoint},
     failure::Failure,
     location::{HIDDEN, Location, is_secret, split_port, without_secrets},
-    options::Reuse,
+    options::{Reuse, within},
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -32,7 +37,10 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schemes: &["http", "https"],
     from_url,
     urls: &[
-        ("http://127.0.0.1:8000/uri", "HTTP over TCP; https:// with TLS"),
+        (
+            "http://127.0.0.1:8000/uri",
+            "HTTP over TCP; https:// with TLS; --http2 speaks HTTP/2",
+        ),
         (
             "http+unix:/run/app.sock:/uri",
             "HTTP over a Unix socket; @name is an abstract one",
@@ -90,7 +98,7 @@ fn asking_for(path: &str, host: &str) -> Protocol {
     http.into()
 }
 
-/// HTTP/1.0 or 1.1.
+/// HTTP/1.0, 1.1 or 2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
@@ -156,6 +164,9 @@ pub enum HttpVersion {
     #[default]
     #[serde(rename = "1.1")]
     V11,
+    /// In plain with prior knowledge (h2c), or within TLS.
+    #[serde(rename = "2")]
+    V2,
 }
 
 /// What a right answer looks like. Every given field must hold for every reply.
@@ -218,6 +229,9 @@ impl ProtocolSpec for Http {
                 return bad("the header value", value);
             }
         }
+        if self.version == HttpVersion::V2 {
+            self.fits_http2(usage)?;
+        }
         let status = self.expect.status;
         if (200..600).contains(&status) {
             return Ok(());
@@ -228,6 +242,9 @@ impl ProtocolSpec for Http {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
+        if self.version == HttpVersion::V2 {
+            return http2::factory(self.streams(usage));
+        }
         let requests = Rc::new(Requests::new(self, usage));
         Factory::checked(usage.pipeline, move || HttpReplies::new(Rc::clone(&requests)))
     }
@@ -254,8 +271,8 @@ impl ProtocolSpec for Http {
     }
 
     fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
-        let first = parts(first)?;
-        let second = parts(second)?;
+        let first = self.parts(first)?;
+        let second = self.parts(second)?;
         let unchecked = [
             self.expect.learn_headers(&first, &second),
             self.expect.learn_body(&first.body, &second.body),
@@ -279,11 +296,7 @@ impl ProtocolSpec for Http {
             self.host = self.headers.remove(at).1;
         }
         self.body = options.body.take().unwrap_or_default();
-        self.version = if mem::take(&mut options.http10) {
-            HttpVersion::V10
-        } else {
-            HttpVersion::V11
-        };
+        self.version = options.http_version.take().unwrap_or_default();
         self.expect.status = options.expect_status.take().unwrap_or(self.expect.status);
         self.expect.body = options.expect.take().map(Exact::from);
         Ok(())
@@ -307,7 +320,7 @@ impl ProtocolSpec for Http {
     }
 
     fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
-        let Whole { status, headers, body } = parts(reply)?;
+        let Whole { status, headers, body } = self.parts(reply)?;
         let length = format!("{} bytes", body.len());
         let mut traits = vec![("status", status.to_string().into_bytes())];
         traits.extend(
@@ -320,7 +333,31 @@ impl ProtocolSpec for Http {
     }
 
     fn can_tell_to_close(&self) -> bool {
-        true
+        self.version != HttpVersion::V2
+    }
+
+    fn greets(&self) -> bool {
+        self.version == HttpVersion::V2
+    }
+
+    fn application(&self) -> Option<&'static [u8]> {
+        (self.version == HttpVersion::V2).then_some(b"h2")
+    }
+
+    fn welcome(&self, step: usize, _encrypted: bool) -> Vec<u8> {
+        if self.version == HttpVersion::V2 && step == 0 {
+            http2::session::generous_settings()
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
+        if self.version == HttpVersion::V2 {
+            http2::repeatable(self.body.len(), &reply)
+        } else {
+            (reply, Vec::new())
+        }
     }
 
     fn data_source(&self, endpoint: &Endpoint) -> String {
@@ -332,7 +369,93 @@ impl ProtocolSpec for Http {
     }
 }
 
+/// Fields of a connection, which HTTP/2 does not have (RFC 9113, section 8.2.2).
+const OF_CONNECTION: [&str; 6] = [
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
 impl Http {
+    /// A whole reply.
+    fn parts(&self, reply: &[u8]) -> Result<Whole, Failure> {
+        if self.version != HttpVersion::V2 {
+            return parts(reply);
+        }
+        let (head, body) = http2::parts(reply)?;
+        Ok(Whole {
+            status: head.status.unwrap_or(0),
+            headers: TELLING.map(|name| (name, joined(head.values(name)))),
+            body,
+        })
+    }
+
+    /// # Errors
+    ///
+    /// HTTP/2 has no such header, or not so long a head.
+    fn fits_http2(&self, usage: Usage) -> Result<(), String> {
+        let names = self.headers.iter().map(|(name, _)| name);
+        if let Some(name) = names
+            .into_iter()
+            .find(|name| OF_CONNECTION.iter().any(|own| own.eq_ignore_ascii_case(name)))
+        {
+            return Err(format!("HTTP/2 does not have the header `{name}`: leave it out"));
+        }
+        let head = self.streams(usage).fields.len();
+        within(
+            "bytes of the request's headers over HTTP/2",
+            head as u64,
+            0,
+            frame::CONTENT_MAX as u64,
+        )
+    }
+
+    /// The request of HTTP/2, once for each stream.
+    fn streams(&self, usage: Usage) -> http2::Requests {
+        let length = self.body.len().to_string();
+        let lower: Vec<(String, &str)> = self
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
+            .collect();
+        let own = [
+            (":method", self.method.as_str()),
+            (":scheme", if usage.encrypted { "https" } else { "http" }),
+            (":path", &self.path),
+            (":authority", &self.host),
+        ];
+        let further = lower.iter().map(|(name, value)| (name.as_str(), *value));
+        let sized = wants_length(self).then_some(("content-length", length.as_str()));
+        http2::Requests {
+            fields: http2::block(own.into_iter().chain(further).chain(sized)),
+            body: self.body.clone().into_bytes(),
+            expected: self.expected(),
+            depth: usage.pipeline,
+            meaning: Box::new(Streamed {
+                status: self.expect.status,
+                headers: self.expect.headers.clone(),
+            }),
+            known: RecentBlocks::default(),
+        }
+    }
+
+    /// What the body of a right reply is.
+    fn expected(&self) -> Expected {
+        // A reply to this method has no body, whatever its headers say.
+        if self.method == "HEAD" {
+            return Expected::of("body", None);
+        }
+        let expect = &self.expect;
+        Expected {
+            contains: expect.contains.iter().map(|text| text.clone().into_bytes()).collect(),
+            length: expect.length,
+            ..Expected::of("body", expect.body.clone())
+        }
+    }
+
     /// A redirect to the server itself as what it is beside its host, by which endpoints differ anyway.
     fn without_origin(&self, target: String) -> String {
         let own = |scheme: &str| {
@@ -423,8 +546,12 @@ fn parts(mut reply: &[u8]) -> Result<Whole, Failure> {
 /// The value of a header, or its values one after the other; empty where it is missing.
 fn value_of(headers: &[httparse::Header<'_>], name: &str) -> String {
     let named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
-    let values: Vec<String> = named
-        .map(|header| header.value.trim_ascii().escape_ascii().to_string())
+    joined(named.map(|header| header.value))
+}
+
+fn joined<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
+    let values: Vec<String> = values
+        .map(|value| value.trim_ascii().escape_ascii().to_string())
         .collect();
     values.join(", ")
 }
@@ -455,17 +582,11 @@ struct Requests {
 
 impl Requests {
     fn new(http: &Http, usage: Usage) -> Self {
-        let expect = &http.expect;
-        let expected = Expected {
-            contains: expect.contains.iter().map(|text| text.clone().into_bytes()).collect(),
-            length: expect.length,
-            ..Expected::of("body", expect.body.clone())
-        };
         Self {
             request: encode(http, usage.reuse).repeat(usage.pipeline as usize),
-            status: expect.status,
-            headers: expect.headers.clone(),
-            expected,
+            status: http.expect.status,
+            headers: http.expect.headers.clone(),
+            expected: http.expected(),
             head_only: http.method == "HEAD",
         }
     }
@@ -474,17 +595,14 @@ impl Requests {
 /// The bytes of the request. `Host`, `Connection` and `Content-Length` are added where the specification's own
 /// headers do not name them.
 fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
-    let version = match http.version {
-        HttpVersion::V10 => "1.0",
-        HttpVersion::V11 => "1.1",
-    };
+    let version = if http.version == HttpVersion::V10 { "1.0" } else { "1.1" };
     // Only what differs from the default of the version: 1.0 closes, 1.1 keeps.
     let connection = match (http.version, reuse) {
         (HttpVersion::V10, Reuse::KeepAlive) => Some("keep-alive"),
         (HttpVersion::V11, Reuse::PerRequest) => Some("close"),
         _ => None,
     };
-    let given = |name: &str| http.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+    let given = |name: &str| is_given(http, name);
     let mut text = format!("{} {} HTTP/{version}\r\n", http.method, http.path);
     let mut add = |name: &str, value: &str| write!(text, "{name}: {value}\r\n").expect("writing to a String");
     // First, as RFC 9110, section 7.2, asks.
@@ -497,14 +615,42 @@ fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
     for (name, value) in &http.headers {
         add(name, value);
     }
-    // These methods have a length even without a body (RFC 9110, section 8.6).
-    let wants_length = !http.body.is_empty() || matches!(http.method.as_str(), "POST" | "PUT" | "PATCH");
-    if wants_length && !given("Content-Length") && !given("Transfer-Encoding") {
+    if wants_length(http) && !given("Transfer-Encoding") {
         add("Content-Length", &http.body.len().to_string());
     }
     text.push_str("\r\n");
     text.push_str(&http.body);
     text.into_bytes()
+}
+
+fn is_given(http: &Http, name: &str) -> bool {
+    http.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
+}
+
+/// Whether the length of the body is to be added. These methods have one even without a body (RFC 9110, section 8.6).
+fn wants_length(http: &Http) -> bool {
+    let has_length = !http.body.is_empty() || matches!(http.method.as_str(), "POST" | "PUT" | "PATCH");
+    has_length && !is_given(http, "Content-Length")
+}
+
+/// A reply on a stream of HTTP/2.
+struct Streamed {
+    status: u16,
+    headers: BTreeMap<String, String>,
+}
+
+impl Meaning for Streamed {
+    fn judge(&self, Reply { head, .. }: &Reply<'_>) -> Result<(), Failure> {
+        let status = head.status.unwrap_or(0);
+        if status != self.status {
+            return Err(wrong_status(status, self.status));
+        }
+        let other = self
+            .headers
+            .iter()
+            .find_map(|(name, want)| unlike(joined(head.values(name)), name, want));
+        other.map_or(Ok(()), |text| Err(Failure::content(text)))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -801,7 +947,7 @@ fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, 
     let (response, _) = parse(text, &mut headers)?;
     let unlike = expected
         .iter()
-        .find_map(|(name, want)| unlike(response.headers, name, want));
+        .find_map(|(name, want)| unlike(value_of(response.headers, name), name, want));
     Ok(Head {
         unlike,
         ..Head::of(&response)?
@@ -809,8 +955,7 @@ fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, 
 }
 
 /// How a header differs from what is expected, in words.
-fn unlike(headers: &[httparse::Header<'_>], name: &str, want: &str) -> Option<String> {
-    let got = value_of(headers, name);
+fn unlike(got: String, name: &str, want: &str) -> Option<String> {
     let shown = |value: &str| {
         if value.is_empty() {
             "missing".to_owned()
@@ -916,6 +1061,107 @@ mod tests {
         assert_eq!(learnt(b"12:01", b"12:02"), (None, Some(5), by_length.to_owned()));
         let not_at_all = "the body is not checked: the first two replies have 1 and 2 bytes";
         assert_eq!(learnt(b"1", b"10"), (None, None, not_at_all.to_owned()));
+    }
+
+    /// A reply of HTTP/2 on the first stream.
+    fn streamed(fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let block = http2::block(fields.iter().copied());
+        let ends = if body.is_empty() { frame::END_STREAM } else { 0 };
+        frame::write(frame::HEADERS, frame::END_HEADERS | ends, 1, &block, &mut bytes);
+        if !body.is_empty() {
+            frame::write(frame::DATA, frame::END_STREAM, 1, body, &mut bytes);
+        }
+        bytes
+    }
+
+    fn second_version(expect: HttpExpect) -> Http {
+        Http {
+            version: HttpVersion::V2,
+            ..get(expect)
+        }
+    }
+
+    #[test]
+    fn replies_of_http_2_are_judged_like_those_of_http_1() {
+        let expect = HttpExpect {
+            status: 200,
+            body: Some(Exact::of(b"Hello")),
+            headers: BTreeMap::from([("content-type".to_owned(), "a/b".to_owned())]),
+            ..HttpExpect::default()
+        };
+        let http = second_version(expect);
+        let said = |fields: &[(&str, &str)], body: &[u8]| {
+            let done = same_at_every_cut(&mut *exchange(&http), &streamed(fields, body)).unwrap();
+            done.2.map(|fault| fault.message).unwrap_or_default()
+        };
+        let right = [(":status", "200"), ("content-type", "a/b")];
+        assert_eq!(said(&right, b"Hello"), "");
+        assert!(said(&right, b"Jello").starts_with("the body differs from the expected one at byte 0"));
+        assert!(said(&right, b"").starts_with("the body has 0 bytes, expected 5"));
+        assert_eq!(
+            said(&[(":status", "200"), ("content-type", "c/d")], b"Hello"),
+            "the header `content-type` is \"c/d\", expected \"a/b\""
+        );
+        assert_eq!(
+            said(&[(":status", "500"), ("content-type", "a/b")], b"Hello"),
+            "status 500, expected 200"
+        );
+        let mut learning = second_version(HttpExpect {
+            status: 200,
+            ..HttpExpect::default()
+        });
+        let reply = streamed(&right, b"Hello");
+        assert_eq!(learning.learn(&reply, &reply).unwrap(), None);
+        assert_eq!(learning.expect.body, http.expect.body);
+        assert_eq!(learning.expect.headers["content-type"], "a/b");
+        let head = Http {
+            method: "HEAD".to_owned(),
+            ..http.clone()
+        };
+        let done = same_at_every_cut(&mut *exchange(&head), &streamed(&right, b"")).unwrap();
+        assert_eq!(done.2, None, "it has no body");
+    }
+
+    #[test]
+    fn a_request_of_http_2_has_no_fields_of_a_connection() {
+        let with = |name: &str| {
+            let http = Http {
+                headers: vec![(name.to_owned(), "x".to_owned())],
+                ..second_version(HttpExpect {
+                    status: 200,
+                    ..HttpExpect::default()
+                })
+            };
+            http.validate(usage(1))
+        };
+        assert!(with("X-Own").is_ok());
+        assert_eq!(
+            with("Connection").unwrap_err(),
+            "HTTP/2 does not have the header `Connection`: leave it out"
+        );
+        let long = Http {
+            headers: vec![("x".to_owned(), "y".repeat(20_000))],
+            ..second_version(HttpExpect {
+                status: 200,
+                ..HttpExpect::default()
+            })
+        };
+        assert!(
+            long.validate(usage(1))
+                .unwrap_err()
+                .contains("bytes of the request's headers")
+        );
+        let post = Http {
+            method: "POST".to_owned(),
+            body: "abc".to_owned(),
+            headers: vec![("X-Own".to_owned(), "1".to_owned())],
+            ..second_version(HttpExpect::default())
+        };
+        let streams = post.streams(usage(1));
+        let text = String::from_utf8_lossy(&streams.fields).into_owned();
+        assert!(text.contains("x-own") && text.contains("content-length"), "{text}");
+        assert_eq!(streams.body, b"abc");
     }
 
     #[test]

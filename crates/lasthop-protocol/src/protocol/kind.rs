@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer, de::DeserializeOwned, ser::SerializeMap as _};
 use serde_json::Value;
 
-use super::{delimiter::End, escaped::Escaped, exchange::Factory};
+use super::{delimiter::End, escaped::Escaped, exchange::Factory, http::HttpVersion};
 use crate::{
     address::Endpoint,
     failure::Failure,
@@ -113,7 +113,8 @@ pub struct LoadOptions {
     pub hidden: Vec<String>,
     pub body: Option<String>,
     pub expect_status: Option<u16>,
-    pub http10: bool,
+    /// 1.1 if it is missing.
+    pub http_version: Option<HttpVersion>,
     pub command: Option<Vec<String>>,
     pub query: Option<String>,
     pub parameters: Vec<String>,
@@ -138,7 +139,8 @@ impl LoadOptions {
             ("header", !self.headers.is_empty()),
             ("body", self.body.is_some()),
             ("expect-status", self.expect_status.is_some()),
-            ("http1.0", self.http10),
+            ("http1.0", self.http_version == Some(HttpVersion::V10)),
+            ("http2", self.http_version == Some(HttpVersion::V2)),
             ("command", self.command.is_some()),
             ("query", self.query.is_some()),
             ("parameter", !self.parameters.is_empty()),
