@@ -643,7 +643,8 @@ impl Meaning for Streamed {
     fn judge(&self, Reply { head, .. }: &Reply<'_>) -> Result<(), Failure> {
         let status = head.status.unwrap_or(0);
         if status != self.status {
-            return Err(wrong_status(status, self.status));
+            let place = head.values("location").next().map(String::from_utf8_lossy);
+            return Err(wrong_status(status, self.status, place.as_deref()));
         }
         let other = self
             .headers

@@ -66,7 +66,10 @@ impl ProtocolSpec for Several {
     fn validate(&self, usage: Usage) -> Result<(), String> {
         usage.without_pipeline("it sends the same request over and over, and here are several")?;
         if self.greets() || self.receipt().is_some() {
-            return Err(format!("{} cannot send several requests", self.kind().title));
+            let title = self.kind().title;
+            return Err(format!(
+                "{title} cannot send several requests where a connection begins with a greeting, or nothing is answered"
+            ));
         }
         self.requests.iter().try_for_each(|request| {
             let valid = request.protocol.validate(usage);
