@@ -1,5 +1,5 @@
 //! Plots in characters: every ratio with its interval, and how the latencies of each case are spread. The ratios are
-//! those of [`forest`](super::forest), on its axis.
+//! those of `forest`, on its axis.
 
 use lasthop_analyse::{
     plots::{BINS, CasePlots, Latencies},
