@@ -312,7 +312,7 @@ fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
 }
 
 /// Recipe, experiment with its choices, and names of processes; the first program of a test must be here.
-const SERVERS: [(&str, &str, &[&str], &[&str]); 24] = [
+const SERVERS: [(&str, &str, &[&str], &[&str]); 25] = [
     (
         "redis",
         "redis-server",
@@ -332,6 +332,7 @@ const SERVERS: [(&str, &str, &[&str], &[&str]); 24] = [
         &["postgres"],
     ),
     ("mariadb", "mariadbd", &["mariadb", "--only=work=query"], &["mariadbd"]),
+    ("clamd", "clamd", &["clamd", "--only=command=ping"], &["clamd"]),
     (
         "pgpool",
         "pgpool",

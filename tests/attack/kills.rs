@@ -144,6 +144,67 @@ pub const SUBJECTS: &[Subject] = &[
         "containers",
         &["--only", "path=combined-unix,no-container-tcp", "--no-headroom"],
     ),
+    subject("clamd", &["--only", "command=ping", "--no-headroom"]),
+    subject(
+        "node-redis",
+        &[
+            "--only",
+            "statements=1",
+            "--only",
+            "transport=unix,tcp",
+            "--no-headroom",
+        ],
+    ),
+    subject(
+        "python-redis",
+        &[
+            "--only",
+            "statements=1",
+            "--only",
+            "transport=unix,tcp",
+            "--no-headroom",
+        ],
+    ),
+    subject(
+        "python-postgres",
+        &[
+            "--only",
+            "statements=1",
+            "--only",
+            "transport=unix,tcp",
+            "--no-headroom",
+        ],
+    ),
+    subject(
+        "go-postgres",
+        &[
+            "--only",
+            "statements=1",
+            "--only",
+            "transport=unix,tcp",
+            "--no-headroom",
+        ],
+    ),
+    subject(
+        "java-postgres",
+        &[
+            "--only",
+            "statements=1",
+            "--only",
+            "transport=unix,tcp",
+            "--no-headroom",
+        ],
+    ),
+    subject(
+        "php-mariadb",
+        &[
+            "--only",
+            "statements=1",
+            "--only",
+            "transport=unix,tcp",
+            "--no-headroom",
+        ],
+    ),
 ];
 
 /// Those that start within a second or two.
