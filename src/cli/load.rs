@@ -339,7 +339,7 @@ fn headers(text: &str) -> Result<Headers, String> {
             are_hidden: false,
         });
     };
-    let text = file_or_input(name).map_err(|error| format!("cannot read the headers: {error}"))?;
+    let text = text_in(name).map_err(|error| format!("cannot read the headers: {error}"))?;
     let mut all = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         // What a line holds may be a secret.
@@ -351,20 +351,26 @@ fn headers(text: &str) -> Result<Headers, String> {
     })
 }
 
-/// A file's text; that of `-` is standard input.
-fn file_or_input(name: &str) -> io::Result<String> {
-    if name == "-" {
-        io::read_to_string(io::stdin())
-    } else {
-        fs::read_to_string(name)
+/// What is in a file; `-` is standard input.
+fn file_or_input(name: &str) -> io::Result<Vec<u8>> {
+    if name != "-" {
+        return fs::read(name);
     }
+    let mut bytes = Vec::new();
+    io::stdin().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as text.
+fn text_in(name: &str) -> io::Result<String> {
+    io::read_to_string(&file_or_input(name)?[..])
 }
 
 fn body(text: &str) -> Result<String, String> {
     let Some(name) = text.strip_prefix('@') else {
         return Ok(text.to_owned());
     };
-    file_or_input(name).map_err(|error| format!("cannot read the body: {error}"))
+    text_in(name).map_err(|error| format!("cannot read the body: {error}"))
 }
 
 fn escaped(text: &str) -> Result<Escaped, String> {
@@ -375,13 +381,7 @@ fn bytes(text: &str) -> Result<Escaped, String> {
     let Some(name) = text.strip_prefix('@') else {
         return escaped(text);
     };
-    let mut bytes = Vec::new();
-    let read = if name == "-" {
-        io::stdin().read_to_end(&mut bytes).map(drop)
-    } else {
-        fs::read(name).map(|read| bytes = read)
-    };
-    read.map_err(|error| format!("cannot read the bytes to send: {error}"))?;
+    let bytes = file_or_input(name).map_err(|error| format!("cannot read the bytes to send: {error}"))?;
     Ok(Escaped(bytes))
 }
 

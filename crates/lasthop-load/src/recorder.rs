@@ -185,7 +185,10 @@ impl Recorder {
     }
 
     /// Lets only so many batches of requests begin in the trial that began at `now`, and counts all of them.
-    pub fn limit(&mut self, now: u64, batches: u64) {
+    pub fn limit(&mut self, now: u64, batches: Option<u64>) {
+        let Some(batches) = batches else {
+            return;
+        };
         self.left = batches;
         if matches!(self.window, Window::WarmUp { .. }) {
             self.open(now);

@@ -137,9 +137,7 @@ impl Blocking {
         let mut backoff = Backoff::default();
         let mut now = clock::now();
         self.recorder.start(now, phases);
-        if let Some(batches) = batches {
-            self.recorder.limit(now, batches);
-        }
+        self.recorder.limit(now, batches);
         let mut continues = false;
         while !self.recorder.is_over() && (continues || self.recorder.begins()) {
             if self.watch.is_called() {

@@ -229,9 +229,7 @@ impl Epoll {
     ) -> WorkerRecord {
         let begin = clock::now();
         let mut ends = self.thread.recorder.start_scheduled(begin, phases, stages);
-        if let Some(batches) = batches {
-            self.thread.recorder.limit(begin, batches);
-        }
+        self.thread.recorder.limit(begin, batches);
         self.start_ticking();
         self.thread.pauses.clear();
         self.thread.active = 0;
@@ -349,9 +347,7 @@ impl Epoll {
     fn run(&mut self, phases: TrialPhases, at_once: usize, batches: Option<u64>) -> WorkerRecord {
         let begin = clock::now();
         self.thread.recorder.start(begin, phases);
-        if let Some(batches) = batches {
-            self.thread.recorder.limit(begin, batches);
-        }
+        self.thread.recorder.limit(begin, batches);
         self.start_ticking();
         self.thread.pauses.clear();
         self.thread.active = 0;
