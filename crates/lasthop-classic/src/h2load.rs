@@ -3,7 +3,7 @@
 
 use lasthop_protocol::{
     grpc::Grpc,
-    http::{Http, HttpVersion},
+    http::Http,
     kind::ProtocolSpec as _,
     result::{ErrorClass, Reported},
     spec::{Address, Reuse},
@@ -55,12 +55,8 @@ fn call<'a>(order: &Order<'_>, grpc: &'a Grpc) -> Result<Asked<'a>, String> {
     })
 }
 
-fn is_h2(http: &Http) -> bool {
-    http.version == HttpVersion::V2
-}
-
 fn get(http: &Http) -> Asked<'_> {
-    let version = if is_h2(http) { "-m1" } else { "--h1" };
+    let version = if http.is_second() { "-m1" } else { "--h1" };
     let mut arguments = vec![version.to_owned()];
     // A Host header beside the authority would be sent twice.
     arguments.extend(headers(
@@ -131,7 +127,7 @@ fn read(output: &str, order: &Order<'_>) -> Result<Reading, String> {
     let caught = form::read(FORM, output)?;
     let protocol = caught.text("protocol")?;
     let grpc = order.spec.protocol.get::<Grpc>();
-    let wants_h2 = grpc.is_some() || order.spec.protocol.get().is_some_and(is_h2);
+    let wants_h2 = grpc.is_some() || order.spec.protocol.get().is_some_and(Http::is_second);
     if wants_h2 != protocol.starts_with("h2") {
         return Err(form::unknown_line(&format!("Application protocol: {protocol}")));
     }

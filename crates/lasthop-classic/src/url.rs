@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use lasthop_protocol::{
-    http::{Http, HttpVersion},
+    http::Http,
     spec::{Address, Spec},
 };
 
@@ -12,7 +12,7 @@ use super::kind::{cannot, in_closed_loop, speaking};
 /// The request of a case for a tool that speaks HTTP/1 alone, if it can make it.
 pub fn http1(spec: &Spec) -> Result<&Http, String> {
     match http(spec)? {
-        http if http.version == HttpVersion::V2 => cannot("speak HTTP/2"),
+        http if http.is_second() => cannot("speak HTTP/2"),
         http => Ok(http),
     }
 }

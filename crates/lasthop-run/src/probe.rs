@@ -9,7 +9,7 @@ use lasthop_load::{
 use lasthop_model::record::LinkObserved;
 use lasthop_protocol::{
     failure::Failure,
-    http::{Http, HttpVersion},
+    http::Http,
     spec::{Reuse, Spec},
 };
 
@@ -61,7 +61,7 @@ fn get(spec: &Spec, path: &str, watch: &Arc<Watch>) -> Result<String, String> {
     let Some(http) = spec.protocol.get::<Http>() else {
         return Err("a link can only be asked over HTTP".to_owned());
     };
-    if http.version == HttpVersion::V2 {
+    if http.is_second() {
         return Err("a link can only be asked over HTTP/1".to_owned());
     }
     let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts)?;

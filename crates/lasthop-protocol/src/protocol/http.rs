@@ -229,7 +229,7 @@ impl ProtocolSpec for Http {
                 return bad("the header value", value);
             }
         }
-        if self.version == HttpVersion::V2 {
+        if self.is_second() {
             self.fits_http2(usage)?;
         }
         let status = self.expect.status;
@@ -242,7 +242,7 @@ impl ProtocolSpec for Http {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
-        if self.version == HttpVersion::V2 {
+        if self.is_second() {
             return http2::factory(self.streams(usage));
         }
         let requests = Rc::new(Requests::new(self, usage));
@@ -333,19 +333,19 @@ impl ProtocolSpec for Http {
     }
 
     fn can_tell_to_close(&self) -> bool {
-        self.version != HttpVersion::V2
+        !self.is_second()
     }
 
     fn greets(&self) -> bool {
-        self.version == HttpVersion::V2
+        self.is_second()
     }
 
     fn application(&self) -> Option<&'static [u8]> {
-        (self.version == HttpVersion::V2).then_some(b"h2")
+        self.is_second().then_some(b"h2")
     }
 
     fn welcome(&self, step: usize, _encrypted: bool) -> Vec<u8> {
-        if self.version == HttpVersion::V2 && step == 0 {
+        if self.is_second() && step == 0 {
             http2::session::generous_settings()
         } else {
             Vec::new()
@@ -353,7 +353,7 @@ impl ProtocolSpec for Http {
     }
 
     fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
-        if self.version == HttpVersion::V2 {
+        if self.is_second() {
             http2::repeatable(self.body.len(), &reply)
         } else {
             (reply, Vec::new())
@@ -380,9 +380,14 @@ const OF_CONNECTION: [&str; 6] = [
 ];
 
 impl Http {
+    /// Whether it is HTTP/2.
+    pub fn is_second(&self) -> bool {
+        self.version == HttpVersion::V2
+    }
+
     /// A whole reply.
     fn parts(&self, reply: &[u8]) -> Result<Whole, Failure> {
-        if self.version != HttpVersion::V2 {
+        if !self.is_second() {
             return parts(reply);
         }
         let (head, body) = http2::parts(reply)?;
