@@ -15,6 +15,18 @@ use std::{
 use common::{Lasthop, signal};
 use serde_json::Value;
 
+/// A run of two blocks.
+const SHORT: [&str; 8] = [
+    "run",
+    "sockets",
+    "--only",
+    "pattern=echo",
+    "--trial=20ms",
+    "--rounds=1",
+    "--blocks=2",
+    "-q",
+];
+
 /// What a report of [`LINES`] may take, in kB; with a dense histogram for each it would be gigabytes.
 const MOST_MEMORY: i64 = 64 << 10;
 /// About half an hour's.
@@ -168,18 +180,7 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn a_record_is_its_owners_alone() {
     let lasthop = Lasthop::new();
-    lasthop
-        .run([
-            "run",
-            "sockets",
-            "--only",
-            "pattern=echo",
-            "--trial=20ms",
-            "--rounds=1",
-            "--blocks=2",
-            "-q",
-        ])
-        .ok();
+    lasthop.run(SHORT).ok();
     let run = lasthop.runs().pop().unwrap();
     assert_eq!(mode(&run), 0o700);
     for name in [
@@ -224,18 +225,7 @@ fn a_run_that_goes_on_is_not_called_cut_off() {
 #[test]
 fn a_list_of_runs_reads_no_trials() {
     let lasthop = Lasthop::new();
-    lasthop
-        .run([
-            "run",
-            "sockets",
-            "--only",
-            "pattern=echo",
-            "--trial=20ms",
-            "--rounds=1",
-            "--blocks=2",
-            "-q",
-        ])
-        .ok();
+    lasthop.run(SHORT).ok();
     let entry = || lasthop.run(["runs", "--format=json"]).ok().json()["runs"][0].clone();
     let listed = entry();
     assert_eq!(listed["state"], "complete", "{listed}");
@@ -244,18 +234,6 @@ fn a_list_of_runs_reads_no_trials() {
     assert_eq!(entry()["headline"], listed["headline"]);
     lasthop.run(["report", "last"]).fails(1, "trials.jsonl:1");
 }
-
-/// A run of two blocks.
-const SHORT: [&str; 8] = [
-    "run",
-    "sockets",
-    "--only",
-    "pattern=echo",
-    "--trial=20ms",
-    "--rounds=1",
-    "--blocks=2",
-    "-q",
-];
 
 #[test]
 fn runs_are_listed_for_programs_too() {
@@ -315,18 +293,7 @@ fn a_run_is_removed_if_nobody_writes_it() {
 #[test]
 fn a_line_without_end_is_named() {
     let lasthop = Lasthop::new();
-    lasthop
-        .run([
-            "run",
-            "sockets",
-            "--only",
-            "pattern=echo",
-            "--trial=20ms",
-            "--rounds=1",
-            "--blocks=2",
-            "-q",
-        ])
-        .ok();
+    lasthop.run(SHORT).ok();
     let path = lasthop.runs().pop().unwrap().join("trials.jsonl");
     let lines = fs::read_to_string(&path).unwrap().lines().count();
     File::options()
@@ -343,18 +310,7 @@ fn a_line_without_end_is_named() {
 #[test]
 fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
     let lasthop = Lasthop::new();
-    lasthop
-        .run([
-            "run",
-            "sockets",
-            "--only",
-            "pattern=echo",
-            "--trial=20ms",
-            "--rounds=1",
-            "--blocks=2",
-            "-q",
-        ])
-        .ok();
+    lasthop.run(SHORT).ok();
     let run = lasthop.runs().pop().unwrap();
     for name in ["trials.jsonl", "end.json", "environment.json"] {
         let (path, aside) = (run.join(name), run.join("aside"));
@@ -375,18 +331,7 @@ fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
 #[test]
 fn a_record_of_more_cases_than_a_run_has_is_refused() {
     let lasthop = Lasthop::new();
-    lasthop
-        .run([
-            "run",
-            "sockets",
-            "--only",
-            "pattern=echo",
-            "--trial=20ms",
-            "--rounds=1",
-            "--blocks=2",
-            "-q",
-        ])
-        .ok();
+    lasthop.run(SHORT).ok();
     let path = lasthop.runs().pop().unwrap().join("run.json");
     let header: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     let grow = |cases: usize| {

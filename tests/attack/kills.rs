@@ -45,6 +45,15 @@ const fn in_containers(experiment: &'static str, arguments: &'static [&'static s
     }
 }
 
+/// What is asked of a link through an application.
+const APPLICATION: &[&str] = &[
+    "--only",
+    "statements=1",
+    "--only",
+    "transport=unix,tcp",
+    "--no-headroom",
+];
+
 /// Every built-in experiment but [`NOT_HERE`].
 pub const SUBJECTS: &[Subject] = &[
     subject(
@@ -145,66 +154,12 @@ pub const SUBJECTS: &[Subject] = &[
         &["--only", "path=combined-unix,no-container-tcp", "--no-headroom"],
     ),
     subject("clamd", &["--only", "command=ping", "--no-headroom"]),
-    subject(
-        "node-redis",
-        &[
-            "--only",
-            "statements=1",
-            "--only",
-            "transport=unix,tcp",
-            "--no-headroom",
-        ],
-    ),
-    subject(
-        "python-redis",
-        &[
-            "--only",
-            "statements=1",
-            "--only",
-            "transport=unix,tcp",
-            "--no-headroom",
-        ],
-    ),
-    subject(
-        "python-postgres",
-        &[
-            "--only",
-            "statements=1",
-            "--only",
-            "transport=unix,tcp",
-            "--no-headroom",
-        ],
-    ),
-    subject(
-        "go-postgres",
-        &[
-            "--only",
-            "statements=1",
-            "--only",
-            "transport=unix,tcp",
-            "--no-headroom",
-        ],
-    ),
-    subject(
-        "java-postgres",
-        &[
-            "--only",
-            "statements=1",
-            "--only",
-            "transport=unix,tcp",
-            "--no-headroom",
-        ],
-    ),
-    subject(
-        "php-mariadb",
-        &[
-            "--only",
-            "statements=1",
-            "--only",
-            "transport=unix,tcp",
-            "--no-headroom",
-        ],
-    ),
+    subject("node-redis", APPLICATION),
+    subject("python-redis", APPLICATION),
+    subject("python-postgres", APPLICATION),
+    subject("go-postgres", APPLICATION),
+    subject("java-postgres", APPLICATION),
+    subject("php-mariadb", APPLICATION),
 ];
 
 /// Those that start within a second or two.
