@@ -11,6 +11,7 @@
 //! | [`engine`] | container engines |
 //! | [`driver`] | who drives, and where |
 //! | [`observation`] | what the machine did during a trial |
+//! | [`profile`] | where CPU time went in a trial under observation |
 //! | [`record`], [`run_name`] | the files of a run record, and its name |
 
 pub mod binding;
@@ -21,6 +22,7 @@ pub mod level;
 pub mod manager;
 pub mod observation;
 pub mod place;
+pub mod profile;
 pub mod program;
 pub mod quantity;
 pub mod rate;
