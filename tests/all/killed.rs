@@ -165,10 +165,15 @@ fn an_ordinary_users_killed_postgres_leaves_no_shared_memory() {
             .unwrap();
         lasthop.wait_for_run(before + 1);
         thread::sleep(Duration::from_millis(moment));
-        for process in lasthop.processes() {
-            let pid: i32 = process.split(' ').next().unwrap().parse().unwrap();
-            // SAFETY: kill has no memory effects; the process carries the mark of this test.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+        // Until all have ended: what is still ending holds its sandbox, and `clean` leaves that alone.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < deadline && !lasthop.processes().is_empty() {
+            for process in lasthop.processes() {
+                let pid: i32 = process.split(' ').next().unwrap().parse().unwrap();
+                // SAFETY: kill has no memory effects; the process carries the mark of this test.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+            thread::sleep(Duration::from_millis(5));
         }
         child.wait().unwrap();
         let mut clean = Command::new(&program);
