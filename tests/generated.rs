@@ -1,6 +1,7 @@
 //! What is generated from the code and kept in the repository is not stale, and documents lead somewhere.
 //! `script/generate` runs this to write the former anew.
 
+mod answers;
 mod common;
 #[path = "../benches/peers/page.rs"]
 #[allow(dead_code)]
@@ -18,8 +19,11 @@ use common::Lasthop;
 use lasthop::cli::Cli;
 use lasthop::load;
 use lasthop::selftest::outcome::SelfTest;
-use lasthop_analyse::across::{diff::Diff, fleet::Fleet};
-use lasthop_plan::{catalog::Catalog, schema};
+use lasthop_analyse::{
+    across::{diff::Diff, fleet::Fleet},
+    answers::Answers,
+};
+use lasthop_plan::schema;
 use lasthop_report::explained;
 use lasthop_repro::{outcome::Repetition, study};
 use regex::Regex;
@@ -49,6 +53,7 @@ fn schemas(files: &mut Files) {
         ("load", load::schema()),
         ("driver", lasthop_protocol::wire::schema()),
         ("result", lasthop_report::schema()),
+        ("answers", schemars::schema_for!(Answers).to_value()),
         ("diff", schemars::schema_for!(Diff).to_value()),
         ("fleet", schemars::schema_for!(Fleet).to_value()),
         ("study", study::catalog::schema().clone()),
@@ -139,163 +144,6 @@ fn the_page_of_performance_shows_the_newest_measurements() {
         "docs/performance.md is stale; copy {} over it",
         other.display()
     );
-}
-
-/// Between these lines, README says what each report in `docs/answers` found.
-const ANSWERS: [&str; 2] = ["<!-- written by script/answers -->\n", "<!-- end of the answers -->\n"];
-const APPLICATIONS: &str = "\
-    The same links as an application meets them, through its client library, beside what they are bare:\n\n\
-    | experiment | setting | compared | ratio (95 % interval) | CPU saved | matters below | bare |\n\
-    |---|---|---|--:|--:|--:|--:|\n";
-const FIGURES: &str = "\
-| experiment | setting | compared | ratio (95 % interval) | CPU saved | matters below |
-|---|---|---|--:|--:|--:|
-";
-
-/// The rows of a report's tables that have these columns: their setting, and these cells.
-fn cells(report: &str, columns: &[&str]) -> Vec<(String, Vec<String>)> {
-    let mut found = Vec::new();
-    let (mut at, mut setting) = (Vec::new(), String::new());
-    for line in report.lines() {
-        let Some(row) = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |")) else {
-            at.clear();
-            setting.clear();
-            continue;
-        };
-        let row: Vec<String> = row.split(" | ").map(|cell| cell.trim().replace("**", "")).collect();
-        let place = |column: &&str| row.iter().position(|cell| cell == column);
-        if at.is_empty() {
-            at = columns.iter().filter_map(place).collect();
-            at.resize(if at.len() == columns.len() { at.len() } else { 0 }, 0);
-        } else if row[1..].iter().all(String::is_empty) {
-            setting.clone_from(&row[0]);
-        } else if !row[0].starts_with(":-") {
-            let cells = [0].iter().chain(&at).map(|column| row[*column].clone());
-            found.push((setting.clone(), cells.collect()));
-        }
-    }
-    found
-}
-
-/// The largest and the smallest ratio: of the first alternative in all settings, or of all alternatives in the only one.
-fn figures(name: &str, report: &str) -> String {
-    let all = cells(report, &["ratio", "95 % interval", "verdict"]);
-    let reference = &all.iter().find(|(_, row)| row[3] == "reference").unwrap().1[0];
-    let compared = |row: &[String]| row[3] != "reference" && !row[2].is_empty();
-    let first = &all.iter().find(|(_, row)| compared(row)).unwrap().1[0];
-    let mut rows: Vec<_> = all
-        .iter()
-        .filter(|(_, row)| row[0] == *first && compared(row))
-        .collect();
-    if rows.len() == 1 {
-        rows = all.iter().filter(|(_, row)| compared(row)).collect();
-    }
-    let ratio = |row: &[String]| {
-        row[1]
-            .trim_start_matches(|c: char| !c.is_ascii_digit())
-            .parse::<f64>()
-            .unwrap()
-    };
-    rows.sort_by(|one, other| ratio(&other.1).total_cmp(&ratio(&one.1)));
-    if rows.len() > 2 {
-        rows.drain(1..rows.len() - 1);
-    }
-    let saved = cells(report, &["µs CPU saved", "throughput below"]);
-    let written = rows.into_iter().map(|(setting, row)| {
-        let level = &row[0];
-        let saved = saved.iter().find(|(place, saved)| place == setting && saved[0] == *level);
-        let [cpu, below] = [1, 2].map(|at| saved.map_or("–", |(_, cells)| cells[at].as_str()));
-        let unit = if cpu == "–" { "" } else { " µs" };
-        format!(
-            "| [{name}](docs/answers/{name}.md) | {setting} | {level} / {reference} | {} ({}) | {cpu}{unit} | {below} |\n",
-            row[1], row[2]
-        )
-    });
-    written.collect()
-}
-
-/// The rows of experiments whose link is behind an application, each with the ratios of the experiment that drives it.
-fn beside_bare(reports: &[(String, String)]) -> String {
-    let of = |wanted: &str| {
-        reports
-            .iter()
-            .find(|(name, _)| name == wanted)
-            .map(|(name, report)| figures(name, report))
-    };
-    let ratios = |rows: &str| {
-        let cells = rows.lines().map(|row| row.split(" | ").nth(3).unwrap());
-        cells.collect::<Vec<_>>().join(", ")
-    };
-    let mut all = String::new();
-    for (name, report) in reports.iter().filter(|(name, _)| is_application(name)) {
-        let bare = Catalog::default().load(name).unwrap().link.to;
-        let ratios = of(&bare).map(|rows| format!("[{}](docs/answers/{bare}.md)", ratios(&rows)));
-        for row in figures(name, report).lines() {
-            all += &format!("{row} {} |\n", ratios.as_deref().unwrap_or("–"));
-        }
-    }
-    all
-}
-
-fn is_application(name: &str) -> bool {
-    Catalog::default()
-        .load(name)
-        .is_ok_and(|experiment| experiment.group == "through an application")
-}
-
-/// What an experiment asks besides which transport to choose.
-fn own_answer(name: &str, report: &str) -> String {
-    let quoted: Vec<&str> = report.lines().filter_map(|line| line.strip_prefix("> ")).collect();
-    assert!((1..=7).contains(&quoted.len()), "{name}: {quoted:?}");
-    let own: Vec<&str> = quoted.into_iter().take_while(|line| !line.contains("**")).collect();
-    if own.is_empty() {
-        String::new()
-    } else {
-        format!("| [{name}](docs/answers/{name}.md) | {} |\n", own.join(" "))
-    }
-}
-
-#[test]
-fn the_answers_of_the_readme_are_those_of_the_reports() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files = fs::read_dir(root.join("docs/answers"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = files
-        .filter(|path| path.extension().is_some_and(|end| end == "md"))
-        .collect();
-    files.sort();
-    let reports: Vec<(String, String)> = files
-        .iter()
-        .map(|file| {
-            (
-                file.file_stem().unwrap().display().to_string(),
-                fs::read_to_string(file).unwrap(),
-            )
-        })
-        .collect();
-    let all = |of: fn(&str, &str) -> String| {
-        let bare = reports.iter().filter(|(name, _)| !is_application(name));
-        bare.map(|(name, report)| of(name, report)).collect::<String>()
-    };
-    let kept = fs::read_to_string(root.join("README.md")).unwrap();
-    let (before, rest) = kept.split_once(ANSWERS[0]).unwrap();
-    let (_, after) = rest.split_once(ANSWERS[1]).unwrap();
-    let (figures, own) = (all(figures), all(own_answer));
-    let applications = match beside_bare(&reports) {
-        rows if rows.is_empty() => rows,
-        rows => format!("{APPLICATIONS}{rows}\n"),
-    };
-    let more = "Some experiments ask more than which transport to choose:\n\n| experiment | answer |\n|---|---|\n";
-    let fresh = format!(
-        "{before}{}{FIGURES}{figures}\n{applications}{more}{own}{}{after}",
-        ANSWERS[0], ANSWERS[1]
-    );
-    if env::var_os("LASTHOP_GENERATE").is_some() {
-        fs::write(root.join("README.md"), &fresh).unwrap();
-    } else {
-        assert!(kept == fresh, "README.md's answers are stale; run script/generate");
-    }
 }
 
 /// Every Markdown document of the repository that somebody wrote, by its path.

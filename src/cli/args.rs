@@ -75,6 +75,8 @@ pub enum Command {
     List(List),
     /// Show an experiment: its question, services, factors and cases, or its files
     Show(Show),
+    /// Print what lasthop found on another machine, without running anything
+    Answers(Answers),
     /// Report all errors of an experiment, then ask each of its cases for two seconds
     #[command(after_help = note!("exit-codes"))]
     Check(Check),
@@ -331,6 +333,16 @@ pub struct List {
     /// Also ask each program for its version, which takes a second: without this, one that is too old counts as there
     #[arg(long)]
     pub versions: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Answers {
+    /// An experiment, a server or a group: `redis`, `nginx`, `databases`; all in a line or two each without it
+    #[arg(value_name = "STACK", add = ArgValueCompleter::new(complete::experiments))]
+    pub stack: Option<String>,
+    /// Format: terminal, json, csv or markdown
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ macro_rules! note {
     };
 }
 
+mod answers;
 mod args;
 mod check;
 mod compare;
@@ -168,6 +169,7 @@ fn dispatch(cli: Cli) -> Exit {
         Command::Resume(arguments) => resume::resume(&arguments),
         Command::List(arguments) => list::experiments(&arguments).map(done),
         Command::Show(arguments) => list::show(&arguments).map(done),
+        Command::Answers(arguments) => answers::answers(&arguments).map(done),
         Command::Check(arguments) => check::check(&arguments),
         Command::Load(arguments) => load::load(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),

@@ -3,6 +3,7 @@
 //! - [`summarise`]: the whole record → [`summary::Summary`], deterministic for a record.
 //! - [`look`]: the ratios so far that verdicts are about, for the progress line and for stopping at a precision.
 //! - [`across`]: several runs: what changed, and what differs between them.
+//! - [`answers`]: the figures of the records that the project keeps.
 //! - [`limit`]: whether a result is beyond what the user allows.
 //! - [`checks`]: reasons to doubt the result.
 //! - [`plots`]: what a page draws besides.
@@ -10,6 +11,7 @@
 
 mod absolute;
 pub mod across;
+pub mod answers;
 mod cases;
 pub mod checks;
 mod comparisons;

@@ -182,6 +182,7 @@ fn plan(truths: &[Truth], index: usize) -> CasePlan {
         threads: 1,
         reuse: Reuse::KeepAlive,
         requests_per_connection: 1,
+        pipeline: 1,
         rate: None,
         arrivals: None,
         bytes: Some(64),

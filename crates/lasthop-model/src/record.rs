@@ -17,6 +17,7 @@
 //!   that lasthop did not start.
 //! - 4: overload; dropped connections and retransmitted SYNs.
 //! - 5: what answers the question.
+//! - 6: requests in a pipeline.
 
 use std::{
     collections::BTreeMap,
@@ -47,7 +48,7 @@ use crate::{
 };
 
 /// Increase this with every change that an older lasthop cannot read.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The most cases of a run, because all of them take turns in every block. A run against itself has each of them twice.
 pub const MOST_CASES: usize = 1000;
@@ -397,6 +398,9 @@ pub struct LoadSummary {
     /// together.
     #[serde(default = "one")]
     pub requests_per_connection: u32,
+    /// Requests that a connection sends before it waits for their replies; 1 in older records.
+    #[serde(default = "one")]
+    pub pipeline: u32,
     /// Open loop: requests per second asked for, over all connections; absent for a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,

@@ -461,6 +461,7 @@ pub(super) fn case_plan(case: &NamedCase, stack: usize, load: &RenderedCase) -> 
             threads: load.spec.threads,
             reuse: load.spec.reuse,
             requests_per_connection: load.spec.requests_per_connection,
+            pipeline: load.spec.pipeline,
             rate: open_loop(&load.spec).map(|open| open.rate),
             arrivals: open_loop(&load.spec).map(|open| open.arrivals),
             bytes: load.spec.protocol.payload(),

@@ -88,6 +88,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
             threads: 1,
             reuse: Reuse::KeepAlive,
             requests_per_connection: 1,
+            pipeline: 1,
             rate: None,
             arrivals: None,
             bytes: Some(64),

@@ -10,6 +10,7 @@ pub mod across;
 mod again;
 #[cfg(test)]
 mod agreement;
+pub mod answers;
 mod benchstat;
 mod content;
 pub mod csv;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use lasthop_analyse::summary::{Comparison, Verdict};
 use lasthop_model::quantity::written;
-use lasthop_stats::stopping::LEAST_BLOCKS;
+use lasthop_stats::{Interval, stopping::LEAST_BLOCKS};
 
 use super::{
     document::Tone,
-    units::{NBSP, decimals_for, percent, ratio},
+    units::{NBSP, TimeUnit, decimals_for, percent, ratio},
 };
 
 /// The quantity by which cases are compared.
@@ -168,6 +168,25 @@ pub fn tone(verdict: Verdict) -> Tone {
     }
 }
 
+/// Up to which work of a server for a request a difference matters, given in microseconds; `unknown` if the saving may be
+/// none.
+#[must_use]
+pub fn matters_below(verdict: Verdict, unknown: bool, micros: Interval) -> String {
+    /// No handler takes a year.
+    const YEAR: f64 = 3.2e13;
+    match (verdict, micros.high) {
+        (Verdict::Equivalent, _) | (_, 0.0) => "never".to_owned(),
+        (Verdict::Undecided, _) => "undecided".to_owned(),
+        _ if unknown => "undecided".to_owned(),
+        (_, high) if high > YEAR => "always".to_owned(),
+        (_, high) => {
+            let unit = TimeUnit::of(micros.estimate);
+            let ends = unit.column(&[Some(micros.low), Some(high)]);
+            format!("{} to {} {}", ends[0], ends[1], unit.name())
+        }
+    }
+}
+
 /// Whether a ratio is clearer than a percentage.
 fn is_large(ratio: f64) -> bool {
     ratio >= 1.5 || ratio <= 0.5
@@ -186,17 +205,28 @@ pub fn bounds(comparison: &Comparison, places: usize) -> String {
 /// Decimal places needed to show the interval of a ratio.
 #[must_use]
 pub fn ratio_places(comparison: &Comparison) -> usize {
-    decimals_for(comparison.high - comparison.low, units(comparison), 2, 3)
+    places_of(comparison.interval())
+}
+
+/// The same of a ratio that comes from elsewhere.
+#[must_use]
+pub fn places_of(ratio: Interval) -> usize {
+    decimals_for(ratio.high - ratio.low, units(ratio.estimate), 2, 3)
 }
 
 fn percent_places(comparison: &Comparison) -> usize {
-    decimals_for((comparison.high - comparison.low) * 100.0, units(comparison), 0, 2)
+    decimals_for(
+        (comparison.high - comparison.low) * 100.0,
+        units(comparison.ratio),
+        0,
+        2,
+    )
 }
 
 /// The least number of units in the last place that an interval spans. Small effects get more places, to show whether
 /// they reach the margin.
-fn units(comparison: &Comparison) -> f64 {
-    if (comparison.ratio - 1.0).abs() < 0.1 { 5.0 } else { 2.0 }
+fn units(ratio: f64) -> f64 {
+    if (ratio - 1.0).abs() < 0.1 { 5.0 } else { 2.0 }
 }
 
 /// `−13 %`

@@ -63,6 +63,12 @@ pub fn answer(summary: &Summary) -> Vec<Text> {
     lines
 }
 
+/// What the experiment asks besides what to choose: the first lines of [`answer`].
+#[must_use]
+pub fn asked(summary: &Summary) -> Vec<Text> {
+    question::lines(summary, &groups(summary))
+}
+
 fn choice(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
     let rivals = choices(summary, rivals(groups));
     if rivals.iter().all(|rival| rival.compared.is_empty()) {

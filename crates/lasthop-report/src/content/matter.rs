@@ -1,13 +1,14 @@
 //! Whether a difference matters: what it means for one request and for a machine.
 
 use lasthop_analyse::summary::{Comparison, Materiality, Metric, Summary, Verdict};
+use lasthop_stats::Interval;
 
 use super::parts::{self, case_title, table_under_settings};
 use crate::{
     document::{Block, Cell, Columns, Depth, Section, Tone},
     groups::{Compared, Group},
     units::{Micros, NONE, TimeUnit},
-    wording::margin,
+    wording::{margin, matters_below},
 };
 
 /// A case, and what its differences are worth.
@@ -96,23 +97,12 @@ impl Worth<'_> {
 
     /// The handlers that the difference matters to.
     fn below(&self) -> String {
-        /// No handler takes a year.
-        const YEAR_MS: f64 = 3.2e10;
         let Some(handler) = &self.materiality.break_even else {
             return NONE.to_owned();
         };
         let unknown = self.materiality.saved_us_low <= 0.0 && self.materiality.saved_us_high >= 0.0;
-        match (self.verdict, handler.high) {
-            (Verdict::Equivalent, _) | (_, 0.0) => "never".to_owned(),
-            (Verdict::Undecided, _) => "undecided".to_owned(),
-            _ if unknown => "undecided".to_owned(),
-            (_, ms) if ms > YEAR_MS => "always".to_owned(),
-            (_, ms) => {
-                let unit = TimeUnit::of(handler.estimate * 1e3);
-                let ends = unit.column(&[handler.low, ms].map(|ms| Some(ms * 1e3)));
-                format!("{} to {} {}", ends[0], ends[1], unit.name())
-            }
-        }
+        let [estimate, low, high] = [handler.estimate, handler.low, handler.high].map(|ms| ms * 1e3);
+        matters_below(self.verdict, unknown, Interval { estimate, low, high })
     }
 }
 

@@ -18,7 +18,7 @@ mod trust;
 mod verdicts;
 mod why;
 
-pub use answer::the;
+pub use answer::{asked, the};
 pub use effects::ends;
 pub use environment::origin;
 use indexmap::IndexMap;

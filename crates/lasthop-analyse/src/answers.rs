@@ -1,0 +1,254 @@
+//! What is known without running anything: the figures of the records that the project keeps, one [`Answer`] for each
+//! experiment. `docs/answers/answers.json` is made from `docs/answers/records` by `script/generate`, and embedded.
+
+use std::sync::LazyLock;
+
+use indexmap::IndexMap;
+use lasthop_model::record::{LoadSummary, TrialRecord};
+use lasthop_protocol::spec::Transport;
+use lasthop_record::RunData;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::summary::{LinkEnds, Measured, Metric, Verdict};
+
+pub const SCHEMA: &str = "lasthop-answers/1";
+
+/// The answers that came with this lasthop. Experiments that were not asked yet have none.
+#[must_use]
+pub fn answers() -> &'static Answers {
+    static KEPT: LazyLock<Answers> = LazyLock::new(|| {
+        let text = include_str!("../../../docs/answers/answers.json");
+        serde_json::from_str(text).expect("a test reads the embedded answers")
+    });
+    &KEPT
+}
+
+/// What the kept records say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answers {
+    /// `lasthop-answers/1`
+    pub schema: String,
+    /// By name of the experiment.
+    pub answers: Vec<Answer>,
+}
+
+impl Answers {
+    #[must_use]
+    pub fn of(answers: Vec<Answer>) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            answers,
+        }
+    }
+
+    #[must_use]
+    pub fn get(&self, experiment: &str) -> Option<&Answer> {
+        self.answers.iter().find(|answer| answer.experiment == experiment)
+    }
+}
+
+/// What one record says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// The heading that it stands under in a list.
+    pub group: String,
+    pub title: String,
+    pub question: String,
+    /// Ends of the link under test.
+    pub link: LinkEnds,
+    /// What the experiment asks besides what to choose, as reports say it; empty if nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
+    /// What to choose, as reports say it.
+    pub advice: Vec<String>,
+    /// Whose work decides when a difference no longer matters, with its article: `your handler`, `a query`.
+    pub work: String,
+    /// Differences within this share count as none.
+    pub margin: f64,
+    /// When the run began, RFC 3339.
+    pub started: String,
+    /// Seconds that the run took, without pauses.
+    pub seconds: f64,
+    pub rounds: u32,
+    pub blocks: u32,
+    /// Version of lasthop that measured.
+    pub lasthop: String,
+    pub machine: Machine,
+    /// Ids of the checks that cast doubt on it (`lasthop explain-check ID`).
+    pub doubts: Vec<String>,
+    pub settings: Vec<Setting>,
+}
+
+/// The machine that it was measured on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    pub cpu_model: String,
+    pub cpus: u32,
+    pub kernel: String,
+    pub architecture: String,
+    /// `none`, or the hypervisor.
+    pub virtualization: String,
+    /// Median speed of the driver's CPU, in steps of a fixed computation per microsecond.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+}
+
+/// A reference and what is compared with it, under one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Setting {
+    /// What sets it apart from the others, in words: `GET, pipeline 16`; empty if there is only one.
+    pub name: String,
+    /// Its levels, without that of the compared factor.
+    pub levels: IndexMap<String, String>,
+    pub load: LoadSummary,
+    /// The reference first.
+    pub cases: Vec<KnownCase>,
+}
+
+impl Setting {
+    #[must_use]
+    pub fn reference(&self) -> Option<&KnownCase> {
+        self.cases.iter().find(|case| case.against.is_none())
+    }
+
+    /// What was compared with the reference.
+    pub fn compared(&self) -> impl Iterator<Item = (&KnownCase, &Against)> {
+        self.cases
+            .iter()
+            .filter_map(|case| Some((case, case.against.as_ref()?)))
+    }
+}
+
+/// What is known of a transport or path in a setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KnownCase {
+    /// Its level, as the command line has it: `unix`, `published-port`.
+    pub level: String,
+    /// The same for a sentence: `the Unix socket`.
+    pub name: String,
+    pub transport: Transport,
+    /// Whether it only controls, so that no report advises it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
+    /// Right answers per second.
+    pub requests_per_s: Figure,
+    /// CPU time per request in microseconds, of the services and of a driver that is an end of the link.
+    pub cpu_us: f64,
+    /// `None` for the reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
+}
+
+/// A case against the reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Against {
+    /// What the ratio and the verdict are of.
+    pub metric: Metric,
+    /// Case divided by reference.
+    pub ratio: Figure,
+    pub verdict: Verdict,
+    /// Whether the true ratio is at least as far from 1.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lower_bound: bool,
+    /// Time per request that it saves, in microseconds; negative if it costs time. It includes queueing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_us: Option<Figure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuAgainst>,
+}
+
+/// CPU time per request of a case against that of the reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuAgainst {
+    /// Case divided by reference: less is better.
+    pub ratio: Figure,
+    /// `faster` is less.
+    pub verdict: Verdict,
+    /// Microseconds that a request saves; negative if it costs more.
+    pub saved_us: Figure,
+    /// While the work for a request takes less CPU time than this (microseconds), the difference is more than the margin
+    /// of what busy CPUs handle. It begins at 0 if the saving may be none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matters_below_us: Option<Figure>,
+}
+
+/// An estimate with its interval, to five digits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figure {
+    pub estimate: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Figure {
+    #[must_use]
+    pub fn of(estimate: f64, low: f64, high: f64) -> Self {
+        Self {
+            estimate: rounded(estimate),
+            low: rounded(low),
+            high: rounded(high),
+        }
+    }
+
+    /// In another unit.
+    #[must_use]
+    pub fn scaled(measured: &Measured, factor: f64) -> Self {
+        let Measured {
+            estimate, low, high, ..
+        } = measured;
+        Self::of(estimate * factor, low * factor, high * factor)
+    }
+
+    /// Whether its sign is known.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.low > 0.0 || self.high < 0.0
+    }
+}
+
+/// To five digits, which is more than any interval carries. JSON has no infinity.
+#[must_use]
+pub fn rounded(value: f64) -> f64 {
+    const FARTHEST: f64 = 1e15;
+    let text = format!("{:.4e}", value.clamp(-FARTHEST, FARTHEST));
+    text.parse().unwrap_or(value)
+}
+
+/// The median speed of the driver's CPU over all trials, in steps per microsecond; `None` if the record has none.
+#[must_use]
+pub fn speed(data: &RunData) -> Option<f64> {
+    let trials = data.records.iter().filter_map(|record| match record {
+        TrialRecord::Trial(trial) => trial.result.speed,
+        _ => None,
+    });
+    let mut speeds: Vec<f64> = trials.flat_map(|speed| [speed.before, speed.after]).collect();
+    speeds.sort_by(f64::total_cmp);
+    speeds.get(speeds.len() / 2).copied().map(rounded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_answers_are_read() {
+        assert_eq!(answers().schema, SCHEMA);
+        assert!(answers().get("no such experiment").is_none());
+    }
+
+    #[test]
+    fn figures_keep_five_digits_and_stay_finite() {
+        assert_eq!(
+            Figure::of(1.234_567, -0.001_234_567, f64::MAX),
+            Figure {
+                estimate: 1.2346,
+                low: -0.001_234_6,
+                high: 1e15,
+            }
+        );
+        assert!(Figure::of(2.0, 1.0, 3.0).is_known() && !Figure::of(1.0, -1.0, 2.0).is_known());
+    }
+}

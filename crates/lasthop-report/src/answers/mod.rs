@@ -1,0 +1,139 @@
+//! The kept answers: made from summaries, and shown without running anything.
+
+mod shown;
+
+use indexmap::IndexMap;
+use lasthop_analyse::{
+    answers::{Against, Answer, CpuAgainst, Figure, KnownCase, Machine, Setting, rounded},
+    summary::{CaseSummary, Comparison, Materiality, Metric, Severity, Summary},
+};
+
+pub use self::shown::{Compared, compared, csv, document, extremes};
+use crate::{
+    content::{answer, asked},
+    document::Text,
+    groups::{Group, compared_level, groups, is_compared},
+    units::NBSP,
+};
+
+/// The handler whose work decides, unless the experiment names another.
+const HANDLER: &str = "your handler";
+
+/// What a run says; `group` is the heading that its experiment stands under, `speed` that of the driver's CPU. `None` if
+/// there is nothing to know: of a run with overload or of cases with themselves, and without figures.
+#[must_use]
+pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<Answer> {
+    let environment = summary.environment.as_ref()?;
+    if summary.aa || summary.overload.is_some() {
+        return None;
+    }
+    let settings: Vec<Setting> = groups(summary).iter().filter_map(setting).collect();
+    let said = answer(summary);
+    let (asked, advice) = said.split_at(asked(summary).len());
+    let mut doubts: Vec<String> = Vec::new();
+    for check in summary.checks.iter().filter(|check| check.severity >= Severity::Doubt) {
+        if !doubts.contains(&check.id) {
+            doubts.push(check.id.clone());
+        }
+    }
+    (!settings.is_empty()).then(|| Answer {
+        experiment: summary.experiment.clone(),
+        group: group.to_owned(),
+        title: summary.title.clone(),
+        question: summary.question.clone(),
+        link: summary.link.clone(),
+        asked: lines(asked),
+        advice: lines(advice),
+        work: summary.asked.work.clone().unwrap_or_else(|| HANDLER.to_owned()),
+        margin: summary.settings.margin,
+        started: summary.started.clone(),
+        seconds: rounded(summary.seconds),
+        rounds: summary.rounds,
+        blocks: summary.blocks,
+        lasthop: summary.lasthop.clone(),
+        machine: Machine {
+            cpu_model: environment.cpu_model.clone(),
+            cpus: environment.cpus,
+            kernel: environment.kernel.clone(),
+            architecture: environment.architecture.clone(),
+            virtualization: environment.virtualization.clone(),
+            speed,
+        },
+        doubts,
+        settings,
+    })
+}
+
+fn lines(said: &[Text]) -> Vec<String> {
+    said.iter().map(|line| plain(&line.to_string())).collect()
+}
+
+fn plain(text: &str) -> String {
+    text.replace(NBSP, " ")
+}
+
+/// What may be used of a group, if that is more than the reference.
+fn setting(group: &Group<'_>) -> Option<Setting> {
+    let head = group.head();
+    let compared = group
+        .compared()
+        .filter_map(|one| known(group, one.case, Some(one.comparison)));
+    let cases: Vec<KnownCase> = known(group, head, None).into_iter().chain(compared).collect();
+    let levels = head.levels.iter().filter(|(factor, _)| !is_compared(factor));
+    let levels: IndexMap<String, String> = levels
+        .map(|(factor, level)| (factor.clone(), level.to_string()))
+        .collect();
+    (cases.len() > 1).then(|| Setting {
+        name: plain(&group.setting),
+        levels,
+        load: head.load.clone(),
+        cases,
+    })
+}
+
+fn known(group: &Group<'_>, case: &CaseSummary, declared: Option<&Comparison>) -> Option<KnownCase> {
+    let metrics = case.metrics.as_ref()?;
+    let summary = group.summary();
+    Some(KnownCase {
+        level: compared_level(case).map_or_else(|| case.case.clone(), ToString::to_string),
+        name: plain(&group.name(case)),
+        transport: case.transport,
+        control: summary.controls.contains(&case.case),
+        requests_per_s: Figure::scaled(&metrics.throughput, 1.0),
+        cpu_us: rounded(metrics.cpu_total()),
+        against: declared.map(|declared| against(summary, case, declared)),
+    })
+}
+
+fn against(summary: &Summary, case: &CaseSummary, declared: &Comparison) -> Against {
+    let cpu = summary.comparison(case, Metric::CpuPerRequest);
+    Against {
+        metric: declared.metric,
+        ratio: ratio(declared),
+        verdict: declared.verdict,
+        lower_bound: declared.lower_bound,
+        saved_us: declared.materiality.as_ref().map(saved),
+        cpu: cpu.and_then(|cpu| {
+            let materiality = cpu.materiality.as_ref()?;
+            let below = materiality.break_even.as_ref();
+            Some(CpuAgainst {
+                ratio: ratio(cpu),
+                verdict: cpu.verdict,
+                saved_us: saved(materiality),
+                matters_below_us: below.map(|ms| Figure::scaled(ms, 1e3)),
+            })
+        }),
+    }
+}
+
+fn ratio(comparison: &Comparison) -> Figure {
+    Figure::of(comparison.ratio, comparison.low, comparison.high)
+}
+
+fn saved(materiality: &Materiality) -> Figure {
+    Figure::of(
+        materiality.saved_us,
+        materiality.saved_us_low,
+        materiality.saved_us_high,
+    )
+}

@@ -1,0 +1,410 @@
+//! What is known, for people and for spreadsheets.
+
+use lasthop_analyse::{
+    answers::{Against, Answer, Figure, KnownCase, Machine, Setting},
+    summary::Verdict,
+};
+use lasthop_model::quantity::joined;
+use lasthop_stats::Interval;
+use serde::Serialize;
+
+use super::plain;
+use crate::{
+    csv::line,
+    document::{Block, Cell, Columns, Depth, Document, Row, Section, Table, Text, Tone},
+    units::{NBSP, NONE, Seconds, TimeUnit, plural, ratio, significant},
+    wording::{matters_below, places_of, tone, word},
+};
+
+/// A comparison of an answer, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'a> {
+    pub setting: &'a Setting,
+    pub reference: &'a KnownCase,
+    pub case: &'a KnownCase,
+    pub against: &'a Against,
+}
+
+/// All comparisons of an answer, in its order.
+pub fn compared(answer: &Answer) -> impl Iterator<Item = Compared<'_>> {
+    answer.settings.iter().flat_map(|setting| {
+        let reference = setting.reference();
+        setting.compared().filter_map(move |(case, against)| {
+            Some(Compared {
+                setting,
+                reference: reference?,
+                case,
+                against,
+            })
+        })
+    })
+}
+
+/// The largest and the smallest ratio: of the first alternative in all settings, or of all alternatives in the only one.
+#[must_use]
+pub fn extremes(answer: &Answer) -> Vec<Compared<'_>> {
+    let all: Vec<Compared<'_>> = compared(answer).collect();
+    let Some(first) = all.first().map(|one| &one.case.level) else {
+        return all;
+    };
+    let mut rows: Vec<Compared<'_>> = all.iter().filter(|one| one.case.level == *first).copied().collect();
+    if rows.len() == 1 {
+        rows = all;
+    }
+    rows.sort_by(|one, other| other.against.ratio.estimate.total_cmp(&one.against.ratio.estimate));
+    if rows.len() > 2 {
+        rows.drain(1..rows.len() - 1);
+    }
+    rows
+}
+
+pub(super) fn interval(figure: &Figure) -> Interval {
+    Interval {
+        estimate: figure.estimate,
+        low: figure.low,
+        high: figure.high,
+    }
+}
+
+impl Compared<'_> {
+    /// `unix / tcp`
+    #[must_use]
+    pub fn levels(&self) -> String {
+        format!("{} / {}", self.case.level, self.reference.level)
+    }
+
+    /// `1.44`, `≥ 3.579`
+    #[must_use]
+    pub fn ratio(&self) -> String {
+        let figure = &self.against.ratio;
+        let bound = match (self.against.lower_bound, figure.estimate >= 1.0) {
+            (false, _) => "",
+            (true, true) => "≥ ",
+            (true, false) => "≤ ",
+        };
+        format!("{bound}{}", ratio(figure.estimate, places_of(interval(figure))))
+    }
+
+    /// `1.35 to 1.55`
+    #[must_use]
+    pub fn ends(&self) -> String {
+        let figure = &self.against.ratio;
+        let places = places_of(interval(figure));
+        format!("{} to {}", ratio(figure.low, places), ratio(figure.high, places))
+    }
+
+    /// CPU time that it saves, with its interval: `6.11 µs (5.90 to 6.32)`.
+    #[must_use]
+    pub fn cpu_saved(&self) -> String {
+        let saved = self.against.cpu.as_ref().map(|cpu| &cpu.saved_us);
+        saved.map_or_else(|| NONE.to_owned(), micros)
+    }
+
+    /// The work of a request up to which that matters.
+    #[must_use]
+    pub fn matters_below(&self) -> String {
+        let known = self
+            .against
+            .cpu
+            .as_ref()
+            .and_then(|cpu| Some((cpu, cpu.matters_below_us.as_ref()?)));
+        known.map_or_else(
+            || NONE.to_owned(),
+            |(cpu, below)| matters_below(cpu.verdict, !cpu.saved_us.is_known(), interval(below)),
+        )
+    }
+}
+
+/// `6.11 µs (5.90 to 6.32)`
+pub(super) fn micros(figure: &Figure) -> String {
+    let unit = TimeUnit::of(figure.estimate);
+    let in_unit = |value: f64| significant(value / unit.micros(), 3);
+    format!(
+        "{}{NBSP}{} ({} to {})",
+        in_unit(figure.estimate),
+        unit.name(),
+        in_unit(figure.low),
+        in_unit(figure.high)
+    )
+}
+
+/// `a virtual machine of 2026 with 2 CPUs (AMD EPYC, Linux 6.18)`
+#[must_use]
+pub fn of_machine(answer: &Answer) -> String {
+    let Machine {
+        cpu_model,
+        cpus,
+        kernel,
+        virtualization,
+        ..
+    } = &answer.machine;
+    let kind = match virtualization.as_str() {
+        "" | "none" => "a machine",
+        _ => "a virtual machine",
+    };
+    let year = answer.started.get(..4).unwrap_or_default();
+    let cpus = plural(u64::from(*cpus), "CPU");
+    plain(&format!("{kind} of {year} with {cpus} ({cpu_model}, Linux {kernel})"))
+}
+
+/// How much data there is, when it was measured, and on what.
+#[must_use]
+pub fn provenance(answer: &Answer) -> String {
+    let rounds = plural(u64::from(answer.rounds), "round");
+    let day = answer.started.get(..10).unwrap_or_default();
+    let doubts = match &answer.doubts[..] {
+        [] => "no doubts".to_owned(),
+        ids => format!("doubts: {}", ids.join(", ")),
+    };
+    plain(&format!(
+        "{rounds} in {} on {day}, on {}; {doubts}",
+        Seconds(answer.seconds),
+        of_machine(answer)
+    ))
+}
+
+/// What is known: a line or two of each, or `whole`.
+#[must_use]
+pub fn document(answers: &[&Answer], whole: bool) -> Document {
+    let sections = if whole {
+        answers.iter().map(|answer| section(answer)).collect()
+    } else {
+        vec![overview(answers)]
+    };
+    Document {
+        title: "What lasthop knows without running anything".to_owned(),
+        subtitle: Text::of(
+            Tone::Dim,
+            "measured elsewhere, so your machine may answer otherwise: lasthop run EXPERIMENT",
+        ),
+        sections,
+    }
+}
+
+fn overview(answers: &[&Answer]) -> Section {
+    let shown: Vec<(&Answer, Vec<Compared<'_>>)> = answers.iter().map(|answer| (*answer, extremes(answer))).collect();
+    let flat: Vec<(&Answer, Compared<'_>)> = shown
+        .iter()
+        .flat_map(|(answer, rows)| rows.iter().map(|row| (*answer, *row)))
+        .collect();
+    let names = flat
+        .iter()
+        .map(|(answer, _)| Cell::new(Tone::Strong, answer.experiment.clone()));
+    let columns = Columns::default()
+        .left("experiment", names)
+        .left("setting", flat.iter().map(|(_, one)| one.setting.name.clone()));
+    let columns = figures(columns, flat.iter().map(|(_, one)| *one).collect());
+    let (columns, rows) = columns.into_rows();
+    let mut rows = rows.into_iter();
+    let mut grouped: Vec<Row> = Vec::new();
+    let mut last = None;
+    for (answer, shown) in &shown {
+        if last != Some(&answer.group) && !answer.group.is_empty() {
+            grouped.push(Row::Group(answer.group.clone()));
+        }
+        last = Some(&answer.group);
+        grouped.extend(rows.by_ref().take(shown.len()).map(Row::Cells));
+    }
+    let legend = "Of each experiment the settings with the largest and the smallest ratio; `lasthop answers \
+                  EXPERIMENT` has all. It matters (by more than the margin) while your own code uses less CPU for a \
+                  request than the last column says.";
+    Section {
+        title: None,
+        depth: Depth::Open,
+        blocks: vec![
+            Block::Table(Table { columns, rows: grouped }),
+            Block::legend(legend.to_owned()),
+        ],
+    }
+}
+
+fn figures<'a>(columns: Columns, rows: Vec<Compared<'a>>) -> Columns {
+    let each = |of: fn(&Compared<'a>) -> String| rows.iter().map(of).collect::<Vec<_>>();
+    let verdicts = rows
+        .iter()
+        .map(|one| Cell::new(tone(one.against.verdict), word(one.against.verdict)));
+    columns
+        .left("compared", each(Compared::levels))
+        .right("ratio", each(Compared::ratio))
+        .joined("95 % interval", each(Compared::ends))
+        .joined("verdict", verdicts)
+        .right("CPU saved", each(Compared::cpu_saved))
+        .left("matters below", each(Compared::matters_below))
+}
+
+fn section(answer: &Answer) -> Section {
+    let said = answer.asked.iter().chain(&answer.advice);
+    let mut blocks: Vec<Block> = said.map(|line| Block::Paragraph(line.as_str().into())).collect();
+    let all: Vec<Compared<'_>> = compared(answer).collect();
+    let (columns, rows) = figures(Columns::default(), all).into_rows();
+    let mut cells = rows.into_iter();
+    let mut rows = Vec::new();
+    for setting in &answer.settings {
+        if !setting.name.is_empty() {
+            rows.push(Row::Group(setting.name.clone()));
+        }
+        rows.extend(cells.by_ref().take(setting.compared().count()).map(Row::Cells));
+    }
+    blocks.push(Block::Table(Table { columns, rows }));
+    blocks.push(Block::legend(format!(
+        "{}. Yours: lasthop run {}",
+        provenance(answer),
+        answer.experiment
+    )));
+    Section {
+        title: Some(format!("{}: {}", answer.experiment, answer.title)),
+        depth: Depth::Open,
+        blocks,
+    }
+}
+
+/// A row for each comparison. Times are in microseconds.
+#[must_use]
+pub fn csv(answers: &[&Answer]) -> Vec<u8> {
+    let header = [
+        "experiment",
+        "group",
+        "setting",
+        "case",
+        "reference",
+        "protocol",
+        "target",
+        "connections",
+        "reuse",
+        "bytes",
+        "pipeline",
+        "requests_per_s",
+        "cpu_us",
+        "metric",
+        "ratio",
+        "ratio_low",
+        "ratio_high",
+        "verdict",
+        "lower_bound",
+        "saved_us",
+        "saved_us_low",
+        "saved_us_high",
+        "saved_cpu_us",
+        "saved_cpu_us_low",
+        "saved_cpu_us_high",
+        "cpu_verdict",
+        "matters_below_us_low",
+        "matters_below_us_high",
+        "rounds",
+        "started",
+        "doubts",
+    ];
+    let rows = answers
+        .iter()
+        .flat_map(|answer| compared(answer).map(move |one| row(answer, &one)));
+    let rows = rows.map(|cells| line(cells.iter().map(String::as_str)));
+    let header = line(header.into_iter());
+    std::iter::once(header).chain(rows).collect::<String>().into_bytes()
+}
+
+/// A word as JSON has it.
+fn written(word: &impl Serialize) -> String {
+    let value = serde_json::to_value(word).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn row(answer: &Answer, one: &Compared<'_>) -> Vec<String> {
+    let load = &one.setting.load;
+    let against = one.against;
+    let cpu = against.cpu.as_ref();
+    let ends = |figure: Option<&Figure>| match figure {
+        Some(figure) => [figure.estimate, figure.low, figure.high].map(|value| value.to_string()),
+        None => [const { String::new() }; 3],
+    };
+    let below = ends(cpu.and_then(|cpu| cpu.matters_below_us.as_ref()));
+    let name = |verdict: Verdict| word(verdict).to_owned();
+    let mut cells = vec![
+        answer.experiment.clone(),
+        answer.group.clone(),
+        one.setting.name.clone(),
+        one.case.level.clone(),
+        one.reference.level.clone(),
+        load.protocol.clone(),
+        load.target.clone(),
+        load.connections.to_string(),
+        written(&load.reuse),
+        load.bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
+        load.pipeline.to_string(),
+        one.case.requests_per_s.estimate.to_string(),
+        one.case.cpu_us.to_string(),
+        written(&against.metric),
+    ];
+    cells.extend(ends(Some(&against.ratio)));
+    cells.extend([name(against.verdict), against.lower_bound.to_string()]);
+    cells.extend(ends(against.saved_us.as_ref()));
+    cells.extend(ends(cpu.map(|cpu| &cpu.saved_us)));
+    cells.push(cpu.map(|cpu| name(cpu.verdict)).unwrap_or_default());
+    cells.extend(below.into_iter().skip(1));
+    cells.extend([
+        answer.rounds.to_string(),
+        answer.started.clone(),
+        joined(answer.doubts.iter().map(String::as_str), " "),
+    ]);
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::answer_of, *};
+    use crate::fixtures;
+
+    fn told(answers: &[&Answer], whole: bool) -> String {
+        String::from_utf8(lasthop_page::document_markdown(&document(answers, whole))).unwrap()
+    }
+
+    #[test]
+    fn an_answer_has_what_its_report_has() {
+        for (name, summary) in fixtures::all() {
+            let Some(answer) = answer_of(&summary, "caches", Some(700.0)) else {
+                continue;
+            };
+            let usable =
+                |one: &&lasthop_analyse::summary::Comparison| summary.invalid(&one.case, &one.reference).is_none();
+            let declared = summary.cases.iter().filter_map(|case| summary.declared(case));
+            assert_eq!(compared(&answer).count(), declared.filter(usable).count(), "{name}");
+            for one in compared(&answer) {
+                assert!(told(&[&answer], true).contains(&one.ends()), "{name}");
+            }
+            assert!(told(&[&answer], true).contains(&format!("lasthop run {}", summary.experiment)));
+            let text = String::from_utf8(csv(&[&answer])).unwrap();
+            let width = |line: &str| csv_fields(line);
+            assert!(text.lines().all(|line| width(line) == 31), "{name}: {text}");
+            assert_eq!(text.lines().count(), 1 + compared(&answer).count());
+        }
+    }
+
+    /// Commas outside of quotes, and one more.
+    fn csv_fields(line: &str) -> usize {
+        1 + line
+            .split('"')
+            .step_by(2)
+            .map(|part| part.matches(',').count())
+            .sum::<usize>()
+    }
+
+    #[test]
+    fn the_overview_has_the_largest_and_the_smallest_ratio() {
+        let answer = answer_of(&fixtures::patterns(), "raw", None).unwrap();
+        let [most, least] = &extremes(&answer)[..] else {
+            panic!("{answer:?}")
+        };
+        let first = &most.case.level;
+        let of_first = compared(&answer).filter(|one| one.case.level == *first);
+        let ratios: Vec<f64> = of_first.map(|one| one.against.ratio.estimate).collect();
+        assert!(ratios.len() > 1 && ratios.iter().all(|ratio| *ratio <= most.against.ratio.estimate));
+        assert!(ratios.iter().all(|ratio| *ratio >= least.against.ratio.estimate));
+        assert!(told(&[&answer], false).contains("raw"));
+    }
+
+    #[test]
+    fn nothing_is_known_of_cases_that_were_compared_with_themselves() {
+        let mut summary = fixtures::three_transports();
+        summary.aa = true;
+        assert_eq!(answer_of(&summary, "raw", None), None);
+    }
+}
