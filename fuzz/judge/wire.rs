@@ -20,19 +20,21 @@ use lasthop_protocol::{
     spec::{Address, Endpoint, Spec, Tls},
     stream::{Stream, pattern},
     url::{UrlOptions, parse},
+    websocket::{Websocket, WebsocketExpect},
     wire,
 };
 
 /// Name of a target, and what judges its input.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("http", http),
     ("redis", redis),
     ("memcached", memcached),
     ("postgres", postgres),
     ("mysql", mysql),
     ("grpc", grpc),
+    ("websocket", websocket),
     ("raw", raw),
     ("echo", echo),
     ("stream", stream),
@@ -293,6 +295,38 @@ pub fn raw(data: &[u8]) {
         greet(&protocol, data);
     }
     one_outcome(&protocol, data);
+}
+
+/// The answer to the handshake, the same behind a right one, and frames.
+pub fn websocket(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
+    let expect = match choice % 5 {
+        0 => WebsocketExpect::Echo,
+        1 => WebsocketExpect::Any,
+        2 => WebsocketExpect::Length(5),
+        3 => WebsocketExpect::Text("Hi".into()),
+        _ => WebsocketExpect::Binary("Hi".into()),
+    };
+    let websocket = Websocket {
+        path: "/".to_owned(),
+        host: "localhost".to_owned(),
+        headers: vec![],
+        hidden: vec![],
+        key: Some("dGhlIHNhbXBsZSBub25jZQ==".to_owned()),
+        send: Some(Escaped(b"Hello".to_vec())),
+        size: None,
+        binary: choice & 128 > 0,
+        expect,
+    };
+    let protocol = Protocol::from(websocket);
+    greet(&protocol, data);
+    if let Some((head, rest)) = data.split_at_checked(3) {
+        greet(&protocol, &[head, &protocol.welcome(0, false), rest].concat());
+    }
+    one_outcome(&protocol, data);
+    let _ = protocol.repeatable(data.to_vec());
 }
 
 /// The page of a server that counts what it receives: one more line raises its counter by what it says.

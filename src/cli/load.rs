@@ -224,12 +224,15 @@ struct DatabaseArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "raw: any protocol of requests and replies")]
+#[command(next_help_heading = "WebSocket, and raw: any protocol of requests and replies")]
 struct RawArgs {
-    /// Bytes to send with each request. \0, \r, \n, \xff and the other escapes of C stand for what cannot be typed;
+    /// Bytes to send with each request; with WebSocket, the message. \0, \r, \n, \xff and the other escapes of C stand for what cannot be typed;
     /// `@FILE` takes the bytes of a file as they are, `@-` those of standard input
     #[arg(long, value_name = "BYTES|@FILE", value_parser = bytes, allow_hyphen_values = true)]
     send: Option<Escaped>,
+    /// WebSocket: send binary messages. Those that are not UTF-8 always are
+    #[arg(long)]
+    binary: bool,
     /// Bytes to send once on each connection before, none ('') where the server speaks first, and await a reply. May be
     /// repeated
     #[arg(long, value_name = "BYTES|@FILE", value_parser = bytes, allow_hyphen_values = true)]
@@ -268,10 +271,10 @@ impl RawArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Expected replies, and lasthop's own server")]
 struct OwnArgs {
-    /// echo: bytes per message; stream: bytes per transfer [default: 64]; gRPC: bytes of the message's field 1 [default: 0]
+    /// echo and WebSocket: bytes per message; stream: bytes per transfer [default: 64]; gRPC: bytes of the message's field 1 [default: 0]
     #[arg(long, value_name = "BYTES")]
     size: Option<u32>,
-    /// Expected reply. HTTP: the body; Redis and memcached: the value; gRPC: field 1 of the message; PostgreSQL and MySQL: the first column of the first row; raw: all of it, with the escapes of --send
+    /// Expected reply. HTTP: the body; Redis and memcached: the value; gRPC: field 1 of the message; PostgreSQL and MySQL: the first column of the first row; WebSocket: the message, in place of an echo; raw: all of it, with the escapes of --send
     #[arg(long, value_name = "TEXT")]
     expect: Option<String>,
     /// Check only the form and status of replies; do not compare them with the first one
@@ -776,6 +779,7 @@ impl RequestArgs {
             size: own.size,
             expect: own.expect.clone(),
             send: self.raw.send.clone(),
+            binary: self.raw.binary,
             greet: self.raw.greet.clone(),
             end: self.raw.end(),
             greet_end: greet_until.or(self.raw.greet_bytes.map(End::Bytes)),

@@ -25,7 +25,7 @@ pub fn redacted(url: &str) -> String {
     // A password that is not encoded as it should be may contain anything; a path of HTTP or of a socket may contain
     // `@`.
     let reach = match scheme {
-        "http://" | "https://" => rest.find(['/', '?', '#']).unwrap_or(rest.len()),
+        "http://" | "https://" | "ws://" | "wss://" => rest.find(['/', '?', '#']).unwrap_or(rest.len()),
         _ if url.split(':').next().is_some_and(|scheme| scheme.ends_with("unix")) => 0,
         _ => rest.len(),
     };

@@ -15,6 +15,7 @@ mod open_loop;
 mod own_server;
 mod real_mariadb;
 mod real_servers;
+mod real_websocket;
 mod shortage;
 mod slow_replies;
 

@@ -550,6 +550,92 @@ fn replies_of_unknown_protocols_are_whole_right_and_alone() {
     errors_of(&protocol, &lines.wrong(&[0xff; 9], Then::Hang), ErrorClass::Protocol);
 }
 
+/// A WebSocket of a server that knows the key, and so agrees to the upgrade.
+fn websocket(expect: &str) -> (Protocol, Lines) {
+    let parameters = serde_json::json!({ "websocket": { "path": "/", "send": "Hello", "expect": expect } });
+    let mut protocol: Protocol = serde_json::from_value(parameters).unwrap();
+    protocol.let_anybody_in();
+    let nowhere = Endpoint {
+        address: Address::Abstract("nowhere".into()),
+        tls: None,
+    };
+    let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
+    let mut upgrade = Vec::new();
+    exchange.reset();
+    exchange.greet(&[], &mut upgrade).unwrap();
+    let lines = Lines {
+        greeting: Some((upgrade.len(), protocol.welcome(0, false))),
+        request: request_of(&protocol),
+        right: b"\x81\x05Hello".to_vec(),
+        wrong: vec![],
+        then: Then::GoOn,
+        pause: Duration::ZERO,
+        said_first: vec![],
+    };
+    (protocol, lines)
+}
+
+#[test]
+fn a_websocket_that_lies_is_counted_by_class() {
+    let (protocol, lines) = websocket("echo");
+    for (wrong, then, class) in [
+        (&b"\x81\x05Jello"[..], Then::GoOn, ErrorClass::WrongContent),
+        (b"\x82\x05Hello", Then::GoOn, ErrorClass::WrongContent),
+        (b"\x81\x04Hell", Then::GoOn, ErrorClass::WrongContent),
+        (b"\x01\x05Hello\x80\x01!", Then::GoOn, ErrorClass::WrongContent),
+        (b"\x81\x7f\0\0\0\x7f\0\0\0\0Hello", Then::Hang, ErrorClass::WrongContent),
+        (b"\xc1\x05Hello", Then::Hang, ErrorClass::Protocol),
+        (b"\x81\x85\0\0\0\0Hello", Then::Hang, ErrorClass::Protocol),
+        (b"\x80\x05Hello", Then::Hang, ErrorClass::Protocol),
+        (b"\x81\x05Hello\x81\x05Hello", Then::Hang, ErrorClass::Protocol),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Then::Hang, ErrorClass::Protocol),
+        (b"\x88\x02\x03\xe9", Then::Close, ErrorClass::Reset),
+        (b"\x81\x05Hel", Then::Close, ErrorClass::Reset),
+        (b"\x81\x05Hel", Then::Hang, ErrorClass::Timeout),
+    ] {
+        errors_of(&protocol, &lines.wrong(wrong, then), class);
+    }
+    let (protocol, lines) = websocket("any");
+    for wrong in [&b"\x81\x05Jello"[..], b"\x82\x05Hello"] {
+        is_found_out(&protocol, &lines, wrong);
+    }
+}
+
+/// Nothing is sent before the server has agreed to exactly what was asked.
+#[test]
+fn an_upgrade_that_is_not_the_right_one_opens_nothing() {
+    let (protocol, lines) = websocket("echo");
+    let (upgrade, right) = lines.greeting.clone().unwrap();
+    let right = String::from_utf8(right).unwrap();
+    for (answer, wanted) in [
+        (right.replace("Accept: ", "Accept: x"), "Sec-WebSocket-Accept is \"x"),
+        (
+            right.replace(
+                "Upgrade: w",
+                "Sec-WebSocket-Extensions: permessage-deflate\r\nUpgrade: w",
+            ),
+            "the extension \"permessage-deflate\", but none was asked for",
+        ),
+        (
+            right.replace("Upgrade: w", "Sec-WebSocket-Protocol: mqtt\r\nUpgrade: w"),
+            "the subprotocol \"mqtt\", which was not offered",
+        ),
+        ("HTTP/1.1 400 Bad\r\n\r\n".to_owned(), "status 400, expected 101"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_owned(),
+            "status 200, expected 101",
+        ),
+    ] {
+        let server = Liar::start(&Lines {
+            greeting: Some((upgrade, answer.into_bytes())),
+            ..lines.clone()
+        });
+        let error = run(&spec(&server.server.endpoint, protocol.clone()), SHORT).unwrap_err();
+        assert!(error.to_string().contains(wanted), "{error}");
+        assert_eq!(server.requests.load(SeqCst), 0);
+    }
+}
+
 /// What a server that varies makes of the check, in words.
 fn said(url: &str, replies: [&'static [u8]; 2]) -> String {
     let count = AtomicU64::new(0);

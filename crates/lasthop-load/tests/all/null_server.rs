@@ -223,6 +223,19 @@ fn raw_bytes_are_replayed() {
     }
 }
 
+/// The key must be known to the null server.
+#[test]
+fn messages_of_websocket_are_replayed() {
+    let long = [&b"\x82\x7e\x03\xe8"[..], &[7; 1000]].concat();
+    let other = serde_json::json!({ "path": "/", "send": "Hello" });
+    let any = serde_json::json!({ "path": "/", "send": "Hello", "expect": "any" });
+    for (parameters, reply) in [(other, &b"\x81\x05Hello"[..]), (any, &long)] {
+        let mut protocol: Protocol = serde_json::from_value(serde_json::json!({ "websocket": parameters })).unwrap();
+        protocol.let_anybody_in();
+        loads(protocol, reply);
+    }
+}
+
 #[test]
 fn postgresql_is_replayed() {
     loads(postgres(QueryMode::Simple), &simple_reply());

@@ -32,10 +32,10 @@ use lasthop_protocol::{
     wire::{Stage, TrialPhases},
 };
 
-struct Server {
-    child: Child,
-    folder: tempfile::TempDir,
-    port: u16,
+pub struct Server {
+    pub child: Child,
+    pub folder: tempfile::TempDir,
+    pub port: u16,
 }
 
 impl Drop for Server {
@@ -46,13 +46,13 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// The first of the candidates that exists. A missing one is a failure, which only `LASTHOP_ALLOW_SKIP` makes a skip.
 #[expect(clippy::print_stderr, reason = "a skip is said")]
-fn program(candidates: &[&str]) -> Option<PathBuf> {
+pub fn program(candidates: &[&str]) -> Option<PathBuf> {
     let found = candidates.iter().map(PathBuf::from).find(|path| path.exists());
     if found.is_none() {
         let reason = format!("none of {candidates:?} is installed; script/setup installs it");
@@ -66,7 +66,7 @@ fn program(candidates: &[&str]) -> Option<PathBuf> {
 }
 
 /// Waits until `check` holds; a server that ends before is a failure.
-fn wait_until(child: &mut Child, what: &str, mut check: impl FnMut() -> bool) {
+pub fn wait_until(child: &mut Child, what: &str, mut check: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !check() {
         if let Some(status) = child.try_wait().unwrap() {
@@ -80,7 +80,7 @@ fn wait_until(child: &mut Child, what: &str, mut check: impl FnMut() -> bool) {
     }
 }
 
-fn tls(files: &Certificates) -> Tls {
+pub fn tls(files: &Certificates) -> Tls {
     Tls {
         authority: Some(files.authority.clone()),
         server_name: "lasthop.test".to_owned(),
@@ -88,7 +88,7 @@ fn tls(files: &Certificates) -> Tls {
     }
 }
 
-fn everything(base: &Spec) -> Vec<Spec> {
+pub fn everything(base: &Spec) -> Vec<Spec> {
     let with = |reuse, connections, pipeline| Spec {
         reuse,
         connections,
@@ -114,11 +114,11 @@ fn everything(base: &Spec) -> Vec<Spec> {
 }
 
 /// Requests that verify a case before its trial: two, or two batches, or two units.
-fn probes(spec: &Spec) -> u64 {
+pub fn probes(spec: &Spec) -> u64 {
     2 * u64::from(spec.pipeline) * u64::from(spec.requests_per_connection)
 }
 
-fn check(result: &TrialResult) {
+pub fn check(result: &TrialResult) {
     assert_eq!(result.error_total(), 0, "{:?}", result.errors);
     let (timed, requests) = (result.service_time.as_ref().unwrap().count(), result.requests);
     assert!(

@@ -57,7 +57,13 @@ pub static KIND: ProtocolKind = ProtocolKind {
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
-    let mut location = location.secured_by("https");
+    let (endpoint, host, target) = place(location, "https")?;
+    Ok((endpoint, asking_for(target, host)))
+}
+
+/// Endpoint, host and target of a URL of HTTP, or of what begins as HTTP. This scheme stands for TLS.
+pub(super) fn place<'a>(location: &Location<'a>, secure: &str) -> Result<(Endpoint, &'a str, String), String> {
+    let mut location = location.secured_by(secure);
     // As nginx names an upstream: `http://unix:/path:/uri`.
     if let Some(socket) = location
         .rest
@@ -67,24 +73,23 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         location.is_socket = true;
         location.rest = socket;
     }
-    if !location.is_socket {
-        let (host, path) = location.authority();
+    let (endpoint, host, target) = if location.is_socket {
+        let (path, target) = location.socket_and_target()?;
+        (location.socket(&path)?, "localhost", target)
+    } else {
+        let (host, target) = location.authority();
         let port = if location.is_secure { 443 } else { 80 };
-        return Ok((location.tcp(host, Some(port))?, asking_for(path, host)));
-    }
-    let (path, uri) = location.socket_and_target()?;
-    Ok((location.socket(&path)?, asking_for(uri, "localhost")))
+        (location.tcp(host, Some(port))?, host, target)
+    };
+    let target = target.split('#').next().unwrap_or_default();
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    Ok((endpoint, host, format!("{slash}{target}")))
 }
 
-fn asking_for(path: &str, host: &str) -> Protocol {
-    let path = path.split('#').next().unwrap_or_default();
+fn asking_for(path: String, host: &str) -> Protocol {
     let http = Http {
         method: get(),
-        path: if path.starts_with('/') {
-            path.to_owned()
-        } else {
-            format!("/{path}")
-        },
+        path,
         host: host.to_owned(),
         headers: Vec::new(),
         hidden: Vec::new(),
@@ -127,16 +132,16 @@ pub struct Http {
     pub expect: HttpExpect,
 }
 
-fn get() -> String {
+pub(super) fn get() -> String {
     "GET".to_owned()
 }
 
-fn localhost() -> String {
+pub(super) fn localhost() -> String {
     "localhost".to_owned()
 }
 
 /// A table, or pairs: these keep a name that comes twice.
-fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
+pub(super) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
     struct Headers;
     impl<'de> Visitor<'de> for Headers {
         type Value = Vec<(String, String)>;
@@ -286,15 +291,10 @@ impl ProtocolSpec for Http {
         if let Some(target) = options.target.take() {
             self.path = target;
         }
-        self.headers = mem::take(&mut options.headers);
         self.hidden = mem::take(&mut options.hidden);
-        if let Some(at) = self
-            .headers
-            .iter()
-            .position(|(name, _)| name.eq_ignore_ascii_case("host"))
-        {
-            self.host = self.headers.remove(at).1;
-        }
+        let host;
+        (host, self.headers) = split_host(mem::take(&mut options.headers));
+        self.host = host.unwrap_or_else(|| mem::take(&mut self.host));
         self.body = options.body.take().unwrap_or_default();
         self.version = options.http_version.take().unwrap_or_default();
         self.expect.status = options.expect_status.take().unwrap_or(self.expect.status);
@@ -303,20 +303,7 @@ impl ProtocolSpec for Http {
     }
 
     fn hide_secrets(&mut self) -> bool {
-        let mut found = false;
-        let hidden = &self.hidden;
-        for (_, value) in self
-            .headers
-            .iter_mut()
-            .filter(|(name, _)| is_secret(name) || hidden.contains(name))
-        {
-            found = true;
-            HIDDEN.clone_into(value);
-        }
-        let path = without_secrets(&self.path);
-        found |= path != self.path;
-        self.path = path;
-        found
+        hide_secrets(&mut self.path, &mut self.headers, &self.hidden)
     }
 
     fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
@@ -361,11 +348,39 @@ impl ProtocolSpec for Http {
     }
 
     fn data_source(&self, endpoint: &Endpoint) -> String {
-        let scheme = if endpoint.tls.is_some() { "https" } else { "http" };
-        match &endpoint.address {
-            Address::Tcp(address) => format!("{scheme}://{address}{}", self.path),
-            socket => format!("{scheme}+{socket}:{}", self.path),
-        }
+        data_source(["http", "https"], endpoint, &self.path)
+    }
+}
+
+/// The value of the header `Host`, and the other headers.
+pub(super) fn split_host(mut headers: Vec<(String, String)>) -> (Option<String>, Vec<(String, String)>) {
+    let at = headers.iter().position(|(name, _)| name.eq_ignore_ascii_case("host"));
+    (at.map(|at| headers.remove(at).1), headers)
+}
+
+/// Hides what a target says to one person only, and headers that do or that have one of these names. Whether there was
+/// any.
+pub(super) fn hide_secrets(path: &mut String, headers: &mut [(String, String)], hidden: &[String]) -> bool {
+    let mut found = false;
+    for (_, value) in headers
+        .iter_mut()
+        .filter(|(name, _)| is_secret(name) || hidden.contains(name))
+    {
+        found = true;
+        HIDDEN.clone_into(value);
+    }
+    let shown = without_secrets(path);
+    found |= shown != *path;
+    *path = shown;
+    found
+}
+
+/// The URL of a target, by one of two schemes, in plain and with TLS.
+pub(super) fn data_source([plain, secure]: [&str; 2], endpoint: &Endpoint, path: &str) -> String {
+    let scheme = if endpoint.tls.is_some() { secure } else { plain };
+    match &endpoint.address {
+        Address::Tcp(address) => format!("{scheme}://{address}{path}"),
+        socket => format!("{scheme}+{socket}:{path}"),
     }
 }
 
@@ -549,7 +564,7 @@ fn parts(mut reply: &[u8]) -> Result<Whole, Failure> {
 }
 
 /// The value of a header, or its values one after the other; empty where it is missing.
-fn value_of(headers: &[httparse::Header<'_>], name: &str) -> String {
+pub(super) fn value_of(headers: &[httparse::Header<'_>], name: &str) -> String {
     let named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
     joined(named.map(|header| header.value))
 }
@@ -570,10 +585,10 @@ fn or_none(value: String) -> Vec<u8> {
 }
 
 /// Most bytes of a reply's status line and headers, those of interim replies (1xx) before it included.
-const HEAD_MAX: usize = 64 * 1024;
-const HEADERS_MAX: usize = 128;
+pub(super) const HEAD_MAX: usize = 64 * 1024;
+pub(super) const HEADERS_MAX: usize = 128;
 /// Most bytes of the body of a wrong answer that are read to keep its connection.
-const FAULTY_BODY_MAX: u64 = 1024 * 1024;
+pub(super) const FAULTY_BODY_MAX: u64 = 1024 * 1024;
 
 /// What all connections of a thread ask, and how its replies are held against it.
 struct Requests {
@@ -599,7 +614,7 @@ impl Requests {
 
 /// The bytes of the request. `Host`, `Connection` and `Content-Length` are added where the specification's own
 /// headers do not name them.
-fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
+pub(super) fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
     let version = if http.version == HttpVersion::V10 { "1.0" } else { "1.1" };
     // Only what differs from the default of the version: 1.0 closes, 1.1 keeps.
     let connection = match (http.version, reuse) {
@@ -906,7 +921,7 @@ impl Replies for HttpReplies {
     }
 }
 
-fn wrong_status(got: u16, expected: u16, location: Option<&str>) -> Failure {
+pub(super) fn wrong_status(got: u16, expected: u16, location: Option<&str>) -> Failure {
     let leads = location.map_or_else(String::new, |place| {
         format!(", a redirect to {}", excerpt(place.as_bytes()))
     });
@@ -917,7 +932,7 @@ fn wrong_status(got: u16, expected: u16, location: Option<&str>) -> Failure {
 }
 
 /// Bytes that cannot become a reply are refused before the head is whole.
-fn refuse_early(text: &[u8]) -> Result<(), Failure> {
+pub(super) fn refuse_early(text: &[u8]) -> Result<(), Failure> {
     let known = text.len().min(7);
     if text[..known] == b"HTTP/1."[..known] {
         Ok(())
@@ -935,7 +950,7 @@ fn not_http(text: &[u8]) -> Failure {
 }
 
 /// The head that `text` begins with, and its length.
-fn parse<'h, 'a>(
+pub(super) fn parse<'h, 'a>(
     text: &'a [u8],
     headers: &'h mut [httparse::Header<'a>],
 ) -> Result<(httparse::Response<'h, 'a>, usize), Failure> {

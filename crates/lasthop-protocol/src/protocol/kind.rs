@@ -124,6 +124,8 @@ pub struct LoadOptions {
     pub expect: Option<String>,
     /// What is sent, and what once on each connection before.
     pub send: Option<Escaped>,
+    /// It is sent in binary messages.
+    pub binary: bool,
     pub greet: Vec<Escaped>,
     /// Where a reply ends, and where one to what is sent once, if elsewhere.
     pub end: Option<End>,
@@ -148,6 +150,7 @@ impl LoadOptions {
             ("size", self.size.is_some()),
             ("expect", self.expect.is_some()),
             ("send", self.send.is_some()),
+            ("binary", self.binary),
             ("greet", !self.greet.is_empty()),
             (self.end.as_ref().map_or("", End::option), self.end.is_some()),
         ];

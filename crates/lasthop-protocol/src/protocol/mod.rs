@@ -24,6 +24,7 @@ pub mod several;
 mod statement;
 pub mod statsd;
 pub mod stream;
+pub mod websocket;
 
 use std::borrow::Cow;
 
@@ -38,13 +39,14 @@ pub use self::{
 };
 
 /// Every protocol.
-pub static PROTOCOLS: [&ProtocolKind; 12] = [
+pub static PROTOCOLS: [&ProtocolKind; 13] = [
     &http::KIND,
     &redis::KIND,
     &memcached::KIND,
     &postgres::KIND,
     &mysql::KIND,
     &grpc::KIND,
+    &websocket::KIND,
     &statsd::KIND,
     &raw::KIND,
     &echo::KIND,
