@@ -146,7 +146,11 @@ fn client(experiment: &Experiment, out: &Path) -> String {
             "nginx-grpc" => "lasthop.Echo/Call",
             _ => "",
         };
-        return format!("{load} {}://127.0.0.1:{port}/{path}", experiment.load.protocol);
+        let scheme = match experiment.load.protocol.as_str() {
+            "websocket" => "ws",
+            protocol => protocol,
+        };
+        return format!("{load} {scheme}://127.0.0.1:{port}/{path}");
     };
     let name = name.trim();
     let password = |file: &str, before: &str| {

@@ -57,6 +57,7 @@ mod run_php_fpm;
 mod run_postgres;
 mod run_redis;
 mod run_sockets;
+mod run_websocket;
 mod selftest;
 mod service_stack;
 mod studies;

@@ -160,6 +160,10 @@ pub const SUBJECTS: &[Subject] = &[
     subject("go-postgres", APPLICATION),
     subject("java-postgres", APPLICATION),
     subject("php-mariadb", APPLICATION),
+    subject(
+        "nginx-websocket",
+        &["--only", "connections=1", "--only", "size=64", "--no-headroom"],
+    ),
 ];
 
 /// Those that start within a second or two.
