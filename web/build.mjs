@@ -1,5 +1,6 @@
-// Writes dist, which lasthop embeds: one script under the licences of what is in it, its digest for the policy of the
-// page, and one style sheet. With a folder as its argument, writes there.
+// Writes dist, which lasthop embeds: the script of the plots under the licences of what is in it, the script of the
+// tables, the digests of both for the policy of the page, and one style sheet. With a folder as its argument, writes
+// there.
 
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -8,7 +9,7 @@ import { build } from "esbuild";
 
 const outdir = process.argv[2] ?? "dist";
 const { metafile } = await build({
-  entryPoints: ["src/page.ts", "src/page.css"],
+  entryPoints: ["src/page.ts", "src/tables.ts", "src/page.css"],
   bundle: true,
   minify: true,
   format: "iife",
@@ -28,6 +29,9 @@ function licences() {
   return [...new Set(paragraphs)].join("\n\n").replaceAll("*/", "* /");
 }
 
-const script = join(outdir, "page.js");
-writeFileSync(script, `/*! Observable Plot and D3:\n\n${licences()}\n*/\n${readFileSync(script, "utf8")}`);
-writeFileSync(join(outdir, "page.sha256"), createHash("sha256").update(readFileSync(script)).digest("base64"));
+const plots = join(outdir, "page.js");
+writeFileSync(plots, `/*! Observable Plot and D3:\n\n${licences()}\n*/\n${readFileSync(plots, "utf8")}`);
+for (const name of ["page", "tables"]) {
+  const script = readFileSync(join(outdir, `${name}.js`));
+  writeFileSync(join(outdir, `${name}.sha256`), createHash("sha256").update(script).digest("base64"));
+}

@@ -1,6 +1,7 @@
 // Opens pages in Chromium and checks what a reader sees and can do. Run by tests/all/page.rs:
 //   node test.mjs plots PAGE…    pages of runs with a comparison
 //   node test.mjs drawn PAGE…    pages of runs in which nothing may be compared
+//   node test.mjs runs PAGE…     pages of all runs: two of one's own, and foreign ones
 //   node test.mjs text PAGE…     pages without plots
 //   node test.mjs forest PAGE…   pages of several runs: the forest plot, and nothing that needs a script
 //   node test.mjs hostile PAGE…  pages of a run whose servers and files want to do something
@@ -16,7 +17,7 @@ const [kind, ...pages] = process.argv.slice(2);
 const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 // Root needs --no-sandbox; the pages are our own files.
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-const PLOTS = ["percentiles", "distribution", "trials", "cost"];
+const PLOTS = ["percentiles", "distribution", "times", "trials", "cost"];
 const PHONE = { width: 360, height: 740 };
 
 /** A page in a context of its own, and what went wrong in it. */
@@ -53,9 +54,11 @@ async function forest(page) {
   assert.ok(title && text && marks > 0, `the forest plot: ${[title, text, marks]}`);
 }
 
+const unfold = (page) => page.evaluate(() => document.querySelectorAll("details").forEach((details) => (details.open = true)));
+
 /** WCAG 2.2 AA, contrast included. */
 async function accessible(page, name) {
-  await page.evaluate(() => document.querySelectorAll("details").forEach((details) => (details.open = true)));
+  await unfold(page);
   // By DevTools, which the page's own policy does not hold back.
   await page.evaluate(axe.source);
   const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
@@ -66,14 +69,93 @@ async function accessible(page, name) {
 /** Nothing but what scrolls by itself is wider than the window. */
 async function fits(page) {
   const [width, wide] = await page.evaluate(() => {
-    // A log scrolls by itself, a picture is measured as a whole, and heads of columns are for screen readers only.
-    const inside = (one) => one.parentElement.closest("pre, svg, thead");
+    // A log scrolls by itself, of pictures the text counts, and most heads of columns are for screen readers only.
+    const inside = (one) => one.parentElement.closest("pre, svg, thead") && one.tagName !== "text";
     const wide = [...document.querySelectorAll("main *")].filter((one) => !inside(one) && one.tagName !== "THEAD" && one.getBoundingClientRect().right > innerWidth + 0.5);
     return [document.documentElement.scrollWidth, wide.map((one) => one.outerHTML.slice(0, 120))];
   });
   assert.ok(width <= PHONE.width, `${width} px wide: ${wide.join("\n")}`);
   assert.deepEqual(wide, []);
 }
+
+/** What a phone shows first: a table of ratios, as wide as the window. */
+async function brief(page) {
+  const ratios = page.locator(".brief table");
+  assert.ok(await ratios.isVisible(), "a phone shows no table of ratios");
+  const [rows, above] = await ratios.evaluate((table) => [[...table.tBodies[0].rows].filter((row) => row.cells.length === 4).length, table.getBoundingClientRect().top < document.querySelector("svg.forest").getBoundingClientRect().top]);
+  const cases = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).result.cases.filter(({ metrics }) => metrics).length);
+  assert.equal(rows, cases);
+  assert.ok(above, "the table of ratios is not the first");
+}
+
+/** Long tables: by the keyboard sorted by a column of numbers and back, and filtered. */
+async function tables(page) {
+  const all = page.locator("table.sortable:visible");
+  for (let place = 0; place < (await all.count()); place++) {
+    const table = all.nth(place);
+    const names = () => table.locator("tbody tr:visible > th").allInnerTexts();
+    const before = await names();
+    const head = table.locator("thead th[data-number]").first();
+    const column = await head.evaluate((cell) => cell.cellIndex);
+    const numbers = async () => (await table.locator("tbody tr").evaluateAll((rows, column) => rows.map((row) => row.cells[column]?.textContent.replaceAll(",", "")), column)).map(parseFloat).filter((number) => !Number.isNaN(number));
+    await head.getByRole("button").focus();
+    for (const [sort, order] of [["descending", (one, other) => other - one], ["ascending", (one, other) => one - other]]) {
+      await page.keyboard.press("Enter");
+      assert.equal(await head.getAttribute("aria-sort"), sort);
+      const found = await numbers();
+      assert.ok(found.length > 1);
+      assert.deepEqual(found, found.toSorted(order), sort);
+    }
+    await page.keyboard.press("Enter");
+    assert.equal(await head.getAttribute("aria-sort"), null);
+    assert.deepEqual(await names(), before, "as it was");
+    const filter = page.locator(".filter:visible input").nth(place);
+    const word = before.at(-1).split(/\s/)[0];
+    await filter.fill(word);
+    const left = await table.locator("tbody tr:not(.group):visible").allInnerTexts();
+    assert.ok(left.length > 0 && left.length < before.length, `“${word}” leaves ${left.length} of ${before.length}`);
+    await filter.fill("no such row");
+    assert.deepEqual(await names(), []);
+    await filter.fill("");
+    assert.deepEqual(await names(), before);
+  }
+  return all.count();
+}
+
+/** Each section's plots as pictures that need nothing of the page. */
+async function pictures(page) {
+  const sections = ["ratios", ...PLOTS];
+  assert.equal(await page.locator(".pictures button").count(), 2 * sections.length);
+  for (const id of sections) {
+    const save = async (type) => {
+      const button = page.locator(`#${id} .pictures`).getByText(type.toUpperCase(), { exact: true });
+      const [file] = await Promise.all([page.waitForEvent("download"), button.click()]);
+      assert.match(file.suggestedFilename(), new RegExp(`^[\\w.-]+-${id}\\.${type}$`));
+      return readFileSync(await file.path());
+    };
+    const svg = (await save("svg")).toString();
+    const root = svg.match(/^<svg [^>]*width="(\d+)" height="(\d+)"/);
+    assert.ok(root && !svg.includes("var(--") && !svg.includes("<style"), svg.slice(0, 200));
+    const title = await page.locator(`#${id} h2`).innerText();
+    assert.ok(svg.includes(`>${title}</text>`), `the picture of ${id} has no title`);
+    const png = await save("png");
+    assert.equal(png.toString("latin1", 1, 4), "PNG");
+    assert.deepEqual([png.readUInt32BE(16), png.readUInt32BE(20)], [2 * root[1], 2 * root[2]]);
+    assert.ok((await colours(page, png)) > 3, `the PNG of ${id} is empty`);
+  }
+}
+
+/** How many colours a picture has. */
+const colours = (page, png) =>
+  page.evaluate(async (source) => {
+    const image = new Image();
+    image.src = source;
+    await image.decode();
+    const canvas = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0);
+    return new Set(new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer)).size;
+  }, `data:image/png;base64,${png.toString("base64")}`);
 
 async function slides(page) {
   for (const id of ["handler", "rate"]) {
@@ -130,6 +212,7 @@ async function withoutScript(url) {
   const { page, close } = await open(url, { javaScriptEnabled: false, viewport: PHONE });
   assert.ok((await page.locator(".answer").innerText()).length > 10);
   assert.ok((await page.locator("table").count()) > 0 && (await page.locator("svg.forest").isVisible()));
+  assert.equal(await page.locator("table button, tr[hidden]").count(), 0);
   assert.ok(await page.getByText("This plot needs JavaScript").first().isVisible());
   await close();
 }
@@ -154,12 +237,12 @@ async function long(url) {
   });
   assert.ok(count >= 20_000);
   const html = await page.evaluate(() => {
-    document.querySelectorAll(".drawn, .downloads, #matter > *").forEach((old) => old.remove());
+    document.querySelectorAll(".drawn, .pictures, .downloads, .filter, #matter > *").forEach((old) => old.remove());
     return `<!doctype html>${document.documentElement.outerHTML}`;
   });
   await page.setContent(html);
   await drawn(page);
-  const marks = await page.$$eval("#trials figure svg :is(path, circle, line)", (all) => all.length);
+  const marks = await page.$$eval(":is(#trials, #times) figure svg :is(path, circle, line)", (all) => all.length);
   assert.ok(marks < 10_000, `${marks} marks for ${count} trials`);
   assert.deepEqual(troubles, []);
   await close();
@@ -173,6 +256,9 @@ async function plots(url) {
   await forest(page);
   await slides(page);
   await downloads(page);
+  await pictures(page);
+  await unfold(page);
+  const sorted = await tables(page);
   await controls(page);
   assert.deepEqual(troubles, []);
   await accessible(page, "light");
@@ -180,13 +266,18 @@ async function plots(url) {
   for (const options of [{ colorScheme: "dark" }, { viewport: PHONE }, { viewport: PHONE, colorScheme: "dark" }]) {
     const { page, troubles, close } = await open(url, options);
     await drawn(page);
-    if (options.viewport) await fits(page);
+    if (options.viewport) {
+      await unfold(page);
+      await fits(page);
+      await brief(page);
+      assert.equal(await tables(page), sorted + +(await page.locator(".brief table.sortable").isVisible()));
+    }
     assert.deepEqual(troubles, []);
     await accessible(page, JSON.stringify(options));
     await close();
   }
   await withoutScript(url);
-  return `${groups} groups, drawn after ${took} ms; with ${await long(url)}`;
+  return `${groups} groups, ${sorted} long tables, drawn after ${took} ms; with ${await long(url)}`;
 }
 
 /** In which nothing may be compared. */
@@ -203,13 +294,39 @@ async function seen(url) {
   return "drawn";
 }
 
-/** Pages of several runs have no script. */
+/** Pages of several runs need no script. */
 async function several(url) {
   for (const options of [{ javaScriptEnabled: false }, { viewport: PHONE, colorScheme: "dark" }]) {
     const { page, close } = await open(url, options);
     assert.ok((await page.locator(".answer").innerText()).length > 10);
     assert.ok((await page.locator("table").count()) > 0 && (await page.locator("svg.forest").isVisible()));
     if (options.viewport) await forest(page);
+    await close();
+  }
+  return text(url);
+}
+
+/** Of two runs that were made here, the second says what changed; those from elsewhere say so. */
+async function runs(url) {
+  const { page, close } = await open(url);
+  const rows = await page.$$eval("tbody tr", (all) => all.map(({ cells }) => [...cells].map(({ textContent }) => textContent)));
+  const own = rows.filter(([, , , state]) => state === "complete");
+  const foreign = rows.filter(([, , , state]) => state === "complete, foreign");
+  assert.equal(own.length, 2);
+  const changes = own.map((cells) => cells.at(-1));
+  assert.match(changes[0], /chang|can be said|faster|slower|grew|shrank|gained|lost/);
+  assert.equal(changes[1], "");
+  assert.ok(foreign.length > 0 && foreign.every((cells) => cells.at(-1) === "made elsewhere"));
+  for (const [name, experiment, began, , machine, kernel, size, result] of own) assert.ok(name && experiment && began && machine && kernel && parseFloat(size) > 0 && result, name);
+  await close();
+  for (const options of [{}, { viewport: PHONE }]) {
+    const { page, close } = await open(url, options);
+    assert.equal(await tables(page), 1);
+    await page.getByLabel("Filter").fill("foreign");
+    assert.equal(await page.locator("tbody tr:visible").count(), foreign.length);
+    assert.equal(await page.locator("output").innerText(), `${foreign.length} of ${rows.length} rows`);
+    await page.getByLabel("Filter").fill("");
+    await controls(page);
     await close();
   }
   return text(url);
@@ -252,5 +369,5 @@ async function hostile(url) {
   return "nothing ran";
 }
 
-for (const page of pages) console.log(`${page}: ${await { plots, drawn: seen, text, forest: several, hostile }[kind](pathToFileURL(page).href)}`);
+for (const page of pages) console.log(`${page}: ${await { plots, drawn: seen, runs, text, forest: several, hostile }[kind](pathToFileURL(page).href)}`);
 await browser.close();

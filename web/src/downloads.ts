@@ -23,10 +23,14 @@ function trials(): string {
   return [COLUMNS.join(","), ...rows, ""].join("\r\n");
 }
 
-function button(label: string, name: string, type: string, text: () => string): HTMLElement {
+/** Only what every system takes in the name of a file. */
+export const fileName = (text: string): string => text.replace(/[^\w.-]/g, "-");
+
+/** Saves what it makes when it is pressed. */
+export function button(label: string, name: string, make: () => Blob | Promise<Blob>): HTMLElement {
   const made = element("button", { type: "button" }, label);
-  made.addEventListener("click", () => {
-    const url = URL.createObjectURL(new Blob([text()], { type }));
+  made.addEventListener("click", async () => {
+    const url = URL.createObjectURL(await make());
     element("a", { href: url, download: name }).click();
     URL.revokeObjectURL(url);
   });
@@ -34,13 +38,14 @@ function button(label: string, name: string, type: string, text: () => string): 
 }
 
 export function downloads(into: HTMLElement): void {
-  const name = data.result.run.replace(/[^\w.-]/g, "-");
+  const name = fileName(data.result.run);
+  const text = (label: string, name: string, type: string, make: () => string) => button(label, name, () => new Blob([make()], { type }));
   const made = [
-    button("Result as JSON", `${name}.json`, "application/json", () => JSON.stringify(data.result, null, 2) + "\n"),
-    button("Cases as CSV", `${name}-cases.csv`, "text/csv", () => data.csv),
+    text("Result as JSON", `${name}.json`, "application/json", () => JSON.stringify(data.result, null, 2) + "\n"),
+    text("Cases as CSV", `${name}-cases.csv`, "text/csv", () => data.csv),
   ];
   if (data.groups.every(({ cases }) => cases.every(({ plots }) => plots))) {
-    made.push(button("Trials as CSV", `${name}-trials.csv`, "text/csv", trials));
+    made.push(text("Trials as CSV", `${name}-trials.csv`, "text/csv", trials));
   }
   into.after(element("div", { class: "downloads" }, ...made));
 }

@@ -3,7 +3,8 @@
 import { data, labels, roles, type Group } from "./data";
 import { downloads } from "./downloads";
 import { matter } from "./matter";
-import { colorOf, costs, distribution, glyphOf, goodput, percentiles, roleColor, trials, unserved } from "./plots";
+import { pictures } from "./pictures";
+import { colorOf, costs, distribution, glyphOf, goodput, percentiles, roleColor, times, trials, unserved } from "./plots";
 import { element } from "./text";
 
 /** Pixels across that a plot needs. */
@@ -12,6 +13,7 @@ const LEAST = 160;
 const PLOTS: [string, (group: Group, width: number) => Element | null][] = [
   ["percentiles", percentiles],
   ["distribution", distribution],
+  ["times", times],
   ["trials", trials],
   ["cost", costs],
   ["goodput", goodput],
@@ -27,6 +29,7 @@ function legend(id: string): HTMLElement {
   const cases = labels.map((label) => swatch(colorOf(label), label));
   const entries = {
     cost: () => [...roles.map((role) => swatch(roleColor(role), role)), ...any(waits, "pale: ready to run, but waiting for a CPU")],
+    times: () => [...labels.map(glyph), element("li", {}, "joined by a line: p50; dashed: p99")],
     trials: () => labels.map(glyph),
     goodput: () => [...cases, element("li", {}, "dashed: every request")],
     unserved: () => cases,
@@ -47,7 +50,7 @@ function draw(id: string, one: (group: Group, width: number) => Element | null, 
   const plots = element("div", { class: "plots", style: `grid-template-columns:repeat(${columns},minmax(0,1fr))` }, ...figures);
   const none = element("p", { class: "dim" }, "The driver has no figures for this.");
   into.querySelectorAll(".drawn").forEach((old) => old.remove());
-  into.append(element("div", { class: "drawn" }, ...(figures.length ? [legend(id), plots] : [none])));
+  into.append(element("div", { class: "drawn" }, ...(figures.length ? [legend(id), plots, pictures(into)] : [none])));
 }
 
 function drawAll(): void {
@@ -68,6 +71,8 @@ new ResizeObserver(([{ contentRect }]) => {
   }
 }).observe(main);
 
+const ratios = document.getElementById("ratios");
+if (ratios) ratios.append(pictures(ratios));
 const place = document.getElementById("matter");
 if (place) matter(place);
 downloads(document.getElementById("downloads")!);

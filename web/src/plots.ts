@@ -9,9 +9,12 @@ type Drawn = SVGSVGElement | HTMLElement;
 const COLORS = 8;
 const SYMBOLS = ["circle", "triangle", "square", "diamond", "star", "wye", "times", "plus"] as const;
 /** More trials of a case than this are thinned. */
-const MOST = 300;
+const MOST = 150;
 /** Of more rounds than this, the marks would be a wall. */
 const MOST_ROUNDS = 60;
+
+/** What the pointer shows: a name is none for readers of a picture. */
+const TIP = { ariaLabel: null } as object;
 
 export const colorOf = (label: string): string => `var(--c${labels.indexOf(label) % COLORS})`;
 export const roleColor = (role: string): string => `var(--c${(roles.indexOf(role) + 3) % COLORS})`;
@@ -96,7 +99,7 @@ export function percentiles(group: Group, width: number): Drawn | null {
     marks: points.map(({ stroke, beside, rows }) =>
       line(rows, {
         x: "at", y: (row: (typeof rows)[0]) => Math.log10(row.micros), stroke, strokeWidth: beside ? 1.25 : 2, strokeDasharray: beside ? "3 3" : undefined,
-        tip: true, title: (row: (typeof rows)[0]) => `${row.label}\n${nines(row.at)}: ${time(row.micros)}`,
+        tip: TIP, title: (row: (typeof rows)[0]) => `${row.label}\n${nines(row.at)}: ${time(row.micros)}`,
       }),
     ),
   });
@@ -135,21 +138,33 @@ function spread(low: number, high: number, width: number): number[] {
   return each > 1 && powers.length > 1 ? powers : all.filter((_, place) => place % each === 0);
 }
 
-interface Point {
-  at: number;
+interface Range {
   value: number;
   low: number;
   high: number;
 }
 
-/** Trials over time; of many, the median, the least and the most of as many as become one. */
-function thinned({ at_ms }: Trials, values: (number | null)[]): Point[] {
-  const each = Math.ceil(values.length / MOST);
+/** A trial, or the median, the least and the most of as many as become one. */
+interface Point {
+  at: number;
+  round: number;
+  rate: Range | null;
+  p50: Range | null;
+  p99: Range | null;
+}
+
+function range(values: (number | null)[]): Range | null {
+  const sorted = values.filter((value) => value !== null).sort((one, other) => one - other);
+  return sorted.length ? { value: sorted[sorted.length >> 1], low: sorted[0], high: sorted[sorted.length - 1] } : null;
+}
+
+/** Trials over time, thinned if there are many. */
+function thinned({ round, at_ms, rate, p50_us, p99_us }: Trials): Point[] {
+  const each = Math.ceil(rate.length / MOST);
   const points: Point[] = [];
-  for (let from = 0; from < values.length; from += each) {
-    const sorted = values.slice(from, from + each).filter((value) => value !== null).sort((one, other) => one - other);
-    if (!sorted.length) continue;
-    points.push({ at: at_ms[from] / 1e3, value: sorted[sorted.length >> 1], low: sorted[0], high: sorted[sorted.length - 1] });
+  for (let from = 0; from < rate.length; from += each) {
+    const of = (values: (number | null)[]) => range(values.slice(from, from + each));
+    points.push({ at: at_ms[from] / 1e3, round: round[from], rate: of(rate), p50: of(p50_us), p99: of(p99_us) });
   }
   return points;
 }
@@ -166,30 +181,72 @@ function rounds(group: Group): { round: number; at: number }[] {
   return [...began].map(([round, at]) => ({ round, at })).sort((one, other) => one.at - other.at);
 }
 
-export function trials(group: Group, width: number): Drawn | null {
-  const drawn = group.cases.flatMap(({ label, plots }) => {
-    if (!plots?.trials.rate.length) return [];
-    return [{ label, points: thinned(plots.trials, group.open ? plots.trials.p50_us : plots.trials.rate) }];
+interface Series {
+  label: string;
+  /** Which of several quantities of its case. */
+  part: number;
+  points: (Range & { point: Point })[];
+}
+
+/** One quantity of each case's trials, as far as they have it. */
+function series(group: Group, part: number, of: (point: Point) => Range | null): Series[] {
+  return group.cases.flatMap(({ label, plots }) => {
+    const points = (plots ? thinned(plots.trials) : []).flatMap((point) => {
+      const range = of(point);
+      return range ? [{ ...range, point }] : [];
+    });
+    return points.length ? [{ label, part, points }] : [];
   });
-  const values = drawn.flatMap(({ points }) => points.flatMap(({ low, high }) => [low, high]));
-  if (!values.length) return null;
+}
+
+/** Everything known of a trial, for the pointer. */
+function told(label: string, { at, round, rate, p50, p99 }: Point): string {
+  const times = p50 && p99 ? [`p50 ${time(p50.value)}, p99 ${time(p99.value)}`] : [];
+  const rates = rate ? [`${significant(rate.value)} requests/s`] : [];
+  return [`${label}, round ${round + 1}, ${significant(at)} s`, ...times, ...rates].join("\n");
+}
+
+/** What trials had, over the time since the run began, and where rounds begin. */
+function overTime(group: Group, width: number, name: string, found: Series[], y: PlotOptions["y"], place: (value: number) => number): Drawn | null {
+  if (!found.length) return null;
   const all = rounds(group);
-  const last = Math.max(...drawn.flatMap(({ points }) => points.map(({ at }) => at)));
+  const last = Math.max(...found.flatMap(({ points }) => points.map(({ point }) => point.at)));
   const few = all.length <= Math.max(width / 60, 4);
-  return frame(width, group, "Every trial over time", {
+  return frame(width, group, name, {
+    // Below the names of rounds.
+    inset: 6,
+    insetTop: 14,
     x: { label: "seconds since the run began →", ticks: Math.round(width / 90) },
-    y: { label: group.open ? "↑ median response time" : "↑ requests/s", tickFormat: group.open ? tick : short, grid: true, ticks: 5, nice: true },
+    y,
     marks: [
       ruleX(all.length > MOST_ROUNDS ? [] : all.slice(1), { x: "at", stroke: "var(--rule)" }),
       few ? text(all.filter(({ at }) => at < 0.88 * last), { x: "at", text: ({ round }: { round: number }) => `round ${round + 1}`, frameAnchor: "top", textAnchor: "start", dx: 3, dy: -4, fill: "var(--faint)" }) : null,
-      ...drawn.flatMap(({ label, points }): Markish[] => {
-        const color = colorOf(label);
-        const mark = dot(points, { x: "at", y: "value", stroke: color, symbol: symbolOf(label), r: points.length > 150 ? 1.8 : 2.6, strokeWidth: 1.2, tip: true, title: (point: Point) => `${label}\n${significant(point.at)} s: ${group.open ? time(point.value) : `${significant(point.value)} requests/s`}` });
-        const range = points.some(({ low, high }) => low < high);
-        return range ? [ruleX(points, { x: "at", y1: "low", y2: "high", stroke: color, strokeOpacity: 0.35 }), mark] : [mark];
+      ...found.flatMap(({ label, part, points }): Markish[] => {
+        type Row = (typeof points)[0];
+        const stroke = colorOf(label);
+        const at = { x: ({ point }: Row) => point.at, y: ({ value }: Row) => place(value) };
+        const ends = { x: at.x, y1: ({ low }: Row) => place(low), y2: ({ high }: Row) => place(high) };
+        const isMany = points.some(({ low, high }) => low < high);
+        // A line ends with its round, because the servers do.
+        const joined = line(points, { ...at, z: ({ point }: Row) => point.round, stroke, strokeOpacity: 0.6, strokeDasharray: part ? "3 3" : undefined });
+        const mark = dot(points, { ...at, stroke, fill: part ? "var(--paper)" : undefined, symbol: symbolOf(label), r: points.length > 75 ? 1.8 : 2.6, strokeWidth: 1.2, tip: TIP, title: ({ point }: Row) => told(label, point) });
+        return [...(isMany ? [ruleX(points, { ...ends, stroke, strokeOpacity: 0.35 })] : [joined]), mark];
       }),
     ],
   });
+}
+
+/** p50 and, dashed, p99. */
+export function times(group: Group, width: number): Drawn | null {
+  const found = [...series(group, 1, ({ p99 }) => p99), ...series(group, 0, ({ p50 }) => p50)];
+  const values = found.flatMap(({ points }) => points.flatMap(({ low, high }) => [low, high]));
+  const axis = values.length ? timeAxis(values, `↑ ${group.open ? "response" : "service"} time`) : {};
+  return overTime(group, width, "Latency over time", found, axis, Math.log10);
+}
+
+export function trials(group: Group, width: number): Drawn | null {
+  const axis = { label: "↑ requests/s", tickFormat: short, grid: true, ticks: 5, nice: true };
+  return overTime(group, width, "Requests/s over time", series(group, 0, ({ rate }) => rate), axis, (value) => value);
 }
 
 const short = (value: number): string => (value >= 1e6 ? `${count(value / 1e6)} M` : value >= 1e4 ? `${count(value / 1e3)} k` : count(value));
@@ -213,7 +270,7 @@ export function costs(group: Group, width: number): Drawn | null {
     marks: [
       barX(ordered, {
         x: "micros", y: "label", fill: (row: (typeof rows)[0]) => roleColor(row.role), fillOpacity: (row: (typeof rows)[0]) => (row.kind === "CPU" ? 1 : 0.35),
-        stroke: "var(--paper)", strokeWidth: 0.75, order: null, tip: true,
+        stroke: "var(--paper)", strokeWidth: 0.75, order: null, tip: TIP,
         title: (row: (typeof rows)[0]) => `${row.label}: ${row.role}\n${row.kind}: ${time(row.micros)}`,
       }),
       ruleX([0], { stroke: "var(--faint)" }),
@@ -240,7 +297,7 @@ function offered(group: Group, width: number, what: string, unit: string, of: (p
       ...drawn.flatMap(({ label, points }): Markish[] => {
         const stroke = colorOf(label);
         const title = ({ at, least, most }: (typeof points)[0]) => `${label}\n${significant(at)} requests/s: ${significant(least)} to ${significant(most)} ${unit}`;
-        return [ruleX(points, { x: "at", y1: "least", y2: "most", stroke, strokeWidth: 4, strokeOpacity: 0.35 }), line(points, { x: "at", y: "median", stroke, strokeWidth: 2, marker: "dot", tip: true, title })];
+        return [ruleX(points, { x: "at", y1: "least", y2: "most", stroke, strokeWidth: 4, strokeOpacity: 0.35 }), line(points, { x: "at", y: "median", stroke, strokeWidth: 2, marker: "dot", tip: TIP, title })];
       }),
     ],
   });

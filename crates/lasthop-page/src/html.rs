@@ -5,24 +5,30 @@ use std::fmt::Write as _;
 use super::document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone};
 use crate::text::markup as escape;
 
-/// Written by `script/web` from `web/src`.
+/// Draws the plots of a run. This and the following are written by `script/web` from `web/src`.
 pub const SCRIPT: &str = include_str!("../../../web/dist/page.js");
+/// Sorts and filters long tables, in every page.
+const TABLES: &str = include_str!("../../../web/dist/tables.js");
 const STYLE: &str = include_str!("../../../web/dist/page.css");
 
-/// SHA-256 of the script, in base64.
-const DIGEST: &str = include_str!("../../../web/dist/page.sha256");
+/// SHA-256 of each script, in base64.
+const DIGESTS: [&str; 2] = [
+    include_str!("../../../web/dist/page.sha256"),
+    include_str!("../../../web/dist/tables.sha256"),
+];
 
-/// A whole page. `body` is HTML. Only the script of lasthop may run in it, whatever text got into it, and nothing may
+/// A whole page. `body` is HTML. Only the scripts of lasthop may run in it, whatever text got into it, and nothing may
 /// be loaded.
 #[must_use]
 pub fn frame(title: &str, body: &str) -> Vec<u8> {
+    let [plots, tables] = DIGESTS;
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{DIGEST}'; \
-         style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{plots}' \
+         'sha256-{tables}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"lasthop\">\n\
-         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n<script>{TABLES}</script>\n</body>\n</html>\n",
         escape(title)
     )
     .into_bytes()
@@ -237,7 +243,8 @@ fn cell(cell: &Cell, column: &Column) -> String {
     let empty = if cell.text.is_empty() { " class=\"empty\"" } else { "" };
     let label = escape(&column.title);
     format!(
-        "<td{}{empty} data-label=\"{label}\">{}</td>",
+        // In a box, beside which a phone has the label.
+        "<td{}{empty} data-label=\"{label}\"><div>{}</div></td>",
         aligned(column),
         toned(cell.tone, &cell.text)
     )

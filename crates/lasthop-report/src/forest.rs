@@ -114,7 +114,14 @@ impl Picture {
     /// As a file of its own.
     #[must_use]
     pub fn file(&self) -> Vec<u8> {
-        let (body, below) = self.drawn();
+        let (mut body, legend) = self.drawn();
+        let _ = writeln!(
+            body,
+            "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>",
+            legend + 10.0,
+            escape(&joined(self.legend(), ", "))
+        );
+        let below = legend + LEGEND;
         let height = below + HEAD;
         let width = WIDTH - 2 * SIDE;
         format!(
@@ -130,14 +137,26 @@ impl Picture {
         .into_bytes()
     }
 
-    /// Within a page, as wide as there is room.
+    /// Within a page, as wide as there is room. Its legend is text of the page, which wraps on a phone.
     #[must_use]
     pub fn inline(&self) -> String {
         let (body, height) = self.drawn();
+        let entry = |entry: String| format!("<li>{}</li>", escape(&entry));
+        let legend: String = self.legend().into_iter().map(entry).collect();
         format!(
-            "<svg class=\"forest\" width=\"100%\" height=\"{height}\" role=\"img\" \
+            "<ul class=\"legend\">{legend}</ul>\n<svg class=\"forest\" width=\"100%\" height=\"{height}\" role=\"img\" \
              aria-labelledby=\"forest-title forest-desc\">\n<style>{STYLE}</style>\n{body}</svg>\n"
         )
+    }
+
+    /// What the marks mean.
+    fn legend(&self) -> Vec<String> {
+        if self.panels.is_empty() {
+            return vec!["Nothing was compared.".to_owned()];
+        }
+        let marks = ["▲ better", "▼ worse", "■ equivalent", "○ undecided"].map(str::to_owned);
+        let shaded = format!("shaded: within {}", margin(self.margin));
+        marks.into_iter().chain([shaded]).collect()
     }
 
     /// What is drawn, and its height in pixels.
@@ -151,19 +170,7 @@ impl Picture {
         for panel in &self.panels {
             down = panel.draw(&mut svg, down, self.margin);
         }
-        let legend = if down > 0.0 {
-            let within = margin(self.margin);
-            format!("▲ better, ▼ worse, ■ equivalent, ○ undecided; shaded: within {within}")
-        } else {
-            "Nothing was compared.".to_owned()
-        };
-        let _ = writeln!(
-            svg,
-            "<text class=\"faint\" x=\"0\" y=\"{}\">{}</text>",
-            down + 10.0,
-            escape(&legend)
-        );
-        (svg, down + LEGEND)
+        (svg, down)
     }
 }
 

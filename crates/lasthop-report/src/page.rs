@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::{
     again::again,
-    content::{Part, answer, origin, quantity, sections, subtitle, title},
+    content::{Part, answer, origin, quantity, ratios, sections, subtitle, title},
     csv,
-    document::Text,
+    document::{Block, Text},
     forest::Picture,
     groups::{Compared, Group, compared_name, groups},
     html::{self, SCRIPT, inline, section},
@@ -35,10 +35,11 @@ pub struct Extras {
 }
 
 /// What the script draws, by the id of its section, with its title.
-const PLOTS: [(&str, &str); 4] = [
+const PLOTS: [(&str, &str); 5] = [
     ("percentiles", "Latency by percentile"),
     ("distribution", "Latency as a distribution"),
-    ("trials", "Every trial over time"),
+    ("times", "Latency over time"),
+    ("trials", "Requests/s over time"),
     ("cost", "What a request costs"),
 ];
 /// The same of a run with overload.
@@ -125,7 +126,7 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
         shown.map(|one| section(&one)).collect()
     };
     let ratios = if compared {
-        figure("ratios", "Ratios", &Picture::of(summary).inline())
+        figure("ratios", "Ratios", &(brief(&groups) + &Picture::of(summary).inline()))
     } else {
         String::new()
     };
@@ -175,6 +176,12 @@ pub fn header(question: &str, title: &str, answer: &[Text], below: &[Text]) -> S
 #[must_use]
 pub fn figure(id: &str, title: &str, content: &str) -> String {
     format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{content}</section>\n")
+}
+
+/// The ratios as a table, which only a phone shows: its other tables are lists.
+fn brief(groups: &[Group<'_>]) -> String {
+    let table: Vec<Block> = ratios(groups).into_iter().collect();
+    format!("<div class=\"brief\">\n{}</div>\n", html::blocks(&table))
 }
 
 /// Where the script draws, in the place of what is there.
@@ -385,8 +392,8 @@ mod tests {
         );
         assert_eq!(
             page.matches("<script").count(),
-            2,
-            "the data and the script of the page"
+            3,
+            "the data, and the scripts of plots and tables"
         );
         assert!(!page.contains("<img") && !page.contains('\u{202e}'));
         assert_eq!(embedded_in(&page)["result"]["title"], hostile);

@@ -36,6 +36,23 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     parts::untitled(blocks)
 }
 
+/// Only what verdicts are on, for a window with room for little.
+pub fn ratios(groups: &[Group<'_>]) -> Option<Block> {
+    let lines = lines(groups);
+    let summary = lines.first()?.group.summary();
+    let columns = Columns::default().left(case_title(summary), lines.iter().map(name));
+    Some(Block::Table(table_under_settings(
+        groups,
+        ratio_columns(columns, &lines),
+        measured,
+    )))
+}
+
+/// How many cases have figures.
+fn measured(group: &Group<'_>) -> usize {
+    group.cases.iter().filter(|case| case.metrics.is_some()).count()
+}
+
 /// Requests that are timed together, because they share a connection that is closed after them.
 fn unit(case: &CaseSummary) -> Option<u32> {
     let load = &case.load;
@@ -289,9 +306,7 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         columns = columns.right("CPUs busy", busy);
     }
     let title = format!("{} per request", listed(&headings));
-    let mut blocks = vec![Block::Table(table_under_settings(groups, columns, |group| {
-        group.cases.iter().filter(|case| case.metrics.is_some()).count()
-    }))];
+    let mut blocks = vec![Block::Table(table_under_settings(groups, columns, measured))];
     if !counts_driver {
         let why = if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
             "busy-waits in an open loop"
