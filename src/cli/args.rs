@@ -94,6 +94,7 @@ pub enum Command {
     #[command(subcommand)]
     Fleet(Fleet),
     /// List the recorded runs with their sizes, or remove some
+    #[command(after_help = note!("runs"))]
     Runs(Runs),
     /// Repeat published studies by their own method and by lasthop's, and explain why the figures differ
     #[command(after_help = note!("exit-codes"))]
@@ -347,9 +348,13 @@ pub struct Answers {
 
 #[derive(Debug, Args)]
 pub struct Runs {
-    /// Format of the list: terminal, json, csv or markdown
+    /// Format of the list: terminal, json, csv, markdown, or html, which also says where each run was made and what changed
+    /// since the one before
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
     pub format: Format,
+    /// Write the list to a file instead of standard output; as html to a folder, with the page of each run beside it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "remove")]
+    pub output: Option<PathBuf>,
     /// Remove these runs for good: names, parts of names, or `last`
     #[arg(long, value_name = "RUN", num_args = 1.., conflicts_with = "format")]
     #[arg(add = ArgValueCompleter::new(complete::runs))]

@@ -5,6 +5,7 @@ use std::{
     fs,
     io::{ErrorKind, Write},
     path::{Path, PathBuf},
+    thread,
 };
 
 use lasthop_analyse::{plots::plots, rows::rows, summary::Summary};
@@ -209,8 +210,34 @@ fn add_to_job(summary: &Summary, page: Option<&Path>) -> Result<(), CliError> {
         .map_err(|error| not_written(path, &error))
 }
 
-fn not_written(path: &Path, error: &std::io::Error) -> CliError {
+pub fn not_written(path: &Path, error: &std::io::Error) -> CliError {
     CliError::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+/// The page of a run.
+pub fn page(summary: &Summary) -> Result<Vec<u8>, CliError> {
+    let extras = extras(summary, Format::Html, false)?;
+    let options = lasthop_page::Options::default();
+    Ok(lasthop_report::render(summary, &extras, Format::Html, &options))
+}
+
+/// Works on each of `all`, in their order. Each CPU takes a share, one after the other, so that few records are in memory
+/// at a time.
+pub fn on_all_cpus<One: Sync, Made: Send>(
+    all: &[One],
+    work: impl Fn(&One) -> Result<Made, CliError> + Sync,
+) -> Result<Vec<Made>, CliError> {
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    // At least one: `chunks` panics for a length of 0.
+    let shares = all.chunks(all.len().div_ceil(cpus).max(1));
+    thread::scope(|scope| {
+        let work = |share: &[One]| share.iter().map(&work).collect::<Result<Vec<_>, CliError>>();
+        let workers: Vec<_> = shares.map(|share| scope.spawn(move || work(share))).collect();
+        let made = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("no worker panics"));
+        Ok(made.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    })
 }
 
 /// What a report in a format shows that only the record has: trials, plots, and the configuration of the winner if

@@ -1,9 +1,6 @@
 //! `lasthop diff`, `lasthop report` of several runs, `lasthop fleet report`, and `--fail-if`
 
-use std::{
-    path::{Path, PathBuf},
-    thread,
-};
+use std::path::{Path, PathBuf};
 
 use lasthop_analyse::{
     across::{
@@ -18,7 +15,7 @@ use lasthop_report::across::{self, Told};
 
 use super::{
     args,
-    context::{deliver_bytes, home, ready},
+    context::{deliver_bytes, home, on_all_cpus, ready},
     output::{CliError, DONE, Exit, LIMIT, OrExit, talk},
 };
 
@@ -98,23 +95,11 @@ fn judged_all<'a>(
     Ok(all.concat())
 }
 
-/// Each CPU analyses a share of the records, one after the other, so that few are in memory at a time.
 fn members(directories: &[PathBuf]) -> Result<Vec<Member>, CliError> {
-    let member = |directory: &PathBuf| {
+    on_all_cpus(directories, |directory| {
         let data = store::read(directory).or_failed()?;
         compares(&data)?;
         Ok(Member::of(data))
-    };
-    let cpus = thread::available_parallelism().map_or(1, usize::from);
-    // At least one directory: `chunks` panics for a length of 0.
-    let shares = directories.chunks(directories.len().div_ceil(cpus));
-    thread::scope(|scope| {
-        let read = |share: &[PathBuf]| share.iter().map(member).collect::<Result<Vec<_>, CliError>>();
-        let workers: Vec<_> = shares.map(|share| scope.spawn(move || read(share))).collect();
-        let found = workers
-            .into_iter()
-            .map(|worker| worker.join().expect("no worker panics"));
-        Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     })
 }
 

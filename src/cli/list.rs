@@ -22,7 +22,8 @@ use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{
     args,
-    context::{catalog, home, locator},
+    context::{catalog, deliver_bytes, home, locator},
+    index,
     output::{CliError, OrExit, agreed, can_ask, print, talk, terminal},
     run::selection,
 };
@@ -185,9 +186,9 @@ pub fn runs(arguments: &args::Runs) -> Result<(), CliError> {
     }
     if !matches!(
         arguments.format,
-        Format::Terminal | Format::Json | Format::Csv | Format::Markdown
+        Format::Terminal | Format::Json | Format::Csv | Format::Markdown | Format::Html
     ) {
-        let text = "a list of runs has no such format; use terminal, json, csv or markdown";
+        let text = "a list of runs has no such format; use terminal, json, csv, markdown or html";
         return Err(CliError::usage(text));
     }
     let directories = store.list().or_failed()?;
@@ -195,11 +196,16 @@ pub fn runs(arguments: &args::Runs) -> Result<(), CliError> {
         talk("no run is recorded yet; start one with `lasthop run`");
         return Ok(());
     }
-    let entries = directories
-        .iter()
-        .map(|directory| run_entry(&store, directory))
-        .collect();
-    print(&lasthop_report::runs(entries, arguments.format, &terminal()))
+    let entries = directories.iter().map(|directory| run_entry(&store, directory));
+    let output = arguments.output.as_deref();
+    if arguments.format == Format::Html {
+        let listed: Vec<index::Listed> = entries.zip(directories.iter().cloned()).collect();
+        return index::write(&listed, output);
+    }
+    let entries: Vec<RunEntry> = entries.collect();
+    deliver_bytes(output, false, |options| {
+        lasthop_report::runs(&entries, arguments.format, options)
+    })
 }
 
 fn remove(store: &Store, arguments: &args::Runs) -> Result<(), CliError> {

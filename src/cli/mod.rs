@@ -20,6 +20,7 @@ mod doctor;
 mod export;
 mod fleet;
 mod hang_up;
+mod index;
 mod install;
 mod list;
 mod load;

@@ -100,6 +100,60 @@ fn the_pages_of_real_runs_work() {
     lasthop.assert_nothing_left();
 }
 
+/// Two runs, ten copies of the first, which are foreign, and a record that cannot be read.
+#[test]
+fn all_runs_have_a_page() {
+    if !have_web() {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let short = "run sockets --only transport=unix,tcp --set pattern=echo --budget 4s --trial 10ms --blocks 2 --quiet";
+    (0..2).for_each(|_| drop(lasthop.run(short.split(' ')).ok()));
+    let [old, new] = &lasthop.runs()[..] else {
+        panic!("no two runs")
+    };
+    let name = |record: &Path| record.file_name().unwrap().to_str().unwrap().to_owned();
+    for number in 0..10 {
+        let copy = old.with_file_name(format!("{}-copy-{number}", name(old)));
+        assert!(
+            Command::new("cp")
+                .arg("-r")
+                .args([old, &copy])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    let broken = old.with_file_name("20260101T000000-broken-1");
+    fs::create_dir(&broken).unwrap();
+    fs::write(broken.join("run.json"), "{}").unwrap();
+
+    let pages = lasthop.home().join("pages");
+    let index = pages.join("index.html");
+    let write = |file: &str| lasthop.run(["runs", "--format", "html", "-o", file]).ok();
+    write("pages/");
+    node(&["test.mjs", "runs", index.to_str().unwrap()]);
+    let of = |record: &Path| pages.join(format!("{}.html", name(record)));
+    node(&["test.mjs", "text", of(old).to_str().unwrap()]);
+    assert!(!of(&broken).exists());
+
+    // Only what is missing is made again.
+    fs::write(of(old), "kept").unwrap();
+    fs::remove_file(of(new)).unwrap();
+    write("pages");
+    assert_eq!(fs::read_to_string(of(old)).unwrap(), "kept");
+    assert!(of(new).exists());
+
+    let links = |page: &str| page.matches("<a href=").count();
+    write("alone.html");
+    assert_eq!(
+        links(&fs::read_to_string(lasthop.home().join("alone.html")).unwrap()),
+        0
+    );
+    assert_eq!(links(&fs::read_to_string(index).unwrap()), 12);
+    lasthop.assert_nothing_left();
+}
+
 #[test]
 fn what_servers_and_files_say_does_nothing() {
     if !have_web() || !have("python3") {

@@ -151,6 +151,8 @@ pub enum Row {
 pub struct Cell {
     pub text: String,
     pub tone: Tone,
+    /// The file that a page leads to from the name of a row.
+    pub link: Option<String>,
 }
 
 impl Cell {
@@ -159,6 +161,7 @@ impl Cell {
         Self {
             text: text.into(),
             tone,
+            link: None,
         }
     }
 }

@@ -236,7 +236,12 @@ fn row(row: &Row, columns: &[Column]) -> String {
 }
 
 fn head(name: &Cell) -> String {
-    format!("<th scope=\"row\">{}</th>", escape(&name.text))
+    let text = escape(&name.text);
+    let text = match &name.link {
+        Some(file) => format!("<a href=\"{}\">{text}</a>", escape(file)),
+        None => text,
+    };
+    format!("<th scope=\"row\">{text}</th>")
 }
 
 fn cell(cell: &Cell, column: &Column) -> String {

@@ -6,6 +6,7 @@ use std::{
     io::{self, BufRead, BufReader, Read},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use lasthop_model::{
@@ -233,6 +234,11 @@ pub fn bytes(directory: &Path) -> u64 {
         }
     }
     total
+}
+
+/// When its trials were last written; `None` if it has none.
+pub fn written(directory: &Path) -> Option<SystemTime> {
+    directory.join(TRIALS).metadata().and_then(|file| file.modified()).ok()
 }
 
 /// Whether the record is complete, still being written, or cut off.

@@ -20,6 +20,7 @@ pub mod export;
 pub(crate) mod fixtures;
 mod forest;
 mod groups;
+mod index;
 mod json;
 mod listing;
 mod markdown;
@@ -36,6 +37,7 @@ use lasthop_page::{Options, Page, document, html, text, units};
 use self::content::Part;
 pub use self::{
     content::{answer, headline},
+    index::{Indexed, index},
     json::schema,
     listing::{ExperimentEntry, RunEntry, RunState, Runs, experiments_table, runs},
     page::Extras,

@@ -20,11 +20,11 @@ const BUILT_IN: &str = "built-in";
 
 /// The recorded runs of a data folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Runs {
+pub struct Runs<'a> {
     /// `lasthop-runs/1`
     pub schema: &'static str,
     /// Oldest first.
-    pub runs: Vec<RunEntry>,
+    pub runs: &'a [RunEntry],
 }
 
 /// A recorded run.
@@ -80,7 +80,7 @@ const COLUMNS: [&str; 7] = ["run", "experiment", "started", "state", "is_own", "
 
 /// The list of runs: in a terminal two lines each, what was run and the result.
 #[must_use]
-pub fn runs(runs: Vec<RunEntry>, format: Format, options: &Options) -> Vec<u8> {
+pub fn runs(runs: &[RunEntry], format: Format, options: &Options) -> Vec<u8> {
     match format {
         Format::Json => text::json(&Runs {
             schema: "lasthop-runs/1",
@@ -104,8 +104,8 @@ pub fn runs(runs: Vec<RunEntry>, format: Format, options: &Options) -> Vec<u8> {
             let header = csv::line(COLUMNS.into_iter());
             std::iter::once(header).chain(rows).collect::<String>().into_bytes()
         }
-        Format::Markdown => document_markdown(&document(&runs)),
-        _ => terminal(&runs, options),
+        Format::Markdown => document_markdown(&document(runs)),
+        _ => terminal(runs, options),
     }
 }
 
@@ -114,7 +114,7 @@ fn document(runs: &[RunEntry]) -> Document {
     let (columns, rows) = Columns::default()
         .left("run", cells(|entry| entry.run.clone()))
         .left("began", cells(|entry| entry.when.clone()))
-        .left("state", cells(|entry| state_of(entry).to_string()))
+        .left("state", cells(|entry| state_of(entry).text))
         .right("size", cells(|entry| Bytes(entry.bytes).to_string()))
         .left("result", cells(|entry| entry.headline.clone()))
         .into_rows();
@@ -131,12 +131,13 @@ fn document(runs: &[RunEntry]) -> Document {
 fn terminal(runs: &[RunEntry], options: &Options) -> Vec<u8> {
     let mut page = Page::new(options);
     for entry in runs {
+        let Cell { text: word, tone, .. } = state_of(entry);
         let head = Text::of(Tone::Strong, &entry.run)
             .plain(format!("  {}  ", entry.experiment).trim_end())
             .plain("  ")
             .and(Tone::Dim, &entry.when)
             .plain("  ")
-            .join(state_of(entry))
+            .and(tone, word)
             .plain("  ")
             .and(Tone::Dim, Bytes(entry.bytes).to_string());
         page.wrapped(&head, 0, 4);
@@ -152,14 +153,19 @@ fn terminal(runs: &[RunEntry], options: &Options) -> Vec<u8> {
     page.finish()
 }
 
-fn total(runs: &[RunEntry]) -> String {
+pub fn total(runs: &[RunEntry]) -> String {
     let bytes = runs.iter().map(|entry| entry.bytes).sum();
     format!("{}, {}", counted(runs.len() as u64, "run"), Bytes(bytes))
 }
 
-fn state_of(entry: &RunEntry) -> Text {
+/// Its state, and whether it is foreign.
+pub fn state_of(entry: &RunEntry) -> Cell {
     let (word, tone) = state(entry.state);
-    Text::of(tone, word).and(Tone::Warning, if entry.is_own { "" } else { ", foreign" })
+    if entry.is_own {
+        Cell::new(tone, word)
+    } else {
+        Cell::new(Tone::Warning, format!("{word}, foreign"))
+    }
 }
 
 fn state(state: RunState) -> (&'static str, Tone) {

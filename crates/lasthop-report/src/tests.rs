@@ -458,7 +458,7 @@ fn lists() {
         .map(|all| experiments_table(&experiments, all, &options))
         .concat();
     let all = [Format::Terminal, Format::Markdown, Format::Csv]
-        .map(|format| super::runs(runs.to_vec(), format, &options))
+        .map(|format| super::runs(&runs, format, &options))
         .concat();
     let text = [all, lists].concat();
     insta::assert_snapshot!(String::from_utf8(text).unwrap());

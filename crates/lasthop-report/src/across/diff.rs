@@ -64,6 +64,14 @@ impl Told for Diff {
     }
 }
 
+/// What changed, in a sentence.
+#[must_use]
+pub fn change(diff: &Diff) -> Cell {
+    let has_changed = diff.comparisons.iter().any(RatioChange::changed);
+    let tone = if has_changed { Tone::Strong } else { Tone::Dim };
+    Cell::new(tone, answer(diff, &groups(&diff.runs[1]))[0].to_string())
+}
+
 /// A change of a ratio, and the case in the words of the new run.
 struct Changed<'a> {
     group: &'a Group<'a>,

@@ -6,6 +6,7 @@ mod limits;
 #[cfg(test)]
 mod tests;
 
+pub use self::{diff::change, limits::held};
 use indexmap::IndexMap;
 use lasthop_analyse::{
     across::{
@@ -16,7 +17,6 @@ use lasthop_analyse::{
 };
 use lasthop_model::quantity::joined;
 use lasthop_page::{document_markdown, document_terminal};
-pub use limits::held;
 use serde::Serialize;
 
 use super::{

@@ -1,0 +1,75 @@
+//! The page of all recorded runs: where each was made, its result, and what changed since the one before.
+
+use lasthop_model::record::Environment;
+
+use super::{
+    document::{Block, Cell, Columns, Row, Table},
+    html,
+    listing::{RunEntry, state_of, total},
+    text::markup as escape,
+    units::{NBSP, grouped, plural},
+};
+
+const TITLE: &str = "Recorded runs";
+const KIBIBYTE: f64 = 1024.0;
+
+/// A recorded run in the page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Indexed {
+    pub entry: RunEntry,
+    /// Where it ran; `None` if the record does not say.
+    pub environment: Option<Environment>,
+    /// Since the run of the same experiment before; empty if there is none.
+    pub change: Cell,
+    /// The file of its own page, beside this one; `None` if it has none.
+    pub page: Option<String>,
+}
+
+/// The page; runs are oldest first, and in the page newest first.
+#[must_use]
+pub fn index(runs: &[Indexed]) -> Vec<u8> {
+    let entries: Vec<RunEntry> = runs.iter().map(|run| run.entry.clone()).collect();
+    let legend = "The change is that of ratios to the reference, since the run of the same experiment before. A foreign \
+                  run is not proven to be made with this data folder, so it is compared with none.";
+    let blocks = [Block::Table(table(runs)), Block::legend(legend)];
+    let body = format!(
+        "<section class=\"wide\">\n<h1>{TITLE}</h1>\n<p class=\"sub\">{}</p>\n{}</section>\n",
+        escape(&total(&entries)),
+        html::blocks(&blocks)
+    );
+    html::frame(TITLE, &body)
+}
+
+fn table(runs: &[Indexed]) -> Table {
+    let cells = |of: fn(&Indexed) -> Cell| runs.iter().rev().map(of);
+    let (columns, rows) = Columns::default()
+        .left("run", cells(name))
+        .left("experiment", cells(|run| run.entry.experiment.clone().into()))
+        .left("began", cells(|run| run.entry.when.clone().into()))
+        .left("state", cells(|run| state_of(&run.entry)))
+        .left("machine", cells(|run| machine(run.environment.as_ref()).into()))
+        .left("kernel", cells(|run| kernel(run.environment.as_ref()).into()))
+        .right("KiB", cells(|run| grouped(run.entry.bytes as f64 / KIBIBYTE, 0).into()))
+        .left("result", cells(|run| run.entry.headline.clone().into()))
+        .left("since the run before", cells(|run| run.change.clone()))
+        .into_rows();
+    let rows = rows.into_iter().map(Row::Cells).collect();
+    Table { columns, rows }
+}
+
+fn name(run: &Indexed) -> Cell {
+    Cell {
+        link: run.page.clone(),
+        ..run.entry.run.clone().into()
+    }
+}
+
+fn machine(environment: Option<&Environment>) -> String {
+    environment.map_or_else(String::new, |one| {
+        format!("{}, {}", one.cpu_model, plural(u64::from(one.cpus), "CPU"))
+    })
+}
+
+fn kernel(environment: Option<&Environment>) -> String {
+    environment.map_or_else(String::new, |one| format!("{}{NBSP}{}", one.kernel, one.architecture))
+}
