@@ -1,0 +1,28 @@
+//! Where CPU time goes: samples of all CPUs, and counts of what the kernel did, by role and by layer. Nothing here knows
+//! of a run or a report.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`profiler`] | a trial under observation |
+//! | [`mod@layers`] | which function belongs to which layer (`layers.toml`) |
+//! | [`missing`] | what is missing before a machine can be observed |
+//! | `ring`, `record`, `collector` | the kernel's rings, their records, the thread that empties them |
+//! | `tracepoints`, `system_calls` | what is counted |
+//! | `roles` | which process belongs to which role |
+//! | `symbols`, `fold` | names of functions; the layers and stacks of a role |
+
+mod collector;
+mod fold;
+pub mod layers;
+pub mod missing;
+pub mod profiler;
+mod record;
+mod ring;
+mod roles;
+mod symbols;
+mod system_calls;
+mod tracepoints;
+
+pub use layers::{Layer, Layers, layers};
+pub use missing::Missing;
+pub use profiler::{Profiler, Settings};

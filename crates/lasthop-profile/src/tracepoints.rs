@@ -1,0 +1,204 @@
+//! What is counted beside samples: events of the kernel that happen, each with the process in whose context it does.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::OwnedFd,
+};
+
+use perf_event_open_sys::bindings::{
+    PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_MIGRATIONS, PERF_COUNT_SW_PAGE_FAULTS, PERF_TYPE_SOFTWARE,
+    PERF_TYPE_TRACEPOINT, perf_event_attr,
+};
+use rustix::{
+    fs::{CWD, Mode, OFlags, openat},
+    mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen},
+};
+
+use crate::{
+    missing::Missing,
+    record::{PLAIN, Sample, WITH_FIELDS},
+    system_calls,
+};
+
+/// Where tracefs may be mounted already.
+const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// Bytes of the description of an event.
+const LONGEST: u64 = 64 << 10;
+
+/// Something that is counted each time it happens.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    name: &'static str,
+    kind: u32,
+    config: u64,
+    /// By what it is told apart.
+    field: Option<(Field, Called)>,
+}
+
+/// How a value of a field is called.
+type Called = fn(u32) -> String;
+
+/// Where a field is in the raw data of a tracepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Field {
+    offset: usize,
+}
+
+/// Name, folder of the tracepoint, the field that tells it apart, and how that field's value is called.
+type Row = (&'static str, &'static str, Option<(&'static str, Called)>);
+
+const TRACEPOINTS: &[Row] = &[
+    ("syscalls", "raw_syscalls/sys_enter", Some(("id", system_calls::name))),
+    ("wakeups", "sched/sched_waking", None),
+    ("softirq", "irq/softirq_entry", Some(("vec", softirq))),
+    ("packets", "net/net_dev_queue", None),
+    ("retransmits", "tcp/tcp_retransmit_skb", None),
+];
+
+const SOFTWARE: &[(&str, u32)] = &[
+    ("switches", PERF_COUNT_SW_CONTEXT_SWITCHES),
+    ("migrations", PERF_COUNT_SW_CPU_MIGRATIONS),
+    ("page-faults", PERF_COUNT_SW_PAGE_FAULTS),
+];
+
+impl Counter {
+    /// All that this kernel has.
+    ///
+    /// # Errors
+    ///
+    /// tracefs cannot be read.
+    pub(crate) fn all() -> Result<Vec<Self>, Missing> {
+        let unreadable = |error: io::Error| Missing::Tracepoints {
+            cause: error.to_string(),
+        };
+        let folder = tracefs().map_err(unreadable)?;
+        let mut counters: Vec<Self> = SOFTWARE
+            .iter()
+            .map(|(name, config)| Self {
+                name,
+                kind: PERF_TYPE_SOFTWARE,
+                config: u64::from(*config),
+                field: None,
+            })
+            .collect();
+        for row in TRACEPOINTS {
+            // A kernel may have been built without one of them.
+            counters.extend(Self::tracepoint(&folder, row).map_err(unreadable)?);
+        }
+        Ok(counters)
+    }
+
+    fn tracepoint(folder: &OwnedFd, (name, path, field): &Row) -> io::Result<Option<Self>> {
+        let Some(id) = read(folder, &format!("events/{path}/id"))? else {
+            return Ok(None);
+        };
+        let format = read(folder, &format!("events/{path}/format"))?.unwrap_or_default();
+        let config = id.trim().parse().map_err(io::Error::other)?;
+        let field = field.and_then(|(name, called)| Some((Field::parse(&format, name)?, called)));
+        Ok(Some(Self {
+            name,
+            kind: PERF_TYPE_TRACEPOINT,
+            config,
+            field,
+        }))
+    }
+
+    /// The event that counts it: a record each time.
+    pub(crate) fn attr(&self) -> perf_event_attr {
+        let mut attr = perf_event_attr {
+            type_: self.kind,
+            config: self.config,
+            ..perf_event_attr::default()
+        };
+        attr.sample_type = if self.field.is_some() { WITH_FIELDS } else { PLAIN }.into();
+        attr.sample_period = 1;
+        attr
+    }
+
+    /// What a sample of it is told apart by; 0 if by nothing.
+    pub(crate) fn key(&self, sample: &Sample<'_>) -> u32 {
+        let Some((Field { offset }, _)) = self.field else {
+            return 0;
+        };
+        // Numbers of calls and of softirqs are small: the lower half says all, on the machines that lasthop runs on.
+        let bytes = sample.raw().get(offset..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    /// How reports name it.
+    pub(crate) fn name(&self, key: u32) -> String {
+        match self.field {
+            Some((_, called)) => format!("{}:{}", self.name, called(key)),
+            None => self.name.to_owned(),
+        }
+    }
+}
+
+impl Field {
+    /// A line of a format: `field:long id; offset:8; size:8; signed:1;` with tabs in it.
+    fn parse(format: &str, name: &str) -> Option<Self> {
+        let field = |line: &str| {
+            let (declared, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
+            declared.ends_with(&format!(" {name}")).then_some(())?;
+            let offset = rest.trim().strip_prefix("offset:")?.split(';').next()?;
+            Some(Self {
+                offset: offset.parse().ok()?,
+            })
+        };
+        format.lines().find_map(field)
+    }
+}
+
+/// The folder of tracefs. Where it is not mounted, it is mounted nowhere: the mount ends with the descriptor.
+fn tracefs() -> io::Result<OwnedFd> {
+    let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let is_tracefs = |place: &OwnedFd| read(place, "events/sched/sched_waking/id").is_ok_and(|id| id.is_some());
+    let opened = |place| openat(CWD, place, folder, Mode::empty()).ok().filter(is_tracefs);
+    if let Some(place) = MOUNTED.into_iter().find_map(opened) {
+        return Ok(place);
+    }
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let only_read = MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, only_read)?)
+}
+
+/// `None` if there is no such file.
+fn read(folder: &OwnedFd, path: &str) -> io::Result<Option<String>> {
+    let file = match openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+/// `include/linux/interrupt.h`.
+fn softirq(vector: u32) -> String {
+    const NAMES: [&str; 10] = [
+        "high", "timer", "net-tx", "net-rx", "block", "irq-poll", "tasklet", "sched", "hrtimer", "rcu",
+    ];
+    let name = NAMES.get(vector as usize).copied();
+    name.map_or_else(|| vector.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_field_is_read() {
+        let format = "name: sys_enter\nID: 348\nformat:\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+                      \tfield:long id;\toffset:8;\tsize:8;\tsigned:1;\n";
+        assert_eq!(Field::parse(format, "id"), Some(Field { offset: 8 }));
+        assert_eq!(Field::parse(format, "pid"), None);
+    }
+
+    #[test]
+    fn softirqs_have_names() {
+        assert_eq!((softirq(3), softirq(10)), ("net-rx".to_owned(), "10".to_owned()));
+    }
+}
