@@ -157,6 +157,19 @@ const colours = (page, png) =>
     return new Set(new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer)).size;
   }, `data:image/png;base64,${png.toString("base64")}`);
 
+/** The pointer shows one trial, whatever else is near. */
+async function reads(page) {
+  const mark = page.locator("#times figure svg").first().locator("g[stroke] > path").last();
+  await mark.scrollIntoViewIfNeeded();
+  const { x, y, width, height } = await mark.boundingBox();
+  await page.mouse.move(x + width / 2, y + height / 2);
+  const shown = page.locator("#times svg text", { has: page.locator("tspan") });
+  await shown.first().waitFor();
+  const texts = await shown.evaluateAll((all) => all.map((text) => [...text.querySelectorAll("tspan")].map((line) => line.textContent).join("|")));
+  assert.equal(texts.length, 1, texts.join("\n"));
+  assert.match(texts[0], /round \d+, .* s\|.*p50 .*, p99 .*\|.* requests\/s$/);
+}
+
 async function slides(page) {
   for (const id of ["handler", "rate"]) {
     const read = () => page.evaluate((id) => [document.querySelector(`output[for=${id}]`).textContent, document.querySelector("#matter tbody").innerText], id);
@@ -257,6 +270,7 @@ async function plots(url) {
   await slides(page);
   await downloads(page);
   await pictures(page);
+  await reads(page);
   await unfold(page);
   const sorted = await tables(page);
   await controls(page);

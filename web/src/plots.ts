@@ -1,6 +1,6 @@
 // What is drawn. Each function draws one group as wide as it is told.
 
-import { areaY, barX, dot, line, lineY, plot, ruleX, text, type Markish, type PlotOptions } from "@observablehq/plot";
+import { areaY, barX, dot, line, lineY, plot, pointer, ruleX, stackX, text, tip, type Markish, type PlotOptions, type TipOptions } from "@observablehq/plot";
 import { data, labels, roles, type Group, type Latencies, type Offered, type Span, type Trials } from "./data";
 import { count, significant, tick, time } from "./text";
 
@@ -12,9 +12,6 @@ const SYMBOLS = ["circle", "triangle", "square", "diamond", "star", "wye", "time
 const MOST = 150;
 /** Of more rounds than this, the marks would be a wall. */
 const MOST_ROUNDS = 60;
-
-/** What the pointer shows: a name is none for readers of a picture. */
-const TIP = { ariaLabel: null } as object;
 
 export const colorOf = (label: string): string => `var(--c${labels.indexOf(label) % COLORS})`;
 export const roleColor = (role: string): string => `var(--c${(roles.indexOf(role) + 3) % COLORS})`;
@@ -37,6 +34,11 @@ function frame(width: number, group: Group, what: string, options: PlotOptions):
   drawn.setAttribute("role", "img");
   drawn.setAttribute("aria-label", name);
   return drawn as Drawn;
+}
+
+/** What the pointer shows: the row next to it, whatever its case is. The name of the picture is the only one. */
+function readout<Row>(rows: Row[], title: (row: Row) => string, place: TipOptions): Markish {
+  return Object.assign(tip(rows, pointer({ ...place, title, lineWidth: 40, lineHeight: 1.2 })), { ariaLabel: undefined });
 }
 
 /** Round marks of a logarithmic axis. */
@@ -80,7 +82,7 @@ function kinds(group: Group): Kind[] {
   });
 }
 
-const nines = (at: number): string => (at === 0 ? "fastest" : `${+(100 - 100 * 10 ** -at).toFixed(5)} %`);
+const nines = (at: number): string => (at === 0 ? "fastest" : `${+(100 - 100 * 10 ** -at).toFixed(Math.ceil(at))} %`);
 
 export function percentiles(group: Group, width: number): Drawn | null {
   const found = kinds(group);
@@ -91,17 +93,16 @@ export function percentiles(group: Group, width: number): Drawn | null {
     rows: latencies.curve.map(([at, micros]) => ({ at, micros, label: beside ? `${label}, service time` : label })),
   }));
   const all = points.flatMap(({ rows }) => rows);
+  const y = ({ micros }: { micros: number }) => Math.log10(micros);
   const last = Math.max(...all.map(({ at }) => at));
   const ticks = [0, Math.log10(2), 1, 2, 3, 4, 5, 6, 7].filter((at) => at <= last);
   return frame(width, group, "Latency by percentile", {
     x: { domain: [0, last], ticks, tickFormat: (at: number) => (at ? nines(at) : ""), label: "percentile of requests →" },
     y: timeAxis(all.map(({ micros }) => micros), `↑ ${group.open ? "response" : "service"} time`),
-    marks: points.map(({ stroke, beside, rows }) =>
-      line(rows, {
-        x: "at", y: (row: (typeof rows)[0]) => Math.log10(row.micros), stroke, strokeWidth: beside ? 1.25 : 2, strokeDasharray: beside ? "3 3" : undefined,
-        tip: TIP, title: (row: (typeof rows)[0]) => `${row.label}\n${nines(row.at)}: ${time(row.micros)}`,
-      }),
-    ),
+    marks: [
+      ...points.map(({ stroke, beside, rows }) => line(rows, { x: "at", y, stroke, strokeWidth: beside ? 1.25 : 2, strokeDasharray: beside ? "3 3" : undefined })),
+      readout(all, (row) => `${row.label}\n${nines(row.at)}: ${time(row.micros)}`, { x: "at", y }),
+    ],
   });
 }
 
@@ -181,11 +182,13 @@ function rounds(group: Group): { round: number; at: number }[] {
   return [...began].map(([round, at]) => ({ round, at })).sort((one, other) => one.at - other.at);
 }
 
+type Shown = Range & { point: Point };
+
 interface Series {
   label: string;
   /** Which of several quantities of its case. */
   part: number;
-  points: (Range & { point: Point })[];
+  points: Shown[];
 }
 
 /** One quantity of each case's trials, as far as they have it. */
@@ -210,7 +213,9 @@ function told(label: string, { at, round, rate, p50, p99 }: Point): string {
 function overTime(group: Group, width: number, name: string, found: Series[], y: PlotOptions["y"], place: (value: number) => number): Drawn | null {
   if (!found.length) return null;
   const all = rounds(group);
-  const last = Math.max(...found.flatMap(({ points }) => points.map(({ point }) => point.at)));
+  const rows = found.flatMap(({ label, points }) => points.map((shown) => ({ ...shown, label })));
+  const last = Math.max(...rows.map(({ point }) => point.at));
+  const at = { x: ({ point }: Shown) => point.at, y: ({ value }: Shown) => place(value) };
   const few = all.length <= Math.max(width / 60, 4);
   return frame(width, group, name, {
     // Below the names of rounds.
@@ -222,16 +227,15 @@ function overTime(group: Group, width: number, name: string, found: Series[], y:
       ruleX(all.length > MOST_ROUNDS ? [] : all.slice(1), { x: "at", stroke: "var(--rule)" }),
       few ? text(all.filter(({ at }) => at < 0.88 * last), { x: "at", text: ({ round }: { round: number }) => `round ${round + 1}`, frameAnchor: "top", textAnchor: "start", dx: 3, dy: -4, fill: "var(--faint)" }) : null,
       ...found.flatMap(({ label, part, points }): Markish[] => {
-        type Row = (typeof points)[0];
         const stroke = colorOf(label);
-        const at = { x: ({ point }: Row) => point.at, y: ({ value }: Row) => place(value) };
-        const ends = { x: at.x, y1: ({ low }: Row) => place(low), y2: ({ high }: Row) => place(high) };
+        const ends = { x: at.x, y1: ({ low }: Shown) => place(low), y2: ({ high }: Shown) => place(high) };
         const isMany = points.some(({ low, high }) => low < high);
         // A line ends with its round, because the servers do.
-        const joined = line(points, { ...at, z: ({ point }: Row) => point.round, stroke, strokeOpacity: 0.6, strokeDasharray: part ? "3 3" : undefined });
-        const mark = dot(points, { ...at, stroke, fill: part ? "var(--paper)" : undefined, symbol: symbolOf(label), r: points.length > 75 ? 1.8 : 2.6, strokeWidth: 1.2, tip: TIP, title: ({ point }: Row) => told(label, point) });
-        return [...(isMany ? [ruleX(points, { ...ends, stroke, strokeOpacity: 0.35 })] : [joined]), mark];
+        const joined = line(points, { ...at, z: ({ point }: Shown) => point.round, stroke, strokeOpacity: 0.6, strokeDasharray: part ? "3 3" : undefined });
+        const mark = dot(points, { ...at, stroke, fill: part ? "var(--paper)" : undefined, symbol: symbolOf(label), r: points.length > 75 ? 1.8 : 2.6, strokeWidth: 1.2 });
+        return [isMany ? ruleX(points, { ...ends, stroke, strokeOpacity: 0.35 }) : joined, mark];
       }),
+      readout(rows, ({ label, point }) => told(label, point), at),
     ],
   });
 }
@@ -261,6 +265,7 @@ export function costs(group: Group, width: number): Drawn | null {
   if (!rows.length) return null;
   const shown = [...new Set(rows.map(({ label }) => label))];
   const longest = Math.max(...shown.map((label) => label.length));
+  const at = { x: "micros", y: "label", order: null };
   const ordered = [...rows.filter(({ kind }) => kind === "CPU"), ...rows.filter(({ kind }) => kind !== "CPU")];
   return frame(width, group, "What a request costs", {
     height: 64 + 34 * shown.length,
@@ -269,11 +274,11 @@ export function costs(group: Group, width: number): Drawn | null {
     y: { domain: shown, label: null },
     marks: [
       barX(ordered, {
-        x: "micros", y: "label", fill: (row: (typeof rows)[0]) => roleColor(row.role), fillOpacity: (row: (typeof rows)[0]) => (row.kind === "CPU" ? 1 : 0.35),
-        stroke: "var(--paper)", strokeWidth: 0.75, order: null, tip: TIP,
-        title: (row: (typeof rows)[0]) => `${row.label}: ${row.role}\n${row.kind}: ${time(row.micros)}`,
+        ...at, fill: (row: (typeof rows)[0]) => roleColor(row.role), fillOpacity: (row: (typeof rows)[0]) => (row.kind === "CPU" ? 1 : 0.35),
+        stroke: "var(--paper)", strokeWidth: 0.75,
       }),
       ruleX([0], { stroke: "var(--faint)" }),
+      readout(ordered, (row) => `${row.label}: ${row.role}\n${row.kind}: ${time(row.micros)}`, stackX(at)),
     ],
     color: { type: "identity" },
     opacity: { type: "identity" },
@@ -287,8 +292,9 @@ function offered(group: Group, width: number, what: string, unit: string, of: (p
     return points.length ? [{ label, points: points.map((point) => ({ at: point.offered, ...of(point) })) }] : [];
   });
   if (!drawn.length) return null;
-  const last = Math.max(...drawn.flatMap(({ points }) => points.map(({ at }) => at)));
-  const most = Math.max(...drawn.flatMap(({ points }) => points.map(({ most }) => most)));
+  const rows = drawn.flatMap(({ label, points }) => points.map((point) => ({ ...point, label })));
+  const last = Math.max(...rows.map(({ at }) => at));
+  const most = Math.max(...rows.map(({ most }) => most));
   return frame(width, group, what, {
     x: { domain: [0, last], label: "offered requests/s →", ticks: Math.round(width / 90) },
     y: { domain: [0, most || 1], label: `↑ ${unit}`, grid: true, ticks: 5, clamp: true },
@@ -296,9 +302,9 @@ function offered(group: Group, width: number, what: string, unit: string, of: (p
       line(all.map(([at, value]) => [Math.min(at, most), Math.min(value, most)]), { stroke: "var(--faint)", strokeDasharray: "3 3" }),
       ...drawn.flatMap(({ label, points }): Markish[] => {
         const stroke = colorOf(label);
-        const title = ({ at, least, most }: (typeof points)[0]) => `${label}\n${significant(at)} requests/s: ${significant(least)} to ${significant(most)} ${unit}`;
-        return [ruleX(points, { x: "at", y1: "least", y2: "most", stroke, strokeWidth: 4, strokeOpacity: 0.35 }), line(points, { x: "at", y: "median", stroke, strokeWidth: 2, marker: "dot", tip: TIP, title })];
+        return [ruleX(points, { x: "at", y1: "least", y2: "most", stroke, strokeWidth: 4, strokeOpacity: 0.35 }), line(points, { x: "at", y: "median", stroke, strokeWidth: 2, marker: "dot" })];
       }),
+      readout(rows, ({ label, at, least, most }) => `${label}\n${significant(at)} requests/s: ${significant(least)} to ${significant(most)} ${unit}`, { x: "at", y: "median" }),
     ],
   });
 }
