@@ -104,10 +104,13 @@ impl Profiler {
             running: None,
             settings,
         };
+        let cpus = online().map_err(|error| Missing::failed("the CPUs", &error))?;
+        // Asked first: whoever lacks this right lacks the others, and hears of the one that matters.
+        Event::open(clock(), cpus[0]).map_err(|error| Missing::of_event("a CPU", &error))?;
         if profiler.settings.counts {
             profiler.counters = Counter::all()?.into_iter().map(Arc::new).collect();
         }
-        for cpu in online().map_err(|error| Missing::failed("the CPUs", &error))? {
+        for cpu in cpus {
             profiler.open_cpu(cpu)?;
         }
         if profiler.settings.samples {

@@ -109,8 +109,15 @@ impl Symbols {
         }
         // No kernel thread has an address space, and none is looked for.
         let space = (!stack.user.is_empty()).then(|| self.space(pid, family)).flatten();
-        for address in calls(&stack.user) {
-            functions.push(self.in_user(space.as_deref(), address));
+        let user = calls(&stack.user).map_while(|address| self.in_user(space.as_deref()?, address));
+        functions.extend(user);
+        // Where nothing is mapped is no code: without frame pointers the rest of a stack is chance.
+        if functions.is_empty() {
+            functions.push(Function {
+                name: "[unknown]".into(),
+                object: None,
+                is_kernel: false,
+            });
         }
         functions
     }
@@ -132,18 +139,17 @@ impl Symbols {
         Rc::clone(name)
     }
 
-    fn in_user(&mut self, space: Option<&Space>, address: u64) -> Function {
+    /// `None` if nothing is mapped there.
+    fn in_user(&mut self, space: &Space, address: u64) -> Option<Function> {
+        let region = space.region(address)?;
         let function = |name, object| Function {
             name,
             object,
             is_kernel: false,
         };
-        let Some((space, region)) = space.and_then(|space| Some((space, space.region(address)?))) else {
-            return function("[unknown]".into(), None);
-        };
         let Some(file) = &region.file else {
             let generated = space.generated(address);
-            return function(generated.unwrap_or_else(|| Rc::clone(&region.name)), None);
+            return Some(function(generated.unwrap_or_else(|| Rc::clone(&region.name)), None));
         };
         let offset = address - region.begin + region.offset;
         let symbolizer = &self.symbolizer;
@@ -156,7 +162,7 @@ impl Symbols {
             });
             name.unwrap_or_else(|| format!("[{}]", region.name).into())
         });
-        function(Rc::clone(name), Some(Rc::clone(&region.name)))
+        Some(function(Rc::clone(name), Some(Rc::clone(&region.name))))
     }
 
     /// Reads the address spaces of these processes. To be called first: naming takes a while, and they may end.
@@ -317,7 +323,7 @@ mod tests {
         let address = parse_generated as fn(&str) -> _ as usize as u64;
         let stack = Stack {
             kernel: Vec::new(),
-            user: vec![address, 0x10],
+            user: vec![address, 0x10, address],
         };
         let functions = symbols.of(&stack, pid, &family);
         assert!(functions[0].name.contains("parse_generated"), "{functions:?}");
@@ -327,7 +333,9 @@ mod tests {
                 .as_deref()
                 .is_some_and(|name| name.starts_with("lasthop_profile"))
         );
-        assert_eq!((&*functions[1].name, &functions[1].object), ("[unknown]", &None));
+        assert_eq!(functions.len(), 1, "after an address without code nothing is believed");
+        let ended = symbols.of(&stack, i32::MAX, &family);
+        assert_eq!((ended.len(), &*ended[0].name), (1, "[unknown]"));
     }
 
     #[test]
