@@ -19,7 +19,9 @@ use lasthop_plan::catalog::Catalog;
 use lasthop_report::{
     Extras, Format,
     answers::{answer_of, extremes},
+    findings::Findings,
 };
+use lasthop_repro::{outcome::Repetition, study};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/answers")
@@ -67,7 +69,8 @@ fn told(record: &Path, group: &str) -> Told {
     };
     let render = |format| lasthop_report::render(&summary, &Extras::default(), format, &Default::default());
     Told {
-        answer: answer_of(&summary, group, speed(&data)).unwrap(),
+        answer: answer_of(&summary, group, speed(&data))
+            .unwrap_or_else(|| panic!("{} answers nothing: remove it", record.display())),
         page: render(Format::Markdown),
         picture: render(Format::Svg),
     }
@@ -107,7 +110,33 @@ fn pages_and_answers_are_those_of_the_records() {
     let schema: serde_json::Value = schemars::schema_for!(Answers).to_value();
     let value = serde_json::to_value(&answers).unwrap();
     assert!(jsonschema::is_valid(&schema, &value));
+    findings(&answers);
     readme(&answers);
+}
+
+/// The page of all answers, once there is one.
+fn findings(answers: &Answers) {
+    if answers.answers.is_empty() {
+        return;
+    }
+    let names = Catalog::default().names();
+    let studies = study::catalog::names().into_iter().map(|name| {
+        let kept = fs::read(docs().join(format!("studies/{name}.json"))).ok();
+        let repeated = kept.map(|text| serde_json::from_slice::<Repetition>(&text).unwrap());
+        (study::catalog::load(&name).unwrap(), repeated)
+    });
+    let findings = Findings {
+        answers,
+        unasked: names.into_iter().filter(|name| answers.get(name).is_none()).collect(),
+        studies: Some(lasthop_repro::page::claimed(&studies.collect::<Vec<_>>())),
+    };
+    let into = docs().join("..");
+    keep(&into.join("findings.md"), &findings.markdown());
+    keep(&into.join("findings.html"), &findings.html());
+    keep(&into.join("findings.svg"), &findings.picture());
+    for (name, picture) in findings.pictures() {
+        keep(&into.join(name), &picture);
+    }
 }
 
 /// They are passed on: see `script/answers`.
@@ -265,6 +294,20 @@ fn own_answer(name: &str, page: &str, answers: &Answers) -> String {
     }
 }
 
+/// README begins with the picture of all stacks, once half of them have been asked.
+fn headed(readme: &str, answers: &Answers) -> String {
+    let enough = 2 * answers.answers.len() >= Catalog::default().names().len();
+    let picture = if enough {
+        "docs/findings.svg"
+    } else {
+        "docs/answers/sockets.svg"
+    };
+    let image = regex::Regex::new(r"(?m)^!\[Every ratio with its interval\]\(.*\)$").unwrap();
+    assert!(image.is_match(readme));
+    let image = image.replace(readme, format!("![Every ratio with its interval]({picture})"));
+    image.into_owned()
+}
+
 /// README has the tables of these answers, and of the pages that have no record yet.
 fn readme(answers: &Answers) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -276,7 +319,8 @@ fn readme(answers: &Answers) {
         let bare = pages.iter().filter(|(name, _)| !is_application(name));
         bare.map(|(name, page)| of(name, page, answers)).collect::<String>()
     };
-    let kept = fs::read_to_string(root.join("README.md")).unwrap();
+    let on_disk = fs::read_to_string(root.join("README.md")).unwrap();
+    let kept = headed(&on_disk, answers);
     let (before, rest) = kept.split_once(ANSWERS[0]).unwrap();
     let (_, after) = rest.split_once(ANSWERS[1]).unwrap();
     let (figures, own) = (all(rows), all(own_answer));
@@ -285,8 +329,13 @@ fn readme(answers: &Answers) {
         rows => format!("{APPLICATIONS}{rows}\n"),
     };
     let more = "Some experiments ask more than which transport to choose:\n\n| experiment | answer |\n|---|---|\n";
+    let page = if answers.answers.is_empty() {
+        ""
+    } else {
+        "[What the last hop costs](docs/findings.md) puts these together ([one file](docs/findings.html)).\n\n"
+    };
     let fresh = format!(
-        "{before}{}{FIGURES}{figures}\n{applications}{more}{own}{}{after}",
+        "{before}{}{page}{FIGURES}{figures}\n{applications}{more}{own}{}{after}",
         ANSWERS[0], ANSWERS[1]
     );
     keep(&root.join("README.md"), fresh.as_bytes());

@@ -36,6 +36,14 @@ fn quoted(text: &str) -> String {
     format!("\n{}", quoted.collect::<String>())
 }
 
+/// Sections without the head of a page.
+#[must_use]
+pub fn sections(sections: &[Section]) -> String {
+    let mut text = String::new();
+    sections.iter().for_each(|part| section(&mut text, part));
+    text
+}
+
 fn section(page: &mut String, section: &Section) {
     let folded = !matches!(section.depth, Depth::Open | Depth::Brief);
     match (&section.title, folded) {

@@ -16,6 +16,7 @@ mod content;
 pub mod csv;
 pub mod explained;
 pub mod export;
+pub mod findings;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod forest;

@@ -8,7 +8,8 @@ use lasthop_analyse::{
     summary::{CaseSummary, Comparison, Materiality, Metric, Severity, Summary},
 };
 
-pub use self::shown::{Compared, compared, csv, document, extremes};
+pub use self::shown::{Compared, choices, compared, csv, document, extremes, of_machine};
+pub(crate) use self::shown::{interval, micros, overview};
 use crate::{
     content::{answer, asked},
     document::Text,

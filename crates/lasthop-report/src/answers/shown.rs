@@ -40,17 +40,21 @@ pub fn compared(answer: &Answer) -> impl Iterator<Item = Compared<'_>> {
     })
 }
 
-/// The largest and the smallest ratio: of the first alternative in all settings, or of all alternatives in the only one.
+/// What somebody can choose: the first alternative in all settings, or all alternatives in the only one.
 #[must_use]
-pub fn extremes(answer: &Answer) -> Vec<Compared<'_>> {
-    let all: Vec<Compared<'_>> = compared(answer).collect();
+pub fn choices(answer: &Answer) -> Vec<Compared<'_>> {
+    let all: Vec<Compared<'_>> = compared(answer).filter(|one| !one.case.control).collect();
     let Some(first) = all.first().map(|one| &one.case.level) else {
         return all;
     };
-    let mut rows: Vec<Compared<'_>> = all.iter().filter(|one| one.case.level == *first).copied().collect();
-    if rows.len() == 1 {
-        rows = all;
-    }
+    let of_first: Vec<Compared<'_>> = all.iter().filter(|one| one.case.level == *first).copied().collect();
+    if of_first.len() == 1 { all } else { of_first }
+}
+
+/// Those with the largest and the smallest ratio.
+#[must_use]
+pub fn extremes(answer: &Answer) -> Vec<Compared<'_>> {
+    let mut rows = choices(answer);
     rows.sort_by(|one, other| other.against.ratio.estimate.total_cmp(&one.against.ratio.estimate));
     if rows.len() > 2 {
         rows.drain(1..rows.len() - 1);
@@ -58,7 +62,7 @@ pub fn extremes(answer: &Answer) -> Vec<Compared<'_>> {
     rows
 }
 
-pub(super) fn interval(figure: &Figure) -> Interval {
+pub(crate) fn interval(figure: &Figure) -> Interval {
     Interval {
         estimate: figure.estimate,
         low: figure.low,
@@ -116,7 +120,7 @@ impl Compared<'_> {
 }
 
 /// `6.11 µs (5.90 to 6.32)`
-pub(super) fn micros(figure: &Figure) -> String {
+pub(crate) fn micros(figure: &Figure) -> String {
     let unit = TimeUnit::of(figure.estimate);
     let in_unit = |value: f64| significant(value / unit.micros(), 3);
     format!(
@@ -181,7 +185,7 @@ pub fn document(answers: &[&Answer], whole: bool) -> Document {
     }
 }
 
-fn overview(answers: &[&Answer]) -> Section {
+pub(crate) fn overview(answers: &[&Answer]) -> Section {
     let shown: Vec<(&Answer, Vec<Compared<'_>>)> = answers.iter().map(|answer| (*answer, extremes(answer))).collect();
     let flat: Vec<(&Answer, Compared<'_>)> = shown
         .iter()

@@ -1,0 +1,248 @@
+//! What the answers say together, in sentences.
+
+use std::collections::BTreeSet;
+
+use lasthop_analyse::{
+    answers::{Answer, CpuAgainst, KnownCase},
+    summary::Verdict,
+};
+use lasthop_model::quantity::joined;
+use lasthop_protocol::spec::Transport;
+
+use crate::{
+    answers::{Compared, compared, interval, of_machine},
+    document::{Block, Cell, Columns, Row, Table, Text, Tone},
+    units::{NBSP, Seconds, percent, plural},
+    wording::margin,
+};
+
+/// A comparison and whose it is.
+type Told<'a> = (&'a Answer, Compared<'a>);
+
+/// Settings named in a list; more are counted.
+const MOST: usize = 6;
+
+/// `redis, GET, pipeline 16`
+pub fn place((answer, one): &Told<'_>) -> String {
+    let parts = [&answer.experiment, &one.setting.name];
+    joined(
+        parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str),
+        ", ",
+    )
+}
+
+fn all<'a>(answers: &[&'a Answer]) -> impl Iterator<Item = Told<'a>> {
+    let each = |answer: &&'a Answer| {
+        let answer = *answer;
+        compared(answer).map(move |one| (answer, one)).collect::<Vec<_>>()
+    };
+    answers.iter().flat_map(each).collect::<Vec<_>>().into_iter()
+}
+
+/// Whether the transports themselves are compared, and not paths into a container.
+fn are_transports(one: &Compared<'_>, wanted: Transport) -> bool {
+    let own = |case: &KnownCase, transport: Transport| case.transport == transport && case.level == transport.name();
+    own(one.case, wanted) && own(one.reference, Transport::Tcp) && !one.case.control
+}
+
+fn unix_against_tcp<'a>(answers: &[&'a Answer]) -> Vec<Told<'a>> {
+    let mut found: Vec<Told<'_>> = all(answers)
+        .filter(|(_, one)| are_transports(one, Transport::Unix))
+        .collect();
+    found.sort_by(|(_, one), (_, other)| other.against.ratio.estimate.total_cmp(&one.against.ratio.estimate));
+    found
+}
+
+fn shown(one: &Told<'_>) -> String {
+    format!("{}{NBSP}times ({}) in {}", one.1.ratio(), one.1.ends(), place(one))
+}
+
+/// The answer: which is faster, what it saves, and when that stops mattering.
+pub fn answer(answers: &[&Answer]) -> Vec<String> {
+    let found = unix_against_tcp(answers);
+    let Some((answer, _)) = found.first() else {
+        return vec!["Unix sockets have not been compared with TCP yet.".to_owned()];
+    };
+    let within = margin(answer.margin);
+    let saids = [Some(faster(&found, &within)), saved(&found), matters(&found, &within)];
+    saids.into_iter().flatten().collect()
+}
+
+/// How often it is faster, and by how much where that is certain.
+fn faster(found: &[Told<'_>], within: &str) -> String {
+    let stacks: BTreeSet<&str> = found.iter().map(|(answer, _)| answer.experiment.as_str()).collect();
+    let of = |verdict| -> Vec<&Told<'_>> {
+        let found = found.iter().filter(|(_, one)| one.against.verdict == verdict);
+        found.collect()
+    };
+    let (faster, slower) = (of(Verdict::Faster), of(Verdict::Slower));
+    let extremes = match (&faster[..], slower.last()) {
+        ([], _) => String::new(),
+        ([only], _) => format!(": {}", shown(only)),
+        ([most, .., least], None) => format!(": {} at most, {} at least", shown(most), shown(least)),
+        ([most, ..], Some(slowest)) => format!(": from {} to {}", shown(most), shown(slowest)),
+    };
+    format!(
+        "The Unix socket is faster than TCP in {} of {} comparisons of {}, slower in {}, within {within} of it in {}, and \
+         undecided in {}{extremes}.",
+        faster.len(),
+        found.len(),
+        plural(stacks.len() as u64, "stack"),
+        slower.len(),
+        of(Verdict::Equivalent).len(),
+        of(Verdict::Undecided).len(),
+    )
+}
+
+/// Those whose saving of CPU time is certain, the smallest first.
+fn savings<'a>(found: &[Told<'a>]) -> Vec<(Told<'a>, &'a CpuAgainst)> {
+    let known = found
+        .iter()
+        .filter_map(|told| Some((*told, told.1.against.cpu.as_ref()?)));
+    let mut certain: Vec<_> = known
+        .filter(|(_, cpu)| cpu.verdict == Verdict::Faster && cpu.saved_us.low > 0.0)
+        .collect();
+    certain.sort_by(|(_, one), (_, other)| one.saved_us.estimate.total_cmp(&other.saved_us.estimate));
+    certain
+}
+
+fn saved(found: &[Told<'_>]) -> Option<String> {
+    let certain = savings(found);
+    let (least, most) = (certain.first()?, certain.last()?);
+    Some(format!(
+        "It certainly saves CPU time in {} of these, from {} a request in {} to {} in {}.",
+        certain.len(),
+        least.0.1.cpu_saved(),
+        place(&least.0),
+        most.0.1.cpu_saved(),
+        place(&most.0)
+    ))
+}
+
+fn matters(found: &[Told<'_>], within: &str) -> Option<String> {
+    let mut known: Vec<(Told<'_>, f64)> = savings(found)
+        .into_iter()
+        .filter_map(|(told, cpu)| Some((told, cpu.matters_below_us.as_ref()?.estimate)))
+        .collect();
+    known.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    let (soonest, latest) = (known.first()?, known.last()?);
+    Some(format!(
+        "It stops mattering (less than {within} of what busy CPUs handle) once the work of a request uses more CPU than {} \
+         in {}, and {} in {}.",
+        soonest.0.1.matters_below(),
+        place(&soonest.0),
+        latest.0.1.matters_below(),
+        place(&latest.0)
+    ))
+}
+
+/// What one would not expect.
+pub fn surprises(answers: &[&Answer]) -> Vec<Block> {
+    let unix = unix_against_tcp(answers);
+    let with = |found: &[Told<'_>], verdict: Verdict| -> Vec<String> {
+        let found = found.iter().filter(|(_, one)| one.against.verdict == verdict);
+        found
+            .map(|told| format!("{} ({} to {})", place(told), told.1.ratio(), told.1.ends()))
+            .collect()
+    };
+    let tls: Vec<Told<'_>> = all(answers)
+        .filter(|(_, one)| are_transports(one, Transport::Tls))
+        .collect();
+    let paths: Vec<Told<'_>> = all(answers)
+        .filter(|(_, one)| one.case.level != one.case.transport.name() && !one.case.control)
+        .collect();
+    let mut items = vec![
+        item("The Unix socket is slower than TCP", with(&unix, Verdict::Slower)),
+        item("The Unix socket makes no difference", with(&unix, Verdict::Equivalent)),
+        item("TLS costs no throughput", with(&tls, Verdict::Equivalent)),
+        item("TLS is faster than plain TCP", with(&tls, Verdict::Faster)),
+    ];
+    for told in paths {
+        if told.1.against.verdict.differs() {
+            let told = format!(
+                "{} instead of {}: {}{NBSP}times ({})",
+                told.1.case.level,
+                told.1.reference.level,
+                told.1.ratio(),
+                told.1.ends()
+            );
+            items.push(Some(Block::Item(told.into())));
+        }
+    }
+    let items: Vec<Block> = items.into_iter().flatten().collect();
+    if items.is_empty() {
+        return vec![Block::Paragraph("Nothing so far.".into())];
+    }
+    items
+}
+
+fn item(what: &str, places: Vec<String>) -> Option<Block> {
+    let rest = places.len().saturating_sub(MOST);
+    let more = if rest > 0 {
+        format!("; and {rest} more")
+    } else {
+        String::new()
+    };
+    let list = joined(places.iter().take(MOST).map(String::as_str), "; ");
+    (!places.is_empty())
+        .then(|| Block::Item(Text::of(Tone::Strong, format!("{what}: ")).plain(format!("{list}{more}."))))
+}
+
+/// Half of an interval's width as a share; twice the truth and more is no figure.
+fn precision(share: f64) -> String {
+    if share > 1.0 {
+        "over 100 %".to_owned()
+    } else {
+        percent(share, 1)
+    }
+}
+
+/// How much data each answer rests on, and what is doubtful.
+pub fn sure(answers: &[&Answer]) -> Vec<Block> {
+    let mut machines: Vec<String> = answers.iter().map(|answer| of_machine(answer)).collect();
+    machines.sort_unstable();
+    machines.dedup();
+    let mut blocks: Vec<Block> = Vec::new();
+    if !machines.is_empty() {
+        blocks.push(Block::Paragraph(format!("Measured on {}.", machines.join("; ")).into()));
+    }
+    let widest = |answer: &Answer| {
+        let widths = compared(answer).map(|one| {
+            let ratio = interval(&one.against.ratio);
+            (ratio.high / ratio.low).sqrt() - 1.0
+        });
+        widths.fold(0.0, f64::max)
+    };
+    let undecided = |answer: &Answer| {
+        compared(answer)
+            .filter(|one| one.against.verdict == Verdict::Undecided)
+            .count()
+    };
+    let each = |of: &dyn Fn(&Answer) -> String| answers.iter().map(|answer| of(answer)).collect::<Vec<_>>();
+    let columns = Columns::default()
+        .left(
+            "experiment",
+            answers
+                .iter()
+                .map(|answer| Cell::new(Tone::Strong, answer.experiment.clone())),
+        )
+        .right("rounds", each(&|answer| answer.rounds.to_string()))
+        .right("time", each(&|answer| Seconds(answer.seconds).to_string()))
+        .right("comparisons", each(&|answer| compared(answer).count().to_string()))
+        .right("undecided", each(&|answer| undecided(answer).to_string()))
+        .right("widest ±", each(&|answer| precision(widest(answer))))
+        .left(
+            "day",
+            each(&|answer| answer.started.get(..10).unwrap_or_default().to_owned()),
+        )
+        .left("doubts", each(&|answer| answer.doubts.join(", ")));
+    let (columns, rows) = columns.into_rows();
+    if !rows.is_empty() {
+        let rows = rows.into_iter().map(Row::Cells).collect();
+        blocks.push(Block::Table(Table { columns, rows }));
+        blocks.push(Block::legend(
+            "Widest ±: half of the widest interval of a ratio. `lasthop explain-check` says what a doubt means.",
+        ));
+    }
+    blocks
+}
