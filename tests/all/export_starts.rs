@@ -28,6 +28,8 @@ const SETTINGS: [&str; 9] = [
     "--no-headroom",
 ];
 
+const APPLICATION: &str = "through an application";
+
 /// One level of each factor, and of the transports those without TLS.
 fn selection(experiment: &Experiment) -> (Vec<String>, Vec<String>) {
     let plain = |level: &String| ["unix", "tcp", "unixgram", "udp"].contains(&level.as_str());
@@ -77,8 +79,9 @@ fn servers(experiment: &Experiment, out: &Path) -> Vec<String> {
 fn start(out: &Path, record: &Path, name: &str) -> String {
     let exported = out.join(name);
     let mut script = format!(
-        "mkdir -p /srv/{name} /run/{name}; cp -r {0}/. /srv/{name}\n\
+        "mkdir -p /srv/{name} /run/{name}\n\
          for app in {1}/services/*/*/{name}/app; do if [ -d $app ]; then cp -r $app /srv/{name}; fi; done\n\
+         cp -r {0}/. /srv/{name}\n\
          chown -R 65534:65534 /srv/{name} /run/{name}; cd /srv/{name}\n",
         exported.display(),
         record.display()
@@ -90,6 +93,14 @@ fn start(out: &Path, record: &Path, name: &str) -> String {
                        export GOCACHE=/run/objects\n";
         }
         script += &format!("{NOBODY} sh ./command.sh &\n");
+        if exported.join("set.sh").exists() {
+            let at = if command.contains("--unixsocket") {
+                format!("-s /run/{name}/{name}.sock")
+            } else {
+                "-p 6379".to_owned()
+            };
+            script += &format!("(until sh set.sh {at}; do sleep 0.1; done) >/dev/null 2>&1 &\n");
+        }
     } else if exported.join("postgresql.conf").exists() {
         let data = format!("/run/{name}/data");
         script += &format!(
@@ -101,7 +112,7 @@ fn start(out: &Path, record: &Path, name: &str) -> String {
         let data = format!("/run/{name}/data");
         script += &format!(
             "{NOBODY} mariadb-install-db --no-defaults --datadir={data} --skip-test-db --skip-name-resolve >/dev/null\n\
-             printf '%s;\n' 'CREATE DATABASE lasthop' 'CREATE USER lasthop' 'GRANT SELECT ON lasthop.* TO lasthop' > accounts.sql\n\
+             printf '%s;\n' 'CREATE DATABASE lasthop' \"CREATE USER lasthop IDENTIFIED BY 'YOUR_PASSWORD'\" 'GRANT SELECT ON lasthop.* TO lasthop' > accounts.sql\n\
              {NOBODY} mariadbd --defaults-file=/srv/{name}/my.cnf --datadir={data} --init-file=/srv/{name}/accounts.sql \
              --skip-name-resolve --innodb-use-native-aio=OFF --pid-file=/run/{name}/pid &\n"
         );
@@ -135,7 +146,8 @@ fn client(experiment: &Experiment, out: &Path) -> String {
         // A proxy that is exported as a whole has the first port that the application has left.
         let tcp = fs::read_to_string(out.join("README.md"))
             .unwrap()
-            .contains("share the loopback interface");
+            .contains("share the loopback interface")
+            && experiment.group != APPLICATION;
         let port = if out.join(target).join("command.sh").exists() {
             8000 + u16::from(tcp)
         } else {
@@ -144,6 +156,7 @@ fn client(experiment: &Experiment, out: &Path) -> String {
         let path = match experiment.name.as_str() {
             "file-transfer" => "file/1024",
             "nginx-grpc" => "lasthop.Echo/Call",
+            _ if experiment.group == APPLICATION => "1",
             _ => "",
         };
         let scheme = match experiment.load.protocol.as_str() {
@@ -184,7 +197,9 @@ fn client(experiment: &Experiment, out: &Path) -> String {
                     .map(|(host, port)| format!("--host={host} --port={port}"))
                     .unwrap(),
             };
-            format!("mariadb --no-defaults --user=lasthop {place} --execute='SELECT 1' lasthop")
+            format!(
+                "env MYSQL_PWD=YOUR_PASSWORD mariadb --no-defaults --user=lasthop {place} --execute='SELECT 1' lasthop"
+            )
         }
         "redis" => {
             let password = password("redis/redis.conf", "lasthop on >").unwrap();
@@ -335,9 +350,9 @@ fn what_is_exported_starts_and_answers() {
         .filter(|name| name != "fronts")
     {
         let experiment = catalog.load(&name).unwrap();
-        // Of those through an application an export has what concerns the link: where the store listens. The
-        // application needs packages, roles and data, which an export does not have.
-        if experiment.group == "through an application" {
+        // The packages of one are in a cache of modules, which an export does not name; those of the other are read by a
+        // compiler that asks whether it may, and access(2) knows no capabilities of nobody.
+        if ["go-postgres", "java-postgres"].contains(&name.as_str()) {
             continue;
         }
         if experiment.services.values().all(|service| service.container.is_none()) {

@@ -49,7 +49,7 @@ pub fn all(summary: &Summary, plan: &CasePlan, proof: &CaseProof, served: &[Serv
     }
     for one in served.iter().filter(|one| one.folder().join("app").is_dir()) {
         found.push(format!(
-            "/srv/{}/app is the application, the experiment's folder of that name",
+            "/srv/{}/app is the application, the experiment's folder of that name, with those files of it that are exported",
             one.name
         ));
     }

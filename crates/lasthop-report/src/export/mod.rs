@@ -9,6 +9,7 @@ mod write;
 use std::{
     cell::Cell,
     collections::{BTreeSet, HashMap},
+    ffi::OsString,
     path::{Path, PathBuf},
     rc::Rc,
 };
@@ -95,14 +96,15 @@ pub fn export(record: &Path, data: &RunData, summary: &Summary, case: Option<&st
     let replaced = Replacements::new(&served);
     for one in &served {
         exported.extend(files(one, &replaced)?);
+        exported.extend(application(one, &replaced));
     }
     exported.extend(dsn(proof, data, plan, &replaced));
+    exported[0].text = replaced.apply(&exported[0].text);
     if exported.iter().any(|one| one.text.contains(PASSWORD)) {
         exported[0]
             .text
             .push_str(&format!("- you put your own password in the place of {PASSWORD}\n"));
     }
-    exported[0].text = replaced.apply(&exported[0].text);
     Ok(exported)
 }
 
@@ -297,6 +299,22 @@ fn files(served: &Served, replaced: &Replacements) -> Result<Vec<Exported>, Stri
         all.push(exported("command.sh", &command(place)));
     }
     Ok(all)
+}
+
+/// The files of an application that say where others are. What says nothing of the kind, is no text or is too long to be
+/// a configuration is the experiment's own.
+fn application(served: &Served, replaced: &Replacements) -> Vec<Exported> {
+    let names = files::names_below(&served.record, &served.below.join("app")).unwrap_or_default();
+    let exported = |name: &OsString| {
+        let path = Path::new("app").join(name);
+        let own = served.file(&path).ok()?;
+        let text = replaced.apply(&own);
+        let name = format!("{}/{}", served.name, path.display());
+        (text != own).then_some(Exported { name, text })
+    };
+    let mut all: Vec<Exported> = names.iter().filter_map(exported).collect();
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    all
 }
 
 /// A shell line; the program by its name, environment before it.
