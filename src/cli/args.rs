@@ -71,6 +71,9 @@ pub enum Command {
     /// Continue a run that was interrupted or killed, or that used up its budget
     #[command(after_help = note!("run"))]
     Resume(Resume),
+    /// Say which work of the kernel, the servers and the driver makes the difference, layer by layer
+    #[command(after_help = note!("run"))]
+    Explain(Explain),
     /// List the experiments
     List(List),
     /// Show an experiment: its question, services, factors and cases, or its files
@@ -186,6 +189,8 @@ pub struct RunOptions {
     #[command(flatten)]
     pub drivers: Drivers,
     #[command(flatten)]
+    pub layers: LayerOptions,
+    #[command(flatten)]
     pub programs: Programs,
     #[command(flatten)]
     pub output: OutputOptions,
@@ -280,6 +285,18 @@ impl Drivers {
             listen: self.listen,
         }
     }
+}
+
+#[derive(Debug, Default, Args, Clone)]
+#[command(next_help_heading = "Explanation")]
+pub struct LayerOptions {
+    /// Also say where the CPU time goes: each round ends with profile trials, which the kernel samples and which are in
+    /// no other figure
+    #[arg(long, conflicts_with = "overload")]
+    pub explain: bool,
+    /// Your own layers, or lines of layers for functions that have none: a file like lasthop's `layers.toml`
+    #[arg(long, value_name = "FILE", requires = "explain")]
+    pub layers: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Args, Clone)]
@@ -669,6 +686,24 @@ pub struct Resume {
     /// Put load on other machines again; of a comparison only
     #[arg(long)]
     pub remote: bool,
+    #[command(flatten)]
+    pub output: OutputOptions,
+    #[command(flatten)]
+    pub talk: TalkOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// A run: its name or part of its name, its directory, or `last`. One without profile trials is made again with them
+    #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs))]
+    pub run: String,
+    /// Your own layers, or lines of layers for functions that have none: a file like lasthop's `layers.toml`. The run is
+    /// then made again
+    #[arg(long, value_name = "FILE")]
+    pub layers: Option<PathBuf>,
+    /// Time for the run that is made again [default: that of the run]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub budget: Option<Duration>,
     #[command(flatten)]
     pub output: OutputOptions,
     #[command(flatten)]

@@ -177,7 +177,7 @@ fn unusable(kind: EngineKind, reason: &str) -> Finding {
 }
 
 /// What the rights of this user allow.
-pub fn privileges(facts: &Facts) -> Vec<Finding> {
+pub fn privileges() -> Vec<Finding> {
     let root = rustix::process::geteuid().is_root();
     let user = match (root, account::unprivileged()) {
         (false, _) => Good.of("lasthop runs as an ordinary user, which is enough"),
@@ -189,20 +189,11 @@ pub fn privileges(facts: &Facts) -> Vec<Finding> {
         }
         (true, Err(error)) => Missing.of(error.to_string()),
     };
-    let paranoid = facts
-        .sysctl("kernel.perf_event_paranoid")
-        .and_then(|level| level.parse::<i32>().ok());
-    let perf = match paranoid {
-        // From 2 on, the kernel counts only what a user's own code does.
-        Some(level) if level > 1 && !root => Some(
-            Note.of(format!(
-                "kernel.perf_event_paranoid is {level}, so `perf` cannot break down system calls and kernel time"
-            ))
-            .with("sysctl kernel.perf_event_paranoid=1"),
-        ),
-        _ => None,
+    let observing = match lasthop_profile::Profiler::available() {
+        Ok(()) => Good.of("the kernel lets lasthop sample processes (`run --explain`)"),
+        Err(missing) => Note.of(format!("`run --explain` would see no layers: {missing}")),
     };
-    std::iter::once(user).chain(perf).collect()
+    vec![user, observing]
 }
 
 /// What makes measurements on this machine noisy or special.
@@ -486,7 +477,7 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_asked() {
-        let user = privileges(&Facts::here()).remove(0);
+        let user = privileges().remove(0);
         let servers_run_as = if account::current().is_root {
             "servers run as `nobody`"
         } else {

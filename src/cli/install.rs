@@ -50,7 +50,7 @@ pub fn doctor(arguments: &args::Doctor) -> Exit {
         ));
     }
     let mut machine = vec![doctor::home(&home), doctor::folders()];
-    machine.extend(doctor::privileges(&facts));
+    machine.extend(doctor::privileges());
     missing |= lacks_something(&machine);
     sections.push(("This machine".to_owned(), machine));
     sections.push(("Containers".to_owned(), doctor::engines()));

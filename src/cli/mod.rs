@@ -17,6 +17,7 @@ mod complete;
 mod context;
 mod diff;
 mod doctor;
+mod explain;
 mod export;
 mod fleet;
 mod hang_up;
@@ -168,6 +169,7 @@ fn dispatch(cli: Cli) -> Exit {
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Resume(arguments) => resume::resume(&arguments),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::List(arguments) => list::experiments(&arguments).map(done),
         Command::Show(arguments) => list::show(&arguments).map(done),
         Command::Answers(arguments) => answers::answers(&arguments).map(done),

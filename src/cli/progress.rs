@@ -158,6 +158,16 @@ impl Progress {
                 self.bar
                     .set_message(line(&format!("measuring {case}"), *elapsed, self.budget, &self.so_far));
             }
+            Event::Profiling { case } => {
+                self.awaited.set(format!("the profile trial of {case} to end"));
+                self.bar.set_message(line(
+                    &format!("observing {case}"),
+                    self.elapsed,
+                    self.budget,
+                    &self.so_far,
+                ));
+            }
+            Event::NotObserved { why } => self.bar.suspend(|| talk(&format!("warning: {why}"))),
             Event::Paused { case } => self.bar.suspend(|| {
                 talk(&format!(
                     "discarded a trial of {case}: lasthop was suspended during it, or the machine slept"

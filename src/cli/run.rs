@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use lasthop_analyse::limit;
 use lasthop_model::{
     driver::Remote,
-    record::{Digests, Origin, Stopped},
+    record::{Digests, ExplainSettings, Origin, Stopped},
     selection::{OWN_DRIVER, Selection},
 };
 use lasthop_plan::{digest, model::Source, plan::Plan, settings::Overrides};
@@ -15,7 +15,7 @@ use lasthop_stack::guard;
 use super::{
     args,
     context::{self, catalog, command_line, deliver, home, locator, summarise},
-    diff,
+    diff, explain,
     output::{CliError, Exit, FAILED, INTERRUPTED, OrExit, talk},
     progress::{Progress, Talk},
     signals::watch_signals,
@@ -38,6 +38,7 @@ pub fn run(arguments: &args::Run) -> Exit {
         aa: options.select.aa,
         driver_at: options.drivers.driver_at.clone(),
         tools: options.drivers.tools().cloned().collect(),
+        explain: explain(&options.layers)?,
         ..options.overrides.clone()
     };
     let settings = plan.settings(overrides).or_usage()?;
@@ -50,6 +51,11 @@ pub fn run(arguments: &args::Run) -> Exit {
         ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin)
     };
     carry_out(&job, None, &options.talk, &options.output)
+}
+
+fn explain(options: &args::LayerOptions) -> Result<Option<ExplainSettings>, CliError> {
+    let settings = options.explain.then(|| explain::settings(options.layers.as_deref()));
+    settings.transpose()
 }
 
 /// Runs a job, or resumes an unfinished run, and reports the result.

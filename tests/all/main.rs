@@ -20,6 +20,7 @@ mod containers;
 mod diff;
 mod driver_at;
 mod errors;
+mod explain;
 mod export_starts;
 mod fleet;
 mod foreign;

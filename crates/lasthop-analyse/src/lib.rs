@@ -16,6 +16,7 @@ mod cases;
 pub mod checks;
 mod comparisons;
 mod derived;
+mod explained;
 pub mod limit;
 mod materiality;
 mod overload;
@@ -112,6 +113,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         comparisons,
         derived: unless_ratios_only(trials, derived::derive_all),
         overload: overload::summarise(data),
+        explained: explained::summarise(trials),
         checks,
         failures: data.failures().cloned().collect(),
     }

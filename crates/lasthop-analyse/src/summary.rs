@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use lasthop_model::{
     level::{Levels, as_text},
+    profile::KERNEL,
     record::{AnswerPlan, Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped},
 };
 use lasthop_protocol::spec::Transport;
@@ -94,6 +95,9 @@ pub struct Summary {
     /// What a run with overload found; absent in every other run. Its cases have no metrics and no comparisons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<Overload>,
+    /// Where the CPU time of requests goes, layer by layer; absent unless the run has profile trials or should have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<Explained>,
     pub checks: Vec<Check>,
     pub failures: Vec<Failure>,
 }
@@ -257,6 +261,138 @@ pub struct Span {
     pub least: f64,
     pub median: f64,
     pub most: f64,
+}
+
+/// Where the CPU time of requests goes, by profile trials. Times are microseconds per right answer of the whole trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Explained {
+    /// Why nothing, or nothing more, was observed, and how to allow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// Titles of layers by id.
+    pub layers: IndexMap<String, String>,
+    /// By case.
+    pub cases: IndexMap<String, ProfiledCase>,
+    /// By comparison, as far as both of its cases have profile trials in the same rounds.
+    pub differences: Vec<LayerDifference>,
+}
+
+/// What profile trials saw of a case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfiledCase {
+    pub trials: u32,
+    /// Samples of all roles.
+    pub samples: u64,
+    /// Throughput of its profile trials divided by that of the measured trials of the same rounds: what observing costs.
+    /// Absent in an open loop, whose rate was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<Measured>,
+    /// The driver is `driver`, kernel work in nobody's context `kernel`.
+    pub roles: IndexMap<String, ProfiledRole>,
+}
+
+/// What profile trials saw of a role.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfiledRole {
+    /// CPU time by the kernel's account of the processes; 0 for `kernel`.
+    pub cpu_us: f64,
+    /// CPU time by samples, by id of the layer, largest first.
+    pub layers: IndexMap<String, f64>,
+    /// CPU time by samples that no layer has, and its largest functions.
+    pub not_attributed_us: f64,
+    pub unassigned: IndexMap<String, f64>,
+    /// Events per right answer: `syscalls:read`, `switches`, …
+    pub counts: IndexMap<String, f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<ThreadTime>,
+    /// The largest stacks, largest first, and CPU time in all others.
+    pub stacks: Vec<Stack>,
+    pub other_stacks_us: f64,
+}
+
+/// The time of a role's threads, added up, in microseconds per right answer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadTime {
+    /// On a CPU.
+    pub working_us: f64,
+    /// Runnable, but without a CPU.
+    pub runnable_us: f64,
+    /// Waiting for something else, mostly the other side.
+    pub waiting_us: f64,
+}
+
+impl Explained {
+    /// The title of a layer. One without a title goes by its id.
+    #[must_use]
+    pub fn title<'a>(&'a self, layer: &'a str) -> &'a str {
+        self.layers.get(layer).map_or(layer, String::as_str)
+    }
+}
+
+impl ProfiledCase {
+    /// Microseconds per right answer by id of the layer, over driver and services; `None` is what no layer has.
+    #[must_use]
+    pub fn by_layer(&self) -> IndexMap<Option<&str>, f64> {
+        let mut sums = IndexMap::new();
+        let roles = self.roles.iter().filter(|(role, _)| *role != KERNEL);
+        for (_, role) in roles {
+            for (layer, us) in &role.layers {
+                *sums.entry(Some(layer.as_str())).or_default() += us;
+            }
+            *sums.entry(None).or_default() += role.not_attributed_us;
+        }
+        sums
+    }
+}
+
+impl ThreadTime {
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.working_us + self.runnable_us + self.waiting_us
+    }
+}
+
+/// CPU time of one stack of functions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stack {
+    /// Folded: functions separated by `;`, the outermost first.
+    pub stack: String,
+    /// `None` if no layer has it.
+    pub layer: Option<String>,
+    pub us: f64,
+}
+
+/// By which layers the CPU time of a case differs from that of its reference: of the roles that cases are compared by.
+/// Savings are the reference's minus the case's, so that a negative one is a cost. Those of all layers, `others_us` and
+/// `not_attributed` add up to `saved`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LayerDifference {
+    pub case: String,
+    pub reference: String,
+    pub saved: Measured,
+    /// The same by role.
+    pub roles: IndexMap<String, f64>,
+    /// Layers that differ or may differ by much, the largest first.
+    pub layers: Vec<LayerSaving>,
+    /// All other layers together.
+    pub others_us: f64,
+    pub not_attributed: LayerSaving,
+    /// Kernel work in nobody's context, which is in no sum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<Measured>,
+    /// Events per right answer of the same roles that differ: of the case, of the reference.
+    pub counts: IndexMap<String, [f64; 2]>,
+}
+
+/// What a case saves in one layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LayerSaving {
+    /// Its id.
+    pub layer: String,
+    pub saved: Measured,
+    pub roles: IndexMap<String, f64>,
+    /// The functions that differ most, largest first.
+    pub functions: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,6 +4,7 @@
 //! run.json           RunHeader       written once, before the first service starts
 //! environment.json   Environment     written when the first round is up: then all versions are known
 //! trials.jsonl       TrialRecord     one line per trial, written before the next trial ends, synced before the next round
+//! profiles.jsonl     ProfileRecord   one line per profile trial, of runs that are explained (`--explain`)
 //! end.json           RunEnd          written last; missing if the run was cut off; removed when a run is resumed
 //! seal               text            a line for run.json and environment.json each: proof that they were written here
 //! headline.txt       text            the result in one sentence, for `lasthop runs`; exists as long as end.json does
@@ -17,7 +18,7 @@
 //!   that lasthop did not start.
 //! - 4: overload; dropped connections and retransmitted SYNs.
 //! - 5: what answers the question.
-//! - 6: requests in a pipeline.
+//! - 6: requests in a pipeline; profile trials.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +33,7 @@ use indexmap::IndexMap;
 use jiff::Timestamp;
 use lasthop_protocol::{
     TrialResult,
-    result::Proof,
+    result::{DriverCost, Proof},
     spec::{Arrivals, Model, Reuse, Spec, Transport},
     wire::{self, TrialPhases},
 };
@@ -44,6 +45,7 @@ use crate::{
     engine::{EngineKind, Images},
     level::{Level, Levels},
     observation::Observations,
+    profile::Profile,
     selection::{OWN_DRIVER, Selection},
 };
 
@@ -291,6 +293,18 @@ pub struct Settings {
     /// The loads of a run with overload; `None` in every other run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<OverloadSettings>,
+    /// Whether each round has profile trials; `None` in a run without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<ExplainSettings>,
+}
+
+/// How profile trials are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainSettings {
+    /// The user's own lines of layers, which come before the built-in ones: the text of `--layers`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub layers: String,
 }
 
 /// What a run with overload offers. Its trials count for `trial_ns`, after queues have filled for `warm_up_ns`.
@@ -679,6 +693,35 @@ pub struct OverloadTrial {
     pub observations: Observations,
     /// Lines that services wrote to their logs, of the kinds that the experiment counts.
     pub logged: IndexMap<String, u64>,
+}
+
+/// A line of `profiles.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProfileRecord {
+    /// Titles of layers by id. The first line.
+    Layers(IndexMap<String, String>),
+    Profile(Box<ProfileTrial>),
+    /// Why nothing more was observed: what is missing, how to allow it, what it would show.
+    Missing(String),
+}
+
+/// A trial under observation. It explains a difference, and is in no figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileTrial {
+    pub round: u32,
+    pub case: String,
+    /// Nanoseconds since the run began, pauses left out.
+    pub at_ns: u64,
+    /// Right answers in the measure phase, and its nanoseconds.
+    pub requests: u64,
+    pub elapsed_ns: u64,
+    /// Right answers in the whole trial, which is what the profile is of.
+    pub requests_total: u64,
+    /// What the driver consumed in the measure phase, by its own account.
+    pub cost: DriverCost,
+    pub profile: Profile,
 }
 
 /// A case without a result.

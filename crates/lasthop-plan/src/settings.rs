@@ -9,7 +9,7 @@ use std::{
 use lasthop_model::{
     driver::{DriverAt, ToolChoice},
     quantity::{duration, share},
-    record::{OverloadSettings, Placement, Settings},
+    record::{ExplainSettings, OverloadSettings, Placement, Settings},
 };
 use lasthop_system::cpus;
 
@@ -73,6 +73,8 @@ pub struct Overrides {
     pub driver_at: Option<DriverAt>,
     #[arg(skip)]
     pub tools: Vec<ToolChoice>,
+    #[arg(skip)]
+    pub explain: Option<ExplainSettings>,
 }
 
 /// Offered loads as multiples of capacity, in rising order.
@@ -210,6 +212,7 @@ impl Plan {
             tools: overrides.tools,
             driver_at: overrides.driver_at,
             overload,
+            explain: overrides.explain,
         })
     }
 

@@ -98,20 +98,28 @@ pub fn layers() -> &'static Layers {
 }
 
 impl Layers {
-    /// The built-in layers with the lines of a file, which go before them.
+    /// The text of a file of layers, unread.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, is not in the format of `layers.toml`, or has a new layer without a title.
-    pub fn with(path: &Path) -> Result<Self, LayersError> {
+    /// The file cannot be read.
+    pub fn text_of(path: &Path) -> Result<String, LayersError> {
         let unreadable = |cause: String| LayersError {
             place: path.display().to_string(),
             cause,
         };
         let bytes = files::read(path, LONGEST).map_err(|error| unreadable(format!("cannot read it: {error}")))?;
-        let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
+        String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))
+    }
+
+    /// The built-in layers with the lines of a file, which go before them. `file` names it in errors.
+    ///
+    /// # Errors
+    ///
+    /// The text is not in the format of `layers.toml`, or has a new layer without a title.
+    pub fn with(file: &str, text: &str) -> Result<Self, LayersError> {
         let mut layers = layers().clone();
-        layers.add(&path.display().to_string(), &text)?;
+        layers.add(file, text)?;
         Ok(layers)
     }
 
@@ -268,7 +276,6 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
 
     use proptest::prelude::*;
 
@@ -373,11 +380,8 @@ mod tests {
 
     #[test]
     fn users_add_lines_and_layers() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("mine.toml");
         let text = "[[layer]]\nid = \"tcp\"\nkernel = [\"mystery_*\"]\n[[layer]]\nid = \"mine\"\ntitle = \"Mine\"\nuser = [\"*::cache::*\"]\n";
-        fs::write(&path, text).unwrap();
-        let layers = Layers::with(&path).unwrap();
+        let layers = Layers::with("mine.toml", text).unwrap();
         assert_eq!(layers.decide(&kernel("mystery_inner do_syscall_64")), Ok("tcp"));
         assert_eq!(layers.decide(&[user("app::cache::get", "app")]), Ok("mine"));
         assert_eq!(layers.get("mine").map(|layer| layer.title.as_str()), Some("Mine"));
@@ -386,20 +390,12 @@ mod tests {
 
     #[test]
     fn mistakes_have_their_file_and_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("mine.toml");
-        let said = |text: &str| {
-            fs::write(&path, text).unwrap();
-            let error = Layers::with(&path).unwrap_err().to_string();
-            error.replace(&folder.path().display().to_string(), "")
-        };
-        assert!(said("neutral = [\n\"a\",\n\"*\",\n]").starts_with("/mine.toml:3: a pattern has"));
-        assert!(said("[[layer]]\nid = \"new\"\n").starts_with("/mine.toml:2: `new` is a new layer and needs a title"));
-        assert!(said("[[layer]]\nid = \"tcp\"\nkernal = []\n").starts_with("/mine.toml:3: unknown field `kernal`"));
-        assert!(said("[[layer]\n").starts_with("/mine.toml:1: "));
-        let missing = Layers::with(&folder.path().join("missing.toml"))
-            .unwrap_err()
-            .to_string();
+        let said = |text: &str| Layers::with("mine.toml", text).unwrap_err().to_string();
+        assert!(said("neutral = [\n\"a\",\n\"*\",\n]").starts_with("mine.toml:3: a pattern has"));
+        assert!(said("[[layer]]\nid = \"new\"\n").starts_with("mine.toml:2: `new` is a new layer and needs a title"));
+        assert!(said("[[layer]]\nid = \"tcp\"\nkernal = []\n").starts_with("mine.toml:3: unknown field `kernal`"));
+        assert!(said("[[layer]\n").starts_with("mine.toml:1: "));
+        let missing = Layers::text_of(Path::new("missing.toml")).unwrap_err().to_string();
         assert!(missing.contains("missing.toml: cannot read it"), "{missing}");
     }
 

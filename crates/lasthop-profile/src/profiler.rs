@@ -80,11 +80,15 @@ impl Profiler {
     ///
     /// What is missing, and how to allow it.
     pub fn available() -> Result<(), Missing> {
-        let settings = Settings {
-            counts: true,
-            ..Settings::default()
+        // Rights first: who lacks them lacks tracefs, too.
+        let open = |counts| {
+            let settings = Settings {
+                counts,
+                ..Settings::default()
+            };
+            Self::open(&[], settings).map(|_| ())
         };
-        Self::open(&[], settings).map(|_| ())
+        open(false).and_then(|()| open(true))
     }
 
     /// Prepares to observe these roles, by their first processes: whatever descends from those belongs to them. The

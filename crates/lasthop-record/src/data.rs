@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use indexmap::IndexMap;
 use jiff::{SignedDuration, Timestamp};
 use lasthop_model::record::{
-    Environment, Failure, MeasuredTrial, OverloadTrial, Resumption, RoundRecord, RunEnd, RunHeader, TrialRecord,
+    Environment, Failure, MeasuredTrial, OverloadTrial, ProfileRecord, ProfileTrial, Resumption, RoundRecord, RunEnd,
+    RunHeader, TrialRecord,
 };
 use lasthop_protocol::result::Phases;
 
@@ -16,6 +18,8 @@ pub struct RunData {
     pub environment: Option<Environment>,
     /// In the order of the run.
     pub records: Vec<TrialRecord>,
+    /// Profile trials, in the order of the run; none unless it is explained.
+    pub profiles: Vec<ProfileRecord>,
     /// `None` if the run was cut off or is still running.
     pub end: Option<RunEnd>,
 }
@@ -89,6 +93,34 @@ impl RunData {
     pub fn overloads(&self) -> impl Iterator<Item = &OverloadTrial> {
         self.records.iter().filter_map(|record| match record {
             TrialRecord::Overload(trial) => Some(&**trial),
+            _ => None,
+        })
+    }
+
+    /// Profile trials, in order.
+    pub fn profile_trials(&self) -> impl Iterator<Item = &ProfileTrial> {
+        self.profiles.iter().filter_map(|record| match record {
+            ProfileRecord::Profile(trial) => Some(&**trial),
+            _ => None,
+        })
+    }
+
+    /// Titles of layers by id.
+    pub fn layers(&self) -> IndexMap<String, String> {
+        let tables = self.profiles.iter().filter_map(|record| match record {
+            ProfileRecord::Layers(titles) => Some(titles),
+            _ => None,
+        });
+        tables
+            .flatten()
+            .map(|(id, title)| (id.clone(), title.clone()))
+            .collect()
+    }
+
+    /// Why some were not made, the last time that they could not be.
+    pub fn not_observed(&self) -> Option<&str> {
+        self.profiles.iter().rev().find_map(|record| match record {
+            ProfileRecord::Missing(why) => Some(why.as_str()),
             _ => None,
         })
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use lasthop_model::{
-    record::{MOST_CASES, RunEnd, RunHeader, TrialRecord, VERSION},
+    record::{MOST_CASES, RunEnd, RunHeader, VERSION},
     run_name,
 };
 use lasthop_system::{date, files, seal::Key};
@@ -18,7 +18,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     RunData, seal,
-    writer::{END, HEADLINE, LOCK, TRIALS},
+    writer::{END, HEADLINE, LOCK, PROFILES, TRIALS},
 };
 
 /// Limit for a line of a record, or for a file without lines, in bytes. Usual lines have a few kB.
@@ -322,17 +322,19 @@ pub fn read(directory: &Path) -> Result<RunData, String> {
         header: header(directory)?,
         environment: optional(directory, "environment.json")?,
         records: Vec::new(),
+        profiles: Vec::new(),
         end: end(directory)?,
     };
-    lines(directory, |record| data.keep(record))?;
+    lines(directory, TRIALS, |record| data.keep(record))?;
+    lines(directory, PROFILES, |record| data.profiles.push(record))?;
     Ok(data)
 }
 
 /// Reads line by line, because the file of a long run is larger than what is kept of it.
-fn lines(directory: &Path, mut keep: impl FnMut(TrialRecord)) -> Result<(), String> {
-    let path = directory.join(TRIALS);
+fn lines<T: DeserializeOwned>(directory: &Path, name: &str, mut keep: impl FnMut(T)) -> Result<(), String> {
+    let path = directory.join(name);
     let refused = cannot_read(&path);
-    let mut file = match files::open_below(directory, Path::new(TRIALS)) {
+    let mut file = match files::open_below(directory, Path::new(name)) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(refused(error)),

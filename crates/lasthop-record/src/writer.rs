@@ -8,7 +8,7 @@ use std::{
 };
 
 use lasthop_model::{
-    record::{Environment, Resumption, RunEnd, RunHeader, TrialRecord},
+    record::{Environment, ProfileRecord, Resumption, RunEnd, RunHeader, TrialRecord},
     run_name,
 };
 use lasthop_system::{names::Names, seal::Key};
@@ -21,6 +21,8 @@ use super::seal;
 pub(super) const LOCK: &str = "lock";
 /// One line per trial.
 pub(super) const TRIALS: &str = "trials.jsonl";
+/// One line per profile trial. Exists if there are any.
+pub(super) const PROFILES: &str = "profiles.jsonl";
 /// Exists once the run has ended in order.
 pub(super) const END: &str = "end.json";
 /// The result in one sentence. Exists once the run has ended in order.
@@ -106,15 +108,19 @@ impl Writer {
         self.key = Some(key);
     }
 
-    /// Prepares the record for more lines: removes the incomplete line that a killed run leaves behind, and the
+    /// Prepares the record for more lines: removes the incomplete lines that a killed run leaves behind, and the
     /// record's end.
     ///
     /// # Errors
     ///
     /// A file cannot be written.
     pub fn resume(&mut self, resumption: &Resumption) -> Result<(), WriteError> {
-        let trials = self.directory.join(TRIALS);
-        self.cut_half_line().map_err(cannot_write(&trials))?;
+        for lines in [TRIALS, PROFILES].map(|name| self.directory.join(name)) {
+            match cut_half_line(&lines) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot_write(&lines)(error)),
+                _ => {}
+            }
+        }
         // Before the end is removed: from then on this line alone says how the part before had ended.
         self.append(&TrialRecord::Resumed(Box::new(resumption.clone())))?;
         for path in [HEADLINE, END].map(|name| self.directory.join(name)) {
@@ -124,22 +130,6 @@ impl Writer {
             }
         }
         Ok(())
-    }
-
-    fn cut_half_line(&mut self) -> io::Result<()> {
-        let file = File::open(self.directory.join(TRIALS))?;
-        let mut end = file.metadata()?.len();
-        let mut piece = [0; 8192];
-        while end > 0 {
-            let start = end.saturating_sub(piece.len() as u64);
-            let piece = &mut piece[..(end - start) as usize];
-            file.read_exact_at(piece, start)?;
-            if let Some(last) = piece.iter().rposition(|byte| *byte == b'\n') {
-                return self.trials.set_len(start + last as u64 + 1);
-            }
-            end = start;
-        }
-        self.trials.set_len(0)
     }
 
     pub fn directory(&self) -> &Path {
@@ -166,14 +156,21 @@ impl Writer {
     ///
     /// The line cannot be written.
     pub fn append(&mut self, record: &TrialRecord) -> Result<(), WriteError> {
-        let line = serde_json::to_vec(record).expect("records hold no maps with keys other than text");
-        let mut line = Names::here().json_without_home(&line).into_owned();
-        line.push(b'\n');
-        let written = self.trials.write_all(&line).and_then(|()| match record {
+        let written = self.trials.write_all(&line(record)).and_then(|()| match record {
             TrialRecord::Trial(_) | TrialRecord::Overload(_) | TrialRecord::Failure(_) => Ok(()),
             TrialRecord::Round(_) | TrialRecord::Resumed(_) => self.trials.sync_data(),
         });
         written.map_err(cannot_write(&self.directory.join(TRIALS)))
+    }
+
+    /// Appends a line about a profile trial. The file is made with its first line.
+    ///
+    /// # Errors
+    ///
+    /// The line cannot be written.
+    pub fn append_profile(&mut self, record: &ProfileRecord) -> Result<(), WriteError> {
+        let path = self.directory.join(PROFILES);
+        appending(&path)?.write_all(&line(record)).map_err(cannot_write(&path))
     }
 
     /// # Errors
@@ -199,6 +196,27 @@ pub fn keep_headline(directory: &Path, headline: &str) -> Result<(), WriteError>
     )
 }
 
+/// Removes what follows the last end of a line.
+fn cut_half_line(path: &Path) -> io::Result<()> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
+        .open(path)?;
+    let mut end = file.metadata()?.len();
+    let mut piece = [0; 8192];
+    while end > 0 {
+        let start = end.saturating_sub(piece.len() as u64);
+        let piece = &mut piece[..(end - start) as usize];
+        file.read_exact_at(piece, start)?;
+        if let Some(last) = piece.iter().rposition(|byte| *byte == b'\n') {
+            return file.set_len(start + last as u64 + 1);
+        }
+        end = start;
+    }
+    file.set_len(0)
+}
+
 fn appending(path: &Path) -> Result<File, WriteError> {
     private().append(true).open(path).map_err(cannot_write(path))
 }
@@ -211,6 +229,13 @@ pub(super) fn private() -> OpenOptions {
         .mode(0o600)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
     options
+}
+
+fn line(value: &impl Serialize) -> Vec<u8> {
+    let text = serde_json::to_vec(value).expect("records hold no maps with keys other than text");
+    let mut text = Names::here().json_without_home(&text).into_owned();
+    text.push(b'\n');
+    text
 }
 
 fn whole(value: &impl Serialize) -> Vec<u8> {

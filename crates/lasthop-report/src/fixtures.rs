@@ -303,6 +303,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         asked: AnswerPlan::default(),
         explanations: vec![],
         overload: None,
+        explained: None,
         derived: vec![],
         checks: vec![],
         failures: vec![],
@@ -725,8 +726,101 @@ pub fn at_a_rate() -> Summary {
 }
 
 /// Every fixture by name.
+/// [`three_transports`] with profile trials of two of them.
+pub fn explained() -> Summary {
+    let role = |layers: &[(&str, f64)], time| ProfiledRole {
+        cpu_us: layers.iter().map(|(_, us)| us).sum(),
+        layers: layers.iter().map(|(layer, us)| ((*layer).to_owned(), *us)).collect(),
+        not_attributed_us: 0.2,
+        unassigned: IndexMap::from([("who_knows".to_owned(), 0.2)]),
+        counts: IndexMap::from([("switches".to_owned(), 1.0)]),
+        time,
+        stacks: vec![Stack {
+            stack: "main;send;tcp_sendmsg".into(),
+            layer: Some("tcp".into()),
+            us: 2.0,
+        }],
+        other_stacks_us: 1.5,
+    };
+    let time = |working_us, waiting_us| {
+        Some(ThreadTime {
+            working_us,
+            runnable_us: 0.4,
+            waiting_us,
+        })
+    };
+    let case = |driver: &[(&str, f64)], server: &[(&str, f64)], time, speed| ProfiledCase {
+        trials: 12,
+        samples: 4_321,
+        speed: Some(measured("ratio", speed)),
+        roles: IndexMap::from([
+            ("driver".to_owned(), role(driver, time)),
+            ("server".to_owned(), role(server, None)),
+        ]),
+    };
+    let saving = |layer: &str, us: [f64; 2], functions: &[&str]| LayerSaving {
+        layer: layer.into(),
+        saved: Measured {
+            unit: "us".into(),
+            estimate: us[0] + us[1],
+            low: us[0] + us[1] - 0.4,
+            high: us[0] + us[1] + 0.4,
+        },
+        roles: IndexMap::from([("driver".to_owned(), us[0]), ("server".to_owned(), us[1])]),
+        functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let tcp = [("tcp", 7.0), ("loopback", 3.0), ("scheduling", 2.0)];
+    let summary = three_transports();
+    let name = |place: usize| summary.cases[place].case.clone();
+    Summary {
+        explained: Some(Explained {
+            missing: None,
+            layers: IndexMap::from(
+                [
+                    ("tcp", "TCP"),
+                    ("loopback", "Loopback and softirq"),
+                    ("unix", "Unix sockets"),
+                ]
+                .map(|(id, title)| (id.to_owned(), title.to_owned())),
+            ),
+            cases: IndexMap::from([
+                (
+                    name(0),
+                    case(&[("unix", 2.0)], &[("unix", 3.0)], time(12.0, 12.0), 0.94),
+                ),
+                (name(1), case(&tcp, &tcp, time(17.0, 15.0), 0.93)),
+            ]),
+            differences: vec![LayerDifference {
+                case: name(0),
+                reference: name(1),
+                saved: Measured {
+                    unit: "us".into(),
+                    estimate: 12.3,
+                    low: 11.2,
+                    high: 13.4,
+                },
+                roles: IndexMap::from([("driver".to_owned(), 7.1), ("server".to_owned(), 5.2)]),
+                layers: vec![
+                    saving("tcp", [4.1, 3.8], &["tcp_sendmsg_locked", "tcp_ack"]),
+                    saving("loopback", [2.2, 2.0], &["process_backlog", "__dev_queue_xmit"]),
+                    saving("unix", [-0.4, -0.6], &["unix_stream_read_generic"]),
+                ],
+                others_us: 0.9,
+                not_attributed: saving("not-attributed", [0.2, 0.1], &["who_knows"]),
+                kernel: Some(measured("us", 0.31)),
+                counts: IndexMap::from([
+                    ("switches".to_owned(), [2.0, 2.4]),
+                    ("softirq:net-rx".to_owned(), [0.0, 2.01]),
+                ]),
+            }],
+        }),
+        ..summary.clone()
+    }
+}
+
 pub fn all() -> Vec<(&'static str, Summary)> {
     vec![
+        ("explained", explained()),
         ("three_transports", three_transports()),
         ("equivalent", equivalent()),
         ("shared_cpu", shared_cpu()),

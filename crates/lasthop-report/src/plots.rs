@@ -1,10 +1,12 @@
 //! Plots in characters: every ratio with its interval, and how the latencies of each case are spread. The ratios are
 //! those of `forest`, on its axis.
 
+use indexmap::IndexMap;
 use lasthop_analyse::{
     plots::{BINS, CasePlots, Latencies},
     summary::{CaseSummary, Comparison, Summary},
 };
+use lasthop_model::quantity::joined;
 use lasthop_protocol::Histogram;
 use textwrap::core::display_width;
 
@@ -12,12 +14,16 @@ use super::{
     content::ends,
     document::{Text, Tone},
     forest::{Axis, Panel, Row, panels, tick_text},
-    groups::groups,
+    groups::{groups, short_name},
     units::Micros,
     wording::{margin as margin_text, tone},
 };
 
 const GAP: usize = 2;
+/// The width of a time.
+const VALUE: usize = 8;
+/// One for each layer.
+const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// The share of requests that is shown: the slowest would squeeze the others.
 const SHOWN: f64 = 0.999;
 
@@ -83,6 +89,59 @@ pub fn ratios(summary: &Summary, width: usize, unicode: bool) -> Vec<Text> {
         let legend = format!("{} within {within}, counts as no difference", glyphs.margin);
         lines.push(Text::of(Tone::Dim, glyphs.words(&legend)));
     }
+    lines
+}
+
+/// The CPU time of each case with profile trials as a bar, with a letter for each layer.
+pub fn layers(summary: &Summary, width: usize, unicode: bool) -> Vec<Text> {
+    let glyphs = Glyphs::of(unicode);
+    let Some(explained) = summary
+        .explained
+        .as_ref()
+        .filter(|explained| !explained.cases.is_empty())
+    else {
+        return Vec::new();
+    };
+    let groups = groups(summary);
+    let cases = explained.cases.iter();
+    let bars: Vec<_> = cases
+        .map(|(case, of)| (short_name(&groups, case), of.by_layer()))
+        .collect();
+    let whole = |layers: &IndexMap<Option<&str>, f64>| layers.values().sum::<f64>();
+    let longest = bars
+        .iter()
+        .map(|(_, layers)| whole(layers))
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let names = explained.layers.keys().map(|layer| Some(layer.as_str())).chain([None]);
+    // What fills no cell in any bar has no letter.
+    let labels = label_width(bars.iter().map(|(label, _)| label.as_str()), width);
+    let room = width.saturating_sub(labels + VALUE + 2 * GAP).max(1);
+    let cell = longest / room as f64;
+    let seen = names.filter(|name| {
+        bars.iter()
+            .any(|(_, layers)| layers.get(name).is_some_and(|us| *us >= cell))
+    });
+    let seen: Vec<(Option<&str>, char)> = seen.zip(LETTERS.chars()).collect();
+    let mut lines = Vec::new();
+    for (label, layers) in &bars {
+        let mut at = 0.0;
+        let mut bar = String::new();
+        for (name, letter) in &seen {
+            at += layers.get(name).copied().unwrap_or(0.0);
+            let end = (at / cell).round() as usize;
+            bar.extend(std::iter::repeat_n(*letter, end.min(room).saturating_sub(bar.len())));
+        }
+        let value = glyphs.words(&Micros(whole(layers)).to_string());
+        let drawn = Text::from(format!("{bar:room$}{:GAP$}{value:>VALUE$}", ""));
+        lines.extend(labelled(&glyphs.words(label), labels, drawn));
+    }
+    let title = |name: &Option<&str>| name.map_or("not attributed".to_owned(), |name| explained.title(name).to_owned());
+    let legend = joined(
+        seen.iter().map(|(name, letter)| format!("{letter} {}", title(name))),
+        ", ",
+    );
+    let legend = format!("CPU time per request by layer: {legend}");
+    lines.push(Text::of(Tone::Dim, glyphs.words(&legend)));
     lines
 }
 

@@ -18,6 +18,7 @@ pub fn render(summary: &Summary, plots: &[CasePlots], options: &Options) -> Vec<
     if options.verbose {
         let width = page.room();
         page.plot("Ratios", plots::ratios(summary, width, options.unicode));
+        page.plot("Layers", plots::layers(summary, width, options.unicode));
         page.plot("Latencies", plots::latencies(summary, plots, width, options.unicode));
     }
     page.blank();

@@ -35,6 +35,10 @@ pub enum Event<'a> {
         case: &'a str,
         elapsed: Duration,
     },
+    /// The next profile trial begins.
+    Profiling { case: &'a str },
+    /// There are no more profile trials: what is missing, how to allow it, and what it would show.
+    NotObserved { why: &'a str },
     /// The trial that has just ended was interrupted by a pause and is discarded.
     Paused { case: &'a str },
     /// A case has no results in this round.

@@ -34,6 +34,7 @@ mod pace;
 mod pause;
 mod probe;
 mod programs;
+pub mod repeat;
 pub mod resume;
 mod rotation;
 mod round;
@@ -49,7 +50,9 @@ use std::{
 use jiff::Timestamp;
 use lasthop_model::{
     binding::Account,
-    record::{CasePlan, Digests, Environment, Failure, Given, Origin, RunEnd, RunHeader, Stopped, TrialRecord},
+    record::{
+        CasePlan, Digests, Environment, Failure, Given, Origin, ProfileRecord, RunEnd, RunHeader, Stopped, TrialRecord,
+    },
     run_name,
 };
 
@@ -58,6 +61,7 @@ use lasthop_plan::{
     plan::Plan,
     schedule::{self, Schedule},
 };
+use lasthop_profile::Layers;
 use lasthop_record::{RunData, Store, Writer};
 use lasthop_stack::{account, container::site::Site, guard::Guard, sandbox::Sandbox};
 use lasthop_system::{date, facts, interrupt, names::Names};
@@ -173,8 +177,10 @@ fn measure(
         stopping: None,
         kept: Kept::default(),
         site,
+        layers: None,
         tell,
     };
+    runner.begin_to_observe()?;
     let stopped = runner.until_stopped()?;
     let took = runner.elapsed();
     drop(runner);
@@ -220,6 +226,7 @@ fn begin(job: &Job<'_>, executables: Digests, tell: &mut dyn FnMut(&Event<'_>)) 
         header,
         environment: None,
         records: Vec::new(),
+        profiles: Vec::new(),
         end: None,
     };
     Ok(Open {
@@ -323,6 +330,8 @@ struct Runner<'a> {
     kept: Kept,
     /// Engine, image and network, if the plan has containers.
     site: Option<Result<Site, String>>,
+    /// What processes are observed with; `None` if they are not.
+    layers: Option<Layers>,
     tell: &'a mut dyn FnMut(&Event<'_>),
 }
 
@@ -355,6 +364,10 @@ impl<'a> Runner<'a> {
                 None => round.blocks(self),
                 Some(_) => round.overload(self),
             };
+            let profiled = match stopped {
+                Ok(_) if !self.is_cut_short() => round.profile(self),
+                _ => Ok(()),
+            };
             self.stopping = Some(round.stop(self));
             // Containers have addresses of their own, which the next round's have too.
             if self.site.is_some() || self.is_cut_short() {
@@ -366,8 +379,9 @@ impl<'a> Runner<'a> {
                 return Ok(Stopped::Interrupted);
             }
             if let Some(stopped) = stopped? {
-                return Ok(stopped);
+                return profiled.map(|()| stopped);
             }
+            profiled?;
             self.count_failures(trials_before);
             if self.rotation.all_failed() || self.compares_nothing(|case| !self.rotation.given_up(case)) {
                 return Ok(Stopped::Failed);
@@ -488,6 +502,10 @@ impl<'a> Runner<'a> {
         self.writer.append(&record)?;
         self.data.keep(record);
         Ok(())
+    }
+
+    fn append_profile(&mut self, record: ProfileRecord) -> Result<(), RunError> {
+        Ok(self.writer.append_profile(&record)?)
     }
 
     fn fail(&mut self, mut failure: Failure) -> Result<(), RunError> {

@@ -33,9 +33,10 @@ const LEAST_BUDGET: Duration = Duration::from_secs(1);
 const MOST_ROUNDS: u32 = 1 << 24;
 
 /// What is written when a run is resumed.
-const WRITTEN: [&str; 8] = [
+const WRITTEN: [&str; 9] = [
     "lock",
     "trials.jsonl",
+    "profiles.jsonl",
     "environment.json",
     "end.json",
     "headline.txt",
@@ -307,7 +308,7 @@ fn compare(differences: &mut Vec<String>, what: &str, then: &str, now: &str) {
     }
 }
 
-fn changed_files(then: &Digests, now: &Digests) -> Vec<String> {
+pub(super) fn changed_files(then: &Digests, now: &Digests) -> Vec<String> {
     let gone = then
         .keys()
         .filter(|file| !now.contains_key(*file))

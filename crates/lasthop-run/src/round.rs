@@ -3,6 +3,7 @@
 mod capacity;
 mod headroom;
 mod overload;
+mod profile;
 mod turns;
 
 use std::{
@@ -344,7 +345,8 @@ impl Round {
         let loads = settings.overload.as_ref().map(|overload| overload.times.len() as u32);
         loads.or(settings.blocks).unwrap_or_else(|| {
             let block = runner.pace.block_or(self.block_length(runner));
-            pace::blocks(runner.budget(), runner.left(), runner.pace.start(self.started), block)
+            let start = runner.pace.start(self.started + self.profiling(runner));
+            pace::blocks(runner.budget(), runner.left(), start, block)
         })
     }
 

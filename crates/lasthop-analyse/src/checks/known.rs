@@ -84,6 +84,34 @@ pub const THEMES: &[(&str, &[CheckMeaning])] = &[
     ("Containers", CONTAINERS),
     ("The design of the run", DESIGN),
     ("The network stack", NETWORK),
+    ("Layers", LAYERS),
+];
+
+const LAYERS: &[CheckMeaning] = &[
+    known(
+        "layers-do-not-add-up",
+        DOUBT,
+        "The layers do not add up to the CPU time that was measured",
+        "in the profile trials, the samples of all roles add up to another CPU time than the kernel counted, by more than \
+         5 % and more than chance explains. Where other programs are busy, the kernel books a part of their time to \
+         whoever is woken.",
+        "Repeat the run on a quieter machine.",
+    ),
+    known(
+        "layers-missing",
+        NOTE,
+        "A part of the CPU time belongs to no layer",
+        "more than 5 % of a role's samples are in functions that no layer names.",
+        "Give them a layer: `--layers FILE`.",
+    ),
+    known(
+        "not-observed",
+        NOTE,
+        "The run was to be explained, and its processes could not be observed",
+        "`--explain` asked for profile trials, and the kernel did not allow them.",
+        "Do what the finding says, then `lasthop explain RUN`. `lasthop doctor` says beforehand what is missing.",
+    )
+    .asked(),
 ];
 
 const ANSWERS: &[CheckMeaning] = &[

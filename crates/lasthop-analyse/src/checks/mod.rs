@@ -13,6 +13,7 @@ mod errors;
 mod finding;
 pub mod known;
 mod latency;
+mod layers;
 mod link;
 mod machine;
 mod network;
@@ -100,6 +101,9 @@ const CHECKS: &[(&str, Subject)] = &[
     ("settling", Case(order::settling)),
     ("warming", Case(order::warming)),
     ("resumed", Run(pause::resumed)),
+    ("layers-do-not-add-up", Case(layers::do_not_add_up)),
+    ("layers-missing", Case(layers::without_layer)),
+    ("not-observed", Run(layers::not_observed)),
     ("derived-left-out", Run(open_loop::derived_left_out)),
 ];
 

@@ -7,6 +7,7 @@ mod effects;
 mod environment;
 mod failures;
 mod figures;
+mod layers;
 mod limits;
 mod matter;
 mod overload;

@@ -6,7 +6,7 @@ use lasthop_analyse::summary::{CaseSummary, Comparison, Metric, Metrics, Throttl
 
 use lasthop_model::quantity::joined;
 
-use super::{parts, run_delay};
+use super::{layers, parts, run_delay};
 use crate::{
     document::{Block, Depth, Section, Text},
     groups::{Compared, Group, cases},
@@ -38,7 +38,13 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     });
     let throttled = cases(groups).filter(|(_, case)| !case.throttled.is_empty());
     let throttled = throttled.map(|(group, case)| Block::Paragraph(throttling(group, case)));
-    parts::section("Why", Depth::Folded, explained.chain(throttled).collect())
+    let mut layers: Vec<Block> = all.iter().take(MANY).flat_map(|one| layers::of(*one)).collect();
+    // Who asked for layers is to see them.
+    let depth = if layers.is_empty() { Depth::Folded } else { Depth::Open };
+    if depth == Depth::Open {
+        layers.extend(layers::cost(groups));
+    }
+    parts::section("Why", depth, explained.chain(throttled).chain(layers).collect())
 }
 
 /// The CPU time of a decided comparison, and where most of it is.

@@ -126,7 +126,7 @@ impl Round {
             if runner.compares_nothing(|case| self.ready[case].is_some()) {
                 break;
             }
-            if !runner.time_for(longest) {
+            if !runner.time_for(longest + self.profiling(runner)) {
                 return Ok((block < self.planned).then_some(Stopped::Budget));
             }
         }
@@ -283,7 +283,7 @@ impl Round {
 }
 
 /// A trial without any right reply is a failure, and so is one with a wrong reply in ten.
-fn answered(result: TrialResult) -> Result<TrialResult, String> {
+pub(super) fn answered(result: TrialResult) -> Result<TrialResult, String> {
     let errors = result.error_total();
     if result.requests > 0 && errors * 10 < result.requests_total {
         return Ok(result);

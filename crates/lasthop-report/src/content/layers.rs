@@ -1,0 +1,244 @@
+//! By which layers of work the CPU time of a case differs from that of its reference, from profile trials.
+
+use lasthop_analyse::summary::{Explained, LayerDifference, LayerSaving, Measured, ThreadTime, Verdict};
+use lasthop_model::quantity::joined;
+
+use super::{parts, why::place};
+use crate::{
+    document::{Block, Cell, Columns, Row, Table, Tone},
+    groups::{Compared, Group},
+    units::{Micros, NBSP, NONE, TimeUnit, capital, grouped, percent},
+};
+
+/// How many kinds of events are named.
+const EVENTS: usize = 6;
+/// With more roles there is no column for each.
+const ROLES: usize = 3;
+
+/// The layers of one comparison; nothing if it has no profile trials.
+pub fn of(compared: Compared<'_>) -> Vec<Block> {
+    let Some((explained, found)) = difference(compared) else {
+        return Vec::new();
+    };
+    let names = (
+        parts::full_name(compared.group, compared.case),
+        compared.group.name(compared.reference),
+    );
+    let sign = if found.saved.estimate < 0.0 { -1.0 } else { 1.0 };
+    let lines = lines(explained, found);
+    let mut blocks = vec![
+        Block::Paragraph(heading(&names, found, sign).into()),
+        Block::Table(table(found, &lines, sign)),
+    ];
+    let said = [
+        mostly(&lines),
+        events(&names.1, found),
+        kernel(found),
+        time(&names, compared, explained),
+    ];
+    blocks.extend(said.into_iter().flatten().map(Block::legend));
+    blocks
+}
+
+fn difference<'a>(compared: Compared<'a>) -> Option<(&'a Explained, &'a LayerDifference)> {
+    let explained = compared.group.summary().explained.as_ref()?;
+    let found = explained
+        .differences
+        .iter()
+        .find(|one| one.case == compared.case.case)?;
+    Some((explained, found))
+}
+
+/// `In the profile trials, the Unix socket saves 17.6 µs of CPU per request (16.9 to 18.3; 8.1 in the driver, …):`
+fn heading((case, reference): &(String, String), found: &LayerDifference, sign: f64) -> String {
+    let Measured {
+        estimate, low, high, ..
+    } = found.saved;
+    let mut values = vec![low * sign, high * sign];
+    values.sort_by(f64::total_cmp);
+    values.extend(found.roles.values().map(|saved| saved * sign));
+    let values: Vec<String> = values.into_iter().map(|value| written(value, estimate)).collect();
+    let (ends, roles) = values.split_at(2);
+    let of_role = |(role, saved): (&String, &String)| format!("{saved} in {}", place(role));
+    let roles = joined(found.roles.keys().zip(roles).map(of_role), ", ");
+    let more = if sign < 0.0 { "more" } else { "less" };
+    format!(
+        "In the profile trials, {case} takes {} {more} CPU per request than {reference} ({} to {}; {roles}):",
+        Micros(estimate.abs()),
+        ends[0],
+        ends[1]
+    )
+}
+
+/// A time in the unit of the whole difference and to its digits, so that parts can be added up.
+fn written(micros: f64, whole: f64) -> String {
+    let unit = TimeUnit::of(whole).micros();
+    let places = 2_usize.saturating_sub((whole.abs() / unit).max(1.0).log10() as usize);
+    grouped(micros / unit, places)
+}
+
+/// A line of the table.
+struct Line<'a> {
+    title: &'a str,
+    saved: f64,
+    ends: Option<[f64; 2]>,
+    saving: Option<&'a LayerSaving>,
+}
+
+fn lines<'a>(explained: &'a Explained, found: &'a LayerDifference) -> Vec<Line<'a>> {
+    let of = |title, saving: &'a LayerSaving| Line {
+        title,
+        saved: saving.saved.estimate,
+        ends: Some([saving.saved.low, saving.saved.high]),
+        saving: Some(saving),
+    };
+    let layers = found
+        .layers
+        .iter()
+        .map(|saving| of(explained.title(&saving.layer), saving));
+    let others = Line {
+        title: "all other layers",
+        saved: found.others_us,
+        ends: None,
+        saving: None,
+    };
+    layers
+        .chain([others, of("not attributed", &found.not_attributed)])
+        .collect()
+}
+
+fn table(found: &LayerDifference, lines: &[Line<'_>], sign: f64) -> Table {
+    let unit = TimeUnit::of(found.saved.estimate);
+    let roles: Vec<&String> = found.roles.keys().filter(|_| found.roles.len() <= ROLES).collect();
+    let signed = |value: f64| Some(value * sign + 0.0);
+    // All cells of a table are written alike.
+    let figures = lines.iter().flat_map(|line| {
+        let ends = line
+            .ends
+            .map(|[low, high]| if sign < 0.0 { [high, low] } else { [low, high] });
+        let by_role = roles
+            .iter()
+            .map(|role| line.saving.and_then(|saving| saving.roles.get(*role)).copied());
+        let all = [Some(line.saved), ends.map(|ends| ends[0]), ends.map(|ends| ends[1])];
+        all.into_iter().chain(by_role).map(|value| value.and_then(signed))
+    });
+    let write = |value: Option<f64>| value.map_or(NONE.to_owned(), |value| written(value, found.saved.estimate));
+    let cells: Vec<String> = figures.map(write).collect();
+    let cells: Vec<&[String]> = cells.chunks(3 + roles.len()).collect();
+    let interval =
+        |row: &&[String], line: &Line<'_>| line.ends.map_or(String::new(), |_| format!("{} to {}", row[1], row[2]));
+    let more = if sign < 0.0 { "more" } else { "less" };
+    let mut columns = Columns::default()
+        .left("layer", lines.iter().map(|line| line.title))
+        .right(
+            format!("{} {more}", unit.name()),
+            cells.iter().map(|row| Cell::new(Tone::Strong, &row[0])),
+        )
+        .joined(
+            "95 % interval",
+            cells.iter().zip(lines).map(|(row, line)| interval(row, line)),
+        );
+    for (number, role) in roles.iter().enumerate() {
+        columns = columns.right(role.as_str(), cells.iter().map(|row| row[3 + number].clone()));
+    }
+    let (columns, rows) = columns.into_rows();
+    Table {
+        columns,
+        rows: rows.into_iter().map(Row::Cells).collect(),
+    }
+}
+
+/// The functions that differ most, layer by layer.
+fn mostly(lines: &[Line<'_>]) -> Option<String> {
+    let known = lines
+        .iter()
+        .filter_map(|line| Some((line.title, &line.saving?.functions)));
+    let known = known.filter(|(_, functions)| !functions.is_empty());
+    let said = joined(
+        known.map(|(title, functions)| format!("{title} in {}", functions.join(", "))),
+        "; ",
+    );
+    (!said.is_empty()).then(|| format!("Mostly: {said}."))
+}
+
+/// `Per request: switches 2.0 instead of 2.4, …`, by how much they differ.
+fn events(reference: &str, found: &LayerDifference) -> Option<String> {
+    let mut all: Vec<(&String, &[f64; 2])> = found.counts.iter().collect();
+    let size = |[case, reference]: &[f64; 2]| (case - reference).abs();
+    all.sort_by(|one, other| size(other.1).total_cmp(&size(one.1)));
+    let said = all
+        .into_iter()
+        .take(EVENTS)
+        .map(|(event, [now, before])| format!("{event} {} ({})", grouped(*now, 2), grouped(*before, 2)));
+    let said = joined(said, ", ");
+    (!said.is_empty()).then(|| format!("Per request, with those of {reference} in brackets: {said}."))
+}
+
+fn kernel(found: &LayerDifference) -> Option<String> {
+    let saved = found.kernel.as_ref()?.estimate;
+    let less = if saved < 0.0 { "more" } else { "less" };
+    Some(format!(
+        "The kernel itself works {} {less} per request in nobody's context, which is in no sum.",
+        Micros(saved.abs())
+    ))
+}
+
+/// How the driver spends the time of a request.
+fn time(names: &(String, String), compared: Compared<'_>, explained: &Explained) -> Option<String> {
+    let of = |case: &str| explained.cases.get(case)?.roles.get("driver")?.time;
+    let ours = of(&compared.case.case)?;
+    let theirs = of(&compared.reference.case)?;
+    let spent = |time: ThreadTime| {
+        format!(
+            "{} of work, {} of waiting for a{NBSP}CPU and {} of waiting for the other side",
+            Micros(time.working_us),
+            Micros(time.runnable_us),
+            Micros(time.waiting_us)
+        )
+    };
+    Some(format!(
+        "A request takes the driver's threads {}: {}; with {}, {}: {}.{}",
+        Micros(ours.total()),
+        spent(ours),
+        names.1,
+        Micros(theirs.total()),
+        spent(theirs),
+        saves_no_time(names, compared)
+    ))
+}
+
+/// Where a difference in CPU time makes none in time.
+fn saves_no_time((case, _): &(String, String), compared: Compared<'_>) -> String {
+    use lasthop_analyse::summary::Metric;
+    let cpu = compared.group.comparison(compared.case, Metric::CpuPerRequest);
+    match (cpu.map(|cpu| cpu.verdict), compared.comparison.verdict) {
+        (Some(cpu), Verdict::Equivalent) if cpu.differs() => format!(
+            " {} takes other CPU time and the same time: the work that differs is done while somebody waits anyway.",
+            capital(case)
+        ),
+        _ => String::new(),
+    }
+}
+
+/// What observing costs, of the case that it slows down most.
+pub fn cost(groups: &[Group<'_>]) -> Option<Block> {
+    let explained = groups.first()?.summary().explained.as_ref()?;
+    let known = explained
+        .cases
+        .iter()
+        .filter_map(|(case, of)| Some((case, of, of.speed.as_ref()?)));
+    let (case, of, speed) = known.min_by(|one, other| one.2.estimate.total_cmp(&other.2.estimate))?;
+    let share = |value: f64| percent(value, 0);
+    Some(Block::legend(format!(
+        "Layers are from profile trials, which are in no other figure. They ran at {} of the speed of the other trials \
+         ({} to {}){}.",
+        share(speed.estimate),
+        share(speed.low),
+        share(speed.high),
+        if explained.cases.len() > 1 {
+            format!(" or faster; {case} was slowed down most, in {} trials", of.trials)
+        } else {
+            String::new()
+        }
+    )))
+}

@@ -1,0 +1,69 @@
+//! Making a run again, as a new run of the same experiment, selection and settings.
+
+use std::path::Path;
+
+use lasthop_model::record::{ExplainSettings, Origin, RunHeader, Settings};
+use lasthop_plan::{digest, model::Experiment};
+use lasthop_record::{self as record, RunData, Store, store};
+
+use super::resume::changed_files;
+
+/// A run of this user that can be made again.
+#[derive(Debug)]
+pub struct Repeat {
+    pub header: RunHeader,
+    pub origin: Origin,
+}
+
+impl Repeat {
+    /// # Errors
+    /// The record may be somebody else's, so that nothing that it names is executed; it does not say what it was made
+    /// from; or its run still goes on, which another one would disturb.
+    pub fn of(data: &RunData, directory: &Path, own: &Store) -> Result<Self, String> {
+        let header = record::in_use(&data.header).unwrap_or_else(|_| data.header.clone());
+        let run = header.run.clone();
+        if let Err(because) = own.made_here(directory) {
+            return Err(format!(
+                "run {run} may be somebody else's: {because}. Nothing that it names is executed; make a run of your own \
+                 with --explain"
+            ));
+        }
+        if store::state(directory) == store::State::Running {
+            return Err(format!("run {run} is still running: wait for its end"));
+        }
+        if header.given.is_some() {
+            return Err(format!(
+                "run {run} compared servers that lasthop did not start: these are not observed"
+            ));
+        }
+        if header.settings.overload.is_some() {
+            return Err(format!("run {run} is one with overload, which has no profile trials"));
+        }
+        let origin = header.origin.clone().ok_or_else(|| {
+            format!("run {run} belongs to `lasthop repro` and cannot be made again: run its experiment with --explain")
+        })?;
+        Ok(Self { header, origin })
+    }
+
+    /// # Errors
+    /// A file of the experiment or of a recipe has changed.
+    pub fn same_experiment(&self, experiment: &Experiment) -> Result<(), String> {
+        let changes = changed_files(&self.origin.files, &digest::of_experiment(experiment));
+        if changes.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "run {} cannot be explained, because its experiment has changed: {}",
+            self.header.run,
+            changes.join(", ")
+        ))
+    }
+
+    /// Its settings, with profile trials.
+    pub fn settings(&self, explain: ExplainSettings) -> Settings {
+        Settings {
+            explain: Some(explain),
+            ..self.header.settings.clone()
+        }
+    }
+}
