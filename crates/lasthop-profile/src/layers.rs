@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(layers.decide(&stack(waking)), Ok("scheduling"));
         assert_eq!(
             layers.decide(&stack("_raw_spin_unlock_irqrestore sock_def_readable")),
-            Ok("sockets")
+            Ok("scheduling")
         );
         assert_eq!(
             layers.decide(&stack("helper_of_unix")),
