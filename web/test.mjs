@@ -2,6 +2,7 @@
 //   node test.mjs plots PAGE…    pages of runs with a comparison
 //   node test.mjs drawn PAGE…    pages of runs in which nothing may be compared
 //   node test.mjs runs PAGE…     pages of all runs: two of one's own, and foreign ones
+//   node test.mjs layers PAGE…   pages of runs with layers: a bar for each case, and stacks that a click narrows
 //   node test.mjs text PAGE…     pages without plots
 //   node test.mjs forest PAGE…   pages of several runs: the forest plot, and nothing that needs a script
 //   node test.mjs hostile PAGE…  pages of a run whose servers and files want to do something
@@ -358,6 +359,28 @@ async function text(url) {
   return "text";
 }
 
+async function layers(url) {
+  for (const options of [{}, { viewport: PHONE, colorScheme: "dark" }]) {
+    const { page, troubles, close } = await open(url, options);
+    await page.waitForSelector("#layers figure svg");
+    const bars = await page.$$eval("#layers figure svg rect", (all) => all.map((bar) => bar.getBoundingClientRect().width));
+    assert.ok(bars.length > 4 && Math.max(...bars) > 20, `bars: ${bars}`);
+    const known = await page.locator("#layers .legend li").allInnerTexts();
+    for (const title of ["TCP", "Unix sockets", "Scheduling and waking"]) assert.ok(known.includes(title), `the legend has no ${title}: ${known}`);
+    const captions = () => page.locator("#stacks figcaption").allInnerTexts();
+    assert.ok((await captions()).every((caption) => caption.endsWith(" in all")), "all functions at first");
+    await page.locator("#stacks g.flame", { hasText: "server" }).first().click();
+    assert.ok((await captions()).every((caption) => caption.endsWith(" in server")), `narrowed: ${await captions()}`);
+    await page.getByRole("button", { name: "All functions" }).click();
+    assert.ok((await captions()).every((caption) => caption.endsWith(" in all")), "all functions again");
+    if (options.viewport) await fits(page);
+    assert.deepEqual(troubles, []);
+    await accessible(page, JSON.stringify(options));
+    await close();
+  }
+  return "layers and stacks";
+}
+
 /** What the page shows of others is text; and a script that got into it would not run, nor reach anything. */
 async function hostile(url) {
   const { page, troubles, close } = await open(url);
@@ -383,5 +406,5 @@ async function hostile(url) {
   return "nothing ran";
 }
 
-for (const page of pages) console.log(`${page}: ${await { plots, drawn: seen, runs, text, forest: several, hostile }[kind](pathToFileURL(page).href)}`);
+for (const page of pages) console.log(`${page}: ${await { plots, drawn: seen, layers, runs, text, forest: several, hostile }[kind](pathToFileURL(page).href)}`);
 await browser.close();

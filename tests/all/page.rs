@@ -108,6 +108,18 @@ fn the_pages_of_real_runs_work() {
     lasthop.assert_nothing_left();
 }
 
+#[test]
+fn the_page_of_an_explained_run_shows_layers() {
+    if !have_web() || lasthop_profile::Profiler::available().is_err() {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let run = "sockets --only transport=unix,tcp --only pattern=echo --explain --rounds 2 --blocks 2 --budget 60s";
+    let words: Vec<&str> = run.split(' ').collect();
+    node(&["test.mjs", "layers", &page(&lasthop, "explained", &words)]);
+    lasthop.assert_nothing_left();
+}
+
 /// Two runs, ten copies of the first, which are foreign, and a record that cannot be read.
 #[test]
 fn all_runs_have_a_page() {

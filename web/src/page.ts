@@ -2,6 +2,7 @@
 
 import { data, labels, roles, type Group } from "./data";
 import { downloads } from "./downloads";
+import { bars, layerColors, stacks } from "./layers";
 import { matter } from "./matter";
 import { pictures } from "./pictures";
 import { colorOf, costs, distribution, glyphOf, goodput, percentiles, roleColor, times, trials, unserved } from "./plots";
@@ -18,6 +19,7 @@ const PLOTS: [string, (group: Group, width: number) => Element | null][] = [
   ["cost", costs],
   ["goodput", goodput],
   ["unserved", unserved],
+  ["layers", bars],
 ];
 
 const swatch = (color: string, name: string) => element("li", {}, element("span", { class: "swatch", style: `background:${color}` }), name);
@@ -33,6 +35,7 @@ function legend(id: string): HTMLElement {
     trials: () => labels.map(glyph),
     goodput: () => [...cases, element("li", {}, "dashed: every request")],
     unserved: () => cases,
+    layers: () => layerColors().map(([color, title]) => swatch(color, title)),
   }[id] ?? (() => [...cases, ...any(({ open }) => open, "dashed: service time")]);
   return element("ul", { class: "legend" }, ...entries());
 }
@@ -58,6 +61,8 @@ function drawAll(): void {
     const into = document.getElementById(id);
     if (into) draw(id, one, into);
   }
+  const into = document.getElementById("stacks");
+  if (into) stacks(into);
 }
 
 const main = document.querySelector("main")!;

@@ -42,6 +42,8 @@ const PLOTS: [(&str, &str); 5] = [
     ("trials", "Requests/s over time"),
     ("cost", "What a request costs"),
 ];
+/// The same of profile trials.
+const LAYERS: [(&str, &str); 2] = [("layers", "CPU time by layer"), ("stacks", "CPU time by function")];
 /// The same of a run with overload.
 const OFFERED: [(&str, &str); 2] = [
     ("goodput", "Right answers per second"),
@@ -135,6 +137,10 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
     } else {
         ""
     };
+    let layers = match &summary.explained {
+        Some(explained) if !explained.cases.is_empty() => &LAYERS[..],
+        _ => &[],
+    };
     let body = [
         head(summary),
         show(&[Part::CutOff, Part::Limits]),
@@ -143,7 +149,9 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
         plots.iter().map(drawn).collect(),
         show(&[Part::Cost, Part::Matter]),
         matter.to_owned(),
-        show(&[Part::Derived, Part::Why, Part::Paths, Part::Trust, Part::Evidence]),
+        show(&[Part::Derived, Part::Why]),
+        layers.iter().map(drawn).collect(),
+        show(&[Part::Paths, Part::Trust, Part::Evidence]),
         show(&[Part::Failures, Part::Environment, Part::Detail, Part::Comparisons]),
         configuration(&extras.configuration),
         numbers(summary, &groups, extras),
