@@ -252,7 +252,9 @@ fn who_may_not_observe_is_told_what_is_missing() {
     }
     let run = [&RUN[..], &["--rounds=2", "--explain"]].concat();
     let ran = without_rights(&lasthop, &run).ok();
-    for text in [&ran.stderr, &one_line(&ran.stdout)] {
+    assert!(ran.stdout.contains("(not-observed)"), "{}", ran.stdout);
+    let report = without_rights(&lasthop, &["report", "last", "--verbose"]).ok();
+    for text in [&ran.stderr, &one_line(&report.stdout)] {
         assert!(
             text.contains("CAP_PERFMON") && text.contains("kernel.perf_event_paranoid"),
             "{text}"
