@@ -98,9 +98,9 @@ fn role(stack: usize, name: &str, worker: &Worker) -> Role {
 }
 
 fn observed(observer: &mut Observer, stack: usize, work: impl FnOnce()) -> Observations {
-    let before = observer.snapshot();
+    let before = observer.snapshot(stack);
     work();
-    let after = observer.snapshot();
+    let after = observer.snapshot(stack);
     observer.between(&before, &after, stack)
 }
 
@@ -117,7 +117,7 @@ fn assert_ms(usage: RoleUsage, wanted: u64, below: u64, above: u64) {
 #[test]
 fn each_kind_of_work_is_counted_once_and_for_its_role() {
     let (guard, _sandbox) = launch();
-    let (mut busy, other, third) = (Worker::start(&guard), Worker::start(&guard), Worker::start(&guard));
+    let (mut busy, other, mut third) = (Worker::start(&guard), Worker::start(&guard), Worker::start(&guard));
     let mut observer = Observer::new(vec![
         role(0, "busy", &busy),
         role(0, "idle", &other),
@@ -147,6 +147,12 @@ fn each_kind_of_work_is_counted_once_and_for_its_role() {
 
     let seen = observed(&mut observer, 0, || busy.work("sleep", 50));
     assert!(seen.roles["busy"].voluntary_switches >= 50, "{seen:?}");
+
+    // What a server does while another stack is driven is no part of its next trial.
+    observed(&mut observer, 0, || third.work("child", 150));
+    let seen = observed(&mut observer, 1, || third.work("self", 60));
+    assert_ms(seen.roles["busy"], 60, 0, 15);
+    assert_eq!(seen.roles["busy"].processes, 2);
 }
 
 #[test]
@@ -206,9 +212,9 @@ fn processes_that_share_a_cpu_have_a_run_delay() {
     let begin = Instant::now();
     while !(waited && slept) {
         let first_before = run_delay_of_first_thread(&spins);
-        let before = observer.snapshot();
+        let before = observer.snapshot(0);
         thread::sleep(Duration::from_millis(20));
-        let after = observer.snapshot();
+        let after = observer.snapshot(0);
         let first = run_delay_of_first_thread(&spins) - first_before;
         let seen = observer.between(&before, &after, 0).roles;
         let run_delay = |name: &str| seen[name].run_delay_ns.expect("this kernel counts it");
@@ -235,7 +241,7 @@ fn a_snapshot_has_every_one_of_twenty_processes() {
     };
     let roles = children.iter().map(role).collect();
     let mut observer = Observer::new(roles);
-    let (before, after) = (observer.snapshot(), observer.snapshot());
+    let (before, after) = (observer.snapshot(0), observer.snapshot(0));
     assert_eq!(
         observer
             .between(&before, &after, 0)
@@ -247,6 +253,6 @@ fn a_snapshot_has_every_one_of_twenty_processes() {
     );
     // Said, not judged: the machine may be slow.
     let begin = Instant::now();
-    observer.snapshot();
+    observer.snapshot(0);
     writeln!(std::io::stderr(), "a snapshot takes {:?}", begin.elapsed()).unwrap();
 }

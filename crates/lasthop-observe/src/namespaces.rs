@@ -87,11 +87,14 @@ impl Namespaces {
         });
     }
 
-    pub fn read(&self) -> Vec<NetworkReading> {
-        self.0
-            .iter()
-            .map(|space| space.process.map_or_else(NetworkReading::now, NetworkReading::of))
-            .collect()
+    /// Those that the load of a stack passes through; nothing of the others.
+    pub fn read(&self, stack: usize) -> Vec<NetworkReading> {
+        let read = |space: &Space| match space.process {
+            _ if !space.is_of(stack) => NetworkReading::default(),
+            None => NetworkReading::now(),
+            Some(process) => NetworkReading::of(process),
+        };
+        self.0.iter().map(read).collect()
     }
 
     /// What was counted between two readings in the namespaces of a stack.
@@ -300,7 +303,7 @@ mod tests {
             pid,
             ..Role::default()
         };
-        assert_eq!(Namespaces::of(&[role(i32::MAX), role(i32::MAX - 1)]).read().len(), 3);
+        assert_eq!(Namespaces::of(&[role(i32::MAX), role(i32::MAX - 1)]).read(0).len(), 3);
     }
 
     #[test]
@@ -314,11 +317,11 @@ mod tests {
         };
         let mut namespaces = Namespaces::of(&[role("a"), role("b")]);
         namespaces.also(me);
-        let before = namespaces.read();
+        let before = namespaces.read(0);
         assert_eq!(before.len(), 1);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let counted = namespaces.between(&before, &namespaces.read(), 0);
+        let counted = namespaces.between(&before, &namespaces.read(0), 0);
         assert!(counted.tcp_opened >= 1 && counted.tcp_accepted >= 1, "{counted:?}");
     }
 }

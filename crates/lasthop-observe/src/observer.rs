@@ -40,7 +40,7 @@ impl Observer {
         let namespaces = Namespaces::of(&roles);
         let mut meter = Meter::new(roles);
         // Opens the files of all processes, so that the first real snapshot is as quick as the others.
-        meter.read();
+        meter.read(None);
         Self {
             meter,
             cgroups,
@@ -53,20 +53,22 @@ impl Observer {
         self.namespaces.also(pid);
     }
 
-    pub fn snapshot(&mut self) -> Snapshot {
+    /// Of one stack, which is driven: the others idle.
+    pub fn snapshot(&mut self, stack: usize) -> Snapshot {
+        let roles = self.meter.roles().iter();
+        let cgroups = roles.zip(&self.cgroups).map(|(role, cgroup)| {
+            let cgroup = cgroup.as_ref().filter(|_| role.stack == stack);
+            cgroup.and_then(Cgroup::read)
+        });
         Snapshot {
-            usage: self.meter.read(),
-            cgroups: self
-                .cgroups
-                .iter()
-                .map(|cgroup| cgroup.as_ref().and_then(Cgroup::read))
-                .collect(),
+            cgroups: cgroups.collect(),
+            usage: self.meter.read(Some(stack)),
             machine: MachineReading::now(),
-            network: self.namespaces.read(),
+            network: self.namespaces.read(stack),
         }
     }
 
-    /// What happened between two snapshots of this observer; roles are those of this stack.
+    /// What happened between two snapshots of this stack.
     pub fn between(&self, before: &Snapshot, after: &Snapshot, stack: usize) -> Observations {
         let roles = self.meter.roles();
         let mut consumption = before.usage.until(&after.usage, roles.len());

@@ -169,7 +169,7 @@ impl Profiler {
         }
         self.running = Some(Running {
             collector,
-            before: self.observer.snapshot(),
+            before: self.observer.snapshot(0),
             begun: Instant::now(),
             // Last: of what begins meanwhile, the rings tell.
             family: Family::of(&self.first),
@@ -189,7 +189,7 @@ impl Profiler {
             .take()
             .ok_or_else(|| failed(io::Error::other("it was not started")))?;
         let wall_ns = running.begun.elapsed().as_nanos() as u64;
-        let after = self.observer.snapshot();
+        let after = self.observer.snapshot(0);
         for event in &self.events {
             event.disable().map_err(failed)?;
         }

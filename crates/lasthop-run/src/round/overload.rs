@@ -167,9 +167,9 @@ impl Round {
         });
         let watch = Pause::watch();
         let logs = self.logs(runner, case);
-        let before = self.observer.snapshot();
+        let before = self.observer.snapshot(case.stack);
         let answered = self.drive(runner, &ready, case, offer);
-        let after = self.observer.snapshot();
+        let after = self.observer.snapshot(case.stack);
         let result = match answered {
             Ok(result) => self.alive(case).map(|()| result),
             Err(error) => Err(self.examine_driver(runner, &ready.driver, case, &error)),

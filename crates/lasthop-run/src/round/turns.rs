@@ -1,7 +1,7 @@
 //! The trials of a round, one after the other.
 //!
-//! Nothing but one look at processes and counters lies between two trials: it ends one and begins the next. What the
-//! driver says of a trial is read and written while the next one warms up.
+//! Nothing but a look at processes and counters lies between two trials of one stack: it ends one and begins the next.
+//! Between those of two stacks there is a look at each. What the driver says of a trial is read and written while the next one warms up.
 
 use std::{
     rc::Rc,
@@ -157,7 +157,7 @@ impl Round {
                 Err(why) => failed = Some((reply, why)),
             }
         }
-        let (reply, said) = self.end(request);
+        let (reply, said) = self.end(runner, request);
         if let Some((failed, why)) = failed {
             self.settle(runner, failed, Err(why))?;
         }
@@ -190,7 +190,10 @@ impl Round {
             self.give_up(runner, turn.case, turn.block, trouble)?;
             return Ok(None);
         };
-        let before = last.map_or_else(|| Rc::new(self.observer.snapshot()), |(last, _)| Rc::clone(&last.after));
+        let before = match last.filter(|(last, _)| runner.case(last.turn.case).stack == case.stack) {
+            Some((last, _)) => Rc::clone(&last.after),
+            None => Rc::new(self.observer.snapshot(case.stack)),
+        };
         let at = runner.elapsed();
         let watch = Pause::watch();
         let asked = running.driver.begin(&case.case, runner.phases(turn.case));
@@ -205,7 +208,7 @@ impl Round {
     }
 
     /// Waits for the end of a trial.
-    fn end(&mut self, request: TrialRequest) -> (TrialReply, Said) {
+    fn end(&mut self, runner: &Runner<'_>, request: TrialRequest) -> (TrialReply, Said) {
         let said = request
             .asked
             .and_then(|asked| match self.drivers.get_mut(&request.driver) {
@@ -216,7 +219,7 @@ impl Round {
             turn: request.turn,
             driver: request.driver,
             at: request.at,
-            after: Rc::new(self.observer.snapshot()),
+            after: Rc::new(self.observer.snapshot(runner.case(request.turn.case).stack)),
             paused: request.watch.has_seen_one(),
             before: request.before,
         };
