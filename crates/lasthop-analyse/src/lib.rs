@@ -29,6 +29,7 @@ mod steady;
 pub mod summary;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod time;
 mod trials;
 mod under_load;
 mod weighed;
@@ -38,7 +39,7 @@ use std::path::PathBuf;
 pub use cases::name_of;
 use lasthop_model::record::{Resumption, RunHeader, Stopped};
 use lasthop_record::data::RunData;
-pub use progress::{Look, ProgressLine, is_due, look};
+pub use progress::{Look, ProgressLine, is_due, look, seconds_to};
 
 use self::{
     absolute::Absolute,
@@ -81,6 +82,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         command: header.command.clone(),
         started: header.started.to_string(),
         seconds: trials.seconds(),
+        time: time::of(data),
         seed: header.settings.seed,
         stopped: data.end.as_ref().map_or(Stopped::Interrupted, |end| end.stopped),
         complete: data.end.is_some(),

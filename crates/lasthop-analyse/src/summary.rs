@@ -44,6 +44,9 @@ pub struct Summary {
     pub started: String,
     /// Seconds that the run took, without pauses.
     pub seconds: f64,
+    /// Where they went; absent in a run with overload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<TimeUse>,
     pub seed: u64,
     pub stopped: Stopped,
     /// Whether the record is complete; false if the run was killed or is still running.
@@ -399,6 +402,22 @@ pub struct LayerSaving {
 pub struct LinkEnds {
     pub from: String,
     pub to: String,
+}
+
+/// What the time of a run was used for, as shares of the whole. What they leave passed before the first round, between
+/// rounds and at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TimeUse {
+    /// The part of trials that counts.
+    pub measured: f64,
+    /// The load before that part.
+    pub warm_up: f64,
+    /// Between these: replies that were still to come, what ended and began a trial.
+    pub between: f64,
+    /// Until the services of each round were ready. In records of earlier versions, verifying is a part of it.
+    pub starting: f64,
+    /// Verifying, proving and warming up each case after a start.
+    pub verifying: f64,
 }
 
 /// A run that was resumed after a pause.

@@ -357,6 +357,7 @@ fn round_record(cases: &[CasePlan], round: u32, at_ns: u64) -> RoundRecord {
         round,
         at_ns,
         start_ns: 1_000_000,
+        ready_ns: Some(600_000),
         cases,
         headroom: IndexMap::new(),
         blocks: None,

@@ -545,6 +545,9 @@ pub struct RoundRecord {
     pub at_ns: u64,
     /// How long starting and verifying took, in nanoseconds.
     pub start_ns: u64,
+    /// How much of that passed until the services were ready; `None` in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_ns: Option<u64>,
     pub cases: IndexMap<String, Seen>,
     /// Requests per second of the same load against a server that does nothing, on an endpoint of the same kind. Only
     /// in the first round, and only for protocols whose servers do more than that.

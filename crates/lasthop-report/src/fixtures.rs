@@ -273,6 +273,13 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         command: ["lasthop", "run", "sockets", "--seed", "42"].map(String::from).to_vec(),
         started: "2026-08-01T12:00:00Z".into(),
         seconds: 29.8,
+        time: Some(TimeUse {
+            measured: 0.624,
+            warm_up: 0.125,
+            between: 0.04,
+            starting: 0.101,
+            verifying: 0.06,
+        }),
         seed: 42,
         stopped: Stopped::Precision,
         complete: true,

@@ -261,6 +261,7 @@ impl Round {
             Err(_) if runner.was_cut_off() => {}
             Err(trouble) => runner.fail_stack(number, 0, &Trouble::at(Stage::Start, trouble))?,
         }
+        let ready = begun.elapsed();
         round.observer = Observer::new(round.roles(runner.job.plan));
         runner.keep_environment()?;
         let mut proofs = IndexMap::new();
@@ -286,6 +287,7 @@ impl Round {
             round: number,
             at_ns: nanoseconds(at),
             start_ns: nanoseconds(begun.elapsed()),
+            ready_ns: Some(nanoseconds(ready)),
             cases: proofs,
             headroom,
             blocks: Some(round.planned),

@@ -1,6 +1,6 @@
 //! The machine, the programs and the settings of a run.
 
-use lasthop_analyse::summary::{Resumed, Summary};
+use lasthop_analyse::summary::{Resumed, Summary, TimeUse};
 use lasthop_model::{
     quantity::joined,
     record::{Environment, Stopped},
@@ -118,6 +118,19 @@ fn trials(summary: &Summary) -> String {
     )
 }
 
+/// What the run's time was used for.
+fn time(time: &TimeUse) -> String {
+    let parts = [
+        (time.measured, "measuring"),
+        (time.warm_up, "warming up"),
+        (time.between, "between trials"),
+        (time.starting, "starting services"),
+        (time.verifying, "verifying cases"),
+    ];
+    let shares = parts.map(|(share, what)| format!("{:.0}{NBSP}% {what}", share * 100.0));
+    format!("time: {}", shares.join(", "))
+}
+
 /// Everything else known about the machine and the settings.
 pub fn detail(summary: &Summary) -> Option<Section> {
     let environment = summary.environment.as_ref()?;
@@ -128,6 +141,9 @@ pub fn detail(summary: &Summary) -> Option<Section> {
             plural(u64::from(summary.blocks), "block")
         ),
         trials(summary),
+    ];
+    items.extend(summary.time.as_ref().map(time));
+    items.extend([
         format!(
             "load average before: {}",
             environment.load_average.map(|load| format!("{load:.2}")).join(", ")
@@ -136,7 +152,7 @@ pub fn detail(summary: &Summary) -> Option<Section> {
             "governor: {}",
             environment.governor.as_deref().unwrap_or("not shown by the kernel")
         ),
-    ];
+    ]);
     let programs = environment.programs.iter();
     items.extend(programs.map(|(name, program)| format!("{name}: {}", program.path)));
     let sysctl = environment.sysctl.iter();
