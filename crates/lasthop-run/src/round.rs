@@ -116,15 +116,15 @@ impl RunningDriver {
         self.driver.prepare(case, there.as_ref().unwrap_or(spec))
     }
 
-    /// A short trial that does not count. Where it has too few replies, another of up to the usual length.
-    fn warm_up(&mut self, case: &str, phases: TrialPhases) -> Result<TrialResult, DriverError> {
+    /// A short trial that does not count. Where it has fewer replies than `least`, another of up to the usual length.
+    fn warm_up(&mut self, case: &str, phases: TrialPhases, least: u64) -> Result<TrialResult, DriverError> {
         let short = TrialPhases {
             measure_ns: phases.measure_ns.min(WARM_NS),
             ..phases
         };
         let warm = self.driver.trial(case, short);
         let is_enough = match &warm {
-            Ok(warm) => warm.requests_total >= WARM_REQUESTS,
+            Ok(warm) => warm.requests_total >= least,
             // A trial without a reply is refused at this stage; a longer one may have some.
             Err(error) => !matches!(
                 error,
@@ -153,8 +153,8 @@ const WARM_NS: u64 = 20_000_000;
 const FEW_NS: u64 = 50_000_000;
 /// The longest that a server is loaded before it is measured without a look at Ctrl-C.
 const SETTLE_NS: u64 = 1_000_000_000;
-/// The fewest requests that warm a case up.
-const WARM_REQUESTS: u64 = 5;
+/// The fewest requests that tell how long replies of a case take. After the first round that is known.
+const TELLING_REQUESTS: u64 = 5;
 /// How long a case is warmed up again until a connection of its link was seen.
 const LINK_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -456,12 +456,14 @@ impl Round {
                 }
                 let begun = Instant::now();
                 let phases = runner.phases(index);
-                let warm = running.warm_up(&name, phases)?;
+                let is_first = runner.is_first_round();
+                let least = if is_first { TELLING_REQUESTS } else { 1 };
+                let warm = running.warm_up(&name, phases, least)?;
                 requests += warm.requests_total;
-                if runner.lengths.is_short_for(index, &warm) {
-                    let before = self.observer.snapshot();
-                    let again = running.warm_up(&name, phases)?;
-                    let after = self.observer.snapshot();
+                if is_first && runner.lengths.is_short_for(index, &warm) {
+                    let before = self.observer.snapshot(case.stack);
+                    let again = running.warm_up(&name, phases, least)?;
+                    let after = self.observer.snapshot(case.stack);
                     let observed = self.observer.between(&before, &after, case.stack);
                     requests += again.requests_total;
                     runner.lengths.expect(index, [&warm, &again], observed.machine.taken());
@@ -470,7 +472,7 @@ impl Round {
                     && begun.elapsed() < LINK_PATIENCE
                     && !runner.is_cut_short()
                 {
-                    requests += running.warm_up(&name, phases)?.requests_total;
+                    requests += running.warm_up(&name, phases, least)?.requests_total;
                 }
                 Ok((seen, requests))
             });
