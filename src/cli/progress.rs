@@ -351,6 +351,7 @@ mod tests {
         let tls = comparison("tls/pattern=echo", "tcp/pattern=echo", [0.98, 1.004, 1.03], false);
         let lines = [unix.clone(), tls.clone()];
         assert_eq!(
+            luck: None,
             known(&lines),
             "1 of 2 comparisons decided; tls is about 1.00 × tcp (pattern=echo), ±3 %"
         );

@@ -6,7 +6,7 @@ use lasthop_record::data::RunData;
 use lasthop_stats::{
     Better, Estimate, Interval, Verdict,
     stopping::{LEAST_ROUNDS, precise_enough},
-    totals,
+    totals, variance,
     verdict::verdict,
 };
 
@@ -17,6 +17,9 @@ use super::{
     summary::Metric,
     trials::{self, Trials, grouped},
 };
+
+/// Degrees of freedom within rounds, from which on a comparison says how far rounds differ.
+const LEAST_WITHIN: usize = 8;
 
 /// A comparison so far.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +34,9 @@ pub struct ProgressLine {
     pub ratio: Option<Interval>,
     pub rounds: usize,
     pub blocks: usize,
+    /// Variance of the logarithm between rounds, as a multiple of that between the blocks of a round. `None` before
+    /// eight blocks more than rounds.
+    pub luck: Option<f64>,
     /// Whether it has the precision asked for.
     pub precise: bool,
     /// Whether there were rounds enough to stop, and the verdict would not be `undecided`.
@@ -109,10 +115,17 @@ fn value(trials: &Trials, plan: &CasePlan) -> Option<SoFar> {
         let latencies = cases::latencies(trials, case)?;
         return Some((
             latencies.rounds(),
+        luck: luck(pairs),
             cases::log_latency(trials, case, &latencies, 0.5, MEDIAN),
         ));
     }
     let blocks = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
+fn luck(pairs: &Pairs) -> Option<f64> {
+    let logs = pairs.log_ratios()?;
+    let found = variance::components(&logs).filter(|_| logs.blocks() >= logs.rounds() + LEAST_WITHIN)?;
+    Some(found.between / found.within)
+}
+
     Some((
         blocks.rounds(),
         totals::log_quotient(&blocks, trials.resampling(case, "throughput")),

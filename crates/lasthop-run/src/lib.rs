@@ -476,6 +476,9 @@ impl<'a> Runner<'a> {
             elapsed,
             comparisons: &look.lines,
         });
+        let rounds = self.whole_rounds(round) as usize;
+        self.pace
+            .learn(look.lines.iter().filter_map(|line| line.luck).collect(), rounds);
         let line = |case: &CasePlan| look.lines.iter().find(|line| line.case == case.case && line.blocks > 0);
         self.rotation
             .let_go(|case| line(&self.job.plan.cases[case]).map(|line| line.precise));

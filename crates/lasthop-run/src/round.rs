@@ -55,7 +55,7 @@ use super::{
     event::Event,
     given,
     job::{RunError, nanoseconds},
-    kept, pace, probe, site,
+    kept, probe, site,
 };
 
 /// Name of lasthop's own driver among the others.
@@ -346,9 +346,9 @@ impl Round {
         let settings = &runner.job.settings;
         let loads = settings.overload.as_ref().map(|overload| overload.times.len() as u32);
         loads.or(settings.blocks).unwrap_or_else(|| {
-            let block = runner.pace.block_or(self.block_length(runner));
-            let start = runner.pace.start(self.started + self.profiling(runner));
-            pace::blocks(runner.budget(), runner.left(), start, block)
+            let block = self.block_length(runner);
+            let start = self.started + self.profiling(runner);
+            runner.pace.blocks(runner.budget(), runner.left(), start, block)
         })
     }
 
