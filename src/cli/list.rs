@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use lasthop_analyse::seconds_to;
 use lasthop_model::{
     quantity::{counted, rate_text, written},
     record::Stopped,
 };
-use lasthop_page::{Page, units::Bytes};
+use lasthop_page::{
+    Page,
+    units::{Bytes, Seconds},
+};
 use lasthop_plan::{
     catalog::Entry,
     diagnostics::suggest,
@@ -25,6 +29,7 @@ use super::{
     context::{catalog, deliver_bytes, home, locator},
     index,
     output::{CliError, OrExit, agreed, can_ask, print, talk, terminal},
+    progress::WIDE,
     run::selection,
 };
 
@@ -73,7 +78,49 @@ pub fn show(arguments: &args::Show) -> Result<(), CliError> {
     }
     let experiment = catalog()?.load(&arguments.experiment).or_usage()?;
     let plan = Plan::new(experiment, &selection(&arguments.select)).or_usage()?;
-    print(&describe(&plan))
+    print(&describe(&plan, &time_to_narrow(&plan)?))
+}
+
+/// For half of the comparisons and for all, seconds for each of them until an interval is within ±5 %: what the answers
+/// in `docs/answers` took in the middle.
+const BY_EXPERIENCE: [f64; 2] = [5.0, 20.0];
+
+/// How long it takes until intervals are narrow: as the newest run of these cases on this machine tells.
+fn time_to_narrow(plan: &Plan) -> Result<String, CliError> {
+    let store = Store::new(home()?.path());
+    let is_same = |path: &Path| {
+        let Ok(header) = store::header(path) else { return false };
+        let cases = plan.cases.iter().map(|case| &case.case);
+        header.experiment.name == plan.experiment.name
+            && header.settings.overload.is_none()
+            && cases.eq(header.cases.iter().map(|case| &case.case))
+            && store::state(path) == State::Complete
+    };
+    let run = store.newest(is_same).or_failed()?;
+    let known = run.as_ref().and_then(|run| {
+        let data = store::read(run).ok()?;
+        Some((seconds_to(&data, WIDE)?, data.header.run))
+    });
+    let comparisons = plan.cases.iter().filter(|case| case.reference.is_some()).count();
+    let ([half, all], source) = known.map_or_else(
+        || {
+            let total = BY_EXPERIENCE.map(|seconds| seconds * comparisons as f64);
+            (total, "as a rule; a run here will tell".to_owned())
+        },
+        |(seconds, run)| (seconds, format!("going by {run}")),
+    );
+    let [width, half, all] = [
+        format!("±{:.0} %", WIDE * 100.0),
+        Seconds(half).to_string(),
+        Seconds(all).to_string(),
+    ];
+    Ok(match comparisons {
+        0 => String::new(),
+        1 => format!("Its comparison is within {width} after about {all} ({source})"),
+        some => {
+            format!("Half of its {some} comparisons are within {width} after about {half}, all after {all} ({source})")
+        }
+    })
 }
 
 /// Prints the files asked for as they are, or lists all.
@@ -99,7 +146,7 @@ fn files(experiment: &str, wanted: &[PathBuf]) -> Result<(), CliError> {
     Ok(())
 }
 
-fn describe(plan: &Plan) -> Vec<u8> {
+fn describe(plan: &Plan, time_to_narrow: &str) -> Vec<u8> {
     let experiment = &plan.experiment;
     let mut page = Page::new(&lasthop_page::Options {
         color: false,
@@ -156,6 +203,9 @@ fn describe(plan: &Plan) -> Vec<u8> {
         (defaults.precision.0 * 1e4).round() / 1e2,
         written(defaults.budget.0)
     ));
+    if !time_to_narrow.is_empty() {
+        say(time_to_narrow.to_owned());
+    }
     page.finish()
 }
 

@@ -21,6 +21,9 @@ const AWAITED: Duration = Duration::from_secs(1);
 /// A wait is named again after this many [`AWAITED`].
 const AGAIN: u32 = 10;
 
+/// An interval of a comparison is still to become narrower than this.
+pub const WIDE: f64 = 0.05;
+
 /// A ratio whose interval is wider, in logarithms, says nothing.
 const TOO_WIDE: f64 = 1.0;
 
@@ -274,12 +277,12 @@ fn line(now: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String 
     format!("{time}  {}", text::line(if so_far.is_empty() { now } else { so_far }))
 }
 
-/// `3 of 6 comparisons decided; unix is about 1.6 × tcp, ±12 %`. Shows the widest interval of those that are not
+/// `3 of 6 comparisons decided, 2 wider than ±5 %; unix is about 1.6 × tcp, ±12 %`. Shows the widest interval of those that are not
 /// decided, or else of all, because it decides when the run may stop.
 fn known(comparisons: &[ProgressLine]) -> String {
     let width = |line: &ProgressLine| line.ratio.map_or(0.0, |ratio| ratio.log_half_width());
-    let with_ratio = comparisons.iter().filter(|line| line.ratio.is_some());
-    let awaited = with_ratio.max_by(|one, other| {
+    let with_ratio = || comparisons.iter().filter(|line| line.ratio.is_some());
+    let awaited = with_ratio().max_by(|one, other| {
         one.decided
             .cmp(&other.decided)
             .reverse()
@@ -291,7 +294,15 @@ fn known(comparisons: &[ProgressLine]) -> String {
     let decided = comparisons.iter().filter(|line| line.decided).count();
     let decided = match comparisons.len() {
         1 => if decided == 1 { "decided" } else { "not decided yet" }.to_owned(),
-        all => format!("{decided} of {all} comparisons decided"),
+        all => {
+            let wide = with_ratio().filter(|line| width(line) > WIDE.ln_1p()).count();
+            let wide = wide + comparisons.len() - with_ratio().count();
+            let open = match wide {
+                0 => "all within".to_owned(),
+                some => format!("{some} wider than"),
+            };
+            format!("{decided} of {all} comparisons decided, {open} ±{:.0} %", WIDE * 100.0)
+        }
     };
     let (case, setting) = line.case.split_once('/').unwrap_or((&line.case, ""));
     let reference = line.reference.split('/').next().unwrap_or_default();
@@ -340,6 +351,7 @@ mod tests {
             ratio: Some(Interval { estimate, low, high }),
             rounds: 4,
             blocks: 20,
+            luck: None,
             precise: false,
             decided,
         }
@@ -351,14 +363,18 @@ mod tests {
         let tls = comparison("tls/pattern=echo", "tcp/pattern=echo", [0.98, 1.004, 1.03], false);
         let lines = [unix.clone(), tls.clone()];
         assert_eq!(
-            luck: None,
             known(&lines),
-            "1 of 2 comparisons decided; tls is about 1.00 × tcp (pattern=echo), ±3 %"
+            "1 of 2 comparisons decided, 1 wider than ±5 %; tls is about 1.00 × tcp (pattern=echo), ±3 %"
         );
         let lines = [unix.clone(), ProgressLine { decided: true, ..tls }];
         assert_eq!(
             known(&lines),
-            "2 of 2 comparisons decided; unix is about 1.6 × tcp (pattern=echo), ±31 %"
+            "2 of 2 comparisons decided, 1 wider than ±5 %; unix is about 1.6 × tcp (pattern=echo), ±31 %"
+        );
+        let narrow = comparison("unix", "tcp", [0.99, 1.0, 1.01], true);
+        assert_eq!(
+            known(&[narrow.clone(), narrow]),
+            "2 of 2 comparisons decided, all within ±5 %; unix is about 1.00 × tcp, ±1 %"
         );
         let slower = ProgressLine {
             metric: Metric::LatencyP50,

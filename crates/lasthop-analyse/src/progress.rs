@@ -84,6 +84,19 @@ pub fn look(data: &RunData) -> Look {
     }
 }
 
+/// Seconds after which half of the intervals of a run would be within ±`width`, and all of them, by the square-root law.
+/// `None` where a comparison has no interval.
+#[must_use]
+pub fn seconds_to(data: &RunData, width: f64) -> Option<[f64; 2]> {
+    let seconds = |line: &ProgressLine| {
+        let times = line.ratio?.log_half_width() / width.ln_1p();
+        Some(data.took_ns() as f64 / 1e9 * times.powi(2))
+    };
+    let mut all: Vec<f64> = look(data).lines.iter().map(seconds).collect::<Option<_>>()?;
+    all.sort_by(f64::total_cmp);
+    Some([*all.get(all.len().saturating_sub(1) / 2)?, *all.last()?])
+}
+
 fn is_precise(trials: &Trials, (rounds, log): &SoFar) -> bool {
     let precision = trials.data.header.settings.precision;
     log.is_some_and(|log| precise_enough(&log, *rounds, precision, trials.looks_confidence()))
@@ -102,8 +115,15 @@ fn line(trials: &Trials, pairs: &Pairs, log: Option<Estimate>) -> ProgressLine {
         ratio,
         rounds: pairs.rounds(),
         blocks: pairs.blocks.len(),
+        luck: luck(pairs),
         precise: is_precise(trials, &(pairs.rounds(), log)),
     }
+}
+
+fn luck(pairs: &Pairs) -> Option<f64> {
+    let logs = pairs.log_ratios()?;
+    let found = variance::components(&logs).filter(|_| logs.blocks() >= logs.rounds() + LEAST_WITHIN)?;
+    Some(found.between / found.within)
 }
 
 /// Rounds, and what is known of the logarithm.
@@ -115,17 +135,10 @@ fn value(trials: &Trials, plan: &CasePlan) -> Option<SoFar> {
         let latencies = cases::latencies(trials, case)?;
         return Some((
             latencies.rounds(),
-        luck: luck(pairs),
             cases::log_latency(trials, case, &latencies, 0.5, MEDIAN),
         ));
     }
     let blocks = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
-fn luck(pairs: &Pairs) -> Option<f64> {
-    let logs = pairs.log_ratios()?;
-    let found = variance::components(&logs).filter(|_| logs.blocks() >= logs.rounds() + LEAST_WITHIN)?;
-    Some(found.between / found.within)
-}
-
     Some((
         blocks.rounds(),
         totals::log_quotient(&blocks, trials.resampling(case, "throughput")),

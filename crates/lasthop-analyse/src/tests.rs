@@ -6,7 +6,7 @@ use lasthop_stats::stopping::LEAST_ROUNDS;
 
 use super::{
     across::diff::{Diff, diff},
-    is_due, limit, look, summarise,
+    is_due, limit, look, seconds_to, summarise,
     summary::{Metric, Standing, Summary, Verdict},
     testing::{TCP, Truth, UNIX, add_errors, at_rate, comparison, counting_run, each_trial, fail, healthy, run},
 };
@@ -583,6 +583,22 @@ fn an_open_loop_that_slows_down_drifts() {
         text("tcp")
     );
     assert!(text("unix").starts_with("the ratio to tcp rises"), "{}", text("unix"));
+}
+
+#[test]
+fn how_long_an_interval_takes_follows_from_its_width() {
+    let data = run(&[TCP, UNIX, UNIX], 6, 5);
+    let widths: Vec<f64> = look(&data)
+        .lines
+        .iter()
+        .map(|line| line.ratio.unwrap().log_half_width())
+        .collect();
+    let [half, all] = seconds_to(&data, widths[0].max(widths[1]).exp_m1()).unwrap();
+    let took = data.took_ns() as f64 / 1e9;
+    assert!((all / took - 1.0).abs() < 1e-9 && half <= all, "{half} {all} {took}");
+    assert!((seconds_to(&data, 0.05).unwrap()[0] < seconds_to(&data, 0.02).unwrap()[0]));
+    assert_eq!(seconds_to(&run(&[TCP], 6, 5), 0.05), None);
+    assert_eq!(seconds_to(&run(&[TCP, UNIX], 1, 1), 0.05), None);
 }
 
 #[test]
