@@ -26,6 +26,7 @@ use lasthop_analyse::{
 use lasthop_plan::schema;
 use lasthop_report::explained;
 use lasthop_repro::{outcome::Repetition, study};
+use lasthop_survey::links::Survey;
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -60,6 +61,7 @@ fn schemas(files: &mut Files) {
         ("repro", schemars::schema_for!(Repetition).to_value()),
         ("runs", schemars::schema_for!(lasthop_report::Runs).to_value()),
         ("selftest", schemars::schema_for!(SelfTest).to_value()),
+        ("survey", schemars::schema_for!(Survey).to_value()),
     ];
     for (name, schema) in schemas {
         let mut named = Map::from_iter([("$id".to_owned(), schema::id(name).into())]);

@@ -18,6 +18,7 @@ use lasthop_model::{
 };
 use lasthop_plan::settings::{Overrides, Times};
 use lasthop_report::Format;
+use lasthop_survey::limit::Limit as SavedLimit;
 
 use super::{
     complete, load,
@@ -87,6 +88,9 @@ pub enum Command {
     Load(Box<load::LoadArgs>),
     /// Compare endpoints that are there already, such as your own servers
     Compare(Box<Compare>),
+    /// Say which processes of this machine talk to each other now, how much, and what a Unix socket would save them
+    #[command(after_help = note!("survey"))]
+    Survey(Survey),
     /// Print a recorded run in any format, or several runs together
     #[command(after_help = note!("report"))]
     Report(Report),
@@ -841,6 +845,36 @@ pub struct Compare {
     pub output: OutputOptions,
     #[command(flatten)]
     pub talk: TalkOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct Survey {
+    /// How long to watch
+    #[arg(long = "for", value_name = "TIME", value_parser = duration, default_value = "10s")]
+    pub watch: Duration,
+    /// How often to look at the open connections. With very many it takes longer, so that looking takes at most 5 % of
+    /// a CPU
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    pub interval: Duration,
+    /// Only links with this in the name of a process, its container or unit, or in the address. Repeat the option for more
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// Format of the result: terminal, json, csv, markdown or html
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
+    pub format: Format,
+    /// Write the result to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Exit with 3 if the whole interval of what a Unix socket would save on a link is beyond a limit, such as
+    /// 'saved > 10% of a CPU'
+    #[arg(long, value_name = "LIMIT")]
+    pub fail_if: Vec<SavedLimit>,
+    /// Also list links that nothing or little went over
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Do not say how long it takes
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// `ROLE=PID`

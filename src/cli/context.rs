@@ -186,12 +186,23 @@ pub fn print_document(
     format: Format,
     verbose: bool,
 ) -> Result<(), CliError> {
-    print(&match format {
+    let options = lasthop_page::Options { verbose, ..terminal() };
+    print(&document_bytes(result, document, format, &options))
+}
+
+/// The same as bytes.
+pub fn document_bytes(
+    result: &impl Serialize,
+    document: &Document,
+    format: Format,
+    options: &lasthop_page::Options,
+) -> Vec<u8> {
+    match format {
         Format::Json => text::json(result),
         Format::Markdown => lasthop_page::document_markdown(document),
         Format::Html => lasthop_page::html::document(document),
-        _ => lasthop_page::document_terminal(document, &lasthop_page::Options { verbose, ..terminal() }),
-    })
+        _ => lasthop_page::document_terminal(document, options),
+    }
 }
 
 /// The file that GitHub Actions shows as the page of a job, in Markdown.

@@ -33,6 +33,7 @@ mod run;
 mod selftest;
 mod serve;
 mod signals;
+mod survey;
 mod values;
 
 use std::{
@@ -176,6 +177,7 @@ fn dispatch(cli: Cli) -> Exit {
         Command::Check(arguments) => check::check(&arguments),
         Command::Load(arguments) => load::load(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
+        Command::Survey(arguments) => survey::watch(&arguments),
         Command::Report(arguments) => report_again(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),
         Command::Fleet(command) => fleet::fleet(command),

@@ -36,7 +36,7 @@ fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
-fn have_namespaces() -> bool {
+pub fn have_namespaces() -> bool {
     // SAFETY: geteuid has no preconditions.
     let root = unsafe { libc::geteuid() } == 0;
     have("ip") && (root || skip("network namespaces need root"))

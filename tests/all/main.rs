@@ -62,6 +62,7 @@ mod run_websocket;
 mod selftest;
 mod service_stack;
 mod studies;
+mod survey;
 mod tools;
 mod trust;
 mod waits;

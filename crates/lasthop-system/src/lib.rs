@@ -7,6 +7,7 @@
 //! | [`process`], [`listener`] | which processes run, and which one listens where |
 //! | [`cpus`], [`clock`], [`date`] | the CPUs of this process; monotonic time, CPU time of a thread; the time of day |
 //! | [`fn@connect`], [`udp`] | a blocking connection to any address; who is bound to a UDP port, and what was dropped there |
+//! | [`sock_diag`] | connected sockets with their counters, and sockets that are destroyed |
 //! | [`limits`], [`run_delay`] | how many files a process may open; what the scheduler counts of a thread |
 //! | [`files`] | files and folders that somebody else may have made; files that nobody else can read |
 //! | [`seal`] | a secret key, and what was sealed with it |
@@ -37,6 +38,7 @@ pub mod random;
 mod schedstat;
 pub mod seal;
 pub mod shell;
+pub mod sock_diag;
 pub mod udp;
 
 pub use connect::connect;

@@ -176,7 +176,7 @@ pub fn listening(server: i32) -> Vec<Address> {
 }
 
 /// The inodes of a process's sockets.
-fn sockets(pid: i32) -> impl Iterator<Item = String> {
+pub fn sockets(pid: i32) -> impl Iterator<Item = String> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     descriptors.filter_map(|entry| {
         let target = fs::read_link(entry.path()).ok()?;

@@ -1,0 +1,40 @@
+//! `lasthop survey`: the links between processes of this machine that run now, how busy each is, and what another socket
+//! would save.
+//!
+//! It asks the kernel for sockets and their counters, and reads `/proc`. It attaches to nothing, sends nothing over the
+//! links and reads nothing that goes over them.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `spaces`, `processes` | network namespaces; who has a socket, which processes are one server |
+//! | [`watch`] | connections and what they count, for some seconds |
+//! | [`links`] | the result: links with their load |
+//! | [`saving`], [`limit`] | what a Unix socket would save, and the limits of `--fail-if` |
+//! | [`page`] | the result for people, and as CSV |
+
+pub mod limit;
+pub mod links;
+pub mod page;
+mod processes;
+pub mod saving;
+mod spaces;
+pub mod watch;
+
+use std::io;
+
+use links::Survey;
+use processes::Processes;
+use spaces::Spaces;
+use watch::Timing;
+
+/// Watches this machine, and says when it has begun.
+///
+/// # Errors
+///
+/// The kernel has no `sock_diag`, or refuses to answer.
+pub fn survey(timing: Timing, begun: impl FnOnce()) -> io::Result<Survey> {
+    let mut spaces = Spaces::own()?;
+    let mut processes = Processes::default();
+    let seen = watch::watch(&mut spaces, &mut processes, timing, begun)?;
+    Ok(Survey::of(&seen, &mut processes, spaces.closed))
+}

@@ -1,0 +1,424 @@
+//! The links that were seen: who talks to whom, over what, and how much.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use lasthop_protocol::spec::Transport;
+use lasthop_system::date;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    processes::{GroupId, Processes},
+    saving::Outlook,
+    watch::{Seen, Server, Traffic},
+};
+
+pub const SCHEMA: &str = "lasthop-survey/1";
+
+/// Turns of a connection that was opened and closed meanwhile: with one it is a request; with more it may begin with a
+/// handshake or a login, which are lost among many.
+const ONE_REQUEST: f64 = 1.2;
+const MANY: f64 = 50.0;
+/// So many times more segments one way than the other are no replies.
+const ONE_WAY: f64 = 32.0;
+/// The most segments of a reply that are told from replies of any length, and how exactly.
+const PIECES: f64 = 4.0;
+const PIECES_EXACT: f64 = 0.05;
+
+/// The links of one machine while they were watched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Survey {
+    /// `lasthop-survey/1`
+    pub schema: String,
+    /// Version of lasthop.
+    pub lasthop: String,
+    /// When it ended, RFC 3339.
+    pub ended: String,
+    /// Seconds that were watched.
+    pub seconds: f64,
+    /// What could not be seen, and why, a sentence each.
+    pub missing: Vec<String>,
+    /// The busiest first.
+    pub links: Vec<Link>,
+}
+
+/// Connections of one client to one server over one address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Link {
+    /// Those that connect; absent if nobody was seen to have that end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<Party>,
+    /// Those that listen; absent if nobody was seen to have that end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<Party>,
+    /// `tcp`, `tcp6`, `unix`, `abstract`, `udp` or `udp6`. The kernel does not tell whether TLS is inside.
+    pub transport: Transport,
+    /// Where the server is reached: `127.0.0.1:6379`, a path, or `@name`.
+    pub address: String,
+    /// Whether the ends are in different network namespaces, as those of containers on a bridge are.
+    pub crosses: bool,
+    /// Connections that are open at the end.
+    pub connections: u64,
+    /// Connections that were opened, per second.
+    pub opened_per_second: f64,
+    /// What went over it; absent where the kernel does not count, which is everywhere but in TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<LinkLoad>,
+    /// A Unix socket where the server listens, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub also: Option<String>,
+    /// What a Unix socket would save.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<Outlook>,
+}
+
+/// The processes of one program that are one client or one server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Party {
+    pub name: String,
+    /// Its container or its unit of systemd.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// Processes at the end.
+    pub processes: u32,
+    /// CPU time that they used per second, over all that they did; 1 is one CPU. Absent if all of them have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// What its program may be called, for recipes.
+    #[serde(skip)]
+    pub programs: Vec<String>,
+    /// What tells it from others of the same name.
+    #[serde(skip)]
+    pub group: GroupId,
+}
+
+/// What went over a link.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkLoad {
+    pub shape: Shape,
+    /// Requests per second, if each is sent and answered by itself: a batch that is sent at once counts as one. Absent
+    /// where segments do not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<f64>,
+    /// Turns from asking to answering are no more than that: the segments with data of the direction that has fewer.
+    pub turns_per_second_at_most: f64,
+    pub to_server: Direction,
+    pub to_client: Direction,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Direction {
+    pub bytes_per_second: f64,
+    /// Segments with data per second, each from one write or several.
+    pub segments_per_second: f64,
+    /// Mean bytes of a segment.
+    pub segment_bytes: f64,
+}
+
+/// How a link is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// Nothing went over it.
+    Idle,
+    /// A connection for each request.
+    PerRequest,
+    /// Connections that were opened and closed meanwhile, with several turns each: a handshake, a login, several
+    /// requests.
+    Sessions,
+    /// Requests and replies over connections that are kept.
+    KeepAlive,
+    /// Data goes one way.
+    Stream,
+    /// Both directions talk, but not in turns that segments show.
+    Unclear,
+}
+
+impl Shape {
+    /// As in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::PerRequest => "per-request",
+            Self::Sessions => "sessions",
+            Self::KeepAlive => "keep-alive",
+            Self::Stream => "stream",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+impl Survey {
+    pub(super) fn of(seen: &Seen, processes: &mut Processes, closed: usize) -> Self {
+        let used = processes.used();
+        let parties = Parties {
+            processes,
+            used,
+            seconds: seen.seconds,
+        };
+        let mut links: Vec<Link> = parties
+            .tcp(seen)
+            .chain(parties.unix(seen))
+            .chain(parties.udp(seen))
+            .collect();
+        links.sort_by_cached_key(|link| {
+            let turns = link.load.map_or(0.0, |load| load.turns_per_second_at_most);
+            (
+                Reverse((turns * 1e3) as u64),
+                Reverse(link.connections),
+                link.name(),
+                link.address.clone(),
+            )
+        });
+        Self {
+            schema: SCHEMA.to_owned(),
+            lasthop: env!("CARGO_PKG_VERSION").to_owned(),
+            ended: date::now().to_string(),
+            seconds: seen.seconds,
+            missing: missing(seen, processes, closed),
+            links,
+        }
+    }
+}
+
+/// What was not seen, and why.
+fn missing(seen: &Seen, processes: &Processes, closed: usize) -> Vec<String> {
+    let mut missing = Vec::new();
+    if !processes.hidden.is_empty() {
+        missing.push(format!(
+            "the sockets of {} processes of other users: root sees whose links they are",
+            processes.hidden.len()
+        ));
+    }
+    if closed > 0 {
+        missing.push(format!(
+            "the sockets of {closed} network namespaces, such as those of containers: root may enter them"
+        ));
+    }
+    if !seen.hears {
+        missing.push(
+            "connections that ended between two looks: the kernel tells of them only with CAP_NET_ADMIN".to_owned(),
+        );
+    }
+    if seen.missed {
+        missing.push("some of the closed connections, which were more than could be read in time".to_owned());
+    }
+    if seen.unnamed > 0 {
+        missing.push(format!(
+            "{} pairs of Unix sockets without a name, which have no server",
+            seen.unnamed
+        ));
+    }
+    missing
+}
+
+struct Parties<'a> {
+    processes: &'a Processes,
+    used: BTreeMap<GroupId, (u32, f64)>,
+    seconds: f64,
+}
+
+impl Parties<'_> {
+    fn party(&self, group: GroupId) -> Party {
+        let known = &self.processes.groups[group];
+        let (processes, cpu) = self.used.get(&group).copied().unwrap_or_default();
+        Party {
+            name: known.name.clone(),
+            place: known.place.clone(),
+            processes,
+            cpus: (processes > 0).then_some(cpu / self.seconds),
+            programs: known.programs.clone(),
+            group,
+        }
+    }
+
+    fn tcp<'a>(&'a self, seen: &'a Seen) -> impl Iterator<Item = Link> + 'a {
+        seen.tcp.iter().map(|((server, client), traffic)| {
+            let Server { address, .. } = server;
+            Link {
+                client: client.map(|client| self.party(client)),
+                server: seen.servers.get(server).map(|server| self.party(*server)),
+                transport: if address.is_ipv4() {
+                    Transport::Tcp
+                } else {
+                    Transport::Tcp6
+                },
+                address: address.to_string(),
+                crosses: traffic.crosses,
+                connections: traffic.open,
+                opened_per_second: traffic.opened as f64 / seen.seconds,
+                load: Some(load(traffic, seen.seconds)),
+                also: seen
+                    .servers
+                    .get(server)
+                    .and_then(|group| seen.sockets.get(group))
+                    .cloned(),
+                outlook: None,
+            }
+        })
+    }
+
+    fn unix<'a>(&'a self, seen: &'a Seen) -> impl Iterator<Item = Link> + 'a {
+        seen.unix
+            .iter()
+            .map(|((address, (client, server)), (open, opened))| Link {
+                client: client.map(|client| self.party(client)),
+                server: server.map(|server| self.party(server)),
+                transport: if address.starts_with('@') {
+                    Transport::Abstract
+                } else {
+                    Transport::Unix
+                },
+                address: address.clone(),
+                crosses: false,
+                connections: *open,
+                opened_per_second: *opened as f64 / seen.seconds,
+                load: None,
+                also: None,
+                outlook: None,
+            })
+    }
+
+    fn udp<'a>(&'a self, seen: &'a Seen) -> impl Iterator<Item = Link> + 'a {
+        seen.udp.iter().map(|((address, (client, server)), open)| Link {
+            client: client.map(|client| self.party(client)),
+            server: server.map(|server| self.party(server)),
+            transport: if address.is_ipv4() {
+                Transport::Udp
+            } else {
+                Transport::Udp6
+            },
+            address: address.to_string(),
+            crosses: false,
+            connections: *open,
+            opened_per_second: 0.0,
+            load: None,
+            also: None,
+            outlook: None,
+        })
+    }
+}
+
+impl Link {
+    /// `nginx → gunicorn`
+    #[must_use]
+    pub fn name(&self) -> String {
+        let client = called(self.client.as_ref());
+        match (&self.client, &self.server) {
+            (Some(one), Some(other)) if one.group == other.group => format!("{client} → itself"),
+            _ => format!("{client} → {}", called(self.server.as_ref())),
+        }
+    }
+
+    /// Whether its name or address has this text.
+    #[must_use]
+    pub fn has(&self, text: &str) -> bool {
+        let parties = [&self.client, &self.server].into_iter().flatten();
+        self.address.contains(text)
+            || parties
+                .flat_map(|party| party.place.iter().chain([&party.name]))
+                .any(|name| name.contains(text))
+    }
+}
+
+fn called(party: Option<&Party>) -> &str {
+    party.map_or("unknown", |party| &party.name)
+}
+
+/// What went over a link, per second.
+fn load(traffic: &Traffic, seconds: f64) -> LinkLoad {
+    let Traffic { counted, .. } = traffic;
+    let direction = |bytes: u64, segments: u64| Direction {
+        bytes_per_second: bytes as f64 / seconds,
+        segments_per_second: segments as f64 / seconds,
+        segment_bytes: bytes as f64 / segments.max(1) as f64,
+    };
+    let shape = shape(traffic);
+    let turns = traffic.turns as f64 / seconds;
+    LinkLoad {
+        shape,
+        requests_per_second: matches!(shape, Shape::KeepAlive | Shape::PerRequest | Shape::Idle).then_some(turns),
+        turns_per_second_at_most: turns,
+        to_server: direction(counted.bytes_sent, counted.segments_sent),
+        to_client: direction(counted.bytes_received, counted.segments_received),
+    }
+}
+
+fn shape(traffic: &Traffic) -> Shape {
+    let [less, more] = {
+        let mut segments = [traffic.counted.segments_sent, traffic.counted.segments_received];
+        segments.sort_unstable();
+        segments.map(|segments| segments as f64)
+    };
+    if traffic.short > 0 && traffic.short_turns * 2 >= traffic.turns {
+        match traffic.short_turns as f64 / traffic.short as f64 {
+            turns if turns <= ONE_REQUEST => return Shape::PerRequest,
+            turns if turns < MANY => return Shape::Sessions,
+            _ => {}
+        }
+    }
+    if more == 0.0 {
+        return Shape::Idle;
+    }
+    let pieces = more / less;
+    if pieces >= ONE_WAY {
+        Shape::Stream
+    } else if pieces <= PIECES && (pieces - pieces.round()).abs() <= PIECES_EXACT {
+        Shape::KeepAlive
+    } else {
+        Shape::Unclear
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_system::sock_diag::Counters;
+
+    use super::*;
+
+    fn traffic(sent: u64, received: u64, short: u64, short_turns: u64) -> Traffic {
+        Traffic {
+            counted: Counters {
+                segments_sent: sent,
+                segments_received: received,
+                ..Counters::default()
+            },
+            turns: sent.min(received),
+            short,
+            short_turns,
+            ..Traffic::default()
+        }
+    }
+
+    #[test]
+    fn shapes_are_told_apart() {
+        for (traffic, wanted) in [
+            (traffic(0, 0, 0, 0), Shape::Idle),
+            (traffic(1000, 1000, 0, 0), Shape::KeepAlive),
+            (traffic(1000, 2003, 0, 0), Shape::KeepAlive),
+            (traffic(1000, 1500, 0, 0), Shape::Unclear),
+            (traffic(1000, 9000, 0, 0), Shape::Unclear),
+            (traffic(0, 9000, 0, 0), Shape::Stream),
+            (traffic(9000, 20, 0, 0), Shape::Stream),
+            (traffic(1000, 2000, 1000, 1000), Shape::PerRequest),
+            (traffic(9000, 9000, 1000, 9000), Shape::Sessions),
+            (traffic(9000, 9000, 10, 10), Shape::KeepAlive),
+            (traffic(9000, 9000, 3, 9000), Shape::KeepAlive),
+            (traffic(0, 0, 10, 0), Shape::PerRequest),
+        ] {
+            assert_eq!(shape(&traffic), wanted, "{traffic:?}");
+        }
+    }
+
+    #[test]
+    fn requests_are_said_where_segments_tell() {
+        let of = |traffic| load(&traffic, 10.0);
+        assert_eq!(of(traffic(1000, 1000, 0, 0)).requests_per_second, Some(100.0));
+        let unclear = of(traffic(1000, 1500, 0, 0));
+        assert_eq!(
+            (unclear.requests_per_second, unclear.turns_per_second_at_most),
+            (None, 100.0)
+        );
+    }
+}

@@ -1,0 +1,357 @@
+//! Which process has a socket, and which processes are one server: those with the same program and name whose parents
+//! are, or that are children of one parent.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use lasthop_observe::procfs::cpu_clock;
+use lasthop_system::{
+    listener::{command_of, sockets},
+    process::{self, Stat},
+};
+
+/// Number of a group of processes in [`Processes`].
+pub type GroupId = usize;
+
+/// Endings of the files that interpreters run.
+const SCRIPTS: [&str; 10] = ["py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "jar", "sh"];
+/// Bytes of a command in `/proc/PID/comm`.
+const COMMAND: usize = 15;
+/// Digits of the identity of a container that `docker ps` and `podman ps` show.
+const SHORT_ID: usize = 12;
+
+/// What keeps processes apart that are not one server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    pub name: String,
+    /// What the program is called: how it was called, its file, its command.
+    pub programs: Vec<String>,
+    executable: Option<PathBuf>,
+    /// The container or the unit of systemd, by the name of its cgroup.
+    pub place: Option<String>,
+    /// The parent of the eldest.
+    parent: i32,
+}
+
+/// What is known of the machine's processes.
+#[derive(Debug, Default)]
+pub struct Processes {
+    pub groups: Vec<Group>,
+    numbers: HashMap<Group, GroupId>,
+    /// `None` for one that is gone.
+    of: HashMap<i32, Option<GroupId>>,
+    /// Who has a socket, by its inode.
+    owners: HashMap<u64, GroupId>,
+    /// Processes that have some of these.
+    holders: HashSet<i32>,
+    /// Sockets that nobody was found to have.
+    nobodys: HashSet<u64>,
+    /// Processes whose descriptors lasthop may not see.
+    pub hidden: HashSet<i32>,
+    /// CPU time of each process when the watch began, in nanoseconds.
+    began: HashMap<i32, u64>,
+}
+
+impl Processes {
+    /// Reads the clocks of all processes.
+    pub fn begin(&mut self) {
+        self.began = process::all()
+            .into_iter()
+            .filter_map(|pid| Some((pid, cpu_clock(pid)?)))
+            .collect();
+    }
+
+    /// Who has a socket, as far as [`find`](Self::find) has seen it.
+    #[must_use]
+    pub fn owner(&self, inode: u64) -> Option<GroupId> {
+        self.owners.get(&inode).copied()
+    }
+
+    /// Looks for who has these sockets, in every process.
+    pub fn find(&mut self, wanted: &HashSet<u64>) {
+        let is_new = |inode: &u64| !self.owners.contains_key(inode) && !self.nobodys.contains(inode);
+        let mut missing: HashSet<u64> = wanted.iter().copied().filter(is_new).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let mut all = process::all();
+        // Pid 1 holds the sockets that systemd activates; the server is whoever holds one beside it. Who has others of these
+        // sockets probably has the new ones.
+        all.sort_by_key(|pid| (*pid == 1, !self.holders.contains(pid), *pid));
+        for pid in all {
+            self.find_in(pid, &mut missing);
+            if missing.is_empty() {
+                return;
+            }
+        }
+        self.nobodys.extend(missing);
+    }
+
+    /// Looks for sockets in one process, and takes those that it has from the set.
+    pub fn find_in(&mut self, pid: i32, missing: &mut HashSet<u64>) {
+        if let Err(error) = fs::read_dir(format!("/proc/{pid}/fd"))
+            && error.kind() == io::ErrorKind::PermissionDenied
+        {
+            self.hidden.insert(pid);
+            return;
+        }
+        for inode in sockets(pid).filter_map(|inode| inode.parse().ok()) {
+            if missing.remove(&inode)
+                && let Some(group) = self.group_of(pid)
+            {
+                self.owners.insert(inode, group);
+                self.holders.insert(pid);
+            }
+        }
+    }
+
+    /// The group of a process; `None` if it is gone.
+    pub fn group_of(&mut self, pid: i32) -> Option<GroupId> {
+        if let Some(known) = self.of.get(&pid) {
+            return *known;
+        }
+        let found = self.read_group(pid);
+        self.of.insert(pid, found);
+        found
+    }
+
+    fn read_group(&mut self, pid: i32) -> Option<GroupId> {
+        let mut eldest = Process::of(pid)?;
+        // Each step leads to an older process.
+        while let Some(parent) = Process::of(eldest.parent).filter(|parent| parent.is_one_with(&eldest)) {
+            eldest = parent;
+        }
+        let Process {
+            parent,
+            executable,
+            name,
+            programs,
+            place,
+        } = eldest;
+        let group = Group {
+            name,
+            programs,
+            executable,
+            place,
+            parent,
+        };
+        let next = self.groups.len();
+        Some(*self.numbers.entry(group).or_insert_with_key(|group| {
+            self.groups.push(group.clone());
+            next
+        }))
+    }
+
+    /// Number of processes of each group that runs now, and the CPU seconds that they used since the watch began. What
+    /// ended meanwhile is not counted.
+    pub fn used(&mut self) -> BTreeMap<GroupId, (u32, f64)> {
+        let mut used: BTreeMap<GroupId, (u32, f64)> = BTreeMap::new();
+        for pid in process::all() {
+            let Some(now) = cpu_clock(pid) else { continue };
+            let Some(group) = self.group_of(pid) else { continue };
+            let before = self.began.get(&pid).copied().unwrap_or(0);
+            let (count, seconds) = used.entry(group).or_default();
+            *count += 1;
+            *seconds += now.saturating_sub(before) as f64 / 1e9;
+        }
+        used
+    }
+
+    /// The processes that used the CPU most since the watch began.
+    #[must_use]
+    pub fn busiest(&self, most: usize) -> Vec<i32> {
+        let used = |pid: &i32| cpu_clock(*pid).map(|now| now.saturating_sub(self.began.get(pid).copied().unwrap_or(0)));
+        let mut all: Vec<(u64, i32)> = process::all()
+            .into_iter()
+            .filter_map(|pid| Some((used(&pid)?, pid)))
+            .collect();
+        all.retain(|(used, _)| *used > 0);
+        all.sort_unstable_by_key(|(used, _)| std::cmp::Reverse(*used));
+        all.into_iter().take(most).map(|(_, pid)| pid).collect()
+    }
+}
+
+/// A process as `ps` would show it, without its environment.
+struct Process {
+    parent: i32,
+    /// `None` where only its owner sees that.
+    executable: Option<PathBuf>,
+    name: String,
+    programs: Vec<String>,
+    place: Option<String>,
+}
+
+impl Process {
+    fn of(pid: i32) -> Option<Self> {
+        let parent = Stat::of(pid)?.parent;
+        let executable = fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let arguments: Vec<String> = arguments
+            .split(|byte| *byte == 0)
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let command = command_of(pid);
+        let name = name(&command, &arguments);
+        let file = executable
+            .as_deref()
+            .map(|path| file_name(&path.to_string_lossy()).to_owned());
+        let called = arguments.first().map(|word| program(word).to_owned());
+        let mut programs: Vec<String> = name.split(' ').map(str::to_owned).collect();
+        programs.extend(called.into_iter().chain(file).chain([command]));
+        programs.dedup();
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        Some(Self {
+            parent,
+            executable,
+            name,
+            programs,
+            place: place(&groups),
+        })
+    }
+
+    fn is_one_with(&self, other: &Self) -> bool {
+        self.executable == other.executable && self.name == other.name && self.place == other.place
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path).trim_end_matches(" (deleted)")
+}
+
+/// The program of a first argument: its file's name, without what servers write behind it (`nginx: worker process`,
+/// `redis-server 127.0.0.1:6379`).
+fn program(first: &str) -> &str {
+    file_name(first.split([' ', ':']).next().unwrap_or(first))
+}
+
+/// What people call a process: its program, or the script or module that an interpreter runs.
+fn name(command: &str, arguments: &[String]) -> String {
+    let Some((first, others)) = arguments.split_first() else {
+        // A thread of the kernel, or one that has ended.
+        return command.to_owned();
+    };
+    let program = Some(program(first))
+        .filter(|program| !program.is_empty())
+        .unwrap_or(command);
+    let module = others
+        .windows(2)
+        .find(|pair| pair[0] == "-m")
+        .map(|pair| pair[1].as_str());
+    // Options before a script have no value of their own, or one that ends in no such way.
+    let script = others.iter().map(|word| file_name(word)).take(4).find(|file| {
+        let ending = Path::new(file).extension().and_then(|ending| ending.to_str());
+        let is_command = file.get(..file.len().min(COMMAND)) == Some(command) && *file != program;
+        is_command || ending.is_some_and(|ending| SCRIPTS.contains(&ending))
+    });
+    match (script, module) {
+        (Some(script), _) if Path::new(script).extension().is_none() => script.to_owned(),
+        (Some(script), _) => format!("{program} {script}"),
+        (None, Some(module)) if program.starts_with("python") => module.to_owned(),
+        _ => program.to_owned(),
+    }
+}
+
+/// The container or unit of a process, by its cgroups: `docker-4f1e….scope`, `nginx.service`.
+fn place(cgroups: &str) -> Option<String> {
+    let paths = cgroups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    paths.flat_map(|path| path.rsplit('/')).find_map(|part| {
+        let container = part
+            .split(|letter: char| !letter.is_ascii_hexdigit())
+            .find(|word| word.len() == 64)
+            .map(|id| format!("container {}", &id[..SHORT_ID]));
+        container.or_else(|| part.ends_with(".service").then(|| part.to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_called_what_people_call_them() {
+        let called = |command: &str, line: &str| {
+            let words: Vec<String> = line
+                .split('|')
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect();
+            name(command, &words)
+        };
+        for (command, line, wanted) in [
+            ("nginx", "nginx: worker process", "nginx"),
+            ("redis-server", "redis-server 127.0.0.1:6379", "redis-server"),
+            (
+                "postgres",
+                "/usr/lib/postgresql/15/bin/postgres|-D|/var/lib",
+                "postgres",
+            ),
+            ("postgres", "postgres: main: walwriter ", "postgres"),
+            (
+                "gunicorn",
+                "/venv/bin/python3|/venv/bin/gunicorn|-w|4|app:app",
+                "gunicorn",
+            ),
+            ("gunicorn", "gunicorn: worker [app]", "gunicorn"),
+            ("python3", "python3|-m|gunicorn|app:app", "gunicorn"),
+            ("python3", "python3|-u|/srv/app.py", "python3 app.py"),
+            ("MainThread", "node|--enable-source-maps|server.js", "node server.js"),
+            ("java", "/usr/bin/java|-Xmx1g|-jar|app.jar", "java app.jar"),
+            (
+                "haproxy",
+                "/usr/sbin/haproxy|-Ws|-f|/etc/haproxy/haproxy.cfg",
+                "haproxy",
+            ),
+            ("kworker/0:1", "", "kworker/0:1"),
+        ] {
+            assert_eq!(called(command, line), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn containers_and_units_are_known_by_their_cgroup() {
+        let id = "0123456789abcdef".repeat(4);
+        for path in [
+            format!("0::/system.slice/docker-{id}.scope"),
+            format!("12:cpu,cpuacct:/docker/{id}\n0::/init.scope"),
+            format!("0::/machine.slice/libpod-{id}.scope/container"),
+        ] {
+            assert_eq!(place(&path).as_deref(), Some("container 0123456789ab"), "{path}");
+        }
+        assert_eq!(
+            place("0::/system.slice/nginx.service\n").as_deref(),
+            Some("nginx.service")
+        );
+        assert_eq!(place("0::/user.slice/user-0.slice/session-1.scope"), None);
+        assert_eq!(place(""), None);
+    }
+
+    #[test]
+    fn a_process_and_its_twins_are_one() {
+        let mut children: Vec<std::process::Child> = (0..2)
+            .map(|_| std::process::Command::new("sleep").arg("1000").spawn().unwrap())
+            .collect();
+        // Until `exec`, a child is what its parent is.
+        while children.iter().any(|child| command_of(child.id() as i32) != "sleep") {
+            std::thread::yield_now();
+        }
+        let mut processes = Processes::default();
+        let groups: Vec<_> = children
+            .iter()
+            .map(|child| processes.group_of(child.id() as i32).unwrap())
+            .collect();
+        let own = processes.group_of(std::process::id() as i32).unwrap();
+        assert_eq!(groups[0], groups[1]);
+        assert_ne!(groups[0], own);
+        assert_eq!(processes.groups[groups[0]].name, "sleep");
+        assert_eq!(processes.used()[&groups[0]].0, 2);
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(processes.group_of(i32::MAX), None);
+    }
+}

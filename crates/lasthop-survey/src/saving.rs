@@ -1,0 +1,394 @@
+//! What a Unix socket would save on a link: the experiment whose link is most like it, and what that found, here or on
+//! another machine. Nothing is promised without an interval.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lasthop_analyse::answers::{Answer, Figure, Setting};
+use lasthop_model::selection;
+use lasthop_plan::{
+    catalog::Catalog,
+    model::{Experiment, Recipe},
+};
+use lasthop_protocol::options::Reuse;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::links::{Link, LinkLoad, Party, Shape};
+
+/// What is saved matters from this share of a CPU on.
+const MATTERS: f64 = 0.01;
+/// How much further the ends of an interval are that was found on another machine, after the speed of the CPUs: system
+/// calls differ more between machines than arithmetic.
+const ELSEWHERE: f64 = 1.5;
+/// The same where the speed of one of the CPUs is not known.
+const UNKNOWN_SPEED: f64 = 2.5;
+/// The level of a link that goes over the loopback interface, and of one that goes over a bridge.
+const LEVELS: [&str; 2] = ["tcp", "bridge"];
+
+/// Whether a change is worth its while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Worth {
+    /// It saves 1 % of a CPU or more.
+    WorthIt,
+    /// It saves less than that.
+    DoesNotMatter,
+    /// It is a Unix socket.
+    Already,
+    CannotSay,
+}
+
+impl Worth {
+    /// As in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::WorthIt => "worth-it",
+            Self::DoesNotMatter => "does-not-matter",
+            Self::Already => "already",
+            Self::CannotSay => "cannot-say",
+        }
+    }
+}
+
+/// What is known of a change of one link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outlook {
+    pub worth: Worth,
+    /// Why that is so, or why it cannot be said.
+    pub because: String,
+    /// The experiment whose link is most like this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saving: Option<Saving>,
+    /// The command that knows more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// What a Unix socket would save. Negative figures are costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Saving {
+    /// CPU time per request, in microseconds.
+    pub cpu_us: Figure,
+    /// CPUs, at the requests per second that were counted.
+    pub cpus: Figure,
+    /// Time until a reply, in microseconds; absent where it was only measured with a queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_us: Option<Figure>,
+    /// The setting of the experiment that is most like the link.
+    pub setting: String,
+    /// Where the figures are from.
+    pub from: String,
+    /// Whether they were measured on this machine.
+    pub here: bool,
+}
+
+/// An answer, and where it is from.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub answer: Answer,
+    /// Name of the run here; `None` for one that came with lasthop.
+    pub run: Option<String>,
+}
+
+/// The links of all experiments, by what the programs of their ends are called.
+#[derive(Debug)]
+pub struct Stacks(Vec<Stack>);
+
+#[derive(Debug)]
+struct Stack {
+    experiment: String,
+    /// `None` for the driver, which stands for any client.
+    from: Option<Vec<String>>,
+    to: Vec<String>,
+    /// Whether it has a bridge.
+    bridge: bool,
+}
+
+impl Stacks {
+    /// Those of all experiments whose ends are always the same servers.
+    #[must_use]
+    pub fn of(catalog: &Catalog) -> Self {
+        let recipes = catalog
+            .recipe_names()
+            .into_iter()
+            .filter_map(|name| catalog.recipe(&name).ok());
+        let mut named: BTreeMap<String, u32> = BTreeMap::new();
+        for program in recipes.flat_map(|recipe| recipe.program.names) {
+            *named.entry(program).or_default() += 1;
+        }
+        // A program that several recipes run, as an interpreter, says nothing of the server.
+        let common: BTreeSet<String> = named
+            .into_iter()
+            .filter(|(_, count)| *count > 1)
+            .map(|(name, _)| name)
+            .collect();
+        let loaded = catalog
+            .list()
+            .into_iter()
+            .filter_map(|entry| Some((entry.name, entry.experiment.ok()?)));
+        Self(
+            loaded
+                .filter_map(|(name, experiment)| Stack::of(name, &experiment, &common))
+                .collect(),
+        )
+    }
+
+    /// The experiment whose link is most like one: of the same two programs, else with any client of the same server.
+    fn like(&self, link: &Link) -> Option<&Stack> {
+        let fits = |stack: &&Stack| {
+            let from = stack
+                .from
+                .as_ref()
+                .is_none_or(|from| is_called(link.client.as_ref(), from));
+            from && is_called(link.server.as_ref(), &stack.to)
+        };
+        let all = self.0.iter().filter(fits);
+        all.min_by_key(|stack| {
+            (
+                stack.bridge != link.crosses,
+                stack.from.is_none(),
+                stack.experiment.len(),
+            )
+        })
+    }
+}
+
+impl Stack {
+    fn of(name: String, experiment: &Experiment, common: &BTreeSet<String>) -> Option<Self> {
+        let programs = |service: &str| -> Option<Vec<String>> {
+            let recipe: &Recipe = experiment.recipes.get(&experiment.services.get(service)?.recipe)?;
+            Some(
+                recipe
+                    .program
+                    .names
+                    .iter()
+                    .filter(|name| !common.contains(*name))
+                    .cloned()
+                    .collect(),
+            )
+        };
+        let from = match experiment.services.contains_key(&experiment.link.from) {
+            true => Some(programs(&experiment.link.from)?),
+            false => None,
+        };
+        let path = experiment.factors.get(selection::PATH);
+        Some(Self {
+            from,
+            to: programs(&experiment.link.to)?,
+            bridge: path.is_some_and(|path| {
+                path.reference
+                    .as_ref()
+                    .is_some_and(|level| level.to_string() == LEVELS[1])
+            }),
+            experiment: name,
+        })
+    }
+}
+
+fn is_called(party: Option<&Party>, programs: &[String]) -> bool {
+    party.is_some_and(|party| party.programs.iter().any(|program| programs.contains(program)))
+}
+
+/// What is known of each link. `known` finds the answers of an experiment, the best first; `speed` is that of a CPU here,
+/// in steps per microsecond.
+pub fn judge(links: &mut [Link], stacks: &Stacks, speed: f64, mut known: impl FnMut(&str) -> Vec<Known>) {
+    for link in links {
+        link.outlook = Some(outlook(link, stacks, speed, &mut known));
+    }
+}
+
+fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str) -> Vec<Known>) -> Outlook {
+    let say = |worth, because: &str| Outlook {
+        worth,
+        because: because.to_owned(),
+        experiment: None,
+        saving: None,
+        next: None,
+    };
+    let cannot = |because: &str| say(Worth::CannotSay, because);
+    if link.transport.is_unix() {
+        return say(Worth::Already, "it is a Unix socket");
+    }
+    let Some(load) = &link.load else {
+        return cannot("the kernel does not count what goes over UDP");
+    };
+    let ends = [&link.client, &link.server].map(|end| end.as_ref().and_then(|party| party.cpus));
+    match (load.shape, ends) {
+        (Shape::Idle, _) => return say(Worth::DoesNotMatter, "nothing went over it"),
+        (_, [Some(client), Some(server)]) if client + server < MATTERS => {
+            return say(
+                Worth::DoesNotMatter,
+                "both ends together use less than 1 % of a CPU, whatever they do",
+            );
+        }
+        (Shape::Stream, _) => return cannot("data goes one way, and figures are of requests"),
+        _ if link.server.is_none() => return cannot("nobody was seen to have the server's end"),
+        _ => {}
+    }
+    let Some(stack) = stacks.like(link) else {
+        return cannot("no experiment has this server");
+    };
+    let run = format!("lasthop run {}", stack.experiment);
+    let all = known(&stack.experiment);
+    let found = all.iter().find_map(|known| saving(link, load, stack, known, speed));
+    let Some(saving) = found else {
+        return Outlook {
+            experiment: Some(stack.experiment.clone()),
+            next: Some(run),
+            ..cannot("nothing like it was measured yet")
+        };
+    };
+    let (worth, because) = match saving.cpus {
+        cpus if cpus.low >= MATTERS => (Worth::WorthIt, "it saves 1 % of a CPU or more"),
+        cpus if cpus.high < MATTERS => (Worth::DoesNotMatter, "it saves less than 1 % of a CPU"),
+        _ => (Worth::CannotSay, "the interval is on both sides of 1 % of a CPU"),
+    };
+    let next = match (worth, saving.here) {
+        (Worth::DoesNotMatter, _) => None,
+        (Worth::WorthIt, true) => Some(format!("lasthop export {}", stack.experiment)),
+        _ => Some(run),
+    };
+    Outlook {
+        worth,
+        because: because.to_owned(),
+        experiment: Some(stack.experiment.clone()),
+        saving: Some(saving),
+        next,
+    }
+}
+
+/// What an answer says of a link, by its settings that are most like it.
+fn saving(link: &Link, load: &LinkLoad, stack: &Stack, known: &Known, speed: f64) -> Option<Saving> {
+    let level = LEVELS[usize::from(link.crosses)];
+    let wanted = match load.shape {
+        Shape::PerRequest | Shape::Sessions => Reuse::PerRequest,
+        _ => Reuse::KeepAlive,
+    };
+    let connections = link.connections.max(1) as f64;
+    let distance = |setting: &Setting| (connections / f64::from(setting.load.connections.max(1))).ln().abs();
+    let mut like: Vec<(&Setting, Figure, Option<Figure>)> = Vec::new();
+    for setting in &known.answer.settings {
+        let is_like = reuse(setting, stack).is_none_or(|reuse| reuse == wanted) && setting.load.pipeline == 1;
+        let unix = is_like.then(|| figures(setting, level)).flatten();
+        like.extend(unix.map(|(cpu, response)| (setting, cpu, response)));
+    }
+    let nearest = like.iter().map(|(setting, ..)| distance(setting)).reduce(f64::min)?;
+    like.retain(|(setting, ..)| distance(setting) <= nearest);
+    let (setting, mut cpu_us, mut response_us) = *like.first()?;
+    // Several settings may be equally near: what they say together.
+    for (_, other, response) in &like[1..] {
+        cpu_us = hull(cpu_us, *other);
+        response_us = response_us.and_then(|one| Some(hull(one, (*response)?)));
+    }
+    if known.run.is_none() {
+        let there = known.answer.machine.speed;
+        cpu_us = elsewhere(cpu_us, there, speed);
+        response_us = response_us.map(|response| elsewhere(response, there, speed));
+    }
+    let names: Vec<&str> = like.iter().map(|(setting, ..)| setting.name.as_str()).collect();
+    Some(Saving {
+        cpu_us,
+        cpus: times(cpu_us, rate(link, load)),
+        response_us: response_us.filter(|_| setting.load.connections == 1),
+        setting: names.join("; "),
+        from: match &known.run {
+            Some(run) => format!("your run {run}"),
+            None => format!("another machine ({})", known.answer.machine.cpu_model),
+        },
+        here: known.run.is_some(),
+    })
+}
+
+/// What a setting does with the connections of its link, if its levels or its load say that.
+fn reuse(setting: &Setting, stack: &Stack) -> Option<Reuse> {
+    let level = setting.levels.get("reuse").and_then(|level| match level.as_str() {
+        "per-request" => Some(Reuse::PerRequest),
+        "keep-alive" => Some(Reuse::KeepAlive),
+        _ => None,
+    });
+    level.or_else(|| stack.from.is_none().then_some(setting.load.reuse))
+}
+
+/// CPU time and response time that a Unix socket saves, of a setting whose reference is this level.
+fn figures(setting: &Setting, level: &str) -> Option<(Figure, Option<Figure>)> {
+    setting.reference().filter(|reference| reference.level == level)?;
+    let mut unix = setting
+        .compared()
+        .filter(|(case, _)| case.transport.is_unix() && !case.transport.is_tls());
+    let (_, against) = unix.find(|(case, _)| !case.control)?;
+    Some((against.cpu.as_ref()?.saved_us, against.saved_us))
+}
+
+/// The least and the most requests per second.
+fn rate(link: &Link, load: &LinkLoad) -> [f64; 2] {
+    match (load.shape, load.requests_per_second) {
+        (Shape::Sessions, _) => [link.opened_per_second; 2],
+        (_, Some(requests)) => [requests; 2],
+        (_, None) => [0.0, load.turns_per_second_at_most],
+    }
+}
+
+/// CPUs, of microseconds a request and requests per second.
+fn times(us: Figure, [least, most]: [f64; 2]) -> Figure {
+    let ends = [us.low * least, us.low * most, us.high * least, us.high * most];
+    Figure::of(
+        us.estimate * f64::midpoint(least, most) / 1e6,
+        ends.iter().copied().fold(f64::INFINITY, f64::min) / 1e6,
+        ends.iter().copied().fold(f64::NEG_INFINITY, f64::max) / 1e6,
+    )
+}
+
+fn hull(one: Figure, other: Figure) -> Figure {
+    Figure::of(
+        f64::midpoint(one.estimate, other.estimate),
+        one.low.min(other.low),
+        one.high.max(other.high),
+    )
+}
+
+/// A time of another machine, by the speed of both CPUs, with an interval that is as much wider as machines differ.
+fn elsewhere(time: Figure, there: Option<f64>, here: f64) -> Figure {
+    let (factor, wider) = match there {
+        Some(there) if here > 0.0 => (there / here, ELSEWHERE),
+        _ => (1.0, UNKNOWN_SPEED),
+    };
+    let further = |end: f64, down: bool| if (end > 0.0) == down { end / wider } else { end * wider };
+    Figure::of(
+        time.estimate * factor,
+        further(time.low * factor, true),
+        further(time.high * factor, false),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(low: f64, high: f64) -> Figure {
+        Figure::of(f64::midpoint(low, high), low, high)
+    }
+
+    #[test]
+    fn figures_of_another_machine_are_scaled_and_wider() {
+        // Here a step takes twice as long.
+        let there = elsewhere(figure(10.0, 20.0), Some(300.0), 150.0);
+        assert_eq!((there.low, there.estimate, there.high), (13.333, 30.0, 60.0));
+        let cost = elsewhere(figure(-6.0, -3.0), Some(150.0), 150.0);
+        assert_eq!((cost.low, cost.high), (-9.0, -2.0));
+        let unknown = elsewhere(figure(-5.0, 10.0), None, 150.0);
+        assert_eq!((unknown.low, unknown.high), (-12.5, 25.0));
+    }
+
+    #[test]
+    fn what_is_saved_is_never_more_than_counted() {
+        let exact = times(figure(10.0, 20.0), [1000.0; 2]);
+        assert_eq!((exact.low, exact.estimate, exact.high), (0.01, 0.015, 0.02));
+        let most = times(figure(10.0, 20.0), [0.0, 1000.0]);
+        assert_eq!((most.low, most.high), (0.0, 0.02));
+        let both = times(figure(-10.0, 20.0), [0.0, 1000.0]);
+        assert_eq!((both.low, both.high), (-0.01, 0.02));
+    }
+}

@@ -1,0 +1,611 @@
+//! Watches the sockets of this machine: which are the two ends of one connection, and what went over them.
+//!
+//! Open connections are looked at again and again, and count from what they had counted when the watch began. The
+//! kernel tells of each that it destroys, with all that it had counted. A connection is only counted once both of its
+//! ends were seen.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    io,
+    net::SocketAddr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use lasthop_system::{
+    clock, interrupt,
+    sock_diag::{Counters, Inet, LISTEN, Unix},
+};
+
+use super::{
+    processes::{GroupId, Processes},
+    spaces::Spaces,
+};
+
+/// How often destroyed sockets are read.
+const DRAIN: Duration = Duration::from_millis(100);
+/// A look takes at most one in so many parts of the CPU time of a CPU.
+const SHARE: u32 = 20;
+/// How long the second end of a closed connection is waited for.
+const PENDING: Duration = Duration::from_secs(5);
+/// How often clients of short connections are looked for after each look: while none is known, and later.
+const TRIES: [usize; 2] = [40, 4];
+/// Among how many processes.
+const CANDIDATES: usize = 12;
+
+/// Where sockets of one address are the same: the namespace, for addresses of the loopback interface.
+type Scope = Option<usize>;
+/// An end of a connection: where it is, and to where it leads.
+type Tuple = (Scope, SocketAddr, SocketAddr);
+/// Client and server, where they are known.
+type Ends = (Option<GroupId>, Option<GroupId>);
+/// A socket: number of its namespace, and its cookie there.
+type Id = (usize, u64);
+
+/// A listening address, in the namespace where it listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Server {
+    pub space: usize,
+    pub address: SocketAddr,
+}
+
+/// What went over the connections of one client to one server while they were watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Connections that are open at the end.
+    pub open: u64,
+    pub opened: u64,
+    pub closed: u64,
+    /// As the clients' ends counted it.
+    pub counted: Counters,
+    /// The lower number of segments with data of the two directions, summed over connections: so often at most the
+    /// turn to speak went forth and back.
+    pub turns: u64,
+    /// Turns of connections that were opened and closed meanwhile, and how many these are.
+    pub short_turns: u64,
+    pub short: u64,
+    /// Whether an end is in another namespace.
+    pub crosses: bool,
+}
+
+/// Everything that was seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub seconds: f64,
+    /// By server and client; `None` where nobody was found to have the client's end.
+    pub tcp: BTreeMap<(Server, Option<GroupId>), Traffic>,
+    /// Whose the servers are.
+    pub servers: HashMap<Server, GroupId>,
+    /// A Unix socket where each of these listens.
+    pub sockets: BTreeMap<GroupId, String>,
+    /// Who was seen to open connections to a server.
+    pub clients: BTreeMap<Server, BTreeSet<GroupId>>,
+    /// Connections over Unix sockets: open at the end, and opened meanwhile.
+    pub unix: BTreeMap<(String, Ends), (u64, u64)>,
+    pub udp: BTreeMap<(SocketAddr, Ends), u64>,
+    /// Whether short connections were counted in every namespace, and all of them.
+    pub hears: bool,
+    pub missed: bool,
+    /// Pairs of connected Unix sockets without a name.
+    pub unnamed: u64,
+}
+
+/// How long to watch, and how often to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    pub watch: Duration,
+    pub interval: Duration,
+}
+
+struct End {
+    socket: Inet,
+    /// What it had counted when the watch began.
+    before: Counters,
+    /// Whether it was there then.
+    old: bool,
+    /// The server that it leads to, if it is the client's end of a connection within this machine.
+    server: Option<Server>,
+    /// Whether the other end was found, and is in another namespace.
+    paired: bool,
+    crosses: bool,
+    /// The look that saw it last.
+    look: u32,
+}
+
+struct Watch<'a> {
+    spaces: &'a mut Spaces,
+    processes: &'a mut Processes,
+    ends: HashMap<Id, End>,
+    /// Closed ones whose other end was not seen yet.
+    pending: HashMap<Tuple, (Instant, Id, Inet)>,
+    /// Sockets that listen, or did: their inodes.
+    listening: HashMap<(usize, SocketAddr), u64>,
+    /// Both inodes of a connection over a Unix socket.
+    unix: HashMap<(u64, u64), UnixEnd>,
+    /// Unix sockets that listen: their inodes by name.
+    unix_listening: HashMap<String, u64>,
+    look: u32,
+    seen: Seen,
+}
+
+struct UnixEnd {
+    name: String,
+    old: bool,
+    look: u32,
+}
+
+/// Watches until the time is over or lasthop is interrupted, from when it says that it has begun.
+///
+/// # Errors
+///
+/// The kernel does not answer.
+pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, begun: impl FnOnce()) -> io::Result<Seen> {
+    let mut watch = Watch {
+        spaces,
+        processes,
+        ends: HashMap::new(),
+        pending: HashMap::new(),
+        listening: HashMap::new(),
+        unix: HashMap::new(),
+        unix_listening: HashMap::new(),
+        look: 0,
+        seen: Seen {
+            hears: true,
+            ..Seen::default()
+        },
+    };
+    watch.spaces.look_for_more();
+    watch.drain();
+    // What was closed before the first look does not count.
+    watch.pending.clear();
+    watch.seen.tcp.clear();
+    watch.processes.begin();
+    watch.look_at_all()?;
+    begun();
+    let begin = Instant::now();
+    let end = begin + timing.watch;
+    let mut took = Duration::ZERO;
+    loop {
+        let until = (Instant::now() + timing.interval.max(took * SHARE)).min(end);
+        while Instant::now() < until && !interrupt::heard() {
+            thread::sleep(DRAIN.min(until.saturating_duration_since(Instant::now())));
+            watch.drain();
+        }
+        let now = Instant::now();
+        let before = clock::thread_cpu();
+        watch.spaces.look_for_more();
+        watch.look_at_all()?;
+        watch.drain();
+        took = Duration::from_nanos(clock::thread_cpu() - before);
+        if now >= end || interrupt::heard() {
+            watch.seen.seconds = (now - begin).as_secs_f64();
+            return Ok(watch.finish());
+        }
+    }
+}
+
+impl Watch<'_> {
+    fn drain(&mut self) {
+        for space in 0..self.spaces.all.len() {
+            let mut gone = Vec::new();
+            match &mut self.spaces.all[space].destroyed {
+                Some(destroyed) => self.seen.missed |= destroyed.take(|socket| gone.push(socket)),
+                None => self.seen.hears = false,
+            }
+            for socket in gone {
+                self.destroyed((space, socket.cookie), socket);
+            }
+        }
+        self.pending.retain(|_, (since, ..)| since.elapsed() < PENDING);
+    }
+
+    /// A socket that is no more, with what it had counted in the end.
+    fn destroyed(&mut self, id: Id, socket: Inet) {
+        if let Some(mut end) = self.ends.remove(&id) {
+            let inode = end.socket.inode;
+            end.socket = Inet { inode, ..socket };
+            if end.paired {
+                self.settle(&end, false);
+            } else {
+                self.meet(id, end.socket);
+            }
+        } else if socket.remote.port() > 0 {
+            self.meet(id, socket);
+        }
+    }
+
+    /// A closed end that no look had seen with its other end: that one has closed, or will soon.
+    fn meet(&mut self, id: Id, socket: Inet) {
+        let mirror = tuple(id.0, socket.remote, socket.local);
+        if let Some((_, other_id, other)) = self.pending.remove(&mirror) {
+            let ends = [(id, socket), (other_id, other)];
+            let at = self.client_of([(&ends[0].1, ends[0].0.0), (&ends[1].1, ends[1].0.0)]);
+            let [(client_id, client), (server_id, server)] = if at == 0 {
+                ends
+            } else {
+                let [one, other] = ends;
+                [other, one]
+            };
+            let end = End {
+                before: Counters::default(),
+                old: false,
+                server: Some(Server {
+                    space: server_id.0,
+                    address: server.local,
+                }),
+                paired: true,
+                crosses: client_id.0 != server_id.0,
+                look: 0,
+                socket: client,
+            };
+            self.settle(&end, false);
+        } else {
+            let own = tuple(id.0, socket.local, socket.remote);
+            self.pending.insert(own, (Instant::now(), id, socket));
+        }
+    }
+
+    /// Adds what a client's end has counted.
+    fn settle(&mut self, end: &End, open: bool) {
+        let Some(server) = end.server else { return };
+        let client = self.processes.owner(end.socket.inode);
+        let counted = since(end.before, end.socket.counters.unwrap_or_default());
+        let turns = counted.segments_sent.min(counted.segments_received);
+        let traffic = self.seen.tcp.entry((server, client)).or_default();
+        let short = !end.old && !open;
+        traffic.open += u64::from(open);
+        traffic.closed += u64::from(!open);
+        traffic.opened += u64::from(!end.old);
+        traffic.turns += turns;
+        traffic.short += u64::from(short);
+        traffic.short_turns += if short { turns } else { 0 };
+        traffic.crosses |= end.crosses;
+        traffic.counted = sum(traffic.counted, counted);
+    }
+
+    /// Which of the two ends of a connection is the client's: the other has a listener's address. If neither has, or is
+    /// seen to have, servers have the lower port.
+    fn client_of(&self, ends: [(&Inet, usize); 2]) -> usize {
+        let listens = ends.map(|(end, space)| self.listener(space, end.local).is_some());
+        match listens {
+            [true, false] => 1,
+            [false, true] => 0,
+            _ => usize::from(ends[0].0.local.port() < ends[1].0.local.port()),
+        }
+    }
+
+    /// The inode of the socket that listens at an address.
+    fn listener(&self, space: usize, address: SocketAddr) -> Option<u64> {
+        let at = |ip: std::net::IpAddr| {
+            self.listening
+                .get(&(space, SocketAddr::new(ip, address.port())))
+                .copied()
+        };
+        // A server of both families listens at `::`.
+        at(address.ip())
+            .or_else(|| at([0; 4].into()).filter(|_| address.is_ipv4()))
+            .or_else(|| at([0; 16].into()))
+    }
+
+    /// One look at the sockets of every namespace.
+    fn look_at_all(&mut self) -> io::Result<()> {
+        self.look += 1;
+        let mut found = Vec::new();
+        let mut unix = Vec::new();
+        let mut udp = Vec::new();
+        for (number, space) in self.spaces.all.iter_mut().enumerate() {
+            space.diag.tcp(|socket| found.push((number, socket)))?;
+            space.diag.unix(|socket| unix.push(socket))?;
+            space.diag.udp(|socket| udp.push((number, socket)))?;
+        }
+        let (listening, connected): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|(_, socket)| socket.state == LISTEN);
+        self.listening.extend(
+            listening
+                .into_iter()
+                .map(|(space, socket)| ((space, socket.local), socket.inode)),
+        );
+        let new = connected
+            .into_iter()
+            .filter_map(|(space, socket)| self.see(space, socket))
+            .collect::<Vec<_>>();
+        self.pair(&new);
+        self.forget();
+        self.look_at_unix(unix);
+        self.find_owners();
+        self.look_at_udp(&udp);
+        self.catch_clients();
+        Ok(())
+    }
+
+    /// Notes what a connected socket has counted. Returns it if it is new.
+    fn see(&mut self, space: usize, socket: Inet) -> Option<Id> {
+        let id = (space, socket.cookie);
+        let look = self.look;
+        if let Some(end) = self.ends.get_mut(&id) {
+            end.socket = socket;
+            end.look = look;
+            return (!end.paired).then_some(id);
+        }
+        let old = look == 1;
+        let end = End {
+            before: socket.counters.filter(|_| old).unwrap_or_default(),
+            old,
+            server: None,
+            paired: false,
+            crosses: false,
+            look,
+            socket,
+        };
+        self.ends.insert(id, end);
+        Some(id)
+    }
+
+    /// Finds the other ends of these sockets.
+    fn pair(&mut self, alone: &[Id]) {
+        let place = |id: &Id, end: &End| (tuple(id.0, end.socket.local, end.socket.remote), *id);
+        let by_place: HashMap<Tuple, Id> = alone.iter().map(|id| place(id, &self.ends[id])).collect();
+        for (own, id) in &by_place {
+            let Some(other) = by_place.get(&(own.0, own.2, own.1)).filter(|other| *other != id) else {
+                continue;
+            };
+            let at = self.client_of([(&self.ends[id].socket, id.0), (&self.ends[other].socket, other.0)]);
+            let (client, server) = if at == 0 { (id, other) } else { (other, id) };
+            let address = self.ends[server].socket.local;
+            let is = Server {
+                space: server.0,
+                address,
+            };
+            self.seen.tcp.entry((is, None)).or_default();
+            for (end, leads) in [(client, Some(is)), (server, None)] {
+                let end = self.ends.get_mut(end).expect("it was just found");
+                end.server = leads;
+                end.paired = true;
+                end.crosses = client.0 != server.0;
+            }
+        }
+    }
+
+    /// Ends that this look did not see have closed. Where the kernel tells, it will tell what they had counted.
+    fn forget(&mut self) {
+        let tells: Vec<bool> = self
+            .spaces
+            .all
+            .iter()
+            .map(|space| space.destroyed.is_some() && !self.seen.missed)
+            .collect();
+        let look = self.look;
+        let gone: Vec<End> = self
+            .ends
+            .extract_if(|(space, _), end| end.look < look && !tells[*space])
+            .map(|(_, end)| end)
+            .collect();
+        gone.iter().for_each(|end| self.settle(end, false));
+    }
+
+    /// Connections over Unix sockets: the server's end has a name.
+    fn look_at_unix(&mut self, all: Vec<Unix>) {
+        let (listening, connected): (Vec<_>, Vec<_>) = all.into_iter().partition(|socket| socket.state == LISTEN);
+        let named = listening
+            .into_iter()
+            .filter_map(|socket| Some((socket.name?.unix_name()?, socket.inode)));
+        self.unix_listening.extend(named);
+        let by_inode: HashMap<u64, Unix> = connected.into_iter().map(|socket| (socket.inode, socket)).collect();
+        let look = self.look;
+        let mut unnamed = 0;
+        for socket in by_inode.values() {
+            let Some(peer) = socket.peer.and_then(|peer| by_inode.get(&peer)) else {
+                continue;
+            };
+            match &socket.name {
+                Some(name) => {
+                    let end = self.unix.entry((peer.inode, socket.inode)).or_insert_with(|| UnixEnd {
+                        name: name.unix_name().unwrap_or_default(),
+                        old: look == 1,
+                        look,
+                    });
+                    end.look = look;
+                }
+                None => unnamed += u64::from(peer.name.is_none()),
+            }
+        }
+        self.seen.unnamed = unnamed / 2;
+    }
+
+    /// Clients that are connected to a bound socket of this machine.
+    fn look_at_udp(&mut self, all: &[(usize, Inet)]) {
+        self.seen.udp.clear();
+        let bound: HashMap<(usize, SocketAddr), &Inet> = all
+            .iter()
+            .map(|(space, socket)| ((*space, socket.local), socket))
+            .collect();
+        let mut links = Vec::new();
+        for (space, client) in all.iter().filter(|(_, socket)| socket.remote.port() > 0) {
+            let any = SocketAddr::new([0; 4].into(), client.remote.port());
+            let wildcard = client.remote.ip().is_loopback().then_some(any);
+            let places = [Some(client.remote), wildcard].into_iter().flatten();
+            let server = places.into_iter().find_map(|place| bound.get(&(*space, place)));
+            // Of two that are connected to each other, one is the server.
+            let is_server = |server: &&&Inet| server.remote.port() == 0 || server.local.port() < client.local.port();
+            if let Some(server) = server.filter(is_server) {
+                links.push((client.remote, client.inode, server.inode));
+            }
+        }
+        let wanted = links
+            .iter()
+            .flat_map(|(_, client, server)| [*client, *server])
+            .collect();
+        self.processes.find(&wanted);
+        for (address, client, server) in links {
+            let key = (address, (self.processes.owner(client), self.processes.owner(server)));
+            *self.seen.udp.entry(key).or_default() += 1;
+        }
+    }
+
+    /// Who has the sockets that matter: ends of connections within this machine, and the listeners of those.
+    fn find_owners(&mut self) {
+        let paired = self.ends.values().filter(|end| end.paired);
+        let mut wanted: HashSet<u64> = paired.map(|end| end.socket.inode).collect();
+        wanted.extend(self.unix.keys().flat_map(|(client, server)| [*client, *server]));
+        wanted.extend(self.unix_listening.values());
+        let servers: HashSet<Server> = self.seen.tcp.keys().map(|(server, _)| *server).collect();
+        wanted.extend(
+            servers
+                .iter()
+                .filter_map(|server| self.listener(server.space, server.address)),
+        );
+        wanted.remove(&0);
+        self.processes.find(&wanted);
+        for server in servers {
+            let listener = self.listener(server.space, server.address);
+            if let Some(group) = listener.and_then(|inode| self.processes.owner(inode)) {
+                self.seen.servers.insert(server, group);
+            }
+        }
+        for (id, end) in self.ends.iter().filter(|(_, end)| end.paired) {
+            let Some(group) = self.processes.owner(end.socket.inode) else {
+                continue;
+            };
+            let own = Server {
+                space: id.0,
+                address: end.socket.local,
+            };
+            match end.server {
+                Some(server) if !end.old => drop(self.seen.clients.entry(server).or_default().insert(group)),
+                Some(_) => {}
+                None => drop(self.seen.servers.entry(own).or_insert(group)),
+            }
+        }
+    }
+
+    /// Connections that are shorter than a look takes are caught in the act: the kernel's table, and right after it the
+    /// descriptors of the busiest processes.
+    fn catch_clients(&mut self) {
+        let nameless = self
+            .seen
+            .tcp
+            .iter()
+            .filter(|((_, client), traffic)| client.is_none() && traffic.short > 0);
+        let wanted: HashSet<Server> = nameless.map(|((server, _), _)| *server).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let candidates = self.processes.busiest(CANDIDATES);
+        let is_known = |seen: &Seen| wanted.iter().all(|server| seen.clients.contains_key(server));
+        let tries = TRIES[usize::from(is_known(&self.seen))];
+        for number in 0..tries {
+            if number >= TRIES[1] && is_known(&self.seen) {
+                return;
+            }
+            let clients = self.clients_of(&wanted);
+            let mut missing: HashSet<u64> = clients.keys().copied().collect();
+            candidates
+                .iter()
+                .for_each(|pid| self.processes.find_in(*pid, &mut missing));
+            for (inode, server) in clients {
+                if let Some(client) = self.processes.owner(inode) {
+                    self.seen.clients.entry(server).or_default().insert(client);
+                }
+            }
+        }
+    }
+
+    /// The clients' ends of new connections to servers.
+    fn clients_of(&mut self, servers: &HashSet<Server>) -> HashMap<u64, Server> {
+        let mut found = HashMap::new();
+        for (number, space) in self.spaces.all.iter_mut().enumerate() {
+            let ends = &self.ends;
+            // What the kernel refuses now, it refuses the next look.
+            let _ = space.diag.tcp(|socket| {
+                let scope = tuple(number, socket.remote, socket.local).0;
+                let leads = |server: &&Server| {
+                    server.address == socket.remote && scope.is_none_or(|space| space == server.space)
+                };
+                let is_new = ends.get(&(number, socket.cookie)).is_none_or(|end| !end.old);
+                if let Some(server) = servers.iter().find(leads).filter(|_| is_new && socket.inode > 0) {
+                    found.insert(socket.inode, *server);
+                }
+            });
+        }
+        found
+    }
+
+    fn finish(mut self) -> Seen {
+        let look = self.look;
+        for end in std::mem::take(&mut self.ends).into_values() {
+            self.settle(&end, end.look == look);
+        }
+        for ((client, server), end) in &self.unix {
+            let [client, server] = [client, server].map(|inode| self.processes.owner(*inode));
+            // Who has not accepted a connection yet, or had it only shortly, listens.
+            let listener = || self.processes.owner(*self.unix_listening.get(&end.name)?);
+            let server = server.or_else(listener);
+            let (open, opened) = self.seen.unix.entry((end.name.clone(), (client, server))).or_default();
+            *open += u64::from(end.look == self.look);
+            *opened += u64::from(!end.old);
+        }
+        for (name, inode) in &self.unix_listening {
+            let Some(group) = self.processes.owner(*inode) else {
+                continue;
+            };
+            let known = self.seen.sockets.entry(group).or_insert_with(|| name.clone());
+            // A path comes before an abstract name.
+            if name < known {
+                known.clone_from(name);
+            }
+        }
+        self.seen.give_to_the_only_client();
+        self.seen
+            .tcp
+            .retain(|_, traffic| traffic.open + traffic.opened + traffic.closed > 0);
+        self.seen
+    }
+}
+
+impl Seen {
+    /// Connections whose client's end nobody was found to have are those of the only process that was seen to open some.
+    fn give_to_the_only_client(&mut self) {
+        for (server, clients) in &self.clients {
+            if let Some(only) = clients.first().filter(|_| clients.len() == 1)
+                && let Some(traffic) = self.tcp.remove(&(*server, None))
+            {
+                self.tcp.entry((*server, Some(*only))).or_default().add(&traffic);
+            }
+        }
+    }
+}
+
+impl Traffic {
+    fn add(&mut self, other: &Self) {
+        self.open += other.open;
+        self.opened += other.opened;
+        self.closed += other.closed;
+        self.turns += other.turns;
+        self.short += other.short;
+        self.short_turns += other.short_turns;
+        self.crosses |= other.crosses;
+        self.counted = sum(self.counted, other.counted);
+    }
+}
+
+fn sum(one: Counters, other: Counters) -> Counters {
+    Counters {
+        bytes_sent: one.bytes_sent + other.bytes_sent,
+        bytes_received: one.bytes_received + other.bytes_received,
+        segments_sent: one.segments_sent + other.segments_sent,
+        segments_received: one.segments_received + other.segments_received,
+    }
+}
+
+fn since(before: Counters, now: Counters) -> Counters {
+    Counters {
+        bytes_sent: now.bytes_sent.saturating_sub(before.bytes_sent),
+        bytes_received: now.bytes_received.saturating_sub(before.bytes_received),
+        segments_sent: now.segments_sent.saturating_sub(before.segments_sent),
+        segments_received: now.segments_received.saturating_sub(before.segments_received),
+    }
+}
+
+fn tuple(space: usize, local: SocketAddr, remote: SocketAddr) -> Tuple {
+    (local.ip().is_loopback().then_some(space), local, remote)
+}

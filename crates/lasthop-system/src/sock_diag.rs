@@ -1,0 +1,513 @@
+//! What the kernel says of its sockets, by netlink (`sock_diag(7)`): those that are open, with their counters, and those
+//! that it destroys. Nothing is read that went over them.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStringExt as _,
+    },
+    path::PathBuf,
+};
+
+use lasthop_protocol::spec::Address;
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, netlink, recv, sendto, socket_with, sockopt,
+    },
+};
+
+/// Longer than any message of a dump, in bytes: the kernel fills up to 32 KiB at once.
+const BUFFER: usize = 64 * 1024;
+/// Memory for sockets that were destroyed and are not read yet, in bytes: a second of 10,000 connections.
+const BACKLOG: usize = 32 << 20;
+
+// include/uapi/linux/netlink.h
+const HEADER: usize = 16;
+const REQUEST_DUMP: u16 = 0x301;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+// include/uapi/linux/sock_diag.h
+const BY_FAMILY: u16 = 20;
+/// A bit for each group of sockets that tells when one is destroyed: TCP and TCP over IPv6 (groups 1 and 3).
+const TCP_DESTROYED: u32 = 0b101;
+// include/uapi/linux/inet_diag.h
+const INFO: u16 = 2;
+const INET_MESSAGE: usize = 72;
+// include/uapi/linux/unix_diag.h
+const UNIX_NAME: u16 = 0;
+const UNIX_PEER: u16 = 2;
+const UNIX_MESSAGE: usize = 16;
+const SHOW_NAME_AND_PEER: u32 = 0b101;
+
+/// A state of a socket (include/net/tcp_states.h). Unix sockets have two of them.
+pub const ESTABLISHED: u8 = 1;
+pub const LISTEN: u8 = 10;
+/// Connections until they are closed for good (4, 5, 8, 9 and 11 are on the way there), and sockets that listen.
+const OPEN: u32 = 1 << ESTABLISHED | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << LISTEN | 1 << 11;
+/// Of UDP: connected, and bound.
+const BOUND: u32 = 1 << ESTABLISHED | 1 << 7;
+
+/// A socket of TCP or UDP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inet {
+    pub state: u8,
+    pub local: SocketAddr,
+    /// Port 0 if it is not connected.
+    pub remote: SocketAddr,
+    /// No other socket of this namespace ever has the same.
+    pub cookie: u64,
+    /// 0 if no process has it, yet or any more.
+    pub inode: u64,
+    /// `None` for UDP.
+    pub counters: Option<Counters>,
+}
+
+/// What one end of a TCP connection has counted since it began (`tcp_info`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    /// Segments with data; a segment of the loopback interface has up to 64 KiB.
+    pub segments_sent: u64,
+    pub segments_received: u64,
+}
+
+/// A Unix socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unix {
+    pub state: u8,
+    pub inode: u64,
+    /// Inode of the other end, which may be in another namespace.
+    pub peer: Option<u64>,
+    /// Where it is bound; accepted sockets have the listener's.
+    pub name: Option<Address>,
+}
+
+/// Asks for the open sockets of one network namespace.
+#[derive(Debug)]
+pub struct SockDiag {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+/// Tells which TCP sockets of one network namespace were destroyed.
+#[derive(Debug)]
+pub struct Destroyed {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+fn netlink_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    Ok(socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        flags,
+        Some(netlink::SOCK_DIAG),
+    )?)
+}
+
+impl SockDiag {
+    /// For the network namespace of the calling thread, wherever it is used later.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses, or has no `sock_diag`.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self {
+            socket: netlink_socket(SocketFlags::empty())?,
+            buffer: vec![0; BUFFER],
+        })
+    }
+
+    /// TCP sockets that are connected or listen.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn tcp(&mut self, mut each: impl FnMut(Inet)) -> io::Result<()> {
+        self.inet(6, OPEN, &mut each)
+    }
+
+    /// UDP sockets that are connected or bound.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn udp(&mut self, mut each: impl FnMut(Inet)) -> io::Result<()> {
+        self.inet(17, BOUND, &mut each)
+    }
+
+    fn inet(&mut self, protocol: u8, states: u32, each: &mut impl FnMut(Inet)) -> io::Result<()> {
+        for family in [AddressFamily::INET, AddressFamily::INET6] {
+            // struct inet_diag_req_v2: after the states an address, which is not looked at.
+            let mut request = vec![family.as_raw() as u8, protocol, 1 << (INFO - 1), 0];
+            request.extend(states.to_ne_bytes());
+            request.resize(56, 0);
+            self.dump(&request, |message| each_some(Inet::parse(message), each))?;
+        }
+        Ok(())
+    }
+
+    /// Unix stream sockets that are connected or listen.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn unix(&mut self, mut each: impl FnMut(Unix)) -> io::Result<()> {
+        // struct unix_diag_req
+        let mut request = vec![AddressFamily::UNIX.as_raw() as u8, 0, 0, 0];
+        request.extend((1u32 << ESTABLISHED | 1 << LISTEN).to_ne_bytes());
+        request.extend(0u32.to_ne_bytes());
+        request.extend(SHOW_NAME_AND_PEER.to_ne_bytes());
+        request.resize(24, 0);
+        self.dump(&request, |message| each_some(Unix::parse(message), &mut each))
+    }
+
+    fn dump(&mut self, request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut message = Vec::with_capacity(HEADER + request.len());
+        message.extend(((HEADER + request.len()) as u32).to_ne_bytes());
+        message.extend(BY_FAMILY.to_ne_bytes());
+        message.extend(REQUEST_DUMP.to_ne_bytes());
+        message.extend([0; 8]);
+        message.extend(request);
+        let kernel = netlink::SocketAddrNetlink::new(0, 0);
+        sendto(&self.socket, &message, SendFlags::empty(), &kernel)?;
+        loop {
+            let (length, _) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
+            for (kind, body) in Messages(&self.buffer[..length]) {
+                match kind {
+                    DONE => return Ok(()),
+                    ERROR => return Err(refusal(body)),
+                    BY_FAMILY => each(body),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn each_some<T>(found: Option<T>, each: &mut impl FnMut(T)) {
+    if let Some(found) = found {
+        each(found);
+    }
+}
+
+/// struct nlmsgerr begins with a negative error number.
+fn refusal(body: &[u8]) -> io::Error {
+    let number = u32_at(body, 0).map_or(0, |number| (number as i32).wrapping_neg());
+    io::Error::from_raw_os_error(number)
+}
+
+impl Destroyed {
+    /// For the network namespace of the calling thread, wherever it is used later.
+    ///
+    /// # Errors
+    ///
+    /// The process may not: it takes `CAP_NET_ADMIN`.
+    pub fn open() -> io::Result<Self> {
+        let socket = netlink_socket(SocketFlags::NONBLOCK)?;
+        if sockopt::set_socket_recv_buffer_size_force(&socket, BACKLOG).is_err() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        bind(socket.as_fd(), &netlink::SocketAddrNetlink::new(0, TCP_DESTROYED))?;
+        Ok(Self {
+            socket,
+            buffer: vec![0; BUFFER],
+        })
+    }
+
+    /// Those that were destroyed since it was asked last. Returns whether it missed some, because they were too many.
+    pub fn take(&mut self, mut each: impl FnMut(Inet)) -> bool {
+        let mut missed = false;
+        loop {
+            match recv(&self.socket, &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((length, _)) => {
+                    for (_, body) in Messages(&self.buffer[..length]).filter(|(kind, _)| *kind == BY_FAMILY) {
+                        each_some(Inet::parse(body), &mut each);
+                    }
+                }
+                Err(Errno::NOBUFS) => missed = true,
+                Err(Errno::INTR) => {}
+                Err(_) => return missed,
+            }
+        }
+    }
+}
+
+impl Inet {
+    /// struct inet_diag_msg and its attributes.
+    fn parse(message: &[u8]) -> Option<Self> {
+        let family = AddressFamily::from_raw((*message.first()?).into());
+        let address = |port: usize, at: usize| {
+            let port = u16::from_be_bytes([*message.get(port)?, *message.get(port + 1)?]);
+            let bytes = message.get(at..at + 16)?;
+            let ip = if family == AddressFamily::INET {
+                IpAddr::from(<[u8; 4]>::try_from(&bytes[..4]).ok()?)
+            } else {
+                IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?).to_canonical()
+            };
+            Some(SocketAddr::new(ip, port))
+        };
+        Some(Self {
+            state: *message.get(1)?,
+            local: address(4, 8)?,
+            remote: address(6, 24)?,
+            cookie: u64_at(message, 44)?,
+            inode: u32_at(message, 68)?.into(),
+            counters: Attributes(message.get(INET_MESSAGE..)?)
+                .find(|(kind, _)| *kind == INFO)
+                .and_then(|(_, info)| Counters::parse(info)),
+        })
+    }
+}
+
+impl Counters {
+    /// struct tcp_info, of Linux 4.19 or newer (`tcpi_bytes_sent` is the last field that is needed).
+    fn parse(info: &[u8]) -> Option<Self> {
+        Some(Self {
+            bytes_sent: u64_at(info, 200)?.saturating_sub(u64_at(info, 208)?),
+            bytes_received: u64_at(info, 128)?,
+            segments_sent: u32_at(info, 156)?.into(),
+            segments_received: u32_at(info, 152)?.into(),
+        })
+    }
+}
+
+impl Unix {
+    /// struct unix_diag_msg and its attributes.
+    fn parse(message: &[u8]) -> Option<Self> {
+        let mut found = Self {
+            state: *message.get(2)?,
+            inode: u32_at(message, 4)?.into(),
+            peer: None,
+            name: None,
+        };
+        for (kind, value) in Attributes(message.get(UNIX_MESSAGE..)?) {
+            match kind {
+                UNIX_NAME => found.name = name(value),
+                UNIX_PEER => found.peer = u32_at(value, 0).filter(|peer| *peer > 0).map(Into::into),
+                _ => {}
+            }
+        }
+        // Datagram sockets (2) have no connections that a server accepted.
+        (message.get(1) != Some(&2)).then_some(found)
+    }
+}
+
+/// A path ends at a zero byte, an abstract name begins with one.
+fn name(bytes: &[u8]) -> Option<Address> {
+    match bytes {
+        [] => None,
+        [0, name @ ..] => Some(Address::Abstract(String::from_utf8_lossy(name).into_owned())),
+        path => {
+            let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
+            Some(Address::Unix(PathBuf::from(std::ffi::OsString::from_vec(
+                path.to_vec(),
+            ))))
+        }
+    }
+}
+
+/// The messages of a datagram: type and body of each.
+struct Messages<'a>(&'a [u8]);
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let length = u32_at(self.0, 0)? as usize;
+        let kind = u16_at(self.0, 4)?;
+        let body = self.0.get(HEADER..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, body))
+    }
+}
+
+/// The attributes of a message: type and value of each (struct nlattr).
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let length = usize::from(u16_at(self.0, 0)?);
+        let kind = u16_at(self.0, 2)?;
+        let value = self.0.get(4..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::{TcpListener, TcpStream, UdpSocket},
+        os::{
+            fd::AsRawFd as _,
+            linux::net::SocketAddrExt as _,
+            unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream},
+        },
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+
+    fn inode(socket: &impl AsFd) -> u64 {
+        let link = std::fs::read_link(format!("/proc/self/fd/{}", socket.as_fd().as_raw_fd())).unwrap();
+        let text = link.to_str().unwrap();
+        text.strip_prefix("socket:[")
+            .unwrap()
+            .trim_end_matches(']')
+            .parse()
+            .unwrap()
+    }
+
+    fn tcp() -> Vec<Inet> {
+        let mut all = Vec::new();
+        SockDiag::open().unwrap().tcp(|one| all.push(one)).unwrap();
+        all
+    }
+
+    /// A request and a reply over a connection.
+    fn talk(client: &mut TcpStream, server: &mut TcpStream) {
+        client.write_all(b"ping").unwrap();
+        server.read_exact(&mut [0; 4]).unwrap();
+        server.write_all(b"a longer pong").unwrap();
+        client.read_exact(&mut [0; 13]).unwrap();
+    }
+
+    #[test]
+    fn both_ends_of_a_connection_are_found_and_counted() {
+        for ip in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = TcpListener::bind(ip).unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (mut server, _) = listener.accept().unwrap();
+            for _ in 0..7 {
+                talk(&mut client, &mut server);
+            }
+            let all = tcp();
+            let of = |inode| all.iter().find(|one| one.inode == inode).unwrap();
+            let near = of(inode(&client));
+            let far = of(inode(&server));
+            assert_eq!((near.local, near.remote), (far.remote, far.local));
+            assert_eq!(near.local, client.local_addr().unwrap());
+            assert_eq!((near.state, of(inode(&listener)).state), (ESTABLISHED, LISTEN));
+            let counted = Counters {
+                bytes_sent: 28,
+                bytes_received: 91,
+                segments_sent: 7,
+                segments_received: 7,
+            };
+            assert_eq!(near.counters, Some(counted));
+            assert_eq!(far.counters.unwrap().bytes_sent, 91);
+        }
+    }
+
+    /// A server that takes both families has addresses of IPv6, a client of IPv4 does not.
+    #[test]
+    fn both_ends_are_of_one_family() {
+        let listener = TcpListener::bind("[::]:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let all = tcp();
+        let far = all.iter().find(|one| one.inode == inode(&server)).unwrap();
+        assert_eq!(far.remote, client.local_addr().unwrap());
+    }
+
+    /// As root; others are refused.
+    #[test]
+    fn short_connections_are_told_when_they_are_over() {
+        let Ok(mut destroyed) = Destroyed::open() else {
+            assert!(!rustix::process::geteuid().is_root());
+            return;
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        for _ in 0..20 {
+            let mut client = TcpStream::connect(address).unwrap();
+            let (mut server, _) = listener.accept().unwrap();
+            talk(&mut client, &mut server);
+        }
+        let mut clients = Vec::new();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while clients.len() < 20 && Instant::now() < deadline {
+            let missed = destroyed.take(|one| clients.extend((one.remote == address).then_some(one)));
+            assert!(!missed);
+        }
+        assert_eq!(clients.len(), 20);
+        assert!(clients.iter().all(|one| one.counters.unwrap().segments_sent == 1));
+    }
+
+    #[test]
+    fn ends_of_unix_sockets_know_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a s");
+        let name = format!("lasthop-diag-{}", std::process::id());
+        let listeners = [
+            (UnixListener::bind(&path).unwrap(), Address::Unix(path.clone())),
+            (
+                UnixListener::bind_addr(&UnixAddress::from_abstract_name(&name).unwrap()).unwrap(),
+                Address::Abstract(name),
+            ),
+        ];
+        for (listener, address) in &listeners {
+            let client = UnixStream::connect_addr(&listener.local_addr().unwrap()).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            let mut all = Vec::new();
+            SockDiag::open().unwrap().unix(|one| all.push(one)).unwrap();
+            let of = |inode| all.iter().find(|one| one.inode == inode).unwrap();
+            let near = of(inode(&client));
+            let far = of(inode(&server));
+            assert_eq!((near.peer, far.peer), (Some(far.inode), Some(near.inode)));
+            assert_eq!((&near.name, far.name.as_ref()), (&None, Some(address)));
+            assert_eq!(of(inode(listener)).state, LISTEN);
+        }
+    }
+
+    #[test]
+    fn sockets_of_udp_have_no_counters() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(server.local_addr().unwrap()).unwrap();
+        let mut all = Vec::new();
+        SockDiag::open().unwrap().udp(|one| all.push(one)).unwrap();
+        let near = all.iter().find(|one| one.inode == inode(&client)).unwrap();
+        assert_eq!((near.remote, near.counters), (server.local_addr().unwrap(), None));
+        let far = all.iter().find(|one| one.inode == inode(&server)).unwrap();
+        assert_eq!(far.remote.port(), 0);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_socket() {
+        let whole: Vec<u8> = (0..=255).cycle().take(400).collect();
+        for length in 0..whole.len() {
+            let part = &whole[..length];
+            for (_, body) in Messages(part) {
+                let _ = (Inet::parse(body), Unix::parse(body));
+            }
+            assert_eq!(Inet::parse(part).is_some(), length >= INET_MESSAGE);
+            assert_eq!(Unix::parse(part).is_some(), length >= UNIX_MESSAGE);
+            assert_eq!(Counters::parse(part).is_some(), length >= 216);
+        }
+        // A length of zero would never end.
+        assert_eq!(Messages(&[0; 64]).count() + Attributes(&[0; 64]).count(), 0);
+    }
+}

@@ -1,0 +1,420 @@
+//! `lasthop survey` beside real programs whose links are known.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    os::fd::AsRawFd as _,
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    common::{Lasthop, Ran, have, have_python, signal},
+    compare::folder,
+    driver_at::have_namespaces,
+    load_peers::{Server, free_port},
+};
+
+/// A survey that goes on until it is asked what it saw.
+struct Watching {
+    lasthop: Lasthop,
+    child: Child,
+}
+
+impl Watching {
+    fn start(only: &str) -> Self {
+        Self::start_in(Lasthop::new(), only)
+    }
+
+    /// Once this returns, everything that begins counts.
+    fn start_in(lasthop: Lasthop, only: &str) -> Self {
+        let options = [
+            "survey",
+            "--for",
+            "5m",
+            "--interval",
+            "100ms",
+            "--format",
+            "json",
+            "--only",
+            only,
+        ];
+        let mut command = lasthop.command(options);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert_eq!(line, "watching for 5m\n");
+        Self { lasthop, child }
+    }
+
+    /// The links that it saw.
+    #[track_caller]
+    fn links(self) -> Vec<Link> {
+        signal(&self.child, libc::SIGINT);
+        let ran = Ran::from(self.child.wait_with_output().unwrap());
+        assert_eq!(ran.code, Some(130), "{}", ran.stderr);
+        let all = ran.json();
+        assert_eq!(all["schema"], "lasthop-survey/1");
+        let seconds = all["seconds"].as_f64().unwrap();
+        drop(self.lasthop);
+        all["links"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|link| Link {
+                link: link.clone(),
+                seconds,
+            })
+            .collect()
+    }
+}
+
+#[derive(Debug)]
+struct Link {
+    link: Value,
+    seconds: f64,
+}
+
+impl Link {
+    fn name(&self) -> String {
+        let name = |end: &str| self.link[end]["name"].as_str().unwrap_or("?").to_owned();
+        format!("{} → {}", name("client"), name("server"))
+    }
+
+    fn shape(&self) -> &str {
+        self.link["load"]["shape"].as_str().unwrap_or("none")
+    }
+
+    /// Number of requests while it was watched.
+    fn requests(&self) -> f64 {
+        self.link["load"]["requests_per_second"].as_f64().unwrap_or(f64::NAN) * self.seconds
+    }
+}
+
+#[track_caller]
+fn the_only(links: &[Link]) -> &Link {
+    assert_eq!(links.len(), 1, "{links:#?}");
+    &links[0]
+}
+
+/// Whether there is a link of these two over this transport.
+#[track_caller]
+fn has(links: &[Link], name: &str, transport: &str) {
+    let found = |link: &Link| link.name() == name && link.link["transport"] == transport;
+    assert!(links.iter().any(found), "no {name} over {transport}: {links:#?}");
+}
+
+/// Runs an experiment whose trials several looks fall into.
+fn run(experiment: &str, choices: &[&str]) {
+    let fixed = [
+        "run", experiment, "--rounds", "1", "--blocks", "2", "--trial", "1s", "--budget", "2m", "--quiet",
+    ];
+    Lasthop::new().run([&fixed, choices].concat()).ok();
+}
+
+struct Redis {
+    port: u16,
+    _folder: TempDir,
+    _server: Server,
+}
+
+impl Redis {
+    fn start() -> Self {
+        let (port, folder) = (free_port(), folder());
+        let mut command = Command::new("redis-server");
+        command.args([
+            "--bind",
+            "127.0.0.1 ::1",
+            "--save",
+            "",
+            "--port",
+            &port.to_string(),
+            "--dir",
+        ]);
+        command.arg(folder.path());
+        let server = Server::start(&mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Self {
+            port,
+            _folder: folder,
+            _server: server,
+        }
+    }
+
+    /// What its addresses have.
+    fn colon(&self) -> String {
+        format!(":{}", self.port)
+    }
+
+    /// Sends so many requests.
+    fn load(&self, host: &str, requests: &str, options: &[&str]) {
+        let url = format!("redis://{host}:{}", self.port);
+        let fixed = [
+            "load",
+            url.as_str(),
+            "--command",
+            "PING",
+            "-n",
+            requests,
+            "-d",
+            "2m",
+            "--quiet",
+        ];
+        Lasthop::new().run([&fixed, options].concat()).ok();
+    }
+}
+
+#[test]
+fn requests_over_kept_connections_are_counted() {
+    if !have("redis-server") {
+        return;
+    }
+    let redis = Redis::start();
+    for (host, transport) in [("127.0.0.1", "tcp"), ("[::1]", "tcp6")] {
+        let watching = Watching::start(&redis.colon());
+        redis.load(host, "6000", &["-c", "4"]);
+        let links = watching.links();
+        has(&links, "lasthop → redis-server", transport);
+        let link = the_only(&links);
+        assert_eq!(link.shape(), "keep-alive");
+        assert!(
+            (5_700.0..6_300.0).contains(&link.requests()),
+            "{}: {link:?}",
+            link.requests()
+        );
+    }
+}
+
+/// What a run here has found is what the survey multiplies.
+#[test]
+fn a_saving_is_that_of_the_last_run_here() {
+    if !have("redis-server") {
+        return;
+    }
+    let redis = Redis::start();
+    let lasthop = Lasthop::new();
+    lasthop.brief("redis", &["--set", "pipeline=1", "--set", "transport=unix,tcp"]);
+    let watching = Watching::start_in(lasthop, &redis.colon());
+    redis.load("127.0.0.1", "20000", &["-c", "1"]);
+    let links = watching.links();
+    let link = the_only(&links);
+    let outlook = &link.link["outlook"];
+    assert_eq!(
+        (&outlook["experiment"], &outlook["saving"]["here"]),
+        (&"redis".into(), &true.into()),
+        "{link:?}"
+    );
+    let ends = |figure: &str| ["low", "estimate", "high"].map(|end| outlook["saving"][figure][end].as_f64().unwrap());
+    let rate = link.link["load"]["requests_per_second"].as_f64().unwrap();
+    for (us, cpus) in ends("cpu_us").into_iter().zip(ends("cpus")) {
+        assert!((us * rate / 1e6 - cpus).abs() <= cpus.abs() * 1e-3, "{outlook:#}");
+    }
+    assert!(
+        outlook["next"].is_null() || outlook["next"].as_str().unwrap().ends_with(" redis"),
+        "{outlook:#}"
+    );
+}
+
+/// Thousands a second, of which a look sees one or none.
+#[test]
+fn connections_of_one_request_are_counted_and_have_a_client() {
+    if !have("redis-server") {
+        return;
+    }
+    let redis = Redis::start();
+    let watching = Watching::start(&redis.colon());
+    redis.load("127.0.0.1", "8000", &["--reuse", "per-request"]);
+    let links = watching.links();
+    has(&links, "lasthop → redis-server", "tcp");
+    let link = the_only(&links);
+    assert_eq!(link.shape(), "per-request");
+    assert!(
+        (7_200.0..8_800.0).contains(&link.requests()),
+        "{}: {link:?}",
+        link.requests()
+    );
+}
+
+/// A run of lasthop starts the servers of both links.
+#[test]
+fn a_proxy_has_two_links_over_both_transports() {
+    if !have("nginx") || !have_python("nginx-gunicorn") {
+        return;
+    }
+    let watching = Watching::start("gunicorn");
+    run(
+        "nginx-gunicorn",
+        &["--set", "worker=gthread", "--set", "reuse=keep-alive"],
+    );
+    let links = watching.links();
+    has(&links, "nginx → gunicorn", "tcp");
+    has(&links, "nginx → gunicorn", "unix");
+}
+
+#[test]
+fn a_pooler_has_two_links() {
+    if !have("pgbouncer") || !crate::load_peers::have_postgres("postgres") {
+        return;
+    }
+    let watching = Watching::start("pgbouncer");
+    run("pgbouncer", &["--only", "work=query"]);
+    let links = watching.links();
+    has(&links, "lasthop → pgbouncer", "tcp");
+    has(&links, "lasthop → pgbouncer", "unix");
+    has(&links, "pgbouncer → postgres", "tcp");
+    has(&links, "pgbouncer → postgres", "unix");
+}
+
+#[test]
+fn a_link_between_namespaces_is_found() {
+    if !have_namespaces() {
+        return;
+    }
+    let watching = Watching::start("lasthop");
+    run("sockets", &["--driver-at", "netns:new", "--only", "pattern=echo"]);
+    let links = watching.links();
+    let crosses = |link: &&Link| link.link["crosses"] == true && link.link["transport"] == "tcp";
+    let link = links.iter().find(crosses).unwrap_or_else(|| panic!("{links:#?}"));
+    assert_eq!(link.name(), "lasthop → lasthop");
+    assert!(link.requests() > 0.0, "{link:?}");
+}
+
+/// Connections within one process; nothing goes over most of them.
+#[test]
+fn idle_connections_are_idle() {
+    const MANY: usize = 5_000;
+    lasthop_system::limits::lift_descriptors();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let ends: Vec<_> = (0..MANY)
+        .map(|_| (TcpStream::connect(address).unwrap(), listener.accept().unwrap().0))
+        .collect();
+    let links = Watching::start(&address.to_string()).links();
+    let link = the_only(&links);
+    assert_eq!(
+        (link.link["connections"].as_u64(), link.shape()),
+        (Some(MANY as u64), "idle")
+    );
+    assert_eq!(link.link["client"], link.link["server"]);
+
+    let watching = Watching::start(&address.to_string());
+    for (client, server) in &ends[..10] {
+        (&mut &*client).write_all(b"ping").unwrap();
+        (&mut &*server).read_exact(&mut [0; 4]).unwrap();
+    }
+    let links = watching.links();
+    assert_eq!(the_only(&links).shape(), "stream", "nobody replied");
+}
+
+/// A socket that is connected to where nobody is, as one to another machine: in repair mode the kernel asks nobody.
+#[test]
+fn a_connection_with_one_end_here_is_left_out() {
+    const TCP_REPAIR: i32 = 19;
+    let on = 1i32;
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    // SAFETY: an option of a socket of this test's own; the value is an int.
+    let refused = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            TCP_REPAIR,
+            (&raw const on).cast(),
+            4,
+        )
+    } != 0;
+    if refused {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    socket
+        .bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into())
+        .unwrap();
+    // It leads to a listener, which knows nothing of it.
+    socket.connect(&address.into()).unwrap();
+    let ran = Lasthop::new()
+        .run(["survey", "--for", "300ms", "--quiet", "--format", "json"])
+        .ok();
+    let links = ran.json();
+    let addresses: Vec<&Value> = links["links"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|link| &link["address"])
+        .collect();
+    assert!(!addresses.contains(&&Value::from(address.to_string())), "{addresses:?}");
+    drop(listener);
+}
+
+#[test]
+fn every_format_is_written() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let talker = thread::spawn(move || {
+        let (mut server, _) = listener.accept().unwrap();
+        while server.read(&mut [0; 64]).unwrap() > 0 {
+            server.write_all(b"pong").unwrap();
+        }
+    });
+    let mut client = TcpStream::connect(address).unwrap();
+    let told = address.to_string();
+    let lasthop = Lasthop::new();
+    for (format, mark) in [
+        ("terminal", "Local links of this machine"),
+        ("markdown", "## Local links"),
+        ("html", "<!doctype html>"),
+        ("csv", "client,client_place,server"),
+        ("json", "lasthop-survey/1"),
+    ] {
+        let mut child = lasthop
+            .command([
+                "survey",
+                "--for",
+                "500ms",
+                "--only",
+                &told,
+                "--format",
+                format,
+                "--verbose",
+            ])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while child.try_wait().unwrap().is_none() {
+            client.write_all(b"ping").unwrap();
+            client.read_exact(&mut [0; 4]).unwrap();
+        }
+        let ran = Ran::from(child.wait_with_output().unwrap()).ok();
+        assert!(
+            ran.stdout.to_lowercase().contains(&mark.to_lowercase()),
+            "{format}: {}",
+            ran.stdout
+        );
+        assert!(ran.stdout.contains(&told), "{format}: {}", ran.stdout);
+    }
+    lasthop
+        .run(["survey", "--format", "svg"])
+        .fails(2, "a survey has no such format");
+    lasthop
+        .run(["survey", "--for", "100ms", "--only", "no such name"])
+        .fails(1, "has no such name");
+    let limited = ["survey", "--for", "100ms", "--quiet", "--only", &told];
+    let ran = lasthop
+        .run(limited.into_iter().chain(["--fail-if", "saved > 10% of a CPU"]))
+        .ok();
+    assert!(
+        ran.stderr.contains("saved > 10% of a CPU: undecided: no figures"),
+        "{}",
+        ran.stderr
+    );
+    lasthop
+        .run(["survey", "--fail-if", "unix slower > 5%"])
+        .fails(2, "write saved > SHARE of a CPU");
+    drop(client);
+    talker.join().unwrap();
+}
