@@ -73,3 +73,37 @@ fn machine(environment: Option<&Environment>) -> String {
 fn kernel(environment: Option<&Environment>) -> String {
     environment.map_or_else(String::new, |one| format!("{}{NBSP}{}", one.kernel, one.architecture))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::RunState;
+
+    fn run(name: &str, headline: &str, page: Option<&str>) -> Indexed {
+        Indexed {
+            entry: RunEntry {
+                run: name.into(),
+                experiment: "sockets".into(),
+                started: "2026-08-01T12:00:00Z".into(),
+                when: "2026-08-01 12:00".into(),
+                state: RunState::Complete,
+                is_own: true,
+                bytes: 200 << 10,
+                headline: headline.into(),
+            },
+            environment: None,
+            change: Cell::default(),
+            page: page.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn the_newest_run_is_first_and_leads_to_its_page() {
+        let page = index(&[run("old", "<img src=x>", None), run("new", "", Some("new.html"))]);
+        let page = String::from_utf8(page).unwrap();
+        let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what} in {page}"));
+        let new = place("<th scope=\"row\"><a href=\"new.html\">new</a></th>");
+        assert!(new < place("<th scope=\"row\">old</th>"), "{page}");
+        assert!(page.contains(">200<") && !page.contains("<img"), "{page}");
+    }
+}

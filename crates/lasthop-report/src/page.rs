@@ -327,6 +327,17 @@ mod tests {
     }
 
     #[test]
+    fn a_phone_has_a_row_for_each_ratio() {
+        let summary = fixtures::patterns();
+        let page = shown(&summary, &Extras::default());
+        let (_, rest) = page.split_once("<div class=\"brief\">").unwrap();
+        let (table, _) = rest.split_once("</table>").unwrap();
+        let rows = table.matches("<th scope=\"row\">").count();
+        assert_eq!(rows, summary.cases.iter().filter(|case| case.metrics.is_some()).count());
+        assert_eq!(table.matches("<th scope=\"col\"").count(), 4, "{table}");
+    }
+
+    #[test]
     fn below_the_answer_are_machine_kernel_and_date() {
         let page = shown(&fixtures::three_transports(), &Extras::default());
         let (head, _) = page.split_once("</header>").unwrap();
