@@ -72,7 +72,7 @@ pub enum Command {
     /// Continue a run that was interrupted or killed, or that used up its budget
     #[command(after_help = note!("run"))]
     Resume(Resume),
-    /// Say which work of the kernel, the servers and the driver makes the difference, layer by layer
+    /// Say which layers of work make the difference between two cases
     #[command(after_help = note!("run"))]
     Explain(Explain),
     /// List the experiments
@@ -94,7 +94,7 @@ pub enum Command {
     /// Print a recorded run in any format, or several runs together
     #[command(after_help = note!("report"))]
     Report(Report),
-    /// Show what changed from one run to another: ratios with intervals, and what else differs
+    /// Show what changed from one run to another, with intervals
     #[command(after_help = note!("diff"))]
     Diff(Diff),
     /// Ask several machines: does the answer depend on the machine?
@@ -103,10 +103,10 @@ pub enum Command {
     /// List the recorded runs with their sizes, or remove some
     #[command(after_help = note!("runs"))]
     Runs(Runs),
-    /// Repeat published studies by their own method and by lasthop's, and explain why the figures differ
+    /// Repeat published studies by their own method and by lasthop's
     #[command(after_help = note!("exit-codes"))]
     Repro(Repro),
-    /// Compare cases with themselves, as they are and with a known cost, to see which answers this machine can give
+    /// Compare cases with themselves, to see which answers this machine can give
     #[command(name = "selftest", after_help = note!("selftest"))]
     SelfTest(SelfTest),
     /// Print the winner's configuration to copy, and the conditions under which it holds
@@ -121,7 +121,7 @@ pub enum Command {
     Clean,
     /// Say what a check of a report means and what to do about it, or list all checks
     ExplainCheck(ExplainCheck),
-    /// Show the hops on the way to a server on this machine: proxies, DNAT, bridges, namespaces
+    /// Show the hops on the way to a server here: proxies, DNAT, bridges, namespaces
     Path(PathArgs),
     /// Print a completion script for your shell
     Completions { shell: Shell },
