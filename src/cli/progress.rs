@@ -371,7 +371,7 @@ mod tests {
             known(&lines),
             "2 of 2 comparisons decided, 1 wider than ±5 %; unix is about 1.6 × tcp (pattern=echo), ±31 %"
         );
-        let narrow = comparison("unix", "tcp", [0.99, 1.0, 1.01], true);
+        let narrow = comparison("unix", "tcp", [0.995, 1.0, 1.005], true);
         assert_eq!(
             known(&[narrow.clone(), narrow]),
             "2 of 2 comparisons decided, all within ±5 %; unix is about 1.00 × tcp, ±1 %"

@@ -823,9 +823,11 @@ mod tests {
             "requests_per_connection":1,"bytes":12,"driver":"lasthop"}"#;
         let read: LoadSummary = serde_json::from_str(load).unwrap();
         assert!(!read.is_open());
+        assert_eq!(read.pipeline, 1);
+        let written = load.replace("\"bytes\"", "\"pipeline\":1,\"bytes\"");
         assert_eq!(
             serde_json::to_value(&read).unwrap(),
-            serde_json::from_str::<serde_json::Value>(load).unwrap()
+            serde_json::from_str::<serde_json::Value>(&written).unwrap()
         );
         let chosen: Selection = serde_json::from_str(r#"{"only":[],"set":[],"aa":false,"drivers":[]}"#).unwrap();
         assert_eq!(chosen, Selection::default());

@@ -15,8 +15,7 @@ use std::time::Duration;
 
 use lasthop_stats::{CONFIDENCE, student};
 
-/// The luck that a run expects before it knows its own: that of nginx and gunicorn, of PostgreSQL, of bare sockets is
-/// from 0.01 to 0.1.
+/// The luck that a run expects before it knows its own: about that of nginx and gunicorn.
 const EXPECTED: f64 = 0.05;
 /// What is expected counts as much as so many rounds, because luck is known only after many.
 const EXPECTED_ROUNDS: f64 = 6.0;
