@@ -7,6 +7,8 @@ pub enum Server {
     Echo,
     Grpc,
     Http,
+    /// The same nginx, which listens for HTTP/2 without TLS.
+    Http2,
     Mariadb,
     Memcached,
     /// Echo over two pipes that are handed out at a Unix socket.
@@ -15,6 +17,7 @@ pub enum Server {
     Redis,
     /// lasthop's own, by Unix datagram socket; it tells at its port what it has received.
     Statsd,
+    WebSocket,
 }
 
 #[derive(Clone, Debug)]
@@ -136,6 +139,23 @@ pub fn scenarios() -> Vec<Scenario> {
                 1,
                 &[(Tool::H2load, 1.0), (Tool::Ghz, 1.0)],
             ));
+        }
+    }
+    for unix in [true, false] {
+        for connections in [1, 10] {
+            let place = format!("{}, {}", transport(unix), count(connections));
+            let name = format!("HTTP/2, {place}");
+            all.push(scenario(
+                name,
+                Server::Http2,
+                unix,
+                connections,
+                1,
+                &[(Tool::H2load, 1.0)],
+            ));
+            let name = format!("WebSocket 64 B, {place}");
+            let targets = [(Tool::GoWebSocket, 1.0)];
+            all.push(scenario(name, Server::WebSocket, unix, connections, 1, &targets));
         }
     }
     all

@@ -51,8 +51,9 @@ impl Drop for Running {
 
 pub struct Servers(Vec<Running>);
 
-const ALL: [Server; 9] = [
+const ALL: [Server; 11] = [
     Server::Http,
+    Server::Http2,
     Server::Echo,
     Server::Pipe,
     Server::Postgres,
@@ -61,6 +62,7 @@ const ALL: [Server; 9] = [
     Server::Memcached,
     Server::Grpc,
     Server::Statsd,
+    Server::WebSocket,
 ];
 
 impl Servers {
@@ -119,7 +121,9 @@ fn start(settings: &Settings, server: Server) -> io::Result<Running> {
     let path = folder.path();
     let socket = socket(server, path, port);
     let commands = match server {
-        Server::Http => vec![nginx(path, port)?],
+        Server::Http => vec![nginx(path, port, "")?],
+        Server::Http2 => vec![nginx(path, port, " http2")?],
+        Server::WebSocket => vec![websocket(path, &socket, port)?],
         Server::Redis => vec![redis(path, port)],
         Server::Postgres => vec![postgres(path, port)?],
         Server::Mariadb => vec![mariadb(path, port)?],
@@ -202,7 +206,8 @@ pub fn wait_for(children: &mut [Child], ready: impl Fn() -> bool) -> io::Result<
     Ok(())
 }
 
-fn nginx(folder: &Path, port: u16) -> io::Result<Command> {
+/// `kind` is what `listen` says of the protocol.
+fn nginx(folder: &Path, port: u16, kind: &str) -> io::Result<Command> {
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("{name}_temp_path {}/{name};", folder.display()))
         .join(" ");
@@ -210,7 +215,7 @@ fn nginx(folder: &Path, port: u16) -> io::Result<Command> {
         "daemon off; master_process off; pid {0}/pid; error_log {0}/log; worker_rlimit_nofile 15000;\n\
          events {{ worker_connections 12000; }}\n\
          http {{ access_log off; keepalive_requests 2000000000; keepalive_timeout 600; {temporary}\n\
-         server {{ listen unix:{0}/socket backlog=4096; listen 127.0.0.1:{port} backlog=4096; \
+         server {{ listen unix:{0}/socket{kind} backlog=4096; listen 127.0.0.1:{port}{kind} backlog=4096; \
          location / {{ return 200 \"ok\\n\"; }} }} }}\n",
         folder.display()
     );
@@ -259,17 +264,12 @@ fn store(mut server: impl io::Read + io::Write) -> io::Result<()> {
     }
 }
 
-/// The server of the recipe, compiled with the packages of the system.
+/// The server of the recipe.
 fn grpc(folder: &Path, socket: &Path, port: u16) -> io::Result<Vec<Command>> {
-    let program = folder.join("server");
-    let mut build = Command::new("go");
-    build.args(["build", "-trimpath", "-o"]).arg(&program);
-    build.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/services/grpc-go/server.go"));
-    finished(build.envs([
-        ("GO111MODULE", "off"),
-        ("GOPATH", "/usr/share/gocode"),
-        ("CGO_ENABLED", "0"),
-    ]))?;
+    let program = compiled(
+        folder,
+        concat!(env!("CARGO_MANIFEST_DIR"), "/services/grpc-go/server.go"),
+    )?;
     let server = |network: &str, address: &OsStr| {
         let mut command = Command::new(&program);
         command.arg(network).arg(address);
@@ -279,6 +279,30 @@ fn grpc(folder: &Path, socket: &Path, port: u16) -> io::Result<Vec<Command>> {
         server("unix", socket.as_os_str()),
         server("tcp", format!("127.0.0.1:{port}").as_ref()),
     ])
+}
+
+/// The program is its own client, too.
+fn websocket(folder: &Path, socket: &Path, port: u16) -> io::Result<Command> {
+    let mut command = Command::new(compiled(
+        folder,
+        concat!(env!("CARGO_MANIFEST_DIR"), "/benches/websocket/echo.go"),
+    )?);
+    command.args(["serve", "unix"]).arg(socket);
+    command.args(["tcp", &format!("127.0.0.1:{port}")]);
+    Ok(command)
+}
+
+/// A program in Go, compiled with the packages of the system, in this folder.
+fn compiled(folder: &Path, source: &str) -> io::Result<PathBuf> {
+    let program = folder.join("server");
+    let mut build = Command::new("go");
+    build.args(["build", "-trimpath", "-o"]).arg(&program).arg(source);
+    finished(build.envs([
+        ("GO111MODULE", "off"),
+        ("GOPATH", "/usr/share/gocode"),
+        ("CGO_ENABLED", "0"),
+    ]))?;
+    Ok(program)
 }
 
 fn echo(settings: &Settings, address: &[&OsStr]) -> Command {

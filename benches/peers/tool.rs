@@ -36,6 +36,8 @@ pub enum Tool {
     RedisBenchmark,
     Memcaslap,
     Ghz,
+    /// Of golang.org/x/net.
+    GoWebSocket,
 }
 
 /// One run of one tool.
@@ -65,12 +67,13 @@ impl Tool {
             Self::RedisBenchmark => "redis-benchmark",
             Self::Memcaslap => "memcaslap",
             Self::Ghz => "ghz",
+            Self::GoWebSocket => "x/net/websocket",
         }
     }
 
-    /// lasthop and the floor are built by script/bench.
+    /// lasthop and the floor are built by script/bench, and the other end of a server by whoever starts the server.
     pub fn is_here(self) -> bool {
-        matches!(self, Self::Lasthop | Self::Floor | Self::Uring) || find(self.name()).is_some()
+        matches!(self, Self::Lasthop | Self::Floor | Self::Uring | Self::GoWebSocket) || find(self.name()).is_some()
     }
 
     pub fn measure(
@@ -127,6 +130,7 @@ impl Target<'_> {
             Tool::RedisBenchmark => self.redis_benchmark(),
             Tool::Memcaslap => self.memcaslap(),
             Tool::Ghz => self.ghz(),
+            Tool::GoWebSocket => self.go_websocket(),
         }
     }
 
@@ -151,7 +155,8 @@ impl Target<'_> {
         match self.scenario.server {
             Server::Redis => command.args(["--command", "GET key"]),
             Server::Memcached => command.args(["--command", "get key"]),
-            Server::Grpc => command.args(["--size", "64"]),
+            Server::Grpc | Server::WebSocket => command.args(["--size", "64"]),
+            Server::Http2 => command.arg("--http2"),
             _ => &mut command,
         };
         command
@@ -160,8 +165,10 @@ impl Target<'_> {
     fn url(&self) -> String {
         let (socket, port) = (self.socket(), self.port());
         match (self.scenario.server, self.scenario.unix) {
-            (Server::Http, true) => format!("http+unix:{socket}:/"),
-            (Server::Http, false) => format!("http://127.0.0.1:{port}/"),
+            (Server::Http | Server::Http2, true) => format!("http+unix:{socket}:/"),
+            (Server::Http | Server::Http2, false) => format!("http://127.0.0.1:{port}/"),
+            (Server::WebSocket, true) => format!("ws+unix:{socket}:/"),
+            (Server::WebSocket, false) => format!("ws://127.0.0.1:{port}/"),
             (Server::Redis, true) => format!("redis+unix:{socket}"),
             (Server::Redis, false) => format!("redis://127.0.0.1:{port}"),
             (Server::Echo, true) => format!("echo+unix:{socket}"),
@@ -193,6 +200,7 @@ impl Target<'_> {
             Server::Echo | Server::Pipe => "echo",
             Server::Grpc => "grpc",
             Server::Http => "http",
+            Server::Http2 | Server::WebSocket => unreachable!("no floor speaks it"),
             Server::Mariadb => "mysql",
             Server::Memcached => "memcached",
             Server::Postgres => "postgres",
@@ -252,7 +260,9 @@ impl Target<'_> {
                 .arg(self.message());
             CALL
         } else {
-            command.arg("--h1");
+            if self.scenario.server == Server::Http {
+                command.arg("--h1");
+            }
             "/"
         };
         if self.scenario.unix {
@@ -304,6 +314,17 @@ impl Target<'_> {
             true => format!("unix:{}", self.socket()),
             false => format!("127.0.0.1:{}", self.port()),
         });
+        command
+    }
+
+    fn go_websocket(&self) -> Command {
+        let mut command = Command::new(self.servers.folder(Server::WebSocket).join("server"));
+        command.arg("load");
+        match self.scenario.unix {
+            true => command.args(["unix", &self.socket()]),
+            false => command.args(["tcp", &format!("127.0.0.1:{}", self.port())]),
+        };
+        command.args([&self.scenario.connections.to_string(), &self.seconds()]);
         command
     }
 
@@ -438,6 +459,12 @@ impl Target<'_> {
                 let figures: Value = serde_json::from_str(output).ok()?;
                 let requests = figures["requests"].as_f64()?;
                 Some((requests, requests / figures["seconds"].as_f64()?, None, None))
+            }
+            Tool::GoWebSocket => {
+                let figures: Value = serde_json::from_str(output).ok()?;
+                let requests = figures["requests"].as_f64()?;
+                let rate = requests / figures["seconds"].as_f64()?;
+                Some((requests, rate, figures["median_us"].as_f64(), None))
             }
             Tool::Wrk => {
                 let requests = number_before(output, " requests in")?;
