@@ -682,13 +682,17 @@ fn a_database_is_exported_as_where_it_listens_and_a_connection_string() {
             !text.contains(&sandboxes) && !text.contains(&lasthop.home().display().to_string()),
             "{text}"
         );
-        for not_to_copy in ["fsync = off", "initdb", "CREATE ROLE", "0.0.1/32"] {
+        for not_to_copy in ["fsync = off", "initdb", "0.0.1/32"] {
             assert!(!text.contains(not_to_copy), "{not_to_copy}: {text}");
         }
         text
     };
     let unix = text("unix");
     assert!(unix.contains("unix_socket_directories = '/run/postgres'"), "{unix}");
+    assert!(
+        unix.contains("CREATE ROLE lasthop LOGIN PASSWORD 'YOUR_PASSWORD'"),
+        "{unix}"
+    );
     assert!(
         unix.contains("host='/run/postgres' port='5432' user='lasthop'"),
         "{unix}"
