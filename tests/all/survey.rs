@@ -150,16 +150,19 @@ impl Redis {
         format!(":{}", self.port)
     }
 
-    /// Sends so many requests.
-    fn load(&self, host: &str, requests: &str, options: &[&str]) {
+    /// Sends so many requests, in at least two seconds, so that a look falls into them.
+    fn load(&self, host: &str, requests: u32, options: &[&str]) {
         let url = format!("redis://{host}:{}", self.port);
+        let (number, rate) = (requests.to_string(), (requests / 2).to_string());
         let fixed = [
             "load",
             url.as_str(),
             "--command",
             "PING",
             "-n",
-            requests,
+            &number,
+            "--rate",
+            &rate,
             "-d",
             "2m",
             "--quiet",
@@ -176,7 +179,7 @@ fn requests_over_kept_connections_are_counted() {
     let redis = Redis::start();
     for (host, transport) in [("127.0.0.1", "tcp"), ("[::1]", "tcp6")] {
         let watching = Watching::start(&redis.colon());
-        redis.load(host, "6000", &["-c", "4"]);
+        redis.load(host, 6_000, &["-c", "4"]);
         let links = watching.links();
         has(&links, "lasthop → redis-server", transport);
         let link = the_only(&links);
@@ -199,7 +202,7 @@ fn a_saving_is_that_of_the_last_run_here() {
     let lasthop = Lasthop::new();
     lasthop.brief("redis", &["--set", "pipeline=1", "--set", "transport=unix,tcp"]);
     let watching = Watching::start_in(lasthop, &redis.colon());
-    redis.load("127.0.0.1", "20000", &["-c", "1"]);
+    redis.load("127.0.0.1", 20_000, &["-c", "1"]);
     let links = watching.links();
     let link = the_only(&links);
     let outlook = &link.link["outlook"];
@@ -227,7 +230,7 @@ fn connections_of_one_request_are_counted_and_have_a_client() {
     }
     let redis = Redis::start();
     let watching = Watching::start(&redis.colon());
-    redis.load("127.0.0.1", "8000", &["--reuse", "per-request"]);
+    redis.load("127.0.0.1", 8_000, &["--reuse", "per-request"]);
     let links = watching.links();
     has(&links, "lasthop → redis-server", "tcp");
     let link = the_only(&links);
