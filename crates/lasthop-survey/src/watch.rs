@@ -171,14 +171,16 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
             thread::sleep(DRAIN.min(until.saturating_duration_since(Instant::now())));
             watch.drain();
         }
-        let now = Instant::now();
         let before = clock::thread_cpu();
         watch.spaces.look_for_more();
         watch.look_at_all()?;
         watch.drain();
         took = Duration::from_nanos(clock::thread_cpu() - before);
-        if now >= end || interrupt::heard() {
-            watch.seen.seconds = (now - begin).as_secs_f64();
+        if Instant::now() >= end || interrupt::heard() {
+            // Whose the sockets are took time to find out: what counts is what they have counted by now.
+            watch.look_at_tcp()?;
+            watch.drain();
+            watch.seen.seconds = begin.elapsed().as_secs_f64();
             return Ok(watch.finish());
         }
     }
@@ -290,13 +292,25 @@ impl Watch<'_> {
     /// One look at the sockets of every namespace.
     fn look_at_all(&mut self) -> io::Result<()> {
         self.look += 1;
-        let mut found = Vec::new();
+        self.look_at_tcp()?;
         let mut unix = Vec::new();
         let mut udp = Vec::new();
         for (number, space) in self.spaces.all.iter_mut().enumerate() {
-            space.diag.tcp(|socket| found.push((number, socket)))?;
             space.diag.unix(|socket| unix.push(socket))?;
             space.diag.udp(|socket| udp.push((number, socket)))?;
+        }
+        self.look_at_unix(unix);
+        self.find_owners();
+        self.look_at_udp(&udp);
+        self.catch_clients();
+        Ok(())
+    }
+
+    /// Connections over TCP: which there are, and what they have counted.
+    fn look_at_tcp(&mut self) -> io::Result<()> {
+        let mut found = Vec::new();
+        for (number, space) in self.spaces.all.iter_mut().enumerate() {
+            space.diag.tcp(|socket| found.push((number, socket)))?;
         }
         let (listening, connected): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|(_, socket)| socket.state == LISTEN);
@@ -311,10 +325,6 @@ impl Watch<'_> {
             .collect::<Vec<_>>();
         self.pair(&new);
         self.forget();
-        self.look_at_unix(unix);
-        self.find_owners();
-        self.look_at_udp(&udp);
-        self.catch_clients();
         Ok(())
     }
 
