@@ -220,25 +220,36 @@ fn saves_no_time((case, _): &(String, String), compared: Compared<'_>) -> String
     }
 }
 
+/// An interval that is wider than this factor says nothing of what observing costs.
+const TOO_WIDE: f64 = 2.0;
+
 /// What observing costs, of the case that it slows down most.
 pub fn cost(groups: &[Group<'_>]) -> Option<Block> {
     let explained = groups.first()?.summary().explained.as_ref()?;
     let known = explained
         .cases
         .iter()
-        .filter_map(|(case, of)| Some((case, of, of.speed.as_ref()?)));
-    let (case, of, speed) = known.min_by(|one, other| one.2.estimate.total_cmp(&other.2.estimate))?;
+        .filter_map(|(case, of)| Some((case, of, of.speed.as_ref()?)))
+        .filter(|(.., speed)| speed.high <= speed.low * TOO_WIDE);
+    let slowest = known.min_by(|one, other| one.2.estimate.total_cmp(&other.2.estimate));
     let share = |value: f64| percent(value, 0);
+    let cost = slowest.map_or_else(
+        || "They are too few, or differ too much, to say what observing costs.".to_owned(),
+        |(case, of, speed)| {
+            format!(
+                "They ran at {} of the speed of the other trials ({} to {}){}.",
+                share(speed.estimate),
+                share(speed.low),
+                share(speed.high),
+                if explained.cases.len() > 1 {
+                    format!(" or faster; {case} was slowed down most, in {} trials", of.trials)
+                } else {
+                    String::new()
+                }
+            )
+        },
+    );
     Some(Block::legend(format!(
-        "Layers are from profile trials, which are in no other figure. They ran at {} of the speed of the other trials \
-         ({} to {}){}.",
-        share(speed.estimate),
-        share(speed.low),
-        share(speed.high),
-        if explained.cases.len() > 1 {
-            format!(" or faster; {case} was slowed down most, in {} trials", of.trials)
-        } else {
-            String::new()
-        }
+        "Layers are from profile trials, which are in no other figure. {cost}"
     )))
 }
