@@ -198,11 +198,14 @@ fn links_of_documents_lead_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// Tables and examples are as wide as they are.
+/// Tables and examples are as wide as they are, and the page of all answers is made of lines of any length.
 #[test]
 fn documents_are_wrapped_at_120() {
     let mut wide = Vec::new();
-    for file in documents() {
+    for file in documents()
+        .into_iter()
+        .filter(|file| !file.ends_with("docs/findings.md"))
+    {
         let text = fs::read_to_string(&file).unwrap();
         let mut in_example = false;
         for (at, line) in text.lines().enumerate() {
