@@ -141,7 +141,7 @@ fn quantity_of(group: &Group<'_>, metric: Metric) -> Quantity {
 }
 
 /// A ratio in the form that sentences and pictures take.
-fn comparison(case: &str, reference: &str, metric: Metric, ratio: &Ratio, verdict: Verdict) -> Comparison {
+pub(crate) fn comparison(case: &str, reference: &str, metric: Metric, ratio: &Ratio, verdict: Verdict) -> Comparison {
     Comparison {
         case: case.to_owned(),
         reference: reference.to_owned(),

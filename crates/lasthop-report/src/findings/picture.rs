@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use indexmap::IndexSet;
 use lasthop_analyse::{
+    across::Ratio,
     answers::{Answer, Figure, KnownCase, Setting},
     summary::{Comparison, Verdict},
 };
@@ -16,6 +17,7 @@ use serde_json::json;
 
 use super::sentences::place;
 use crate::{
+    across,
     answers::{Compared, choices, extremes, micros},
     forest::{Panel, Part, Picture, Row, STYLE},
     units::{Micros, NBSP, percent},
@@ -82,22 +84,16 @@ impl Drawing {
 }
 
 fn comparison(one: &Compared<'_>) -> Comparison {
-    let against = one.against;
+    let (against, ratio) = (one.against, &one.against.ratio);
+    let ratio = Ratio {
+        ratio: ratio.estimate,
+        low: ratio.low,
+        high: ratio.high,
+    };
+    let (case, reference) = (&one.case.level, &one.reference.level);
     Comparison {
-        case: one.case.level.clone(),
-        reference: one.reference.level.clone(),
-        metric: against.metric,
-        ratio: against.ratio.estimate,
-        low: against.ratio.low,
-        high: against.ratio.high,
-        verdict: against.verdict,
         lower_bound: against.lower_bound,
-        adjusted_p: None,
-        blocks: 0,
-        one_start: false,
-        more_seconds: None,
-        materiality: None,
-        run_delay_saved: None,
+        ..across::comparison(case, reference, against.metric, &ratio, against.verdict)
     }
 }
 
