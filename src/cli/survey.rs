@@ -7,6 +7,7 @@ use lasthop_load::speed::Speedometer;
 use lasthop_model::quantity::written;
 use lasthop_record::{Store, store};
 use lasthop_report::{Format, answers::answer_of};
+use lasthop_stats::middle;
 use lasthop_survey::{
     limit::Limit,
     links::Survey,
@@ -98,9 +99,7 @@ fn known(experiment: &str) -> Vec<Known> {
 /// How fast a CPU is here, in steps per microsecond: the median, because others may take a part of a reading.
 fn speed() -> f64 {
     let mut meter = Speedometer::default();
-    let mut readings: [f64; READINGS] = std::array::from_fn(|_| meter.read());
-    readings.sort_by(f64::total_cmp);
-    readings[READINGS / 2]
+    middle((0..READINGS).map(|_| meter.read())).expect("there are readings")
 }
 
 /// Says how each link stands to each limit, and fails if one is beyond it.

@@ -1,7 +1,7 @@
 //! The result of a selftest, and its JSON.
 
 use lasthop_analyse::summary::Verdict;
-use lasthop_stats::{Estimate, Interval, mean, stopping, student};
+use lasthop_stats::{Estimate, Interval, mean, middle, stopping, student};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -184,11 +184,11 @@ impl Part {
                 }));
             }
         }
-        let Some(half) = median(all.iter().map(|answer| answer.interval().log_half_width())) else {
+        let Some(half) = middle(all.iter().map(|answer| answer.interval().log_half_width())) else {
             return;
         };
         self.half_width = Some(half.exp_m1());
-        let rounds = median(all.iter().map(|answer| f64::from(answer.rounds))).unwrap_or(1.0);
+        let rounds = middle(all.iter().map(|answer| f64::from(answer.rounds))).unwrap_or(1.0);
         self.resolution = WIDTHS
             .iter()
             .filter_map(|width| resolution(half, rounds, budget, *width))
@@ -255,12 +255,6 @@ fn resolution(half: f64, rounds: f64, budget: f64, width: f64) -> Option<Resolut
         half_width: width,
         seconds: budget * (1.0 + more),
     })
-}
-
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use lasthop_model::record::{LoadSummary, TrialRecord};
 use lasthop_protocol::spec::Transport;
 use lasthop_record::RunData;
+use lasthop_stats::middle;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -224,9 +225,7 @@ pub fn speed(data: &RunData) -> Option<f64> {
         TrialRecord::Trial(trial) => trial.result.speed,
         _ => None,
     });
-    let mut speeds: Vec<f64> = trials.flat_map(|speed| [speed.before, speed.after]).collect();
-    speeds.sort_by(f64::total_cmp);
-    speeds.get(speeds.len() / 2).copied().map(rounded)
+    middle(trials.flat_map(|speed| [speed.before, speed.after])).map(rounded)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use lasthop_stats::{CONFIDENCE, student};
+use lasthop_stats::{CONFIDENCE, middle, student};
 
 /// The luck that a run expects before it knows its own: about that of nginx and gunicorn.
 const EXPECTED: f64 = 0.05;
@@ -62,9 +62,8 @@ impl Pace {
     }
 
     /// The luck of each comparison, as `rounds` rounds show it. The middle one speaks for all.
-    pub fn learn(&mut self, mut lucks: Vec<f64>, rounds: usize) {
-        lucks.sort_by(f64::total_cmp);
-        if let Some(seen) = lucks.get(lucks.len() / 2) {
+    pub fn learn(&mut self, lucks: Vec<f64>, rounds: usize) {
+        if let Some(seen) = middle(lucks) {
             let known = rounds.saturating_sub(1) as f64;
             self.luck = (EXPECTED * EXPECTED_ROUNDS + seen * known) / (EXPECTED_ROUNDS + known);
         }

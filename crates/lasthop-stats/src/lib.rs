@@ -43,5 +43,12 @@ pub use grouped::Grouped;
 pub use interval::{Estimate, Interval};
 pub use verdict::{Better, Verdict};
 
+/// The middle one of these values, the larger of two; `None` without values.
+pub fn middle(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}
+
 /// Confidence level of every interval unless told otherwise.
 pub const CONFIDENCE: f64 = 0.95;
