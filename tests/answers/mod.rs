@@ -9,6 +9,7 @@ use std::{
     thread,
 };
 
+use lasthop::selftest::{self, outcome::SelfTest};
 use lasthop_analyse::{
     answers::{Answer, Answers, speed},
     summarise,
@@ -16,6 +17,7 @@ use lasthop_analyse::{
 };
 use lasthop_page::text;
 use lasthop_plan::catalog::Catalog;
+use lasthop_record::RunData;
 use lasthop_report::{
     Extras, Format,
     answers::{answer_of, extremes},
@@ -42,12 +44,24 @@ fn keep(path: &Path, fresh: &[u8]) {
 
 /// The files of this kind in a folder, by the name before the end.
 fn files(folder: &Path, end: &str) -> BTreeMap<String, PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path());
     let named = entries.filter_map(|path| {
         let name = path.file_name()?.to_str()?.strip_suffix(end)?.to_owned();
         Some((name, path))
     });
     named.collect()
+}
+
+/// A kept record.
+fn unpacked(record: &Path) -> RunData {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tar = Command::new("tar");
+    tar.arg("-xJf").arg(record).arg("-C").arg(folder.path());
+    assert!(tar.status().unwrap().success(), "{} is unpacked", record.display());
+    lasthop_record::store::read(folder.path()).unwrap()
 }
 
 /// What a kept record says, as an answer and as a page.
@@ -58,11 +72,7 @@ struct Told {
 }
 
 fn told(record: &Path, group: &str) -> Told {
-    let folder = tempfile::tempdir().unwrap();
-    let mut tar = Command::new("tar");
-    tar.arg("-xJf").arg(record).arg("-C").arg(folder.path());
-    assert!(tar.status().unwrap().success(), "{} is unpacked", record.display());
-    let data = lasthop_record::store::read(folder.path()).unwrap();
+    let data = unpacked(record);
     let summary = Summary {
         word: data.header.run.clone(),
         ..summarise(&data)
@@ -125,7 +135,16 @@ fn findings(answers: &Answers) {
         let repeated = kept.map(|text| serde_json::from_slice::<Repetition>(&text).unwrap());
         (study::catalog::load(&name).unwrap(), repeated)
     });
+    let overloads = files(&docs().join("overload"), ".tar.xz").into_values();
+    let selftests = files(&docs().join("selftests"), ".json")
+        .into_iter()
+        .map(|(name, file)| {
+            let result: SelfTest = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+            (name, selftest::page::in_short(&result))
+        });
     let findings = Findings {
+        overloads: overloads.map(|record| summarise(&unpacked(&record))).collect(),
+        selftests: selftests.collect(),
         answers,
         unasked: names.into_iter().filter(|name| answers.get(name).is_none()).collect(),
         studies: Some(lasthop_repro::page::claimed(&studies.collect::<Vec<_>>())),
@@ -143,7 +162,8 @@ fn findings(answers: &Answers) {
 #[test]
 fn no_record_says_whose_machine_it_was() {
     let mut all = 0;
-    for (name, record) in files(&docs().join("records"), ".tar.xz") {
+    let kinds = ["records", "overload"].map(|kind| files(&docs().join(kind), ".tar.xz"));
+    for (name, record) in kinds.into_iter().flatten() {
         all += record.metadata().unwrap().len();
         let mut tar = Command::new("tar");
         let listing = tar.args(["-xJOf"]).arg(&record).output().unwrap().stdout;

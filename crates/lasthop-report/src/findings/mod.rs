@@ -4,12 +4,16 @@
 mod picture;
 mod sentences;
 
-use lasthop_analyse::answers::{Answer, Answers};
+use lasthop_analyse::{
+    answers::{Answer, Answers},
+    summary::Summary,
+};
 use lasthop_page::{html, markdown, text::markup as escape};
 
 use self::picture::Drawing;
 use crate::{
     answers::overview,
+    content,
     document::{Block, Depth, Section, Text, Tone},
 };
 
@@ -25,6 +29,10 @@ pub struct Findings<'a> {
     pub unasked: Vec<String>,
     /// What became of published measurements, if any was repeated.
     pub studies: Option<Section>,
+    /// Runs with overload.
+    pub overloads: Vec<Summary>,
+    /// What runs of cases against themselves say, by experiment.
+    pub selftests: Vec<(String, Text)>,
 }
 
 /// A piece of the page.
@@ -111,8 +119,17 @@ impl Findings<'_> {
             Piece::Section(overview(&answers)),
             section("What surprised", sentences::surprises(&answers)),
         ];
+        if !self.overloads.is_empty() {
+            let blocks = self.overloads.iter().flat_map(overload).collect();
+            pieces.push(section("What overload does", blocks));
+        }
         pieces.extend(self.studies.clone().map(Piece::Section));
         let mut sure = sentences::sure(&answers);
+        for (name, said) in &self.selftests {
+            sure.push(Block::Item(
+                Text::of(Tone::Strong, format!("{name} against itself: ")).join(said.clone()),
+            ));
+        }
         if !self.unasked.is_empty() {
             sure.push(Block::Paragraph(
                 Text::of(Tone::Strong, "Not asked yet: ").plain(format!("{}.", self.unasked.join(", "))),
@@ -124,6 +141,16 @@ impl Findings<'_> {
         pieces.push(section("All of it again", vec![Block::Paragraph(again.into())]));
         pieces
     }
+}
+
+/// What a run with overload answers, under the name of its experiment.
+fn overload(summary: &Summary) -> Vec<Block> {
+    let name = Block::Paragraph(Text::of(Tone::Strong, summary.experiment.clone()).plain(format!(
+        ", each load {}",
+        crate::units::plural(u64::from(summary.rounds), "time")
+    )));
+    let said = content::answer(summary).into_iter().map(Block::Item);
+    std::iter::once(name).chain(said).collect()
 }
 
 #[cfg(test)]
@@ -150,6 +177,8 @@ mod tests {
             answers,
             unasked: vec!["pigeons".to_owned()],
             studies: None,
+            overloads: Vec::new(),
+            selftests: Vec::new(),
         }
     }
 

@@ -12,7 +12,7 @@ use lasthop_protocol::spec::Transport;
 use crate::{
     answers::{Compared, compared, interval, of_machine},
     document::{Block, Cell, Columns, Row, Table, Text, Tone},
-    units::{NBSP, Seconds, percent, plural},
+    units::{NBSP, Seconds, capital, percent, plural},
     wording::margin,
 };
 
@@ -57,6 +57,11 @@ fn shown(one: &Told<'_>) -> String {
     format!("{}{NBSP}times ({}) in {}", one.1.ratio(), one.1.ends(), place(one))
 }
 
+/// The one in the middle of a sorted list, if there is one between the ends.
+fn middle<T>(sorted: &[T]) -> Option<&T> {
+    (sorted.len() > 2).then(|| &sorted[sorted.len() / 2])
+}
+
 /// The answer: which is faster, what it saves, and when that stops mattering.
 pub fn answer(answers: &[&Answer]) -> Vec<String> {
     let found = unix_against_tcp(answers);
@@ -76,15 +81,23 @@ fn faster(found: &[Told<'_>], within: &str) -> String {
         found.collect()
     };
     let (faster, slower) = (of(Verdict::Faster), of(Verdict::Slower));
-    let extremes = match (&faster[..], slower.last()) {
+    let ends = match (&faster[..], slower.last()) {
         ([], _) => String::new(),
-        ([only], _) => format!(": {}", shown(only)),
-        ([most, .., least], None) => format!(": {} at most, {} at least", shown(most), shown(least)),
-        ([most, ..], Some(slowest)) => format!(": from {} to {}", shown(most), shown(slowest)),
+        ([only], _) => format!(" {}.", capital(&shown(only))),
+        ([most, .., least], last) => {
+            let last = last.unwrap_or(least);
+            let middle = middle(found).map(|told| format!("{} in the middle, ", shown(told)));
+            format!(
+                " It reaches {}, {}and {}.",
+                shown(most),
+                middle.unwrap_or_default(),
+                shown(last)
+            )
+        }
     };
     format!(
         "The Unix socket is faster than TCP in {} of {} comparisons of {}, slower in {}, within {within} of it in {}, and \
-         undecided in {}{extremes}.",
+         undecided in {}.{ends}",
         faster.len(),
         found.len(),
         plural(stacks.len() as u64, "stack"),
@@ -109,13 +122,14 @@ fn savings<'a>(found: &[Told<'a>]) -> Vec<(Told<'a>, &'a CpuAgainst)> {
 fn saved(found: &[Told<'_>]) -> Option<String> {
     let certain = savings(found);
     let (least, most) = (certain.first()?, certain.last()?);
+    let one = |(told, _): &(Told<'_>, &CpuAgainst)| format!("{} in {}", told.1.cpu_saved(), place(told));
+    let middle = middle(&certain).map(|told| format!("{} in the middle, ", one(told)));
     Some(format!(
-        "It certainly saves CPU time in {} of these, from {} a request in {} to {} in {}.",
+        "It certainly saves CPU time in {} of these: {} a request at least, {}and {} at most.",
         certain.len(),
-        least.0.1.cpu_saved(),
-        place(&least.0),
-        most.0.1.cpu_saved(),
-        place(&most.0)
+        one(least),
+        middle.unwrap_or_default(),
+        one(most)
     ))
 }
 
@@ -126,13 +140,14 @@ fn matters(found: &[Told<'_>], within: &str) -> Option<String> {
         .collect();
     known.sort_by(|(_, one), (_, other)| one.total_cmp(other));
     let (soonest, latest) = (known.first()?, known.last()?);
+    let one = |(told, _): &(Told<'_>, f64)| format!("{} in {}", told.1.matters_below(), place(told));
+    let middle = middle(&known).map(|told| format!("{}, ", one(told)));
     Some(format!(
-        "It stops mattering (less than {within} of what busy CPUs handle) once the work of a request uses more CPU than {} \
-         in {}, and {} in {}.",
-        soonest.0.1.matters_below(),
-        place(&soonest.0),
-        latest.0.1.matters_below(),
-        place(&latest.0)
+        "It stops mattering (less than {within} of what busy CPUs handle) once the work of a request uses more CPU than {}, \
+         {}and {}.",
+        one(soonest),
+        middle.unwrap_or_default(),
+        one(latest)
     ))
 }
 
