@@ -173,9 +173,9 @@ impl Instance {
                 container.remove()?;
             }
             let address = &self.endpoint.address;
-            // The bridge address disappears from this machine with the container.
-            let here = self.container.as_ref().is_none_or(Launch::is_local);
-            if here && readiness::answers(address) {
+            let gone = |container: &Launch| matches!(self.life, Life::Child(_)) && container.owns(address);
+            let here = |container: &Launch| container.is_local() && !gone(container);
+            if self.container.as_ref().is_none_or(here) && readiness::answers(address) {
                 return Err(format!(
                     "it was stopped, but {address} is still answered by {}",
                     by(address)

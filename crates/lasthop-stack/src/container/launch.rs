@@ -11,6 +11,7 @@ use lasthop_model::{
     container::{Network, RenderedContainer},
     place::PlaceContainer,
 };
+use lasthop_protocol::spec::Address;
 use lasthop_system::interrupt;
 
 use super::{
@@ -164,6 +165,13 @@ impl Launch {
                 .bridge
                 .as_ref()
                 .is_none_or(|place| network::is_local(place.address, place.gateway))
+    }
+
+    /// Whether this is its own address on a bridge. That exists while the container runs: nobody else can answer there, and
+    /// connecting to it afterwards takes seconds.
+    pub fn owns(&self, address: &Address) -> bool {
+        let place = self.bridge.as_ref();
+        place.is_some_and(|place| address.ip() == Some(place.address.into()))
     }
 
     /// Whether the kernel killed it because it reached its memory limit.

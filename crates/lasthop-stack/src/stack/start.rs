@@ -164,6 +164,9 @@ impl<'a> Ground<'a> {
     fn address_is_free(&self) -> Result<(), String> {
         let container = self.container();
         let address = &self.service.endpoint.address;
+        if matches!(self.housing, Some(Housing::Own(container)) if container.owns(address)) {
+            return Ok(());
+        }
         // Until the bridge exists, its addresses would be routed off this machine, where anybody may answer.
         // A port published on loopback belongs to this machine, with or without a bridge.
         let is_loopback = address.ip().is_some_and(|ip| ip.is_loopback());
