@@ -80,7 +80,11 @@ pub struct Row {
 impl Row {
     #[must_use]
     pub fn new(label: String, comparison: &Comparison) -> Self {
-        let bound = if comparison.lower_bound { "at least " } else { "" };
+        let bound = match (comparison.lower_bound, comparison.ratio >= 1.0) {
+            (false, _) => "",
+            (true, true) => "at least ",
+            (true, false) => "at most ",
+        };
         Self {
             color: None,
             label,
@@ -164,8 +168,8 @@ impl Picture {
         let height = down + LEGEND;
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"forest\" viewBox=\"0 0 {LINES} {height}\" \
-             width=\"{LINES}\" height=\"{height}\" role=\"img\" aria-labelledby=\"forest-title forest-desc\">\n\
-             <title id=\"forest-title\">{title}</title>\n<desc id=\"forest-desc\">{}</desc>\n\
+             width=\"{LINES}\" height=\"{height}\" role=\"img\" aria-label=\"{title}\">\n\
+             <title>{title}</title>\n<desc>{}</desc>\n\
              <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
              <text class=\"setting\" x=\"{SIDE}\" y=\"24\">{title}</text>\n\
              <text class=\"faint\" x=\"{SIDE}\" y=\"43\">{}</text>\n{body}\

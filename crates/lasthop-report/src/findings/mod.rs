@@ -197,7 +197,11 @@ mod tests {
             )));
         }
         let all: usize = answers.answers.iter().map(|answer| choices(answer).len()).sum();
-        assert_eq!(html.matches("class=\"mark\"").count(), all);
+        assert_eq!(
+            html.matches("class=\"mark\"").count(),
+            2 * all,
+            "for wide and narrow windows"
+        );
         let pictures = findings.pictures();
         assert_eq!(pictures.len(), 3);
         for (name, picture) in pictures

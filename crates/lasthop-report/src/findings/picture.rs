@@ -107,12 +107,13 @@ fn forest(title: &str, subtitle: &str, answers: &[&Answer], of: fn(&Answer) -> V
     let parts = groups.into_iter().map(|(heading, mut rows)| {
         rows.sort_by(|(_, one), (_, other)| other.against.ratio.estimate.total_cmp(&one.against.ratio.estimate));
         let rows = rows.iter().map(|told| {
-            let level = if told.1.case.level == told.1.case.transport.name() {
+            // Most compare a Unix socket with TCP, and need not say so.
+            let levels = if told.1.levels() == "unix / tcp" {
                 String::new()
             } else {
-                format!(", {}", told.1.case.level)
+                format!(", {}", told.1.levels())
             };
-            Row::new(format!("{}{level}", place(told)), &comparison(&told.1))
+            Row::new(format!("{}{levels}", place(told)), &comparison(&told.1))
         });
         Part {
             heading: heading.to_owned(),
@@ -127,7 +128,7 @@ fn forest(title: &str, subtitle: &str, answers: &[&Answer], of: fn(&Answer) -> V
         description: joined(described, "; "),
         margin: answers.first().map_or(0.02, |answer| answer.margin),
         panels: vec![Panel {
-            title: "relative to TCP, or to the reference of its kind →".to_owned(),
+            title: "Unix socket / TCP, unless a row says otherwise →".to_owned(),
             parts,
         }],
     }
@@ -142,11 +143,19 @@ pub fn ratios(answers: &[&Answer]) -> Drawing {
         answers,
         choices,
     );
+    let file = picture.lines();
+    // A phone has no room for a row in a line.
+    let inline = format!(
+        "<style>@media (max-width:46rem){{.wide{{display:none}}}}@media (min-width:46.01rem){{.narrow{{display:none}}}}</style>\n\
+         <div class=\"wide\">{}</div>\n<div class=\"narrow\">{}</div>\n",
+        String::from_utf8_lossy(&file),
+        picture.inline()
+    );
     Drawing {
         name: "ratios",
         title,
-        file: picture.lines(),
-        inline: picture.inline(),
+        file,
+        inline,
     }
 }
 

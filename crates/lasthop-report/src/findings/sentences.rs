@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use indexmap::IndexMap;
 use lasthop_analyse::{
     answers::{Answer, CpuAgainst, KnownCase},
     summary::Verdict,
@@ -12,7 +13,7 @@ use lasthop_protocol::spec::Transport;
 use crate::{
     answers::{Compared, compared, interval, of_machine},
     document::{Block, Cell, Columns, Row, Table, Text, Tone},
-    units::{NBSP, Seconds, capital, percent, plural},
+    units::{NBSP, Seconds, percent, plural},
     wording::margin,
 };
 
@@ -54,12 +55,24 @@ fn unix_against_tcp<'a>(answers: &[&'a Answer]) -> Vec<Told<'a>> {
 }
 
 fn shown(one: &Told<'_>) -> String {
-    format!("{}{NBSP}times ({}) in {}", one.1.ratio(), one.1.ends(), place(one))
+    format!("{} in {}", figures(&one.1), place(one))
 }
 
 /// The one in the middle of a sorted list, if there is one between the ends.
 fn middle<T>(sorted: &[T]) -> Option<&T> {
     (sorted.len() > 2).then(|| &sorted[sorted.len() / 2])
+}
+
+/// `FIRST; the middle MIDDLE; the least LAST`, or the only one.
+fn spread<T>(first: &T, middle: Option<&T>, last: &T, shown: impl Fn(&T) -> String) -> String {
+    let mut all = shown(first);
+    if std::ptr::eq(first, last) {
+        return all;
+    }
+    if let Some(middle) = middle {
+        all += &format!("; the middle {}", shown(middle));
+    }
+    all + &format!("; the least {}", shown(last))
 }
 
 /// The answer: which is faster, what it saves, and when that stops mattering.
@@ -80,28 +93,20 @@ fn faster(found: &[Told<'_>], within: &str) -> String {
         let found = found.iter().filter(|(_, one)| one.against.verdict == verdict);
         found.collect()
     };
-    let (faster, slower) = (of(Verdict::Faster), of(Verdict::Slower));
-    let ends = match (&faster[..], slower.last()) {
-        ([], _) => String::new(),
-        ([only], _) => format!(" {}.", capital(&shown(only))),
-        ([most, .., least], last) => {
-            let last = last.unwrap_or(least);
-            let middle = middle(found).map(|told| format!("{} in the middle, ", shown(told)));
-            format!(
-                " It reaches {}, {}and {}.",
-                shown(most),
-                middle.unwrap_or_default(),
-                shown(last)
-            )
+    let faster = of(Verdict::Faster);
+    let ends = match (found.first(), found.last()) {
+        (Some(most), Some(least)) if !faster.is_empty() => {
+            format!(": the most {}", spread(most, middle(found), least, shown))
         }
+        _ => String::new(),
     };
     format!(
         "The Unix socket is faster than TCP in {} of {} comparisons of {}, slower in {}, within {within} of it in {}, and \
-         undecided in {}.{ends}",
+         undecided in {}{ends}.",
         faster.len(),
         found.len(),
         plural(stacks.len() as u64, "stack"),
-        slower.len(),
+        of(Verdict::Slower).len(),
         of(Verdict::Equivalent).len(),
         of(Verdict::Undecided).len(),
     )
@@ -121,15 +126,12 @@ fn savings<'a>(found: &[Told<'a>]) -> Vec<(Told<'a>, &'a CpuAgainst)> {
 
 fn saved(found: &[Told<'_>]) -> Option<String> {
     let certain = savings(found);
+    let one = |(told, _): &(Told<'_>, &CpuAgainst)| format!("{} a request in {}", told.1.cpu_saved(), place(told));
     let (least, most) = (certain.first()?, certain.last()?);
-    let one = |(told, _): &(Told<'_>, &CpuAgainst)| format!("{} in {}", told.1.cpu_saved(), place(told));
-    let middle = middle(&certain).map(|told| format!("{} in the middle, ", one(told)));
     Some(format!(
-        "It certainly saves CPU time in {} of these: {} a request at least, {}and {} at most.",
+        "It certainly saves CPU time in {} of these: the most {}.",
         certain.len(),
-        one(least),
-        middle.unwrap_or_default(),
-        one(most)
+        spread(most, middle(&certain), least, one)
     ))
 }
 
@@ -139,15 +141,12 @@ fn matters(found: &[Told<'_>], within: &str) -> Option<String> {
         .filter_map(|(told, cpu)| Some((told, cpu.matters_below_us.as_ref()?.estimate)))
         .collect();
     known.sort_by(|(_, one), (_, other)| one.total_cmp(other));
-    let (soonest, latest) = (known.first()?, known.last()?);
     let one = |(told, _): &(Told<'_>, f64)| format!("{} in {}", told.1.matters_below(), place(told));
-    let middle = middle(&known).map(|told| format!("{}, ", one(told)));
+    let (least, most) = (known.first()?, known.last()?);
     Some(format!(
-        "It stops mattering (less than {within} of what busy CPUs handle) once the work of a request uses more CPU than {}, \
-         {}and {}.",
-        one(soonest),
-        middle.unwrap_or_default(),
-        one(latest)
+        "It stops mattering (less than {within} of what busy CPUs handle) once the work of a request uses more CPU than this: \
+         the most {}.",
+        spread(most, middle(&known), least, one)
     ))
 }
 
@@ -157,14 +156,11 @@ pub fn surprises(answers: &[&Answer]) -> Vec<Block> {
     let with = |found: &[Told<'_>], verdict: Verdict| -> Vec<String> {
         let found = found.iter().filter(|(_, one)| one.against.verdict == verdict);
         found
-            .map(|told| format!("{} ({} to {})", place(told), told.1.ratio(), told.1.ends()))
+            .map(|told| format!("{}: {}", place(told), figures(&told.1)))
             .collect()
     };
     let tls: Vec<Told<'_>> = all(answers)
         .filter(|(_, one)| are_transports(one, Transport::Tls))
-        .collect();
-    let paths: Vec<Told<'_>> = all(answers)
-        .filter(|(_, one)| one.case.level != one.case.transport.name() && !one.case.control)
         .collect();
     let mut items = vec![
         item("The Unix socket is slower than TCP", with(&unix, Verdict::Slower)),
@@ -172,23 +168,35 @@ pub fn surprises(answers: &[&Answer]) -> Vec<Block> {
         item("TLS costs no throughput", with(&tls, Verdict::Equivalent)),
         item("TLS is faster than plain TCP", with(&tls, Verdict::Faster)),
     ];
-    for told in paths {
-        if told.1.against.verdict.differs() {
-            let told = format!(
-                "{} instead of {}: {}{NBSP}times ({})",
-                told.1.case.level,
-                told.1.reference.level,
-                told.1.ratio(),
-                told.1.ends()
-            );
-            items.push(Some(Block::Item(told.into())));
-        }
-    }
+    items.extend(paths(answers));
     let items: Vec<Block> = items.into_iter().flatten().collect();
     if items.is_empty() {
         return vec![Block::Paragraph("Nothing so far.".into())];
     }
     items
+}
+
+/// `0.89 times (0.87 to 0.91)`
+fn figures(one: &Compared<'_>) -> String {
+    format!("{}{NBSP}times ({})", one.ratio(), one.ends())
+}
+
+/// The paths into containers, the fastest first: an item for each setting.
+fn paths(answers: &[&Answer]) -> Vec<Option<Block>> {
+    let mut settings: IndexMap<String, Vec<Told<'_>>> = IndexMap::new();
+    for told in all(answers).filter(|(_, one)| one.case.level != one.case.transport.name() && !one.case.control) {
+        let name = format!("{}, against {}", place(&told), told.1.reference.name);
+        settings.entry(name).or_default().push(told);
+    }
+    let one = |(name, mut paths): (String, Vec<Told<'_>>)| {
+        paths.retain(|(_, one)| one.against.verdict.differs());
+        paths.sort_by(|(_, one), (_, other)| other.against.ratio.estimate.total_cmp(&one.against.ratio.estimate));
+        let shown = paths
+            .iter()
+            .map(|(_, one)| format!("{} {}", one.case.name, figures(one)));
+        item(&name, shown.collect())
+    };
+    settings.into_iter().map(one).collect()
 }
 
 fn item(what: &str, places: Vec<String>) -> Option<Block> {
