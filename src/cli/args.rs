@@ -420,7 +420,8 @@ pub struct Check {
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// A run: its name or part of its name, its directory, or `last`. Several runs are reported together
+    /// A run: its name or part of its name, its directory, or `last`. Several runs are reported together. Or the JSON of
+    /// a survey
     #[arg(value_name = "RUN", default_value = "last", add = ArgValueCompleter::new(complete::runs))]
     pub runs: Vec<String>,
     #[command(flatten)]
@@ -429,10 +430,10 @@ pub struct Report {
 
 #[derive(Debug, Args)]
 pub struct Diff {
-    /// The run before: its name or part of its name, or its directory
+    /// The run before: its name or part of its name, or its directory. Or the JSON of a survey
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub old: String,
-    /// The run after
+    /// The run after, or the JSON of a survey
     #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs))]
     pub new: String,
     #[command(flatten)]
@@ -859,7 +860,14 @@ pub struct Survey {
     /// Only links with this in the name of a process, its container or unit, or in the address. Repeat the option for more
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
-    /// Format of the result: terminal, json, csv, markdown or html
+    /// Run the experiments that would tell more of these links and that you have not run yet, as `lasthop run` does: with
+    /// servers that lasthop starts, beside those that run already. It is said what they are
+    #[arg(long)]
+    pub measure: bool,
+    /// Time for each run of --measure [default: the experiment's]
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "measure")]
+    pub budget: Option<Duration>,
+    /// Format of the result: terminal, json, csv, markdown or html. `lasthop report` reads the JSON again
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
     pub format: Format,
     /// Write the result to a file instead of standard output
@@ -872,7 +880,7 @@ pub struct Survey {
     /// Also list links that nothing or little went over
     #[arg(short, long)]
     pub verbose: bool,
-    /// Do not say how long it takes
+    /// Do not say how long it takes, and show no progress
     #[arg(short, long)]
     pub quiet: bool,
 }

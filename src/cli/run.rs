@@ -1,14 +1,23 @@
 //! `lasthop run`
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use lasthop_analyse::limit;
+use lasthop_analyse::{limit, summary::Summary};
 use lasthop_model::{
     driver::Remote,
-    record::{Digests, ExplainSettings, Origin, Stopped},
+    quantity::written,
+    record::{Digests, ExplainSettings, Origin, Settings, Stopped},
     selection::{OWN_DRIVER, Selection},
 };
-use lasthop_plan::{digest, model::Source, plan::Plan, settings::Overrides};
+use lasthop_plan::{
+    digest,
+    model::Source,
+    plan::{Plan, usual_recipes},
+    settings::Overrides,
+};
 use lasthop_run::{Job, Outcome, RunError, resume::Unfinished};
 use lasthop_stack::guard;
 
@@ -44,7 +53,7 @@ pub fn run(arguments: &args::Run) -> Exit {
     let settings = plan.settings(overrides).or_usage()?;
     let home = home()?;
     let locator = locator(&home, &plan.experiment, &options.programs);
-    let origin = origin(&plan, wanted, options)?;
+    let origin = origin(&plan, wanted, &options.programs, options.drivers.remote())?;
     let labels = options.labels.iter().cloned().collect();
     let job = Job {
         labels,
@@ -58,6 +67,47 @@ fn explain(options: &args::LayerOptions) -> Result<Option<ExplainSettings>, CliE
     settings.transpose()
 }
 
+/// An experiment as it is, ready to run.
+pub struct Ready {
+    plan: Plan,
+    settings: Settings,
+}
+
+impl Ready {
+    /// # Errors
+    /// There is no such experiment, or the budget has no room for it.
+    pub fn of(experiment: &str, budget: Option<Duration>) -> Result<Self, CliError> {
+        let plan = Plan::new(catalog()?.load(experiment).or_usage()?, &Selection::default()).or_usage()?;
+        let overrides = Overrides {
+            budget,
+            ..Overrides::default()
+        };
+        let settings = plan.settings(overrides).or_usage()?;
+        Ok(Self { plan, settings })
+    }
+
+    /// `nginx-gunicorn (gunicorn, nginx; 60s)`
+    pub fn told(&self) -> String {
+        let experiment = &self.plan.experiment;
+        let servers = usual_recipes(experiment).unwrap_or_default();
+        let servers: Vec<String> = servers.into_iter().collect();
+        let budget = written(Duration::from_nanos(self.settings.budget_ns));
+        format!("{} ({}; {budget})", experiment.name, servers.join(", "))
+    }
+
+    /// Runs it and keeps its record.
+    pub fn run(self, talk: &args::TalkOptions) -> Result<Outcome, CliError> {
+        let home = home()?;
+        let programs = args::Programs::default();
+        let locator = locator(&home, &self.plan.experiment, &programs);
+        let origin = origin(&self.plan, Selection::default(), &programs, Remote::default())?;
+        let job = Job::new(&self.plan, self.settings, &locator, &home, command_line()).with_origin(origin);
+        let outcome = measure(&job, None, talk)?;
+        summary_of(&outcome)?;
+        Ok(outcome)
+    }
+}
+
 /// Runs a job, or resumes an unfinished run, and reports the result.
 pub fn carry_out(
     job: &Job<'_>,
@@ -68,11 +118,21 @@ pub fn carry_out(
     // A wrong file or limit is to be known now, not after all the measuring.
     context::ready(output)?;
     diff::checked(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
+    conclude(&measure(job, unfinished, talk)?, output)
+}
+
+fn measure(job: &Job<'_>, unfinished: Option<Unfinished>, talk: &args::TalkOptions) -> Result<Outcome, CliError> {
     sweep();
     watch_signals()?;
     let mut progress = Progress::new(Talk::choose(talk.quiet, talk.no_progress));
-    let outcome = lasthop_run::carry_out(job, unfinished, &mut |event| progress.show(event)).map_err(not_run)?;
-    conclude(&outcome, output)
+    lasthop_run::carry_out(job, unfinished, &mut |event| progress.show(event)).map_err(not_run)
+}
+
+/// The result of a run that has just ended, whose first line the record keeps.
+fn summary_of(outcome: &Outcome) -> Result<Summary, CliError> {
+    let summary = summarise(&outcome.record)?;
+    lasthop_record::keep_headline(&outcome.record, &lasthop_report::headline(&summary)).or_failed()?;
+    Ok(summary)
 }
 
 /// Removes what killed lasthop processes left behind.
@@ -113,8 +173,7 @@ pub fn not_run(error: RunError) -> CliError {
 
 /// Reports a run that has just ended, and chooses the exit code.
 fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Exit {
-    let summary = diff::with_limits(&output.fail_if, summarise(&outcome.record)?)?;
-    lasthop_record::keep_headline(&outcome.record, &lasthop_report::headline(&summary)).or_failed()?;
+    let summary = diff::with_limits(&output.fail_if, summary_of(outcome)?)?;
     deliver(&summary, output)?;
     let held = diff::hold(&summary.limits);
     Ok(match outcome.stopped {
@@ -148,13 +207,11 @@ pub fn absolute(path: &Path) -> Result<PathBuf, CliError> {
 }
 
 /// What another lasthop needs to resume the run. Paths are absolute, because it may start in another directory.
-fn origin(plan: &Plan, selection: Selection, options: &args::RunOptions) -> Result<Origin, CliError> {
+fn origin(plan: &Plan, selection: Selection, options: &args::Programs, remote: Remote) -> Result<Origin, CliError> {
     let programs = options
-        .programs
         .programs
         .iter()
         .map(|(recipe, path)| Ok((recipe.clone(), absolute(path)?)));
-    let remote = options.drivers.remote();
     Ok(Origin {
         experiment: match &plan.experiment.source {
             Source::BuiltIn | Source::Given => plan.experiment.name.clone(),
@@ -162,8 +219,8 @@ fn origin(plan: &Plan, selection: Selection, options: &args::RunOptions) -> Resu
         },
         selection,
         programs: programs.collect::<Result<_, CliError>>()?,
-        engine: options.programs.engine,
-        images: options.programs.images,
+        engine: options.engine,
+        images: options.images,
         remote: Remote {
             config: remote.config.as_deref().map(absolute).transpose()?,
             ..remote

@@ -40,13 +40,19 @@ pub fn frame(title: &str, body: &str) -> Vec<u8> {
 /// A document as a page without plots.
 #[must_use]
 pub fn document(document: &Document) -> Vec<u8> {
+    document_with(document, "")
+}
+
+/// The same with a picture, which is HTML, before the first section.
+#[must_use]
+pub fn document_with(document: &Document, picture: &str) -> Vec<u8> {
     let sections: String = document.sections.iter().map(section).collect();
     let head = format!(
         "<h1>{}</h1>\n<p class=\"sub\">{}</p>\n",
         escape(&document.title),
         inline(&document.subtitle)
     );
-    frame(&document.title, &(head + &sections))
+    frame(&document.title, &(head + picture + &sections))
 }
 
 /// A page of contents: of each document its title, which leads to its page, and its first section. `pages` are the

@@ -87,8 +87,7 @@ pub struct Party {
     /// What its program may be called, for recipes.
     #[serde(skip)]
     pub programs: Vec<String>,
-    /// What tells it from others of the same name.
-    #[serde(skip)]
+    /// Tells it from others of the same name within this survey.
     pub group: GroupId,
 }
 
@@ -132,21 +131,6 @@ pub enum Shape {
     Stream,
     /// Both directions talk, but not in turns that segments show.
     Unclear,
-}
-
-impl Shape {
-    /// As in JSON.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::PerRequest => "per-request",
-            Self::Sessions => "sessions",
-            Self::KeepAlive => "keep-alive",
-            Self::Stream => "stream",
-            Self::Unclear => "unclear",
-        }
-    }
 }
 
 impl Survey {

@@ -3,11 +3,13 @@
 use lasthop_model::quantity::counted;
 use lasthop_page::{
     document::{Block, Cell, Columns, Depth, Document, Row, Section, Table, Text, Tone},
-    text,
+    html, text,
     units::{Bytes, Count, NBSP, NONE, Seconds, Significant, significant},
 };
+use serde_json::Value;
 
 use super::{
+    graph,
     links::{Link, LinkLoad, Party, Shape, Survey},
     saving::{Outlook, Saving, Worth},
 };
@@ -15,10 +17,22 @@ use super::{
 /// A link without counters is shown if both of its ends use that much of a CPU.
 const BUSY: f64 = 0.005;
 
+/// The page of a survey, with a picture of its links.
+#[must_use]
+pub fn page(survey: &Survey, all: bool) -> Vec<u8> {
+    let (shown, _) = shown(survey, all);
+    html::document_with(&document(survey, all), &graph::figure(&shown))
+}
+
+/// The links to show, and those to count.
+fn shown(survey: &Survey, all: bool) -> (Vec<&Link>, Vec<&Link>) {
+    survey.links.iter().partition(|link| all || is_busy(link))
+}
+
 /// The document of a survey; `all` with the links that nothing or little went over.
 #[must_use]
 pub fn document(survey: &Survey, all: bool) -> Document {
-    let (shown, rest): (Vec<&Link>, Vec<&Link>) = survey.links.iter().partition(|link| all || is_busy(link));
+    let (shown, rest) = shown(survey, all);
     let mut blocks = Vec::new();
     if shown.is_empty() {
         blocks.push(Block::Paragraph(
@@ -27,17 +41,8 @@ pub fn document(survey: &Survey, all: bool) -> Document {
     } else {
         blocks.push(Block::Table(table(&shown, all)));
     }
-    if !rest.is_empty() {
-        let rest = counted(rest.len() as u64, "idle link");
-        blocks.push(Block::legend(format!("Not shown: {rest}, for --verbose.")));
-    }
+    blocks.extend(counted_out(rest.len()));
     blocks.extend(legend(&shown, all).map(Block::legend));
-    let section = |title: Option<&str>, blocks: Vec<Block>| Section {
-        title: title.map(str::to_owned),
-        depth: Depth::Open,
-        blocks,
-    };
-    let items = |lines: Vec<String>| lines.into_iter().map(|line| Block::Item(line.into())).collect();
     let mut sections = vec![
         section(None, blocks),
         section(Some("Why"), items(reasons(&shown))),
@@ -52,7 +57,25 @@ pub fn document(survey: &Survey, all: bool) -> Document {
     }
 }
 
-fn is_busy(link: &Link) -> bool {
+pub(super) fn section(title: Option<&str>, blocks: Vec<Block>) -> Section {
+    Section {
+        title: title.map(str::to_owned),
+        depth: Depth::Open,
+        blocks,
+    }
+}
+
+pub(super) fn items(lines: Vec<String>) -> Vec<Block> {
+    lines.into_iter().map(|line| Block::Item(line.into())).collect()
+}
+
+/// How many links are left out of a table, if some are.
+pub(super) fn counted_out(idle: usize) -> Option<Block> {
+    let links = counted(idle as u64, "idle link");
+    (idle > 0).then(|| Block::legend(format!("Not shown: {links}, for --verbose.")))
+}
+
+pub(super) fn is_busy(link: &Link) -> bool {
     match &link.load {
         Some(load) => load.shape != Shape::Idle,
         None => [&link.client, &link.server]
@@ -147,7 +170,9 @@ fn next(links: &[&Link]) -> Vec<String> {
             add(&mut said, format!("`{command}`: {what}"), link.name());
         }
         if let (Some(also), false) = (&link.also, link.transport.is_unix()) {
-            let also = format!("{also} leads to the same server: `lasthop compare` measures both ways");
+            let command = link.outlook.as_ref().and_then(|outlook| outlook.compare.as_deref());
+            let command = command.unwrap_or("lasthop compare");
+            let also = format!("`{command}`: puts load on the server both ways, since it listens at {also}, too");
             add(&mut said, also, link.name());
         }
     }
@@ -168,6 +193,17 @@ fn add(said: &mut Vec<(String, Vec<String>)>, what: String, name: String) {
 fn over(link: &Link) -> String {
     let suffix = if link.crosses { " (bridge)" } else { "" };
     format!("{}{suffix}", link.address)
+}
+
+/// `430/s`, `≤ 430/s`, `3.4 MB/s`; nothing where the kernel does not count.
+pub(super) fn rate(link: &Link) -> Option<String> {
+    let load = link.load.as_ref()?;
+    let requests = requests(load);
+    Some(if load.shape == Shape::Stream {
+        requests
+    } else {
+        requests + "/s"
+    })
 }
 
 /// `430`, `≤ 430`, `3.4 MB/s`
@@ -239,80 +275,111 @@ fn legend(links: &[&Link], all: bool) -> impl Iterator<Item = String> {
         .map(|(_, sentence)| sentence.to_owned())
 }
 
+/// The columns of CSV: their names, and where they are in the JSON of a link.
+const CSV: [(&str, &str); 24] = [
+    ("client", "/client/name"),
+    ("client_place", "/client/place"),
+    ("server", "/server/name"),
+    ("server_place", "/server/place"),
+    ("transport", "/transport"),
+    ("address", "/address"),
+    ("crosses", "/crosses"),
+    ("connections", "/connections"),
+    ("opened_per_second", "/opened_per_second"),
+    ("shape", "/load/shape"),
+    ("requests_per_second", "/load/requests_per_second"),
+    ("turns_per_second_at_most", "/load/turns_per_second_at_most"),
+    ("bytes_to_server_per_second", "/load/to_server/bytes_per_second"),
+    ("bytes_to_client_per_second", "/load/to_client/bytes_per_second"),
+    ("client_cpus", "/client/cpus"),
+    ("server_cpus", "/server/cpus"),
+    ("worth", "/outlook/worth"),
+    ("experiment", "/outlook/experiment"),
+    ("saved_us_low", "/outlook/saving/cpu_us/low"),
+    ("saved_us_high", "/outlook/saving/cpu_us/high"),
+    ("saved_cpus_low", "/outlook/saving/cpus/low"),
+    ("saved_cpus_high", "/outlook/saving/cpus/high"),
+    ("measured_here", "/outlook/saving/here"),
+    ("because", "/outlook/because"),
+];
+
 /// One line per link.
+///
+/// # Panics
+///
+/// Never: a link has text as keys.
 #[must_use]
 pub fn csv(survey: &Survey) -> Vec<u8> {
-    let heads = [
-        "client",
-        "client_place",
-        "server",
-        "server_place",
-        "transport",
-        "address",
-        "crosses",
-        "connections",
-        "opened_per_second",
-        "shape",
-        "requests_per_second",
-        "turns_per_second_at_most",
-        "bytes_to_server_per_second",
-        "bytes_to_client_per_second",
-        "client_cpus",
-        "server_cpus",
-        "worth",
-        "experiment",
-        "saved_us_low",
-        "saved_us_high",
-        "saved_cpus_low",
-        "saved_cpus_high",
-        "measured_here",
-        "because",
-    ];
-    let mut lines = heads.join(",") + "\r\n";
+    let mut lines = CSV.map(|(name, _)| name).join(",") + "\r\n";
     for link in &survey.links {
-        let cells = cells(link).map(|cell| text::csv(&cell));
+        let link = serde_json::to_value(link).expect("its maps have text as keys");
+        let cells = CSV.map(|(_, place)| match link.pointer(place) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text::csv(text),
+            Some(Value::Number(number)) if number.is_f64() => format!("{:.6}", number.as_f64().unwrap_or_default()),
+            Some(other) => other.to_string(),
+        });
         lines.push_str(&(cells.join(",") + "\r\n"));
     }
     lines.into_bytes()
 }
 
-fn cells(link: &Link) -> [String; 24] {
-    let name = |party: &Option<Party>| party.as_ref().map(|party| party.name.clone()).unwrap_or_default();
-    let place = |party: &Option<Party>| party.as_ref().and_then(|party| party.place.clone());
-    let cpus = |party: &Option<Party>| party.as_ref().and_then(|party| party.cpus);
-    let number = |number: Option<f64>| number.map(|number| format!("{number:.3}")).unwrap_or_default();
-    let exact = |number: Option<f64>| number.map(|number| format!("{number:.6}")).unwrap_or_default();
-    let outlook = link.outlook.as_ref();
-    let saving = outlook.and_then(|outlook| outlook.saving.as_ref());
-    let load = link.load.as_ref();
-    [
-        name(&link.client),
-        place(&link.client).unwrap_or_default(),
-        name(&link.server),
-        place(&link.server).unwrap_or_default(),
-        link.transport.to_string(),
-        link.address.clone(),
-        link.crosses.to_string(),
-        link.connections.to_string(),
-        number(Some(link.opened_per_second)),
-        load.map(|load| load.shape.word().to_owned()).unwrap_or_default(),
-        number(load.and_then(|load| load.requests_per_second)),
-        number(load.map(|load| load.turns_per_second_at_most)),
-        number(load.map(|load| load.to_server.bytes_per_second)),
-        number(load.map(|load| load.to_client.bytes_per_second)),
-        number(cpus(&link.client)),
-        number(cpus(&link.server)),
-        outlook
-            .map(|outlook| outlook.worth.word().to_owned())
-            .unwrap_or_default(),
-        outlook
-            .and_then(|outlook| outlook.experiment.clone())
-            .unwrap_or_default(),
-        number(saving.map(|saving| saving.cpu_us.low)),
-        number(saving.map(|saving| saving.cpu_us.high)),
-        exact(saving.map(|saving| saving.cpus.low)),
-        exact(saving.map(|saving| saving.cpus.high)),
-        saving.map(|saving| saving.here.to_string()).unwrap_or_default(),
-        outlook.map(|outlook| outlook.because.clone()).unwrap_or_default(),
-    ]
+#[cfg(test)]
+mod tests {
+    use lasthop_analyse::answers::Figure;
+    use lasthop_protocol::spec::Transport;
+
+    use super::*;
+    use crate::{
+        fixtures::{link, predicted, survey},
+        saved,
+    };
+
+    /// Names that other people chose.
+    const HOSTILE: &str = "</title><script>";
+
+    fn example() -> Survey {
+        let saving = Figure::of(20.0, 15.0, 25.0);
+        let [busy, short, back] = [("web", "redis", 5000.0), ("cron", HOSTILE, 3.0), ("redis", "web", 40.0)]
+            .map(|(client, server, rate)| link(client, server, Transport::Tcp, Some(rate)));
+        let unix = link("web", "db", Transport::Unix, None);
+        let idle = link("web", "old", Transport::Tcp, Some(0.0));
+        survey(vec![predicted(busy, saving), short, back, unix, idle])
+    }
+
+    #[test]
+    fn a_record_says_the_same_again() {
+        let survey = example();
+        let again = saved::read(&text::json(&survey)).unwrap();
+        for all in [false, true] {
+            assert_eq!(document(&again, all), document(&survey, all));
+            assert_eq!(page(&again, all), page(&survey, all));
+        }
+        assert_eq!(csv(&again), csv(&survey));
+    }
+
+    #[test]
+    fn csv_has_a_row_per_link() {
+        let csv = String::from_utf8(csv(&example())).unwrap();
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(lines.len(), 6);
+        assert!(lines[1].starts_with("web,,redis,,tcp,at-redis.tcp,false,1,0.000000,keep-alive,5000.000000,"));
+        assert!(lines[1].ends_with(",0.075000,0.125000,true,it saves 1 % of a CPU or more"));
+        assert!(lines.iter().all(|line| line.matches(',').count() == CSV.len() - 1));
+    }
+
+    /// Also of processes that are each other's clients.
+    #[test]
+    fn the_picture_has_each_process_and_link_once() {
+        let page = String::from_utf8(page(&example(), true)).unwrap();
+        let count = |text: &str| page.matches(text).count();
+        assert_eq!((count("class=\"box\""), count("<line ")), (6, 5));
+        assert_eq!(count("class=\"name\" y=\"-2\">web<"), 1);
+        assert_eq!(count("to-worth-it\" class"), 1);
+        assert!(!page.contains(HOSTILE), "{page}");
+        assert!(
+            page.contains("web → redis: 5,000/s, a Unix socket is worth it; "),
+            "{page}"
+        );
+    }
 }

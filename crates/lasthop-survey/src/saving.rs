@@ -9,7 +9,11 @@ use lasthop_plan::{
     catalog::Catalog,
     model::{Experiment, Recipe},
 };
-use lasthop_protocol::options::Reuse;
+use lasthop_protocol::{
+    PROTOCOLS,
+    options::Reuse,
+    url::{self, UrlOptions},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +69,9 @@ pub struct Outlook {
     /// The command that knows more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// The command that measures both ways to a server that listens on both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<String>,
 }
 
 /// What a Unix socket would save. Negative figures are costs.
@@ -95,7 +102,11 @@ pub struct Known {
 
 /// The links of all experiments, by what the programs of their ends are called.
 #[derive(Debug)]
-pub struct Stacks(Vec<Stack>);
+pub struct Stacks {
+    all: Vec<Stack>,
+    /// How URLs begin that lead to a program.
+    schemes: BTreeMap<String, &'static str>,
+}
 
 #[derive(Debug)]
 struct Stack {
@@ -125,15 +136,38 @@ impl Stacks {
             .filter(|(_, count)| *count > 1)
             .map(|(name, _)| name)
             .collect();
-        let loaded = catalog
-            .list()
-            .into_iter()
-            .filter_map(|entry| Some((entry.name, entry.experiment.ok()?)));
-        Self(
-            loaded
-                .filter_map(|(name, experiment)| Stack::of(name, &experiment, &common))
-                .collect(),
-        )
+        let mut stacks = Self {
+            all: Vec::new(),
+            schemes: BTreeMap::new(),
+        };
+        for entry in catalog.list() {
+            let Ok(experiment) = entry.experiment else { continue };
+            let target = programs(&experiment, &experiment.load.target, &common).unwrap_or_default();
+            let kind = PROTOCOLS.into_iter().find(|kind| kind.name == experiment.load.protocol);
+            if let Some(scheme) = kind.and_then(|kind| kind.schemes.first()) {
+                stacks
+                    .schemes
+                    .extend(target.into_iter().map(|program| (program, *scheme)));
+            }
+            stacks.all.extend(Stack::of(entry.name, &experiment, &common));
+        }
+        stacks
+    }
+
+    /// The command that compares both ways to the server of a link, if lasthop knows how to write them.
+    fn compare(&self, link: &Link) -> Option<String> {
+        let programs = &link.server.as_ref()?.programs;
+        let scheme = programs.iter().find_map(|program| self.schemes.get(program))?;
+        let urls = [
+            format!("{scheme}://{}", link.address),
+            format!("{scheme}+unix:{}", link.also.as_ref()?),
+        ];
+        // Within quotes a shell takes these as they are.
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/:@+.,_-[]".contains(letter);
+        let is_url = |text: &String| text.chars().all(is_plain) && url::parse(text, &UrlOptions::default()).is_ok();
+        urls.iter()
+            .all(is_url)
+            .then(|| format!("lasthop compare {}", urls.map(|url| format!("'{url}'")).join(" ")))
     }
 
     /// The experiment whose link is most like one: of the same two programs, else with any client of the same server.
@@ -145,7 +179,7 @@ impl Stacks {
                 .is_none_or(|from| is_called(link.client.as_ref(), from));
             from && is_called(link.server.as_ref(), &stack.to)
         };
-        let all = self.0.iter().filter(fits);
+        let all = self.all.iter().filter(fits);
         all.min_by_key(|stack| {
             (
                 stack.bridge != link.crosses,
@@ -156,20 +190,16 @@ impl Stacks {
     }
 }
 
+/// What the program of a service may be called, without the `common` names that say nothing of it.
+fn programs(experiment: &Experiment, service: &str, common: &BTreeSet<String>) -> Option<Vec<String>> {
+    let recipe: &Recipe = experiment.recipes.get(&experiment.services.get(service)?.recipe)?;
+    let names = recipe.program.names.iter().filter(|name| !common.contains(*name));
+    Some(names.cloned().collect())
+}
+
 impl Stack {
     fn of(name: String, experiment: &Experiment, common: &BTreeSet<String>) -> Option<Self> {
-        let programs = |service: &str| -> Option<Vec<String>> {
-            let recipe: &Recipe = experiment.recipes.get(&experiment.services.get(service)?.recipe)?;
-            Some(
-                recipe
-                    .program
-                    .names
-                    .iter()
-                    .filter(|name| !common.contains(*name))
-                    .cloned()
-                    .collect(),
-            )
-        };
+        let programs = |service: &str| programs(experiment, service, common);
         let from = match experiment.services.contains_key(&experiment.link.from) {
             true => Some(programs(&experiment.link.from)?),
             false => None,
@@ -196,8 +226,22 @@ fn is_called(party: Option<&Party>, programs: &[String]) -> bool {
 /// in steps per microsecond.
 pub fn judge(links: &mut [Link], stacks: &Stacks, speed: f64, mut known: impl FnMut(&str) -> Vec<Known>) {
     for link in links {
-        link.outlook = Some(outlook(link, stacks, speed, &mut known));
+        link.outlook = Some(Outlook {
+            compare: stacks.compare(link),
+            ..outlook(link, stacks, speed, &mut known)
+        });
     }
+}
+
+/// The experiments whose runs here would tell more of these links.
+#[must_use]
+pub fn unmeasured(links: &[Link]) -> BTreeSet<String> {
+    let outlooks = links.iter().filter_map(|link| link.outlook.as_ref());
+    let is_open = |outlook: &&Outlook| {
+        outlook.worth != Worth::DoesNotMatter && outlook.saving.as_ref().is_none_or(|saving| !saving.here)
+    };
+    let experiments = outlooks.filter(is_open).map(|outlook| outlook.experiment.clone());
+    experiments.flatten().collect()
 }
 
 fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str) -> Vec<Known>) -> Outlook {
@@ -207,6 +251,7 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
         experiment: None,
         saving: None,
         next: None,
+        compare: None,
     };
     let cannot = |because: &str| say(Worth::CannotSay, because);
     if link.transport.is_unix() {
@@ -257,6 +302,7 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
         experiment: Some(stack.experiment.clone()),
         saving: Some(saving),
         next,
+        compare: None,
     }
 }
 
