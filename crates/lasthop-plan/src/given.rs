@@ -154,6 +154,7 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
         link: Link {
             from: DRIVER.to_owned(),
             to,
+            requests: None,
             transport: None,
             proof: None,
         },

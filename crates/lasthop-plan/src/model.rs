@@ -125,6 +125,9 @@ pub struct Link {
     pub to: String,
     /// Transport of the link if the factor `path` replaces `transport`. May be a template over the factors.
     pub transport: Option<String>,
+    /// The factor that says how many requests go over a connection of the link for each of the driver's; one without it.
+    /// `lasthop survey` counts those of the link.
+    pub requests: Option<String>,
     pub proof: Option<LinkProof>,
 }
 

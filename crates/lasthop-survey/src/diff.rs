@@ -112,7 +112,8 @@ pub enum Promise {
 impl SurveyDiff {
     #[must_use]
     pub fn of(before: &Survey, after: &Survey) -> Self {
-        let [old, new] = [before, after].map(by_name);
+        let arrived = attributed(before, after);
+        let [old, new] = [&before.links, &arrived].map(|links| by_name(links));
         let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         let none = Vec::new();
         let of = |name: &String| {
@@ -134,9 +135,47 @@ impl SurveyDiff {
     }
 }
 
-fn by_name(survey: &Survey) -> BTreeMap<String, Vec<&Link>> {
+/// The links after a change. Connections over a Unix socket may be too short to see whose they are: their client is then
+/// the only one that has left this server.
+fn attributed(before: &Survey, after: &Survey) -> Vec<Link> {
+    let clients = |survey: &Survey, server: &Option<Party>| -> BTreeMap<String, Party> {
+        let is_its =
+            |link: &&Link| link.server.as_ref().map(|party| &party.name) == server.as_ref().map(|party| &party.name);
+        let clients = survey
+            .links
+            .iter()
+            .filter(is_its)
+            .filter_map(|link| link.client.clone());
+        clients.map(|party| (party.name.clone(), party)).collect()
+    };
+    let known = |name: &str| {
+        let ends = after.links.iter().flat_map(|link| [&link.client, &link.server]);
+        ends.flatten().find(|party| party.name == name).cloned()
+    };
+    let mut links = after.links.clone();
+    for link in links
+        .iter_mut()
+        .filter(|link| link.client.is_none() && link.transport.is_unix())
+    {
+        let mut gone = clients(before, &link.server);
+        let stayed = clients(after, &link.server);
+        gone.retain(|name, _| !stayed.contains_key(name));
+        if let (Some((name, party)), true) = (gone.pop_first(), gone.is_empty()) {
+            // Groups of before are others.
+            let unseen = Party {
+                cpus: None,
+                group: usize::MAX,
+                ..party
+            };
+            link.client = known(&name).or(Some(unseen));
+        }
+    }
+    links
+}
+
+fn by_name(links: &[Link]) -> BTreeMap<String, Vec<&Link>> {
     let mut all: BTreeMap<String, Vec<&Link>> = BTreeMap::new();
-    for link in &survey.links {
+    for link in links {
         all.entry(link.name()).or_default().push(link);
     }
     all
@@ -369,6 +408,31 @@ mod tests {
             assert!((saved.cpu_us - saves * 1e3).abs() < 1e-6 && (saved.cpus - saves).abs() < 1e-9);
             assert!(saved.same_rate);
         }
+    }
+
+    /// Connections to the application are too short to see that they are nginx's.
+    #[test]
+    fn a_client_that_nobody_saw_is_the_one_that_has_left() {
+        let front = link("browser", "nginx", Transport::Tcp, Some(1000.0));
+        let old = link("nginx", "app", Transport::Tcp, Some(1000.0));
+        let mut new = link("nginx", "app", Transport::Unix, None);
+        new.client = None;
+        let before = survey(vec![front.clone(), old.clone()]);
+        let names = |after: Vec<Link>| -> Vec<String> {
+            let diff = SurveyDiff::of(&before, &survey(after));
+            diff.links.into_iter().map(|change| change.name).collect()
+        };
+        assert_eq!(
+            names(vec![front.clone(), new.clone()]),
+            ["browser → nginx", "nginx → app"]
+        );
+        let diff = SurveyDiff::of(&before, &survey(vec![front, new.clone()]));
+        assert_eq!(diff.links[1].moved.as_ref().unwrap().saved.unwrap().cpu_us, 0.0);
+        // nginx is still there over TCP.
+        assert_eq!(
+            names(vec![old, new]),
+            ["browser → nginx", "nginx → app", "unknown → app"]
+        );
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! What a Unix socket would save on a link: the experiment whose link is most like it, and what that found, here or on
 //! another machine. Nothing is promised without an interval.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use lasthop_analyse::answers::{Answer, Figure, Setting};
 use lasthop_model::selection;
 use lasthop_plan::{
     catalog::Catalog,
-    model::{Experiment, Recipe},
+    model::{Experiment, Recipe, Service},
 };
 use lasthop_protocol::{
     PROTOCOLS,
@@ -114,6 +117,10 @@ struct Stack {
     /// `None` for the driver, which stands for any client.
     from: Option<Vec<String>>,
     to: Vec<String>,
+    /// The factor whose level is the number of requests over the link for each of the driver's.
+    requests: Option<String>,
+    /// How many ends of the link are in its name.
+    named: usize,
     /// Whether it has a bridge.
     bridge: bool,
 }
@@ -184,6 +191,8 @@ impl Stacks {
             (
                 stack.bridge != link.crosses,
                 stack.from.is_none(),
+                // One that is about more than this link has another name.
+                Reverse(stack.named),
                 stack.experiment.len(),
             )
         })
@@ -205,9 +214,13 @@ impl Stack {
             false => None,
         };
         let path = experiment.factors.get(selection::PATH);
+        let ends = [&experiment.link.from, &experiment.link.to].map(|end| experiment.services.get(end));
+        let is_named = |service: &&Service| name.contains(&service.recipe);
         Some(Self {
             from,
             to: programs(&experiment.link.to)?,
+            requests: experiment.link.requests.clone(),
+            named: ends.into_iter().flatten().filter(is_named).count(),
             bridge: path.is_some_and(|path| {
                 path.reference
                     .as_ref()
@@ -319,7 +332,12 @@ fn saving(link: &Link, load: &LinkLoad, stack: &Stack, known: &Known, speed: f64
     for setting in &known.answer.settings {
         let is_like = reuse(setting, stack).is_none_or(|reuse| reuse == wanted) && setting.load.pipeline == 1;
         let unix = is_like.then(|| figures(setting, level)).flatten();
-        like.extend(unix.map(|(cpu, response)| (setting, cpu, response)));
+        // A connection for each of the driver's requests is closed after all that they ask for.
+        let each = match wanted {
+            Reuse::KeepAlive => requests(setting, stack),
+            Reuse::PerRequest => 1.0,
+        };
+        like.extend(unix.map(|(cpu, response)| (setting, shared(cpu, each), response.map(|one| shared(one, each)))));
     }
     let nearest = like.iter().map(|(setting, ..)| distance(setting)).reduce(f64::min)?;
     like.retain(|(setting, ..)| distance(setting) <= nearest);
@@ -356,6 +374,16 @@ fn reuse(setting: &Setting, stack: &Stack) -> Option<Reuse> {
         _ => None,
     });
     level.or_else(|| stack.from.is_none().then_some(setting.load.reuse))
+}
+
+/// Requests over the link for each of the driver's.
+fn requests(setting: &Setting, stack: &Stack) -> f64 {
+    let level = stack.requests.as_ref().and_then(|factor| setting.levels.get(factor));
+    level.and_then(|level| level.parse().ok()).unwrap_or(1.0)
+}
+
+fn shared(figure: Figure, among: f64) -> Figure {
+    Figure::of(figure.estimate / among, figure.low / among, figure.high / among)
 }
 
 /// CPU time and response time that a Unix socket saves, of a setting whose reference is this level.
@@ -411,7 +439,10 @@ fn elsewhere(time: Figure, there: Option<f64>, here: f64) -> Figure {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_protocol::spec::Transport;
+
     use super::*;
+    use crate::fixtures::link;
 
     fn figure(low: f64, high: f64) -> Figure {
         Figure::of(f64::midpoint(low, high), low, high)
@@ -426,6 +457,48 @@ mod tests {
         assert_eq!((cost.low, cost.high), (-9.0, -2.0));
         let unknown = elsewhere(figure(-5.0, 10.0), None, 150.0);
         assert_eq!((unknown.low, unknown.high), (-12.5, 25.0));
+    }
+
+    #[test]
+    fn the_experiment_about_a_link_is_the_one_with_its_name() {
+        let stacks = Stacks::of(&Catalog::default());
+        for (client, server, wanted) in [
+            ("nginx", "gunicorn", "nginx-gunicorn"),
+            ("node", "redis-server", "node-redis"),
+            ("mine", "redis-server", "redis"),
+            ("php-fpm", "mariadbd", "php-mariadb"),
+        ] {
+            let link = link(client, server, Transport::Tcp, Some(1.0));
+            assert_eq!(stacks.like(&link).unwrap().experiment, wanted);
+        }
+    }
+
+    /// An application asks several times for each request that it gets.
+    #[test]
+    fn figures_are_of_requests_over_the_link() {
+        let answer = lasthop_analyse::answers::answers().get("node-redis").unwrap();
+        let known = |_: &str| {
+            let answer = answer.clone();
+            vec![Known { answer, run: None }]
+        };
+        let mut links = [link("node", "redis-server", Transport::Tcp, Some(5_000.0))];
+        // As fast as that machine.
+        let speed = answer.machine.speed.unwrap();
+        judge(&mut links, &Stacks::of(&Catalog::default()), speed, known);
+        let saving = links[0].outlook.as_ref().unwrap().saving.as_ref().unwrap();
+        let own = |statements: &str| {
+            let setting = answer
+                .settings
+                .iter()
+                .find(|setting| setting.levels["statements"] == statements);
+            figures(setting.unwrap(), "tcp").unwrap().0.estimate / statements.parse::<f64>().unwrap()
+        };
+        for one in ["1", "5", "20"].map(own) {
+            assert!(saving.cpu_us.low < one && one < saving.cpu_us.high, "{one}: {saving:?}");
+        }
+        let all = answer.settings.iter().filter_map(|setting| figures(setting, "tcp"));
+        let most = all.map(|(cpu, _)| cpu.estimate).reduce(f64::max).unwrap();
+        assert!(saving.cpu_us.high < most, "{most}: {saving:?}");
     }
 
     #[test]

@@ -227,6 +227,9 @@ impl Checker<'_> {
         if !file.load.target.contains("{{") {
             self.check_target(file, &file.load.target);
         }
+        if let Some(factor) = &file.link.requests {
+            self.must_be_numbers("/link/requests", factor, file);
+        }
         if let Some(proof) = &file.link.proof {
             self.must_be_one_of("/link/proof/reuse", REUSE, &proof.reuse, WAYS);
         }
