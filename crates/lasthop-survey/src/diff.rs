@@ -136,31 +136,29 @@ impl SurveyDiff {
 }
 
 /// The links after a change. Connections over a Unix socket may be too short to see whose they are: their client is then
-/// the only one that has left this server.
+/// the only one that was seen at that socket, else the only one that has left this server.
 fn attributed(before: &Survey, after: &Survey) -> Vec<Link> {
-    let clients = |survey: &Survey, server: &Option<Party>| -> BTreeMap<String, Party> {
-        let is_its =
-            |link: &&Link| link.server.as_ref().map(|party| &party.name) == server.as_ref().map(|party| &party.name);
-        let clients = survey
-            .links
-            .iter()
-            .filter(is_its)
-            .filter_map(|link| link.client.clone());
+    let clients = |survey: &Survey, is_like: &dyn Fn(&Link) -> bool| -> BTreeMap<String, Party> {
+        let clients = survey.links.iter().filter(|link| is_like(link));
+        let clients = clients.filter_map(|link| link.client.clone());
         clients.map(|party| (party.name.clone(), party)).collect()
     };
+    let server = |link: &Link| link.server.as_ref().map(|party| party.name.clone());
     let known = |name: &str| {
         let ends = after.links.iter().flat_map(|link| [&link.client, &link.server]);
         ends.flatten().find(|party| party.name == name).cloned()
     };
     let mut links = after.links.clone();
-    for link in links
-        .iter_mut()
-        .filter(|link| link.client.is_none() && link.transport.is_unix())
-    {
-        let mut gone = clients(before, &link.server);
-        let stayed = clients(after, &link.server);
-        gone.retain(|name, _| !stayed.contains_key(name));
-        if let (Some((name, party)), true) = (gone.pop_first(), gone.is_empty()) {
+    let is_unseen = |link: &&mut Link| link.client.is_none() && link.transport.is_unix();
+    for link in links.iter_mut().filter(is_unseen) {
+        let mut found = clients(after, &|one| one.address == link.address);
+        if found.is_empty() {
+            let is_its = |one: &Link| server(one) == server(link);
+            let stayed = clients(after, &is_its);
+            found = clients(before, &is_its);
+            found.retain(|name, _| !stayed.contains_key(name));
+        }
+        if let (Some((name, party)), true) = (found.pop_first(), found.is_empty()) {
             // Groups of before are others.
             let unseen = Party {
                 cpus: None,
@@ -428,6 +426,9 @@ mod tests {
         );
         let diff = SurveyDiff::of(&before, &survey(vec![front, new.clone()]));
         assert_eq!(diff.links[1].moved.as_ref().unwrap().saved.unwrap().cpu_us, 0.0);
+        // Some of the connections were seen.
+        let seen = link("nginx", "app", Transport::Unix, None);
+        assert_eq!(names(vec![seen, new.clone()]), ["browser → nginx", "nginx → app"]);
         // nginx is still there over TCP.
         assert_eq!(
             names(vec![old, new]),
