@@ -209,9 +209,21 @@ pub fn profile(data: &mut RunData, cases: &[Layers], per_round: u32) {
     }
 }
 
+/// Adds an event of the server to each profile trial of a case.
+pub fn count(data: &mut RunData, case: &str, event: &str, per_request: u64) {
+    for record in &mut data.profiles {
+        if let ProfileRecord::Profile(trial) = record
+            && trial.case == case
+        {
+            let counts = &mut trial.profile.roles["server"].counts;
+            counts.insert(event.to_owned(), per_request * trial.requests_total);
+        }
+    }
+}
+
 fn role(layers: &[(&str, u64)], without: u64) -> RoleProfile {
     let stack = |layer: Option<&str>, ns| FoldedStack {
-        frames: vec!["main".to_owned(), format!("{}_work", layer.unwrap_or("no"))],
+        frames: vec!["main".to_owned(), format!("{}_work", layer.unwrap_or("no"))].into(),
         layer: layer.map(str::to_owned),
         ns,
     };

@@ -1,6 +1,6 @@
 //! What a profile trial saw: where the CPU time of each role went, by samples, and how often what happened.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -52,11 +52,35 @@ pub struct RoleProfile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FoldedStack {
-    /// Functions, the outermost first. Foreign text.
-    pub frames: Vec<String>,
+    pub frames: Frames,
     /// Id of its layer; `None` if none has it.
     pub layer: Option<String>,
     pub ns: u64,
+}
+
+/// Functions, the outermost first. Foreign text. Copies share it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "Vec<String>", into = "Vec<String>")]
+pub struct Frames(Arc<[String]>);
+
+impl From<Vec<String>> for Frames {
+    fn from(frames: Vec<String>) -> Self {
+        Self(frames.into())
+    }
+}
+
+impl From<Frames> for Vec<String> {
+    fn from(frames: Frames) -> Self {
+        frames.0.to_vec()
+    }
+}
+
+impl Deref for Frames {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0
+    }
 }
 
 /// The time of a role's threads, added up, in nanoseconds.

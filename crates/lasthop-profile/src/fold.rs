@@ -71,7 +71,7 @@ fn add_stacks(profile: &mut RoleProfile, stacks: Stacks, layers: &Layers, period
         total += count;
         let names = functions.iter().rev().map(|function| function.name.to_string());
         folded.push(FoldedStack {
-            frames: names.collect(),
+            frames: names.collect::<Vec<_>>().into(),
             layer,
             ns,
         });

@@ -10,7 +10,8 @@ use std::{
 };
 
 use lasthop_model::{
-    record::{MOST_CASES, RunEnd, RunHeader, VERSION},
+    profile::Frames,
+    record::{MOST_CASES, ProfileRecord, RunEnd, RunHeader, VERSION},
     run_name,
 };
 use lasthop_system::{date, files, seal::Key};
@@ -326,8 +327,23 @@ pub fn read(directory: &Path) -> Result<RunData, String> {
         end: end(directory)?,
     };
     lines(directory, TRIALS, |record| data.keep(record))?;
-    lines(directory, PROFILES, |record| data.profiles.push(record))?;
+    let mut known = HashSet::new();
+    lines(directory, PROFILES, |mut record| {
+        share_stacks(&mut record, &mut known);
+        data.profiles.push(record);
+    })?;
     Ok(data)
+}
+
+/// Most stacks are in every trial: their functions are kept once.
+fn share_stacks(record: &mut ProfileRecord, known: &mut HashSet<Frames>) {
+    let ProfileRecord::Profile(trial) = record else { return };
+    for stack in trial.profile.roles.values_mut().flat_map(|role| &mut role.stacks) {
+        match known.get(&stack.frames) {
+            Some(same) => stack.frames = same.clone(),
+            None => drop(known.insert(stack.frames.clone())),
+        }
+    }
 }
 
 /// Reads line by line, because the file of a long run is larger than what is kept of it.
@@ -371,4 +387,54 @@ fn parse<T: DeserializeOwned>(path: &Path, first_line: usize, text: &[u8]) -> Re
         let line = first_line + error.line().saturating_sub(1);
         format!("{}:{line}: not a lasthop record: {error}", path.display())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_model::{
+        profile::{FoldedStack, Profile, RoleProfile},
+        record::ProfileTrial,
+    };
+    use lasthop_protocol::result::DriverCost;
+
+    use super::*;
+
+    fn with_stack(function: &str) -> ProfileRecord {
+        let stack = FoldedStack {
+            frames: vec!["main".to_owned(), function.to_owned()].into(),
+            ..FoldedStack::default()
+        };
+        let role = RoleProfile {
+            stacks: vec![stack],
+            ..RoleProfile::default()
+        };
+        ProfileRecord::Profile(Box::new(ProfileTrial {
+            round: 0,
+            case: "tcp".to_owned(),
+            at_ns: 0,
+            requests: 1,
+            elapsed_ns: 1,
+            requests_total: 1,
+            cost: DriverCost::default(),
+            profile: Profile {
+                roles: [("server".to_owned(), role)].into_iter().collect(),
+                ..Profile::default()
+            },
+        }))
+    }
+
+    #[test]
+    fn stacks_of_several_trials_are_kept_once() {
+        let mut records = ["read", "write", "read"].map(with_stack);
+        let before = records.clone();
+        let mut known = HashSet::new();
+        records.iter_mut().for_each(|record| share_stacks(record, &mut known));
+        assert_eq!(records, before);
+        let place = |record: &ProfileRecord| match record {
+            ProfileRecord::Profile(trial) => trial.profile.roles["server"].stacks[0].frames.as_ptr(),
+            other => panic!("{other:?}"),
+        };
+        let [first, other, again] = records.each_ref().map(place);
+        assert!(first == again && first != other);
+    }
 }
