@@ -373,6 +373,14 @@ async function layers(url) {
     assert.ok((await captions()).every((caption) => caption.endsWith(" in server")), `narrowed: ${await captions()}`);
     await page.getByRole("button", { name: "All functions" }).click();
     assert.ok((await captions()).every((caption) => caption.endsWith(" in all")), "all functions again");
+    await page.locator("#stacks svg g.flame").first().focus();
+    await page.keyboard.press("ArrowDown");
+    const chosen = await page.evaluate(() => document.activeElement.querySelector("title").textContent.split(": ")[0]);
+    await page.keyboard.press("Enter");
+    assert.ok((await captions()).every((caption) => caption.endsWith(` in ${chosen}`)), `narrowed by a key to ${chosen}: ${await captions()}`);
+    assert.ok(await page.evaluate(() => document.activeElement.matches("#stacks g.flame")), "the keyboard is still there");
+    await page.keyboard.press("Escape");
+    assert.ok((await captions()).every((caption) => caption.endsWith(" in all")), "widened by a key");
     if (options.viewport) await fits(page);
     assert.deepEqual(troubles, []);
     await accessible(page, JSON.stringify(options));

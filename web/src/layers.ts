@@ -29,6 +29,8 @@ const NONE = "not attributed";
 /** Pixels of a function, and the narrowest that is drawn. */
 const HIGH = 18;
 const NARROW = 2;
+/** Keys that lead to another function. */
+const STEPS: Record<string, number | undefined> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 const used = new Set(Object.values(explained?.cases ?? {}).flatMap(({ roles }) => Object.values(roles).flatMap((role) => Object.keys(role.layers))));
 const layers: string[] = Object.keys(explained?.layers ?? {}).filter((layer) => used.has(layer));
@@ -123,7 +125,8 @@ function flames(root: Frame, which: 0 | 1, width: number, narrow: (to: Frame) =>
     deepest = Math.max(deepest, depth);
     const title = svg("title", {});
     title.textContent = `${one.name}: ${time(one.us[0])}, reference ${time(one.us[1])} (${titleOf(layerOf(one))})`;
-    const mark = svg("g", { class: "flame" }, title, svg("rect", { x, y: depth * HIGH, width: Math.max(wide - 0.5, 1), height: HIGH - 1, fill: colorOf(layerOf(one)) }));
+    // One stop for the tabulator; arrows go on from there.
+    const mark = svg("g", { class: "flame", role: "button", tabindex: marks.length ? -1 : 0 }, title, svg("rect", { x, y: depth * HIGH, width: Math.max(wide - 0.5, 1), height: HIGH - 1, fill: colorOf(layerOf(one)) }));
     const letters = Math.floor((wide - 6) / 7);
     if (letters > 3) {
       const text = svg("text", { x: x + 3, y: depth * HIGH + 13, "font-size": 12, fill: "#000" });
@@ -131,6 +134,13 @@ function flames(root: Frame, which: 0 | 1, width: number, narrow: (to: Frame) =>
       mark.append(text);
     }
     mark.addEventListener("click", () => narrow(one));
+    mark.addEventListener("keydown", (event) => {
+      const step = STEPS[event.key];
+      if (step) marks[marks.indexOf(mark) + step]?.focus();
+      else if (event.key === "Enter" || event.key === " ") narrow(one);
+      else return;
+      event.preventDefault();
+    });
     marks.push(mark);
     let next = x;
     // The same order in both, so that they can be compared.
@@ -140,26 +150,42 @@ function flames(root: Frame, which: 0 | 1, width: number, narrow: (to: Frame) =>
     }
   };
   draw(root, 0, 0);
-  return svg("svg", { width, height: (deepest + 1) * HIGH, role: "img" }, ...marks);
+  return svg("svg", { width, height: (deepest + 1) * HIGH, role: "group" }, ...marks);
 }
 
-/** The stacks of each compared case above those of its reference; a click narrows both to a function. */
+/**
+ * The stacks of each compared case above those of its reference. A click or Enter narrows both to a function; Escape leads
+ * back.
+ */
 export function stacks(into: HTMLElement): void {
   const width = into.clientWidth;
   const drawn = (explained?.differences ?? []).map(({ case: name, reference }) => {
     const whole = tree([name, reference]);
     const figure = element("figure", { class: "flames" });
+    const trail: Frame[] = [];
     const show = (root: Frame): void => {
+      const place = [...figure.querySelectorAll("svg")].findIndex((picture) => picture.contains(document.activeElement));
       const parts = ([0, 1] as const).flatMap((which) => {
         const label = labelOf([name, reference][which]);
-        const picture = flames(root, which, width, show);
+        const picture = flames(root, which, width, (to) => {
+          trail.push(root);
+          show(to);
+        });
         picture.setAttribute("aria-label", `Functions of ${label} by CPU time`);
         return [element("figcaption", {}, `${label}: ${time(root.us[which])} in ${root.name}`), picture];
       });
       const back = element("button", { type: "button" }, "All functions");
-      back.addEventListener("click", () => show(whole));
+      back.addEventListener("click", () => {
+        trail.length = 0;
+        show(whole);
+      });
       figure.replaceChildren(...parts, ...(root === whole ? [] : [back]));
+      if (place >= 0) figure.querySelectorAll("svg")[place]?.querySelector<SVGElement>(".flame")?.focus();
     };
+    figure.addEventListener("keydown", (event) => {
+      const before = event.key === "Escape" ? trail.pop() : undefined;
+      if (before) show(before);
+    });
     show(whole);
     return figure;
   });
