@@ -13,8 +13,8 @@ use lasthop_model::{
     record::{CasePlan, ProfileTrial},
 };
 use lasthop_stats::{
-    Interval,
-    totals::{self, PairedTotals, Totals},
+    Grouped, Interval, Resampling,
+    totals::{self, Fraction, PairedTotals, Totals, Whole},
 };
 
 use super::{
@@ -232,9 +232,10 @@ impl<'a> Pairs<'a> {
     fn of(
         trials: &Trials<'a>,
         case: &'a CasePlan,
+        reference: &str,
         of_case: fn(&Trials<'a>, &str) -> Vec<&'a ProfileTrial>,
-    ) -> Option<Self> {
-        let [ours, theirs] = [&case.case, case.reference.as_ref()?].map(|name| of_case(trials, name));
+    ) -> Self {
+        let [ours, theirs] = [&case.case, reference].map(|name| of_case(trials, name));
         let rounds: BTreeSet<u32> = ours.iter().map(|trial| trial.round).collect();
         let of = |all: &[&'a ProfileTrial], round| -> Vec<&'a ProfileTrial> {
             all.iter().copied().filter(|trial| trial.round == round).collect()
@@ -250,11 +251,11 @@ impl<'a> Pairs<'a> {
             .iter()
             .flat_map(|(_, both)| both)
             .flat_map(|trial| trial.profile.roles.keys());
-        Some(Self {
+        Self {
             case,
             roles: roles.filter(is_compared).collect(),
             trials: pairs,
-        })
+        }
     }
 
     fn layers(&self) -> BTreeSet<&'a str> {
@@ -265,15 +266,35 @@ impl<'a> Pairs<'a> {
 
     /// What the case saves, in microseconds per request.
     fn saved(&self, trials: &Trials, name: &str, amount: impl Fn(&ProfileTrial) -> f64) -> Option<Measured> {
-        let totals = |trial: &ProfileTrial| Totals::of(amount(trial) / 1e3, trial.requests_total as f64);
+        Some(Measured::of(
+            "us",
+            self.fewer(trials, name, |trial| amount(trial) / 1e3)?,
+        ))
+    }
+
+    /// By how much an amount per request is less than the reference's.
+    fn fewer(&self, trials: &Trials, name: &str, amount: impl Fn(&ProfileTrial) -> f64) -> Option<Interval> {
         // Exchanged: a saving is the reference's minus the case's.
-        let pairs = self.trials.iter().map(|(round, [case, reference])| {
-            let [case, reference] = [totals(reference), totals(case)];
-            (*round, PairedTotals { case, reference })
-        });
+        let exchanged = |(round, pair): (u32, PairedTotals)| {
+            let (case, reference) = (pair.reference, pair.case);
+            (round, PairedTotals { case, reference })
+        };
+        let blocks = grouped(self.totals(|trial| vec![amount(trial)]).map(exchanged))?;
         let how = trials.resampling(&self.case.case, &format!("layer {name}"));
-        let saved = totals::difference(&grouped(pairs)?, how)?.interval(trials.confidence());
-        Some(Measured::of("us", saved))
+        Some(totals::difference(&blocks, how)?.interval(trials.confidence()))
+    }
+
+    /// Amounts per request, by round.
+    fn totals(&self, amounts: impl Fn(&ProfileTrial) -> Vec<f64>) -> impl Iterator<Item = (u32, PairedTotals)> {
+        let totals = move |trial: &ProfileTrial| {
+            let denominator = trial.requests_total as f64;
+            let fraction = |numerator| Fraction { numerator, denominator };
+            Totals(amounts(trial).into_iter().map(fraction).collect())
+        };
+        self.trials.iter().map(move |(round, [case, reference])| {
+            let [case, reference] = [totals(case), totals(reference)];
+            (*round, PairedTotals { case, reference })
+        })
     }
 
     /// The same without an interval.
@@ -339,6 +360,11 @@ impl<'a> Pairs<'a> {
             .collect()
     }
 
+    /// Nanoseconds of the compared roles in these layers.
+    fn in_layers(&self, trial: &ProfileTrial, layers: &[String]) -> f64 {
+        self.over_roles(trial, |role| layers.iter().map(|layer| in_layer(role, layer)).sum())
+    }
+
     /// Events that differ.
     fn counts(&self) -> IndexMap<String, [f64; 2]> {
         let roles = self
@@ -348,8 +374,8 @@ impl<'a> Pairs<'a> {
             .flat_map(|trial| trial.profile.roles.values());
         let events: BTreeSet<&String> = roles.flat_map(|role| role.counts.keys()).collect();
         let of = |event: &String| {
-            let count = |role: &RoleProfile| role.counts.get(event).copied().unwrap_or(0) as f64;
-            [0, 1].map(|which| self.per_request(which, |trial| self.over_roles(trial, count)))
+            let amount = |trial: &ProfileTrial| self.over_roles(trial, |role| count(role, event));
+            [0, 1].map(|which| self.per_request(which, amount))
         };
         let differ = |[case, reference]: &[f64; 2]| {
             let (least, share) = EVENTS;
@@ -357,6 +383,19 @@ impl<'a> Pairs<'a> {
         };
         let all = events.into_iter().map(|event| (event.clone(), of(event)));
         all.filter(|(_, both)| differ(both)).collect()
+    }
+
+    /// How many fewer the case has of each, per request.
+    fn fewer_events<'b>(
+        &self,
+        trials: &Trials,
+        events: impl Iterator<Item = &'b String>,
+    ) -> IndexMap<String, Measured> {
+        let of = |event: &String| {
+            let amount = |trial: &ProfileTrial| self.over_roles(trial, |role| count(role, event));
+            Some((event.clone(), Measured::of("1", self.fewer(trials, event, amount)?)))
+        };
+        events.filter_map(of).collect()
     }
 }
 
@@ -375,9 +414,81 @@ fn telling(frames: &[String]) -> &str {
         .map_or(last, String::as_str)
 }
 
+/// Two cases of a run, by what their profile trials saw of the roles that cases are compared by.
+pub struct Between<'a> {
+    trials: &'a Trials<'a>,
+    sampled: Pairs<'a>,
+    counted: Pairs<'a>,
+}
+
+impl<'a> Between<'a> {
+    pub fn of(trials: &'a Trials<'a>, case: &'a CasePlan, reference: &str) -> Self {
+        Self {
+            trials,
+            sampled: Pairs::of(trials, case, reference, sampled_trials),
+            counted: Pairs::of(trials, case, reference, counted_trials),
+        }
+    }
+
+    /// What the case saves in all, in microseconds per request.
+    pub fn saved(&self) -> Option<Measured> {
+        let all = |trial: &ProfileTrial| self.sampled.over_roles(trial, sampled);
+        self.sampled.saved(self.trials, "all", all)
+    }
+
+    /// What it saves in these layers.
+    pub fn saved_in(&self, layers: &[String]) -> Option<Measured> {
+        let amount = |trial: &ProfileTrial| self.sampled.in_layers(trial, layers);
+        self.sampled.saved(self.trials, &layers.join(" "), amount)
+    }
+
+    /// The same as a share: of all that it saves, or of all that the reference uses.
+    pub fn share(&self, layers: &[String], whole: Whole) -> Option<Measured> {
+        let pairs = &self.sampled;
+        let amounts = |trial: &ProfileTrial| vec![pairs.in_layers(trial, layers), pairs.over_roles(trial, sampled)];
+        let how = self.how(&layers.join(" "));
+        let share = totals::share(&grouped(pairs.totals(amounts))?, whole, how)?;
+        Some(Measured::of("share", share.interval(self.trials.confidence())))
+    }
+
+    /// CPU time in these layers divided by that of the reference.
+    pub fn times(&self, layers: &[String]) -> Option<Measured> {
+        let amount = |trial: &ProfileTrial| vec![self.sampled.in_layers(trial, layers)];
+        self.ratio(&grouped(self.sampled.totals(amount))?, &layers.join(" "))
+    }
+
+    /// Events per request divided by those of the reference. `*` at the end stands for anything.
+    pub fn events(&self, events: &[String]) -> Option<Measured> {
+        let is_wanted = |name: &String| {
+            let is = |wanted: &String| match wanted.strip_suffix('*') {
+                Some(begin) => name.starts_with(begin),
+                None => name == wanted,
+            };
+            events.iter().any(is)
+        };
+        let of_role = |role: &RoleProfile| -> f64 {
+            let counts = role.counts.iter().filter(|(name, _)| is_wanted(name));
+            counts.map(|(_, count)| *count as f64).sum()
+        };
+        let amount = |trial: &ProfileTrial| vec![self.counted.over_roles(trial, of_role)];
+        self.ratio(&grouped(self.counted.totals(amount))?, &events.join(" "))
+    }
+
+    fn ratio(&self, blocks: &Grouped<PairedTotals>, name: &str) -> Option<Measured> {
+        let ratio = totals::log_ratio(blocks, self.how(name))?;
+        Some(Measured::of("ratio", ratio.exponential(self.trials.confidence())))
+    }
+
+    fn how(&self, name: &str) -> Resampling {
+        self.trials
+            .resampling(&self.sampled.case.case, &format!("layer {name}"))
+    }
+}
+
 fn difference(trials: &Trials, plan: &CasePlan) -> Option<LayerDifference> {
-    let pairs = Pairs::of(trials, plan, sampled_trials)?;
-    let counted = Pairs::of(trials, plan, counted_trials)?;
+    let reference = plan.reference.as_ref()?;
+    let pairs = Pairs::of(trials, plan, reference, sampled_trials);
+    let counted = Pairs::of(trials, plan, reference, counted_trials);
     let saved = pairs.saved(trials, "all", |trial| pairs.over_roles(trial, sampled))?;
     let all: Vec<LayerSaving> = pairs
         .layers()
@@ -394,16 +505,18 @@ fn difference(trials: &Trials, plan: &CasePlan) -> Option<LayerDifference> {
     let (mut layers, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_listed);
     layers.sort_by(|one, other| other.saved.estimate.abs().total_cmp(&one.saved.estimate.abs()));
     let kernel = |trial: &ProfileTrial| trial.profile.roles.get(KERNEL).map_or(0.0, sampled);
+    let counts = counted.counts();
     Some(LayerDifference {
         case: plan.case.clone(),
-        reference: plan.reference.clone()?,
+        reference: reference.clone(),
         roles: pairs.by_role(sampled),
         others_us: others.iter().map(|saving| saving.saved.estimate).sum(),
         not_attributed: pairs.saving(trials, NOT_ATTRIBUTED)?,
         kernel: pairs
             .saved(trials, KERNEL, kernel)
             .filter(|saved| saved.low > 0.0 || saved.high < 0.0),
-        counts: counted.counts(),
+        events: counted.fewer_events(trials, counts.keys()),
+        counts,
         layers,
         saved,
     })

@@ -385,6 +385,9 @@ pub struct LayerDifference {
     pub kernel: Option<Measured>,
     /// Events per right answer of the same roles that differ: of the case, of the reference.
     pub counts: IndexMap<String, [f64; 2]>,
+    /// How many fewer the case has of each, where events were counted in two rounds or more.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub events: IndexMap<String, Measured>,
 }
 
 /// What a case saves in one layer.

@@ -819,6 +819,7 @@ pub fn explained() -> Summary {
                     ("switches".to_owned(), [2.0, 2.4]),
                     ("softirq:net-rx".to_owned(), [0.0, 2.01]),
                 ]),
+                events: IndexMap::from([("switches".to_owned(), measured("1", 0.4))]),
             }],
         }),
         ..summary.clone()

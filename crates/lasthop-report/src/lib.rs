@@ -37,7 +37,7 @@ use lasthop_page::{Options, Page, document, html, text, units};
 
 use self::content::Part;
 pub use self::{
-    content::{answer, headline},
+    content::{answer, headline, layers_in_words},
     index::{Indexed, index},
     json::schema,
     listing::{ExperimentEntry, RunEntry, RunState, Runs, experiments_table, runs},

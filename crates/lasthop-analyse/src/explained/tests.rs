@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     summarise as summarise_run,
     summary::Severity,
-    testing::{Layers, at_rate, each_trial, finding, findings, healthy, profile},
+    testing::{Layers, at_rate, count as count_events, each_trial, finding, findings, healthy, profile},
 };
 
 const TCP: Layers = Layers {
@@ -85,6 +85,20 @@ fn the_parts_add_up_to_the_difference() {
     assert!((roles - found.saved.estimate).abs() < 1e-9, "{:?}", found.roles);
     assert!(!found.roles.contains_key(KERNEL), "its work is in no sum");
     assert!(found.kernel.is_none(), "it does not differ");
+}
+
+#[test]
+fn events_that_differ_have_an_interval() {
+    let mut data = profiled();
+    for (case, switches) in [("tcp", 2), ("unix", 1)] {
+        count_events(&mut data, case, "switches", switches);
+        count_events(&mut data, case, "syscalls:read", 1);
+    }
+    let found = of_unix(&data);
+    assert_eq!(found.counts, IndexMap::from([("switches".to_owned(), [1.0, 2.0])]));
+    assert_eq!(found.events.keys().collect::<Vec<_>>(), ["switches"]);
+    let fewer = &found.events["switches"];
+    assert_eq!([fewer.low, fewer.estimate, fewer.high], [1.0; 3]);
 }
 
 #[test]

@@ -27,6 +27,7 @@ use indexmap::IndexMap;
 use lasthop_analyse::summary::Summary;
 use lasthop_model::quantity::{joined, rate_text};
 use lasthop_protocol::spec::Arrivals;
+pub use layers::in_words as layers_in_words;
 pub use limits::limits;
 pub use parts::{case_title, full_name, section, table_under_settings, untitled};
 pub use verdicts::{failed_stage, quantity};
