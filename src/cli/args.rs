@@ -243,7 +243,7 @@ pub struct Pace {
     /// and how long it takes to recover. Without a value: 0.5,0.75,1,1.5,2,3
     #[arg(long, value_name = "TIMES,…", value_parser = Times::from_str, num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = Times::USUAL)]
-    #[arg(conflicts_with_all = ["aa", "rate", "precision", "blocks", "fail_if", "driver", "cross_check"])]
+    #[arg(conflicts_with_all = ["aa", "rate", "precision", "blocks", "fail_if", "driver", "cross_check", "explain"])]
     pub overload: Option<Times>,
 }
 
@@ -296,7 +296,7 @@ impl Drivers {
 pub struct LayerOptions {
     /// Also say where the CPU time goes: each round ends with profile trials, which the kernel samples and which are in
     /// no other figure
-    #[arg(long, conflicts_with = "overload")]
+    #[arg(long)]
     pub explain: bool,
     /// Your own layers, or lines of layers for functions that have none: a file like lasthop's `layers.toml`
     #[arg(long, value_name = "FILE", requires = "explain")]
@@ -730,6 +730,9 @@ pub struct Repro {
     /// The study's own method is shortened to take about as long at most
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
+    /// Also say by which layers of CPU time the conditions of a study differ
+    #[arg(long)]
+    pub explain: bool,
     /// Folder for records, results and the book [default: lasthop's data folder]
     #[arg(long, value_name = "FOLDER")]
     pub into: Option<PathBuf>,
@@ -842,6 +845,8 @@ pub struct Compare {
     pub requests: load::RequestArgs,
     #[command(flatten)]
     pub overrides: Overrides,
+    #[command(flatten)]
+    pub layers: LayerOptions,
     #[command(flatten)]
     pub output: OutputOptions,
     #[command(flatten)]
@@ -1020,7 +1025,7 @@ mod tests {
     fn every_command_line_in_the_documents_is_accepted() {
         let mut paths = Vec::new();
         documents(Path::new(env!("CARGO_MANIFEST_DIR")), &mut paths);
-        let advised = regex::Regex::new(r"--(?:budget|trial)[ =]+([0-9][^\s)`,;]*)").unwrap();
+        let advised = regex::Regex::new(r#"--(?:budget|trial)[ =]+([0-9][^\s)`",;]*)"#).unwrap();
         let mut lines = 0;
         let mut timed = 0;
         for path in paths {

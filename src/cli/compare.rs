@@ -21,6 +21,7 @@ use lasthop_stack::locate::Locator;
 use super::{
     args,
     context::{command_line, home, ready},
+    explain,
     load::fill_password,
     output::{CliError, Exit, OrExit},
     run::carry_out,
@@ -62,6 +63,7 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     let plan = Plan::of_given(given).or_usage()?;
     let overrides = Overrides {
         placement: PlacementChoice::Free,
+        explain: explain::wanted(&arguments.layers)?,
         ..arguments.overrides.clone()
     };
     let settings = plan.settings(overrides).or_usage()?;

@@ -145,6 +145,7 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
         programs: arguments.programs.programs.iter().cloned().collect(),
         budget: arguments.budget.unwrap_or(BUDGET),
         seed: arguments.seed,
+        explain: arguments.explain,
         command: command_line(),
         engine: arguments.programs.engine,
         images: arguments.programs.images,

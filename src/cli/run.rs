@@ -9,7 +9,7 @@ use lasthop_analyse::{limit, summary::Summary};
 use lasthop_model::{
     driver::Remote,
     quantity::written,
-    record::{Digests, ExplainSettings, Origin, Settings, Stopped},
+    record::{Digests, Origin, Settings, Stopped},
     selection::{OWN_DRIVER, Selection},
 };
 use lasthop_plan::{
@@ -47,7 +47,7 @@ pub fn run(arguments: &args::Run) -> Exit {
         aa: options.select.aa,
         driver_at: options.drivers.driver_at.clone(),
         tools: options.drivers.tools().cloned().collect(),
-        explain: explain(&options.layers)?,
+        explain: explain::wanted(&options.layers)?,
         ..options.overrides.clone()
     };
     let settings = plan.settings(overrides).or_usage()?;
@@ -60,11 +60,6 @@ pub fn run(arguments: &args::Run) -> Exit {
         ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin)
     };
     carry_out(&job, None, &options.talk, &options.output)
-}
-
-fn explain(options: &args::LayerOptions) -> Result<Option<ExplainSettings>, CliError> {
-    let settings = options.explain.then(|| explain::settings(options.layers.as_deref()));
-    settings.transpose()
 }
 
 /// An experiment as it is, ready to run.

@@ -10,7 +10,7 @@ use lasthop_model::{
     driver::ToolChoice,
     level::texts,
     quantity::counted,
-    record::{CasePlan, Environment, Stopped},
+    record::{CasePlan, Environment, ExplainSettings, Stopped},
     selection::{Choice, Selection},
 };
 use lasthop_plan::{
@@ -27,7 +27,7 @@ use lasthop_system::interrupt;
 
 use super::{
     Options,
-    found::found,
+    found::{found, layers},
     measured::MethodCase,
     outcome::{Note, Part},
 };
@@ -150,12 +150,17 @@ impl Job<'_> {
                 return (part, carried);
             }
         };
-        match self.execute(&design, self.overrides(), tell) {
+        let overrides = Overrides {
+            explain: self.options.explain.then(ExplainSettings::default),
+            ..self.overrides()
+        };
+        match self.execute(&design, overrides, tell) {
             Ok((record, data)) => {
                 let summary = lasthop_analyse::summarise(&data);
                 part.design_record = Some(record);
                 part.design = Some(describe_design(run, &design, &summary));
                 part.found = found(run, &summary);
+                part.layers = layers(self.study, run, &summary);
                 keep_failures(&mut part, &summary, "lasthop's method");
                 carried.keep_checks(&summary, "lasthop's method");
                 carried.design = Some(summary);

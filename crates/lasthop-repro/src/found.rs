@@ -1,10 +1,53 @@
 //! What lasthop's design found beside the published figures: conditions that a study could not have, quantities of
-//! transports that it left out.
+//! transports that it left out, and where the CPU time of a request goes.
 
-use lasthop_analyse::summary::{CaseSummary, Derived, Measured, Metric, Summary};
+use indexmap::IndexMap;
+use lasthop_analyse::summary::{CaseSummary, Derived, LayerDifference, Measured, Metric, Summary};
+use lasthop_model::level::texts;
+use lasthop_report::layers_in_words;
 
-use super::outcome::{Found, Value};
-use crate::study::model::StudyRun;
+use super::{
+    measured::fits,
+    outcome::{Found, Value},
+};
+use crate::study::model::{Study, StudyRun};
+
+/// As many comparisons get a paragraph.
+const PARAGRAPHS: usize = 4;
+
+/// What is said of a run of one round.
+const TOO_FEW: &str = "The profile trials are too few for intervals of layers: give it a larger --budget.";
+
+/// A paragraph of layers for each comparison that the study draws, or for the first if it draws none of these. Why there
+/// is none, if nothing could be observed.
+pub fn layers(study: &Study, run: &StudyRun, design: &Summary) -> Vec<String> {
+    let Some(explained) = &design.explained else {
+        return Vec::new();
+    };
+    let has = |case: &str, levels: &IndexMap<String, String>| {
+        design.case(case).is_some_and(|case| fits(&texts(&case.levels), levels))
+    };
+    let claims = || study.claims.iter().filter(|claim| claim.runs == run.id);
+    let is_claimed = |one: &LayerDifference| {
+        claims().any(|claim| {
+            let [ours, theirs] = [&claim.case, &claim.against];
+            let is = |over, under| has(&one.case, over) && has(&one.reference, under);
+            is(ours, theirs) || is(theirs, ours)
+        })
+    };
+    // Where the study compares two alternatives, each is told beside the reference.
+    let is_mentioned =
+        |one: &LayerDifference| claims().any(|claim| has(&one.case, &claim.case) || has(&one.case, &claim.against));
+    let of = |is: &dyn Fn(&LayerDifference) -> bool| -> Vec<String> {
+        let wanted = explained.differences.iter().filter(|one| is(one));
+        let told = wanted.filter_map(|one| layers_in_words(design, &one.case));
+        told.take(PARAGRAPHS).collect()
+    };
+    let rules: [&dyn Fn(&LayerDifference) -> bool; 3] = [&is_claimed, &is_mentioned, &|_| true];
+    let told = rules.into_iter().map(of).find(|told| !told.is_empty());
+    let none = || explained.missing.clone().unwrap_or_else(|| TOO_FEW.to_owned());
+    told.unwrap_or_else(|| vec![none()])
+}
 
 /// Every condition where the study had none, every derived quantity where one answers it.
 pub fn found(run: &StudyRun, design: &Summary) -> Vec<Found> {

@@ -47,6 +47,8 @@ pub struct Options<'a> {
     /// Time for lasthop's own design of a study; the study's method is shortened to take about as long at most.
     pub budget: Duration,
     pub seed: Option<u64>,
+    /// Also make profile trials by lasthop's method, and say by which layers conditions differ.
+    pub explain: bool,
     pub command: Vec<String>,
     /// The container engine that is wanted; `None` takes the first that can be used.
     pub engine: Option<lasthop_model::engine::EngineKind>,

@@ -96,7 +96,7 @@ impl Known {
     }
 }
 
-fn fits(have: &IndexMap<String, String>, wanted: &IndexMap<String, String>) -> bool {
+pub fn fits(have: &IndexMap<String, String>, wanted: &IndexMap<String, String>) -> bool {
     wanted.iter().all(|(factor, level)| have.get(factor) == Some(level))
 }
 

@@ -72,6 +72,10 @@ pub struct Part {
     pub failures: Vec<String>,
     /// Why the figures differ, from facts about these runs.
     pub why: Vec<Note>,
+    /// Where the CPU time of a request goes, and by which layers the conditions differ: a paragraph for each comparison that
+    /// the study drew. Empty unless it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<String>,
 }
 
 /// A reason, made from measured facts.

@@ -15,6 +15,7 @@ pub fn document(result: &Repetition) -> Document {
     for part in &result.parts {
         sections.push(figures(result, part));
         sections.extend(beside(part));
+        sections.push(layers(part));
         sections.extend(why(part));
     }
     sections.extend([missed(result), environment(result)]);
@@ -246,6 +247,13 @@ fn why(part: &Part) -> Option<Section> {
         .map(|note| Block::Item(Text::of(Tone::Strong, format!("{}: ", note.id)).plain(&note.text)));
     let blocks: Vec<Block> = items.collect();
     (!blocks.is_empty()).then(|| section(&format!("Why they differ ({})", part.runs), Depth::Open, blocks))
+}
+
+fn layers(part: &Part) -> Section {
+    let paragraphs = part.layers.iter();
+    let paragraphs = paragraphs.map(|said| Block::Paragraph(said.as_str().into()));
+    let title = format!("Where the time goes ({})", part.runs);
+    section(&title, Depth::Open, paragraphs.collect())
 }
 
 fn missed(result: &Repetition) -> Section {

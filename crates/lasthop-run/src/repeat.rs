@@ -33,7 +33,7 @@ impl Repeat {
         }
         if header.given.is_some() {
             return Err(format!(
-                "run {run} compared servers that lasthop did not start: these are not observed"
+                "run {run} compared servers that lasthop did not start: compare them again with --explain"
             ));
         }
         if header.settings.overload.is_some() {
