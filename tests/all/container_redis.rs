@@ -8,6 +8,7 @@ use common::{
     have,
     hops::{goes_over, path_of},
 };
+use lasthop_profile::Profiler;
 use serde_json::{Value, json};
 
 const EXPERIMENT: &str = "redis-published-port";
@@ -80,6 +81,48 @@ fn redis_answers_by_every_path_of_podman() {
 #[test]
 fn redis_answers_by_every_path_of_docker() {
     every_path("docker", &["docker-proxy", "bridge", "veth", "redis-server"]);
+}
+
+/// Microseconds of a role in a layer; of all roles by `*`.
+fn in_layer(summary: &Value, path: &str, role: &str, layer: &str) -> f64 {
+    let roles = summary["explained"]["cases"][path]["roles"].as_object().unwrap();
+    let wanted = roles.iter().filter(|(name, _)| role == "*" || *name == role);
+    wanted.filter_map(|(_, role)| role["layers"][layer].as_f64()).sum()
+}
+
+fn layers_of_containers(engine: &'static str, paths: &str) -> Option<Value> {
+    if !have("redis-server") || !have_engine(engine) || Profiler::available().is_err() {
+        return None;
+    }
+    let world = World::new(engine);
+    // Long enough for samples of what takes little.
+    let options = "--rounds 1 --blocks 1 --trial 1500ms --budget 120s --format json --explain --set connections=1";
+    let mut words = vec!["run", EXPERIMENT, "--engine", engine, "--set", paths];
+    words.extend(options.split(' '));
+    let summary = world.run(&words).ok().json();
+    world.lasthop.assert_nothing_left();
+    let seen = &summary["explained"]["cases"];
+    assert!(in_layer(&summary, "bridge", "redis", "tcp") > 0.0, "{seen:#}");
+    let [bridge, none] = ["bridge", "no-container-tcp"].map(|path| in_layer(&summary, path, "*", "bridge"));
+    assert!(bridge > 0.0 && none < bridge / 10.0, "{bridge} and {none} µs: {seen:#}");
+    Some(summary)
+}
+
+#[test]
+fn layers_of_podman_have_the_bridge() {
+    layers_of_containers("podman", "path=bridge,no-container-tcp");
+}
+
+#[test]
+fn layers_of_docker_have_the_bridge_and_its_proxy() {
+    let paths = "path=bridge,published-port,no-container-tcp";
+    if let Some(summary) = layers_of_containers("docker", paths) {
+        assert!(
+            in_layer(&summary, "published-port", "docker-proxy", "tcp") > 0.0,
+            "{:#}",
+            summary["explained"]["cases"]
+        );
+    }
 }
 
 #[test]

@@ -1,18 +1,21 @@
 //! Where the CPU time of a request goes, as the kernel of this machine says it.
 
-use crate::common;
+use crate::{common, driver_at::have_namespaces, load_peers::free_port};
 
 use std::{
     fs,
+    net::TcpStream,
     os::unix::{
         fs::{PermissionsExt as _, chown},
         process::CommandExt as _,
     },
     path::Path,
-    process::Command,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
 };
 
-use common::{Lasthop, Ran, one_line, signal, skip};
+use common::{Lasthop, Ran, have, one_line, signal, skip};
 use serde_json::Value;
 
 /// Two cases, by Unix socket and by TCP.
@@ -114,6 +117,154 @@ fn each_transport_has_its_own_layer_and_the_parts_add_up() {
         text.contains("In the profile trials") && text.contains("not attributed"),
         "{text}"
     );
+}
+
+/// The case of an explained run whose name begins like this.
+fn case<'a>(summary: &'a Value, name: &str) -> &'a Value {
+    let cases = summary["explained"]["cases"].as_object().unwrap();
+    let found = cases.iter().find(|(known, _)| known.starts_with(name));
+    found.unwrap_or_else(|| panic!("no {name} in {cases:#?}")).1
+}
+
+/// Microseconds per request of all roles in a layer.
+fn in_layer(case: &Value, layer: &str) -> f64 {
+    let roles = case["roles"].as_object().unwrap();
+    roles
+        .values()
+        .map(|role| role["layers"].get(layer).map_or(0.0, number))
+        .sum()
+}
+
+/// The server's head and body leave in two pieces, and the second waits for the client's delayed acknowledgement.
+#[test]
+fn what_nagle_delays_is_waiting_and_no_work() {
+    if !may_observe() || !have("python3") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    lasthop.run(["new", "pieces"]).ok();
+    let server = lasthop.home().join("pieces/app/server.py");
+    let text = fs::read_to_string(&server).unwrap();
+    let disabled = "self.disable_nagle_algorithm = self.server.address_family != socket.AF_UNIX";
+    assert!(text.contains("wbufsize = -1") && text.contains(disabled));
+    let planted = text.replace("wbufsize = -1", "wbufsize = 0");
+    fs::write(
+        &server,
+        planted.replace(disabled, "self.disable_nagle_algorithm = False"),
+    )
+    .unwrap();
+    let run = "run ./pieces --only connections=1 --rounds 1 --blocks 2 --trial 200ms --budget 60s --explain -q";
+    let summary = lasthop.run(run.split(' ').chain(["--format=json"])).ok().json();
+    lasthop.assert_nothing_left();
+    let time = |name: &str| {
+        let time = &case(&summary, name)["roles"]["driver"]["time"];
+        ["working_us", "runnable_us", "waiting_us"].map(|part| number(&time[part]))
+    };
+    let ([working, runnable, waiting], [.., unix]) = (time("tcp"), time("unix"));
+    // Linux delays an acknowledgement by 40 ms, for which every thread of the driver waits.
+    assert!(waiting > 30_000.0, "{waiting} µs");
+    assert!(unix < waiting / 5.0, "{unix} µs by Unix socket");
+    assert!(working + runnable < waiting / 10.0, "{working} and {runnable} µs");
+    let work: f64 = case(&summary, "tcp")["roles"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|role| sum(&role["layers"]))
+        .sum();
+    assert!(work < waiting / 5.0, "{work} µs of CPU");
+}
+
+#[test]
+fn what_tls_costs_is_in_its_own_layer() {
+    if !may_observe() {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let run =
+        "run sockets --only pattern=echo --only transport=tcp,tls --trial 20ms --blocks 2 --rounds 3 --budget 60s -q";
+    let run = run.split(' ').chain(["--explain", "--format=json"]);
+    let summary = lasthop.run(run).ok().json();
+    lasthop.assert_nothing_left();
+    let [tls, tcp] = ["tls", "tcp"].map(|name| in_layer(case(&summary, name), "crypto"));
+    assert!(tls > 0.5 && tcp < tls / 50.0, "{tls} and {tcp} µs");
+    // Records are built and copied by the program; the kernel's way is the same.
+    for layer in ["tcp", "ip", "loopback", "unix", "netfilter"] {
+        let [with, without] = ["tls", "tcp"].map(|name| in_layer(case(&summary, name), layer));
+        assert!(
+            (with - without).abs() < tls,
+            "{layer}: {with} and {without} µs, crypto {tls}"
+        );
+    }
+}
+
+/// Ends with the test.
+struct Beside(Child);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_relay_between_given_endpoints_is_a_role_of_its_own() {
+    if !may_observe() || !have("socat") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let [direct, relayed] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let _server = Beside(lasthop.start(["serve", "--pattern", "echo", "--tcp", &direct]));
+    let mut socat = Command::new("socat");
+    let (listen, to) = relayed.split_once(':').unwrap();
+    socat.arg(format!("TCP-LISTEN:{to},bind={listen},fork,reuseaddr,nodelay"));
+    let relay = Beside(socat.arg(format!("TCP:{direct},nodelay")).spawn().unwrap());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    for address in [&direct, &relayed] {
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < deadline, "nobody listens at {address}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let urls = [format!("echo://{direct}"), format!("echo://{relayed}")];
+    let pid = format!("--pid=relay={}", relay.0.id());
+    let options = "--explain --rounds=2 --blocks=2 --trial=20ms --budget=60s -q --format=json";
+    let words = ["compare", &urls[0], &urls[1], &pid]
+        .into_iter()
+        .chain(options.split(' '));
+    let summary = lasthop.run(words).ok().json();
+    let difference = &summary["explained"]["differences"][0];
+    let roles = difference["roles"].as_object().unwrap();
+    // Its own work is most of what the way through it costs.
+    let cost = |role: &str| -number(&roles[role]);
+    let all = -number(&difference["saved"]["estimate"]);
+    assert!(cost("relay") > all / 2.0, "{difference:#}");
+    let [direct, relayed] = ["reference", "case"].map(|which| case(&summary, difference[which].as_str().unwrap()));
+    let spent = |case: &Value| case["roles"].get("relay").map_or(0.0, |role| sum(&role["layers"]));
+    assert!(spent(direct) < spent(relayed) / 20.0, "{direct:#} {relayed:#}");
+    assert!(number(&relayed["roles"]["relay"]["layers"]["tcp"]) > 0.0, "{relayed:#}");
+    lasthop
+        .run(["explain", "last", "--layers", "none.toml"])
+        .fails(2, "compare them again with --explain");
+}
+
+#[test]
+fn a_driver_in_a_network_namespace_goes_over_veth() {
+    if !may_observe() || !have_namespaces() {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    // Long enough for samples of what takes little.
+    let run = "run sockets --only pattern=echo --only transport=unix,tcp --rounds 1 --blocks 1 --trial 1500ms --budget 60s -q";
+    let elsewhere = ["--driver-at=netns:new", "--explain", "--format=json"];
+    let summary = lasthop.run(run.split(' ').chain(elsewhere)).ok().json();
+    lasthop.assert_nothing_left();
+    let [tcp, unix] = ["tcp", "unix"].map(|name| case(&summary, name));
+    assert!(in_layer(tcp, "bridge") > 0.05, "{tcp:#}");
+    assert!(in_layer(unix, "bridge") < in_layer(tcp, "bridge") / 10.0, "{unix:#}");
+    for case in [tcp, unix] {
+        assert!(sum(&case["roles"]["driver"]["layers"]) > 0.5, "{case:#}");
+    }
 }
 
 #[test]

@@ -341,6 +341,70 @@ fn counts_are_those_of_other_counters() {
     assert!(sum("softirq:net-rx") > plan.requests, "{profile:#?}");
 }
 
+/// strace, attached to a process, which counts its system calls until it is ended.
+struct Strace {
+    child: Child,
+    table: tempfile::NamedTempFile,
+}
+
+impl Strace {
+    fn attach(pid: u32) -> Self {
+        let table = tempfile::NamedTempFile::new().unwrap();
+        let mut command = Command::new("strace");
+        command.args(["-c", "-f", "-qq", "-o"]).arg(table.path());
+        let child = command.args(["-p", &pid.to_string()]).spawn().unwrap();
+        let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while status().contains("\nTracerPid:\t0\n") {
+            assert!(Instant::now() < deadline, "strace does not attach");
+            thread::sleep(Duration::from_millis(5));
+        }
+        Self { child, table }
+    }
+
+    /// Calls by name.
+    fn end(mut self) -> Vec<(String, u64)> {
+        // SAFETY: the child is ours and not yet waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) }, 0);
+        self.child.wait().unwrap();
+        let text = std::fs::read_to_string(self.table.path()).unwrap();
+        let row = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            Some(((*words.last()?).to_owned(), words.get(3)?.parse().ok()?))
+        };
+        text.lines().filter_map(row).collect()
+    }
+}
+
+#[test]
+fn system_calls_are_those_of_strace() {
+    let plan = Plan {
+        requests: 2_000,
+        calls: 1,
+        ..Plan::default()
+    };
+    let strace = std::cell::RefCell::new(None);
+    let (profile, [_, calls]) = Pair::unix(plan).observed(counting(), |pair| {
+        let attached: Option<Strace> = strace.borrow_mut().take();
+        match attached {
+            None => {
+                *strace.borrow_mut() = Some(Strace::attach(pair.children[0].id()));
+                Vec::new()
+            }
+            Some(strace) => strace.end(),
+        }
+    });
+    let counts = &profile.roles["server"].counts;
+    for name in ["recvfrom", "sendto", "getppid"] {
+        let found = counts[&format!("syscalls:{name}")] as f64;
+        let (_, expected) = calls.iter().find(|(known, _)| known == name).unwrap();
+        assert!(
+            near(found, *expected as f64, 0.02),
+            "{name}: {found}, by strace {calls:?}"
+        );
+    }
+}
+
 #[test]
 fn rules_of_a_packet_filter_cost_what_they_add() {
     alone();
