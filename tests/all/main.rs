@@ -63,6 +63,7 @@ mod selftest;
 mod service_stack;
 mod studies;
 mod survey;
+mod survey_programs;
 mod survey_saved;
 mod tools;
 mod trust;

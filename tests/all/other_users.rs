@@ -23,10 +23,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Neither root nor the account that servers get.
-const STRANGER: u32 = 65_533;
+pub const STRANGER: u32 = 65_533;
 
 /// Only root can become somebody else.
-fn can_be_somebody_else() -> bool {
+pub fn can_be_somebody_else() -> bool {
     // SAFETY: geteuid has no effects and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
     root || skip("only root can try what another user can do")
@@ -84,37 +84,12 @@ impl Running {
         }
     }
 
-    /// Where each server of this name was told to listen: addresses in the first round.
     fn addresses(&self, service: &str) -> Vec<String> {
-        let place = |folder: PathBuf| -> Value {
-            serde_json::from_str(&fs::read_to_string(folder.join("place.json")).unwrap()).unwrap()
-        };
-        let addresses = self
-            .folders(service)
-            .into_iter()
-            .map(|folder| place(folder)["endpoint"]["address"].clone());
-        addresses
-            .map(|address| {
-                address
-                    .as_object()
-                    .unwrap()
-                    .values()
-                    .next()
-                    .unwrap()
-                    .as_str()
-                    .unwrap()
-                    .into()
-            })
-            .collect()
+        addresses(&self.lasthop, service)
     }
 
-    /// Its folders in the record, of the first round.
     fn folders(&self, service: &str) -> Vec<PathBuf> {
-        let round = self.lasthop.runs().pop().unwrap().join("services/0");
-        let stacks = fs::read_dir(round)
-            .unwrap()
-            .map(|entry| entry.unwrap().path().join(service));
-        stacks.filter(|folder| folder.is_dir()).collect()
+        folders(&self.lasthop, service)
     }
 
     /// What it started.
@@ -159,6 +134,35 @@ impl Running {
             "{all:#?}"
         );
     }
+}
+
+/// Where each server of this name was told to listen: addresses in the first round of the newest run.
+pub fn addresses(lasthop: &Lasthop, service: &str) -> Vec<String> {
+    let place = |folder: PathBuf| -> Value {
+        serde_json::from_str(&fs::read_to_string(folder.join("place.json")).unwrap()).unwrap()
+    };
+    let address = |folder| place(folder)["endpoint"]["address"].clone();
+    let only = |address: Value| {
+        address
+            .as_object()
+            .unwrap()
+            .values()
+            .next()
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .into()
+    };
+    folders(lasthop, service).into_iter().map(address).map(only).collect()
+}
+
+/// Its folders in the record of the newest run, of the first round.
+fn folders(lasthop: &Lasthop, service: &str) -> Vec<PathBuf> {
+    let round = lasthop.runs().pop().unwrap().join("services/0");
+    let stacks = fs::read_dir(round)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().join(service));
+    stacks.filter(|folder| folder.is_dir()).collect()
 }
 
 /// What a run started.

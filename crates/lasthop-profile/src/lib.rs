@@ -9,9 +9,11 @@
 //! | `ring`, `record`, `collector` | the kernel's rings, their records, the thread that empties them |
 //! | `tracepoints`, `system_calls` | what is counted |
 //! | `roles` | which process belongs to which role |
+//! | [`connects`] | who opens connections, for whoever only wants that |
 //! | `symbols`, `fold` | names of functions; the layers and stacks of a role |
 
 mod collector;
+pub mod connects;
 mod fold;
 pub mod layers;
 pub mod missing;

@@ -2,7 +2,8 @@
 
 use perf_event_open_sys::bindings::{
     PERF_CONTEXT_KERNEL, PERF_CONTEXT_MAX, PERF_CONTEXT_USER, PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_SAMPLE,
-    PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_RAW, PERF_SAMPLE_TID, perf_event_sample_format,
+    PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_RAW, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+    perf_event_sample_format,
 };
 
 /// What every sample holds, in this order.
@@ -10,6 +11,7 @@ pub(crate) const WITH_STACK: perf_event_sample_format =
     PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_CALLCHAIN;
 pub(crate) const PLAIN: perf_event_sample_format = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID;
 pub(crate) const WITH_FIELDS: perf_event_sample_format = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_RAW;
+pub(crate) const WITH_TIME_AND_FIELDS: perf_event_sample_format = WITH_FIELDS | PERF_SAMPLE_TIME;
 
 /// A record that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,13 @@ fn parse(kind: u32, body: &[u8]) -> Option<Record<'_>> {
 }
 
 impl Sample<'_> {
+    /// When a sample with a time was taken, and the sample without its time.
+    pub(crate) fn timed(self) -> Option<(u64, Self)> {
+        let mut fields = Fields(self.rest);
+        let time = fields.u64()?;
+        Some((time, Self { rest: fields.0, ..self }))
+    }
+
     /// The stack of a sample that was taken with one.
     pub(crate) fn stack(&self) -> Stack {
         let mut fields = Fields(self.rest);

@@ -1,7 +1,7 @@
 //! Perf events, and the rings through which the kernel hands over what they saw.
 
 use std::{
-    ffi::c_void,
+    ffi::{CStr, c_void},
     io,
     mem::offset_of,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
@@ -51,6 +51,12 @@ impl Event {
     pub(crate) fn write_to(&self, other: &Self) -> io::Result<()> {
         // SAFETY: both descriptors are open, and no memory is involved.
         done(unsafe { ioctls::SET_OUTPUT(self.0.as_raw_fd(), other.0.as_raw_fd()) })
+    }
+
+    /// Lets it see only what this condition on the fields of its tracepoint holds for.
+    pub(crate) fn only(&self, condition: &CStr) -> io::Result<()> {
+        // SAFETY: the kernel reads the text and does not write to it.
+        done(unsafe { ioctls::SET_FILTER(self.0.as_raw_fd(), condition.as_ptr().cast_mut()) })
     }
 
     pub(crate) fn enable(&self) -> io::Result<()> {

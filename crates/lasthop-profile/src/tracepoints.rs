@@ -41,7 +41,7 @@ type Called = fn(u32) -> String;
 
 /// Where a field is in the raw data of a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Field {
+pub(crate) struct Field {
     offset: usize,
 }
 
@@ -90,11 +90,9 @@ impl Counter {
     }
 
     fn tracepoint(folder: &OwnedFd, (name, path, field): &Row) -> io::Result<Option<Self>> {
-        let Some(id) = read(folder, &format!("events/{path}/id"))? else {
+        let Some((config, format)) = tracepoint(folder, path)? else {
             return Ok(None);
         };
-        let format = read(folder, &format!("events/{path}/format"))?.unwrap_or_default();
-        let config = id.trim().parse().map_err(io::Error::other)?;
         let field = field.and_then(|(name, called)| Some((Field::parse(&format, name)?, called)));
         Ok(Some(Self {
             name,
@@ -118,12 +116,9 @@ impl Counter {
 
     /// What a sample of it is told apart by; 0 if by nothing.
     pub(crate) fn key(&self, sample: &Sample<'_>) -> u32 {
-        let Some((Field { offset }, _)) = self.field else {
-            return 0;
-        };
+        let Some((field, _)) = self.field else { return 0 };
         // Numbers of calls and of softirqs are small: the lower half says all, on the machines that lasthop runs on.
-        let bytes = sample.raw().get(offset..).and_then(|rest| rest.first_chunk());
-        bytes.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes))
+        field.of(sample.raw()).map_or(u32::MAX, u32::from_le_bytes)
     }
 
     /// How reports name it.
@@ -136,8 +131,13 @@ impl Counter {
 }
 
 impl Field {
+    /// Its first bytes in the raw data of a sample.
+    pub(crate) fn of<const BYTES: usize>(self, raw: &[u8]) -> Option<[u8; BYTES]> {
+        raw.get(self.offset..)?.first_chunk().copied()
+    }
+
     /// A line of a format: `field:long id; offset:8; size:8; signed:1;` with tabs in it.
-    fn parse(format: &str, name: &str) -> Option<Self> {
+    pub(crate) fn parse(format: &str, name: &str) -> Option<Self> {
         let field = |line: &str| {
             let (declared, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
             declared.ends_with(&format!(" {name}")).then_some(())?;
@@ -150,8 +150,17 @@ impl Field {
     }
 }
 
+/// Number and format of a tracepoint; `None` if the kernel was built without it.
+pub(crate) fn tracepoint(folder: &OwnedFd, path: &str) -> io::Result<Option<(u64, String)>> {
+    let Some(id) = read(folder, &format!("events/{path}/id"))? else {
+        return Ok(None);
+    };
+    let format = read(folder, &format!("events/{path}/format"))?.unwrap_or_default();
+    Ok(Some((id.trim().parse().map_err(io::Error::other)?, format)))
+}
+
 /// The folder of tracefs. Where it is not mounted, it is mounted nowhere: the mount ends with the descriptor.
-fn tracefs() -> io::Result<OwnedFd> {
+pub(crate) fn tracefs() -> io::Result<OwnedFd> {
     let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let is_tracefs = |place: &OwnedFd| read(place, "events/sched/sched_waking/id").is_ok_and(|id| id.is_some());
     let opened = |place| openat(CWD, place, folder, Mode::empty()).ok().filter(is_tracefs);

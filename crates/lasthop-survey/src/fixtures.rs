@@ -41,6 +41,7 @@ pub fn link(client: &str, server: &str, transport: Transport, requests: Option<f
         server: party(server),
         transport,
         address: format!("at-{server}.{transport}"),
+        published: None,
         crosses: false,
         connections: 1,
         opened_per_second: 0.0,

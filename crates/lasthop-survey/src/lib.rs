@@ -7,12 +7,14 @@
 //! | module | holds |
 //! |---|---|
 //! | `spaces`, `processes` | network namespaces; who has a socket, which processes are one server |
+//! | `containers` | what containers are called |
 //! | [`watch`] | connections and what they count, for some seconds |
 //! | [`links`] | the result: links with their load |
 //! | [`saving`], [`limit`] | what a Unix socket would save, and the limits of `--fail-if` |
 //! | [`page`], `graph` | the result for people, with a picture, and as CSV |
 //! | [`saved`], [`diff`] | a survey that was kept, and what changed from one to another |
 
+mod containers;
 pub mod diff;
 #[cfg(test)]
 mod fixtures;
@@ -42,5 +44,5 @@ pub fn survey(timing: Timing, begun: impl FnOnce()) -> io::Result<Survey> {
     let mut spaces = Spaces::own()?;
     let mut processes = Processes::default();
     let seen = watch::watch(&mut spaces, &mut processes, timing, begun)?;
-    Ok(Survey::of(&seen, &mut processes, spaces.closed))
+    Ok(Survey::of(&seen, &mut processes, spaces.closed()))
 }

@@ -1,6 +1,9 @@
 //! The links that were seen: who talks to whom, over what, and how much.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
 
 use lasthop_protocol::spec::Transport;
 use lasthop_system::date;
@@ -8,13 +11,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    processes::{GroupId, Processes},
+    containers,
+    processes::{GroupId, Place, Processes},
     saving::Outlook,
     watch::{Seen, Server, Traffic},
 };
 
 pub const SCHEMA: &str = "lasthop-survey/1";
 
+/// Digits of the identity of a container that has no name.
+const SHORT_ID: usize = 12;
 /// Turns of a connection that was opened and closed meanwhile: with one it is a request; with more it may begin with a
 /// handshake or a login, which are lost among many.
 const ONE_REQUEST: f64 = 1.2;
@@ -55,6 +61,10 @@ pub struct Link {
     pub transport: Transport,
     /// Where the server is reached: `127.0.0.1:6379`, a path, or `@name`.
     pub address: String,
+    /// Where the client connects to, if the packet filter leads it to the server from there (DNAT), as for the published
+    /// port of a container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<String>,
     /// Whether the ends are in different network namespaces, as those of containers on a bridge are.
     pub crosses: bool,
     /// Connections that are open at the end.
@@ -139,6 +149,7 @@ impl Survey {
         let parties = Parties {
             processes,
             used,
+            names: containers::names(),
             seconds: seen.seconds,
         };
         let mut links: Vec<Link> = parties
@@ -182,7 +193,15 @@ fn missing(seen: &Seen, processes: &Processes, closed: usize) -> Vec<String> {
     }
     if !seen.hears {
         missing.push(
-            "connections that ended between two looks: the kernel tells of them only with CAP_NET_ADMIN".to_owned(),
+            "connections that ended between two looks, and those to ports that the packet filter publishes (DNAT): the \
+             kernel tells of them only with CAP_NET_ADMIN"
+                .to_owned(),
+        );
+    } else if !seen.tells_who {
+        missing.push(
+            "who opened connections that ended between two looks: the kernel tells that only with CAP_PERFMON, and \
+             where it has tracepoints"
+                .to_owned(),
         );
     }
     if seen.missed {
@@ -200,6 +219,8 @@ fn missing(seen: &Seen, processes: &Processes, closed: usize) -> Vec<String> {
 struct Parties<'a> {
     processes: &'a Processes,
     used: BTreeMap<GroupId, (u32, f64)>,
+    /// Names of containers.
+    names: HashMap<String, String>,
     seconds: f64,
 }
 
@@ -209,11 +230,22 @@ impl Parties<'_> {
         let (processes, cpu) = self.used.get(&group).copied().unwrap_or_default();
         Party {
             name: known.name.clone(),
-            place: known.place.clone(),
+            place: known.place.as_ref().map(|place| self.place(place)),
             processes,
             cpus: (processes > 0).then_some(cpu / self.seconds),
             programs: known.programs.clone(),
             group,
+        }
+    }
+
+    /// `container web`, `nginx.service`
+    fn place(&self, place: &Place) -> String {
+        match place {
+            Place::Container(id) => {
+                let name = self.names.get(id).map_or(&id[..SHORT_ID], String::as_str);
+                format!("container {name}")
+            }
+            Place::Unit(name) => name.clone(),
         }
     }
 
@@ -229,6 +261,7 @@ impl Parties<'_> {
                     Transport::Tcp6
                 },
                 address: address.to_string(),
+                published: traffic.published.map(|address| address.to_string()),
                 crosses: traffic.crosses,
                 connections: traffic.open,
                 opened_per_second: traffic.opened as f64 / seen.seconds,
@@ -255,6 +288,7 @@ impl Parties<'_> {
                     Transport::Unix
                 },
                 address: address.clone(),
+                published: None,
                 crosses: false,
                 connections: *open,
                 opened_per_second: *opened as f64 / seen.seconds,
@@ -274,6 +308,7 @@ impl Parties<'_> {
                 Transport::Udp6
             },
             address: address.to_string(),
+            published: None,
             crosses: false,
             connections: *open,
             opened_per_second: 0.0,
@@ -299,15 +334,22 @@ impl Link {
     #[must_use]
     pub fn has(&self, text: &str) -> bool {
         let parties = [&self.client, &self.server].into_iter().flatten();
-        self.address.contains(text)
-            || parties
-                .flat_map(|party| party.place.iter().chain([&party.name]))
-                .any(|name| name.contains(text))
+        let addresses = [Some(&self.address), self.published.as_ref()].into_iter().flatten();
+        addresses
+            .chain(parties.flat_map(|party| party.place.iter().chain([&party.name])))
+            .any(|name| name.contains(text))
     }
 }
 
-fn called(party: Option<&Party>) -> &str {
-    party.map_or("unknown", |party| &party.name)
+/// `redis-server`, `redis-server (container cache)`; a unit is said where its name is another.
+fn called(party: Option<&Party>) -> String {
+    let Some(Party { name, place, .. }) = party else {
+        return "unknown".to_owned();
+    };
+    match place.as_ref().filter(|place| !place.starts_with(name.as_str())) {
+        Some(place) => format!("{name} ({place})"),
+        None => name.clone(),
+    }
 }
 
 /// What went over a link, per second.

@@ -189,10 +189,11 @@ fn add(said: &mut Vec<(String, Vec<String>)>, what: String, name: String) {
     }
 }
 
-/// `127.0.0.1:8000`, `172.18.0.3:8080 (bridge)`
+/// `127.0.0.1:8000`, `172.18.0.3:8080 (bridge)`, `127.0.0.1:80 → 172.18.0.3:8080 (bridge)`
 fn over(link: &Link) -> String {
+    let published = link.published.iter().map(|address| format!("{address} → "));
     let suffix = if link.crosses { " (bridge)" } else { "" };
-    format!("{}{suffix}", link.address)
+    format!("{}{}{suffix}", published.collect::<String>(), link.address)
 }
 
 /// `430/s`, `≤ 430/s`, `3.4 MB/s`; nothing where the kernel does not count.
@@ -259,6 +260,10 @@ fn legend(links: &[&Link], all: bool) -> impl Iterator<Item = String> {
         (
             all && !links.is_empty(),
             "CPU: of one CPU, that the client's and the server's processes used for all that they did.",
+        ),
+        (
+            has(Shape::KeepAlive),
+            "requests/s: what a client sends at once, such as a pipeline or streams of HTTP/2, counts as one.",
         ),
         (
             most,

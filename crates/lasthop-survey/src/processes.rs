@@ -20,8 +20,17 @@ pub type GroupId = usize;
 const SCRIPTS: [&str; 10] = ["py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "jar", "sh"];
 /// Bytes of a command in `/proc/PID/comm`.
 const COMMAND: usize = 15;
-/// Digits of the identity of a container that `docker ps` and `podman ps` show.
-const SHORT_ID: usize = 12;
+/// Digits of the identity of a container.
+const ID: usize = 64;
+
+/// Where a process runs, by the name of its cgroup.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// A container, by its identity.
+    Container(String),
+    /// A service of systemd.
+    Unit(String),
+}
 
 /// What keeps processes apart that are not one server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,8 +39,7 @@ pub struct Group {
     /// What the program is called: how it was called, its file, its command.
     pub programs: Vec<String>,
     executable: Option<PathBuf>,
-    /// The container or the unit of systemd, by the name of its cgroup.
-    pub place: Option<String>,
+    pub place: Option<Place>,
     /// The parent of the eldest.
     parent: i32,
 }
@@ -41,8 +49,7 @@ pub struct Group {
 pub struct Processes {
     pub groups: Vec<Group>,
     numbers: HashMap<Group, GroupId>,
-    /// `None` for one that is gone.
-    of: HashMap<i32, Option<GroupId>>,
+    of: HashMap<i32, GroupId>,
     /// Who has a socket, by its inode.
     owners: HashMap<u64, GroupId>,
     /// Processes that have some of these.
@@ -91,7 +98,7 @@ impl Processes {
     }
 
     /// Looks for sockets in one process, and takes those that it has from the set.
-    pub fn find_in(&mut self, pid: i32, missing: &mut HashSet<u64>) {
+    fn find_in(&mut self, pid: i32, missing: &mut HashSet<u64>) {
         if let Err(error) = fs::read_dir(format!("/proc/{pid}/fd"))
             && error.kind() == io::ErrorKind::PermissionDenied
         {
@@ -111,11 +118,11 @@ impl Processes {
     /// The group of a process; `None` if it is gone.
     pub fn group_of(&mut self, pid: i32) -> Option<GroupId> {
         if let Some(known) = self.of.get(&pid) {
-            return *known;
+            return Some(*known);
         }
-        let found = self.read_group(pid);
+        let found = self.read_group(pid)?;
         self.of.insert(pid, found);
-        found
+        Some(found)
     }
 
     fn read_group(&mut self, pid: i32) -> Option<GroupId> {
@@ -159,19 +166,6 @@ impl Processes {
         }
         used
     }
-
-    /// The processes that used the CPU most since the watch began.
-    #[must_use]
-    pub fn busiest(&self, most: usize) -> Vec<i32> {
-        let used = |pid: &i32| cpu_clock(*pid).map(|now| now.saturating_sub(self.began.get(pid).copied().unwrap_or(0)));
-        let mut all: Vec<(u64, i32)> = process::all()
-            .into_iter()
-            .filter_map(|pid| Some((used(&pid)?, pid)))
-            .collect();
-        all.retain(|(used, _)| *used > 0);
-        all.sort_unstable_by_key(|(used, _)| std::cmp::Reverse(*used));
-        all.into_iter().take(most).map(|(_, pid)| pid).collect()
-    }
 }
 
 /// A process as `ps` would show it, without its environment.
@@ -181,7 +175,7 @@ struct Process {
     executable: Option<PathBuf>,
     name: String,
     programs: Vec<String>,
-    place: Option<String>,
+    place: Option<Place>,
 }
 
 impl Process {
@@ -255,15 +249,15 @@ fn name(command: &str, arguments: &[String]) -> String {
     }
 }
 
-/// The container or unit of a process, by its cgroups: `docker-4f1e….scope`, `nginx.service`.
-fn place(cgroups: &str) -> Option<String> {
+/// By the cgroups of a process: `docker-4f1e….scope`, `nginx.service`.
+fn place(cgroups: &str) -> Option<Place> {
     let paths = cgroups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.flat_map(|path| path.rsplit('/')).find_map(|part| {
         let container = part
             .split(|letter: char| !letter.is_ascii_hexdigit())
-            .find(|word| word.len() == 64)
-            .map(|id| format!("container {}", &id[..SHORT_ID]));
-        container.or_else(|| part.ends_with(".service").then(|| part.to_owned()))
+            .find(|word| word.len() == ID)
+            .map(|id| Place::Container(id.to_owned()));
+        container.or_else(|| part.ends_with(".service").then(|| Place::Unit(part.to_owned())))
     })
 }
 
@@ -319,12 +313,14 @@ mod tests {
             format!("12:cpu,cpuacct:/docker/{id}\n0::/init.scope"),
             format!("0::/machine.slice/libpod-{id}.scope/container"),
         ] {
-            assert_eq!(place(&path).as_deref(), Some("container 0123456789ab"), "{path}");
+            assert_eq!(place(&path), Some(Place::Container(id.clone())), "{path}");
         }
-        assert_eq!(
-            place("0::/system.slice/nginx.service\n").as_deref(),
-            Some("nginx.service")
-        );
+        for path in [
+            "0::/system.slice/nginx.service\n",
+            "0::/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service",
+        ] {
+            assert_eq!(place(path), Some(Place::Unit("nginx.service".to_owned())), "{path}");
+        }
         assert_eq!(place("0::/user.slice/user-0.slice/session-1.scope"), None);
         assert_eq!(place(""), None);
     }

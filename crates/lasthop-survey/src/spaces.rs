@@ -2,7 +2,7 @@
 //! wherever it is used.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     fs::{self, File},
     io,
     path::PathBuf,
@@ -10,6 +10,7 @@ use std::{
 };
 
 use lasthop_system::{
+    conntrack::Conntrack,
     namespace::go_into,
     process,
     sock_diag::{Destroyed, SockDiag},
@@ -21,15 +22,15 @@ pub struct Space {
     pub diag: SockDiag,
     /// `None` where lasthop may not listen.
     pub destroyed: Option<Destroyed>,
+    pub conntrack: Option<Conntrack>,
 }
 
 /// All that are known so far.
 #[derive(Debug)]
 pub struct Spaces {
     pub all: Vec<Space>,
-    known: HashSet<PathBuf>,
-    /// Namespaces that lasthop may not enter.
-    pub closed: usize,
+    /// Their numbers; `None` for one that lasthop may not enter.
+    known: HashMap<PathBuf, Option<usize>>,
 }
 
 impl Spaces {
@@ -41,22 +42,36 @@ impl Spaces {
     pub fn own() -> io::Result<Self> {
         Ok(Self {
             all: vec![Space::here()?],
-            known: id_of("self").into_iter().collect(),
-            closed: 0,
+            known: id_of("self").map(|id| (id, Some(0))).into_iter().collect(),
         })
     }
 
     /// Adds those of processes that have begun since.
     pub fn look_for_more(&mut self) {
         for pid in process::all() {
-            let Some(id) = id_of(&pid.to_string()) else { continue };
-            if self.known.insert(id) {
-                match Space::of(pid) {
-                    Ok(space) => self.all.push(space),
-                    Err(_) => self.closed += 1,
-                }
-            }
+            self.number(pid);
         }
+    }
+
+    /// The number of the namespace of a process, which is added if it is new. `None` if lasthop may not enter it, or if
+    /// the process is gone.
+    pub fn number(&mut self, pid: i32) -> Option<usize> {
+        let id = id_of(&pid.to_string())?;
+        if let Some(known) = self.known.get(&id) {
+            return *known;
+        }
+        let entered = Space::of(pid).ok().map(|space| {
+            self.all.push(space);
+            self.all.len() - 1
+        });
+        self.known.insert(id, entered);
+        entered
+    }
+
+    /// How many lasthop may not enter.
+    #[must_use]
+    pub fn closed(&self) -> usize {
+        self.known.values().filter(|number| number.is_none()).count()
     }
 }
 
@@ -66,6 +81,7 @@ impl Space {
         Ok(Self {
             diag: SockDiag::open()?,
             destroyed: Destroyed::open().ok(),
+            conntrack: Conntrack::open().ok(),
         })
     }
 

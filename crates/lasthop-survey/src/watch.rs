@@ -5,15 +5,18 @@
 //! ends were seen.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     io,
     net::SocketAddr,
     thread,
     time::{Duration, Instant},
 };
 
+use lasthop_profile::connects::{Connect, Connects};
 use lasthop_system::{
-    clock, interrupt,
+    clock,
+    conntrack::Translated,
+    interrupt,
     sock_diag::{Counters, Inet, LISTEN, Unix},
 };
 
@@ -28,14 +31,12 @@ const DRAIN: Duration = Duration::from_millis(100);
 const SHARE: u32 = 20;
 /// How long the second end of a closed connection is waited for.
 const PENDING: Duration = Duration::from_secs(5);
-/// How often clients of short connections are looked for after each look: while none is known, and later.
-const TRIES: [usize; 2] = [40, 4];
-/// Among how many processes.
-const CANDIDATES: usize = 12;
+/// For so many looks it is remembered who has opened a connection: after that a look has found it, or has found it gone.
+const REMEMBERED: u32 = 2;
 
 /// Where sockets of one address are the same: the namespace, for addresses of the loopback interface.
 type Scope = Option<usize>;
-/// An end of a connection: where it is, and to where it leads.
+/// An end of a connection: where it is, and to where it leads, as the other end sees it.
 type Tuple = (Scope, SocketAddr, SocketAddr);
 /// Client and server, where they are known.
 type Ends = (Option<GroupId>, Option<GroupId>);
@@ -66,6 +67,8 @@ pub struct Traffic {
     pub short: u64,
     /// Whether an end is in another namespace.
     pub crosses: bool,
+    /// Where the clients connect to, if the packet filter leads them to the server from there.
+    pub published: Option<SocketAddr>,
 }
 
 /// Everything that was seen.
@@ -78,14 +81,14 @@ pub struct Seen {
     pub servers: HashMap<Server, GroupId>,
     /// A Unix socket where each of these listens.
     pub sockets: BTreeMap<GroupId, String>,
-    /// Who was seen to open connections to a server.
-    pub clients: BTreeMap<Server, BTreeSet<GroupId>>,
     /// Connections over Unix sockets: open at the end, and opened meanwhile.
     pub unix: BTreeMap<(String, Ends), (u64, u64)>,
     pub udp: BTreeMap<(SocketAddr, Ends), u64>,
     /// Whether short connections were counted in every namespace, and all of them.
     pub hears: bool,
     pub missed: bool,
+    /// Whether the kernel told who opens connections.
+    pub tells_who: bool,
     /// Pairs of connected Unix sockets without a name.
     pub unnamed: u64,
 }
@@ -98,6 +101,7 @@ pub struct Timing {
 }
 
 struct End {
+    space: usize,
     socket: Inet,
     /// What it had counted when the watch began.
     before: Counters,
@@ -115,6 +119,15 @@ struct End {
 struct Watch<'a> {
     spaces: &'a mut Spaces,
     processes: &'a mut Processes,
+    /// `None` where lasthop may not be told.
+    connects: Option<Connects>,
+    /// Namespaces and groups of processes that have opened connections: what ends between two of them stays known.
+    callers: HashMap<i32, (usize, GroupId)>,
+    /// Who has opened a connection, and after which look. The end is as its process sees it.
+    openers: HashMap<Tuple, (GroupId, u32)>,
+    /// Clients' ends as their servers see them, by what they are to their processes, where the packet filter makes that
+    /// two things.
+    translated: HashMap<Tuple, Tuple>,
     ends: HashMap<Id, End>,
     /// Closed ones whose other end was not seen yet.
     pending: HashMap<Tuple, (Instant, Id, Inet)>,
@@ -140,9 +153,13 @@ struct UnixEnd {
 ///
 /// The kernel does not answer.
 pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, begun: impl FnOnce()) -> io::Result<Seen> {
+    let connects = Connects::open().ok();
     let mut watch = Watch {
         spaces,
         processes,
+        callers: HashMap::new(),
+        openers: HashMap::new(),
+        translated: HashMap::new(),
         ends: HashMap::new(),
         pending: HashMap::new(),
         listening: HashMap::new(),
@@ -151,8 +168,10 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
         look: 0,
         seen: Seen {
             hears: true,
+            tells_who: connects.is_some(),
             ..Seen::default()
         },
+        connects,
     };
     watch.spaces.look_for_more();
     watch.drain();
@@ -180,6 +199,7 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
             // Whose the sockets are took time to find out: what counts is what they have counted by now.
             watch.look_at_tcp()?;
             watch.drain();
+            watch.look_at_translations();
             watch.seen.seconds = begin.elapsed().as_secs_f64();
             return Ok(watch.finish());
         }
@@ -188,17 +208,61 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
 
 impl Watch<'_> {
     fn drain(&mut self) {
-        for space in 0..self.spaces.all.len() {
-            let mut gone = Vec::new();
-            match &mut self.spaces.all[space].destroyed {
-                Some(destroyed) => self.seen.missed |= destroyed.take(|socket| gone.push(socket)),
+        let mut gone = Vec::new();
+        for (number, space) in self.spaces.all.iter_mut().enumerate() {
+            match &mut space.destroyed {
+                Some(destroyed) => self.seen.missed |= destroyed.take(|socket| gone.push((number, socket))),
                 None => self.seen.hears = false,
             }
-            for socket in gone {
-                self.destroyed((space, socket.cookie), socket);
-            }
+        }
+        // After what is gone, so that all of that is known to have been opened.
+        self.note_openers();
+        for (space, socket) in gone {
+            self.destroyed((space, socket.cookie), socket);
         }
         self.pending.retain(|_, (since, ..)| since.elapsed() < PENDING);
+    }
+
+    /// Notes who has opened connections. A process that has ended since its first has no name.
+    fn note_openers(&mut self) {
+        let mut opened = Vec::new();
+        if let Some(connects) = &mut self.connects {
+            connects.take(|connect| opened.push(connect));
+        }
+        for Connect { pid, local, remote } in opened {
+            let mut found = || Some((self.spaces.number(pid)?, self.processes.group_of(pid)?));
+            if let Some((space, group)) = self.callers.get(&pid).copied().or_else(&mut found) {
+                self.callers.insert(pid, (space, group));
+                self.openers.insert(tuple(space, local, remote), (group, self.look));
+            }
+        }
+    }
+
+    /// Asks where the packet filter has led connections, and looks again for the other ends of those that were closed.
+    fn look_at_translations(&mut self) {
+        self.translated.clear();
+        for (number, space) in self.spaces.all.iter_mut().enumerate() {
+            let translated = &mut self.translated;
+            let Some(conntrack) = &mut space.conntrack else {
+                continue;
+            };
+            // Who may not ask is told so with the closed connections.
+            let _ = conntrack.translated(|Translated { client, server }| {
+                let seen = tuple(number, server.1, server.0);
+                translated.insert(tuple(number, client.0, client.1), seen);
+            });
+        }
+        let translated = &self.translated;
+        let late: Vec<_> = self.pending.extract_if(|own, _| translated.contains_key(own)).collect();
+        for (_, (_, id, socket)) in late {
+            self.meet(id, socket);
+        }
+    }
+
+    /// An end of a connection, as the other end sees it.
+    fn place(&self, space: usize, socket: &Inet) -> Tuple {
+        let own = tuple(space, socket.local, socket.remote);
+        self.translated.get(&own).copied().unwrap_or(own)
     }
 
     /// A socket that is no more, with what it had counted in the end.
@@ -218,8 +282,8 @@ impl Watch<'_> {
 
     /// A closed end that no look had seen with its other end: that one has closed, or will soon.
     fn meet(&mut self, id: Id, socket: Inet) {
-        let mirror = tuple(id.0, socket.remote, socket.local);
-        if let Some((_, other_id, other)) = self.pending.remove(&mirror) {
+        let own = self.place(id.0, &socket);
+        if let Some((_, other_id, other)) = self.pending.remove(&(own.0, own.2, own.1)) {
             let ends = [(id, socket), (other_id, other)];
             let at = self.client_of([(&ends[0].1, ends[0].0.0), (&ends[1].1, ends[1].0.0)]);
             let [(client_id, client), (server_id, server)] = if at == 0 {
@@ -229,6 +293,7 @@ impl Watch<'_> {
                 [other, one]
             };
             let end = End {
+                space: client_id.0,
                 before: Counters::default(),
                 old: false,
                 server: Some(Server {
@@ -242,7 +307,6 @@ impl Watch<'_> {
             };
             self.settle(&end, false);
         } else {
-            let own = tuple(id.0, socket.local, socket.remote);
             self.pending.insert(own, (Instant::now(), id, socket));
         }
     }
@@ -250,7 +314,11 @@ impl Watch<'_> {
     /// Adds what a client's end has counted.
     fn settle(&mut self, end: &End, open: bool) {
         let Some(server) = end.server else { return };
-        let client = self.processes.owner(end.socket.inode);
+        let Inet {
+            local, remote, inode, ..
+        } = end.socket;
+        let opener = self.openers.remove(&tuple(end.space, local, remote));
+        let client = self.processes.owner(inode).or(opener.map(|(group, _)| group));
         let counted = since(end.before, end.socket.counters.unwrap_or_default());
         let turns = counted.segments_sent.min(counted.segments_received);
         let traffic = self.seen.tcp.entry((server, client)).or_default();
@@ -262,6 +330,7 @@ impl Watch<'_> {
         traffic.short += u64::from(short);
         traffic.short_turns += if short { turns } else { 0 };
         traffic.crosses |= end.crosses;
+        traffic.published = (remote != server.address).then_some(remote).or(traffic.published);
         traffic.counted = sum(traffic.counted, counted);
     }
 
@@ -302,7 +371,6 @@ impl Watch<'_> {
         self.look_at_unix(unix);
         self.find_owners();
         self.look_at_udp(&udp);
-        self.catch_clients();
         Ok(())
     }
 
@@ -323,6 +391,7 @@ impl Watch<'_> {
             .into_iter()
             .filter_map(|(space, socket)| self.see(space, socket))
             .collect::<Vec<_>>();
+        self.look_at_translations();
         self.pair(&new);
         self.forget();
         Ok(())
@@ -339,6 +408,7 @@ impl Watch<'_> {
         }
         let old = look == 1;
         let end = End {
+            space,
             before: socket.counters.filter(|_| old).unwrap_or_default(),
             old,
             server: None,
@@ -353,8 +423,8 @@ impl Watch<'_> {
 
     /// Finds the other ends of these sockets.
     fn pair(&mut self, alone: &[Id]) {
-        let place = |id: &Id, end: &End| (tuple(id.0, end.socket.local, end.socket.remote), *id);
-        let by_place: HashMap<Tuple, Id> = alone.iter().map(|id| place(id, &self.ends[id])).collect();
+        let place = |id: &Id| (self.place(id.0, &self.ends[id].socket), *id);
+        let by_place: HashMap<Tuple, Id> = alone.iter().map(place).collect();
         for (own, id) in &by_place {
             let Some(other) = by_place.get(&(own.0, own.2, own.1)).filter(|other| *other != id) else {
                 continue;
@@ -385,6 +455,7 @@ impl Watch<'_> {
             .map(|space| space.destroyed.is_some() && !self.seen.missed)
             .collect();
         let look = self.look;
+        self.openers.retain(|_, (_, since)| *since + REMEMBERED >= look);
         let gone: Vec<End> = self
             .ends
             .extract_if(|(space, _), end| end.look < look && !tells[*space])
@@ -480,64 +551,10 @@ impl Watch<'_> {
                 space: id.0,
                 address: end.socket.local,
             };
-            match end.server {
-                Some(server) if !end.old => drop(self.seen.clients.entry(server).or_default().insert(group)),
-                Some(_) => {}
-                None => drop(self.seen.servers.entry(own).or_insert(group)),
+            if end.server.is_none() {
+                self.seen.servers.entry(own).or_insert(group);
             }
         }
-    }
-
-    /// Connections that are shorter than a look takes are caught in the act: the kernel's table, and right after it the
-    /// descriptors of the busiest processes.
-    fn catch_clients(&mut self) {
-        let nameless = self
-            .seen
-            .tcp
-            .iter()
-            .filter(|((_, client), traffic)| client.is_none() && traffic.short > 0);
-        let wanted: HashSet<Server> = nameless.map(|((server, _), _)| *server).collect();
-        if wanted.is_empty() {
-            return;
-        }
-        let candidates = self.processes.busiest(CANDIDATES);
-        let is_known = |seen: &Seen| wanted.iter().all(|server| seen.clients.contains_key(server));
-        let tries = TRIES[usize::from(is_known(&self.seen))];
-        for number in 0..tries {
-            if number >= TRIES[1] && is_known(&self.seen) {
-                return;
-            }
-            let clients = self.clients_of(&wanted);
-            let mut missing: HashSet<u64> = clients.keys().copied().collect();
-            candidates
-                .iter()
-                .for_each(|pid| self.processes.find_in(*pid, &mut missing));
-            for (inode, server) in clients {
-                if let Some(client) = self.processes.owner(inode) {
-                    self.seen.clients.entry(server).or_default().insert(client);
-                }
-            }
-        }
-    }
-
-    /// The clients' ends of new connections to servers.
-    fn clients_of(&mut self, servers: &HashSet<Server>) -> HashMap<u64, Server> {
-        let mut found = HashMap::new();
-        for (number, space) in self.spaces.all.iter_mut().enumerate() {
-            let ends = &self.ends;
-            // What the kernel refuses now, it refuses the next look.
-            let _ = space.diag.tcp(|socket| {
-                let scope = tuple(number, socket.remote, socket.local).0;
-                let leads = |server: &&Server| {
-                    server.address == socket.remote && scope.is_none_or(|space| space == server.space)
-                };
-                let is_new = ends.get(&(number, socket.cookie)).is_none_or(|end| !end.old);
-                if let Some(server) = servers.iter().find(leads).filter(|_| is_new && socket.inode > 0) {
-                    found.insert(socket.inode, *server);
-                }
-            });
-        }
-        found
     }
 
     fn finish(mut self) -> Seen {
@@ -564,37 +581,10 @@ impl Watch<'_> {
                 known.clone_from(name);
             }
         }
-        self.seen.give_to_the_only_client();
         self.seen
             .tcp
             .retain(|_, traffic| traffic.open + traffic.opened + traffic.closed > 0);
         self.seen
-    }
-}
-
-impl Seen {
-    /// Connections whose client's end nobody was found to have are those of the only process that was seen to open some.
-    fn give_to_the_only_client(&mut self) {
-        for (server, clients) in &self.clients {
-            if let Some(only) = clients.first().filter(|_| clients.len() == 1)
-                && let Some(traffic) = self.tcp.remove(&(*server, None))
-            {
-                self.tcp.entry((*server, Some(*only))).or_default().add(&traffic);
-            }
-        }
-    }
-}
-
-impl Traffic {
-    fn add(&mut self, other: &Self) {
-        self.open += other.open;
-        self.opened += other.opened;
-        self.closed += other.closed;
-        self.turns += other.turns;
-        self.short += other.short;
-        self.short_turns += other.short_turns;
-        self.crosses |= other.crosses;
-        self.counted = sum(self.counted, other.counted);
     }
 }
 
@@ -617,5 +607,6 @@ fn since(before: Counters, now: Counters) -> Counters {
 }
 
 fn tuple(space: usize, local: SocketAddr, remote: SocketAddr) -> Tuple {
-    (local.ip().is_loopback().then_some(space), local, remote)
+    let here = local.ip().is_loopback() || remote.ip().is_loopback();
+    (here.then_some(space), local, remote)
 }

@@ -7,7 +7,7 @@
 //! | [`process`], [`listener`] | which processes run, and which one listens where |
 //! | [`cpus`], [`clock`], [`date`] | the CPUs of this process; monotonic time, CPU time of a thread; the time of day |
 //! | [`fn@connect`], [`udp`] | a blocking connection to any address; who is bound to a UDP port, and what was dropped there |
-//! | [`sock_diag`] | connected sockets with their counters, and sockets that are destroyed |
+//! | [`sock_diag`], [`conntrack`] | connected sockets with their counters, and sockets that are destroyed; connections with a translated destination |
 //! | [`limits`], [`run_delay`] | how many files a process may open; what the scheduler counts of a thread |
 //! | [`files`] | files and folders that somebody else may have made; files that nobody else can read |
 //! | [`seal`] | a secret key, and what was sealed with it |
@@ -21,6 +21,7 @@
 pub mod clock;
 pub mod command;
 mod connect;
+pub mod conntrack;
 pub mod cpus;
 pub mod date;
 pub mod digest;
@@ -33,6 +34,7 @@ pub mod lines;
 pub mod listener;
 pub mod names;
 pub mod namespace;
+mod netlink;
 pub mod process;
 pub mod random;
 mod schedstat;

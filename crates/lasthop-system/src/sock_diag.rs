@@ -14,21 +14,14 @@ use std::{
 use lasthop_protocol::spec::Address;
 use rustix::{
     io::Errno,
-    net::{
-        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, netlink, recv, sendto, socket_with, sockopt,
-    },
+    net::{AddressFamily, RecvFlags, SocketFlags, bind, netlink, recv, sockopt},
 };
 
-/// Longer than any message of a dump, in bytes: the kernel fills up to 32 KiB at once.
-const BUFFER: usize = 64 * 1024;
+use crate::netlink::{Attributes, BUFFER, Dumps, Messages, socket, u32_at, u64_at};
+
 /// Memory for sockets that were destroyed and are not read yet, in bytes: a second of 10,000 connections.
 const BACKLOG: usize = 32 << 20;
 
-// include/uapi/linux/netlink.h
-const HEADER: usize = 16;
-const REQUEST_DUMP: u16 = 0x301;
-const ERROR: u16 = 2;
-const DONE: u16 = 3;
 // include/uapi/linux/sock_diag.h
 const BY_FAMILY: u16 = 20;
 /// A bit for each group of sockets that tells when one is destroyed: TCP and TCP over IPv6 (groups 1 and 3).
@@ -88,26 +81,13 @@ pub struct Unix {
 
 /// Asks for the open sockets of one network namespace.
 #[derive(Debug)]
-pub struct SockDiag {
-    socket: OwnedFd,
-    buffer: Vec<u8>,
-}
+pub struct SockDiag(Dumps);
 
 /// Tells which TCP sockets of one network namespace were destroyed.
 #[derive(Debug)]
 pub struct Destroyed {
     socket: OwnedFd,
     buffer: Vec<u8>,
-}
-
-fn netlink_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
-    let flags = flags | SocketFlags::CLOEXEC;
-    Ok(socket_with(
-        AddressFamily::NETLINK,
-        SocketType::RAW,
-        flags,
-        Some(netlink::SOCK_DIAG),
-    )?)
 }
 
 impl SockDiag {
@@ -117,10 +97,7 @@ impl SockDiag {
     ///
     /// The kernel refuses, or has no `sock_diag`.
     pub fn open() -> io::Result<Self> {
-        Ok(Self {
-            socket: netlink_socket(SocketFlags::empty())?,
-            buffer: vec![0; BUFFER],
-        })
+        Dumps::open(netlink::SOCK_DIAG).map(Self)
     }
 
     /// TCP sockets that are connected or listen.
@@ -147,7 +124,8 @@ impl SockDiag {
             let mut request = vec![family.as_raw() as u8, protocol, 1 << (INFO - 1), 0];
             request.extend(states.to_ne_bytes());
             request.resize(56, 0);
-            self.dump(&request, |message| each_some(Inet::parse(message), each))?;
+            self.0
+                .ask(BY_FAMILY, &request, |message| each_some(Inet::parse(message), each))?;
         }
         Ok(())
     }
@@ -164,29 +142,9 @@ impl SockDiag {
         request.extend(0u32.to_ne_bytes());
         request.extend(SHOW_NAME_AND_PEER.to_ne_bytes());
         request.resize(24, 0);
-        self.dump(&request, |message| each_some(Unix::parse(message), &mut each))
-    }
-
-    fn dump(&mut self, request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
-        let mut message = Vec::with_capacity(HEADER + request.len());
-        message.extend(((HEADER + request.len()) as u32).to_ne_bytes());
-        message.extend(BY_FAMILY.to_ne_bytes());
-        message.extend(REQUEST_DUMP.to_ne_bytes());
-        message.extend([0; 8]);
-        message.extend(request);
-        let kernel = netlink::SocketAddrNetlink::new(0, 0);
-        sendto(&self.socket, &message, SendFlags::empty(), &kernel)?;
-        loop {
-            let (length, _) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
-            for (kind, body) in Messages(&self.buffer[..length]) {
-                match kind {
-                    DONE => return Ok(()),
-                    ERROR => return Err(refusal(body)),
-                    BY_FAMILY => each(body),
-                    _ => {}
-                }
-            }
-        }
+        self.0.ask(BY_FAMILY, &request, |message| {
+            each_some(Unix::parse(message), &mut each)
+        })
     }
 }
 
@@ -196,12 +154,6 @@ fn each_some<T>(found: Option<T>, each: &mut impl FnMut(T)) {
     }
 }
 
-/// struct nlmsgerr begins with a negative error number.
-fn refusal(body: &[u8]) -> io::Error {
-    let number = u32_at(body, 0).map_or(0, |number| (number as i32).wrapping_neg());
-    io::Error::from_raw_os_error(number)
-}
-
 impl Destroyed {
     /// For the network namespace of the calling thread, wherever it is used later.
     ///
@@ -209,7 +161,7 @@ impl Destroyed {
     ///
     /// The process may not: it takes `CAP_NET_ADMIN`.
     pub fn open() -> io::Result<Self> {
-        let socket = netlink_socket(SocketFlags::NONBLOCK)?;
+        let socket = socket(netlink::SOCK_DIAG, SocketFlags::NONBLOCK)?;
         if sockopt::set_socket_recv_buffer_size_force(&socket, BACKLOG).is_err() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -259,8 +211,8 @@ impl Inet {
             cookie: u64_at(message, 44)?,
             inode: u32_at(message, 68)?.into(),
             counters: Attributes(message.get(INET_MESSAGE..)?)
-                .find(|(kind, _)| *kind == INFO)
-                .and_then(|(_, info)| Counters::parse(info)),
+                .value(INFO)
+                .and_then(Counters::parse),
         })
     }
 }
@@ -310,48 +262,6 @@ fn name(bytes: &[u8]) -> Option<Address> {
             ))))
         }
     }
-}
-
-/// The messages of a datagram: type and body of each.
-struct Messages<'a>(&'a [u8]);
-
-impl<'a> Iterator for Messages<'a> {
-    type Item = (u16, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let length = u32_at(self.0, 0)? as usize;
-        let kind = u16_at(self.0, 4)?;
-        let body = self.0.get(HEADER..length)?;
-        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, body))
-    }
-}
-
-/// The attributes of a message: type and value of each (struct nlattr).
-struct Attributes<'a>(&'a [u8]);
-
-impl<'a> Iterator for Attributes<'a> {
-    type Item = (u16, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let length = usize::from(u16_at(self.0, 0)?);
-        let kind = u16_at(self.0, 2)?;
-        let value = self.0.get(4..length)?;
-        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, value))
-    }
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 #[cfg(test)]
@@ -507,7 +417,5 @@ mod tests {
             assert_eq!(Unix::parse(part).is_some(), length >= UNIX_MESSAGE);
             assert_eq!(Counters::parse(part).is_some(), length >= 216);
         }
-        // A length of zero would never end.
-        assert_eq!(Messages(&[0; 64]).count() + Attributes(&[0; 64]).count(), 0);
     }
 }
