@@ -22,6 +22,28 @@ fn the_list_has_every_study() {
 }
 
 #[test]
+fn a_repetition_says_from_layers_where_its_figures_come_from() {
+    if !have("python3") || lasthop_profile::Profiler::available().is_err() {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let repro = "repro myhro-2017-sockets --explain --budget 16s --format json -q --into book";
+    let result = lasthop.run(repro.split(' ')).ok().json();
+    lasthop.assert_nothing_left();
+    let layers = result["parts"][0]["layers"].as_array().unwrap();
+    let said = layers[0].as_str().unwrap().replace('\u{a0}', " ");
+    assert!(
+        said.starts_with("In the profile trials, Unix socket takes "),
+        "{layers:?}"
+    );
+    // What differs, and what the transport does not touch.
+    assert!(
+        said.contains("TCP ") && said.contains("in layers that do not differ"),
+        "{said}"
+    );
+}
+
+#[test]
 fn the_programs_of_2017_run_by_their_method_and_by_ours() {
     if !have("python3") {
         return;

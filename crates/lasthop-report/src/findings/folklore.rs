@@ -80,7 +80,7 @@ impl Told<'_> {
     /// The sentence, what decides, and the command.
     fn item(&self) -> Text {
         let said = match &self.found {
-            Some((judged, run)) => format!(" {}", evidence(&self.belief.measure, judged, run)),
+            Some((judged, run)) => format!(" {}", capital(&evidence(&self.belief.measure, judged, run))),
             None => String::new(),
         };
         Text::of(
@@ -109,7 +109,6 @@ fn bound(belief: &Belief) -> String {
 /// What was measured, in a sentence.
 fn evidence(measure: &Measure, judged: &Judged, run: &Summary) -> String {
     let [case, against] = names(judged, run);
-    let case = capital(&case);
     let none = || format!("The run has no interval of {case} beside {against}.");
     let Some(by) = &judged.by else { return none() };
     let layers = layers(measure, run);
@@ -121,12 +120,10 @@ fn evidence(measure: &Measure, judged: &Judged, run: &Summary) -> String {
                 share(by)
             )
         }
-        (Measure::ShareOfCpu(_), Some([part, _])) => {
-            format!(
-                "{case} takes {part} CPU per request in {layers} than {against}: {} of all of it.",
-                share(by)
-            )
-        }
+        (Measure::ShareOfCpu(_), Some([part, _])) => format!(
+            "In {layers}, {case} saves {} of the CPU time of {against}: it takes {part} per request.",
+            share(by)
+        ),
         (Measure::Times(_), Some([part, _])) => {
             format!(
                 "{case} takes {} times the CPU of {against} in {layers}: {part} per request.",
@@ -134,8 +131,11 @@ fn evidence(measure: &Measure, judged: &Judged, run: &Summary) -> String {
             )
         }
         (Measure::Events(events), _) => {
-            let events = joined(events.iter().map(|event| format!("`{event}`")), ", ");
-            format!("{case} has {} times the {events} of {against} per request.", times(by))
+            format!(
+                "Per request, {case} has {} times the {} of {against}.",
+                times(by),
+                events.join(", ")
+            )
         }
         (Measure::Ratio(metric), _) => of_metric(*metric, &case, &times(by), &against),
         (_, None) => none(),
