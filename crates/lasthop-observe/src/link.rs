@@ -120,7 +120,10 @@ impl LinkWatch {
 /// The connections of a listener that are open or in `TIME_WAIT`, each by what no other has.
 fn connections((server, listen): &Listening) -> Vec<String> {
     match (listen, listen.unix_name()) {
-        (Address::Tcp(address), _) => listener::peers(*server, *address).map(|(peer, _)| peer).collect(),
+        (Address::Tcp(address), _) => listener::peers(*server, *address)
+            .into_iter()
+            .map(|(peer, _)| peer)
+            .collect(),
         (_, Some(name)) => listener::accepted_unix(*server, name).collect(),
         _ => Vec::new(),
     }
@@ -131,6 +134,7 @@ fn closed((server, listen): &Listening) -> Vec<String> {
         return Vec::new();
     };
     listener::peers(*server, *address)
+        .into_iter()
         .filter(|(_, open)| !open)
         .map(|(peer, _)| peer)
         .collect()

@@ -37,6 +37,7 @@ const SHOW_NAME_AND_PEER: u32 = 0b101;
 
 /// A state of a socket (include/net/tcp_states.h). Unix sockets have two of them.
 pub const ESTABLISHED: u8 = 1;
+pub const TIME_WAIT: u8 = 6;
 pub const LISTEN: u8 = 10;
 /// Connections until they are closed for good (4, 5, 8, 9 and 11 are on the way there), and sockets that listen.
 const OPEN: u32 = 1 << ESTABLISHED | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << LISTEN | 1 << 11;
@@ -106,7 +107,20 @@ impl SockDiag {
     ///
     /// The kernel refuses.
     pub fn tcp(&mut self, mut each: impl FnMut(Inet)) -> io::Result<()> {
-        self.inet(6, OPEN, &mut each)
+        self.inet(6, OPEN, [0, 0], &mut each)
+    }
+
+    /// Connections of TCP with this port at either end, those in `TIME_WAIT` too. The kernel looks through all of them, but
+    /// tells only these.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn tcp_at(&mut self, port: u16, mut each: impl FnMut(Inet)) -> io::Result<()> {
+        for ports in [[port, 0], [0, port]] {
+            self.inet(6, 1 << ESTABLISHED | 1 << TIME_WAIT, ports, &mut each)?;
+        }
+        Ok(())
     }
 
     /// UDP sockets that are connected or bound.
@@ -115,14 +129,16 @@ impl SockDiag {
     ///
     /// The kernel refuses.
     pub fn udp(&mut self, mut each: impl FnMut(Inet)) -> io::Result<()> {
-        self.inet(17, BOUND, &mut each)
+        self.inet(17, BOUND, [0, 0], &mut each)
     }
 
-    fn inet(&mut self, protocol: u8, states: u32, each: &mut impl FnMut(Inet)) -> io::Result<()> {
+    /// With these ports, of the own end and of the other one; 0 is any.
+    fn inet(&mut self, protocol: u8, states: u32, ports: [u16; 2], each: &mut impl FnMut(Inet)) -> io::Result<()> {
         for family in [AddressFamily::INET, AddressFamily::INET6] {
-            // struct inet_diag_req_v2: after the states an address, which is not looked at.
+            // struct inet_diag_req_v2: after the ports addresses, which are not looked at.
             let mut request = vec![family.as_raw() as u8, protocol, 1 << (INFO - 1), 0];
             request.extend(states.to_ne_bytes());
+            request.extend(ports.map(u16::to_be_bytes).concat());
             request.resize(56, 0);
             self.0
                 .ask(BY_FAMILY, &request, |message| each_some(Inet::parse(message), each))?;
