@@ -15,6 +15,9 @@ use super::{
     trials::Trials,
 };
 
+/// The check by which layers miss a part of the CPU time.
+const INCOMPLETE: &str = "layers-do-not-add-up";
+
 /// A file of beliefs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,6 +72,8 @@ pub struct Judged {
     pub by: Option<Measured>,
     /// Microseconds per request that the case saves in these layers, and in all, where the measure is of layers.
     pub saved: Option<[Measured; 2]>,
+    /// Whether the layers of these cases do not add up to their CPU time, which leaves what decides by layers undecided.
+    pub incomplete: bool,
     pub word: Word,
 }
 
@@ -105,6 +110,12 @@ impl Belief {
         let usable = summary.invalid(&case.case, &against.case).is_none();
         let layers = self.measure.layers();
         let saved = || Some([between.saved_in(layers)?, between.saved()?]);
+        let is_of_them = |name: &str| name == case.case || name == against.case;
+        let incomplete = !layers.is_empty()
+            && summary
+                .checks
+                .iter()
+                .any(|check| check.id == INCOMPLETE && check.case.as_deref().is_none_or(is_of_them));
         let by = usable
             .then(|| self.measured(&trials, case, against, &between))
             .flatten();
@@ -112,7 +123,11 @@ impl Belief {
             case: case.case.clone(),
             against: against.case.clone(),
             saved: (usable && !layers.is_empty()).then(saved).flatten(),
-            word: by.as_ref().map_or(Word::Undecided, |by| self.word(by)),
+            word: by
+                .as_ref()
+                .filter(|_| !incomplete)
+                .map_or(Word::Undecided, |by| self.word(by)),
+            incomplete,
             by,
         })
     }

@@ -23,9 +23,12 @@ const TITLE: &str = "Folklore, tested";
 const ABOUT: &str = "\
 Sentences that people repeat about how processes on one machine talk, held against runs of lasthop. A verdict follows \
 from a 95 % interval: a sentence holds here if all of the interval lies where it would have to, is refuted here if \
-nothing of it does, and is undecided otherwise. Layers of CPU time are from [profile trials](methodology/layers.md). \
+nothing of it does, and is undecided otherwise, or where layers do not add up to the CPU time. Layers of CPU time are from [profile trials](methodology/layers.md). \
 Another machine may answer otherwise: each sentence has the command that asks yours. [The sentences](folklore.toml) are \
 data, and `script/answers --explain` asks those that have no run yet.";
+
+/// Why there is no verdict.
+const INCOMPLETE: &str = " Samples do not add up to the CPU time there, so that decides nothing.";
 
 /// A sentence, and what is known of it.
 #[derive(Debug)]
@@ -80,7 +83,10 @@ impl Told<'_> {
     /// The sentence, what decides, and the command.
     fn item(&self) -> Text {
         let said = match &self.found {
-            Some((judged, run)) => format!(" {}", capital(&evidence(&self.belief.measure, judged, run))),
+            Some((judged, run)) => {
+                let doubt = if judged.incomplete { INCOMPLETE } else { "" };
+                format!(" {}{doubt}", capital(&evidence(&self.belief.measure, judged, run)))
+            }
             None => String::new(),
         };
         Text::of(
@@ -244,6 +250,7 @@ mod tests {
             against: run.cases[1].case.clone(),
             by,
             saved: Some([interval("us", -0.5, -0.7, -0.3), interval("us", 12.3, 11.2, 13.4)]),
+            incomplete: false,
             word,
         }
     }
