@@ -1,6 +1,60 @@
 /*! Observable Plot and D3:
 
+Copyright 2020-2025 Observable, Inc.
 
+Permission to use, copy, modify, and/or distribute this software for any purpose
+with or without fee is hereby granted, provided that the above copyright notice
+and this permission notice appear in all copies.
+
+THE SOFTWARE IS PROVIDED "AS IS" AND THE AUTHOR DISCLAIMS ALL WARRANTIES WITH
+REGARD TO THIS SOFTWARE INCLUDING ALL IMPLIED WARRANTIES OF MERCHANTABILITY AND
+FITNESS. IN NO EVENT SHALL THE AUTHOR BE LIABLE FOR ANY SPECIAL, DIRECT,
+INDIRECT, OR CONSEQUENTIAL DAMAGES OR ANY DAMAGES WHATSOEVER RESULTING FROM LOSS
+OF USE, DATA OR PROFITS, WHETHER IN AN ACTION OF CONTRACT, NEGLIGENCE OR OTHER
+TORTIOUS ACTION, ARISING OUT OF OR IN CONNECTION WITH THE USE OR PERFORMANCE OF
+THIS SOFTWARE.
+
+Copyright 2010-2026 Mike Bostock
+
+This license applies to GeographicLib, versions 1.12 and later.
+
+Copyright 2008-2012 Charles Karney
+
+Permission is hereby granted, free of charge, to any person obtaining a copy of
+this software and associated documentation files (the "Software"), to deal in
+the Software without restriction, including without limitation the rights to
+use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of
+the Software, and to permit persons to whom the Software is furnished to do so,
+subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all
+copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS
+FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT.  IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER
+IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN
+CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+
+Copyright 2015-2026 Mike Bostock
+
+Apache-Style Software License for ColorBrewer software and ColorBrewer Color Schemes
+
+Copyright 2002 Cynthia Brewer, Mark Harrower, and The Pennsylvania State University
+
+Licensed under the Apache License, Version 2.0 (the "License"); you may not use
+this file except in compliance with the License. You may obtain a copy of the
+License at
+
+http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software distributed
+under the License is distributed on an "AS IS" BASIS, WITHOUT WARRANTIES OR
+CONDITIONS OF ANY KIND, either express or implied. See the License for the
+specific language governing permissions and limitations under the License.
+
+Copyright 2021 Mike Bostock
 */
 "use strict";(()=>{var gt=JSON.parse(document.getElementById("data").textContent),_n=[...new Set(gt.groups.flatMap(t=>t.cases.map(e=>e.label)))],Ro=[...new Set(gt.groups.flatMap(t=>t.cases.flatMap(e=>e.cost.map(n=>n.role))))];function ve(t,e=3){return t.toLocaleString("en",{maximumSignificantDigits:e,minimumSignificantDigits:t?e:1}).replace("-","−")}var Yf=[[1e6,"s"],[1e3,"ms"],[1,"µs"],[.001,"ns"]];function te(t,e=3){let[n,r]=Yf.find(([i])=>Math.abs(t)>=.9995*i)??(t?Yf[3]:Yf[2]);return`${ve(t/n,e)} ${r}`}function qf(t){return te(t).replace(/(\.\d*?)0+ /,"$1 ").replace(". "," ")}function Si(t){return t.toLocaleString("en",{maximumSignificantDigits:3})}function Bf(t,e=2){return`${ve(t*100,e)} %`}function H(t,e,...n){let r=document.createElement(t);for(let[i,o]of Object.entries(e))r.setAttribute(i,String(o));return r.append(...n),r}var k2=["case","round","block","at_ms","rate_per_s","latency_p50_us","latency_p99_us"];function A2(t){if(typeof t!="string")return String(t??"");let e=/^[=+\-@\t\r\n＝＋－＠]/.test(t)?`'${t}`:t;return/[,;"\r\n]/.test(e)?`"${e.replaceAll('"','""')}"`:e}function C2(){let t=gt.groups.flatMap(({cases:e})=>e.flatMap(({case:n,plots:r})=>{let{round:i,block:o,at_ms:a,rate:f,p50_us:c,p99_us:u}=r.trials;return f.map((s,d)=>[n,i[d],o[d],a[d],f[d],c[d],u[d]].map(A2).join(","))}));return[k2.join(","),...t,""].join(`\r
 `)}var zf=t=>t.replace(/[^\w.-]/g,"-");function Gf(t,e,n){let r=H("button",{type:"button"},t);return r.addEventListener("click",async()=>{let i=URL.createObjectURL(await n());H("a",{href:i,download:e}).click(),URL.revokeObjectURL(i)}),r}function Wd(t){let e=zf(gt.result.run),n=(i,o,a,f)=>Gf(i,o,()=>new Blob([f()],{type:a})),r=[n("Result as JSON",`${e}.json`,"application/json",()=>JSON.stringify(gt.result,null,2)+`
