@@ -103,6 +103,8 @@ fn mariadb() -> Option<Mariadb> {
             std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
         }
     }
+    // A server removes all temporary tables that it finds when it begins, also those of others.
+    let temporary = format!("--tmpdir={}", folder.path().display());
     let mut init = Command::new("mariadb-install-db");
     init.args([
         "--no-defaults",
@@ -112,6 +114,7 @@ fn mariadb() -> Option<Mariadb> {
     ]);
     said(unprivileged(
         init.arg(format!("--datadir={}", data.display()))
+            .arg(&temporary)
             .current_dir(folder.path()),
     ));
     fs::write(folder.path().join("accounts.sql"), accounts()).unwrap();
@@ -122,6 +125,7 @@ fn mariadb() -> Option<Mariadb> {
         "--bind-address=127.0.0.1",
         "--skip-name-resolve",
         "--max-allowed-packet=64M",
+        &temporary,
     ]);
     command.args([
         "--plugin-load-add=auth_ed25519",
