@@ -42,7 +42,7 @@ pub fn document(result: &SelfTest) -> Document {
 fn section(result: &SelfTest, part: &Part) -> Section {
     let beside = match part.noise {
         None => "As the machine is".to_owned(),
-        Some(share) => format!("Beside bursts that ask for {} of each CPU", percent(share)),
+        Some(share) => format!("Beside {}", bursts(share)),
     };
     let runs = if part.runs == 1 { "run" } else { "runs" };
     let mut blocks: Vec<Block> = sentences(result, part).into_iter().map(Block::Item).collect();
@@ -105,12 +105,16 @@ fn sentences(result: &SelfTest, part: &Part) -> Vec<Text> {
     all
 }
 
+fn bursts(share: f64) -> String {
+    format!("bursts that ask for {} of each CPU", percent(share))
+}
+
 /// What runs of cases against themselves say, as the machine is and beside noise, in a sentence.
 pub fn in_short(result: &SelfTest) -> Text {
     let parts = result.parts.iter().map(|part| {
         let beside = match part.noise {
             None => String::new(),
-            Some(share) => format!(" beside bursts that ask for {} of each CPU", percent(share)),
+            Some(share) => format!(" beside {}", bursts(share)),
         };
         format!("{} hold 1{beside}", counted(part.held, "intervals"))
     });

@@ -270,7 +270,6 @@ fn waiting(usage: &RoleUsage, threads: u64, wall_ns: u64) -> Waiting {
 }
 
 /// The numbers of the CPUs that work: `0-3,6`.
-/// The CPUs that take part.
 pub(crate) fn online() -> io::Result<Vec<u32>> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
     let range = |part: &str| {

@@ -23,9 +23,9 @@ const TITLE: &str = "Folklore, tested";
 const ABOUT: &str = "\
 Sentences that people repeat about how processes on one machine talk, held against runs of lasthop. A verdict follows \
 from a 95 % interval: a sentence holds here if all of the interval lies where it would have to, is refuted here if \
-nothing of it does, and is undecided otherwise, or where layers do not add up to the CPU time. Layers of CPU time are from [profile trials](methodology/layers.md). \
-Another machine may answer otherwise: each sentence has the command that asks yours. [The sentences](folklore.toml) are \
-data, and `script/answers --explain` asks those that have no run yet.";
+nothing of it does, and is undecided otherwise, or where layers do not add up to the CPU time. Layers of CPU time are \
+from [profile trials](methodology/layers.md). Another machine may answer otherwise: each sentence has the command that \
+asks yours. [The sentences](folklore.toml) are data, and `script/answers --explain` asks those that have no run yet.";
 
 /// Why there is no verdict.
 const INCOMPLETE: &str = " Samples do not add up to the CPU time there, so that decides nothing.";

@@ -83,7 +83,8 @@ impl Findings<'_> {
         });
         let body: String = pieces.collect();
         let head = format!(
-            "<h1 style=\"font-size:1.75rem;color:inherit\">{TITLE}</h1>\n<p class=\"sub\">{}</p>\n",
+            "<style>{}</style>\n<h1 style=\"font-size:1.75rem;color:inherit\">{TITLE}</h1>\n<p class=\"sub\">{}</p>\n",
+            crate::forest::STYLE,
             escape(SUBTITLE)
         );
         html::frame(TITLE, &(head + &body))

@@ -77,7 +77,7 @@ impl Drawing {
             .into_bytes(),
             inline: format!(
                 "<svg class=\"forest\" width=\"100%\" height=\"{height}\" role=\"img\" aria-label=\"{label}\">\n\
-                 <style>{STYLE}</style>\n{body}</svg>\n"
+                 {body}</svg>\n"
             ),
         }
     }
