@@ -25,7 +25,7 @@ const PHONE = { width: 360, height: 740 };
 async function open(url, options = {}) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
-  page.setDefaultTimeout(150_000);
+  page.setDefaultTimeout(60_000);
   const troubles = [];
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && troubles.push(message.text()));
   page.on("pageerror", (error) => troubles.push(error.message));
@@ -130,6 +130,8 @@ async function pictures(page) {
   for (const id of sections) {
     const save = async (type) => {
       const button = page.locator(`#${id} .pictures`).getByText(type.toUpperCase(), { exact: true });
+      // Nobody saves faster, and Chromium saves nothing of the eleventh file in a second.
+      await page.waitForTimeout(200);
       const [file] = await Promise.all([page.waitForEvent("download"), button.click()]);
       assert.match(file.suggestedFilename(), new RegExp(`^[\\w.-]+-${id}\\.${type}$`));
       return readFileSync(await file.path());
