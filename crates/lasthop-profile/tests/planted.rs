@@ -14,7 +14,7 @@ use std::{
 
 use lasthop_model::profile::{Profile, RoleProfile};
 use lasthop_profile::{Profiler, Settings};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use rustix::thread::{CpuSet, UnshareFlags, sched_getaffinity, sched_setaffinity, unshare_unsafe};
 
 const BYTES: usize = 64;
 
@@ -39,6 +39,7 @@ struct Pair {
 #[ignore = "a process of the other tests"]
 #[expect(clippy::exit, reason = "its input and output are not those of the harness")]
 fn peer() {
+    stay_on_one_cpu();
     let number = |name: &str| -> u64 { std::env::var(name).unwrap().parse().unwrap() };
     // SAFETY: whoever starts this process hands it a connection as its input, and a socket as its output.
     let [mut connection, mut parent] = [0, 1].map(|fd| unsafe { UnixStream::from(OwnedFd::from_raw_fd(fd)) });
@@ -64,6 +65,15 @@ fn peer() {
         }
     }
     std::process::exit(0);
+}
+
+/// Both sides: in a virtual machine, where one of them lets a CPU idle, samples may come late.
+fn stay_on_one_cpu() {
+    let allowed = sched_getaffinity(None).unwrap();
+    let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)).unwrap();
+    let mut one = CpuSet::new();
+    one.set(last);
+    sched_setaffinity(None, &one).unwrap();
 }
 
 impl Pair {
@@ -426,7 +436,7 @@ fn rules_of_a_packet_filter_cost_what_they_add() {
         let others = ["tcp", "ip", "unix", "files"].map(|id| layer(&with, id) - layer(&without, id));
         let figures = format!("netfilter {added}, all {expected}, others {others:?} ns");
         check(
-            near(added, expected, 0.25) && others.iter().all(|other| *other < added / 4.0),
+            near(added, expected, 0.15) && others.iter().all(|other| *other < added / 4.0),
             figures,
         )
     });
