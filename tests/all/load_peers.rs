@@ -4,6 +4,7 @@
 use crate::{common, run_grpc::python};
 
 use std::{
+    fmt::Display,
     fs,
     net::TcpListener,
     os::unix::{fs::chown, net::UnixStream, process::CommandExt as _},
@@ -126,7 +127,8 @@ impl Drop for Postgres {
     }
 }
 
-fn nginx(folder: &Path, port: u16) -> Server {
+/// On a port, which may have options of `listen`.
+pub fn nginx(folder: &Path, port: impl Display) -> Server {
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("{name}_temp_path {}/{name};", folder.display()))
         .join(" ");
@@ -243,12 +245,18 @@ fn nginx_receives_as_many_of_each_request_as_were_asked_for() {
         .ok();
     assert_eq!(ran.json()["requests"], 4000);
     // Before come two of each that are learnt from, and the first two that verify.
-    let log = fs::read_to_string(folder.path().join("access")).unwrap();
-    let number = |request: &str| log.lines().filter(|line| line.contains(request)).count();
-    assert_eq!(
-        [number("\"GET /logged/a?x=1 "), number("\"HEAD /logged/b ")],
-        [3000 + 2 + 2, 1000 + 2]
-    );
+    let wanted = [3000 + 2 + 2, 1000 + 2];
+    let numbers = || {
+        let log = fs::read_to_string(folder.path().join("access")).unwrap();
+        let number = |request: &str| log.lines().filter(|line| line.contains(request)).count();
+        [number("\"GET /logged/a?x=1 "), number("\"HEAD /logged/b ")]
+    };
+    // A line is written once the reply is.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while numbers().iter().sum::<usize>() < wanted.iter().sum() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(numbers(), wanted);
 }
 
 #[test]

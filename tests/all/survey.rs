@@ -16,7 +16,7 @@ use crate::{
     common::{Lasthop, Ran, have, have_python, one_line, signal},
     compare::folder,
     driver_at::have_namespaces,
-    load_peers::{Server, free_port},
+    load_peers::{Server, free_port, nginx},
 };
 
 /// Requests that `lasthop load` sends before those that it counts, to learn what the reply is.
@@ -242,8 +242,11 @@ fn a_saving_is_that_of_the_last_run_here() {
     for (us, cpus) in ends("cpu_us").into_iter().zip(ends("cpus")) {
         assert!((us * rate / 1e6 - cpus).abs() <= cpus.abs() * 1e-3, "{outlook:#}");
     }
+    let next = outlook["next"].as_str().unwrap_or("lasthop export redis");
     assert!(
-        outlook["next"].is_null() || outlook["next"].as_str().unwrap().ends_with(" redis"),
+        ["lasthop export redis", "lasthop run redis"]
+            .iter()
+            .any(|command| next.starts_with(command)),
         "{outlook:#}"
     );
 }
@@ -256,7 +259,18 @@ fn connections_of_one_request_are_counted_and_have_a_client() {
     }
     let redis = Redis::start();
     let watching = Watching::start(&[&redis.colon()]);
-    redis.load("127.0.0.1", 8_000, &["--command", "PING", "--reuse", "per-request"]);
+    // Of some seconds, so that a look falls into them.
+    let each = [
+        "--command",
+        "PING",
+        "--reuse",
+        "per-request",
+        "-c",
+        "4",
+        "--rate",
+        "3000",
+    ];
+    redis.load("127.0.0.1", 8_000, &each);
     let links = watching.links();
     has(&links, "lasthop → redis-server", "tcp");
     let link = the_only(&links);
@@ -277,6 +291,30 @@ fn a_pipeline_counts_as_one() {
     let link = the_only(&links);
     assert_eq!(link.shape(), "keep-alive");
     link.requested(2_000, 0.05);
+}
+
+/// Streams that are sent at once are one segment, too: never more is said than was sent.
+#[test]
+fn streams_of_http2_count_as_batches() {
+    if !have("nginx") || !have("h2load") {
+        return;
+    }
+    let (port, folder) = (free_port(), folder());
+    let _server = nginx(folder.path(), format!("{port} http2"));
+    let colon = format!(":{port}");
+    let watching = Watching::start(&[&colon]);
+    let url = format!("http://127.0.0.1{colon}/");
+    let ran = Command::new("h2load")
+        .args(["-n400000", "-c2", "-m10", &url])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ran.stdout).unwrap();
+    assert!(said.contains("400000 succeeded"), "{said}");
+    let links = watching.links();
+    let link = the_only(&links);
+    assert_eq!(link.name(), "h2load → nginx");
+    let turns = link.link["load"]["turns_per_second_at_most"].as_f64().unwrap() * link.seconds;
+    assert!((20_000.0..=420_000.0).contains(&turns), "{link:#?}");
 }
 
 /// A run of lasthop starts the servers of both links.

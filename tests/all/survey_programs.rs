@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    net::UdpSocket,
+    net::{TcpStream, UdpSocket},
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     process::{Child, Command, Stdio},
     thread,
@@ -21,6 +21,7 @@ use crate::{
     load_peers::{Server, free_port, have_postgres},
     other_users::{STRANGER, addresses, can_be_somebody_else},
     survey::{Link, Redis, Watching, has, links_of, survey, the_only},
+    survey_saved::commands,
 };
 
 /// The servers of an experiment, as long as this lives: its driver is in the first trial, which lasts.
@@ -374,6 +375,13 @@ fn an_ordinary_user_sees_what_he_may() {
         "--quiet",
     ];
     let driver = as_stranger(&load).stdout(Stdio::null()).spawn().unwrap();
+    // The connections by which it tries the server have ended by then.
+    let answered = || commands(TcpStream::connect(("127.0.0.1", redis.port)).unwrap());
+    let (before, deadline) = (answered(), Instant::now() + Duration::from_secs(60));
+    while answered() < before + 300 {
+        assert!(Instant::now() < deadline, "nobody loads {url}");
+        thread::sleep(Duration::from_millis(50));
+    }
     let colon = redis.colon();
     let once = ["survey", "--for", "2s", "--quiet", "--format", "json", "--only", &colon];
     let ran = Ran::from(as_stranger(&once).output().unwrap());

@@ -2,9 +2,13 @@
 
 use std::{
     fs,
+    io::{Read, Write},
     net::TcpStream,
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -44,14 +48,46 @@ impl Redis {
     }
 
     fn unix(&self) -> String {
-        format!("redis+unix:{}", self.folder.path().join("redis.sock").display())
+        format!("redis+unix:{}", self.socket().display())
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("redis.sock")
+    }
+
+    /// Commands that it has answered, asked where nobody looks who watches the connections of a URL.
+    fn answered(&self, watched: &str) -> u64 {
+        if watched == self.unix() {
+            commands(TcpStream::connect(("127.0.0.1", self.port)).unwrap())
+        } else {
+            commands(UnixStream::connect(self.socket()).unwrap())
+        }
+    }
+
+    /// Waits until a driver is at work over a URL. The connections by which it tries the server have ended by then.
+    fn is_loaded(&self, url: &str) {
+        let (before, deadline) = (self.answered(url), Instant::now() + Duration::from_secs(60));
+        while self.answered(url) < before + 2_000 {
+            assert!(Instant::now() < deadline, "nobody loads {url}");
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
+/// Commands that a Redis has answered, this one included.
+pub fn commands(mut connection: impl Read + Write) -> u64 {
+    connection.write_all(b"INFO stats\r\nQUIT\r\n").unwrap();
+    let mut reply = String::new();
+    connection.read_to_string(&mut reply).unwrap();
+    let (_, rest) = reply.split_once("total_commands_processed:").unwrap();
+    rest.lines().next().unwrap().parse().unwrap()
+}
+
 /// What a survey says while a driver loads a URL at a rate.
-fn surveyed(lasthop: &Lasthop, url: &str, only: &str, options: &[&str]) -> Ran {
+fn surveyed(lasthop: &Lasthop, redis: &Redis, url: &str, only: &str, options: &[&str]) -> Ran {
     let fixed = ["--command", "PING", "-c", "4", "--rate", "5000", "-d", "5m", "--quiet"];
     let driver: Child = lasthop.start([&["load", url], &fixed[..]].concat());
+    redis.is_loaded(url);
     let survey = ["survey", "--for", "2s", "--quiet", "--only", only];
     let ran = lasthop.run([&survey[..], options].concat());
     signal(&driver, libc::SIGINT);
@@ -74,7 +110,14 @@ fn a_change_is_held_against_what_was_predicted() {
     let file = |name: &str| -> PathBuf { lasthop.home().join(name) };
     let survey = |name: &str, url: &str, only: &str| {
         let path = file(name);
-        surveyed(&lasthop, url, only, &["--format", "json", "-o", path.to_str().unwrap()]).ok();
+        surveyed(
+            &lasthop,
+            &redis,
+            url,
+            only,
+            &["--format", "json", "-o", path.to_str().unwrap()],
+        )
+        .ok();
         json(&path)
     };
     let before = survey("before.json", &redis.tcp(), &format!(":{}", redis.port));
@@ -178,7 +221,7 @@ fn what_is_not_known_is_measured() {
     let (mut redis, lasthop) = (Redis::start(), Lasthop::new());
     let only = format!(":{}", redis.port);
     let options = ["--format", "json", "--measure", "--budget", "15s"];
-    let ran = surveyed(&lasthop, &redis.tcp(), &only, &options);
+    let ran = surveyed(&lasthop, &redis, &redis.tcp(), &only, &options);
     assert!(
         ran.stderr
             .contains("they share the CPUs with what runs: redis (redis; 15s)"),
@@ -192,7 +235,7 @@ fn what_is_not_known_is_measured() {
     let outlook = &ran.json()["links"][0]["outlook"];
     if measured {
         assert_eq!(outlook["saving"]["here"], true, "{outlook:#}");
-        let again = surveyed(&lasthop, &redis.tcp(), &only, &options).ok();
+        let again = surveyed(&lasthop, &redis, &redis.tcp(), &only, &options).ok();
         assert!(
             again.stderr.contains("there is no experiment to run"),
             "{}",
