@@ -16,13 +16,15 @@ use jsonschema::validator_for;
 use serde_json::Value;
 
 /// Too short for a verdict, long enough for an interval of every case.
-const SHORT: [&str; 11] = [
+const SHORT: [&str; 13] = [
     "--only",
     "transport=unix,tcp",
     "--set",
     "pattern=echo",
+    "--rounds",
+    "4",
     "--budget",
-    "4s",
+    "60s",
     "--trial",
     "10ms",
     "--blocks",

@@ -18,8 +18,10 @@ fn run_on(lasthop: &Lasthop, name: &str, more: &[&str]) -> String {
         "transport=unix,tcp",
         "--set",
         "pattern=echo",
+        "--rounds",
+        "4",
         "--budget",
-        "4s",
+        "60s",
         "--trial",
     ];
     let all = all

@@ -10,13 +10,15 @@ use std::{
 
 use common::{Lasthop, have};
 
-const RUN: [&str; 10] = [
+const RUN: [&str; 12] = [
     "run",
     "sockets",
     "--only",
     "pattern=echo",
+    "--rounds",
+    "3",
     "--budget",
-    "3s",
+    "60s",
     "--blocks",
     "4",
     "--no-headroom",

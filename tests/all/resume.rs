@@ -132,10 +132,9 @@ fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
         assert_eq!(child.wait().unwrap().code(), Some(130));
         lines(&lasthop.runs()[0]).len()
     };
-    let run: Vec<&str> = RUN
-        .into_iter()
-        .chain(["--rounds=3", "--budget=60s", "--seed=7"])
-        .collect();
+    // Rounds that last until another lasthop has started.
+    let longer = RUN.map(|word| if word == "--blocks=10" { "--blocks=40" } else { word });
+    let run = [&longer[..], &["--rounds=3", "--budget=120s", "--seed=7"]].concat();
     let first = interrupt(&run, 3);
     interrupt(&["resume", "last"], first + 4);
     let summary = json(&lasthop, &["resume", "last"]);

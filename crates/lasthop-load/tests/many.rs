@@ -12,7 +12,7 @@ use std::{
 use common::{SHORT, echo, run, spec};
 use lasthop_load::engine::Case;
 use lasthop_protocol::{
-    spec::{Address, Endpoint, Spec, Transport},
+    spec::{Address, Endpoint, Spec, Timeouts, Transport},
     wire::TrialPhases,
 };
 use rustix::{buffer::spare_capacity, event::epoll};
@@ -169,6 +169,11 @@ fn ten_thousand_connections_are_held_and_driven() {
         let server = serving(transport);
         let few = Spec {
             connections: 2,
+            // The last reply comes after the work of all others.
+            timeouts: Timeouts {
+                connect_ns: 60_000_000_000,
+                request_ns: 60_000_000_000,
+            },
             ..spec(&server.endpoint, echo(64))
         };
         drop(run(&few, SHORT).unwrap());

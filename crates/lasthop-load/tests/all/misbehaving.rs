@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use common::{Accepting, SHORT, run, spec};
@@ -161,12 +161,13 @@ const AT_AN_EDGE: u64 = 8;
 
 /// Prepare makes two requests; every other one is either right or an error.
 fn all_accounted(server: &Scripted, result: &TrialResult) {
-    assert_eq!(
-        server.requests.load(SeqCst),
-        2 + result.requests_total + result.error_total(),
-        "{:?}",
-        result.errors
-    );
+    let sent = 2 + result.requests_total + result.error_total();
+    // The server may still have to read one that was given up.
+    let patience = Instant::now() + Duration::from_secs(60);
+    while server.requests.load(SeqCst) < sent && Instant::now() < patience {
+        thread::yield_now();
+    }
+    assert_eq!(server.requests.load(SeqCst), sent, "{:?}", result.errors);
     assert!(result.service_time.as_ref().unwrap().count().abs_diff(result.requests) <= AT_AN_EDGE);
 }
 
@@ -210,8 +211,8 @@ fn errors_of(act: Act, class: ErrorClass) {
             ..SHORT
         };
         if class == ErrorClass::Timeout {
-            spec.timeouts.request_ns = 100_000_000;
-            phases.measure_ns = 250_000_000;
+            spec.timeouts.request_ns = 300_000_000;
+            phases.measure_ns = 750_000_000;
         }
         let result = run(&spec, phases).unwrap();
         let classes: Vec<_> = result.errors.keys().copied().collect();
@@ -296,7 +297,7 @@ fn a_server_that_falls_silent_fails_the_trial() {
         |request| if request < 2 { Act::Say(GOOD.into()) } else { Act::Hang },
         |_, spec| {
             let mut spec = spec.clone();
-            spec.timeouts.request_ns = 100_000_000;
+            spec.timeouts.request_ns = 300_000_000;
             let error = run(&spec, SHORT).map(drop).unwrap_err();
             assert_eq!(error.stage, Stage::Trial);
             assert!(
@@ -450,14 +451,14 @@ fn a_server_that_is_gone_is_counted_as_refusing() {
     let result = case
         .trial(TrialPhases {
             warm_up_ns: 0,
-            measure_ns: 30_000_000,
+            measure_ns: 1_000_000_000,
         })
         .unwrap();
     assert_eq!(result.requests_total, 198);
     assert_eq!(result.errors[&ErrorClass::Reset].count, 3);
     assert!(result.errors[&ErrorClass::Refused].first.contains("connect"));
     assert!(result.errors[&ErrorClass::Refused].count < 100, "the pauses grow");
-    assert!(result.elapsed_ns >= 30_000_000, "the time without answers counts");
+    assert!(result.elapsed_ns >= 1_000_000_000, "the time without answers counts");
 }
 
 #[test]

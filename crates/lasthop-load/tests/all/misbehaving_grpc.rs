@@ -264,7 +264,7 @@ fn with_small_windows(mut peer: Socket) -> Option<()> {
 #[test]
 fn a_server_that_leaves_in_order_costs_no_call() {
     for engine in [Engine::Blocking, Engine::Epoll] {
-        let (server, _) = server(|n, stream| {
+        let (server, calls) = server(|n, stream| {
             let leaving = frame(GOAWAY, 0, 0, &[&stream.to_be_bytes()[..], &[0; 4]].concat());
             if n % 10 == 9 {
                 [leaving, right(stream)].concat()
@@ -272,9 +272,11 @@ fn a_server_that_leaves_in_order_costs_no_call() {
                 right(stream)
             }
         });
-        let result = load(&server, engine, 1, false);
-        assert_eq!(result.error_total(), 0, "{:?}", result.errors);
-        assert!(result.requests > 10);
+        // Until it has left, however slow the machine is.
+        while calls.load(SeqCst) < 20 {
+            let result = load(&server, engine, 1, false);
+            assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A real MariaDB in a private directory, over a Unix socket, TCP and TLS: counts agree on both sides. If it is not installed, that is
 //! a failure, unless `LASTHOP_ALLOW_SKIP` is set.
 
-use crate::common;
+use crate::{common, real_servers::check_auth};
 
 use std::{
     fs,
@@ -284,7 +284,7 @@ fn mariadb_counts_what_was_checked() {
                         "{spec:?}"
                     );
                 }
-                assert_eq!(result.phases.auth.is_some(), reuse == Reuse::PerRequest, "{spec:?}");
+                check_auth(&result, &spec);
             }
         }
     }

@@ -241,7 +241,7 @@ fn get(expect: RedisExpect) -> Redis {
 }
 
 /// Authentication is timed where connections are opened for requests that count; those of the first ones may be from before.
-fn check_auth(result: &TrialResult, spec: &Spec) {
+pub fn check_auth(result: &TrialResult, spec: &Spec) {
     let from_before = u64::from(spec.connections * spec.requests_per_connection);
     let own = spec.reuse == Reuse::PerRequest;
     assert!(
