@@ -28,7 +28,7 @@ use super::{
 /// How often destroyed sockets are read.
 const DRAIN: Duration = Duration::from_millis(100);
 /// A look takes at most one in so many parts of the CPU time of a CPU.
-const SHARE: u32 = 20;
+const SHARE: u32 = 33;
 /// How long the second end of a closed connection is waited for.
 const PENDING: Duration = Duration::from_secs(5);
 /// For so many looks it is remembered who has opened a connection: after that a look has found it, or has found it gone.
@@ -112,6 +112,8 @@ struct End {
     /// Whether the other end was found, and is in another namespace.
     paired: bool,
     crosses: bool,
+    /// Whether the packet filter was asked for the other end.
+    sought: bool,
     /// The look that saw it last.
     look: u32,
 }
@@ -302,6 +304,7 @@ impl Watch<'_> {
                 }),
                 paired: true,
                 crosses: client_id.0 != server_id.0,
+                sought: true,
                 look: 0,
                 socket: client,
             };
@@ -391,10 +394,23 @@ impl Watch<'_> {
             .into_iter()
             .filter_map(|(space, socket)| self.see(space, socket))
             .collect::<Vec<_>>();
-        self.look_at_translations();
         self.pair(&new);
+        self.look_further(&new);
         self.forget();
         Ok(())
+    }
+
+    /// Pairs those whose other end the packet filter hides. Its table may be long: it is read for what is new, once.
+    fn look_further(&mut self, new: &[Id]) {
+        let alone: Vec<Id> = new.iter().filter(|id| !self.ends[*id].paired).copied().collect();
+        if self.pending.is_empty() && alone.iter().all(|id| self.ends[id].sought) {
+            return;
+        }
+        self.look_at_translations();
+        self.pair(&alone);
+        for id in &alone {
+            self.ends.get_mut(id).expect("it is in this look").sought = true;
+        }
     }
 
     /// Notes what a connected socket has counted. Returns it if it is new.
@@ -414,6 +430,7 @@ impl Watch<'_> {
             server: None,
             paired: false,
             crosses: false,
+            sought: false,
             look,
             socket,
         };
