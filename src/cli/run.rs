@@ -62,23 +62,24 @@ pub fn run(arguments: &args::Run) -> Exit {
     carry_out(&job, None, &options.talk, &options.output)
 }
 
-/// An experiment as it is, ready to run.
+/// A selection of an experiment, ready to run.
 pub struct Ready {
     plan: Plan,
+    wanted: Selection,
     settings: Settings,
 }
 
 impl Ready {
     /// # Errors
     /// There is no such experiment, or the budget has no room for it.
-    pub fn of(experiment: &str, budget: Option<Duration>) -> Result<Self, CliError> {
-        let plan = Plan::new(catalog()?.load(experiment).or_usage()?, &Selection::default()).or_usage()?;
+    pub fn of(experiment: &str, wanted: Selection, budget: Option<Duration>) -> Result<Self, CliError> {
+        let plan = Plan::new(catalog()?.load(experiment).or_usage()?, &wanted).or_usage()?;
         let overrides = Overrides {
             budget,
             ..Overrides::default()
         };
         let settings = plan.settings(overrides).or_usage()?;
-        Ok(Self { plan, settings })
+        Ok(Self { plan, wanted, settings })
     }
 
     /// `nginx-gunicorn (gunicorn, nginx; 60s)`
@@ -95,7 +96,7 @@ impl Ready {
         let home = home()?;
         let programs = args::Programs::default();
         let locator = locator(&home, &self.plan.experiment, &programs);
-        let origin = origin(&self.plan, Selection::default(), &programs, Remote::default())?;
+        let origin = origin(&self.plan, self.wanted, &programs, Remote::default())?;
         let job = Job::new(&self.plan, self.settings, &locator, &home, command_line()).with_origin(origin);
         let outcome = measure(&job, None, talk)?;
         summary_of(&outcome)?;

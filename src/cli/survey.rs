@@ -13,7 +13,7 @@ use lasthop_survey::{
     limit::Limit,
     links::Survey,
     page, saved,
-    saving::{Known, Stacks, judge, unmeasured},
+    saving::{Ask, Known, Stacks, judge, unmeasured},
     survey,
     watch::Timing,
 };
@@ -109,15 +109,14 @@ impl Book {
     }
 }
 
-/// Runs the experiments that say more of these links and have no run here. Whether all of them did.
+/// Runs the experiments that say more of these links. Whether all of them did.
 ///
 /// # Errors
 /// An experiment cannot be run in the time.
 fn measure(survey: &Survey, book: &mut Book, arguments: &args::Survey) -> Result<bool, CliError> {
-    let mut wanted = unmeasured(&survey.links);
-    wanted.retain(|experiment| !book.has_run(experiment));
-    let runs = wanted.iter().map(|experiment| Ready::of(experiment, arguments.budget));
-    let runs: Vec<Ready> = runs.collect::<Result<_, _>>()?;
+    let wanted = unmeasured(&survey.links);
+    let ready = |ask: &Ask| Ready::of(&ask.experiment, ask.selection.clone(), arguments.budget);
+    let runs: Vec<Ready> = wanted.iter().map(ready).collect::<Result<_, _>>()?;
     if runs.is_empty() {
         talk("--measure: there is no experiment to run that you have not run already");
         return Ok(true);
@@ -132,7 +131,7 @@ fn measure(survey: &Survey, book: &mut Book, arguments: &args::Survey) -> Result
         no_progress: false,
     };
     let mut all = true;
-    for (experiment, run) in wanted.iter().zip(runs) {
+    for (Ask { experiment, .. }, run) in wanted.iter().zip(runs) {
         match run.run(&options) {
             Ok(outcome) if matches!(outcome.stopped, Stopped::Interrupted) => return Ok(true),
             Ok(_) => drop(book.0.remove(experiment)),

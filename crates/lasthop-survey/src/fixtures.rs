@@ -65,9 +65,11 @@ pub fn predicted(link: Link, cpu_us: Figure) -> Link {
             setting: String::new(),
             from: "your run of a test".to_owned(),
             here: true,
+            rate: None,
         }),
         next: Some("lasthop export example".to_owned()),
         compare: None,
+        ask: None,
     };
     Link {
         outlook: Some(outlook),

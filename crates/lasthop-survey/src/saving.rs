@@ -4,10 +4,14 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    fmt,
 };
 
 use lasthop_analyse::answers::{Answer, Figure, Setting};
-use lasthop_model::selection;
+use lasthop_model::{
+    rate::Rate,
+    selection::{self, Choice, Selection},
+};
 use lasthop_plan::{
     catalog::Catalog,
     model::{Experiment, Recipe, Service},
@@ -29,6 +33,8 @@ const MATTERS: f64 = 0.01;
 const ELSEWHERE: f64 = 1.5;
 /// The same where the speed of one of the CPUs is not known.
 const UNKNOWN_SPEED: f64 = 2.5;
+/// Share of a CPU from which on a process is taken to be at full load.
+const BUSY: f64 = 0.5;
 /// The level of a link that goes over the loopback interface, and of one that goes over a bridge.
 const LEVELS: [&str; 2] = ["tcp", "bridge"];
 
@@ -75,6 +81,16 @@ pub struct Outlook {
     /// The command that measures both ways to a server that listens on both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<String>,
+    /// The run that knows more, if there was none yet.
+    #[serde(skip)]
+    pub ask: Option<Ask>,
+}
+
+/// A run of an experiment that is like a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub experiment: String,
+    pub selection: Selection,
 }
 
 /// What a Unix socket would save. Negative figures are costs.
@@ -93,6 +109,9 @@ pub struct Saving {
     pub from: String,
     /// Whether they were measured on this machine.
     pub here: bool,
+    /// Requests per second at which they were measured; absent if that was at full load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
 }
 
 /// An answer, and where it is from.
@@ -229,6 +248,27 @@ impl Stack {
             experiment: name,
         })
     }
+
+    /// The levels that tell a setting from the others, with one request over the link for each of the driver's.
+    fn apart(&self, answer: &Answer, setting: &Setting) -> Vec<Choice> {
+        let is_common = |factor: &str, level: &String| {
+            let mut others = answer.settings.iter().map(|other| other.levels.get(factor));
+            others.all(|other| other == Some(level))
+        };
+        let levels = setting
+            .levels
+            .iter()
+            .filter(|(factor, level)| !is_common(factor, level));
+        levels
+            .map(|(factor, level)| Choice {
+                factor: factor.clone(),
+                levels: vec![match &self.requests {
+                    Some(requests) if requests == factor => "1".to_owned(),
+                    _ => level.clone(),
+                }],
+            })
+            .collect()
+    }
 }
 
 fn is_called(party: Option<&Party>, programs: &[String]) -> bool {
@@ -246,15 +286,65 @@ pub fn judge(links: &mut [Link], stacks: &Stacks, speed: f64, mut known: impl Fn
     }
 }
 
-/// The experiments whose runs here would tell more of these links.
+/// The runs that would tell more of these links, of each experiment the one for its first link.
 #[must_use]
-pub fn unmeasured(links: &[Link]) -> BTreeSet<String> {
-    let outlooks = links.iter().filter_map(|link| link.outlook.as_ref());
-    let is_open = |outlook: &&Outlook| {
-        outlook.worth != Worth::DoesNotMatter && outlook.saving.as_ref().is_none_or(|saving| !saving.here)
-    };
-    let experiments = outlooks.filter(is_open).map(|outlook| outlook.experiment.clone());
-    experiments.flatten().collect()
+pub fn unmeasured(links: &[Link]) -> Vec<Ask> {
+    let mut wanted: Vec<Ask> = Vec::new();
+    for ask in links.iter().filter_map(|link| link.outlook.as_ref()?.ask.as_ref()) {
+        if wanted.iter().all(|other| other.experiment != ask.experiment) {
+            wanted.push(ask.clone());
+        }
+    }
+    wanted
+}
+
+impl Ask {
+    /// At the rate of the link, in the setting that is most like it. Where an end is at full load, so is the experiment.
+    fn of(link: &Link, load: &LinkLoad, stack: &Stack, like: Option<(&Answer, &Setting)>) -> Self {
+        let mut selection = Selection::default();
+        if is_light(link) {
+            selection.rate = match rate(link, load) {
+                [least, most] if least == most => Rate::try_from(rounded(most)).ok(),
+                _ => None,
+            };
+            selection.set = like.map_or_else(Vec::new, |(answer, setting)| stack.apart(answer, setting));
+        }
+        Self {
+            experiment: stack.experiment.clone(),
+            selection,
+        }
+    }
+}
+
+/// The command.
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lasthop run {}", self.experiment)?;
+        for Choice { factor, levels } in &self.selection.set {
+            write!(f, " --set {factor}={}", levels.join(","))?;
+        }
+        match self.selection.rate {
+            Some(rate) => write!(f, " --rate {rate}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// To two digits.
+fn rounded(rate: f64) -> f64 {
+    let power = rate.max(0.001).log10().floor() as i32 - 1;
+    let unit = 10f64.powi(power.abs());
+    if power < 0 {
+        (rate * unit).round() / unit
+    } else {
+        (rate / unit).round() * unit
+    }
+}
+
+/// Whether both ends mostly wait. A request then wakes somebody, which costs more than to be one of many.
+fn is_light(link: &Link) -> bool {
+    let is_busy = |party: &Party| party.cpus.is_some_and(|cpus| cpus >= BUSY * f64::from(party.processes));
+    ![&link.client, &link.server].into_iter().flatten().any(is_busy)
 }
 
 fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str) -> Vec<Known>) -> Outlook {
@@ -265,6 +355,7 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
         saving: None,
         next: None,
         compare: None,
+        ask: None,
     };
     let cannot = |because: &str| say(Worth::CannotSay, because);
     if link.transport.is_unix() {
@@ -289,26 +380,37 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
     let Some(stack) = stacks.like(link) else {
         return cannot("no experiment has this server");
     };
-    let run = format!("lasthop run {}", stack.experiment);
     let all = known(&stack.experiment);
-    let found = all.iter().find_map(|known| saving(link, load, stack, known, speed));
-    let Some(saving) = found else {
+    let found = all.iter().find_map(|known| {
+        let (saving, setting) = saving(link, load, stack, known, speed)?;
+        Some((saving, Ask::of(link, load, stack, Some((&known.answer, setting)))))
+    });
+    let Some((saving, ask)) = found else {
+        let ask = Ask::of(link, load, stack, None);
         return Outlook {
             experiment: Some(stack.experiment.clone()),
-            next: Some(run),
+            next: Some(ask.to_string()),
+            ask: all.iter().all(|known| known.run.is_none()).then_some(ask),
             ..cannot("nothing like it was measured yet")
         };
     };
+    let is_of_another_load = saving.rate.is_none() && is_light(link);
     let (worth, because) = match saving.cpus {
         cpus if cpus.low >= MATTERS => (Worth::WorthIt, "it saves 1 % of a CPU or more"),
+        _ if is_of_another_load => (
+            Worth::CannotSay,
+            "they are of full load, and this link has so little that each request wakes somebody, which costs more",
+        ),
         cpus if cpus.high < MATTERS => (Worth::DoesNotMatter, "it saves less than 1 % of a CPU"),
         _ => (Worth::CannotSay, "the interval is on both sides of 1 % of a CPU"),
     };
     let next = match (worth, saving.here) {
         (Worth::DoesNotMatter, _) => None,
         (Worth::WorthIt, true) => Some(format!("lasthop export {}", stack.experiment)),
-        _ => Some(run),
+        _ => Some(ask.to_string()),
     };
+    let is_known = saving.here && !is_of_another_load;
+    let is_decided = worth == Worth::DoesNotMatter || worth == Worth::WorthIt && saving.here;
     Outlook {
         worth,
         because: because.to_owned(),
@@ -316,11 +418,18 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
         saving: Some(saving),
         next,
         compare: None,
+        ask: (!is_known && !is_decided).then_some(ask),
     }
 }
 
-/// What an answer says of a link, by its settings that are most like it.
-fn saving(link: &Link, load: &LinkLoad, stack: &Stack, known: &Known, speed: f64) -> Option<Saving> {
+/// What an answer says of a link, by its settings that are most like it, and the first of them.
+fn saving<'a>(
+    link: &Link,
+    load: &LinkLoad,
+    stack: &Stack,
+    known: &'a Known,
+    speed: f64,
+) -> Option<(Saving, &'a Setting)> {
     let level = LEVELS[usize::from(link.crosses)];
     let wanted = match load.shape {
         Shape::PerRequest | Shape::Sessions => Reuse::PerRequest,
@@ -328,7 +437,7 @@ fn saving(link: &Link, load: &LinkLoad, stack: &Stack, known: &Known, speed: f64
     };
     let connections = link.connections.max(1) as f64;
     let distance = |setting: &Setting| (connections / f64::from(setting.load.connections.max(1))).ln().abs();
-    let mut like: Vec<(&Setting, Figure, Option<Figure>)> = Vec::new();
+    let mut like: Vec<(&'a Setting, Figure, Option<Figure>)> = Vec::new();
     for setting in &known.answer.settings {
         let is_like = reuse(setting, stack).is_none_or(|reuse| reuse == wanted) && setting.load.pipeline == 1;
         let unix = is_like.then(|| figures(setting, level)).flatten();
@@ -353,7 +462,7 @@ fn saving(link: &Link, load: &LinkLoad, stack: &Stack, known: &Known, speed: f64
         response_us = response_us.map(|response| elsewhere(response, there, speed));
     }
     let names: Vec<&str> = like.iter().map(|(setting, ..)| setting.name.as_str()).collect();
-    Some(Saving {
+    let saving = Saving {
         cpu_us,
         cpus: times(cpu_us, rate(link, load)),
         response_us: response_us.filter(|_| setting.load.connections == 1),
@@ -363,7 +472,9 @@ fn saving(link: &Link, load: &LinkLoad, stack: &Stack, known: &Known, speed: f64
             None => format!("another machine ({})", known.answer.machine.cpu_model),
         },
         here: known.run.is_some(),
-    })
+        rate: setting.load.rate,
+    };
+    Some((saving, setting))
 }
 
 /// What a setting does with the connections of its link, if its levels or its load say that.
@@ -499,6 +610,41 @@ mod tests {
         let all = answer.settings.iter().filter_map(|setting| figures(setting, "tcp"));
         let most = all.map(|(cpu, _)| cpu.estimate).reduce(f64::max).unwrap();
         assert!(saving.cpu_us.high < most, "{most}: {saving:?}");
+    }
+
+    fn judged(cpus: f64, known: &Known) -> Outlook {
+        let mut links = [link("node", "redis-server", Transport::Tcp, Some(1_487.0))];
+        for party in [&mut links[0].client, &mut links[0].server].into_iter().flatten() {
+            party.cpus = Some(cpus);
+        }
+        let speed = known.answer.machine.speed.unwrap();
+        judge(&mut links, &Stacks::of(&Catalog::default()), speed, |_| {
+            vec![known.clone()]
+        });
+        let [link] = links;
+        link.outlook.unwrap()
+    }
+
+    /// Figures of full load say nothing of a link that has little, but that they may be more.
+    #[test]
+    fn a_link_is_asked_about_at_its_own_rate() {
+        let mut answer = lasthop_analyse::answers::answers().get("node-redis").unwrap().clone();
+        let shipped = Known {
+            answer: answer.clone(),
+            run: None,
+        };
+        let light = judged(0.2, &shipped);
+        let command = "lasthop run node-redis --set statements=1 --rate 1500";
+        assert_eq!((light.worth, light.next.as_deref()), (Worth::CannotSay, Some(command)));
+        assert_eq!(light.ask.unwrap().to_string(), command);
+        let busy = judged(0.9, &shipped);
+        assert_eq!((busy.worth, busy.ask), (Worth::DoesNotMatter, None));
+        for setting in &mut answer.settings {
+            setting.load.rate = Some(1_500.0);
+        }
+        let run = Some("20261120T100000-node-redis-1".to_owned());
+        let known = judged(0.2, &Known { answer, run });
+        assert_eq!((known.worth, known.next, known.ask), (Worth::DoesNotMatter, None, None));
     }
 
     #[test]
