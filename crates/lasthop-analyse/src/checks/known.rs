@@ -93,9 +93,9 @@ const LAYERS: &[CheckMeaning] = &[
         DOUBT,
         "The layers do not add up to the CPU time that was measured",
         "in the profile trials, the samples of all roles add up to another CPU time than the kernel counted, by more than \
-         5 % and more than chance explains. Where other programs are busy, the kernel books a part of their time to \
-         whoever is woken.",
-        "Repeat the run on a quieter machine.",
+         5 % and more than chance explains. In a virtual machine, a sample is late when its CPU idles between requests: \
+         it may fall due in a process and be taken after that sleeps.",
+        "Repeat the run with `--placement same`: on one CPU, samples come in time.",
     ),
     known(
         "layers-missing",
