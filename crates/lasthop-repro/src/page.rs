@@ -323,9 +323,9 @@ pub fn claimed(studies: &[(Study, Option<Repetition>)]) -> Section {
             .iter()
             .flat_map(|result| &result.parts)
             .flat_map(|part| &part.why);
-        let mut reasons = notes
-            .map(|note| &note.text)
-            .chain(study.missed.iter().map(|missed| &missed.text));
+        // What its method missed says more than what differs between two machines.
+        let missed = study.missed.iter().map(|missed| &missed.text);
+        let mut reasons = missed.chain(notes.map(|note| &note.text));
         Row::Cells(vec![
             format!("{} ({})", study.title, study.published).into(),
             claim.as_str().into(),
