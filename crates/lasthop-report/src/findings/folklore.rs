@@ -199,23 +199,25 @@ fn share(by: &Measured) -> String {
     format!("{} ({} to {})", shown(by.estimate), shown(by.low), shown(by.high))
 }
 
-/// `1.53 (1.48 to 1.59)`, `3.58 (3.40 or more)`
+/// `1.53 (1.48 to 1.59)`, `3.58 (3.40 or more)`, `0.77 (0.78 or less)`
 fn times(by: &Measured) -> String {
     let Measured {
         estimate, low, high, ..
     } = *by;
-    let nearer = if high.is_finite() { high } else { 2.0 * estimate - low };
+    // An end that is not known does not say how exact the other is.
+    let mirrored = |end: f64| 2.0 * estimate - end;
     let places = places_of(Interval {
         estimate,
-        low,
-        high: nearer,
+        low: if low > 0.0 { low } else { mirrored(high) },
+        high: if high.is_finite() { high } else { mirrored(low) },
     });
     let shown = |value: f64| ratio(value, places);
-    if high.is_finite() {
-        format!("{} ({} to {})", shown(estimate), shown(low), shown(high))
-    } else {
-        format!("{} ({} or more)", shown(estimate), shown(low))
-    }
+    let within = match (low > 0.0, high.is_finite()) {
+        (_, false) => format!("{} or more", shown(low)),
+        (false, true) => format!("{} or less", shown(high)),
+        (true, true) => format!("{} to {}", shown(low), shown(high)),
+    };
+    format!("{} ({within})", shown(estimate))
 }
 
 #[cfg(test)]
