@@ -155,6 +155,7 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
             from: DRIVER.to_owned(),
             to,
             requests: None,
+            besides: 0,
             transport: None,
             proof: None,
         },

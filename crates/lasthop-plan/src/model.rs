@@ -128,6 +128,10 @@ pub struct Link {
     /// The factor that says how many requests go over a connection of the link for each of the driver's; one without it.
     /// `lasthop survey` counts those of the link.
     pub requests: Option<String>,
+    /// Requests that go over a kept connection besides, for each of the driver's: a client library may ask first whether
+    /// the connection is alive.
+    #[serde(default)]
+    pub besides: u32,
     pub proof: Option<LinkProof>,
 }
 

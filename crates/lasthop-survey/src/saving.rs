@@ -138,6 +138,8 @@ struct Stack {
     to: Vec<String>,
     /// The factor whose level is the number of requests over the link for each of the driver's.
     requests: Option<String>,
+    /// Requests over a kept connection besides, for each of the driver's.
+    besides: u32,
     /// How many ends of the link are in its name.
     named: usize,
     /// Whether it has a bridge.
@@ -239,6 +241,7 @@ impl Stack {
             from,
             to: programs(&experiment.link.to)?,
             requests: experiment.link.requests.clone(),
+            besides: experiment.link.besides,
             named: ends.into_iter().flatten().filter(is_named).count(),
             bridge: path.is_some_and(|path| {
                 path.reference
@@ -249,7 +252,8 @@ impl Stack {
         })
     }
 
-    /// The levels that tell a setting from the others, with one request over the link for each of the driver's.
+    /// The levels that tell a setting from the others, with as few requests over the link for each of the driver's as can
+    /// be.
     fn apart(&self, answer: &Answer, setting: &Setting) -> Vec<Choice> {
         let is_common = |factor: &str, level: &String| {
             let mut others = answer.settings.iter().map(|other| other.levels.get(factor));
@@ -303,8 +307,12 @@ impl Ask {
     fn of(link: &Link, load: &LinkLoad, stack: &Stack, like: Option<(&Answer, &Setting)>) -> Self {
         let mut selection = Selection::default();
         if is_light(link) {
+            let each = match load.shape {
+                Shape::KeepAlive => f64::from(1 + stack.besides),
+                _ => 1.0,
+            };
             selection.rate = match rate(link, load) {
-                [least, most] if least == most => Rate::try_from(rounded(most)).ok(),
+                [least, most] if least == most => Rate::try_from(rounded(most / each)).ok(),
                 _ => None,
             };
             selection.set = like.map_or_else(Vec::new, |(answer, setting)| stack.apart(answer, setting));
@@ -490,7 +498,7 @@ fn reuse(setting: &Setting, stack: &Stack) -> Option<Reuse> {
 /// Requests over the link for each of the driver's.
 fn requests(setting: &Setting, stack: &Stack) -> f64 {
     let level = stack.requests.as_ref().and_then(|factor| setting.levels.get(factor));
-    level.and_then(|level| level.parse().ok()).unwrap_or(1.0)
+    level.and_then(|level| level.parse().ok()).unwrap_or(1.0) + f64::from(stack.besides)
 }
 
 fn shared(figure: Figure, among: f64) -> Figure {
