@@ -28,7 +28,7 @@ use super::{
 /// How often destroyed sockets are read.
 const DRAIN: Duration = Duration::from_millis(100);
 /// A look takes at most one in so many parts of the CPU time of a CPU.
-const SHARE: u32 = 33;
+const SHARE: u32 = 50;
 /// How long the second end of a closed connection is waited for.
 const PENDING: Duration = Duration::from_secs(5);
 /// For so many looks it is remembered who has opened a connection: after that a look has found it, or has found it gone.
