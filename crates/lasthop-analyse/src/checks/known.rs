@@ -360,6 +360,13 @@ const MACHINE: &[CheckMeaning] = &[
         "Stop them and repeat: nobody can compute the ratio without them from this run.",
     ),
     known(
+        "own-load",
+        DOUBT,
+        "lasthop itself was busy beside the trials, and without that the ratio may be another",
+        "a quarter of the machine's CPU time or more was of neither the services, the driver, interrupts nor other programs.",
+        "Measure fewer cases at a time (`--only`), and report it: lasthop should wait while it measures.",
+    ),
+    known(
         "ratio-under-load",
         DOUBT,
         "The ratio depends on how busy the machine is with other programs",

@@ -1,9 +1,8 @@
 //! What else happened on the machine, and on which CPUs the processes ran.
 
 use lasthop_model::{
-    observation::MachineUsage,
     quantity::joined,
-    record::{CasePlan, Placement},
+    record::{CasePlan, MeasuredTrial, Placement},
 };
 use lasthop_protocol::spec::Transport;
 
@@ -16,19 +15,19 @@ use crate::{
 
 const STEAL_SHARE: f64 = 0.01;
 const FOREIGN_SHARE: f64 = 0.05;
+const OWN_SHARE: f64 = 0.25;
 
 /// A share of the CPU time of all CPUs over all trials; `None` if the number of CPUs is unknown.
-fn share(evidence: &Evidence, pick: fn(&MachineUsage) -> u64) -> Option<f64> {
+fn share(evidence: &Evidence, pick: fn(&MeasuredTrial) -> u64) -> Option<f64> {
     let data = evidence.trials.data;
-    let all = || data.trials().map(|trial| &trial.observations.machine);
-    let spent: u64 = all().map(pick).sum();
-    let wall: u64 = all().map(|usage| usage.wall_ns).sum();
+    let spent: u64 = data.trials().map(pick).sum();
+    let wall: u64 = data.trials().map(|trial| trial.observations.machine.wall_ns).sum();
     let cpus = f64::from(data.environment.as_ref()?.cpus);
     Some(spent as f64 / (wall as f64 * cpus)).filter(|share| share.is_finite())
 }
 
 pub fn steal(evidence: &Evidence) -> Option<Finding> {
-    let share = share(evidence, |usage| usage.steal_ns).filter(|share| *share >= STEAL_SHARE)?;
+    let share = share(evidence, |trial| trial.observations.machine.steal_ns).filter(|share| *share >= STEAL_SHARE)?;
     let text = format!(
         "the hypervisor gave {} of the CPU time to others (steal)",
         percent(share)
@@ -39,11 +38,31 @@ pub fn steal(evidence: &Evidence) -> Option<Finding> {
 }
 
 pub fn foreign_load(evidence: &Evidence) -> Option<Finding> {
-    let share = share(evidence, |usage| usage.foreign_ns).filter(|share| *share >= FOREIGN_SHARE)?;
+    let share =
+        share(evidence, |trial| trial.observations.machine.foreign_ns).filter(|share| *share >= FOREIGN_SHARE)?;
     let text = format!("other processes used {} of the machine's CPU time", percent(share));
     let effect = "other processes compete with the driver and the services for cores and caches; without them the ratio \
                   may be another, and nobody can compute it from this run: stop them and repeat";
     Some(doubt(text, effect))
+}
+
+/// CPU time of nobody that is known is lasthop's own. Of a driver that is not, nobody may know.
+pub fn own_load(evidence: &Evidence) -> Option<Finding> {
+    if evidence.trials.cases().iter().any(|plan| !plan.load.is_own()) {
+        return None;
+    }
+    let share = share(evidence, own_ns).filter(|share| *share >= OWN_SHARE)?;
+    let text = format!("lasthop itself used {} of the machine's CPU time", percent(share));
+    let effect = "it competes with the driver and the services for CPUs; without that the ratio may be another: measure \
+                  fewer cases at a time (`--only`), and report it";
+    Some(doubt(text, effect))
+}
+
+fn own_ns(trial: &MeasuredTrial) -> u64 {
+    let observed = &trial.observations;
+    let services: u64 = observed.roles.values().map(|role| role.cpu_ns).sum();
+    let others = services + trial.result.cost.cpu_ns() + observed.machine.foreign_ns + observed.machine.softirq_ns;
+    observed.machine.busy_ns.saturating_sub(others)
 }
 
 /// Comparisons whose disturbed blocks count less.

@@ -288,6 +288,22 @@ fn steal_and_foreign_load_are_shares_of_all_cpus() {
 }
 
 #[test]
+fn cpu_time_of_nobody_is_that_of_lasthop() {
+    let mut data = healthy();
+    assert_eq!(findings(&data, "own-load"), []);
+    for case in ["unix", "tcp"] {
+        each_trial(&mut data, case, |trial| {
+            let roles: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();
+            let machine = &mut trial.observations.machine;
+            // Of 4 CPUs × 110 ms.
+            machine.busy_ns =
+                roles + trial.result.cost.cpu_ns() + machine.foreign_ns + machine.softirq_ns + 300_000_000;
+        });
+    }
+    assert_eq!(finding(&data, "own-load").severity, Severity::Doubt);
+}
+
+#[test]
 fn differences_of_configuration_are_shown() {
     let mut data = healthy();
     data.header.differences.push(Difference {
