@@ -412,13 +412,12 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
         cpus if cpus.high < MATTERS => (Worth::DoesNotMatter, "it saves less than 1 % of a CPU"),
         _ => (Worth::CannotSay, "the interval is on both sides of 1 % of a CPU"),
     };
-    let next = match (worth, saving.here) {
-        (Worth::DoesNotMatter, _) => None,
-        (Worth::WorthIt, true) => Some(format!("lasthop export {}", stack.experiment)),
-        _ => Some(ask.to_string()),
+    let (next, ask) = match (worth, saving.here) {
+        (Worth::DoesNotMatter, _) => (None, None),
+        (Worth::WorthIt, true) => (Some(format!("lasthop export {}", stack.experiment)), None),
+        // Of this load there may be a run here.
+        (_, here) => (Some(ask.to_string()), (!here || is_of_another_load).then_some(ask)),
     };
-    let is_known = saving.here && !is_of_another_load;
-    let is_decided = worth == Worth::DoesNotMatter || worth == Worth::WorthIt && saving.here;
     Outlook {
         worth,
         because: because.to_owned(),
@@ -426,7 +425,7 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
         saving: Some(saving),
         next,
         compare: None,
-        ask: (!is_known && !is_decided).then_some(ask),
+        ask,
     }
 }
 
