@@ -21,7 +21,7 @@ use crate::{
     load_peers::{Server, free_port, have_postgres},
     other_users::{STRANGER, addresses, can_be_somebody_else},
     survey::{Link, Redis, Watching, has, links_of, survey, the_only},
-    survey_saved::commands,
+    survey_saved::{commands, is_loaded},
 };
 
 /// The servers of an experiment, as long as this lives: its driver is in the first trial, which lasts.
@@ -375,13 +375,7 @@ fn an_ordinary_user_sees_what_he_may() {
         "--quiet",
     ];
     let driver = as_stranger(&load).stdout(Stdio::null()).spawn().unwrap();
-    // The connections by which it tries the server have ended by then.
-    let answered = || commands(TcpStream::connect(("127.0.0.1", redis.port)).unwrap());
-    let (before, deadline) = (answered(), Instant::now() + Duration::from_secs(60));
-    while answered() < before + 300 {
-        assert!(Instant::now() < deadline, "nobody loads {url}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    is_loaded(|| commands(TcpStream::connect(("127.0.0.1", redis.port)).unwrap()), 300);
     let colon = redis.colon();
     let once = ["survey", "--for", "2s", "--quiet", "--format", "json", "--only", &colon];
     let ran = Ran::from(as_stranger(&once).output().unwrap());

@@ -63,14 +63,15 @@ impl Redis {
             commands(UnixStream::connect(self.socket()).unwrap())
         }
     }
+}
 
-    /// Waits until a driver is at work over a URL. The connections by which it tries the server have ended by then.
-    fn is_loaded(&self, url: &str) {
-        let (before, deadline) = (self.answered(url), Instant::now() + Duration::from_secs(60));
-        while self.answered(url) < before + 2_000 {
-            assert!(Instant::now() < deadline, "nobody loads {url}");
-            thread::sleep(Duration::from_millis(50));
-        }
+/// Waits until a driver is at work: a server has answered so many requests more. The connections by which the driver tries
+/// the server have ended by then.
+pub fn is_loaded(answered: impl Fn() -> u64, requests: u64) {
+    let (before, deadline) = (answered(), Instant::now() + Duration::from_secs(60));
+    while answered() < before + requests {
+        assert!(Instant::now() < deadline, "nobody loads the server");
+        thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -87,7 +88,7 @@ pub fn commands(mut connection: impl Read + Write) -> u64 {
 fn surveyed(lasthop: &Lasthop, redis: &Redis, url: &str, only: &str, options: &[&str]) -> Ran {
     let fixed = ["--command", "PING", "-c", "4", "--rate", "5000", "-d", "5m", "--quiet"];
     let driver: Child = lasthop.start([&["load", url], &fixed[..]].concat());
-    redis.is_loaded(url);
+    is_loaded(|| redis.answered(url), 2_000);
     let survey = ["survey", "--for", "2s", "--quiet", "--only", only];
     let ran = lasthop.run([&survey[..], options].concat());
     signal(&driver, libc::SIGINT);

@@ -157,17 +157,22 @@ fn everywhere(script: impl Fn(u64) -> Act + Send + Sync + Clone + 'static, check
 
 /// Requests that may be under way when a window opens or shuts: those that began before count for the throughput only, and
 /// those that end after it for the latencies only.
-const AT_AN_EDGE: u64 = 8;
+pub const AT_AN_EDGE: u64 = 8;
 
 /// Prepare makes two requests; every other one is either right or an error.
 fn all_accounted(server: &Scripted, result: &TrialResult) {
-    let sent = 2 + result.requests_total + result.error_total();
-    // The server may still have to read one that was given up.
+    accounted(&server.requests, 2, result);
+}
+
+/// So many probes precede the trial; every other request that a server counted was answered rightly or is an error. The
+/// server may still have to read one that was given up.
+pub fn accounted(requests: &AtomicU64, probes: u64, result: &TrialResult) {
+    let sent = probes + result.requests_total + result.error_total();
     let patience = Instant::now() + Duration::from_secs(60);
-    while server.requests.load(SeqCst) < sent && Instant::now() < patience {
+    while requests.load(SeqCst) < sent && Instant::now() < patience {
         thread::yield_now();
     }
-    assert_eq!(server.requests.load(SeqCst), sent, "{:?}", result.errors);
+    assert_eq!(requests.load(SeqCst), sent, "{:?}", result.errors);
     assert!(result.service_time.as_ref().unwrap().count().abs_diff(result.requests) <= AT_AN_EDGE);
 }
 

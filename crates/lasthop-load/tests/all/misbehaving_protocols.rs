@@ -2,7 +2,10 @@
 //! wrong answer is an error of its class and none a fast request; every trial ends; no length that a server claims is
 //! reserved.
 
-use crate::common;
+use crate::{
+    common,
+    misbehaving::{AT_AN_EDGE, accounted},
+};
 
 use std::{
     io::{Read, Write},
@@ -12,7 +15,7 @@ use std::{
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use common::{Accepting, Running, SHORT, echo, hello, run, spec};
@@ -23,7 +26,7 @@ use lasthop_protocol::{
     mysql::{Mysql, MysqlExpect, MysqlMode},
     postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
     redis::{Redis, RedisExpect},
-    result::{ErrorClass, TrialResult},
+    result::ErrorClass,
     spec::{Address, Endpoint, Engine, Reuse, Spec, Timeouts, Transport},
     url::{UrlOptions, parse},
     wire::TrialPhases,
@@ -128,7 +131,7 @@ fn errors_of(protocol: &Protocol, lines: &Lines, class: ErrorClass) {
         let classes: Vec<_> = result.errors.keys().copied().collect();
         let said = String::from_utf8_lossy(&lines.wrong[..lines.wrong.len().min(40)]).into_owned();
         assert_eq!(classes, [class], "{said:?}, {engine:?}: {:?}", result.errors);
-        accounted(&server, 2, &result);
+        accounted(&server.requests, 2, &result);
     }
 }
 
@@ -158,22 +161,7 @@ fn is_found_out(protocol: &Protocol, lines: &Lines, wrong: &[u8]) {
         wrong.escape_ascii(),
         result.errors
     );
-    accounted(&server, 4, &result);
-}
-
-/// Requests that may be under way when a window opens or shuts.
-const AT_AN_EDGE: u64 = 8;
-
-/// So many probes precede the trial; every other request was answered rightly or is an error. The server may still have to
-/// read one that was given up.
-fn accounted(server: &Liar, probes: u64, result: &TrialResult) {
-    let sent = probes + result.requests_total + result.error_total();
-    let patience = Instant::now() + Duration::from_secs(10);
-    while server.requests.load(SeqCst) < sent && Instant::now() < patience {
-        thread::yield_now();
-    }
-    assert_eq!(server.requests.load(SeqCst), sent, "{:?}", result.errors);
-    assert!(result.service_time.as_ref().unwrap().count().abs_diff(result.requests) <= AT_AN_EDGE);
+    accounted(&server.requests, 4, &result);
 }
 
 /// Bytes of one request of this protocol.
