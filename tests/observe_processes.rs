@@ -104,8 +104,8 @@ fn observed(observer: &mut Observer, stack: usize, work: impl FnOnce()) -> Obser
     observer.between(&before, &after, stack)
 }
 
-/// What a role consumed beyond the wanted, milliseconds. Python itself takes some, and so does the host of a virtual
-/// machine; the accounts of ended children are in ticks.
+/// What a role consumed beyond the wanted, milliseconds. Python itself takes some; the accounts of ended children are
+/// in ticks.
 fn assert_ms(usage: RoleUsage, wanted: u64, below: u64, above: u64) {
     let ms = usage.cpu_ns / 1_000_000;
     assert!(
@@ -125,13 +125,13 @@ fn each_kind_of_work_is_counted_once_and_for_its_role() {
     ]);
 
     let seen = observed(&mut observer, 0, || busy.work("self", 100));
-    assert_ms(seen.roles["busy"], 100, 0, 45);
-    assert!(seen.roles["idle"].cpu_ns < 20_000_000, "{seen:?}");
+    assert_ms(seen.roles["busy"], 100, 0, 15);
+    assert!(seen.roles["idle"].cpu_ns < 2_000_000, "{seen:?}");
     assert_eq!((seen.roles["busy"].processes, seen.roles.len()), (1, 2));
     assert!(seen.machine.wall_ns >= 100_000_000);
 
     let seen = observed(&mut observer, 0, || busy.work("thread", 60));
-    assert_ms(seen.roles["busy"], 60, 0, 45);
+    assert_ms(seen.roles["busy"], 60, 0, 15);
 
     // A child that begins, works and ends between two looks.
     let seen = observed(&mut observer, 0, || busy.work("ended", 200));
@@ -139,7 +139,7 @@ fn each_kind_of_work_is_counted_once_and_for_its_role() {
 
     // A child that works before the first look, and ends after it: nothing of it may be counted again.
     let seen = observed(&mut observer, 0, || busy.work("child", 150));
-    assert_ms(seen.roles["busy"], 150, 0, 45);
+    assert_ms(seen.roles["busy"], 150, 0, 15);
     assert_eq!(seen.roles["busy"].processes, 2);
     let seen = observed(&mut observer, 0, || busy.work("reap", 0));
     assert_ms(seen.roles["busy"], 0, 0, 35);
@@ -151,7 +151,7 @@ fn each_kind_of_work_is_counted_once_and_for_its_role() {
     // What a server does while another stack is driven is no part of its next trial.
     observed(&mut observer, 0, || third.work("child", 150));
     let seen = observed(&mut observer, 1, || third.work("self", 60));
-    assert_ms(seen.roles["busy"], 60, 0, 45);
+    assert_ms(seen.roles["busy"], 60, 0, 15);
     assert_eq!(seen.roles["busy"].processes, 2);
 }
 

@@ -163,8 +163,8 @@ fn what_nagle_delays_is_waiting_and_no_work() {
     let ([working, runnable, waiting], [.., unix]) = (time("tcp"), time("unix"));
     // Linux delays an acknowledgement by 40 ms, for which every thread of the driver waits.
     assert!(waiting > 30_000.0, "{waiting} µs");
-    assert!(unix < waiting / 2.0, "{unix} µs by Unix socket");
-    assert!(working + runnable < waiting / 2.0, "{working} and {runnable} µs");
+    assert!(unix < waiting / 5.0, "{unix} µs by Unix socket");
+    assert!(working + runnable < waiting / 10.0, "{working} and {runnable} µs");
     let work: f64 = case(&summary, "tcp")["roles"]
         .as_object()
         .unwrap()
@@ -191,7 +191,7 @@ fn what_tls_costs_is_in_its_own_layer() {
     for layer in ["tcp", "ip", "loopback", "unix", "netfilter"] {
         let [with, without] = ["tls", "tcp"].map(|name| in_layer(case(&summary, name), layer));
         assert!(
-            (with - without).abs() < tls + 0.3 * with.max(without),
+            (with - without).abs() < tls,
             "{layer}: {with} and {without} µs, crypto {tls}"
         );
     }
@@ -235,13 +235,13 @@ fn a_relay_between_given_endpoints_is_a_role_of_its_own() {
     let summary = lasthop.run(words).ok().json();
     let difference = &summary["explained"]["differences"][0];
     let roles = difference["roles"].as_object().unwrap();
-    // Its own work is much of what the way through it costs.
+    // Its own work is most of what the way through it costs.
     let cost = |role: &str| -number(&roles[role]);
     let all = -number(&difference["saved"]["estimate"]);
-    assert!(cost("relay") > all / 4.0, "{difference:#}");
+    assert!(cost("relay") > all / 2.0, "{difference:#}");
     let [direct, relayed] = ["reference", "case"].map(|which| case(&summary, difference[which].as_str().unwrap()));
     let spent = |case: &Value| case["roles"].get("relay").map_or(0.0, |role| sum(&role["layers"]));
-    assert!(spent(direct) < spent(relayed) / 5.0, "{direct:#} {relayed:#}");
+    assert!(spent(direct) < spent(relayed) / 20.0, "{direct:#} {relayed:#}");
     assert!(number(&relayed["roles"]["relay"]["layers"]["tcp"]) > 0.0, "{relayed:#}");
     lasthop
         .run(["explain", "last", "--layers", "none.toml"])
