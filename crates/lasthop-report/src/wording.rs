@@ -211,16 +211,20 @@ pub fn ratio_places(comparison: &Comparison) -> usize {
 /// The same of a ratio that comes from elsewhere.
 #[must_use]
 pub fn places_of(ratio: Interval) -> usize {
-    decimals_for(ratio.high - ratio.low, units(ratio.estimate), 2, 3)
+    places([ratio.low, ratio.high], 1.0, units(ratio.estimate), 2, 3)
 }
 
 fn percent_places(comparison: &Comparison) -> usize {
-    decimals_for(
-        (comparison.high - comparison.low) * 100.0,
-        units(comparison.ratio),
-        0,
-        2,
-    )
+    let ends = [comparison.low, comparison.high].map(|end| (end - 1.0) * 100.0);
+    places(ends, 0.0, units(comparison.ratio), 0, 2)
+}
+
+/// Decimal places for the ends of an interval: one more where an end would read as `none` and is not, for the verdict
+/// tells on which side of it the interval is.
+fn places([low, high]: [f64; 2], none: f64, units: f64, least: usize, most: usize) -> usize {
+    let enough = decimals_for(high - low, units, least, most);
+    let reads_as_none = |end: f64| end != none && (end - none).abs() * 10f64.powi(enough as i32) < 0.5;
+    (enough + usize::from(reads_as_none(low) || reads_as_none(high))).min(most)
 }
 
 /// The least number of units in the last place that an interval spans. Small effects get more places, to show whether
@@ -347,6 +351,18 @@ mod tests {
             let [budget] = advised(&said)[..] else { panic!("no budget in: {said}") };
             prop_assert!(budget.as_secs_f64() >= more + spent, "{}", said);
         }
+    }
+
+    #[test]
+    fn no_end_reads_as_none_beside_a_verdict() {
+        let slower = comparison(Verdict::Slower, 0.942, 0.969, 0.997);
+        assert_eq!(bounds(&slower, ratio_places(&slower)), "0.942 to 0.997");
+        assert_eq!(
+            change(&slower, 0.95).replace(NBSP, " "),
+            "−3.1 %, 95 % interval −5.8 % to −0.3 %"
+        );
+        let open = comparison(Verdict::Undecided, 0.94, 0.97, 1.0);
+        assert_eq!(bounds(&open, ratio_places(&open)), "0.94 to 1.00");
     }
 
     #[test]
