@@ -301,7 +301,12 @@ fn unpacked(text: &str) -> Result<Vec<(usize, u64)>, String> {
     // A foreign histogram may have other bounds; ours must all merge.
     Ok(read
         .iter_recorded()
-        .map(|bin| (index(bin.value_iterated_to()), bin.count_at_value()))
+        .map(|bin| {
+            (
+                index(read.median_equivalent(bin.value_iterated_to())),
+                bin.count_at_value(),
+            )
+        })
         .collect())
 }
 
@@ -449,6 +454,25 @@ mod tests {
         let counts: Vec<u64> = read.bins().map(|bin| bin.1).collect();
         assert_eq!(counts, [5, 1]);
         assert!(read.max() >= HIGHEST_NS && read.max() < HIGHEST_NS + HIGHEST_NS / 1_000);
+    }
+
+    /// Kept records have such histograms.
+    #[test]
+    fn times_of_two_digits_are_read_at_the_middle_of_their_bins() {
+        let mut coarse: Hdr<u64> = Hdr::new_with_bounds(1, 1_000_000, 2).unwrap();
+        let times: Vec<u64> = (0..90_000).step_by(7).map(|more| 10_000 + more).collect();
+        times.iter().for_each(|time| coarse.record(*time).unwrap());
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&coarse, &mut bytes).unwrap();
+        let read: Histogram = serde_json::from_str(&format!("\"{}\"", STANDARD.encode(bytes))).unwrap();
+        assert_eq!(read.count(), times.len() as u64);
+        let mean = times.iter().sum::<u64>() as f64 / times.len() as f64;
+        assert!((read.mean() / mean - 1.0).abs() < 0.001, "{} for {mean}", read.mean());
+        for share in [0.01, 0.5, 0.99] {
+            let exact = times[(share * times.len() as f64) as usize] as f64;
+            let off = read.quantile(share) as f64 / exact - 1.0;
+            assert!(off.abs() < 0.005, "{share}: {off}");
+        }
     }
 
     #[test]
