@@ -12,6 +12,7 @@ use lasthop_protocol::spec::Transport;
 
 use crate::{
     answers::{Compared, compared, interval, of_machine},
+    content::listed,
     document::{Block, Cell, Columns, Row, Table, Text, Tone},
     units::{NBSP, Seconds, percent, plural},
     wording::margin,
@@ -23,13 +24,14 @@ type Told<'a> = (&'a Answer, Compared<'a>);
 /// Settings named in a list; more are counted.
 const MOST: usize = 6;
 
-/// `redis, GET, pipeline 16`
+/// `redis (GET, pipeline 16)`
 pub fn place((answer, one): &Told<'_>) -> String {
-    let parts = [&answer.experiment, &one.setting.name];
-    joined(
-        parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str),
-        ", ",
-    )
+    let (name, setting) = (&answer.experiment, &one.setting.name);
+    if setting.is_empty() {
+        name.clone()
+    } else {
+        format!("{name} ({setting})")
+    }
 }
 
 fn all<'a>(answers: &[&'a Answer]) -> impl Iterator<Item = Told<'a>> {
@@ -50,7 +52,7 @@ fn unix_against_tcp<'a>(answers: &[&'a Answer]) -> Vec<Told<'a>> {
     let mut found: Vec<Told<'_>> = all(answers)
         .filter(|(_, one)| are_transports(one, Transport::Unix))
         .collect();
-    found.sort_by(|(_, one), (_, other)| other.against.ratio.estimate.total_cmp(&one.against.ratio.estimate));
+    found.sort_by(|(_, one), (_, other)| one.against.ratio.estimate.total_cmp(&other.against.ratio.estimate));
     found
 }
 
@@ -58,21 +60,22 @@ fn shown(one: &Told<'_>) -> String {
     format!("{} in {}", figures(&one.1), place(one))
 }
 
-/// The one in the middle of a sorted list, if there is one between the ends.
-fn middle<T>(sorted: &[T]) -> Option<&T> {
-    (sorted.len() > 2).then(|| &sorted[sorted.len() / 2])
-}
-
-/// `FIRST; the middle MIDDLE; the least LAST`, or the only one.
-fn spread<T>(first: &T, middle: Option<&T>, last: &T, shown: impl Fn(&T) -> String) -> String {
-    let mut all = shown(first);
-    if std::ptr::eq(first, last) {
-        return all;
-    }
-    if let Some(middle) = middle {
-        all += &format!("; the middle {}", shown(middle));
-    }
-    all + &format!("; the least {}", shown(last))
+/// `from LEAST to MOST, with a median of MIDDLE`, of a sorted list; or the only one.
+fn spread<T>(sorted: &[T], shown: impl Fn(&T) -> String) -> Option<String> {
+    let (least, most) = (sorted.first()?, sorted.last()?);
+    Some(match sorted.len() {
+        1 => shown(least),
+        2 => format!("from {} to {}", shown(least), shown(most)),
+        _ => {
+            let middle = &sorted[sorted.len() / 2];
+            format!(
+                "from {} to {}, with a median of {}",
+                shown(least),
+                shown(most),
+                shown(middle)
+            )
+        }
+    })
 }
 
 /// The answer: which is faster, what it saves, and when that stops mattering.
@@ -89,26 +92,26 @@ pub fn answer(answers: &[&Answer]) -> Vec<String> {
 /// How often it is faster, and by how much where that is certain.
 fn faster(found: &[Told<'_>], within: &str) -> String {
     let stacks: BTreeSet<&str> = found.iter().map(|(answer, _)| answer.experiment.as_str()).collect();
-    let of = |verdict| -> Vec<&Told<'_>> {
-        let found = found.iter().filter(|(_, one)| one.against.verdict == verdict);
-        found.collect()
-    };
-    let faster = of(Verdict::Faster);
-    let ends = match (found.first(), found.last()) {
-        (Some(most), Some(least)) if !faster.is_empty() => {
-            format!(": the most {}", spread(most, middle(found), least, shown))
-        }
-        _ => String::new(),
-    };
-    format!(
-        "The Unix socket is faster than TCP in {} of {} comparisons of {}, slower in {}, within {within} of it in {}, and \
-         undecided in {}{ends}.",
-        faster.len(),
+    let of = |verdict| found.iter().filter(|(_, one)| one.against.verdict == verdict).count();
+    let others = [
+        (of(Verdict::Slower), "slower in".to_owned()),
+        (of(Verdict::Equivalent), format!("within {within} of it in")),
+        (of(Verdict::Undecided), "undecided in".to_owned()),
+    ];
+    let others = others.into_iter().filter(|(count, _)| *count > 0);
+    let counts = std::iter::once(format!(
+        "faster than TCP in {} of {} comparisons of {}",
+        of(Verdict::Faster),
         found.len(),
-        plural(stacks.len() as u64, "stack"),
-        of(Verdict::Slower).len(),
-        of(Verdict::Equivalent).len(),
-        of(Verdict::Undecided).len(),
+        plural(stacks.len() as u64, "stack")
+    ))
+    .chain(others.map(|(count, what)| format!("{what} {count}")));
+    let counts: Vec<String> = counts.collect();
+    let counts = listed(&counts.iter().map(String::as_str).collect::<Vec<_>>());
+    let ends = spread(found, shown).filter(|_| of(Verdict::Faster) > 0);
+    format!(
+        "The Unix socket is {counts}{}.",
+        ends.map_or_else(String::new, |ends| format!(": {ends}"))
     )
 }
 
@@ -126,12 +129,12 @@ fn savings<'a>(found: &[Told<'a>]) -> Vec<(Told<'a>, &'a CpuAgainst)> {
 
 fn saved(found: &[Told<'_>]) -> Option<String> {
     let certain = savings(found);
-    let one = |(told, _): &(Told<'_>, &CpuAgainst)| format!("{} a request in {}", told.1.cpu_saved(), place(told));
-    let (least, most) = (certain.first()?, certain.last()?);
+    let spread = spread(&certain, |(told, _)| {
+        format!("{} a request in {}", told.1.cpu_saved(), place(told))
+    })?;
     Some(format!(
-        "It certainly saves CPU time in {} of these: the most {}.",
-        certain.len(),
-        spread(most, middle(&certain), least, one)
+        "It certainly saves CPU time in {} of these: {spread}.",
+        certain.len()
     ))
 }
 
@@ -141,12 +144,12 @@ fn matters(found: &[Told<'_>], within: &str) -> Option<String> {
         .filter_map(|(told, cpu)| Some((told, cpu.matters_below_us.as_ref()?.estimate)))
         .collect();
     known.sort_by(|(_, one), (_, other)| one.total_cmp(other));
-    let one = |(told, _): &(Told<'_>, f64)| format!("{} in {}", told.1.matters_below(), place(told));
-    let (least, most) = (known.first()?, known.last()?);
+    let spread = spread(&known, |(told, _)| {
+        format!("{} in {}", told.1.matters_below().replace(" to ", "–"), place(told))
+    })?;
     Some(format!(
         "It stops mattering (less than {within} of what busy CPUs handle) once the work of a request uses more CPU than this: \
-         the most {}.",
-        spread(most, middle(&known), least, one)
+         {spread}."
     ))
 }
 
