@@ -6,19 +6,17 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hdrhistogram::{
-    Histogram,
-    serialization::{Deserializer, Serializer as _, V2Serializer},
-};
+use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+use lasthop_protocol::histogram::Histogram;
 
 /// How the base64 of each histogram begins: with the cookie of HdrHistogram V2.
 const BEGIN: &str = "HISTEwAA";
 
 fn two_digits(text: &str) -> Result<String, Box<dyn Error>> {
-    let all: Histogram<u64> = Deserializer::new().deserialize(&mut STANDARD.decode(text)?.as_slice())?;
-    let mut fewer = Histogram::new_with_bounds(1, all.max().max(2), 2)?;
-    for bin in all.iter_recorded() {
-        fewer.record_n(all.median_equivalent(bin.value_iterated_to()), bin.count_at_value())?;
+    let all: Histogram = serde_json::from_value(text.into())?;
+    let mut fewer = hdrhistogram::Histogram::<u64>::new_with_bounds(1, all.max().max(2), 2)?;
+    for (nanoseconds, count) in all.bins() {
+        fewer.record_n(nanoseconds, count)?;
     }
     let mut bytes = Vec::new();
     V2Serializer::new().serialize(&fewer, &mut bytes)?;
