@@ -5,7 +5,8 @@ use std::{
     fmt::Display,
     fs::{self, File},
     io::{self, BufRead, BufReader},
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::Path,
     time::Duration,
 };
 
@@ -63,21 +64,31 @@ pub fn server(address: &Address) -> Option<Owner> {
     Some(eldest)
 }
 
-/// The process that a Unix socket has listened for since its `listen`, as the kernel tells who connects.
-fn who_listens(address: &Address) -> Option<i32> {
+/// The process that a Unix socket has listened for since its `listen`, as the kernel tells who connects; `None` for
+/// datagrams, and where nobody answers.
+pub fn who_listens(address: &Address) -> Option<i32> {
     address.unix_name()?;
     let socket = connect(address, Duration::from_secs(1)).ok()?;
     let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
     Some(peer.pid.as_raw_pid())
 }
 
-/// Whether one of these processes holds it. That is quick: [`owners`] looks at every descriptor of the machine.
+/// Whether these processes hold every socket there: two programs of one account may share a port. That is quick:
+/// [`owners`] looks at every descriptor of the machine.
 pub fn is_held_by(address: &Address, pids: impl IntoIterator<Item = i32>) -> bool {
     let inodes = inodes(address);
-    pids.into_iter().any(|pid| holds_any(pid, &inodes))
+    let held: HashSet<String> = pids.into_iter().flat_map(sockets).collect();
+    !inodes.is_empty() && inodes.iter().all(|inode| held.contains(inode))
 }
 
-fn inodes(address: &Address) -> Vec<String> {
+/// The sockets there, in this network namespace.
+pub fn inodes(address: &Address) -> Vec<String> {
+    if let Some(path) = address.path()
+        && let Ok(found) = bound_to(path)
+        && !found.is_empty()
+    {
+        return found;
+    }
     match address {
         Address::Tcp(address) => tcp_inodes(*address),
         Address::Udp(address) => udp::bound(*address).map(|socket| socket.inode.to_string()).collect(),
@@ -89,7 +100,16 @@ fn inodes(address: &Address) -> Vec<String> {
     }
 }
 
-fn owner(pid: i32) -> Owner {
+/// The socket that a file leads to, by whichever of its names. A path in the kernel's table says only where a socket was
+/// bound, and another may be there by now.
+fn bound_to(path: &Path) -> io::Result<Vec<String>> {
+    let found = rustix::fs::stat(path)?;
+    let inodes = SockDiag::open()?.unix_at(found.st_ino, found.st_dev)?;
+    Ok(inodes.into_iter().map(|inode| inode.to_string()).collect())
+}
+
+/// A process by its number.
+pub fn owner(pid: i32) -> Owner {
     Owner {
         pid,
         command: command_of(pid),
@@ -120,7 +140,7 @@ fn listening_tcp(lines: impl Iterator<Item = String>, is_wanted: impl Fn(&str, &
     lines.filter_map(inode).collect()
 }
 
-fn tcp_tables(inside: i32) -> impl Iterator<Item = String> + use<> {
+fn tcp_tables(inside: impl Display) -> impl Iterator<Item = String> {
     ["tcp", "tcp6"]
         .into_iter()
         .flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")))
@@ -253,18 +273,33 @@ pub fn accepted_unix(inside: i32, path: String) -> impl Iterator<Item = String> 
     })
 }
 
-/// An IPv6 socket serves both families by default, so it is looked up if IPv4 has none.
+/// Those that listen at this address, or at its port on every address. An IPv6 socket serves both families by default,
+/// so it counts if IPv4 has none.
 fn tcp_inodes(address: SocketAddr) -> Vec<String> {
-    let port = format!("{:04X}", address.port());
-    let listening_at = |file: &str, ip: IpAddr| {
-        let ip = hexadecimal(ip);
-        let any = "0".repeat(ip.len());
-        listening_tcp(table(file), |known, at| at == port && (known == ip || known == any))
+    let mut all = Vec::new();
+    // The kernel's tables would take long where many sockets are in `TIME_WAIT`.
+    let asked = SockDiag::open().and_then(|mut diag| {
+        diag.tcp_listening(address.port(), |socket| {
+            all.push((socket.local.ip(), socket.inode.to_string()));
+        })
+    });
+    if asked.is_err() {
+        let port = format!("{:04X}", address.port());
+        let lines = tcp_tables("self").filter_map(|line| {
+            let at = from_table(line.split_ascii_whitespace().nth(1)?)?;
+            Some((at.ip(), listening_tcp(std::iter::once(line), |_, at| at == port).pop()?))
+        });
+        all = lines.collect();
+    }
+    let serving = |ips: &[IpAddr]| -> Vec<String> {
+        let serving = all.iter().filter(|(ip, _)| ips.contains(ip));
+        serving.map(|(_, inode)| inode.clone()).collect()
     };
+    let any = IpAddr::from(Ipv6Addr::UNSPECIFIED);
     match address.ip() {
-        IpAddr::V6(_) => listening_at("/proc/net/tcp6", address.ip()),
-        IpAddr::V4(ip) => match listening_at("/proc/net/tcp", ip.into()) {
-            none if none.is_empty() => listening_at("/proc/net/tcp6", ip.to_ipv6_mapped().into()),
+        IpAddr::V6(_) => serving(&[address.ip(), any]),
+        IpAddr::V4(_) => match serving(&[address.ip(), Ipv4Addr::UNSPECIFIED.into()]) {
+            none if none.is_empty() => serving(&[any]),
             inodes => inodes,
         },
     }
@@ -303,9 +338,12 @@ mod tests {
         net::TcpListener,
         os::{
             linux::net::SocketAddrExt,
-            unix::net::{SocketAddr as UnixAddress, UnixListener},
+            unix::net::{SocketAddr as UnixAddress, UnixDatagram, UnixListener},
         },
+        path::PathBuf,
     };
+
+    use socket2::{Domain, Socket, Type};
 
     use super::*;
 
@@ -354,6 +392,63 @@ mod tests {
             "{found}"
         );
         assert_eq!(who_listens(&address), Some(own));
+    }
+
+    #[test]
+    fn who_shares_a_port_does_not_hold_the_address() {
+        let bound = |port| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM.cloexec(), None).unwrap();
+            socket.set_reuse_port(true).unwrap();
+            socket.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into()).unwrap();
+            socket.listen(1).unwrap();
+            socket
+        };
+        let own = std::process::id() as i32;
+        let first = bound(0);
+        let at = first.local_addr().unwrap().as_socket().unwrap();
+        let address = Address::Tcp(at);
+        assert!(is_held_by(&address, [own]));
+        assert!(!is_held_by(&address, []));
+        let second = bound(at.port());
+        // Only the second goes to the child.
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .stdin(std::os::fd::OwnedFd::from(second.try_clone().unwrap()))
+            .spawn()
+            .unwrap();
+        let its = child.id() as i32;
+        let seen = (is_held_by(&address, [own]), is_held_by(&address, [its]));
+        drop(second);
+        let alone = is_held_by(&address, [own]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((seen, alone), ((true, false), false));
+    }
+
+    #[test]
+    fn a_socket_is_found_by_another_name_and_not_by_its_old_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
+        let datagrams = |path: PathBuf| Address::Packets(Transport::Unixgram, path);
+        for make in [Address::Unix, datagrams] {
+            let is_stream = make(first.clone()).kind() == Type::STREAM;
+            let bind = || -> std::os::fd::OwnedFd {
+                match is_stream {
+                    true => UnixListener::bind(&first).unwrap().into(),
+                    false => UnixDatagram::bind(&first).unwrap().into(),
+                }
+            };
+            let listener = bind();
+            fs::rename(&first, &second).unwrap();
+            assert!(found(&make(second.clone())), "{:?}", make(second));
+            // Another one in its place is another one, although both say in the kernel's table that they are `first`.
+            let other = bind();
+            let inode = |address| inodes(&address);
+            assert_ne!(inode(make(first.clone())), inode(make(second.clone())));
+            drop((listener, other));
+            fs::remove_file(&first).unwrap();
+            fs::remove_file(&second).unwrap();
+        }
     }
 
     #[test]

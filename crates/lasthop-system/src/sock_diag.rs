@@ -31,18 +31,24 @@ const INFO: u16 = 2;
 const INET_MESSAGE: usize = 72;
 // include/uapi/linux/unix_diag.h
 const UNIX_NAME: u16 = 0;
+const UNIX_FILE: u16 = 1;
 const UNIX_PEER: u16 = 2;
 const UNIX_MESSAGE: usize = 16;
 const SHOW_NAME_AND_PEER: u32 = 0b101;
+const SHOW_FILE: u32 = 0b10;
+/// The type of a datagram socket.
+const DATAGRAMS: u8 = 2;
 
 /// A state of a socket (include/net/tcp_states.h). Unix sockets have two of them.
 pub const ESTABLISHED: u8 = 1;
 pub const TIME_WAIT: u8 = 6;
 pub const LISTEN: u8 = 10;
+/// Neither connected nor listening.
+const CLOSE: u8 = 7;
 /// Connections until they are closed for good (4, 5, 8, 9 and 11 are on the way there), and sockets that listen.
 const OPEN: u32 = 1 << ESTABLISHED | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << LISTEN | 1 << 11;
 /// Of UDP: connected, and bound.
-const BOUND: u32 = 1 << ESTABLISHED | 1 << 7;
+const BOUND: u32 = 1 << ESTABLISHED | 1 << CLOSE;
 
 /// A socket of TCP or UDP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +129,15 @@ impl SockDiag {
         Ok(())
     }
 
+    /// TCP sockets that listen at this port.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn tcp_listening(&mut self, port: u16, mut each: impl FnMut(Inet)) -> io::Result<()> {
+        self.inet(6, 1 << LISTEN, [port, 0], &mut each)
+    }
+
     /// UDP sockets that are connected or bound.
     ///
     /// # Errors
@@ -152,15 +167,42 @@ impl SockDiag {
     ///
     /// The kernel refuses.
     pub fn unix(&mut self, mut each: impl FnMut(Unix)) -> io::Result<()> {
-        // struct unix_diag_req
-        let mut request = vec![AddressFamily::UNIX.as_raw() as u8, 0, 0, 0];
-        request.extend((1u32 << ESTABLISHED | 1 << LISTEN).to_ne_bytes());
-        request.extend(0u32.to_ne_bytes());
-        request.extend(SHOW_NAME_AND_PEER.to_ne_bytes());
-        request.resize(24, 0);
-        self.0.ask(BY_FAMILY, &request, |message| {
+        self.ask_unix(1 << ESTABLISHED | 1 << LISTEN, SHOW_NAME_AND_PEER, |message| {
             each_some(Unix::parse(message), &mut each)
         })
+    }
+
+    /// Inodes of the Unix sockets that listen, or receive datagrams, at a file: its inode and its device.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn unix_at(&mut self, file: u64, device: u64) -> io::Result<Vec<u64>> {
+        // The kernel's own form of a device (include/linux/kdev_t.h), and the lower half of a long inode.
+        let device = rustix::fs::major(device) << 20 | rustix::fs::minor(device);
+        let wanted = [(file as u32).to_ne_bytes(), device.to_ne_bytes()].concat();
+        let mut found = Vec::new();
+        self.ask_unix(1 << CLOSE | 1 << LISTEN, SHOW_FILE, |message| {
+            // Accepted sockets have the listener's file; they are connected.
+            let takes = message.get(2) == Some(&LISTEN) || message.get(1) == Some(&DATAGRAMS);
+            let at = message
+                .get(UNIX_MESSAGE..)
+                .and_then(|rest| Attributes(rest).value(UNIX_FILE));
+            if takes && at == Some(&wanted[..]) {
+                found.extend(u32_at(message, 4).map(u64::from));
+            }
+        })?;
+        Ok(found)
+    }
+
+    fn ask_unix(&mut self, states: u32, show: u32, each: impl FnMut(&[u8])) -> io::Result<()> {
+        // struct unix_diag_req
+        let mut request = vec![AddressFamily::UNIX.as_raw() as u8, 0, 0, 0];
+        for word in [states, 0, show] {
+            request.extend(word.to_ne_bytes());
+        }
+        request.resize(24, 0);
+        self.0.ask(BY_FAMILY, &request, each)
     }
 }
 
@@ -261,8 +303,8 @@ impl Unix {
                 _ => {}
             }
         }
-        // Datagram sockets (2) have no connections that a server accepted.
-        (message.get(1) != Some(&2)).then_some(found)
+        // They have no connections that a server accepted.
+        (message.get(1) != Some(&DATAGRAMS)).then_some(found)
     }
 }
 
