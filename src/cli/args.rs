@@ -137,9 +137,6 @@ pub enum Command {
     /// Bursts of work on every CPU
     #[command(hide = true)]
     Noise(NoiseArgs),
-    /// Run a command in a network namespace
-    #[command(hide = true)]
-    Enter(EnterArgs),
     /// A server that sends one fixed reply to every request
     #[command(hide = true)]
     Null,
@@ -156,14 +153,6 @@ pub struct DriveArgs {
     /// Exit as soon as standard input closes
     #[arg(long)]
     pub hang_up: bool,
-}
-
-/// The network namespace to run a command in. Internal.
-#[derive(Debug, Args)]
-pub struct EnterArgs {
-    pub namespace: PathBuf,
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
-    pub command: Vec<std::ffi::OsString>,
 }
 
 /// What lasthop passes to its guard. Internal.

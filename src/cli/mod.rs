@@ -198,10 +198,6 @@ fn dispatch(cli: Cli) -> Exit {
         Command::Completions { shell } => print(&complete::script(shell).or_failed()?).map(done),
         Command::Drive(arguments) => drive(&arguments).map(done),
         Command::Hold => namespace::hold().map(done).or_failed(),
-        Command::Enter(arguments) => Err(CliError::failed(namespace::enter(
-            &arguments.namespace,
-            &arguments.command,
-        ))),
         Command::Guard(_) => guard::serve().map(done).or_failed(),
         Command::Null => load::null().map(done),
         Command::Serve(arguments) => serve::serve(arguments).map(done),

@@ -580,7 +580,7 @@ impl Round {
             cause,
             log: Log::read(&log),
         })?;
-        if runner.driver_place.as_ref().is_some_and(DriverPlace::is_namespace) {
+        if runner.driver_place.as_ref().and_then(DriverPlace::network).is_some() {
             self.observer.also_network_of(running.process.pid);
         }
         self.drivers.insert(name.clone(), running);
@@ -773,11 +773,14 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
     });
     let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
     let cpus = runner.job.settings.placement.driver_cpus();
-    let spawn = Spawn::new(command)
+    let mut spawn = Spawn::new(command)
         .stdin(Input::Pipe)
         .stdout(Output::Pipe)
         .stderr(Output::File(file))
         .cpus(cpus);
+    if let Some(network) = runner.driver_place.as_ref().and_then(DriverPlace::network) {
+        spawn = spawn.network(network);
+    }
     let mut process = runner.guard.spawn(spawn).map_err(|error| error.to_string())?;
     let requests: OwnedFd = process.stdin.take().expect("asked for").into();
     let replies: OwnedFd = process.stdout.take().expect("asked for").into();

@@ -31,21 +31,6 @@ pub fn hold() -> io::Result<()> {
     io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
 }
 
-/// Replaces this process by a command in the network namespace of this file. What `lasthop enter` does. Returns only on
-/// an error.
-pub fn enter(namespace: &Path, command: &[std::ffi::OsString]) -> io::Error {
-    let Some((program, arguments)) = command.split_first() else {
-        return io::Error::new(io::ErrorKind::InvalidInput, "the command is empty");
-    };
-    match File::open(namespace).and_then(|file| go_into(&file)) {
-        Ok(()) => Command::new(program).args(arguments).exec(),
-        Err(error) => io::Error::new(
-            error.kind(),
-            format!("cannot enter the namespace {}: {error}", namespace.display()),
-        ),
-    }
-}
-
 /// Moves the calling thread, and no other, into a network namespace.
 ///
 /// # Errors

@@ -12,7 +12,7 @@
 pub mod host;
 pub mod namespace;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, path::Path};
 
 use indexmap::IndexMap;
 use lasthop_model::{
@@ -42,10 +42,10 @@ impl DriverPlace {
     pub fn open(at: &DriverAt, remote: &Remote, guard: &Guard, sandbox: &Sandbox) -> Result<Self, String> {
         let own = own_executable().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
         Ok(match at {
-            DriverAt::NewNamespace => Self::Namespace(DriverNamespace::make(guard, own, sandbox.path())?),
+            DriverAt::NewNamespace => Self::Namespace(DriverNamespace::make(guard, &own, sandbox.path())?),
             DriverAt::Namespace(name) => {
                 let file = at.namespace_file().expect("it names a namespace");
-                Self::Namespace(DriverNamespace::find(name, &file, own)?)
+                Self::Namespace(DriverNamespace::find(name, &file)?)
             }
             DriverAt::Host(login) => Self::Host(Box::new(Host::open(login, remote, guard, &own, sandbox.path())?)),
         })
@@ -71,9 +71,7 @@ impl DriverPlace {
     /// Why that driver cannot run there, in words.
     pub fn command(&self, own: &str, command: Option<Vec<String>>) -> Result<Vec<String>, String> {
         match self {
-            Self::Namespace(namespace) => {
-                Ok(namespace.enter(command.unwrap_or_else(|| vec![own.to_owned(), "drive".to_owned()])))
-            }
+            Self::Namespace(_) => Ok(command.unwrap_or_else(|| vec![own.to_owned(), "drive".to_owned()])),
             Self::Host(host) if command.is_none() => host.drive(),
             Self::Host(host) => Err(format!(
                 "only lasthop's own driver can run on another host, not `{}`; leave --driver-at out, or use a network \
@@ -163,9 +161,12 @@ impl DriverPlace {
         }
     }
 
-    /// Whether the driver runs in another network namespace of this machine, whose counters can be read.
-    pub fn is_namespace(&self) -> bool {
-        matches!(self, Self::Namespace(_))
+    /// File of the network namespace of this machine that the driver runs in, and whose counters can be read.
+    pub fn network(&self) -> Option<&Path> {
+        match self {
+            Self::Namespace(namespace) => Some(&namespace.file),
+            Self::Host(_) => None,
+        }
     }
 
     /// Whether the driver uses this machine's CPUs without descending from lasthop.

@@ -22,8 +22,8 @@ const REACH: Duration = Duration::from_secs(2);
 pub struct DriverNamespace {
     /// In words.
     pub place: String,
-    lasthop: String,
-    file: PathBuf,
+    /// Through which it is entered.
+    pub file: PathBuf,
     /// The addresses at which the driver reaches this machine.
     v4: Option<IpAddr>,
     v6: Option<IpAddr>,
@@ -36,15 +36,14 @@ impl DriverNamespace {
     ///
     /// # Errors
     /// It cannot be created.
-    pub fn make(guard: &Guard, lasthop: String, sandbox: &Path) -> Result<Self, String> {
-        let made = Namespace::make(guard, &lasthop, sandbox)
+    pub fn make(guard: &Guard, lasthop: &str, sandbox: &Path) -> Result<Self, String> {
+        let made = Namespace::make(guard, lasthop, sandbox)
             .map_err(|error| format!("cannot create a network namespace for the driver: {error}"))?;
         let place = "in a network namespace that lasthop created".to_owned();
         let v4 = Some(made.outside.into());
         let v6 = made.outside6.map(IpAddr::from);
         Ok(Self {
             place,
-            lasthop,
             file: made.file(),
             v4,
             v6,
@@ -56,7 +55,7 @@ impl DriverNamespace {
     ///
     /// # Errors
     /// It does not exist, cannot be entered, or reaches no address of this machine.
-    pub fn find(name: &str, path: &Path, lasthop: String) -> Result<Self, String> {
+    pub fn find(name: &str, path: &Path) -> Result<Self, String> {
         let file = File::open(path).map_err(|cause| {
             let others = match &named()[..] {
                 [] => String::new(),
@@ -94,23 +93,11 @@ impl DriverNamespace {
         let place = format!("in the network namespace {name}");
         Ok(Self {
             place,
-            lasthop,
             file: path.to_owned(),
             v4,
             v6,
             _made: None,
         })
-    }
-
-    /// The command line that runs a command inside.
-    pub fn enter(&self, command: Vec<String>) -> Vec<String> {
-        let mut words = vec![
-            self.lasthop.clone(),
-            "enter".to_owned(),
-            self.file.display().to_string(),
-        ];
-        words.extend(command);
-        words
     }
 
     /// The addresses at which the driver reaches this machine.

@@ -431,6 +431,12 @@ impl Spawn {
         self
     }
 
+    /// The network namespace of this file; takes root.
+    pub fn network(mut self, namespace: &Path) -> Self {
+        self.request.network = Some(namespace.to_owned());
+        self
+    }
+
     /// User and group number to run as, and what it needs in folders that this user cannot enter; takes root.
     pub fn user(mut self, ids: (u32, u32), needed: &[PathBuf]) -> Self {
         self.request.user = Some(ids);

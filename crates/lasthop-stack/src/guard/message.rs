@@ -33,6 +33,8 @@ pub struct SpawnRequest {
     pub directory: Option<PathBuf>,
     /// CPUs that it may run on; empty means all that lasthop may use.
     pub cpus: Vec<u32>,
+    /// File of the network namespace that it runs in, if not lasthop's own.
+    pub network: Option<PathBuf>,
     /// User and group number to run as.
     pub user: Option<(u32, u32)>,
     /// What it needs in folders that this user cannot enter.

@@ -5,6 +5,7 @@
 use std::{
     collections::HashMap,
     ffi::{CStr, CString},
+    fs::File,
     io,
     os::{
         fd::{AsFd, OwnedFd},
@@ -15,7 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_system::process::{self, Handle, Stat, descendants, kill_descendants};
+use lasthop_system::{
+    namespace::go_into,
+    process::{self, Handle, Stat, descendants, kill_descendants},
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{Mode, OFlags},
@@ -256,7 +260,8 @@ impl Supervisor {
             .map(|path| CString::new(path.as_os_str().as_bytes()))
             .transpose()?;
         let memory = OwnMemory::of(request, self.sandbox.as_deref());
-        before_exec(&mut command, memory, identity, directory, &request.cpus);
+        let network = request.network.as_ref().map(File::open).transpose()?;
+        before_exec(&mut command, memory, network, identity, directory, &request.cpus);
         // `reap` waits for every child, including those started here and adopted ones.
         command.spawn().map(|child| child.id() as i32)
     }
@@ -526,6 +531,7 @@ impl Identity {
 fn before_exec(
     command: &mut Command,
     memory: OwnMemory,
+    network: Option<File>,
     mut identity: Option<Identity>,
     directory: Option<CString>,
     cpus: &[u32],
@@ -539,6 +545,9 @@ fn before_exec(
     }
     let prepare = move || {
         memory.enter()?;
+        if let Some(network) = &network {
+            go_into(network)?;
+        }
         if let Some(identity) = &mut identity {
             identity.assume()?;
         }
