@@ -2,11 +2,17 @@
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
     net::TcpListener,
-    os::unix::fs::PermissionsExt,
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
+
+use crate::{common::have, other_users::can_be_somebody_else};
 
 use indexmap::IndexMap;
 use lasthop_model::{
@@ -99,7 +105,7 @@ fn service(binding: &ServiceBinding, command: &[&str]) -> RenderedService {
 
 fn nginx(bindings: &Bindings) -> RenderedService {
     let binding = &bindings.services["app"];
-    let listen = binding.address.to_string();
+    let listen = binding.listen.to_string();
     let tls = binding.tls.as_ref().map_or_else(String::new, |files| {
         format!(
             "ssl_certificate {}; ssl_certificate_key {};",
@@ -286,6 +292,64 @@ fn a_stranger_that_takes_the_port_meanwhile_is_found_out() {
         error.contains(&format!("is answered by process {} (`", std::process::id())),
         "{error}"
     );
+}
+
+#[test]
+fn a_stranger_in_the_place_of_a_socket_is_found_out() {
+    let run = Run::new();
+    let bindings = run.bind(0, Transport::Unix, "/bin/sh");
+    let binding = &bindings.services["app"];
+    let (up, path) = (binding.directory.join("up"), binding.listen.path().unwrap().to_owned());
+    let mut service = service(binding, &["/bin/sh", "-c", "touch up; exec sleep 1000"]);
+    service.ready.timeout = Duration::from_millis(300);
+    let stranger = std::thread::spawn(move || {
+        while !up.exists() {
+            std::thread::yield_now();
+        }
+        UnixListener::bind(path).unwrap()
+    });
+    let error = run.start(bindings, service).unwrap_err().to_string();
+    let listener = stranger.join().unwrap();
+    assert!(
+        error.contains(&format!("is answered by process {} (`", std::process::id())),
+        "{error}"
+    );
+    listener.set_nonblocking(true).unwrap();
+    assert!(
+        listener
+            .accept()
+            .is_ok_and(|(mut asked, _)| matches!(asked.read(&mut [0]), Ok(0))),
+        "something was said to it"
+    );
+}
+
+#[test]
+fn clients_reach_the_server_whatever_is_put_in_the_place_of_its_socket() {
+    if !have("nginx") || !can_be_somebody_else() {
+        return;
+    }
+    let run = Run::new();
+    let bindings = run.bind(0, Transport::Unix, "/usr/sbin/nginx");
+    let nginx = nginx(&bindings);
+    let binding = bindings.services["app"].clone();
+    let stack = run.start(bindings, nginx).unwrap();
+    let socket = binding.listen.path().unwrap();
+    let ask = || {
+        let mut connection = UnixStream::connect(stack.instances[0].endpoint.address.path().unwrap()).unwrap();
+        connection.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let before = ask();
+    assert!(before.starts_with("HTTP/1.1 "), "{before}");
+    fs::rename(socket, socket.with_extension("away")).unwrap();
+    let _stranger = UnixListener::bind(socket).unwrap();
+    assert!(ask().starts_with("HTTP/1.1 "));
+    fs::remove_file(socket).unwrap();
+    std::os::unix::fs::symlink("/dev/null", socket).unwrap();
+    assert!(ask().starts_with("HTTP/1.1 "));
+    stack.stop().unwrap();
 }
 
 /// What is asked of an engine's client, and the process that stands for the container.

@@ -190,6 +190,8 @@ impl Layouts {
                 packages: Default::default(),
                 cache: runtime.join("cache"),
                 runtime,
+                outside: None,
+                in_container: false,
                 transport: service.transport,
                 address: reached,
                 listen,

@@ -22,6 +22,8 @@ use lasthop_protocol::spec::{Address, Endpoint, Tls, Transport};
 
 /// File name of a service's log in its `directory`: standard output and standard error.
 pub const LOG: &str = "log";
+/// Folder of a service's application in its `directory`.
+pub const APP: &str = "app";
 /// File name of a service's Unix socket in its `runtime` directory.
 pub const SOCKET: &str = "socket";
 /// The name that clients verify in the certificate, which is also valid for `127.0.0.1` and `::1`.
@@ -71,8 +73,14 @@ pub struct ServiceBinding {
     pub cache: PathBuf,
     /// Its folder in the sandbox: absolute, short, private, removed with the run.
     pub runtime: PathBuf,
+    /// If lasthop is root: a folder of root's own with a second name of its Unix socket and the files of its `app`, for
+    /// whoever connects or drives. What is in its other folders, the service can exchange at any time.
+    pub outside: Option<PathBuf>,
+    /// Whether it runs in a container, which does not have `outside`.
+    pub in_container: bool,
     pub transport: Transport,
-    /// The address where clients reach it. It differs from `listen` only by the methods below, which say why.
+    /// The address where clients reach it. It differs from `listen` by what `outside` has, and by the methods below,
+    /// which say why.
     pub address: Address,
     /// The address where it listens.
     pub listen: Address,
@@ -129,10 +137,16 @@ impl ServiceBinding {
         self.address.set_ip(ip);
     }
 
-    /// Its Unix socket has another path, the same for everyone.
-    pub fn move_socket(&mut self, path: PathBuf) {
-        self.address = Address::Unix(path);
-        self.listen = self.address.clone();
+    /// Its Unix socket has another path, the same in every container, and outside of them `second` if there is one.
+    pub fn move_socket(&mut self, path: PathBuf, second: Option<PathBuf>) {
+        self.address = Address::Unix(second.unwrap_or_else(|| path.clone()));
+        self.listen = Address::Unix(path);
+    }
+
+    /// Where another service reaches it; `None` is the driver.
+    pub fn address_for(&self, client: Option<&Self>) -> &Address {
+        let sees_its_folder = client.is_some_and(|client| client.in_container) && self.listen.path().is_some();
+        if sees_its_folder { &self.listen } else { &self.address }
     }
 
     /// The address that clients connect to.

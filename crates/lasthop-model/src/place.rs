@@ -6,7 +6,7 @@ use lasthop_protocol::spec::Endpoint;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    binding::ServiceBinding,
+    binding::{APP, ServiceBinding},
     service::{Export, RenderedService},
 };
 
@@ -23,6 +23,9 @@ pub struct Place {
     pub directory: PathBuf,
     pub runtime: PathBuf,
     pub endpoint: Endpoint,
+    /// Where it listens, if that is another path than clients have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<PathBuf>,
     /// Certificate and key, if the transport uses TLS.
     pub tls: Option<[PathBuf; 2]>,
     /// Rendered files except those of the application, relative to the folder.
@@ -46,11 +49,14 @@ impl Place {
             directory: binding.directory.clone(),
             runtime: binding.runtime.clone(),
             endpoint: service.endpoint.clone(),
+            listen: (binding.listen != binding.address)
+                .then(|| binding.listen.path().map(PathBuf::from))
+                .flatten(),
             tls: binding
                 .tls
                 .as_ref()
                 .map(|tls| [tls.certificate.clone(), tls.key.clone()]),
-            files: files.filter(|path| !path.starts_with("app")).collect(),
+            files: files.filter(|path| !path.starts_with(APP)).collect(),
             container,
             secret: service.secret.clone(),
             export: service.export.clone(),

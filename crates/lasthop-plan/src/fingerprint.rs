@@ -295,6 +295,8 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
         packages: BTreeMap::new(),
         cache: PathBuf::from("/@cache@").join(&recipe.name),
         runtime,
+        outside: None,
+        in_container: false,
         transport,
         listen: address.clone(),
         address,

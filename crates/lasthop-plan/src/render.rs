@@ -11,7 +11,7 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_model::{
-    binding::{Bindings, ServiceBinding, server_name, service_of},
+    binding::{APP, Bindings, ServiceBinding, server_name, service_of},
     container::{Network, RenderedContainer},
     level::{Level, Levels},
     manager::LANGUAGES,
@@ -133,7 +133,12 @@ impl Renderer<'_> {
     }
 
     /// What client libraries of a server take, if its recipe says that.
-    fn url(&self, binding: &ServiceBinding, service: &Service) -> Result<Option<String>, String> {
+    fn url(
+        &self,
+        binding: &ServiceBinding,
+        service: &Service,
+        client: Option<&ServiceBinding>,
+    ) -> Result<Option<String>, String> {
         let name = service_of(&binding.name);
         let listen = self.recipe(name, service)?.listen.get(&binding.transport);
         let Some(form) = listen.and_then(|listen| listen.url.as_ref()).filter(|_| self.urls) else {
@@ -145,7 +150,8 @@ impl Renderer<'_> {
         let renderer = Self { urls: false, ..*self };
         let server = renderer.server(&binding.name, service)?;
         let mut context = server.context()?;
-        let address = address_value(binding, &binding.address, binding.address.to_string());
+        let address = binding.address_for(client);
+        let address = address_value(binding, address, address.to_string());
         context.insert("listen".to_owned(), address);
         let place = server.place(&format!("listen.{}.url", binding.transport));
         Ok(Some(template::render(&place, form, &Value::from(context))?))
@@ -213,8 +219,9 @@ impl Renderer<'_> {
         })
     }
 
-    /// Levels, the addresses of all services in the form that their reader takes, and the secret of the run.
-    fn context(&self, reader: &Connect) -> Result<BTreeMap<String, Value>, String> {
+    /// Levels, the addresses of all services in the form that their reader takes, and the secret of the run. Without a
+    /// `client` they are the driver's.
+    fn context(&self, reader: &Connect, client: Option<&ServiceBinding>) -> Result<BTreeMap<String, Value>, String> {
         let mut context = template::levels_context(self.levels);
         context.insert(SECRET.to_owned(), self.bindings.secret.as_str().into());
         for (name, service) in &self.experiment.services {
@@ -223,10 +230,14 @@ impl Renderer<'_> {
                 .collect();
             let mut all = Vec::new();
             for server in &servers {
-                let text = address_text(reader, &server.address)?;
-                let mut attributes = address_attributes(server, &server.address);
+                let address = server.address_for(client);
+                let text = address_text(reader, address)?;
+                let mut attributes = address_attributes(server, address);
                 attributes.insert("address", text.as_str().into());
-                if let Some(url) = self.url(server, service)? {
+                if let (None, Some(outside)) = (client, &server.outside) {
+                    attributes.insert("directory", shown(outside));
+                }
+                if let Some(url) = self.url(server, service, client)? {
                     attributes.extend(["url", "dsn"].map(|name| (name, url.as_str().into())));
                 }
                 all.push(Named { text, attributes });
@@ -242,7 +253,7 @@ impl Renderer<'_> {
 
     pub(super) fn case(&self) -> Result<RenderedCase, String> {
         let load = &self.experiment.load;
-        let context = Value::from(self.context(&Connect::default())?);
+        let context = Value::from(self.context(&Connect::default(), None)?);
         let word = |key: &str, text: &str| template::word(&format!("load.{key}"), text, &context);
         let number = |key: &str, template: &str| -> Result<u32, String> {
             let text = word(key, template)?;
@@ -390,7 +401,7 @@ impl Server<'_> {
 
     fn context(&self) -> Result<BTreeMap<String, Value>, String> {
         let Self { renderer, binding, .. } = self;
-        let mut context = renderer.context(&self.recipe.connect)?;
+        let mut context = renderer.context(&self.recipe.connect, Some(binding))?;
         let account = binding.account.as_ref().unwrap_or(&renderer.bindings.account);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         // The path may be a link: other programs of the same package are next to its target.
@@ -502,7 +513,7 @@ impl Server<'_> {
         let Some(app) = &self.service.app else { return Ok(files) };
         for (path, content) in &self.renderer.experiment.files {
             if let Ok(inner) = path.strip_prefix(app) {
-                files.push((PathBuf::from("app").join(inner), content.clone()));
+                files.push((Path::new(APP).join(inner), content.clone()));
             }
         }
         Ok(files)

@@ -16,11 +16,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_model::binding::{LOG, service_of};
+use lasthop_model::binding::{APP, LOG, service_of};
 use lasthop_system::{files, names::Names};
 
-/// Folder of an application in that of its server.
-const APP: &str = "app";
 /// Bytes of the longest file that is looked through. Longer ones are data.
 const LONGEST: u64 = 16 << 20;
 /// What a link or a new file is called until it takes the place of the file.

@@ -558,9 +558,11 @@ impl Round {
         let from = self.stacks[case.stack]
             .as_ref()
             .and_then(|up| up.stack.instance(&link.from));
+        // The second name of a socket says nothing of where it is.
+        let address = to.listen.path().map_or(&to.address, |_| &to.listen);
         match from {
-            Some(from) => lasthop_observe::path::decode_from(from.pid, &to.address),
-            None => lasthop_observe::path::decode(&to.address),
+            Some(from) => lasthop_observe::path::decode_from(from.pid, address),
+            None => lasthop_observe::path::decode(address),
         }
     }
 

@@ -25,7 +25,8 @@ const QUESTION: Duration = Duration::from_secs(5);
 /// server.
 const LEAST_QUESTION: Duration = Duration::from_secs(1);
 
-/// Repeats the check until it succeeds, and returns the time that this took. `run` starts a command of the check.
+/// Repeats the check until it succeeds, and returns the time that this took. `found` says before each check whether the
+/// server is at its address; `run` starts a command of the check.
 ///
 /// # Errors
 ///
@@ -33,6 +34,7 @@ const LEAST_QUESTION: Duration = Duration::from_secs(1);
 pub fn wait_until_ready(
     ready: &Ready,
     endpoint: &Endpoint,
+    found: &dyn Fn() -> Result<(), String>,
     run: &dyn Fn(&[String]) -> Result<GuardedChild, GuardError>,
     died: impl Fn() -> Option<Exit>,
 ) -> Result<Duration, String> {
@@ -40,10 +42,11 @@ pub fn wait_until_ready(
     let mut pause = FIRST_PAUSE;
     loop {
         let left = ready.timeout.saturating_sub(begin.elapsed());
-        let last = match ask(&ready.check, endpoint, run, left.clamp(LEAST_QUESTION, QUESTION))? {
-            Ok(()) => return Ok(begin.elapsed()),
-            Err(last) => last,
+        let answer = match found() {
+            Ok(()) => ask(&ready.check, endpoint, run, left.clamp(LEAST_QUESTION, QUESTION))?,
+            not_yet => not_yet,
         };
+        let Err(last) = answer else { return Ok(begin.elapsed()) };
         if let Some(exit) = died() {
             return Err(died_early(exit));
         }

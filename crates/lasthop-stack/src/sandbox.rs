@@ -49,9 +49,13 @@ pub const SOCKET_PATH_LIMIT: usize = 107;
 pub const SANDBOX_VARIABLE: &str = "LASTHOP_SANDBOX";
 /// Folder in a service's `runtime` for its files, if it cannot use those in the record.
 const FILES: &str = "files";
-/// Folders in the sandbox that services of the same recipe share: those of another account, and lasthop's own.
+/// Folder in the sandbox for what root's clients of the services use, by stack and service.
+const OUTSIDE: &str = "at";
+/// Folders in the sandbox that services of the same recipe share: those of another account, lasthop's own, and those in
+/// containers. What one of them wrote is not run by another.
 const CACHE: &str = "cache";
 const OWN_CACHE: &str = "own-cache";
+const CONTAINER_CACHE: &str = "container-cache";
 /// Longer parents would leave too little room for socket paths.
 const PARENT_LIMIT: usize = 40;
 
@@ -82,6 +86,7 @@ pub struct Wanted {
     pub socket: String,
     /// It does not run as root.
     pub unprivileged: bool,
+    pub in_container: bool,
     /// lasthop builds something for it in the folder that services of its recipe share.
     pub is_built: bool,
     /// What clients trust, below its folder in the sandbox, if not the authority of the run.
@@ -98,6 +103,7 @@ impl Wanted {
             packages: BTreeMap::new(),
             socket: SOCKET.to_owned(),
             unprivileged: false,
+            in_container: false,
             is_built: false,
             authority: None,
         }
@@ -207,16 +213,27 @@ impl Sandbox {
     ) -> Result<ServiceBinding, String> {
         let place = format!("{round}.{stack}");
         let runtime = self.path.join(&place).join(&service.name);
-        // What root wrote in a container is not run as another account outside.
-        let kind = if service.unprivileged { CACHE } else { OWN_CACHE };
+        let kind = match service {
+            Wanted { in_container: true, .. } => CONTAINER_CACHE,
+            Wanted { unprivileged: true, .. } => CACHE,
+            _ => OWN_CACHE,
+        };
         let cache = self.path.join(kind).join(&service.recipe);
         let sandbox = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let address = free_address(
+        let listen = free_address(
             &service.transport.address(),
             runtime.join(&service.socket),
             format!("{sandbox}.{place}.{}", service.name),
         )?;
-        for folder in [&runtime, &cache] {
+        let own = account::current();
+        let outside = own
+            .is_root
+            .then(|| self.path.join(OUTSIDE).join(&place).join(&service.name));
+        let address = match (&outside, listen.path()) {
+            (Some(outside), Some(_)) => listen.at(socket_path(outside.join(&service.socket))?, "", 0),
+            _ => listen.clone(),
+        };
+        for folder in [&runtime, &cache].into_iter().chain(&outside) {
             make(&self.path, folder, 0o700)?;
         }
         let mut binding = ServiceBinding {
@@ -233,8 +250,10 @@ impl Sandbox {
             packages: service.packages.clone(),
             cache,
             runtime,
+            outside,
+            in_container: service.in_container,
             transport: service.transport,
-            listen: address.clone(),
+            listen,
             address,
             tls: service.transport.is_tls().then(|| self.tls.clone()),
             own_authority: None,
@@ -245,7 +264,6 @@ impl Sandbox {
             binding.own_authority = Some(binding.runtime.join(authority));
             tls.authority = self.tls_folder().join(format!("{place}.{}.pem", service.name));
         }
-        let own = account::current();
         if service.unprivileged && own.is_root {
             self.open_for(&mut binding, account::unprivileged()?, service.is_built)?;
         }
@@ -259,11 +277,13 @@ impl Sandbox {
     /// searchable, but not readable, by others. Where lasthop builds something, it stays the owner.
     fn open_for(&self, binding: &mut ServiceBinding, account: Account, is_built: bool) -> Result<(), String> {
         let (user, group) = account.ids;
+        let outside = binding.outside.iter().flat_map(|outside| outside.ancestors().take(3));
         let on_the_way = [binding.runtime.parent(), binding.cache.parent(), Some(&self.path)];
-        for folder in on_the_way.into_iter().flatten() {
+        for folder in on_the_way.into_iter().flatten().chain(outside) {
             given(folder, |folder| folder.set_mode(PASS))?;
         }
-        binding.needed = self.needed(binding, &account)?;
+        let stamps = binding.packages.values().map(|folder| folder.join(STAMP));
+        binding.needed = self.needed([binding.program.clone()].into_iter().chain(stamps), &account)?;
         given(&binding.cache, |cache| {
             if is_built {
                 cache.set_mode(0o755)
@@ -291,26 +311,30 @@ impl Sandbox {
         self.tls.key.parent().expect("it is in the sandbox")
     }
 
-    /// What an account cannot enter and a service needs: this sandbox, its program, its packages.
-    fn needed(&self, binding: &ServiceBinding, account: &Account) -> Result<Vec<PathBuf>, String> {
+    /// What an account cannot enter and a process of it needs: this sandbox, and these files. The first is its program.
+    ///
+    /// # Errors
+    ///
+    /// This process cannot give it a way there, and what to do.
+    pub fn needed(&self, files: impl IntoIterator<Item = PathBuf>, account: &Account) -> Result<Vec<PathBuf>, String> {
         let Account { ids, user, .. } = account;
         let ids = *ids;
+        let mut files = files.into_iter().peekable();
+        let program = files.peek().cloned().unwrap_or_default();
         let sandbox = passage::closed_folder(&self.path, ids).map(|_| self.path.clone());
-        let stamps = binding.packages.values().map(|folder| folder.join(STAMP));
-        let own = [binding.program.clone()].into_iter().chain(stamps);
-        let needed: BTreeSet<PathBuf> = own.flat_map(|file| passage::needed_for(&file, ids)).collect();
+        let needed: BTreeSet<PathBuf> = files.flat_map(|file| passage::needed_for(&file, ids)).collect();
         let needed: Vec<PathBuf> = sandbox.into_iter().chain(needed).collect();
         match needed.first().filter(|_| !passage::is_possible()) {
             None => Ok(needed),
             Some(path) if *path == self.path => Err(format!(
-                "the account `{user}`, which servers run as, cannot reach {}: set LASTHOP_SANDBOX to a directory that \
-                 everybody can enter, such as /tmp, or run lasthop as another user than root",
+                "the account `{user}`, which servers and drivers run as, cannot reach {}: set LASTHOP_SANDBOX to a \
+                 directory that everybody can enter, such as /tmp, or run lasthop as another user than root",
                 path.display()
             )),
             Some(path) => Err(format!(
                 "the account `{user}`, which {} would run as, cannot reach {}: install the program where everybody can \
                  reach it, or run lasthop as another user than root",
-                binding.program.display(),
+                program.display(),
                 path.display()
             )),
         }

@@ -110,6 +110,8 @@ pub struct Instance {
     pub helpers: Vec<(String, i32)>,
     stop: Stop,
     life: Life,
+    /// Its sockets at its address, if it has no container.
+    sockets: Vec<String>,
     /// Its own, or that of its supervisor.
     container: Option<Launch>,
 }
@@ -144,6 +146,18 @@ impl Instance {
     /// How it ended, if it has.
     pub fn exited(&self) -> Option<Exit> {
         self.life.exited()
+    }
+
+    /// Who else listens at its IP address by now, in words: two programs of one account may share a port.
+    pub fn shares_with(&self) -> Option<String> {
+        let address = &self.endpoint.address;
+        let is_known = |socket: &String| self.sockets.contains(socket);
+        let is_its_own = self.container.is_some() || address.ip().is_none();
+        // A worker may have made another one.
+        if is_its_own || listener::inodes(address).iter().all(is_known) {
+            return None;
+        }
+        start::no_stranger_answers(address, self.pid).err()
     }
 
     /// Reads the cgroup of its first process.

@@ -17,7 +17,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, openat},
+    fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid, openat},
     io::Errno,
 };
 
@@ -238,6 +238,36 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
+    /// Gives a Unix socket a name in this folder, in place of the one that it may have here, and a mode. The name leads to
+    /// this very socket from then on, whatever its first name is exchanged for. Both are on one file system.
+    ///
+    /// # Errors
+    ///
+    /// There is no socket at the absolute path `socket`, a link is on the way to it, or the file system has no hard links.
+    pub fn link_socket(&self, socket: &Path, name: &Path, mode: Option<u32>) -> io::Result<()> {
+        let below = socket.strip_prefix("/").map_err(|_| outside())?;
+        let (folder, file) = Self::open(Path::new("/"))?.last(below)?;
+        let found = openat(
+            &folder.0,
+            file,
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        if FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) != FileType::Socket {
+            return Err(io::Error::other("it is no socket"));
+        }
+        // The kernel links and changes a file that is open this way only by that path (open(2), `O_PATH`).
+        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+        if let Some(mode) = mode {
+            rustix::fs::chmod(&path, Mode::from_raw_mode(mode))?;
+        }
+        match rustix::fs::unlinkat(&self.0, name, AtFlags::empty()) {
+            Err(Errno::NOENT) => {}
+            removed => removed?,
+        }
+        Ok(rustix::fs::linkat(CWD, &path, &self.0, name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
     /// # Errors
     ///
     /// This process may not do that.
@@ -327,7 +357,7 @@ mod tests {
         io::Write as _,
         os::unix::{
             fs::{MetadataExt as _, symlink},
-            net::UnixListener,
+            net::{UnixListener, UnixStream},
         },
     };
 
@@ -353,7 +383,7 @@ mod tests {
         symlink("/proc/self/cwd", inside.join("magic")).unwrap();
         symlink("/dev/zero", inside.join("zero")).unwrap();
         drop(UnixListener::bind(inside.join("socket")).unwrap());
-        let kind = rustix::fs::FileType::Fifo;
+        let kind = FileType::Fifo;
         rustix::fs::mknodat(CWD, inside.join("pipe"), kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
         folder
     }
@@ -460,6 +490,37 @@ mod tests {
         assert_eq!(fs::read(folder.path().join("a/b/file")).unwrap(), b"new");
         inner.remove(Path::new("file")).unwrap();
         assert!(!b.join("file").exists());
+    }
+
+    #[test]
+    fn a_second_name_leads_to_the_socket_whatever_the_first_is_exchanged_for() {
+        let [server, own] = [(); 2].map(|()| tempdir().unwrap());
+        let server_path = server.path().canonicalize().unwrap();
+        let (first, second) = (server_path.join("socket"), own.path().join("socket"));
+        let folder = Folder::open(own.path()).unwrap();
+        let link = |socket: &Path| folder.link_socket(socket, Path::new("socket"), Some(0o600));
+        assert_eq!(link(&first).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let listener = UnixListener::bind(&first).unwrap();
+        link(&first).unwrap();
+        assert_eq!(mode(&first), 0o600);
+        fs::remove_file(&first).unwrap();
+        let _stranger = UnixListener::bind(&first).unwrap();
+        let _client = UnixStream::connect(&second).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_ok());
+        // A later one takes its place; what is none is refused, and nothing changes.
+        link(&first).unwrap();
+        let _client = UnixStream::connect(&second).unwrap();
+        assert!(listener.accept().is_err());
+        let away = server_path.join("away");
+        fs::rename(&first, &away).unwrap();
+        symlink(&away, &first).unwrap();
+        symlink(&server_path, own.path().join("way")).unwrap();
+        fs::write(server_path.join("file"), "").unwrap();
+        for refused in [&first, &own.path().join("way/away"), &server_path.join("file")] {
+            assert!(link(refused).is_err(), "{}", refused.display());
+        }
+        UnixStream::connect(&second).unwrap();
     }
 
     #[test]

@@ -208,9 +208,11 @@ impl Replacements {
                     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                     // Database clients know the socket by its name in a folder; others may have any name.
                     let file = if file == SOCKET { format!("{name}.sock") } else { file };
-                    pairs.push((path.display().to_string(), format!("/run/{name}/{file}")));
-                    let folder = path.parent().unwrap_or(path).display().to_string();
-                    pairs.push((folder, format!("/run/{name}")));
+                    for path in [Some(path), place.listen.as_ref()].into_iter().flatten() {
+                        pairs.push((path.display().to_string(), format!("/run/{name}/{file}")));
+                        let folder = path.parent().unwrap_or(path).display().to_string();
+                        pairs.push((folder, format!("/run/{name}")));
+                    }
                 }
                 Address::Abstract(given) => pairs.push((given.clone(), name.clone())),
                 Address::Tcp(address) | Address::Udp(address) => {

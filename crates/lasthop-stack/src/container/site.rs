@@ -282,12 +282,16 @@ fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, St
 fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), String> {
     let folder = format!("{}.{}.{name}", bindings.round, bindings.stack);
     let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
-    let Address::Unix(path) = &binding.address else {
+    let Address::Unix(path) = &binding.listen else {
         return Ok(());
     };
     let file = PathBuf::from(path.file_name().unwrap_or_default());
     let path = volume.socket(&folder, &file, binding.account.as_ref().map(|account| account.ids))?;
-    binding.move_socket(path);
+    let mut second = None;
+    if binding.outside.is_some() {
+        second = Some(volume.outside(&folder, &file)?);
+    }
+    binding.move_socket(path, second);
     Ok(())
 }
 
@@ -392,6 +396,8 @@ mod tests {
                 packages: BTreeMap::new(),
                 cache: "/cache".into(),
                 runtime: "/runtime".into(),
+                outside: None,
+                in_container: true,
                 transport: Transport::Tcp,
                 listen: address.clone(),
                 address,

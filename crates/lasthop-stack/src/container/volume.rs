@@ -33,6 +33,8 @@ impl Volume {
         let answer = engine.ask(["volume", "inspect", "--format", "{{.Mountpoint}}", &name])?;
         let folder = PathBuf::from(answer.trim());
         if folder.is_absolute() {
+            // The way there may have links of the user's own.
+            let folder = folder.canonicalize().unwrap_or(folder);
             return Ok(Self { name, folder });
         }
         let said = format!("the engine reports the mount point `{}`", answer.trim());
@@ -45,30 +47,48 @@ impl Volume {
     ///
     /// The path is too long, or this user cannot write where the engine keeps its volumes.
     pub fn socket(&self, folder: &str, file: &Path, account: Option<(u32, u32)>) -> Result<PathBuf, String> {
-        let path = self.folder.join(folder).join(file);
-        let length = path.as_os_str().len();
-        if length > SOCKET_PATH_LIMIT {
-            return Err(format!(
-                "the socket {} on a volume has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: let the engine \
-                 keep its volumes in a shorter folder",
-                path.display()
-            ));
-        }
+        let path = short(self.folder.join(folder).join(file))?;
         let make = || {
             // Containers of earlier rounds may write there as root.
             let made = Folder::open(&self.folder)?.make(Path::new(folder), 0o700)?;
             account.map_or(Ok(()), |(user, group)| made.give(Some(user), Some(group)))
         };
-        make().map_err(|cause: io::Error| {
-            format!(
-                "the volume {} is at {}, where this user cannot create a folder: {cause}; use rootless podman, or run \
-                 lasthop as root",
-                self.name,
-                self.folder.display()
-            )
-        })?;
+        make().map_err(|cause| self.closed(&cause))?;
         Ok(path)
     }
+
+    /// A second path of that socket, beside what containers see of the volume. The engine removes it with the volume.
+    ///
+    /// # Errors
+    ///
+    /// As [`Volume::socket`].
+    pub fn outside(&self, folder: &str, file: &Path) -> Result<PathBuf, String> {
+        let beside = self.folder.parent().unwrap_or(&self.folder);
+        let made = Folder::open(beside).and_then(|beside| beside.make(Path::new(folder), 0o700));
+        made.map_err(|cause| self.closed(&cause))?;
+        short(beside.join(folder).join(file))
+    }
+
+    fn closed(&self, cause: &io::Error) -> String {
+        format!(
+            "the volume {} is at {}, where this user cannot create a folder: {cause}; use rootless podman, or run lasthop \
+             as root",
+            self.name,
+            self.folder.display()
+        )
+    }
+}
+
+fn short(path: PathBuf) -> Result<PathBuf, String> {
+    let length = path.as_os_str().len();
+    if length <= SOCKET_PATH_LIMIT {
+        return Ok(path);
+    }
+    Err(format!(
+        "the socket {} on a volume has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: let the engine keep its \
+         volumes in a shorter folder",
+        path.display()
+    ))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 };
 
 use lasthop_model::{
-    binding::{LOG, ServiceBinding},
+    binding::{APP, LOG, ServiceBinding},
     place::{PLACE, Place},
     service::RenderedService,
 };
@@ -73,6 +73,10 @@ impl<'a> Ground<'a> {
             for folder in &folders {
                 write(folder, name, content, self.others_read(folder))?;
             }
+            // A driver is run from there.
+            if let (Some(outside), true) = (&binding.outside, name.starts_with(APP)) {
+                write(outside, name, content, true)?;
+            }
         }
         let container = self.housing.map(|housing| housing.container().place());
         let place = serde_json::to_vec_pretty(&Place::of(binding, service, container));
@@ -94,7 +98,7 @@ impl<'a> Ground<'a> {
 
     /// Some file systems cannot hold a socket, and some engines do not show the host's folder unchanged.
     fn holds_sockets(&self) -> Result<(), String> {
-        let Some(path) = self.service.endpoint.address.path() else {
+        let Some(path) = self.binding.listen.path() else {
             return Ok(());
         };
         let folder = path.parent().unwrap_or(path);

@@ -11,7 +11,8 @@ use lasthop_model::{binding::LOG, record::Stage};
 use lasthop_protocol::spec::Address;
 use lasthop_system::{
     files::{self, Folder},
-    interrupt, listener, process,
+    interrupt, listener,
+    process::{self, Stat},
 };
 
 use super::{
@@ -69,6 +70,7 @@ pub(super) fn service(ground: &Ground<'_>) -> Result<Instance, StartError> {
         ready_after: ready.after,
         stop: service.stop.clone(),
         life,
+        sockets: listener::inodes(&service.endpoint.address),
     })
 }
 
@@ -208,7 +210,17 @@ impl<'a> Ground<'a> {
                 None => self.in_place(command),
             })
         };
-        let after = readiness::wait_until_ready(&service.ready, &service.endpoint, &run, || life.exited())?;
+        let found = || {
+            self.name_outside().map_err(|cause| cause.to_string())?;
+            match (life, &service.endpoint.address) {
+                // Before anything is said to whoever is there.
+                (Life::Child(child), address) if container.is_none() && address.path().is_some() => {
+                    no_stranger_answers(address, child.pid)
+                }
+                _ => Ok(()),
+            }
+        };
+        let after = readiness::wait_until_ready(&service.ready, &service.endpoint, &found, &run, || life.exited())?;
         self.adopt_authority(false)?;
         let (pid, helpers) = processes(life, container, &service.endpoint.address)?;
         // At a published port the engine's proxy answers, or a DNAT rule with no process at all.
@@ -216,6 +228,21 @@ impl<'a> Ground<'a> {
             no_stranger_answers(&service.endpoint.address, pid)?;
         }
         Ok(ReadyService { after, pid, helpers })
+    }
+
+    /// Gives its Unix socket the name by which clients reach it, if that is another one. It leads to the socket that is
+    /// there now, which is then asked whose it is; a server that starts may make another one.
+    fn name_outside(&self) -> io::Result<()> {
+        let Some((socket, name)) = self.binding.listen.path().zip(self.binding.address.path()) else {
+            return Ok(());
+        };
+        if socket == name {
+            return Ok(());
+        }
+        let folder = Folder::open(name.parent().unwrap_or(name))?;
+        // Others may enter the folder, and the server's own was closed to them.
+        let mode = self.binding.account.as_ref().map(|_| 0o600);
+        folder.link_socket(socket, Path::new(name.file_name().unwrap_or_default()), mode)
     }
 
     /// Ends a service that did not become ready. Replaces the cause by the engine's if that explains more.
@@ -326,15 +353,23 @@ fn is_taken(address: SocketAddr) -> bool {
 }
 
 /// Another process may have taken the address since the check before the start.
-fn no_stranger_answers(address: &Address, pid: i32) -> Result<(), String> {
+pub(super) fn no_stranger_answers(address: &Address, pid: i32) -> Result<(), String> {
     let mut family = process::descendants(pid);
     family.push(pid);
-    if listener::is_held_by(address, family) {
+    if listener::is_held_by(address, family.iter().copied()) {
         return Ok(());
     }
-    match listener::owners(address).pop() {
-        Some(owner) => Err(format!(
-            "{address} is answered by {owner}, not by the service just started; refusing to measure it"
+    // The socket of a container is in no table of this network namespace.
+    let stranger = listener::owners(address)
+        .into_iter()
+        .map(|owner| owner.pid)
+        // A daemon's parent may have begun to listen, and have ended.
+        .chain(listener::who_listens(address).filter(|pid| Stat::of(*pid).is_some()))
+        .find(|pid| !family.contains(pid));
+    match stranger {
+        Some(stranger) => Err(format!(
+            "{address} is answered by {}, not by the service just started; refusing to measure it",
+            listener::owner(stranger)
         )),
         None => Ok(()),
     }
