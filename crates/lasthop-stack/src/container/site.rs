@@ -8,7 +8,7 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_model::{
-    binding::Bindings,
+    binding::{Bindings, ServiceBinding},
     container::{Network, Publish, RenderedContainer},
     engine::Images,
     program::Program,
@@ -216,16 +216,14 @@ impl Site {
     ) -> Launch {
         let binding = &bindings.services[name];
         // Sockets, and rendered files that one service reads from another, keep the paths that they have without
-        // containers.
+        // containers. A container changes nothing of another service, which may run beside it with root's rights.
         let folder = |path: &Path| path.parent().unwrap_or(path).to_owned();
-        let mut writable = vec![
-            folder(&binding.directory),
-            folder(&binding.runtime),
-            binding.cache.clone(),
-        ];
-        writable.dedup();
-        writable.retain(|path| path.exists());
-        let mut readable = vec![self.sandbox.join("tls")];
+        let writable = own_folders(binding);
+        let mut readable = vec![folder(&binding.directory), folder(&binding.runtime)];
+        readable.dedup();
+        // Its own files may be in its folder of the sandbox.
+        readable.retain(|path| path.exists() && !writable.contains(path));
+        readable.push(self.sandbox.join("tls"));
         readable.extend(self.image.mounts.iter().cloned());
         let root = rustix::process::geteuid().is_root();
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -295,6 +293,12 @@ fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), St
     Ok(())
 }
 
+/// What a service may write.
+fn own_folders(binding: &ServiceBinding) -> Vec<PathBuf> {
+    let folders = [&binding.directory, &binding.runtime, &binding.cache];
+    folders.into_iter().filter(|path| path.exists()).cloned().collect()
+}
+
 /// The supervisor of a service. The service is reached at the address of its container.
 fn supervisor(
     bindings: &mut Bindings,
@@ -309,6 +313,7 @@ fn supervisor(
         ));
     };
     launch.holds_others = true;
+    launch.writable.extend(own_folders(&bindings.services[service]));
     let binding = bindings
         .services
         .get_mut(service)
