@@ -684,11 +684,17 @@ impl Round {
     }
 
     /// If the service has ended, replies come from something else, such as a worker that outlives its master, and must
-    /// not be measured.
+    /// not be measured. Nor must those of a stranger at its port.
     fn alive(&self, case: &CasePlan) -> Result<(), Trouble> {
-        match self.stacks[case.stack].as_ref().and_then(|up| up.stack.died()) {
+        let Some(stack) = self.stacks[case.stack].as_ref().map(|up| &up.stack) else {
+            return Ok(());
+        };
+        if let Some((instance, exit)) = stack.died() {
+            return Err(Trouble::ended(Stage::Trial, instance, exit));
+        }
+        match stack.instances.iter().find_map(Instance::shares_with) {
+            Some(cause) => Err(Trouble::at(Stage::Trial, cause)),
             None => Ok(()),
-            Some((instance, exit)) => Err(Trouble::ended(Stage::Trial, instance, exit)),
         }
     }
 
