@@ -157,7 +157,7 @@ fn calibrate(spec: &Spec, case: &mut Case, rate: f64, mut go_on: impl FnMut() ->
             .clone(),
         ..spec.clone()
     };
-    let server = null::start(&guard, &sandbox, &closed, &[], &mut go_on)?;
+    let server = null::start(&guard, &sandbox, &closed, &[], None, &mut go_on)?;
     let mut null = Case::watched_prepare(&server.spec, &mut go_on).map_err(|error| error.to_string())?;
     let is_many = rate * CALIBRATION.measure_ns as f64 / 1e9 >= MANY;
     let takes_turns = is_many && spec.model == Model::Closed && spec.protocol.receipt().is_none();

@@ -5,7 +5,7 @@ use crate::{
     your_own_stack::{fenced, follow},
 };
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use lasthop_protocol::wire;
 use serde_json::{Map, Value};
@@ -73,8 +73,10 @@ fn both_drivers_keep_to_the_schema_with_a_real_server() {
         let lasthop = Lasthop::new();
         lasthop.run(["new", "mine", "--driver"]).ok();
         // The driver as it is, with a copy of what goes in and of what comes out: each stack has a driver of its own.
-        let copies = lasthop.home().join("copies");
-        fs::create_dir(&copies).unwrap();
+        // Root's driver runs as another account.
+        let folder = tempfile::tempdir().unwrap();
+        let copies = folder.path();
+        fs::set_permissions(copies, fs::Permissions::from_mode(0o777)).unwrap();
         let own = format!("{program} {{{{ server.directory }}}}/app/{file}");
         let command = format!(
             r#"driver = ["sh", "-c", "cd {} && tee $$.asked | {own} | tee $$.answered"]"#,

@@ -62,6 +62,10 @@ impl Programs {
         &self.tools[tool]
     }
 
+    pub fn tools(&self) -> impl Iterator<Item = &Located> {
+        self.tools.values()
+    }
+
     /// The first program that a stack lacks, and the service that needs it. `brought` says which services get theirs
     /// elsewhere.
     pub fn missing<'a>(

@@ -9,8 +9,8 @@ mod turns;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
-    os::{fd::OwnedFd, unix::fs::DirBuilderExt as _},
-    path::Path,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -18,7 +18,7 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_classic::{self, Tool, drive::Foreign, tool_of};
 use lasthop_model::{
-    binding::{Bindings, service_of},
+    binding::{Account, Bindings, service_of},
     driver::ToolChoice,
     observation::{InContainer, Role},
     record::{CasePlan, CaseProof, Failure, RoundRecord, Stage, TrialRecord},
@@ -39,9 +39,11 @@ use lasthop_protocol::{
     wire::{self, TrialPhases},
 };
 use lasthop_stack::{
+    account,
     container::site::Housing,
     exit::Exit,
     guard::{GuardedChild, Input, Output, Spawn},
+    locate,
     sandbox::Wanted,
     stack::{Instance, Log, Stack, StackPlan, StartError},
 };
@@ -58,6 +60,8 @@ use super::{
     kept, probe, site,
 };
 
+/// The home of an account that has none, as Debian has it for `nobody`.
+const NO_HOME: &str = "/nonexistent";
 /// Name of lasthop's own driver among the others.
 const OWN: &str = "lasthop";
 
@@ -707,6 +711,11 @@ impl Round {
     }
 }
 
+/// Whether a service of a stack runs in a container.
+fn is_contained(stack: &PlannedStack) -> bool {
+    stack.services.values().any(|service| service.container.is_some())
+}
+
 /// Whether a listener is at an address, whichever of a machine's addresses it listens at.
 fn is_at(address: &Address, listener: &Address) -> bool {
     match (address, listener) {
@@ -781,13 +790,19 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
     });
     let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
     let cpus = runner.job.settings.placement.driver_cpus();
-    let mut spawn = Spawn::new(command)
+    let mut spawn = Spawn::new(&command)
         .stdin(Input::Pipe)
         .stdout(Output::Pipe)
         .stderr(Output::File(file))
         .cpus(cpus);
     if let Some(network) = runner.driver_place.as_ref().and_then(DriverPlace::network) {
         spawn = spawn.network(network);
+    }
+    if let Some(account) = runner.driver_account() {
+        let needed = runner.sandbox.needed(runner.files_of_driver(&command), &account)?;
+        // lasthop's working directory and home may be closed to it.
+        let home = [("HOME".to_owned(), NO_HOME.to_owned())];
+        spawn = spawn.user(account.ids, &needed).directory("/").environment(&home);
     }
     let mut process = runner.guard.spawn(spawn).map_err(|error| error.to_string())?;
     let requests: OwnedFd = process.stdin.take().expect("asked for").into();
@@ -816,16 +831,48 @@ impl Runner<'_> {
         }
     }
 
+    /// The account that drivers run as, if not lasthop's own: that of the servers, unless one of these keeps lasthop's
+    /// rights, or runs in a container, where sockets belong to the user inside. What runs already may ask for rights that
+    /// only lasthop's user has.
+    pub(super) fn driver_account(&self) -> Option<Account> {
+        let plan = self.job.plan;
+        let elsewhere = matches!(self.driver_place, Some(DriverPlace::Host(_)));
+        if elsewhere || plan.given.is_some() || !account::current().is_root {
+            return None;
+        }
+        let mut stacks = plan.stacks.iter();
+        let unprivileged = stacks.all(|stack| {
+            !is_contained(stack)
+                && stack
+                    .services
+                    .values()
+                    .all(|service| self.is_unprivileged(service, false))
+        });
+        unprivileged.then(account::unprivileged)?.ok()
+    }
+
+    /// What a driver of this command reads: programs, and files that it names.
+    fn files_of_driver(&self, command: &[String]) -> Vec<PathBuf> {
+        let words = command.iter().map(|word| {
+            let path = word.contains('/').then(|| PathBuf::from(word));
+            path.or_else(|| locate::on_path(word))
+        });
+        let tools = self.programs.tools().map(|tool| Some(tool.path.clone()));
+        words.chain(tools).flatten().filter(|path| path.is_absolute()).collect()
+    }
+
     /// lasthop as the driver that runs a tool.
     fn tool_command(&self, tool: &Tool) -> Result<Vec<String>, Trouble> {
         let located = self.programs.tool(tool.name);
         let choice = self.job.settings.tools.iter().find(|choice| choice.tool == tool.name);
-        let scratch = self.sandbox.path().join(format!("tool-{}", tool.name));
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&scratch)
-            .map_err(Trouble::preparing)?;
+        let name = format!("tool-{}", tool.name);
+        let scratch = self.sandbox.path().join(&name);
+        let made = Folder::open(self.sandbox.path()).and_then(|sandbox| sandbox.make(Path::new(&name), 0o700));
+        made.and_then(|made| match self.driver_account() {
+            Some(Account { ids: (user, group), .. }) => made.give(Some(user), Some(group)),
+            None => Ok(()),
+        })
+        .map_err(Trouble::preparing)?;
         let foreign = Foreign {
             choice: choice.cloned().unwrap_or_else(|| ToolChoice::plain(tool.name)),
             program: located.path.clone(),
@@ -861,7 +908,7 @@ impl Runner<'_> {
         {
             return Err(Trouble::at(Stage::Locate, format!("service `{service}`: {error}")));
         }
-        let contained = stack.services.values().any(|service| service.container.is_some());
+        let contained = is_contained(stack);
         let wanted: Vec<Wanted> = stack
             .services
             .iter()
@@ -935,11 +982,8 @@ impl Runner<'_> {
         wanted.recipe.clone_from(&service.recipe);
         wanted.packages =
             experiment.services[service_of(name)].packages(recipe, |language| self.job.locator.packages(language));
-        wanted.unprivileged = match recipe.start.run_as {
-            Some(RunAs::Own) => false,
-            Some(RunAs::Unprivileged) => true,
-            None => !contained,
-        };
+        wanted.unprivileged = self.is_unprivileged(service, contained);
+        wanted.in_container = service.container.is_some();
         wanted.is_built = !recipe.start.build.is_empty();
         let listen = recipe.listen.get(&service.transport);
         if let Some(file) = listen.and_then(|listen| listen.file.as_ref()) {
@@ -947,6 +991,15 @@ impl Runner<'_> {
         }
         wanted.authority = listen.and_then(|listen| listen.authority.clone());
         wanted
+    }
+
+    /// Whether a service of a stack gives up root's rights. What has containers shares sockets with them.
+    fn is_unprivileged(&self, service: &StackService, contained: bool) -> bool {
+        match self.job.plan.experiment.recipes[&service.recipe].start.run_as {
+            Some(RunAs::Own) => false,
+            Some(RunAs::Unprivileged) => true,
+            None => !contained,
+        }
     }
 
     /// A failure row for each case of a stack.

@@ -2,6 +2,7 @@
 
 use std::{
     net::IpAddr,
+    os::unix::fs::lchown,
     path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
@@ -11,7 +12,7 @@ use lasthop_load::{
     null::{NullSpec, Script},
     sample,
 };
-use lasthop_model::binding::SERVER_NAME;
+use lasthop_model::binding::{Account, SERVER_NAME};
 use lasthop_protocol::spec::{Endpoint, Spec, Tls, Transport};
 use lasthop_system::{
     executable::own_executable,
@@ -43,8 +44,8 @@ pub fn is_possible(spec: &Spec) -> bool {
     !spec.protocol.kind().own
 }
 
-/// Gets a reply from the real endpoint of `spec`, and starts a server that repeats it on an address of the same kind.
-/// Stops waiting for the reply when `go_on` returns false.
+/// Gets a reply from the real endpoint of `spec`, and starts a server that repeats it on an address of the same kind,
+/// where a driver of this account, lasthop's own if `None`, can reach it. Stops waiting for the reply when `go_on` returns false.
 ///
 /// # Errors
 ///
@@ -54,6 +55,7 @@ pub fn start(
     sandbox: &Sandbox,
     spec: &Spec,
     cpus: &[u32],
+    driver: Option<&Account>,
     go_on: impl FnMut() -> bool,
 ) -> Result<Null, String> {
     if spec.protocol.receipt().is_some() || spec.endpoint.address.keeps_boundaries() {
@@ -77,6 +79,11 @@ pub fn start(
         script,
     };
     let process = spawn(guard, &null, cpus)?;
+    if let (Some(path), Some(Account { ids: (user, group), .. })) = (spec.endpoint.address.path(), driver) {
+        // Only lasthop writes in the sandbox itself.
+        lchown(path, Some(*user), Some(*group))
+            .map_err(|cause| format!("cannot give {} away: {cause}", path.display()))?;
+    }
     Ok(Null { process, spec })
 }
 

@@ -82,7 +82,9 @@ fn kind(spec: &Spec) -> String {
 
 fn one(round: &mut Round, runner: &Runner<'_>, spec: &Spec) -> Option<f64> {
     let cpus = runner.job.settings.placement.service_cpus();
-    let server = null::start(runner.guard, runner.sandbox, spec, cpus, || !runner.is_cut_short()).ok()?;
+    let driver = runner.driver_account();
+    let go_on = || !runner.is_cut_short();
+    let server = null::start(runner.guard, runner.sandbox, spec, cpus, driver.as_ref(), go_on).ok()?;
     let running = round.drivers.get_mut(OWN)?;
     let prepared = running.prepare(runner.driver_place.as_ref(), CASE, &server.spec);
     let result = prepared.and_then(|_| running.driver.trial(CASE, PHASES));
