@@ -5,13 +5,14 @@
 //! those of version 1. Where they are mounted is asked, not assumed.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
 use lasthop_model::observation::CgroupUsage;
+use lasthop_system::files;
 
 /// The files of one cgroup, held open.
 #[derive(Debug)]
@@ -35,8 +36,8 @@ impl Cgroup {
     /// The cgroup that accounts for the CPU time of a process; `None` where it is lasthop's own, too, and so says
     /// nothing of a container, or cannot be read.
     pub fn of(pid: i32) -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let groups = |pid: &str| fs::read_to_string(format!("/proc/{pid}/cgroup")).ok();
+        let mounts = files::text("/proc/self/mountinfo").ok()?;
+        let groups = |pid: &str| files::text(format!("/proc/{pid}/cgroup")).ok();
         let theirs = groups(&pid.to_string())?;
         let ours = groups("self")?;
         let folder = |controller: &str| {
@@ -46,7 +47,7 @@ impl Cgroup {
                 .into_iter()
                 .find(|folder| folder.is_dir())
         };
-        let open = |controller: &str, name: &str| File::open(folder(controller)?.join(name)).ok();
+        let open = |controller: &str, name: &str| files::open(&folder(controller)?.join(name)).ok();
         // Version 1 first: where both are mounted, its controllers are those that count.
         match open("cpuacct", "cpuacct.usage") {
             Some(usage) => Some(Self {

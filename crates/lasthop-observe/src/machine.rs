@@ -1,8 +1,9 @@
 //! What all CPUs together did, from `/proc/stat`.
 
-use std::{fs, time::Instant};
+use std::time::Instant;
 
 use lasthop_model::observation::MachineUsage;
+use lasthop_system::files;
 
 /// `/proc/stat` at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +25,7 @@ struct CpuTimes {
 
 impl MachineReading {
     pub fn now() -> Self {
-        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let text = files::text("/proc/stat").unwrap_or_default();
         let at = Instant::now();
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let (cpus, times) = parse(&text, tick_ns).unwrap_or_default();

@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File},
+    fs,
     net::SocketAddr,
     path::PathBuf,
     sync::{Mutex, PoisonError},
@@ -12,7 +12,10 @@ use std::{
 };
 
 use lasthop_model::observation::{HeldPorts, NetworkCounters, Role};
-use lasthop_system::{listener, namespace::go_into};
+use lasthop_system::{
+    files, listener,
+    namespace::{self, go_into},
+};
 
 use super::network::NetworkReading;
 
@@ -173,7 +176,7 @@ impl Space {
             .map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
         let rows = ["tcp", "tcp6"]
             .into_iter()
-            .flat_map(|name| listener::table(&format!("/proc/{process}/net/{name}")));
+            .flat_map(|name| files::lines(format!("/proc/{process}/net/{name}")));
         *last = most_held(rows).map(|(server, held)| Look {
             at: Instant::now(),
             time_wait,
@@ -187,7 +190,7 @@ impl Space {
 impl PortSettings {
     /// Those of the calling thread's namespace.
     fn here() -> Self {
-        let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+        let read = |name: &str| files::text(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
         Self::parse(
             &read("ip_local_port_range"),
             &read("tcp_tw_reuse"),
@@ -199,9 +202,8 @@ impl PortSettings {
     /// which a user with rootless containers does not have.
     fn of(pid: i32) -> Option<Self> {
         let thread = thread::Builder::new().spawn(move || {
-            let file = File::open(format!("/proc/{pid}/ns/net")).ok()?;
             // This moves the calling thread and no other, and the thread ends there.
-            go_into(&file).ok()?;
+            go_into(&namespace::of(pid).ok()?).ok()?;
             Some(Self::here())
         });
         thread.ok()?.join().ok().flatten()

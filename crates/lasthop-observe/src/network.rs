@@ -1,8 +1,7 @@
 //! Counters of the kernel's TCP in one network namespace.
 
-use std::fs;
-
 use lasthop_model::observation::NetworkCounters;
+use lasthop_system::files;
 
 /// The counters since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +18,7 @@ impl NetworkReading {
     }
 
     fn below(folder: &str) -> Self {
-        let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
+        let read = |name: &str| files::text(format!("{folder}/{name}")).unwrap_or_default();
         Self::parse(&read("snmp"), &read("netstat"), &read("sockstat"))
     }
 

@@ -4,18 +4,23 @@
 use std::{
     collections::BTreeSet,
     fs,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
 use lasthop_model::quantity::thousands;
 use lasthop_protocol::spec::Address;
-use lasthop_system::{listener, process};
+use lasthop_system::{files, listener, own_address_towards, process};
 
 use super::nat::{self, Connection};
 
 /// Hops of a path that name each other in a circle end here.
 const LONGEST: usize = 8;
+/// The most descriptors of a container's monitor, and the most interfaces of a container, that are looked at. What calls
+/// itself one may be a stranger's.
+const MOST: usize = 1_000;
+/// The longest number of an interface, in bytes.
+const NUMBER: u64 = 16;
 
 /// The hops after a client on this machine, in words.
 pub fn decode(address: &Address) -> Vec<String> {
@@ -88,18 +93,20 @@ fn from_within(client: i32, address: SocketAddr) -> Vec<String> {
 
 /// Addresses of a network namespace, except those of its loopback.
 fn own_addresses(pid: i32) -> Vec<IpAddr> {
-    let trie = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
-    let lines: Vec<&str> = trie.lines().map(str::trim).collect();
-    let local = lines.windows(2).filter(|pair| pair[1].contains("/32 host LOCAL"));
-    let mut found: Vec<IpAddr> = local
-        .filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse::<Ipv4Addr>().ok())
-        .map(IpAddr::from)
-        .collect();
-    let six = fs::read_to_string(format!("/proc/{pid}/net/if_inet6")).unwrap_or_default();
-    found.extend(
-        six.lines()
-            .filter_map(|line| from_hexadecimal(line.split_ascii_whitespace().next()?)),
-    );
+    let mut last = None;
+    // What a line says is of the address before.
+    let address = |line: String| {
+        let is_own = line.contains("/32 host LOCAL");
+        let named = line
+            .trim()
+            .strip_prefix("|-- ")
+            .and_then(|ip| ip.parse::<Ipv4Addr>().ok());
+        std::mem::replace(&mut last, named).filter(|_| is_own)
+    };
+    let four = files::lines(format!("/proc/{pid}/net/fib_trie")).filter_map(address);
+    let mut found: Vec<IpAddr> = four.map(IpAddr::from).collect();
+    let six = files::lines(format!("/proc/{pid}/net/if_inet6"));
+    found.extend(six.filter_map(|line| from_hexadecimal(line.split_ascii_whitespace().next()?)));
     found.retain(|address| !address.is_loopback());
     found.dedup();
     found
@@ -162,7 +169,7 @@ fn tcp(mut connection: Connection) -> Vec<String> {
 /// Kernels track connections wherever a rule asks for it, which costs time and a place in a table of limited size.
 fn conntrack() -> Option<String> {
     let number = |name: &str| -> Option<String> {
-        let text = fs::read_to_string(format!("/proc/sys/net/netfilter/nf_conntrack_{name}")).ok()?;
+        let text = files::text(format!("/proc/sys/net/netfilter/nf_conntrack_{name}")).ok()?;
         Some(thousands(text.trim()))
     };
     Some(format!(
@@ -186,7 +193,7 @@ fn userland(at: SocketAddr) -> Option<(String, Option<SocketAddr>)> {
     let owner = owners
         .into_iter()
         .find(|owner| PROXIES.iter().any(|name| owner.command.starts_with(name)))?;
-    let words = command_line(owner.pid);
+    let words = process::arguments(owner.pid);
     let after = |option: &str| words.iter().skip_while(|word| *word != option).nth(1);
     let ip: Option<IpAddr> = after("-container-ip").and_then(|ip| ip.parse().ok());
     let port = after("-container-port").and_then(|port| port.parse().ok());
@@ -230,40 +237,27 @@ fn behind_rootlessport(proxy: i32, port: u16) -> Option<String> {
 fn pipes_of(pid: i32) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     entries
+        .take(MOST)
         .filter(|entry| !["0", "1", "2"].iter().any(|given| entry.file_name() == *given))
         .filter_map(|entry| fs::read_link(entry.path()).ok())
         .filter(|link| link.to_string_lossy().starts_with("pipe:"))
         .collect()
 }
 
-fn command_line(pid: i32) -> Vec<String> {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    bytes
-        .split(|byte| *byte == 0)
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect()
-}
-
 /// The bridge that an address is routed to, and this machine's own address on it.
 fn bridge_of(ip: IpAddr) -> Option<(String, IpAddr)> {
-    let (table, any): (_, IpAddr) = match ip {
-        IpAddr::V4(_) => ("route", Ipv4Addr::UNSPECIFIED.into()),
-        IpAddr::V6(_) => ("ipv6_route", Ipv6Addr::UNSPECIFIED.into()),
-    };
-    let name = interface_to(ip, &fs::read_to_string(format!("/proc/net/{table}")).ok()?)?;
+    let table = if ip.is_ipv4() { "route" } else { "ipv6_route" };
+    let name = interface_to(ip, files::lines(format!("/proc/net/{table}")))?;
     if !fs::exists(format!("/sys/class/net/{name}/bridge")).ok()? {
         return None;
     }
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    // Connecting a datagram socket looks up the route and sends nothing.
-    socket.connect((ip, 9)).ok()?;
-    Some((name, socket.local_addr().ok()?.ip()))
+    Some((name, own_address_towards(ip).ok()?))
 }
 
 /// The interface of the narrowest route but the default one, from `/proc/net/route` or `/proc/net/ipv6_route`. Of IPv6,
 /// addresses of this machine are routed to loopback.
-fn interface_to(ip: IpAddr, table: &str) -> Option<String> {
-    let route = |line: &str| {
+fn interface_to(ip: IpAddr, table: impl Iterator<Item = String>) -> Option<String> {
+    let route = |line: String| {
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();
         let number = |at: usize| u32::from_str_radix(columns.get(at)?, 16).ok();
         let (network, prefix, name) = match ip {
@@ -277,12 +271,12 @@ fn interface_to(ip: IpAddr, table: &str) -> Option<String> {
         };
         (prefix > 0 && nat::within(ip, &format!("{network}/{prefix}"))).then(|| (prefix, (*name).to_owned()))
     };
-    let narrowest = table.lines().filter_map(route).max_by_key(|(prefix, _)| *prefix);
+    let narrowest = table.filter_map(route).max_by_key(|(prefix, _)| *prefix);
     narrowest.map(|(_, name)| name)
 }
 
 fn in_bridge(bridge: &str, gateway: IpAddr, at: SocketAddr) -> Vec<String> {
-    let mtu = fs::read_to_string(format!("/sys/class/net/{bridge}/mtu")).unwrap_or_default();
+    let mtu = files::text(format!("/sys/class/net/{bridge}/mtu")).unwrap_or_default();
     let mut hops = vec![format!("bridge {bridge} ({gateway}, MTU {})", mtu.trim())];
     let Some((inside, veth)) = namespace_with(at.ip(), bridge) else {
         hops.push(format!("{at} (no process on this machine has this address now)"));
@@ -315,6 +309,7 @@ fn veth_of(bridge: &str, pid: i32) -> Option<String> {
     let inside = fs::read_dir(format!("/proc/{pid}/root/sys/class/net")).ok()?;
     let links: Vec<(String, String)> = inside
         .flatten()
+        .take(MOST)
         .filter_map(|entry| {
             Some((
                 entry.file_name().into_string().ok()?,
@@ -331,8 +326,10 @@ fn veth_of(bridge: &str, pid: i32) -> Option<String> {
     })
 }
 
+/// A number of an interface, which a container has made if the path leads into one.
 fn read(path: &Path) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+    let bytes = files::first(files::open(path).ok()?, NUMBER).ok()?;
+    Some(String::from_utf8(bytes).ok()?.trim().to_owned())
 }
 
 /// Who listens at a port in the network namespace of a process.
@@ -417,9 +414,12 @@ mod tests {
                     eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n\
                     br-1\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\n";
         #[cfg(target_endian = "little")]
-        assert_eq!(interface_to([172, 17, 0, 2].into(), four).as_deref(), Some("br-1"));
         assert_eq!(
-            interface_to([10, 0, 0, 9].into(), four),
+            interface_to([172, 17, 0, 2].into(), four.lines().map(str::to_owned)).as_deref(),
+            Some("br-1")
+        );
+        assert_eq!(
+            interface_to([10, 0, 0, 9].into(), four.lines().map(str::to_owned)),
             None,
             "the default route is no bridge"
         );
@@ -430,7 +430,7 @@ mod tests {
         let six = line("fd000001000000000000000000000000", "40", "br-1")
             + &line("fd000001000000000000000000000001", "80", "lo")
             + &line(zero, "00", "eth0");
-        let to = |ip: &str| interface_to(ip.parse().unwrap(), &six);
+        let to = |ip: &str| interface_to(ip.parse().unwrap(), six.lines().map(str::to_owned));
         assert_eq!(to("fd00:1::2").as_deref(), Some("br-1"));
         assert_eq!(to("fd00:1::1").as_deref(), Some("lo"));
         assert_eq!(to("fd00:2::1"), None);

@@ -23,13 +23,14 @@ use std::{
     collections::{HashMap, HashSet},
     fs::{self, File},
     os::unix::fs::FileExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     rc::Rc,
 };
 
 use indexmap::IndexMap;
 use lasthop_model::observation::{Role, RoleUsage};
 use lasthop_system::{
+    files,
     listener::command_of,
     process::{self, Stat},
     run_delay,
@@ -221,7 +222,7 @@ impl Meter {
 
 impl Process {
     fn open(pid: i32, role: Option<usize>) -> Option<Self> {
-        let stat = File::open(format!("/proc/{pid}/stat")).ok()?;
+        let stat = files::open(Path::new(&format!("/proc/{pid}/stat"))).ok()?;
         Some(Self {
             pid,
             role,
@@ -268,7 +269,7 @@ impl Thread {
         };
         let open = |task: fs::DirEntry| {
             let tid = task.file_name().to_str()?.parse().ok()?;
-            let file = |name: &str| File::open(task.path().join(name)).ok();
+            let file = |name: &str| files::open(&task.path().join(name)).ok();
             let scheduler = task.path().join("schedstat");
             Some(Self {
                 tid,
@@ -283,7 +284,7 @@ impl Thread {
     /// `None` when it has ended. Its status comes last: where that can be read the thread has lived until now, and
     /// nobody else can have had its number when `schedstat` was opened by it.
     fn read(&self, buffer: &mut [u8]) -> Option<ThreadReading> {
-        let scheduler = File::open(&self.scheduler).ok();
+        let scheduler = files::open(&self.scheduler).ok();
         let run_delay_ns = scheduler.and_then(|file| run_delay(read_into(&file, buffer)?));
         let text = read_into(&self.status, buffer)?;
         // From the end, because the counters are the last lines of the file.
@@ -314,7 +315,12 @@ fn read_into<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
             read => length += read,
         }
     }
-    std::str::from_utf8(&buffer[..length]).ok()
+    let text = &mut buffer[..length];
+    // A process may have any bytes as its name, which nobody asks for here.
+    text.iter_mut()
+        .filter(|byte| !byte.is_ascii())
+        .for_each(|byte| *byte = b'?');
+    std::str::from_utf8(text).ok()
 }
 
 /// CPU time of a process in nanoseconds. The number of its clock is the complement of its process number, shifted by
@@ -472,12 +478,12 @@ mod tests {
         // It ends with its standard input.
         let named = |name: &str| {
             let mut command = Command::new("sh");
-            command.args(["-c", "printf %s \"$0\" > /proc/$$/comm; echo; read -r _", name]);
+            command.args(["-c", "printf \"$0\" > /proc/$$/comm; echo; read -r _", name]);
             let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
             child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
             child
         };
-        let mut children = ["other", NOISE].map(named);
+        let mut children = ["other \\377", NOISE].map(named);
         let usage = Meter::new(Vec::new()).read(None);
         let counts = |child: &Child| usage.processes.keys().any(|(pid, _)| *pid == child.id() as i32);
         assert_eq!(children.each_ref().map(counts), [true, false]);

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Seek as _},
+    io::{self, Seek as _},
     os::unix::process::CommandExt,
     process::{Command, ExitStatus, Stdio},
     sync::mpsc::Receiver,
@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
-use super::interrupt;
+use super::{files, interrupt};
 
 /// The most that is kept of standard output, in bytes.
 const OUTPUT: u64 = 16 << 20;
@@ -58,8 +58,7 @@ pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<En
         let mut file = tempfile::tempfile()?;
         let status = run_into(command, &file, timeout, life)?;
         file.rewind()?;
-        let mut bytes = Vec::new();
-        file.take(ERRORS).read_to_end(&mut bytes)?;
+        let bytes = files::first(file, ERRORS)?;
         return Ok(Ended {
             status,
             output: String::from_utf8_lossy(&bytes).into_owned(),
@@ -95,8 +94,7 @@ pub fn run_into(mut command: Command, file: &File, timeout: Duration, life: Life
 fn read_aside(reader: io::PipeReader, limit: u64) -> io::Result<Receiver<String>> {
     let (sender, text) = std::sync::mpsc::channel();
     std::thread::Builder::new().spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = reader.take(limit).read_to_end(&mut bytes);
+        let bytes = files::first(reader, limit).unwrap_or_default();
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     })?;
     Ok(text)

@@ -1,6 +1,10 @@
 //! Blocking connections, for questions outside a load.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
+    time::Duration,
+};
 
 use lasthop_protocol::address::Address;
 use socket2::Socket;
@@ -26,4 +30,29 @@ pub fn connect(address: &Address, timeout: Duration) -> io::Result<Socket> {
     socket.set_write_timeout(Some(timeout))?;
     socket.connect(&name)?;
     Ok(socket)
+}
+
+/// The user who listens at the other end of a connection over a Unix socket.
+///
+/// # Errors
+///
+/// It is no such connection.
+pub fn listening_user(socket: &Socket) -> io::Result<u32> {
+    Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
+}
+
+/// This machine's own address on the way to another. Nothing is sent.
+///
+/// # Errors
+///
+/// There is no way.
+pub fn own_address_towards(ip: IpAddr) -> io::Result<IpAddr> {
+    let any: IpAddr = match ip {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    // Connecting a datagram socket looks up the route; the port does not matter.
+    socket.connect((ip, 9))?;
+    Ok(socket.local_addr()?.ip())
 }

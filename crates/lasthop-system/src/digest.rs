@@ -1,10 +1,11 @@
 //! SHA-256 of bytes and files.
 
 use std::{
-    fs::File,
-    io::{self, Read},
+    io::{self, Read as _},
     path::Path,
 };
+
+use crate::files;
 
 /// The SHA-256 of some bytes in hexadecimal digits.
 pub fn of_bytes(bytes: &[u8]) -> String {
@@ -19,9 +20,9 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
 ///
 /// # Errors
 ///
-/// The file cannot be read.
+/// It is no regular file, or cannot be read.
 pub fn of_file(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = files::open_linked(path)?;
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
     let mut piece = vec![0; 1 << 16];
     loop {

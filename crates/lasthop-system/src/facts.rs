@@ -2,6 +2,8 @@
 
 use std::{fs, path::PathBuf};
 
+use crate::files;
+
 /// A tree of system files.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -25,9 +27,8 @@ impl Facts {
 
     /// A file's text without white space around it.
     pub fn text(&self, path: &str) -> Option<String> {
-        fs::read_to_string(self.path(path))
-            .ok()
-            .map(|text| text.trim().to_owned())
+        let text = files::text(self.path(path)).ok()?;
+        Some(text.trim().to_owned())
     }
 
     pub fn number(&self, path: &str) -> Option<i64> {

@@ -1,30 +1,42 @@
-//! The one door to files and folders that somebody else may have made, or may change meanwhile, such as those of a
-//! server or of a record. A name may become a pipe, a device or a link at any time, and a file may have any length. So
-//! only regular files are opened, without waiting, no link is followed below a folder, no more is read than is asked
-//! for, and what is made below an open [`Folder`] is there and nowhere else.
+//! The one door to files and folders, because somebody else may have made them, or may change them meanwhile: a server,
+//! the maker of a record, another user. A name may become a pipe, a device or a link at any time, and a file may have any
+//! length, also one of `/proc` (`PR_SET_MM_MAP`). So only regular files are opened, without waiting, no link is followed
+//! below a folder, no more is read than is asked for, and what is made below an open [`Folder`] is there and nowhere
+//! else. Only a file that the user [named](fn@named) may be a pipe.
 //!
 //! Also files that no other user can read, whatever the mode of their folder.
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::{File, OpenOptions},
-    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    fs::{self, File, Metadata, OpenOptions},
+    io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom, Write as _},
+    iter,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::{ffi::OsStringExt as _, fs::OpenOptionsExt as _},
     },
     path::{Component, Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use rustix::{
+    event::PollFlags,
     fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid, openat},
     io::Errno,
 };
+
+use crate::interrupt::{self, Waited};
 
 /// A limit for files that are short: certificates, the notes of a process, the end of a log. In bytes.
 pub const SHORT: u64 = 1 << 20;
 /// The most that is read from the end of a log, in bytes.
 const END: u64 = 64 * 1024;
+/// A limit for what the kernel and the system tell, in bytes: the numbers of as many processes as Linux can have.
+const TEXT: u64 = 32 << 20;
+/// The longest line, in bytes.
+const LINE: u64 = 64 << 10;
+/// How long one wait for a file that the user named may be. The next one follows.
+const PATIENCE: Duration = Duration::from_secs(3600);
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Opens a file for reading. Links on the way to it are followed.
@@ -33,7 +45,17 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 ///
 /// It is a link or no regular file, or cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
-    regular(CWD, path, irregular)
+    regular(CWD, path, OFlags::NOFOLLOW, irregular)
+}
+
+/// The same, and a link leads to the file: where nobody else can put one, or where it does not matter to which file it
+/// leads.
+///
+/// # Errors
+///
+/// It is no regular file, or cannot be opened.
+pub fn open_linked(path: &Path) -> io::Result<File> {
+    regular(CWD, path, OFlags::empty(), irregular)
 }
 
 /// Reads a whole file.
@@ -43,6 +65,87 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// As [`open`], or it is longer than `most` bytes.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     whole(open(path)?, most)
+}
+
+/// The text of a small file of the kernel or the system (`/proc`, `/sys`, `/etc`). What is no UTF-8 in it is replaced:
+/// any process may have such a name.
+///
+/// # Errors
+///
+/// As [`open_linked`], or it is longer than 32 MiB.
+pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
+    let bytes = whole(open_linked(path.as_ref())?, TEXT)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The lines of a table of the kernel, one at a time, because it may have any number of them; none if it cannot be
+/// opened. What is no UTF-8 is replaced, and one of more than 64 KiB comes in parts.
+pub fn lines(path: impl AsRef<Path>) -> impl Iterator<Item = String> {
+    let mut reader = open_linked(path.as_ref()).ok().map(BufReader::new);
+    iter::from_fn(move || {
+        let mut line = Vec::new();
+        reader.as_mut()?.take(LINE).read_until(b'\n', &mut line).ok()?;
+        (!line.is_empty()).then(|| {
+            let line = line.strip_suffix(b"\n").unwrap_or(&line);
+            String::from_utf8_lossy(line).into_owned()
+        })
+    })
+}
+
+/// Reads a whole file that the user named, which may be a pipe, a terminal or `/dev/stdin`. It is waited for until there
+/// is an interrupt.
+///
+/// # Errors
+///
+/// It cannot be opened, is longer than `most` bytes, or there was an interrupt.
+pub fn named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    whole(Patient(openat(CWD, path, flags, Mode::empty())?.into()), most)
+}
+
+/// Waits for the next bytes of a file, or for an interrupt.
+struct Patient(File);
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if interrupt::wait_for(&self.0, PollFlags::IN, Instant::now() + PATIENCE)? == Waited::Interrupted {
+                // Not of the kind that readers try again after.
+                return Err(io::Error::other("interrupted"));
+            }
+            match self.0.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+/// What is at a path: its kind, owner, mode, length and times. A link is itself, not what it leads to.
+///
+/// # Errors
+///
+/// There is nothing, or a folder on the way cannot be entered.
+pub fn facts(path: impl AsRef<Path>) -> io::Result<Metadata> {
+    fs::symlink_metadata(path)
+}
+
+/// The same of what a link leads to.
+///
+/// # Errors
+///
+/// As [`facts`].
+pub fn facts_linked(path: impl AsRef<Path>) -> io::Result<Metadata> {
+    fs::metadata(path)
+}
+
+/// The same of an open file, which stays what it is while its name may become another one's.
+///
+/// # Errors
+///
+/// The file system fails.
+pub fn facts_of(file: &File) -> io::Result<Metadata> {
+    file.metadata()
 }
 
 /// Reads at most `most` bytes at the end of a file.
@@ -143,6 +246,15 @@ pub fn end_of_log(path: &Path) -> String {
     String::from_utf8_lossy(&end.unwrap_or_default()).into_owned()
 }
 
+/// Forces to disk which files a folder has (fsync(2)).
+///
+/// # Errors
+///
+/// It cannot be opened, or the disk fails.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::fsync(Folder::open(path)?.0)?)
+}
+
 /// An open folder.
 #[derive(Debug)]
 pub struct Folder(OwnedFd);
@@ -226,7 +338,7 @@ impl Folder {
     /// It is a link or no regular file, or a folder on the way is missing or a link.
     pub fn read(&self, path: &Path) -> io::Result<File> {
         let (folder, name) = self.last(path)?;
-        regular(&folder.0, Path::new(name), outside)
+        regular(&folder.0, Path::new(name), OFlags::NOFOLLOW, outside)
     }
 
     /// Removes a file of this folder; a link itself, not what it names.
@@ -307,11 +419,11 @@ fn irregular() -> io::Error {
     io::Error::other("it is not a regular file")
 }
 
-/// Opens a regular file; `linked` says what a link is.
-fn regular(folder: impl AsFd, path: &Path, linked: fn() -> io::Error) -> io::Result<File> {
+/// Opens a regular file; `linked` says what a link is, if `flags` do not let it be followed.
+fn regular(folder: impl AsFd, path: &Path, flags: OFlags, linked: fn() -> io::Error) -> io::Result<File> {
     // `NONBLOCK`, or opening a pipe would wait for a writer. A socket cannot be opened, and to a regular file it makes
     // no difference.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file: File = match openat(folder, path, flags, Mode::empty()) {
         Err(Errno::LOOP) => return Err(linked()),
         Err(Errno::NXIO) => return Err(irregular()),
@@ -325,9 +437,13 @@ fn regular(folder: impl AsFd, path: &Path, linked: fn() -> io::Error) -> io::Res
     }
 }
 
-fn whole(file: File, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+/// Reads to the end.
+///
+/// # Errors
+///
+/// There are more than `most` bytes, or reading fails.
+pub fn whole(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let bytes = first(from, most.saturating_add(1))?;
     if bytes.len() as u64 > most {
         Err(too_long("it", most))
     } else {
@@ -335,13 +451,22 @@ fn whole(file: File, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
+/// Reads the first bytes, `most` of them if there are so many.
+///
+/// # Errors
+///
+/// Reading fails.
+pub fn first(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 fn end(mut file: File, most: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
-    let mut bytes = Vec::new();
     // Limited once more, because a log may grow while it is read.
-    file.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    first(file, most)
 }
 
 fn private() -> OpenOptions {
@@ -451,6 +576,55 @@ mod tests {
             (read_end(&path, 3).unwrap(), read_end(&path, 99).unwrap()),
             (b"end".into(), b"begin,end".into())
         );
+    }
+
+    #[test]
+    fn tables_have_lines_of_any_bytes_and_length() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("table");
+        let long = "x".repeat(LINE as usize + 1);
+        fs::write(&path, [b"a \xff\n\n", long.as_bytes(), b"\nend"].concat()).unwrap();
+        let found: Vec<String> = lines(&path).collect();
+        assert_eq!(found[..2], ["a \u{fffd}", ""]);
+        assert_eq!(
+            (found[2].len(), &found[3][..], &found[4][..]),
+            (LINE as usize, "x", "end")
+        );
+        assert!(text(&path).unwrap().ends_with("x\nend"));
+        let link = folder.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert_eq!((lines(&link).count(), text(&link).is_ok()), (5, true));
+        for name in ["/dev/zero", "/proc/self", "none"] {
+            assert!(text(name).is_err() && lines(name).next().is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_user_named_may_be_a_pipe_and_has_a_limit() {
+        let folder = folder();
+        let pipe = folder.path().join("inside/pipe");
+        let writer = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::write(pipe, "what it says").unwrap()
+        });
+        assert_eq!(named(&pipe, 12).unwrap(), b"what it says");
+        writer.join().unwrap();
+        assert_eq!(named(&folder.path().join("inside/near"), 7).unwrap(), b"content");
+        for (path, cause) in [
+            ("/dev/zero", "it is longer than 1 KiB"),
+            ("/proc", "Is a directory (os error 21)"),
+        ] {
+            assert_eq!(named(Path::new(path), 1 << 10).unwrap_err().to_string(), cause);
+        }
+    }
+
+    #[test]
+    fn a_link_is_itself_unless_it_is_followed() {
+        let folder = folder();
+        let link = folder.path().join("inside/near");
+        assert!(facts(&link).unwrap().is_symlink() && facts_linked(&link).unwrap().is_file());
+        assert_eq!(facts_of(&open_linked(&link).unwrap()).unwrap().len(), 7);
+        assert!(open_linked(&folder.path().join("inside/zero")).is_err());
     }
 
     #[test]

@@ -43,5 +43,5 @@ pub mod shell;
 pub mod sock_diag;
 pub mod udp;
 
-pub use connect::connect;
+pub use connect::{connect, listening_user, own_address_towards};
 pub use schedstat::run_delay;

@@ -3,21 +3,21 @@
 use std::{
     collections::HashSet,
     fmt::Display,
-    fs::{self, File},
-    io::{self, BufRead, BufReader},
+    fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::Path,
     time::Duration,
 };
 
+use lasthop_protocol::spec::{Address, Transport};
+
 use crate::{
     connect::connect,
+    files::{self, lines},
+    process::{self, Stat},
     sock_diag::{ESTABLISHED, SockDiag},
     udp,
 };
-use lasthop_protocol::spec::{Address, Transport};
-
-use super::process::{self, Stat};
 
 /// A process that holds a listening socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,10 +118,8 @@ pub fn owner(pid: i32) -> Owner {
 
 /// A process's command, at most 15 bytes.
 pub fn command_of(pid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm"))
-        .unwrap_or_default()
-        .trim_end()
-        .to_owned()
+    let command = files::text(format!("/proc/{pid}/comm")).unwrap_or_default();
+    command.trim_end().to_owned()
 }
 
 /// Sockets that listen at a TCP port, whatever the address, in the network namespace of a process.
@@ -143,13 +141,7 @@ fn listening_tcp(lines: impl Iterator<Item = String>, is_wanted: impl Fn(&str, &
 fn tcp_tables(inside: impl Display) -> impl Iterator<Item = String> {
     ["tcp", "tcp6"]
         .into_iter()
-        .flat_map(move |name| table(&format!("/proc/{inside}/net/{name}")))
-}
-
-/// The lines of a kernel table, one at a time, because a table may have tens of thousands of sockets in `TIME_WAIT`.
-pub fn table(path: &str) -> impl Iterator<Item = String> + use<> {
-    let file = File::open(path).ok().map(BufReader::new);
-    file.into_iter().flat_map(|file| file.lines().map_while(Result::ok))
+        .flat_map(move |name| lines(format!("/proc/{inside}/net/{name}")))
 }
 
 /// Sockets that listen at a path, in the network namespace of a process. Unix sockets belong to a namespace too.
@@ -160,7 +152,7 @@ pub fn unix_listening(inside: impl Display, path: &str) -> Vec<String> {
 /// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path. Those
 /// are taken that have this word in this column.
 fn unix_inodes(inside: impl Display, path: &str, (at, word): (usize, &str)) -> Vec<String> {
-    table(&format!("/proc/{inside}/net/unix"))
+    lines(format!("/proc/{inside}/net/unix"))
         .filter_map(|line| {
             let (columns, name) = unix_row(&line)?;
             (columns[at] == word && name == path).then(|| columns[6].to_owned())
@@ -188,7 +180,7 @@ pub fn listening(server: i32) -> Vec<Address> {
         let listens = words.get(3) == Some(&"0A") && held.contains(*words.get(9)?);
         listens.then(|| from_table(words[1]))?.map(Address::Tcp)
     });
-    let unix = table(&format!("/proc/{server}/net/unix")).filter_map(|line| {
+    let unix = lines(format!("/proc/{server}/net/unix")).filter_map(|line| {
         let (columns, name) = unix_row(&line)?;
         let listens = columns[3] == "00010000" && held.contains(columns[6]);
         listens.then(|| match name.strip_prefix('@') {
@@ -264,7 +256,7 @@ fn asked_peers(listener: SocketAddr) -> io::Result<Vec<(String, bool)>> {
 
 /// The inodes of a Unix listener's accepted sockets, which have its path, in the network namespace of a process.
 pub fn accepted_unix(inside: i32, path: String) -> impl Iterator<Item = String> + use<> {
-    let lines = table(&format!("/proc/{inside}/net/unix"));
+    let lines = lines(format!("/proc/{inside}/net/unix"));
     lines.filter_map(move |line| {
         let (columns, name) = unix_row(&line)?;
         // A connection that still waits to be accepted has 02 here (`SS_CONNECTING`), an accepted one 03

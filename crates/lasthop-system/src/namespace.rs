@@ -3,7 +3,10 @@
 use std::{
     fs::File,
     io,
-    os::{fd::AsFd, unix::process::CommandExt},
+    os::{
+        fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+        unix::{fs::MetadataExt as _, process::CommandExt},
+    },
     path::Path,
     process::Command,
     time::Duration,
@@ -11,12 +14,17 @@ use std::{
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-use super::command;
+use super::{command, files};
 
 /// What the holding process says when the namespace is there.
 pub const READY: &str = "ready";
 /// The longest that one command of `ip` may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+// include/uapi/linux/nsfs.h: the user namespace that a namespace belongs to, the one around that, and whose it is.
+const NS_GET_USERNS: u32 = 0xb701;
+const NS_GET_PARENT: u32 = 0xb702;
+const NS_GET_OWNER_UID: u32 = 0xb704;
 
 /// Holds a new network namespace until its input ends. What `lasthop hold` does.
 ///
@@ -43,6 +51,52 @@ pub fn go_into(namespace: &File) -> io::Result<()> {
     )?)
 }
 
+/// The network namespace of a process.
+///
+/// # Errors
+///
+/// It is gone, or this process may not see it.
+pub fn of(pid: i32) -> io::Result<File> {
+    files::open_linked(Path::new(&format!("/proc/{pid}/ns/net")))
+}
+
+/// The user who made a namespace with no more than a user's rights: in a user namespace, or in one of those within it.
+/// `None` if it took the rights of an administrator.
+///
+/// # Errors
+///
+/// The namespace is none of this process's own user namespace or of those within it.
+pub fn made_by_user(namespace: &File) -> io::Result<Option<u32>> {
+    let own = files::facts_linked("/proc/self/ns/user")?.ino();
+    let mut around = ask(namespace, NS_GET_USERNS)?;
+    let mut within = None;
+    while files::facts_of(&around)?.ino() != own {
+        let next = ask(&around, NS_GET_PARENT)?;
+        within = Some(std::mem::replace(&mut around, next));
+    }
+    within.map(|namespace| owner(&namespace)).transpose()
+}
+
+fn ask(namespace: &File, what: u32) -> io::Result<File> {
+    // SAFETY: these take no argument, and return a descriptor that is nobody else's, or an error.
+    let found = unsafe { libc::ioctl(namespace.as_raw_fd(), what as _) };
+    if found < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    Ok(unsafe { OwnedFd::from_raw_fd(found) }.into())
+}
+
+fn owner(namespace: &File) -> io::Result<u32> {
+    let mut user: libc::uid_t = 0;
+    // SAFETY: it writes one uid_t.
+    let done = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_OWNER_UID as _, &raw mut user) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(user)
+}
+
 /// Runs `ip`, inside a namespace if one is given, and returns what it prints.
 ///
 /// # Errors
@@ -54,7 +108,7 @@ pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<String, String> {
     command.args(words);
     if let Some(path) = namespace {
         // Opened before the fork: between fork and exec nothing may allocate.
-        let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+        let file = files::open_linked(path).map_err(|error| failed(error.to_string()))?;
         // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
         unsafe { command.pre_exec(move || go_into(&file)) };
     }
@@ -88,7 +142,36 @@ pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+
     use super::*;
+    use crate::process;
+
+    #[test]
+    fn a_namespace_is_told_from_one_that_a_user_made() {
+        let own = std::process::id() as i32;
+        assert_eq!(made_by_user(&of(own).unwrap()).unwrap(), None);
+        assert!(of(i32::MAX).is_err());
+        // A user namespace within another; some machines let nobody make one.
+        let nested = "unshare --user --map-root-user --net sh -c 'echo; read -r _'";
+        let mut child = Command::new("unshare")
+            .args(["--user", "--map-root-user", "sh", "-c", nested])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let made = io::Read::read(child.stdout.as_mut().unwrap(), &mut [0]).unwrap() > 0;
+        let inside = process::descendants(child.id() as i32)
+            .pop()
+            .unwrap_or(child.id() as i32);
+        if made {
+            let user = made_by_user(&of(inside).unwrap()).unwrap();
+            assert_eq!(user, Some(rustix::process::geteuid().as_raw()));
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 
     #[test]
     fn this_machines_addresses_are_read() {

@@ -1,11 +1,19 @@
 //! Reads `/proc` about processes: their state, their descendants, their identity.
 
-use std::{collections::HashSet, fs, io, os::fd::OwnedFd};
+use std::{collections::HashSet, fs, io, os::fd::OwnedFd, path::Path};
 
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal},
 };
+
+use crate::{facts::Facts, files};
+
+/// The most that is read of a command line, in bytes. A process may give it any length.
+const COMMAND_LINE: u64 = 32 << 10;
+/// The longest environment that Linux starts a program with, in bytes (`bprm_stack_limits` in fs/exec.c). A process may
+/// give itself a longer one.
+const ENVIRONMENT: u64 = 6 << 20;
 
 /// The parts of `/proc/PID/stat` that lasthop needs. Times are in ticks of `sysconf(_SC_CLK_TCK)`, 10 ms as a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +35,7 @@ pub struct Stat {
 impl Stat {
     /// Reads the stat of a process; `None` if there is none (any more).
     pub fn of(pid: i32) -> Option<Self> {
-        fs::read_to_string(format!("/proc/{pid}/stat"))
+        files::text(format!("/proc/{pid}/stat"))
             .ok()
             .as_deref()
             .and_then(Self::parse)
@@ -102,6 +110,36 @@ pub fn kill_descendants(root: i32) -> Vec<i32> {
     still
 }
 
+/// The words of a process's command line, the first 32 KiB of them. A title that a server gave itself is one word.
+pub fn arguments(pid: i32) -> Vec<String> {
+    let bytes = beginning(pid, "cmdline", COMMAND_LINE).unwrap_or_default();
+    let mut words: Vec<String> = bytes
+        .split(|byte| *byte == 0)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    // What follows the last zero byte.
+    words.pop_if(|word| word.is_empty());
+    words
+}
+
+/// Whether a process was started with this variable, `NAME=value`. Only root sees those of other users.
+pub fn has_variable(pid: i32, variable: &[u8]) -> bool {
+    beginning(pid, "environ", ENVIRONMENT)
+        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|other| other == variable))
+}
+
+fn beginning(pid: i32, file: &str, most: u64) -> io::Result<Vec<u8>> {
+    files::first(files::open(Path::new(&format!("/proc/{pid}/{file}")))?, most)
+}
+
+/// Whose a process is. A program that runs as another user than who started it (set-user-ID) is nobody's.
+pub fn user_of(pid: i32) -> Option<u32> {
+    let users = Facts::here().field(&format!("/proc/{pid}/status"), "Uid")?;
+    let mut users = users.split_ascii_whitespace();
+    let real = users.next()?;
+    users.all(|user| user == real).then(|| real.parse().ok())?
+}
+
 /// The numbers of all processes.
 pub fn all() -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else {
@@ -127,7 +165,7 @@ pub fn descendants(root: i32) -> Vec<i32> {
             .flatten()
         {
             // A child is listed with the thread that started it.
-            let text = match fs::read_to_string(task.path().join("children")) {
+            let text = match files::text(task.path().join("children")) {
                 // The kernel was built without `CONFIG_PROC_CHILDREN`.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && task.path().exists() => {
                     return descendants_by_parent(root);
@@ -178,6 +216,79 @@ mod tests {
             (stat.ended_children_ticks, stat.threads, stat.start_ticks),
             (7, 6, 9999)
         );
+    }
+
+    /// A process whose command line and environment are 8 GiB long, until its input ends. Any process may do that.
+    fn endless() -> Option<std::process::Child> {
+        const PROGRAM: &str = r#"
+import ctypes, mmap, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+stat = lambda number: int(fields[number - 3])
+length = 8 << 30
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+at = libc.mmap(None, length, 3, 0x4022, -1, 0)
+ctypes.memmove(at, b"endless\0", 8)
+libc.sbrk.restype = ctypes.c_void_p
+# struct prctl_mm_map: code, data, brk, stack, arguments, environment, auxv, executable
+numbers = [stat(26), stat(27), stat(45), stat(46), stat(47), libc.sbrk(0), stat(28)]
+map = struct.pack("11QQIi", *numbers, at, at + length, at, at + length, 0, 0, -1)
+libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+buffer = ctypes.create_string_buffer(map)
+done = libc.prctl(35, 14, ctypes.addressof(buffer), len(map), 0)
+print(done, flush=True)
+sys.stdin.read()
+"#;
+        let mut child = Command::new("python3")
+            .args(["-c", PROGRAM])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let mut said = [0; 2];
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
+        (said == *b"0\n").then_some(child)
+    }
+
+    #[test]
+    fn a_command_line_without_end_is_read_no_further_than_a_limit() {
+        let Some(mut child) = endless() else { return };
+        let pid = child.id() as i32;
+        let words = arguments(pid);
+        assert_eq!(words[0], "endless");
+        assert_eq!(
+            words.iter().map(|word| word.len() + 1).sum::<usize>() as u64,
+            COMMAND_LINE
+        );
+        assert!(!has_variable(pid, b"NAME=value") && has_variable(pid, b"endless"));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_is_seen_whatever_it_is_called() {
+        let mut child = Command::new("sh")
+            .args(["-c", r#"printf '\377)' > /proc/$$/comm; echo; read -r _"#, "word"])
+            // Behind much else.
+            .envs((0..15).map(|number| (format!("LONG_{number}"), "x".repeat(100_000))))
+            .env("NAME", "value")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let pid = child.id() as i32;
+        assert_eq!(Stat::of(pid).unwrap().parent, std::process::id() as i32);
+        assert_eq!(
+            (&arguments(pid)[0][..], &arguments(pid)[3..]),
+            ("sh", &["word".to_owned()][..])
+        );
+        assert!(has_variable(pid, b"NAME=value") && !has_variable(pid, b"NAME=val"));
+        assert_eq!(user_of(pid), Some(rustix::process::getuid().as_raw()));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!((user_of(i32::MAX), arguments(i32::MAX)), (None, Vec::new()));
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Key {
     /// It is missing, no key, or others than this user could know or replace it.
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut file = files::open(path)?;
-        let facts = file.metadata()?;
+        let facts = files::facts_of(&file)?;
         if facts.len() != LENGTH as u64 {
             return Err(io::Error::other("it is not a key"));
         }

@@ -1,12 +1,9 @@
 //! What the kernel tells of UDP sockets: who is bound to a port, and how many datagrams it dropped there because the
 //! socket's buffer was full. Senders are not told.
 
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    io::{BufRead as _, BufReader},
-    net::SocketAddr,
-};
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use crate::files;
 
 /// A socket that is bound to a port and connected to nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +25,10 @@ pub fn bound(at: SocketAddr) -> impl Iterator<Item = Bound> {
 /// While other sockets come and go, the kernel lists some twice and leaves some out, because between two reads it
 /// resumes by their number. So this reads as much at a time as the kernel gives, and counts each socket once.
 fn look(port: u16) -> BTreeMap<u64, Bound> {
-    let tables = ["/proc/net/udp", "/proc/net/udp6"]
+    let tables = ["/proc/net/udp", "/proc/net/udp6"];
+    tables
         .into_iter()
-        .filter_map(|table| File::open(table).ok());
-    let lines = tables.flat_map(|table| BufReader::new(table).lines().map_while(Result::ok));
-    lines
+        .flat_map(files::lines)
         .filter_map(|line| read(&line, port))
         .map(|socket| (socket.inode, socket))
         .collect()

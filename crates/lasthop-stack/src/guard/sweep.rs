@@ -59,7 +59,7 @@ impl GuardRecord {
 }
 
 fn world() -> String {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot = files::text("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     format!("{} {}", boot.trim(), namespace.display())
 }
@@ -166,15 +166,10 @@ fn strays(sandbox: &Path, record: Option<&GuardRecord>) -> Vec<(i32, Handle)> {
         if let (Some(handle), Some(stat)) = (handle, Stat::of(pid))
             && stat.state != b'Z'
             && pid != me
-            && (record.is_some_and(|record| record.led(&stat)) || is_marked(pid, &mark))
+            && (record.is_some_and(|record| record.led(&stat)) || process::has_variable(pid, &mark))
         {
             strays.push((pid, handle));
         }
     }
     strays
-}
-
-fn is_marked(pid: i32, mark: &[u8]) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|variable| variable == mark))
 }
