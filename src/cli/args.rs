@@ -847,8 +847,8 @@ pub struct Survey {
     /// How long to watch
     #[arg(long = "for", value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub watch: Duration,
-    /// How often to look at the open connections. With very many it takes longer, so that looking takes at most 5 % of
-    /// a CPU
+    /// How often to look at the open connections. With very many it takes longer, so that looking takes at most 2 % of
+    /// a CPU, besides the first look and the last
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub interval: Duration,
     /// Only links with this in the name of a process, its container or unit, or in the address. Repeat the option for more

@@ -65,6 +65,7 @@ mod studies;
 mod survey;
 mod survey_programs;
 mod survey_saved;
+mod survey_strangers;
 mod tools;
 mod trust;
 mod waits;

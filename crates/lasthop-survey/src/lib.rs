@@ -28,12 +28,27 @@ pub mod saving;
 mod spaces;
 pub mod watch;
 
-use std::io;
+use std::{
+    io,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
+use lasthop_system::interrupt;
 use links::Survey;
 use processes::Processes;
 use spaces::Spaces;
 use watch::Timing;
+
+/// How long what was seen may still be completed after an interrupt.
+const LAST_LOOK: Duration = Duration::from_secs(2);
+
+/// Whether lasthop was interrupted so long ago that it looks at nothing more. How much there is to look at is up to every
+/// user of the machine.
+fn is_out_of_time() -> bool {
+    static HEARD: OnceLock<Instant> = OnceLock::new();
+    interrupt::heard() && HEARD.get_or_init(Instant::now).elapsed() > LAST_LOOK
+}
 
 /// Watches this machine, and says when it has begun.
 ///
@@ -44,5 +59,5 @@ pub fn survey(timing: Timing, begun: impl FnOnce()) -> io::Result<Survey> {
     let mut spaces = Spaces::own()?;
     let mut processes = Processes::default();
     let seen = watch::watch(&mut spaces, &mut processes, timing, begun)?;
-    Ok(Survey::of(&seen, &mut processes, spaces.closed()))
+    Ok(Survey::of(&seen, &mut processes, spaces.unseen()))
 }

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, HashMap},
 };
 
+use lasthop_model::quantity::counted;
 use lasthop_protocol::spec::Transport;
 use lasthop_system::date;
 use schemars::JsonSchema;
@@ -14,6 +15,7 @@ use super::{
     containers,
     processes::{GroupId, Place, Processes},
     saving::Outlook,
+    spaces::Unseen,
     watch::{Seen, Server, Traffic},
 };
 
@@ -144,12 +146,12 @@ pub enum Shape {
 }
 
 impl Survey {
-    pub(super) fn of(seen: &Seen, processes: &mut Processes, closed: usize) -> Self {
+    pub(super) fn of(seen: &Seen, processes: &mut Processes, unseen: BTreeMap<Unseen, usize>) -> Self {
         let used = processes.used();
         let parties = Parties {
             processes,
             used,
-            names: containers::names(),
+            names: containers::names(processes.containers()),
             seconds: seen.seconds,
         };
         let mut links: Vec<Link> = parties
@@ -171,25 +173,33 @@ impl Survey {
             lasthop: env!("CARGO_PKG_VERSION").to_owned(),
             ended: date::now().to_string(),
             seconds: seen.seconds,
-            missing: missing(seen, processes, closed),
+            missing: missing(seen, processes, unseen),
             links,
         }
     }
 }
 
 /// What was not seen, and why.
-fn missing(seen: &Seen, processes: &Processes, closed: usize) -> Vec<String> {
+fn missing(seen: &Seen, processes: &Processes, unseen: BTreeMap<Unseen, usize>) -> Vec<String> {
     let mut missing = Vec::new();
+    if processes.hides {
+        missing.push(
+            "the processes of other users, which /proc does not list here (hidepid): root sees whose links they are"
+                .to_owned(),
+        );
+    }
     if !processes.hidden.is_empty() {
         missing.push(format!(
             "the sockets of {} processes of other users: root sees whose links they are",
             processes.hidden.len()
         ));
     }
-    if closed > 0 {
-        missing.push(format!(
-            "the sockets of {closed} network namespaces, such as those of containers: root may enter them"
-        ));
+    missing.extend(unseen.into_iter().map(|(why, number)| {
+        let namespaces = counted(number as u64, "network namespace");
+        format!("the sockets of {namespaces}, such as those of containers: {why}")
+    }));
+    if seen.cut_short {
+        missing.push("some of what there was at the end, because the survey was interrupted".to_owned());
     }
     if !seen.hears {
         missing.push(

@@ -9,9 +9,12 @@ use std::{
 
 use lasthop_observe::procfs::cpu_clock;
 use lasthop_system::{
+    files,
     listener::{command_of, sockets},
     process::{self, Stat},
 };
+
+use super::is_out_of_time;
 
 /// Number of a group of processes in [`Processes`].
 pub type GroupId = usize;
@@ -20,6 +23,8 @@ pub type GroupId = usize;
 const SCRIPTS: [&str; 10] = ["py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "jar", "sh"];
 /// Bytes of a command in `/proc/PID/comm`.
 const COMMAND: usize = 15;
+/// The longest name of a program, in characters: that of a file. A process may call itself anything.
+const NAME: usize = 255;
 /// Digits of the identity of a container.
 const ID: usize = 64;
 
@@ -58,6 +63,8 @@ pub struct Processes {
     nobodys: HashSet<u64>,
     /// Processes whose descriptors lasthop may not see.
     pub hidden: HashSet<i32>,
+    /// Whether `/proc` does not even list those of other users.
+    pub hides: bool,
     /// CPU time of each process when the watch began, in nanoseconds.
     began: HashMap<i32, u64>,
 }
@@ -65,6 +72,8 @@ pub struct Processes {
 impl Processes {
     /// Reads the clocks of all processes.
     pub fn begin(&mut self) {
+        // There is always a first process, which is another user's.
+        self.hides = !Path::new("/proc/1").exists();
         self.began = process::all()
             .into_iter()
             .filter_map(|pid| Some((pid, cpu_clock(pid)?)))
@@ -90,7 +99,7 @@ impl Processes {
         all.sort_by_key(|pid| (*pid == 1, !self.holders.contains(pid), *pid));
         for pid in all {
             self.find_in(pid, &mut missing);
-            if missing.is_empty() {
+            if missing.is_empty() || is_out_of_time() {
                 return;
             }
         }
@@ -105,7 +114,8 @@ impl Processes {
             self.hidden.insert(pid);
             return;
         }
-        for inode in sockets(pid).filter_map(|inode| inode.parse().ok()) {
+        let sockets = sockets(pid).take_while(|_| !is_out_of_time());
+        for inode in sockets.filter_map(|inode| inode.parse().ok()) {
             if missing.remove(&inode)
                 && let Some(group) = self.group_of(pid)
             {
@@ -152,11 +162,22 @@ impl Processes {
         }))
     }
 
+    /// The containers that were seen, by identity, each with the parent of a process in it. One of these has started it.
+    pub fn containers(&self) -> Vec<(&str, i32)> {
+        let groups = self.groups.iter();
+        groups
+            .filter_map(|group| match &group.place {
+                Some(Place::Container(id)) => Some((id.as_str(), group.parent)),
+                _ => None,
+            })
+            .collect()
+    }
+
     /// Number of processes of each group that runs now, and the CPU seconds that they used since the watch began. What
     /// ended meanwhile is not counted.
     pub fn used(&mut self) -> BTreeMap<GroupId, (u32, f64)> {
         let mut used: BTreeMap<GroupId, (u32, f64)> = BTreeMap::new();
-        for pid in process::all() {
+        for pid in process::all().into_iter().take_while(|_| !is_out_of_time()) {
             let Some(now) = cpu_clock(pid) else { continue };
             let Some(group) = self.group_of(pid) else { continue };
             let before = self.began.get(&pid).copied().unwrap_or(0);
@@ -182,12 +203,8 @@ impl Process {
     fn of(pid: i32) -> Option<Self> {
         let parent = Stat::of(pid)?.parent;
         let executable = fs::read_link(format!("/proc/{pid}/exe")).ok();
-        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let arguments: Vec<String> = arguments
-            .split(|byte| *byte == 0)
-            .map(|word| String::from_utf8_lossy(word).into_owned())
-            .filter(|word| !word.is_empty())
-            .collect();
+        let mut arguments = process::arguments(pid);
+        arguments.retain(|word| !word.is_empty());
         let command = command_of(pid);
         let name = name(&command, &arguments);
         let file = executable
@@ -197,12 +214,13 @@ impl Process {
         let mut programs: Vec<String> = name.split(' ').map(str::to_owned).collect();
         programs.extend(called.into_iter().chain(file).chain([command]));
         programs.dedup();
-        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let groups = files::text(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let short = |name: String| name.chars().take(NAME).collect();
         Some(Self {
             parent,
             executable,
-            name,
-            programs,
+            name: short(name),
+            programs: programs.into_iter().map(short).collect(),
             place: place(&groups),
         })
     }
@@ -263,6 +281,8 @@ fn place(cgroups: &str) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+
     use super::*;
 
     #[test]
@@ -328,10 +348,15 @@ mod tests {
     #[test]
     fn a_process_and_its_twins_are_one() {
         let mut children: Vec<std::process::Child> = (0..2)
-            .map(|_| std::process::Command::new("sleep").arg("1000").spawn().unwrap())
+            .map(|_| {
+                let mut command = std::process::Command::new("sleep");
+                // Which is a process's own word.
+                command.arg0("sleep".repeat(1000)).arg("1000").spawn().unwrap()
+            })
             .collect();
         // Until `exec`, a child is what its parent is.
-        while children.iter().any(|child| command_of(child.id() as i32) != "sleep") {
+        let has_begun = |pid: i32| command_of(pid) == "sleep" && !process::arguments(pid).is_empty();
+        while !children.iter().all(|child| has_begun(child.id() as i32)) {
             std::thread::yield_now();
         }
         let mut processes = Processes::default();
@@ -342,8 +367,14 @@ mod tests {
         let own = processes.group_of(std::process::id() as i32).unwrap();
         assert_eq!(groups[0], groups[1]);
         assert_ne!(groups[0], own);
-        assert_eq!(processes.groups[groups[0]].name, "sleep");
+        assert_eq!(processes.groups[groups[0]].name, "sleep".repeat(NAME / 5));
         assert_eq!(processes.used()[&groups[0]].0, 2);
+        assert!(
+            processes.groups[groups[0]]
+                .programs
+                .iter()
+                .all(|name| name.len() <= NAME)
+        );
         for child in &mut children {
             child.kill().unwrap();
             child.wait().unwrap();

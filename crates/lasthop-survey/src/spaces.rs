@@ -2,19 +2,30 @@
 //! wherever it is used.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
+    fmt,
     fs::{self, File},
     io,
+    os::fd::AsRawFd as _,
     path::PathBuf,
     thread,
 };
 
 use lasthop_system::{
     conntrack::Conntrack,
-    namespace::go_into,
+    limits::lift_descriptors,
+    namespace::{self, go_into, made_by_user},
     process,
     sock_diag::{Destroyed, SockDiag},
 };
+
+use super::is_out_of_time;
+
+/// Namespaces of one user that are looked into. Any user may make thousands, and the kernel takes some milliseconds for
+/// each.
+const EACH: usize = 64;
+/// Descriptors that are left for everything else.
+const SPARE: u64 = 64;
 
 /// A network namespace.
 #[derive(Debug)]
@@ -25,12 +36,27 @@ pub struct Space {
     pub conntrack: Option<Conntrack>,
 }
 
+/// Why a namespace is not looked into.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unseen {
+    Forbidden,
+    /// This user has more than are looked into.
+    Many(u32),
+    /// lasthop may open no more files than so many.
+    Files(u64),
+    Refused(String),
+}
+
 /// All that are known so far.
 #[derive(Debug)]
 pub struct Spaces {
     pub all: Vec<Space>,
-    /// Their numbers; `None` for one that lasthop may not enter.
-    known: HashMap<PathBuf, Option<usize>>,
+    /// Their numbers.
+    known: HashMap<PathBuf, Result<usize, Unseen>>,
+    /// How many a user has in `all`.
+    of_users: HashMap<u32, usize>,
+    /// How many files lasthop may open.
+    files: u64,
 }
 
 impl Spaces {
@@ -42,36 +68,86 @@ impl Spaces {
     pub fn own() -> io::Result<Self> {
         Ok(Self {
             all: vec![Space::here()?],
-            known: id_of("self").map(|id| (id, Some(0))).into_iter().collect(),
+            known: id_of("self").map(|id| (id, Ok(0))).into_iter().collect(),
+            of_users: HashMap::new(),
+            files: lift_descriptors(),
         })
     }
 
     /// Adds those of processes that have begun since.
     pub fn look_for_more(&mut self) {
-        for pid in process::all() {
+        let is_new = |pid: &i32| id_of(pid).is_some_and(|id| !self.known.contains_key(&id));
+        let all = process::all().into_iter().take_while(|_| !is_out_of_time());
+        let mut new: Vec<i32> = all.filter(is_new).collect();
+        // Those of the machine first: of those that any user may make, there may be too many.
+        new.sort_by_cached_key(|pid| {
+            let made = namespace::of(*pid).and_then(|file| made_by_user(&file));
+            !matches!(made, Ok(None))
+        });
+        for pid in new.into_iter().take_while(|_| !is_out_of_time()) {
             self.number(pid);
         }
     }
 
-    /// The number of the namespace of a process, which is added if it is new. `None` if lasthop may not enter it, or if
-    /// the process is gone.
+    /// The number of the namespace of a process, which is added if it is new. `None` if it is not looked into, or if the
+    /// process is gone.
     pub fn number(&mut self, pid: i32) -> Option<usize> {
-        let id = id_of(&pid.to_string())?;
+        let id = id_of(pid)?;
         if let Some(known) = self.known.get(&id) {
-            return *known;
+            return known.as_ref().ok().copied();
         }
-        let entered = Space::of(pid).ok().map(|space| {
-            self.all.push(space);
-            self.all.len() - 1
-        });
+        let entered = match self.enter(pid) {
+            Ok(entered) => entered,
+            Err(error) => {
+                // A process that has ended meanwhile says nothing of its namespace.
+                id_of(pid)?;
+                Err(match error.kind() {
+                    io::ErrorKind::PermissionDenied => Unseen::Forbidden,
+                    _ => Unseen::Refused(error.to_string()),
+                })
+            }
+        };
+        let number = entered.as_ref().ok().copied();
         self.known.insert(id, entered);
-        entered
+        number
     }
 
-    /// How many lasthop may not enter.
+    fn enter(&mut self, pid: i32) -> io::Result<Result<usize, Unseen>> {
+        let file = namespace::of(pid)?;
+        // The kernel gives the lowest number that is free.
+        if file.as_raw_fd() as u64 + SPARE > self.files {
+            return Ok(Err(Unseen::Files(self.files)));
+        }
+        if let Some(user) = made_by_user(&file)? {
+            let has = self.of_users.entry(user).or_default();
+            if *has == EACH {
+                return Ok(Err(Unseen::Many(user)));
+            }
+            *has += 1;
+        }
+        self.all.push(Space::of(file)?);
+        Ok(Ok(self.all.len() - 1))
+    }
+
+    /// How many are not looked into, by why.
     #[must_use]
-    pub fn closed(&self) -> usize {
-        self.known.values().filter(|number| number.is_none()).count()
+    pub fn unseen(&self) -> BTreeMap<Unseen, usize> {
+        let mut unseen = BTreeMap::new();
+        for why in self.known.values().filter_map(|known| known.as_ref().err()) {
+            *unseen.entry(why.clone()).or_default() += 1;
+        }
+        unseen
+    }
+}
+
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forbidden => f.write_str("it takes the rights of root to enter them (CAP_SYS_ADMIN, CAP_SYS_PTRACE)"),
+            Self::Many(user) => write!(f, "user {user} has made more than the {EACH} that lasthop looks into"),
+            Self::Files(files) => write!(f, "lasthop may open no more than {files} files (`ulimit -n`)"),
+            Self::Refused(cause) => f.write_str(cause),
+        }
     }
 }
 
@@ -85,10 +161,10 @@ impl Space {
         })
     }
 
-    /// That of a process. A thread goes there, and ends there.
-    fn of(pid: i32) -> io::Result<Self> {
+    /// A thread goes there, and ends there.
+    fn of(namespace: File) -> io::Result<Self> {
         let inside = move || {
-            go_into(&File::open(format!("/proc/{pid}/ns/net"))?)?;
+            go_into(&namespace)?;
             Self::here()
         };
         let thread = thread::Builder::new().spawn(inside)?;
@@ -96,6 +172,6 @@ impl Space {
     }
 }
 
-fn id_of(pid: &str) -> Option<PathBuf> {
+fn id_of(pid: impl fmt::Display) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }

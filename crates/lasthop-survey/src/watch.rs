@@ -21,6 +21,7 @@ use lasthop_system::{
 };
 
 use super::{
+    is_out_of_time,
     processes::{GroupId, Processes},
     spaces::Spaces,
 };
@@ -91,6 +92,8 @@ pub struct Seen {
     pub tells_who: bool,
     /// Pairs of connected Unix sockets without a name.
     pub unnamed: u64,
+    /// Whether an interrupt has ended a look.
+    pub cut_short: bool,
 }
 
 /// How long to watch, and how often to look.
@@ -140,6 +143,8 @@ struct Watch<'a> {
     /// Unix sockets that listen: their inodes by name.
     unix_listening: HashMap<String, u64>,
     look: u32,
+    /// How many namespaces the last look has reached.
+    reached: usize,
     seen: Seen,
 }
 
@@ -168,6 +173,7 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
         unix: HashMap::new(),
         unix_listening: HashMap::new(),
         look: 0,
+        reached: 0,
         seen: Seen {
             hears: true,
             tells_who: connects.is_some(),
@@ -248,6 +254,9 @@ impl Watch<'_> {
             let Some(conntrack) = &mut space.conntrack else {
                 continue;
             };
+            if is_out_of_time() {
+                break;
+            }
             // Who may not ask is told so with the closed connections.
             let _ = conntrack.translated(|Translated { client, server }| {
                 let seen = tuple(number, server.1, server.0);
@@ -367,7 +376,11 @@ impl Watch<'_> {
         self.look_at_tcp()?;
         let mut unix = Vec::new();
         let mut udp = Vec::new();
-        for (number, space) in self.spaces.all.iter_mut().enumerate() {
+        for (number, space) in self.spaces.all.iter_mut().enumerate().take(self.reached) {
+            if is_out_of_time() {
+                self.seen.cut_short = true;
+                break;
+            }
             space.diag.unix(|socket| unix.push(socket))?;
             space.diag.udp(|socket| udp.push((number, socket)))?;
         }
@@ -380,8 +393,14 @@ impl Watch<'_> {
     /// Connections over TCP: which there are, and what they have counted.
     fn look_at_tcp(&mut self) -> io::Result<()> {
         let mut found = Vec::new();
+        self.reached = 0;
         for (number, space) in self.spaces.all.iter_mut().enumerate() {
+            if is_out_of_time() {
+                self.seen.cut_short = true;
+                break;
+            }
             space.diag.tcp(|socket| found.push((number, socket)))?;
+            self.reached = number + 1;
         }
         let (listening, connected): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|(_, socket)| socket.state == LISTEN);
@@ -471,11 +490,11 @@ impl Watch<'_> {
             .iter()
             .map(|space| space.destroyed.is_some() && !self.seen.missed)
             .collect();
-        let look = self.look;
+        let (look, reached) = (self.look, self.reached);
         self.openers.retain(|_, (_, since)| *since + REMEMBERED >= look);
         let gone: Vec<End> = self
             .ends
-            .extract_if(|(space, _), end| end.look < look && !tells[*space])
+            .extract_if(|(space, _), end| end.look < look && *space < reached && !tells[*space])
             .map(|(_, end)| end)
             .collect();
         gone.iter().for_each(|end| self.settle(end, false));
@@ -575,9 +594,9 @@ impl Watch<'_> {
     }
 
     fn finish(mut self) -> Seen {
-        let look = self.look;
+        let (look, reached) = (self.look, self.reached);
         for end in std::mem::take(&mut self.ends).into_values() {
-            self.settle(&end, end.look == look);
+            self.settle(&end, end.look == look || end.space >= reached);
         }
         for ((client, server), end) in &self.unix {
             let [client, server] = [client, server].map(|inode| self.processes.owner(*inode));
