@@ -72,7 +72,7 @@ const NO_SEAL: &str = "it has no seal: it was copied into your store, or made by
 /// Whether another user may have written it.
 fn may_be_others(path: &PathBuf) -> bool {
     let me = rustix::process::geteuid().as_raw();
-    fs::symlink_metadata(path).map_or(true, |facts| {
+    files::facts(path).map_or(true, |facts| {
         facts.uid() != me || facts.is_symlink() || facts.permissions().mode() & 0o022 != 0
     })
 }

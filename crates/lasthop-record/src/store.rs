@@ -226,7 +226,7 @@ pub fn bytes(directory: &Path) -> u64 {
     let mut total = 0;
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(file) = entry.metadata() else { continue };
+            let Ok(file) = files::facts(entry.path()) else { continue };
             if file.is_dir() {
                 folders.push(entry.path());
             } else if seen.insert((file.dev(), file.ino())) {
@@ -239,7 +239,8 @@ pub fn bytes(directory: &Path) -> u64 {
 
 /// When its trials were last written; `None` if it has none.
 pub fn written(directory: &Path) -> Option<SystemTime> {
-    directory.join(TRIALS).metadata().and_then(|file| file.modified()).ok()
+    let file = files::facts(directory.join(TRIALS)).ok()?;
+    file.modified().ok()
 }
 
 /// Whether the record is complete, still being written, or cut off.

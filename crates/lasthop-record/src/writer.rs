@@ -11,7 +11,7 @@ use lasthop_model::{
     record::{Environment, ProfileRecord, Resumption, RunEnd, RunHeader, TrialRecord},
     run_name,
 };
-use lasthop_system::{names::Names, seal::Key};
+use lasthop_system::{files, names::Names, seal::Key};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -69,9 +69,8 @@ impl Writer {
         let lock = appending(&path)?;
         lock.lock().map_err(cannot_write(&path))?;
         write_sealed(key.as_ref(), &directory, "run.json", header)?;
-        // The entry of the new folder is on disk only when the folder above is (fsync(2)).
-        let on_disk = File::open(runs).and_then(|folder| folder.sync_all());
-        on_disk.map_err(cannot_write(runs))?;
+        // The entry of the new folder is on disk only when the folder above is.
+        files::sync_folder(runs).map_err(cannot_write(runs))?;
         let trials = appending(&directory.join(TRIALS))?;
         Ok(Self {
             directory,
@@ -203,7 +202,7 @@ fn cut_half_line(path: &Path) -> io::Result<()> {
         .write(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
         .open(path)?;
-    let mut end = file.metadata()?.len();
+    let mut end = files::facts_of(&file)?.len();
     let mut piece = [0; 8192];
     while end > 0 {
         let start = end.saturating_sub(piece.len() as u64);
@@ -287,7 +286,7 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
         file.sync_all()?;
         fs::rename(&beside, path)?;
         // The rename is on disk only when the folder is.
-        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+        files::sync_folder(path.parent().unwrap_or(Path::new(".")))
     };
     write().map_err(cannot_write(path))
 }
