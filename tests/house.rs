@@ -14,8 +14,9 @@ use lasthop_plan::catalog::Catalog;
 use lasthop_protocol::{PROTOCOLS, spec::Transport};
 use lasthop_repro::study::{self, model::Base};
 use syn::{
-    Attribute, Item, ItemMod, Lit, LitStr, Macro, UseTree,
+    Attribute, Expr, ExprMethodCall, Item, ItemMod, Lit, LitStr, Macro, Token, UseTree,
     buffer::{Cursor, TokenBuffer},
+    punctuated::Punctuated,
     visit::{self, Visit},
 };
 
@@ -304,6 +305,140 @@ impl Visit<'_> for Texts {
     fn visit_macro(&mut self, called: &Macro) {
         self.tokens(TokenBuffer::new2(called.tokens.clone()).begin());
     }
+}
+
+/// What reads a file, says what is at a path, or connects: by the names of functions, and of methods.
+const READS: [&str; 11] = [
+    "fs::metadata",
+    "fs::read",
+    "fs::read_to_string",
+    "fs::symlink_metadata",
+    "io::read_to_string",
+    "net::connect",
+    "File::open",
+    "TcpStream::connect",
+    "TcpStream::connect_timeout",
+    "UnixStream::connect",
+    "UnixStream::connect_addr",
+];
+const METHODS: [&str; 5] = [
+    "connect",
+    "metadata",
+    "read_to_end",
+    "read_to_string",
+    "symlink_metadata",
+];
+
+/// The doors: what others may have made is only read through these, with a limit, and asked with a deadline.
+const DOORS: [&str; 2] = ["crates/lasthop-system/src connect", "crates/lasthop-system/src files"];
+
+/// Where doors are still to be closed.
+const OPEN: [&str; 9] = [
+    "crates/lasthop-classic/",
+    "crates/lasthop-fleet/",
+    "crates/lasthop-load/",
+    "crates/lasthop-plan/",
+    "crates/lasthop-profile/",
+    "crates/lasthop-repro/",
+    "crates/lasthop-run/",
+    "crates/lasthop-stack/",
+    "src ",
+];
+
+/// Calls of one file that belong behind a door.
+#[derive(Default)]
+struct Calls(BTreeSet<String>);
+
+impl Calls {
+    fn of(text: &str) -> BTreeSet<String> {
+        let mut calls = Self::default();
+        calls.visit_file(&syn::parse_file(text).unwrap());
+        for path in Paths::of(&[], text) {
+            calls.path(&path);
+        }
+        calls.0
+    }
+
+    fn path(&mut self, words: &[String]) {
+        if let [.., place, name] = words {
+            let called = format!("{place}::{name}");
+            if READS.contains(&called.as_str()) {
+                self.0.insert(called);
+            }
+        }
+    }
+}
+
+impl Visit<'_> for Calls {
+    fn visit_item(&mut self, item: &Item) {
+        if is_production(item) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_path(&mut self, path: &syn::Path) {
+        let words: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        self.path(&words);
+        visit::visit_path(self, path);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &ExprMethodCall) {
+        let name = call.method.to_string();
+        // A method of the file's own is looked at where it is.
+        let is_own = matches!(&*call.receiver, Expr::Path(path) if path.path.is_ident("self"));
+        if METHODS.contains(&name.as_str()) && !is_own {
+            self.0.insert(format!(".{name}()"));
+        }
+        visit::visit_expr_method_call(self, call);
+    }
+
+    /// Those of the standard library have expressions in them.
+    fn visit_macro(&mut self, called: &Macro) {
+        let list = Punctuated::<Expr, Token![,]>::parse_terminated;
+        for expression in called.parse_body_with(list).into_iter().flatten() {
+            self.visit_expr(&expression);
+        }
+    }
+}
+
+#[test]
+fn what_others_may_have_made_is_read_through_the_doors_only() {
+    let mut found = BTreeMap::new();
+    for source in crates() {
+        let mut all = BTreeMap::new();
+        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(&source), &[], &mut all);
+        for (module, text) in &all {
+            let calls = Calls::of(text);
+            if !calls.is_empty() {
+                found.insert(format!("{source} {}", module.join("::")), calls);
+            }
+        }
+    }
+    for door in DOORS {
+        assert!(found.remove(door).is_some(), "{door} is no door");
+    }
+    for open in OPEN {
+        let before = found.len();
+        found.retain(|file, _| !file.starts_with(open));
+        assert!(found.len() < before, "{open} has no open door any more");
+    }
+    assert!(
+        found.is_empty(),
+        "lasthop_system::files and connect do that: {found:#?}"
+    );
+}
+
+#[test]
+fn a_door_is_seen() {
+    let text = "use std::fs::{self, read}; \
+                fn f() { fs::read_to_string(1); assert!(path.metadata().is_ok(), \"\"); TcpStream::connect(2); self.connect(3); } \
+                fn g() { connect(1); crate::connect::connect(2); files::text(3); fs::read_dir(4); } \
+                #[cfg(test)] mod tests { fn f() { file.read_to_end(5); } }";
+    let calls: Vec<String> = Calls::of(text).into_iter().collect();
+    assert_eq!(
+        calls,
+        [".metadata()", "TcpStream::connect", "fs::read", "fs::read_to_string"]
+    );
 }
 
 /// Words of the data that mean something else in Rust. `sockets` is also what runs where no experiment is named.

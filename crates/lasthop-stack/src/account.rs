@@ -1,8 +1,9 @@
 //! The account that lasthop runs as.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use lasthop_model::binding::Account;
+use lasthop_system::files;
 
 /// The effective user and group of this process, by name if `/etc/passwd` and `/etc/group` have one.
 pub fn current() -> Account {
@@ -54,7 +55,7 @@ fn nobody(accounts: &Path) -> Option<Account> {
 const NOBODY: &str = "nobody";
 
 fn named(user: &str, accounts: &Path) -> Option<Account> {
-    let text = fs::read_to_string(accounts).ok()?;
+    let text = files::text(accounts).ok()?;
     let line = text.lines().find(|line| line.split(':').next() == Some(user))?;
     let number = |at: usize| line.split(':').nth(at)?.parse::<u32>().ok();
     let uid = number(2)?;
@@ -70,7 +71,7 @@ fn named(user: &str, accounts: &Path) -> Option<Account> {
 /// Both files have `name:password:number:…` lines.
 fn name_in(file: &str, number: u32) -> String {
     let wanted = number.to_string();
-    let text = fs::read_to_string(file).unwrap_or_default();
+    let text = files::text(file).unwrap_or_default();
     let found = text.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
