@@ -402,6 +402,22 @@ pub fn mysql(data: &[u8]) {
 
 /// gRPC, and HTTP/2 by itself. What follows a reply belongs to the connection: whether that is kept depends on what has
 /// come already.
+/// A stream of HTTP/2 that has had its reply has no second one.
+fn has_one_reply(factory: &Factory, reply: &[u8]) {
+    let mut exchange = factory.exchange();
+    exchange.reset();
+    exchange.begin();
+    let ends = |byte: &u8| !matches!(exchange.receive(&[*byte]), Ok(Progress::More));
+    let end = reply.iter().position(ends).map_or(0, |last| last + 1);
+    let twice = reply[..end].repeat(2);
+    let mut exchange = factory.exchange();
+    exchange.reset();
+    exchange.begin();
+    if let Ok(Progress::Done(done)) = exchange.receive(&twice) {
+        assert!(done.used < twice.len(), "a second reply was passed over");
+    }
+}
+
 pub fn grpc(data: &[u8]) {
     let Some((&choice, data)) = data.split_first() else {
         return;
@@ -441,6 +457,9 @@ pub fn grpc(data: &[u8]) {
     assert_eq!(judged(second, size), whole, "in pieces of {size}");
     let _ = judged(first, usize::MAX);
     assert_eq!(judged(second, size), whole, "after another reply");
+    if let Ok((_, None)) = whole {
+        has_one_reply(&factory, second);
+    }
     // Several replies of a connection, whose table they share.
     let (mut exchange, mut output) = (factory.exchange(), Vec::new());
     exchange.reset();

@@ -10,7 +10,7 @@ use super::{
     exchange::{Factory, excerpt},
     http2::{
         self, Meaning, Requests,
-        call::{RecentBlocks, Reply},
+        call::{Fields, RecentBlocks, Reply},
         frame,
     },
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
@@ -153,6 +153,7 @@ impl Grpc {
             body: self.data(),
             expected: self.expected(),
             depth: usage.pipeline,
+            head_only: false,
             meaning: Box::new(Unary),
             known: RecentBlocks::default(),
         }
@@ -323,8 +324,29 @@ impl Meaning for Unary {
         PREFIX
     }
 
+    fn judge_head(&self, head: &Fields) -> Result<(), Failure> {
+        status(head)?;
+        if let Some(status) = head.status.filter(|status| *status != OK) {
+            let text = format!("HTTP status {status}, expected {OK}");
+            return Err(Failure {
+                status: Some(status),
+                ..Failure::refused(text)
+            });
+        }
+        let mut types = head.values("content-type");
+        let other = types.clone().find(|value| !is_grpc(value));
+        if other.is_some() || types.next().is_none() {
+            let got = other.map_or("missing".to_owned(), excerpt);
+            let text = format!("gRPC: the content-type is {got}, expected \"application/grpc\"");
+            return Err(Failure::content(text));
+        }
+        Ok(())
+    }
+
     fn judge(&self, reply: &Reply<'_>) -> Result<(), Failure> {
-        judge_fields(reply)?;
+        if reply.trailers.map_or(Ok(None), status)?.is_none() {
+            return Err(Failure::protocol("gRPC: a reply without a grpc-status"));
+        }
         let Some(&[compressed, ref length @ ..]) = reply.prefix.first_chunk::<PREFIX>() else {
             return Err(Failure::content("gRPC: the reply has no message"));
         };
@@ -342,43 +364,29 @@ impl Meaning for Unary {
     }
 }
 
-/// The status of the call, of HTTP, and what the reply says that it is.
-fn judge_fields(Reply { head, trailers, .. }: &Reply<'_>) -> Result<(), Failure> {
+/// The status of the call, if these fields say that it is a success.
+///
+/// # Errors
+///
+/// They say that it has failed, or contradict themselves.
+fn status(fields: &Fields) -> Result<Option<u16>, Failure> {
     let mut status = None;
-    for fields in [head, trailers] {
-        status = None;
-        for value in fields.values("grpc-status") {
-            let code = digits(value);
-            if code.is_none() || status.is_some_and(|other| Some(other) != code) {
-                return Err(Failure::protocol(
-                    "gRPC: a grpc-status that is no number, or two that differ",
-                ));
-            }
-            status = code;
+    for value in fields.values("grpc-status") {
+        let code = digits(value);
+        if code.is_none() || status.is_some_and(|other| Some(other) != code) {
+            return Err(Failure::protocol(
+                "gRPC: a grpc-status that is no number, or two that differ",
+            ));
         }
-        if let Some(code @ 1..) = status {
+        status = code;
+    }
+    match status {
+        Some(code @ 1..) => {
             let message = fields.values("grpc-message").last().unwrap_or_default();
-            return Err(refusal(code, &String::from_utf8_lossy(message)));
+            Err(refusal(code, &String::from_utf8_lossy(message)))
         }
+        other => Ok(other),
     }
-    if let Some(status) = head.status.filter(|status| *status != OK) {
-        let text = format!("HTTP status {status}, expected {OK}");
-        return Err(Failure {
-            status: Some(status),
-            ..Failure::refused(text)
-        });
-    }
-    let mut types = head.values("content-type");
-    let other = types.clone().find(|value| !is_grpc(value));
-    if other.is_some() || types.next().is_none() {
-        let got = other.map_or("missing".to_owned(), excerpt);
-        let text = format!("gRPC: the content-type is {got}, expected \"application/grpc\"");
-        return Err(Failure::content(text));
-    }
-    status.map_or_else(
-        || Err(Failure::protocol("gRPC: a reply without a grpc-status")),
-        |_: u16| Ok(()),
-    )
 }
 
 /// `application/grpc`, alone or with what its messages are.
@@ -984,16 +992,108 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_last_reply_is_for_the_next() {
-        let mut exchange = exchange(&hello(), 1);
-        exchange.begin();
-        let twice = [reply(1, "Hello"), reply(3, "Hello")].concat();
-        assert!(matches!(
-            exchange.receive(&twice),
-            Ok(Progress::Done(Done { fault: None, .. }))
-        ));
-        exchange.begin();
-        assert_eq!(exchange.receive(b"\0").unwrap_err().class, ErrorClass::Protocol);
+    fn a_stream_has_one_reply() {
+        let right = reply(1, "Hello");
+        let data = frame(DATA, END_STREAM, 1, b"");
+        for more in [&right, &head(1), &data, &trailers(1, &[("grpc-status", "0")])] {
+            let mut exchange = exchange(&hello(), 1);
+            exchange.begin();
+            // What may follow comes between.
+            let update = frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]);
+            let reset = frame(RST_STREAM, 0, 1, &[0; 4]);
+            let rightly = [&right[..], &update, &reset].concat();
+            let Ok(Progress::Done(done)) = exchange.receive(&[&rightly[..], more].concat()) else {
+                panic!()
+            };
+            assert_eq!((done.used, done.fault), (rightly.len(), None), "the rest is refused");
+            // The same, when it comes later.
+            exchange.reset();
+            exchange.begin();
+            exchange.receive(&rightly).unwrap();
+            exchange.begin();
+            let failure = exchange.receive(more).unwrap_err();
+            assert_eq!(failure.message, "HTTP/2: stream 1 goes on behind its end");
+            // And while another reply of the batch is awaited.
+            let mut exchange = super::tests::exchange(&hello(), 2);
+            exchange.begin();
+            exchange.receive(&rightly).unwrap();
+            assert_eq!(exchange.receive(more).unwrap_err().class, ErrorClass::Protocol);
+        }
+    }
+
+    #[test]
+    fn malformed_fields_of_a_call_are_errors() {
+        let ok = ("grpc-status", "0");
+        let data = |bytes: &[u8]| frame(DATA, 0, 1, bytes);
+        let message = prefixed(&field_1(b"Hello"));
+        let sized = |length| {
+            let head = frame(
+                HEADERS,
+                END_HEADERS,
+                1,
+                &block(&[(":status", "200"), GRPC, ("content-length", length)]),
+            );
+            [head, data(&message), trailers(1, &[ok])].concat()
+        };
+        assert_eq!(outcome(&hello(), &sized("12")), Ok((7, None)));
+        let fault = outcome(&hello(), &sized("7")).unwrap().1.unwrap();
+        assert_eq!(fault.class, ErrorClass::Protocol, "{fault}");
+        let ended = |fields: &[(&str, &str)]| [head(1), data(&message), trailers(1, fields)].concat();
+        let begun = |fields: &[(&str, &str)]| [trailers(1, fields), data(&message)].concat();
+        for wrong in [
+            ended(&[(":status", "200"), ok]),
+            ended(&[ok, (":status", "200")]),
+            ended(&[(":path", "/"), ok]),
+            ended(&[("Grpc-Status", "0")]),
+            ended(&[ok, ("connection", "close")]),
+            begun(&[(":status", "404"), (":status", "200"), GRPC, ok]),
+            begun(&[GRPC, (":status", "200"), ok]),
+            begun(&[(":status", "103")]),
+        ] {
+            let failure = outcome(&hello(), &wrong).unwrap_err();
+            assert_eq!(failure.class, ErrorClass::Protocol, "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_block_says_no_more_than_it_may() {
+        let entry = |length: usize| {
+            let value = "A".repeat(length);
+            let mut block = Vec::new();
+            http2::hpack::write("x", &value, &mut block);
+            block[0] = 0x40;
+            block
+        };
+        let of = |references: usize| {
+            let said = [
+                &block(&[(":status", "200"), GRPC])[..],
+                &entry(4000),
+                &[0xbe].repeat(references),
+            ]
+            .concat();
+            let pieces: Vec<&[u8]> = said.chunks(CONTENT_MAX).collect();
+            let mut bytes = frame(HEADERS, 0, 1, pieces[0]);
+            for piece in &pieces[1..] {
+                bytes.extend(frame(frame::CONTINUATION, 0, 1, piece));
+            }
+            bytes.extend(frame(frame::CONTINUATION, END_HEADERS, 1, &block(&[("y", "z")])));
+            let data = frame(DATA, 0, 1, &prefixed(&field_1(b"Hello")));
+            [bytes, data, trailers(1, &[("grpc-status", "0")])].concat()
+        };
+        assert_eq!(outcome(&hello(), &of(10)), Ok((7, None)));
+        for many in [16, 60_000] {
+            let mut exchange = exchange(&hello(), 1);
+            exchange.begin();
+            let failure = exchange.receive(&of(many)).unwrap_err();
+            assert_eq!(
+                failure.message,
+                "HTTP/2: a header block says more than 64 KiB of fields"
+            );
+        }
+        // The server is told: SETTINGS_MAX_HEADER_LIST_SIZE.
+        let mut said = Vec::new();
+        exchange(&hello(), 1).greet(&[], &mut said).unwrap();
+        assert!(said.windows(6).any(|setting| setting == [0, 6, 0, 1, 0, 0]));
     }
 
     proptest! {

@@ -17,7 +17,7 @@ use super::{
     exchange::{Factory, excerpt},
     http2::{
         self, Meaning,
-        call::{RecentBlocks, Reply},
+        call::{Fields, RecentBlocks},
         frame,
     },
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
@@ -384,16 +384,6 @@ pub(super) fn data_source([plain, secure]: [&str; 2], endpoint: &Endpoint, path:
     }
 }
 
-/// Fields of a connection, which HTTP/2 does not have (RFC 9113, section 8.2.2).
-const OF_CONNECTION: [&str; 6] = [
-    "connection",
-    "proxy-connection",
-    "keep-alive",
-    "te",
-    "transfer-encoding",
-    "upgrade",
-];
-
 impl Http {
     /// Whether it is HTTP/2.
     pub fn is_second(&self) -> bool {
@@ -420,7 +410,7 @@ impl Http {
         let names = self.headers.iter().map(|(name, _)| name);
         if let Some(name) = names
             .into_iter()
-            .find(|name| OF_CONNECTION.iter().any(|own| own.eq_ignore_ascii_case(name)))
+            .find(|name| http2::OF_CONNECTION.iter().any(|own| own.eq_ignore_ascii_case(name)))
         {
             return Err(format!("HTTP/2 does not have the header `{name}`: leave it out"));
         }
@@ -454,6 +444,7 @@ impl Http {
             body: self.body.clone().into_bytes(),
             expected: self.expected(),
             depth: usage.pipeline,
+            head_only: self.method == "HEAD",
             meaning: Box::new(Streamed {
                 status: self.expect.status,
                 headers: self.expect.headers.clone(),
@@ -660,7 +651,7 @@ struct Streamed {
 }
 
 impl Meaning for Streamed {
-    fn judge(&self, Reply { head, .. }: &Reply<'_>) -> Result<(), Failure> {
+    fn judge_head(&self, head: &Fields) -> Result<(), Failure> {
         let status = head.status.unwrap_or(0);
         if status != self.status {
             let place = head.values("location").next().map(String::from_utf8_lossy);
@@ -1142,6 +1133,106 @@ mod tests {
         };
         let done = same_at_every_cut(&mut *exchange(&head), &streamed(&right, b"")).unwrap();
         assert_eq!(done.2, None, "it has no body");
+    }
+
+    #[test]
+    fn a_malformed_reply_of_http_2_is_an_error() {
+        let http = second_version(HttpExpect {
+            status: 200,
+            body: Some(Exact::of(b"Hello")),
+            ..HttpExpect::default()
+        });
+        let said = |http: &Http, fields: &[(&str, &str)], body: &[u8]| match same_at_every_cut(
+            &mut *exchange(http),
+            &streamed(fields, body),
+        ) {
+            Ok((.., fault)) => fault.map_or(String::new(), |fault| {
+                assert_eq!(fault.class, ErrorClass::Protocol, "{fault}");
+                fault.message
+            }),
+            Err(failure) => {
+                assert_eq!(failure.class, ErrorClass::Protocol, "{failure}");
+                failure.message
+            }
+        };
+        let ok = (":status", "200");
+        for right in [
+            &[ok][..],
+            &[ok, ("content-length", "5")],
+            &[ok, ("content-length", "5"), ("content-length", "5")],
+            &[ok, ("x", "a b\tc"), ("!#$%&'*+-.^_`|~09az", "")],
+        ] {
+            assert_eq!(said(&http, right, b"Hello"), "", "{right:?}");
+        }
+        for (wrong, text) in [
+            (
+                &[ok, ("content-length", "6")][..],
+                "the body has 5 bytes, and its head says 6",
+            ),
+            (
+                &[ok, ("content-length", "4")],
+                "the body has 5 bytes, and its head says 4",
+            ),
+            (
+                &[ok, ("content-length", "0")],
+                "the body has 5 bytes, and its head says 0",
+            ),
+            (
+                &[ok, ("content-length", "5"), ("content-length", "6")],
+                "two different values",
+            ),
+            (&[ok, ("content-length", "5, 5")], "no number"),
+            (&[ok, ("content-length", "+5")], "no number"),
+            (&[ok, ("content-length", "18446744073709551621")], "no number"),
+            (&[ok, ok], "two statuses"),
+            (&[(":status", "404"), ok], "two statuses"),
+            (&[(":status", "0200")], "a status that"),
+            (&[(":status", "20")], "a status that"),
+            (&[(":status", "+20")], "a status that"),
+            (&[(":status", "")], "a status that"),
+            (&[(":status", "099")], "a status that"),
+            (&[(":status", "101")], "a status that"),
+            (&[("x", "y"), ok], "behind other headers"),
+            (&[ok, (":path", "/")], "no reply has"),
+            (&[(":", "x"), ok], "no reply has"),
+            (&[ok, ("x", "y"), (":unknown", "")], "no reply has"),
+            (&[ok, ("Content-Type", "a/b")], "lower case"),
+            (&[ok, ("", "x")], "lower case, or is none"),
+            (&[ok, ("a b", "x")], "or is none"),
+            (&[ok, ("a:b", "x")], "or is none"),
+            (&[ok, ("a\u{e4}", "x")], "or is none"),
+            (&[ok, ("a\u{7f}", "x")], "or is none"),
+            (&[ok, ("x", "a\r\nb")], "line end"),
+            (&[ok, ("x", "a\0b")], "a NUL"),
+            (&[ok, ("x", " a")], "a space around it"),
+            (&[ok, ("x", "a\t")], "a space around it"),
+            (&[ok, ("connection", "close")], "header of a connection"),
+            (&[ok, ("proxy-connection", "close")], "header of a connection"),
+            (&[ok, ("keep-alive", "5")], "header of a connection"),
+            (&[ok, ("transfer-encoding", "chunked")], "header of a connection"),
+            (&[ok, ("upgrade", "h2c")], "header of a connection"),
+            (&[ok, ("te", "trailers")], "header of a connection"),
+            (&[("x", "y")], "without a status"),
+        ] {
+            let said = said(&http, wrong, b"Hello");
+            assert!(said.contains(text), "{wrong:?}: {said}");
+        }
+        // These have no body, whatever length they say.
+        let head = Http {
+            method: "HEAD".to_owned(),
+            ..http.clone()
+        };
+        let unchanged = second_version(HttpExpect {
+            status: 304,
+            ..HttpExpect::default()
+        });
+        for (http, status) in [(head, "200"), (unchanged, "304")] {
+            let fields = [(":status", status), ("content-length", "5")];
+            assert_eq!(said(&http, &fields, b""), "");
+            assert!(said(&http, &fields, b"Hello").contains("its head says 0"));
+        }
+        assert!(said(&http, &[(":status", "103")], b"").contains("an interim reply (1xx) ends its stream"));
+        assert!(said(&http, &[ok, ("content-length", "5")], b"").contains("the body has 0 bytes"));
     }
 
     #[test]

@@ -2,37 +2,92 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use super::{Requests, frame, hpack::Decoder};
+use super::{
+    OF_CONNECTION, Requests, frame,
+    hpack::{self, Decoder},
+};
 use crate::{
     failure::Failure,
     protocol::{check::BodyCheck, line::digits},
 };
 
 const OK: u16 = 200;
+const SWITCHING_PROTOCOLS: u16 = 101;
+/// Most bytes of the fields of a block, each with 32 more: `SETTINGS_MAX_HEADER_LIST_SIZE` (RFC 9113, section 6.5.2). A
+/// block is far shorter than the fields that it repeats.
+pub const FIELDS_MAX: usize = 64 * 1024;
 
 /// The fields of a block.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     /// `:status`; trailers have none.
     pub status: Option<u16>,
+    /// `content-length`.
+    length: Option<u64>,
     fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Fields {
     /// # Errors
     ///
-    /// The block is not HPACK.
+    /// The block is not HPACK, or its fields are none of a reply or too long.
     pub fn read(block: &[u8], decoder: &mut Decoder) -> Result<Self, Failure> {
         let mut read = Self::default();
+        let mut room = FIELDS_MAX;
+        let mut wrong = "a header block is malformed";
         let whole = decoder.decode(block, |name, value| {
-            if name == b":status" {
-                read.status = digits(value);
-            } else {
-                read.fields.push((name.to_vec(), value.to_vec()));
-            }
+            let left = room.checked_sub(hpack::cost(name, value));
+            let taken = left.ok_or("a header block says more than 64 KiB of fields");
+            let taken = taken.and_then(|left| {
+                room = left;
+                read.take(name, value)
+            });
+            taken.map_err(|what| wrong = what).ok()
         });
-        whole.ok_or_else(|| Failure::protocol("HTTP/2: a header block is malformed"))?;
+        whole.ok_or_else(|| Failure::protocol(format!("HTTP/2: {wrong}")))?;
         Ok(read)
+    }
+
+    /// Takes the next field; what is malformed about it (RFC 9113, sections 8.2 and 8.3), in words.
+    fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        if !is_value(value) {
+            return Err("the value of a header has a line end, a NUL, or a space around it");
+        }
+        if name.starts_with(b":") {
+            return self.take_pseudo(name, value);
+        }
+        if !is_name(name) {
+            return Err("the name of a header is not in lower case, or is none");
+        }
+        if OF_CONNECTION.iter().any(|own| own.as_bytes() == name) {
+            return Err("a header of a connection, which HTTP/2 does not have");
+        }
+        if name == b"content-length" {
+            let length = digits(value).ok_or("a content-length that is no number")?;
+            if self.length.is_some_and(|other| other != length) {
+                return Err("two different values of content-length");
+            }
+            self.length = Some(length);
+        }
+        self.fields.push((name.to_vec(), value.to_vec()));
+        Ok(())
+    }
+
+    fn take_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        if name != b":status" {
+            return Err("a pseudo-header that no reply has");
+        }
+        if self.status.is_some() {
+            return Err("a reply with two statuses");
+        }
+        if !self.fields.is_empty() {
+            return Err("the status is behind other headers");
+        }
+        let status = digits(value).filter(|status| value.len() == 3 && *status >= 100);
+        // HTTP/2 has no status 101 (RFC 9113, section 8.6).
+        let status = status.filter(|status| *status != SWITCHING_PROTOCOLS);
+        self.status = Some(status.ok_or("a status that HTTP/2 does not have")?);
+        Ok(())
     }
 
     /// The values of a field, whose name is in lower case.
@@ -40,6 +95,20 @@ impl Fields {
         let named = self.fields.iter().filter(move |(own, _)| own == name.as_bytes());
         named.map(|(_, value)| value.as_slice())
     }
+}
+
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty()
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase() && *byte != b':')
+}
+
+fn is_value(value: &[u8]) -> bool {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
+    !value.first().is_some_and(is_space)
+        && !value.last().is_some_and(is_space)
+        && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
 /// Blocks that were read lately, shared by all connections of a thread: those before a message and those after it. The
@@ -57,7 +126,7 @@ struct Block {
 impl RecentBlocks {
     /// # Errors
     ///
-    /// The block is not HPACK.
+    /// As [`Fields::read`].
     pub fn read(&self, block: &[u8], decoder: &mut Decoder) -> Result<Rc<Fields>, Failure> {
         let idle = decoder.idle();
         let known = &mut *self.0.borrow_mut();
@@ -79,15 +148,22 @@ impl RecentBlocks {
     }
 }
 
-/// A whole reply but for the content of its body.
+/// What follows the head of a whole reply, but for the content of its body.
 pub struct Reply<'a> {
-    /// What came before the body, and behind it.
-    pub head: &'a Fields,
-    pub trailers: &'a Fields,
+    /// What came behind the body; a head that ends its stream is that as well (gRPC calls it Trailers-Only).
+    pub trailers: Option<&'a Fields>,
     /// The bytes before the content, so many as [`Meaning::prefix`](super::Meaning::prefix) says, or fewer.
     pub prefix: &'a [u8],
     /// Bytes of content.
     pub received: u64,
+}
+
+/// What is kept of the fields before a body, of which a batch may have a thousand.
+#[derive(Clone, Copy)]
+struct Head {
+    status: u16,
+    /// What it says of the body's length.
+    length: Option<u64>,
 }
 
 /// One request of a batch.
@@ -97,9 +173,9 @@ pub struct Call {
     pub unsent: usize,
     pub window: i64,
     pub is_over: bool,
-    /// The fields before the body, once they have come.
-    head: Option<Rc<Fields>>,
-    trailers: Rc<Fields>,
+    /// Once the fields before the body have come.
+    head: Option<Head>,
+    trailers: Option<Rc<Fields>>,
     prefix: Vec<u8>,
     body: BodyCheck,
     fault: Option<Failure>,
@@ -111,6 +187,7 @@ impl Call {
         self.window = window;
         self.is_over = false;
         self.head = None;
+        self.trailers = None;
         self.prefix.clear();
         self.body.reset();
         self.fault = None;
@@ -144,20 +221,24 @@ impl Call {
     /// # Errors
     ///
     /// They are out of place.
-    pub fn take_fields(&mut self, fields: Rc<Fields>, ends: bool) -> Result<(), Failure> {
-        let is_interim = fields.status.is_some_and(|status| status < OK);
-        match self.head {
-            None if is_interim && !ends => return Ok(()),
-            None if fields.status.is_none() => return Err(Failure::protocol("HTTP/2: a reply without a status")),
-            None => self.head = Some(Rc::clone(&fields)),
-            Some(_) if fields.status.is_some() => return Err(Failure::protocol("HTTP/2: trailers with a status")),
-            Some(_) if !ends => return Err(Failure::protocol("HTTP/2: trailers do not end their stream")),
-            Some(_) => {}
+    pub fn take_fields(&mut self, requests: &Requests, fields: Rc<Fields>, ends: bool) -> Result<(), Failure> {
+        let misplaced = |text: &str| Err(Failure::protocol(format!("HTTP/2: {text}")));
+        match (self.head, fields.status) {
+            (None, None) => return misplaced("a reply without a status"),
+            (None, Some(..OK)) if ends => return misplaced("an interim reply (1xx) ends its stream"),
+            (None, Some(..OK)) => return Ok(()),
+            (None, Some(status)) => {
+                let length = fields.length;
+                self.head = Some(Head { status, length });
+                self.fault = requests.meaning.judge_head(&fields).err();
+            }
+            (Some(_), Some(_)) => return misplaced("trailers with a status"),
+            (Some(_), None) if !ends => return misplaced("trailers do not end their stream"),
+            (Some(_), None) => {}
         }
         if ends {
             self.is_over = true;
-            // A head that ends the stream is the trailers as well (gRPC calls it Trailers-Only).
-            self.trailers = fields;
+            self.trailers = Some(fields);
         }
         Ok(())
     }
@@ -176,7 +257,6 @@ impl Call {
         self.body.feed(&requests.expected, body);
         if ends {
             self.is_over = true;
-            self.trailers = Rc::default();
         }
         Ok(())
     }
@@ -185,18 +265,35 @@ impl Call {
     ///
     /// The reply is not the right one.
     pub fn judge(&mut self, requests: &Requests) -> Result<(), Failure> {
+        let trailers = self.trailers.take();
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        let Some(head) = &self.head else {
+        let Some(head) = self.head else {
             return Err(Failure::protocol("HTTP/2: a reply without a status"));
         };
+        self.has_length_of(head, requests.head_only)?;
         requests.meaning.judge(&Reply {
-            head,
-            trailers: &self.trailers,
+            trailers: trailers.as_deref(),
             prefix: &self.prefix,
             received: self.body.received(),
         })?;
         self.body.finish(&requests.expected)
+    }
+
+    /// # Errors
+    ///
+    /// The body is not as long as the head says (RFC 9113, section 8.1.1).
+    fn has_length_of(&self, head: Head, head_only: bool) -> Result<(), Failure> {
+        let got = self.prefix.len() as u64 + self.body.received();
+        // Whatever length these say that they have (RFC 9110, section 6.4.1).
+        let has_none = head_only || matches!(head.status, 204 | 304);
+        let said = if has_none { Some(0) } else { head.length };
+        match said.filter(|said| *said != got) {
+            Some(said) => Err(Failure::protocol(format!(
+                "HTTP/2: the body has {got} bytes, and its head says {said}"
+            ))),
+            None => Ok(()),
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::huffman;
 
 /// Most bytes of the dynamic table: what a server may use before it has heard of a smaller one.
 const CAPACITY: usize = 4_096;
-/// What an entry costs in the table besides its text.
+/// What a field counts besides its text.
 const OVERHEAD: usize = 32;
 
 /// Name and value.
@@ -35,21 +35,21 @@ impl Decoder {
         self.table.is_empty().then_some(self.capacity)
     }
 
-    /// Hands each field of a whole block to `take`, name and value. `None` if the block is not HPACK, or uses what is
-    /// not there: the connection is of no more use.
-    pub fn decode(&mut self, mut block: &[u8], mut take: impl FnMut(&[u8], &[u8])) -> Option<()> {
+    /// Hands each field of a whole block to `take`, name and value. `None` if that refuses one, or the block is not
+    /// HPACK, or uses what is not there: the connection is of no more use.
+    pub fn decode(&mut self, mut block: &[u8], mut take: impl FnMut(&[u8], &[u8]) -> Option<()>) -> Option<()> {
         let mut fields = 0;
         while let Some(first) = block.first() {
             block = match first {
                 0x80.. => {
                     let (index, rest) = integer(block, 7)?;
                     let (name, value) = self.field(index)?;
-                    take(name, value);
+                    take(name, value)?;
                     rest
                 }
                 0x40..=0x7f => {
                     let ((name, value), rest) = self.literal(block, 6)?;
-                    take(&name, &value);
+                    take(&name, &value)?;
                     self.insert(name, value);
                     rest
                 }
@@ -67,7 +67,7 @@ impl Decoder {
                 _ => {
                     // Not indexed and never indexed look alike to a reader (RFC 7541, sections 6.2.2 and 6.2.3).
                     let ((name, value), rest) = self.literal(block, 4)?;
-                    take(&name, &value);
+                    take(&name, &value)?;
                     rest
                 }
             };
@@ -113,8 +113,8 @@ impl Decoder {
     }
 }
 
-fn cost(name: &[u8], value: &[u8]) -> usize {
-    // RFC 7541, section 4.1.
+/// Bytes that a field counts (RFC 7541, section 4.1).
+pub fn cost(name: &[u8], value: &[u8]) -> usize {
     name.len() + value.len() + OVERHEAD
 }
 
@@ -246,7 +246,10 @@ mod tests {
     fn fields(decoder: &mut Decoder, block: &[u8]) -> Option<Fields> {
         let mut fields = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        decoder.decode(block, |name, value| fields.push((text(name), text(value))))?;
+        decoder.decode(block, |name, value| {
+            fields.push((text(name), text(value)));
+            Some(())
+        })?;
         Some(fields)
     }
 

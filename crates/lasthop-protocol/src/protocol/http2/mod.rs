@@ -27,10 +27,22 @@ pub struct Requests {
     pub expected: Expected,
     /// Requests at once.
     pub depth: u32,
+    /// A reply has no body, whatever its head says: the request's method is HEAD.
+    pub head_only: bool,
     /// What is said over HTTP/2.
     pub meaning: Box<dyn Meaning>,
     pub known: RecentBlocks,
 }
+
+/// Fields of a connection, which HTTP/2 does not have (RFC 9113, section 8.2.2).
+pub const OF_CONNECTION: [&str; 6] = [
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// What a reply means to the protocol that is said over HTTP/2.
 pub trait Meaning {
@@ -39,12 +51,21 @@ pub trait Meaning {
         0
     }
 
-    /// Judges a whole reply but for the content of its body.
+    /// Judges the fields before the body.
+    ///
+    /// # Errors
+    ///
+    /// They are not those of a right reply.
+    fn judge_head(&self, head: &Fields) -> Result<(), Failure>;
+
+    /// Judges the rest of a whole reply but for the content of its body.
     ///
     /// # Errors
     ///
     /// It is not the right one.
-    fn judge(&self, reply: &Reply<'_>) -> Result<(), Failure>;
+    fn judge(&self, _: &Reply<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 /// Makes the connections' sides of the conversation.

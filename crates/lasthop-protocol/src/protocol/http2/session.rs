@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::{
     Requests,
-    call::Call,
+    call::{Call, FIELDS_MAX},
     frame::{self, Frame, Framer},
     hpack::Decoder,
 };
@@ -31,6 +31,7 @@ const HEADER_TABLE_SIZE: u16 = 1;
 const ENABLE_PUSH: u16 = 2;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 const INITIAL_WINDOW_SIZE: u16 = 4;
+const MAX_HEADER_LIST_SIZE: u16 = 6;
 /// Reason for a RST_STREAM: the rest is not needed.
 const CANCEL: u32 = 8;
 
@@ -60,8 +61,6 @@ pub struct Session {
     /// A header block that is not complete yet: its stream, whether that ends with it, and its bytes.
     block: Option<(u32, bool, Vec<u8>)>,
     answers: u32,
-    /// What went wrong after the last reply of a batch, kept for the next one.
-    broken: Option<Failure>,
 }
 
 impl Session {
@@ -83,7 +82,6 @@ impl Session {
             is_leaving: false,
             block: None,
             answers: 0,
-            broken: None,
         }
     }
 
@@ -96,6 +94,7 @@ impl Session {
                 (HEADER_TABLE_SIZE, 0),
                 (ENABLE_PUSH, 0),
                 (INITIAL_WINDOW_SIZE, WINDOW_MAX as u32),
+                (MAX_HEADER_LIST_SIZE, FIELDS_MAX as u32),
             ],
             &mut self.out,
         );
@@ -140,9 +139,6 @@ impl Session {
     }
 
     fn take_frames(&mut self, framer: &mut Framer, bytes: &[u8]) -> Result<Option<Done>, Failure> {
-        if let Some(failure) = self.broken.take() {
-            return Err(failure);
-        }
         let mut at = 0;
         while at < bytes.len() {
             let Some(call) = self.take_frame(framer, bytes, &mut at)? else {
@@ -152,12 +148,13 @@ impl Session {
             if self.open > 0 {
                 return Ok(Some(done));
             }
-            // What follows the last reply is for the connection. It cannot make the reply wrong.
-            while at < bytes.len() && self.broken.is_none() {
-                self.broken = self.take_frame(framer, bytes, &mut at).err();
+            // What follows the last reply is for the connection. What may not follow it is left.
+            let mut used = at;
+            while at < bytes.len() && self.take_frame(framer, bytes, &mut at).is_ok() {
+                used = at;
             }
             return Ok(Some(Done {
-                used: bytes.len(),
+                used,
                 keep: self.goes_on(),
                 ..done
             }));
@@ -225,6 +222,16 @@ impl Session {
         Ok(None)
     }
 
+    /// The call of a stream that is not over.
+    ///
+    /// # Errors
+    ///
+    /// There has never been such a stream, or the server has ended it (RFC 9113, section 5.1).
+    fn open_call(&self, stream: u32) -> Result<usize, Failure> {
+        let ended = || Failure::protocol(format!("HTTP/2: stream {stream} goes on behind its end"));
+        self.call(stream)?.ok_or_else(ended)
+    }
+
     /// The call of a stream, unless it is over.
     ///
     /// # Errors
@@ -247,9 +254,7 @@ impl Session {
             self.received = 0;
         }
         let body = frame.body()?;
-        let Some(index) = self.call(frame.stream)? else {
-            return Ok(None);
-        };
+        let index = self.open_call(frame.stream)?;
         let ends = frame.has(frame::END_STREAM);
         self.calls[index].take_data(&self.requests, body, ends)?;
         Ok(ends.then_some(index))
@@ -282,11 +287,9 @@ impl Session {
     }
 
     fn take_block(&mut self, stream: u32, block: &[u8], ends: bool) -> Result<Option<usize>, Failure> {
-        let index = self.call(stream)?;
-        // The table changes even if nobody wants the fields.
+        let index = self.open_call(stream)?;
         let fields = self.requests.known.read(block, &mut self.decoder)?;
-        let Some(index) = index else { return Ok(None) };
-        self.calls[index].take_fields(fields, ends)?;
+        self.calls[index].take_fields(&self.requests, fields, ends)?;
         Ok(ends.then_some(index))
     }
 
