@@ -112,13 +112,12 @@ pub struct Mysql {
     /// Database to use; none if it is empty.
     #[serde(default)]
     pub database: String,
-    /// `mysql_native_password`, `caching_sha2_password` (the password itself only over TLS or a Unix socket), `client_ed25519` (passwords
-    /// of 32 bytes), `mysql_clear_password` (over TLS, or with `cleartext` over a Unix socket), `unix_socket` and `auth_socket` are understood, as the server
-    /// asks for them.
+    /// `mysql_native_password`, `caching_sha2_password`, `client_ed25519` (passwords of 32 bytes), `mysql_clear_password`, `unix_socket` and
+    /// `auth_socket` are understood, as the server asks for them. The password itself is said over TLS, or with `cleartext` over a Unix socket.
     #[serde(default)]
     pub password: Option<String>,
-    /// Say the password itself to a server on a Unix socket that asks for it with `mysql_clear_password`: whoever listens
-    /// there gets it. MySQL's own clients want `--enable-cleartext-plugin` for that.
+    /// Say the password itself to a server on a Unix socket that asks for it: whoever listens there gets it. Servers ask with
+    /// `mysql_clear_password`, and with `caching_sha2_password` until they have it in their cache.
     #[serde(default, skip_serializing_if = "kind::is_false")]
     pub cleartext: bool,
     /// One statement.

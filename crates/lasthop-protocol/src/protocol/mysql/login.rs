@@ -146,8 +146,7 @@ pub struct Client<'a> {
     pub password: &'a str,
     /// Nobody can listen: TLS, or a Unix socket.
     pub is_private: bool,
-    /// The password may be said to a server that asks for nothing else: TLS has shown whose it is, or the user trusts
-    /// it.
+    /// The password may be said to a server that asks for it: TLS has shown whose it is, or the user trusts it.
     pub says_clear: bool,
 }
 
@@ -162,7 +161,7 @@ const METHODS: &[(&str, Answer)] = &[
         Ok(caching_sha2(client.password, nonce))
     }),
     ("client_ed25519", |client, nonce| ed25519(client.password, nonce)),
-    ("mysql_clear_password", |client, _| cleartext(client)),
+    ("mysql_clear_password", |client, _| clear(client)),
     // The kernel tells the server who we are.
     ("unix_socket", |_, _| Ok(Vec::new())),
     ("auth_socket", |_, _| Ok(Vec::new())),
@@ -222,26 +221,20 @@ pub fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::refused(format!("authentication: {text}"))
 }
 
-/// The password, where nobody can listen.
+/// The password itself, where nobody can listen. Over a Unix socket only the path says who hears it.
 fn clear(client: &Client<'_>) -> Result<Vec<u8>, Failure> {
-    if client.is_private {
-        return Ok([client.password.as_bytes(), &[0]].concat());
-    }
-    Err(refused(
-        "the server wants the password itself, which lasthop does not send in plain and cannot encrypt with the server's \
-         RSA key: use TLS or a Unix socket, or log in by one of them first, so that the server has the password in its cache",
-    ))
-}
-
-/// The same where the server begins with it. Over a Unix socket only the path says who that is.
-fn cleartext(client: &Client<'_>) -> Result<Vec<u8>, Failure> {
-    if client.is_private && !client.says_clear {
-        return Err(refused(
-            "the server asks for the password itself (mysql_clear_password), which whoever listens at this socket would get: \
-             use TLS, or say that you trust it with `?cleartext=true`",
-        ));
-    }
-    clear(client)
+    let why = match client {
+        Client { is_private: false, .. } => {
+            "which lasthop does not send in plain and cannot encrypt with the server's RSA key: use TLS or a Unix socket, or log \
+             in by one of them first, so that the server has the password in its cache"
+        }
+        Client { says_clear: false, .. } => {
+            "which whoever listens at this socket would get: use TLS, or say that you trust it with `cleartext=true` (in an \
+             experiment `cleartext = true`)"
+        }
+        _ => return Ok([client.password.as_bytes(), &[0]].concat()),
+    };
+    Err(refused(format!("the server asks for the password itself, {why}")))
 }
 
 fn hash(algorithm: &'static Algorithm, parts: &[&[u8]]) -> Vec<u8> {
@@ -368,35 +361,33 @@ mod tests {
 
     #[test]
     fn a_password_is_said_only_where_nobody_listens() {
-        let client = |is_private| Client {
+        let client = |is_private, says_clear| Client {
             password: "secret",
             is_private,
-            says_clear: is_private,
+            says_clear,
         };
         for method in ["mysql_clear_password", "caching_sha2_password"] {
-            let say = |is_private| match method {
-                "caching_sha2_password" => match go_on(method, &client(is_private), &[4])? {
+            let say = |is_private, says_clear| match method {
+                "caching_sha2_password" => match go_on(method, &client(is_private, says_clear), &[4])? {
                     More::Say(words) => Ok(words),
                     More::Wait => panic!("it must say something"),
                 },
-                _ => answer(method, &client(is_private), &[]),
+                _ => answer(method, &client(is_private, says_clear), &[]),
             };
-            assert_eq!(say(true).unwrap(), b"secret\0", "{method}");
-            let refused = say(false).unwrap_err().message;
-            assert!(refused.contains("use TLS or a Unix socket"), "{refused}");
+            assert_eq!(say(true, true).unwrap(), b"secret\0", "{method}");
+            for says_clear in [false, true] {
+                let refused = say(false, says_clear).unwrap_err().message;
+                assert!(refused.contains("use TLS or a Unix socket"), "{method}: {refused}");
+            }
+            let refused = say(true, false).unwrap_err().message;
+            assert!(refused.contains("`cleartext=true`"), "{method}: {refused}");
         }
-        let unasked = Client {
-            says_clear: false,
-            ..client(true)
-        };
-        let refused = answer("mysql_clear_password", &unasked, &[]).unwrap_err().message;
-        assert!(refused.contains("`?cleartext=true`"), "{refused}");
         assert!(matches!(
-            go_on("caching_sha2_password", &client(false), &[3]),
+            go_on("caching_sha2_password", &client(false, false), &[3]),
             Ok(More::Wait)
         ));
-        assert_eq!(answer("unix_socket", &client(false), &[]), Ok(vec![]));
-        let unknown = answer("dialog", &client(true), &[]).unwrap_err().message;
+        assert_eq!(answer("unix_socket", &client(false, false), &[]), Ok(vec![]));
+        let unknown = answer("dialog", &client(true, true), &[]).unwrap_err().message;
         assert!(
             unknown.contains("`dialog`, which is not supported (known: mysql_native_password"),
             "{unknown}"
