@@ -268,7 +268,7 @@ impl Blocking {
         self.connection.attach(opened.stream);
         let mut auth_ns = None;
         if self.greets {
-            match self.connection.greet(true, &mut self.buffer) {
+            match self.connection.greet(true, &mut self.buffer, u64::MAX) {
                 Ok(true) => auth_ns = Some(clock::now() - established),
                 refused => {
                     self.connection.close();
@@ -307,9 +307,9 @@ impl Blocking {
         }
     }
 
-    /// A peer that sends byte by byte never lets a receive time out.
+    /// A peer that sends byte by byte never lets a receive time out, and a socket that was shut down is always ready.
     fn check_time(&self, start: u64) -> Result<(), Failure> {
-        if clock::now().saturating_sub(start) > self.request_ns {
+        if clock::now().saturating_sub(start) > self.request_ns || self.watch.is_overdue() {
             Err(Failure::timeout("reply"))
         } else {
             Ok(())

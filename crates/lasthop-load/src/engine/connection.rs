@@ -69,8 +69,8 @@ impl Unit {
 pub enum Step {
     /// There was nothing to receive.
     Blocked,
-    /// Some bytes arrived, but the reply is incomplete; whether the buffer was filled.
-    More { filled: bool },
+    /// Some bytes arrived at `at`, but the reply is incomplete; whether the buffer was filled.
+    More { filled: bool, at: u64 },
     /// The reply is complete.
     Finished(Reply),
 }
@@ -154,12 +154,13 @@ impl Connection {
         self.started
     }
 
-    /// Continues the greeting on a new stream as far as possible; true when it is complete. `first` is true once.
+    /// Continues the greeting on a new stream as far as possible until a time in monotonic nanoseconds; true when it is
+    /// complete. `first` is true once.
     ///
     /// # Errors
     ///
     /// The server does not let us in, or the connection broke.
-    pub fn greet(&mut self, first: bool, buffer: &mut [u8]) -> Result<bool, Failure> {
+    pub fn greet(&mut self, first: bool, buffer: &mut [u8], until: u64) -> Result<bool, Failure> {
         let Self {
             stream: Some(stream),
             exchange,
@@ -186,8 +187,8 @@ impl Connection {
                 }
                 output.clear();
             }
-            if done {
-                return Ok(true);
+            if done || (clock::now() >= until && stream.is_drained()) {
+                return Ok(done);
             }
             let count = match stream.receive(buffer) {
                 Ok(0) => return Err(Failure::reset("authentication: the peer closed the connection")),
@@ -364,6 +365,7 @@ impl Connection {
                     }),
                     _ => Step::More {
                         filled: count == buffer.len(),
+                        at: now,
                     },
                 })
             }
@@ -406,7 +408,7 @@ impl Connection {
             } else {
                 let Progress::Done(done) = self.exchange.receive(bytes)? else {
                     self.between = false;
-                    return Ok(Step::More { filled: false });
+                    return Ok(Step::More { filled: false, at: now });
                 };
                 bytes = &bytes[done.used..];
                 self.nothing_follows(1, bytes)?;
@@ -419,7 +421,7 @@ impl Connection {
             }
             self.between = true;
             if bytes.is_empty() {
-                return Ok(Step::More { filled: false });
+                return Ok(Step::More { filled: false, at: now });
             }
         }
     }
@@ -453,7 +455,7 @@ impl Connection {
         if ended || !done.keep {
             return Err(Failure::reset("the peer ended the connection before its last reply"));
         }
-        Ok(Step::More { filled: false })
+        Ok(Step::More { filled: false, at: now })
     }
 
     #[inline]

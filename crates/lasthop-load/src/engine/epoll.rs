@@ -26,6 +26,9 @@ use crate::{
 /// Interval between checks of deadlines; a tenth of the shortest timeout if that is less.
 const TICK_NS: u64 = 20_000_000;
 
+/// How long the loop may go without a look at the deadlines: a peer that sends without end would hold it up.
+const HELD_UP_NS: u64 = 2 * TICK_NS;
+
 /// How many connections are opened at a time before a load, well below any listener's backlog: what overflows it has to
 /// wait for a retransmission, which takes 1 s, then 2 s, then 4 s.
 const OPENING_AT_ONCE: usize = 64;
@@ -107,6 +110,8 @@ struct ThreadState {
     keeps_boundaries: bool,
     greets: bool,
     timeouts: Timeouts,
+    /// When the deadlines were checked last.
+    looked: u64,
     /// Connections with unfinished work. The loop ends when there are none.
     active: usize,
     pauses: Pauses,
@@ -169,6 +174,7 @@ impl Epoll {
                 keeps_boundaries: spec.endpoint.address.keeps_boundaries(),
                 greets: spec.protocol.greets(),
                 timeouts: spec.timeouts,
+                looked: 0,
                 active: 0,
                 pauses: Pauses::of(connections as usize),
                 only_open: false,
@@ -310,6 +316,7 @@ impl Epoll {
     }
 
     fn start_ticking(&mut self) {
+        self.thread.looked = clock::now();
         let Timeouts { connect_ns, request_ns } = self.thread.timeouts;
         let tick = TICK_NS.min(connect_ns / 10).min(request_ns / 10).max(1_000_000);
         if let Err(error) = self.thread.poller.tick_every(tick) {
@@ -462,6 +469,7 @@ impl Epoll {
     /// Fails what takes too long.
     fn tick(&mut self) {
         let now = clock::now();
+        self.thread.looked = now;
         if self.watch.is_asked() {
             self.watch.tell(self.thread.recorder.live(now));
         }
@@ -620,8 +628,9 @@ impl Slot {
                 self.phase = Phase::Greeting;
                 self.opening.greeted = clock::now();
             }
-            if !self.connection.greet(first, &mut thread.buffer)? {
-                return Ok(None);
+            let until = thread.looked + HELD_UP_NS;
+            if !self.connection.greet(first, &mut thread.buffer, until)? {
+                return self.go_on_later(clock::now(), thread).map(|_| None);
             }
             auth_ns = Some(clock::now() - self.opening.greeted);
         }
@@ -661,6 +670,17 @@ impl Slot {
         self.writable_asked = wanted;
         let changed = thread.poller.modify(stream.fd(), self.token, wanted);
         changed.map_err(|error| Failure::io("wait", &error))
+    }
+
+    /// Whether the loop is held up at `now`. Then others come first, and what is left in the socket is reported again.
+    fn go_on_later(&self, now: u64, thread: &ThreadState) -> Result<bool, Failure> {
+        let is_late = |stream: &&Stream| now >= thread.looked + HELD_UP_NS && stream.is_drained();
+        let Some(stream) = self.connection.stream.as_ref().filter(is_late) else {
+            return Ok(false);
+        };
+        let reported = thread.poller.modify(stream.fd(), self.token, self.writable_asked);
+        reported.map_err(|error| Failure::io("wait", &error))?;
+        Ok(true)
     }
 
     #[inline]
@@ -740,7 +760,8 @@ impl Slot {
                     self.phase = Phase::Busy { sent };
                     self.ask_writable(true, thread)?;
                 }
-                Step::More { filled } if all_seen && !filled => return Ok(None),
+                Step::More { filled, .. } if all_seen && !filled => return Ok(None),
+                Step::More { at, .. } if self.go_on_later(at, thread)? => return Ok(None),
                 Step::More { .. } => {}
             }
         }

@@ -92,6 +92,14 @@ impl Stream {
         matches!(self, Self::Plain(_))
     }
 
+    /// Whether whatever else there is to receive is still in the socket, by which it is reported.
+    pub fn is_drained(&self) -> bool {
+        match self {
+            Self::Plain(_) | Self::Passed(_) => true,
+            Self::Tls(tls) => tls.is_drained(),
+        }
+    }
+
     /// The server's certificate (DER) on an encrypted stream, and what the server said in plain before.
     pub fn secured(&self) -> Option<(&[u8], &[u8])> {
         match self {

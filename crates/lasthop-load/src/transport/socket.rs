@@ -121,19 +121,17 @@ impl Socket {
     /// The system's own; `WouldBlock` when nothing came (in time).
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.receive_with(buffer, RecvFlags::empty()) {
-            Ok(count) if count > 0 => Ok(count),
-            ended => self.explain(ended),
-        }
+        self.in_time(self.receive_with(buffer, RecvFlags::empty()))
     }
 
-    /// The end of a stream that the watch has shut down is a timeout.
-    #[cold]
-    fn explain(&self, ended: io::Result<usize>) -> io::Result<usize> {
+    /// What comes of a socket that the watch has shut down is a timeout: its end, and what a peer goes on sending, which
+    /// the kernel still hands over.
+    #[inline]
+    fn in_time(&self, received: io::Result<usize>) -> io::Result<usize> {
         if self.is_overdue() {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
-            ended
+            received
         }
     }
 
@@ -149,7 +147,7 @@ impl Socket {
     ///
     /// The system's own; `WouldBlock` when nothing is there.
     pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.receive_with(buffer, RecvFlags::DONTWAIT)
+        self.in_time(self.receive_with(buffer, RecvFlags::DONTWAIT))
     }
 
     /// Whether an idle connection is open and silent.
@@ -195,6 +193,7 @@ impl Socket {
     }
 
     /// Whether the watch has shut it down.
+    #[inline]
     pub fn is_overdue(&self) -> bool {
         self.watch.as_ref().is_some_and(|watch| watch.is_overdue())
     }

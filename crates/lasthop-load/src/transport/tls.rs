@@ -22,6 +22,8 @@ use super::Socket;
 
 /// Bytes are received from the socket in pieces of up to this size: four full records.
 const INCOMING: usize = 64 * 1024 + 512;
+/// Most bytes that are received one after the other without any content in their records, as session tickets are.
+const EMPTY_MAX: usize = 1024 * 1024;
 
 /// Where distributions keep trusted authorities, in search order.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
@@ -255,15 +257,18 @@ impl TlsStream {
     }
 
     fn receive_with(&mut self, buffer: &mut [u8], now: bool) -> io::Result<usize> {
-        loop {
+        let mut pulled = 0;
+        while pulled < EMPTY_MAX {
             match self.session.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
             // Even after the end of the socket: the session then tells a proper end of TLS (0) from one that was cut
             // off (`UnexpectedEof`).
-            self.pull(now)?;
+            pulled += self.pull(now)?;
         }
+        let text = "the peer sends TLS records without content, and no end of them";
+        Err(io::Error::new(io::ErrorKind::InvalidData, text))
     }
 
     /// Passes received bytes to the session, after a receive if none are left. 0 means the end of the stream.
@@ -292,6 +297,11 @@ impl TlsStream {
         }
         self.taken += before - rest.len();
         Ok(pulled)
+    }
+
+    /// Whether all that came is with the session, which has handed out its content.
+    pub fn is_drained(&self) -> bool {
+        self.taken == self.filled
     }
 
     /// Whether an idle session is open and silent. Late session tickets from the server do not count.

@@ -149,6 +149,7 @@ impl Watch {
     }
 
     /// Whether the current socket was shut down because its deadline had passed.
+    #[inline]
     pub fn is_overdue(&self) -> bool {
         self.overdue.load(Ordering::Acquire)
     }

@@ -267,6 +267,77 @@ fn a_load_that_is_told_to_end_does_not_wait_for_a_silent_server() {
     }
 }
 
+const READY: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+const ROW: &[u8] = b"T\0\0\0\x06\0\x01D\0\0\0\x0b\0\x01\0\0\0\x011C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+/// A PostgreSQL server that greets, answers so many queries over all connections, and then repeats a message without end.
+fn overflowing(message: &'static [u8], right: u64) -> (impl Fn(Socket), Arc<AtomicBool>) {
+    let overflows = Arc::new(AtomicBool::new(false));
+    let (tell, asked) = (overflows.clone(), AtomicU64::new(0));
+    let serve = move |mut peer: Socket| {
+        let _ = peer.read(&mut [0; 1024]);
+        let _ = peer.write_all(READY);
+        while peer.read(&mut [0; 1024]).is_ok_and(|read| read > 0) {
+            if asked.fetch_add(1, SeqCst) < right {
+                let _ = peer.write_all(ROW);
+                continue;
+            }
+            tell.store(true, SeqCst);
+            let many = message.repeat(10_000);
+            while peer.write_all(&many).is_ok() {}
+        }
+    };
+    (serve, overflows)
+}
+
+#[test]
+fn a_reply_without_end_ends_when_it_is_told_to_and_when_its_time_is_over() {
+    let hour = TrialPhases {
+        warm_up_ns: 0,
+        measure_ns: 3_600_000_000_000,
+    };
+    for (engine, connections) in [(Engine::Blocking, 1), (Engine::Epoll, 2)] {
+        for message in [b"D\0\0\0\x0b\0\x01\0\0\0\x011", NOTICE] {
+            let (serve, overflows) = overflowing(message, 10);
+            let server = Accepting::tcp(serve);
+            let spec = |timed: fn(&Endpoint, Protocol) -> Spec| Spec {
+                engine,
+                connections,
+                ..timed(&server.endpoint, postgres())
+            };
+            let mut case = Case::prepare(&spec(patient)).unwrap();
+            let flows = || overflows.load(SeqCst);
+            let result = ends_soon(flows, |go_on| case.watched_trial(hour, go_on)).unwrap();
+            assert_eq!((result.requests_total, result.error_total()), (8, 0), "{engine:?}");
+            ends_soon(|| true, |_| drop(case));
+            // Every reply is one by now, also those before a load.
+            let probed = ends_soon(flows, |go_on| Case::watched_prepare(&spec(patient), go_on).map(drop));
+            assert!(probed.is_err(), "{engine:?}");
+            let late = Case::prepare(&spec(impatient)).map(drop).unwrap_err();
+            assert_eq!(late.cause, "reply: timed out", "{engine:?}");
+            let (serve, _) = overflowing(message, 10);
+            let server = Accepting::tcp(serve);
+            let spec = Spec {
+                engine,
+                connections,
+                ..impatient(&server.endpoint, postgres())
+            };
+            let mut case = Case::prepare(&spec).unwrap();
+            let result = case.counted_trial(hour, Some(10), || true).unwrap();
+            let errors: Vec<_> = result
+                .errors
+                .into_iter()
+                .map(|(class, error)| (class, error.count))
+                .collect();
+            assert_eq!(
+                (result.requests_total, errors),
+                (8, vec![(ErrorClass::Timeout, 2)]),
+                "{engine:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_connection_that_fails_leaves_no_other_waiting_for_ever() {
     let greeted = Arc::new(AtomicU64::new(0));
@@ -275,12 +346,10 @@ fn a_connection_that_fails_leaves_no_other_waiting_for_ever() {
     let server = Accepting::unix(move |mut peer| {
         let number = count.fetch_add(1, SeqCst);
         let _ = peer.read(&mut [0; 1024]);
-        let ready = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
-        let row = b"T\0\0\0\x06\0\x01D\0\0\0\x0b\0\x01\0\0\0\x011C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
         match number {
             0 => {
-                let _ = peer.write_all(ready);
-                while peer.read(&mut [0; 1024]).is_ok_and(|read| read > 0) && peer.write_all(row).is_ok() {}
+                let _ = peer.write_all(READY);
+                while peer.read(&mut [0; 1024]).is_ok_and(|read| read > 0) && peer.write_all(ROW).is_ok() {}
             }
             1 => drop(peer.shutdown(Shutdown::Both)),
             _ => thread::sleep(Duration::from_secs(120)),

@@ -237,8 +237,8 @@ impl Passed {
         let received = self.receive_some(buffer);
         self.count_calls();
         let count = received?;
-        // What woke this side up may be its own watch.
-        if count <= 1 && self.control.is_overdue() {
+        // What woke this side up may be its own watch, and a peer may go on sending.
+        if self.control.is_overdue() {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
             Ok(count)
