@@ -28,14 +28,12 @@ type Stacks = HashMap<Vec<Function>, u64>;
 /// What the samples say of each role, in the order of the family's names, and how many samples that were.
 pub(crate) fn fold(samples: &Samples, family: &Family, layers: &Layers, period_ns: u64) -> (Vec<RoleProfile>, u64) {
     let mut symbols = Symbols::new();
-    let of_roles = samples
-        .keys()
-        .filter(|(pid, stack)| !stack.user.is_empty() && family.role_of(*pid).is_some());
-    symbols.look_at(of_roles.map(|(pid, _)| *pid), family);
+    let of_roles = samples.keys().filter(|(pid, _)| family.role_of(*pid).is_some());
+    symbols.look_at(of_roles.map(|(pid, stack)| (*pid, stack)), family);
     let mut stacks = vec![Stacks::new(); family.names.len()];
     for ((pid, stack), count) in samples {
         if let Some(role) = family.role_of(*pid) {
-            let functions = symbols.of(stack, *pid, family);
+            let functions = symbols.of(stack, *pid);
             *stacks[role].entry(functions).or_default() += count;
         }
     }

@@ -10,10 +10,11 @@
 //! | `tracepoints`, `system_calls` | what is counted |
 //! | `roles` | which process belongs to which role |
 //! | [`connects`] | who opens connections, for whoever only wants that |
-//! | `symbols`, `fold` | names of functions; the layers and stacks of a role |
+//! | `symbols`, `elf`, `fold` | names of functions, also in files of servers; the layers and stacks of a role |
 
 mod collector;
 pub mod connects;
+mod elf;
 mod fold;
 pub mod layers;
 pub mod missing;

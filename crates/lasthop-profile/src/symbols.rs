@@ -2,31 +2,41 @@
 //!
 //! They are looked up after the trial, while its processes live. A process that has ended had the address space of the
 //! one that forked it, unless it executed another program; then its functions stay unnamed.
+//!
+//! What names them is a server's own: its files and what it has mapped. So only the addresses of samples are looked for,
+//! and everything that is read has a limit, a deadline for all of it, and ends with an interrupt.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs::{self, File},
-    io::{BufRead, BufReader},
-    os::fd::AsRawFd,
+    io::{BufRead, BufReader, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::Path,
     rc::Rc,
+    time::{Duration, Instant},
 };
 
 use blazesym::{
     MaybeDefault,
     symbolize::{
         Input, Symbolized, Symbolizer,
-        source::{Elf, Kernel, Source},
+        source::{Kernel, Source},
     },
 };
-use lasthop_system::files;
+use lasthop_system::{files, interrupt};
 
-use crate::{missing::Missing, record::Stack, roles::Family};
+use crate::{elf, missing::Missing, record::Stack, roles::Family};
 
 /// Letters that are kept of a name.
 const LONGEST: usize = 160;
 /// Bytes that a list of generated functions may have.
 const MOST_GENERATED: u64 = 32 << 20;
+/// Bytes that a list of what a process has mapped may have: some 100,000 entries, more than the kernel allows by default.
+const MOST_MAPPED: u64 = 16 << 20;
+/// Files whose functions are named.
+const MOST_FILES: usize = 500;
+/// How long naming may take. It takes some milliseconds for a program, and 0.2 s for the largest.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// A function with a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,39 +53,36 @@ pub(crate) struct Symbols {
     kernel: Source<'static>,
     kernel_names: HashMap<u64, Rc<str>>,
     spaces: HashMap<i32, Option<Rc<Space>>>,
-    files: Files,
-    /// By file, which is the same for many processes, and offset.
-    functions: HashMap<(FileId, u64), Rc<str>>,
+    functions: HashMap<Place, Rc<str>>,
 }
 
 /// Device and inode.
 type FileId = (String, u64);
 
-/// Executables and libraries, held open: a process may end while its functions are named.
-type Files = HashMap<FileId, Option<Rc<File>>>;
+/// Where code of the user space is: in a file, which is the same for many processes, at an offset, or in a process that
+/// generated it, at an address.
+type Place = (Code, u64);
 
-/// The address space of a process.
-struct Space {
-    /// What is executable, in ascending order.
-    regions: Vec<Region>,
-    /// Functions that the process generated, and named in a file for profilers: begin, end, name.
-    generated: Vec<(u64, u64, Rc<str>)>,
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Code {
+    File(FileId),
+    Generated(i32),
 }
+
+/// What is executable in the address space of a process and has addresses that are asked for, in ascending order.
+struct Space(Vec<Region>);
 
 struct Region {
     begin: u64,
     end: u64,
     offset: u64,
     /// `None` for memory without a file.
-    file: Option<MappedFile>,
+    file: Option<FileId>,
     /// What the kernel calls it, or its file.
     name: Rc<str>,
-}
-
-struct MappedFile {
-    id: FileId,
-    /// `None` if it cannot be opened.
-    open: Option<Rc<File>>,
+    /// Its range and its path, as the kernel writes them.
+    range: String,
+    path: String,
 }
 
 impl Symbols {
@@ -92,13 +99,12 @@ impl Symbols {
             kernel: kernel.into(),
             kernel_names: HashMap::new(),
             spaces: HashMap::new(),
-            files: Files::new(),
             functions: HashMap::new(),
         }
     }
 
-    /// The functions of a stack, the innermost first.
-    pub(crate) fn of(&mut self, stack: &Stack, pid: i32, family: &Family) -> Vec<Function> {
+    /// The functions of a stack that was [looked at](Symbols::look_at), the innermost first.
+    pub(crate) fn of(&mut self, stack: &Stack, pid: i32) -> Vec<Function> {
         let mut functions = Vec::with_capacity(stack.kernel.len() + stack.user.len());
         for address in calls(&stack.kernel) {
             functions.push(Function {
@@ -107,9 +113,8 @@ impl Symbols {
                 is_kernel: true,
             });
         }
-        // No kernel thread has an address space, and none is looked for.
-        let space = (!stack.user.is_empty()).then(|| self.space(pid, family)).flatten();
-        let user = calls(&stack.user).map_while(|address| self.in_user(space.as_deref()?, address));
+        let space = self.spaces.get(&pid).cloned().flatten();
+        let user = calls(&stack.user).map_while(|address| self.in_user(space.as_deref()?, pid, address));
         functions.extend(user);
         // Where nothing is mapped is no code: without frame pointers the rest of a stack is chance.
         if functions.is_empty() {
@@ -140,48 +145,116 @@ impl Symbols {
     }
 
     /// `None` if nothing is mapped there.
-    fn in_user(&mut self, space: &Space, address: u64) -> Option<Function> {
+    fn in_user(&self, space: &Space, pid: i32, address: u64) -> Option<Function> {
         let region = space.region(address)?;
-        let function = |name, object| Function {
-            name,
+        let object = region.file.as_ref().map(|_| Rc::clone(&region.name));
+        let name = self.functions.get(&region.place(pid, address)).cloned();
+        let unnamed = || match object {
+            Some(_) => format!("[{}]", region.name).into(),
+            None => Rc::clone(&region.name),
+        };
+        Some(Function {
+            name: name.unwrap_or_else(unnamed),
             object,
             is_kernel: false,
-        };
-        let Some(file) = &region.file else {
-            let generated = space.generated(address);
-            return Some(function(generated.unwrap_or_else(|| Rc::clone(&region.name)), None));
-        };
-        let offset = address - region.begin + region.offset;
-        let symbolizer = &self.symbolizer;
-        let name = self.functions.entry((file.id.clone(), offset)).or_insert_with(|| {
-            let name = file.open.as_ref().and_then(|file| {
-                let mut elf = Elf::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
-                elf.debug_syms = false;
-                let found = symbolizer.symbolize_single(&elf.into(), Input::FileOffset(offset));
-                Some(shortened(&found.ok()?.into_sym()?.name))
-            });
-            name.unwrap_or_else(|| format!("[{}]", region.name).into())
-        });
-        Some(function(Rc::clone(name), Some(Rc::clone(&region.name))))
+        })
     }
 
-    /// Reads the address spaces of these processes. To be called first: naming takes a while, and they may end.
-    pub(crate) fn look_at(&mut self, pids: impl Iterator<Item = i32>, family: &Family) {
-        for pid in pids {
-            self.space(pid, family);
+    /// Names the functions in the user space of these stacks. The address spaces are read first, because processes may
+    /// end meanwhile.
+    pub(crate) fn look_at<'a>(&mut self, stacks: impl Iterator<Item = (i32, &'a Stack)>, family: &Family) {
+        let deadline = Instant::now() + LIMIT;
+        // No kernel thread has an address space, and none is looked for.
+        let mut addresses: HashMap<i32, BTreeSet<u64>> = HashMap::new();
+        for (pid, stack) in stacks.filter(|(_, stack)| !stack.user.is_empty()) {
+            addresses.entry(pid).or_default().extend(calls(&stack.user));
+        }
+        let mut asked = Asked::default();
+        for (pid, addresses) in addresses {
+            if is_over(deadline) {
+                return;
+            }
+            let of = |reader| Some((reader, Space::of(reader, &addresses)?));
+            let space = family.ancestors(pid).find_map(of);
+            if let Some((reader, space)) = &space {
+                asked.add(space, pid, *reader, &addresses);
+            }
+            self.spaces.insert(pid, space.map(|(_, space)| Rc::new(space)));
+        }
+        // What hangs, as a file system of a server's own may, is abandoned.
+        let names = interrupt::aside(LIMIT, move || asked.names(deadline)).unwrap_or_default();
+        let names = names.into_iter().map(|(place, name)| (place, shortened(&name)));
+        self.functions.extend(names);
+    }
+}
+
+fn is_over(deadline: Instant) -> bool {
+    interrupt::heard() || Instant::now() >= deadline
+}
+
+/// What is to be named.
+#[derive(Default)]
+struct Asked {
+    files: HashMap<FileId, Mapped>,
+    generated: Vec<Generated>,
+}
+
+/// A file that a process has mapped, and offsets in it.
+struct Mapped {
+    pid: i32,
+    range: String,
+    path: String,
+    offsets: BTreeSet<u64>,
+}
+
+/// Addresses in a process that generated its code; `reader` has its address space.
+struct Generated {
+    pid: i32,
+    reader: i32,
+    addresses: Vec<u64>,
+}
+
+impl Asked {
+    fn add(&mut self, space: &Space, pid: i32, reader: i32, addresses: &BTreeSet<u64>) {
+        let mut generated = Vec::new();
+        for address in addresses {
+            let Some(region) = space.region(*address) else {
+                continue;
+            };
+            match region.place(pid, *address) {
+                (Code::Generated(_), address) => generated.push(address),
+                (Code::File(id), offset) if self.files.len() < MOST_FILES || self.files.contains_key(&id) => {
+                    let mapped = self.files.entry(id).or_insert_with(|| region.mapped(reader));
+                    mapped.offsets.insert(offset);
+                }
+                (Code::File(_), _) => {}
+            }
+        }
+        if !generated.is_empty() {
+            let addresses = generated;
+            self.generated.push(Generated { pid, reader, addresses });
         }
     }
 
-    fn space(&mut self, pid: i32, family: &Family) -> Option<Rc<Space>> {
-        if let Some(known) = self.spaces.get(&pid) {
-            return known.clone();
+    /// The names that are found until the deadline.
+    fn names(self, deadline: Instant) -> Vec<(Place, String)> {
+        // Held open: a process may end while its functions are named.
+        let open = |(id, mapped): (FileId, Mapped)| Some((id, opened(&mapped)?, mapped.offsets));
+        let files: Vec<_> = self.files.into_iter().filter_map(open).collect();
+        let mut names = Vec::new();
+        for generated in self.generated {
+            if is_over(deadline) {
+                return names;
+            }
+            let found = names_of_generated(&generated).unwrap_or_default().into_iter();
+            names.extend(found.map(|(address, name)| ((Code::Generated(generated.pid), address), name)));
         }
-        let space = family
-            .ancestors(pid)
-            .find_map(|pid| Space::of(pid, &mut self.files))
-            .map(Rc::new);
-        self.spaces.insert(pid, space.clone());
-        space
+        for (id, file, offsets) in files {
+            let offsets: Vec<u64> = offsets.into_iter().collect();
+            let found = elf::functions(&file, &offsets, || !is_over(deadline)).into_iter();
+            names.extend(found.map(|(offset, name)| ((Code::File(id.clone()), offset), name)));
+        }
+        names
     }
 }
 
@@ -219,34 +292,30 @@ fn shortened(name: &str) -> Rc<str> {
 
 impl Space {
     /// `None` if the process has ended.
-    fn of(pid: i32, files: &mut Files) -> Option<Self> {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-        let regions: Vec<Region> = maps
-            .lines()
-            .filter_map(|line| Region::parse(pid, line, files))
-            .collect();
-        (!regions.is_empty()).then(|| Self {
-            regions,
-            generated: generated(pid).unwrap_or_default(),
-        })
+    fn of(pid: i32, addresses: &BTreeSet<u64>) -> Option<Self> {
+        let mut maps = Vec::new();
+        let mut some = File::open(format!("/proc/{pid}/maps")).ok()?.take(MOST_MAPPED);
+        let _ = some.read_to_end(&mut maps);
+        let maps = String::from_utf8_lossy(&maps);
+        let mut regions = maps.lines().filter_map(Region::parse).peekable();
+        regions.peek()?;
+        let is_asked_for = |region: &Region| {
+            let next = addresses.range(region.begin..).next();
+            next.is_some_and(|address| *address < region.end)
+        };
+        Some(Self(regions.filter(is_asked_for).collect()))
     }
 
     fn region(&self, address: u64) -> Option<&Region> {
-        let after = self.regions.partition_point(|region| region.begin <= address);
-        let region = self.regions.get(after.checked_sub(1)?)?;
+        let after = self.0.partition_point(|region| region.begin <= address);
+        let region = self.0.get(after.checked_sub(1)?)?;
         (address < region.end).then_some(region)
-    }
-
-    fn generated(&self, address: u64) -> Option<Rc<str>> {
-        let after = self.generated.partition_point(|(begin, _, _)| *begin <= address);
-        let (_, end, name) = self.generated.get(after.checked_sub(1)?)?;
-        (address < *end).then(|| Rc::clone(name))
     }
 }
 
 impl Region {
     /// A line of `/proc/PID/maps`: `7f0-7f8 r-xp 00001000 fe:00 1234   /usr/lib/libc.so.6`.
-    fn parse(pid: i32, line: &str, files: &mut Files) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         let mut words = line.splitn(6, ' ');
         let range = words.next()?;
         let (begin, end) = range.split_once('-')?;
@@ -261,54 +330,76 @@ impl Region {
             .next()
             .unwrap_or_default();
         let number = |digits| u64::from_str_radix(digits, 16).ok();
-        let file = (inode != 0).then(|| {
-            let id = (device, inode);
-            let open = files
-                .entry(id.clone())
-                .or_insert_with(|| opened(pid, range, path).map(Rc::new));
-            MappedFile { open: open.clone(), id }
-        });
         Some(Self {
             begin: number(begin)?,
             end: number(end)?,
             offset: number(offset)?,
-            file,
+            file: (inode != 0).then_some((device, inode)),
             // Code that was generated, as a rule: that of the kernel for programs is called `[vdso]`.
             name: shortened(if name.is_empty() { "[generated]" } else { name }),
+            range: range.to_owned(),
+            path: path.to_owned(),
         })
+    }
+
+    /// Where the code at this address of a process is.
+    fn place(&self, pid: i32, address: u64) -> Place {
+        match &self.file {
+            Some(id) => (Code::File(id.clone()), (address - self.begin).wrapping_add(self.offset)),
+            None => (Code::Generated(pid), address),
+        }
+    }
+
+    fn mapped(&self, pid: i32) -> Mapped {
+        Mapped {
+            pid,
+            range: self.range.clone(),
+            path: self.path.clone(),
+            offsets: BTreeSet::new(),
+        }
     }
 }
 
 /// The file itself, whatever its path leads to now; without the right for that, its path as the process sees it.
-fn opened(pid: i32, range: &str, path: &str) -> Option<File> {
-    let exact = File::open(format!("/proc/{pid}/map_files/{range}"));
+fn opened(Mapped { pid, range, path, .. }: &Mapped) -> Option<File> {
+    // Neither waits nor takes a terminal, whatever was mapped.
+    let exact = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(format!("/proc/{pid}/map_files/{range}"));
     let file = exact.or_else(|_| files::open(Path::new(&format!("/proc/{pid}/root{path}"))));
     file.ok()
         .filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()))
 }
 
-/// `/tmp/perf-PID.map`, which Node.js, Python, PHP and others write if they are told to. By begin.
-fn generated(pid: i32) -> Option<Vec<(u64, u64, Rc<str>)>> {
+/// The names at these addresses in `/tmp/perf-PID.map`, which Node.js, Python, PHP and others write if they are told to.
+fn names_of_generated(generated: &Generated) -> Option<Vec<(u64, String)>> {
+    let pid = generated.reader;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let inside = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     let inside = inside.split_ascii_whitespace().next_back()?;
     let path = format!("/proc/{pid}/root/tmp/perf-{inside}.map");
     let bytes = files::read(Path::new(&path), MOST_GENERATED).ok()?;
-    Some(parse_generated(&String::from_utf8_lossy(&bytes)))
+    Some(names_in(&String::from_utf8_lossy(&bytes), &generated.addresses))
 }
 
 /// A line has begin and size in hexadecimal, and a name. A later one replaces what was there.
-fn parse_generated(text: &str) -> Vec<(u64, u64, Rc<str>)> {
-    let function = |line: &str| {
-        let mut words = line.splitn(3, ' ');
+fn names_in(text: &str, addresses: &[u64]) -> Vec<(u64, String)> {
+    let function = |line| {
+        let mut words = str::splitn(line, 3, ' ');
         let mut number = || u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok();
         let (begin, size) = (number()?, number()?);
-        Some((begin, begin.saturating_add(size), shortened(words.next()?)))
+        Some((begin, begin.saturating_add(size), words.next()?))
     };
-    let mut functions: Vec<_> = text.lines().rev().filter_map(function).collect();
-    functions.sort_by_key(|(begin, _, _)| *begin);
-    functions.dedup_by_key(|(begin, _, _)| *begin);
-    functions
+    let mut functions: Vec<(u64, u64, &str)> = text.lines().rev().filter_map(function).collect();
+    functions.sort_by_key(|(begin, ..)| *begin);
+    functions.dedup_by_key(|(begin, ..)| *begin);
+    let name = |address: &u64| {
+        let after = functions.partition_point(|(begin, ..)| begin <= address);
+        let (_, end, name) = functions.get(after.checked_sub(1)?)?;
+        (address < end).then(|| (*address, shortened(name).to_string()))
+    };
+    addresses.iter().filter_map(name).collect()
 }
 
 #[cfg(test)]
@@ -320,13 +411,14 @@ mod tests {
         let family = Family::of(&[]);
         let mut symbols = Symbols::new();
         let pid = std::process::id() as i32;
-        let address = parse_generated as fn(&str) -> _ as usize as u64;
+        let address = names_in as fn(&str, &[u64]) -> _ as usize as u64;
         let stack = Stack {
             kernel: Vec::new(),
             user: vec![address, 0x10, address],
         };
-        let functions = symbols.of(&stack, pid, &family);
-        assert!(functions[0].name.contains("parse_generated"), "{functions:?}");
+        symbols.look_at([(pid, &stack), (i32::MAX, &stack)].into_iter(), &family);
+        let functions = symbols.of(&stack, pid);
+        assert!(functions[0].name.contains("names_in"), "{functions:?}");
         assert!(
             functions[0]
                 .object
@@ -334,41 +426,34 @@ mod tests {
                 .is_some_and(|name| name.starts_with("lasthop_profile"))
         );
         assert_eq!(functions.len(), 1, "after an address without code nothing is believed");
-        let ended = symbols.of(&stack, i32::MAX, &family);
+        let ended = symbols.of(&stack, i32::MAX);
         assert_eq!((ended.len(), &*ended[0].name), (1, "[unknown]"));
     }
 
     #[test]
     fn a_list_of_generated_functions_is_read() {
         let text = "7f00 10 JS:*handle app.js:3\nnot a line\n7f10 0x8 py::old:/a.py\n7f10 8 py::new:/a.py\n";
-        let space = Space {
-            regions: Vec::new(),
-            generated: parse_generated(text),
-        };
-        let at = |address| space.generated(address).map(|name| name.to_string());
-        assert_eq!(at(0x7f0f).as_deref(), Some("JS:*handle app.js:3"));
-        assert_eq!(at(0x7f10).as_deref(), Some("py::new:/a.py"));
-        assert_eq!((at(0x7eff), at(0x7f18)), (None, None));
+        let names = names_in(text, &[0x7eff, 0x7f0f, 0x7f10, 0x7f18]);
+        let wanted = [(0x7f0f, "JS:*handle app.js:3"), (0x7f10, "py::new:/a.py")];
+        assert_eq!(names, wanted.map(|(address, name)| (address, name.to_owned())));
     }
 
     #[test]
     fn a_line_of_the_maps_is_read() {
         let line = "7f00-7fff r-xp 00001000 fe:00 12   /usr/lib/my lib.so (deleted)";
-        let region = Region::parse(i32::MAX, line, &mut Files::new()).unwrap();
+        let region = Region::parse(line).unwrap();
         assert_eq!((region.begin, region.end, region.offset), (0x7f00, 0x7fff, 0x1000));
         assert_eq!(
-            (&*region.name, region.file.unwrap().id),
+            (&*region.name, region.file.unwrap()),
             ("my lib.so", ("fe:00".to_owned(), 12))
         );
-        assert!(Region::parse(1, "7f00-7fff rw-p 00001000 fe:00 12 /a", &mut Files::new()).is_none());
-        let generated = Region::parse(1, "7f00-7fff r-xp 0 00:00 0 ", &mut Files::new()).unwrap();
+        assert!(Region::parse("7f00-7fff rw-p 00001000 fe:00 12 /a").is_none());
+        let generated = Region::parse("7f00-7fff r-xp 0 00:00 0 ").unwrap();
         assert_eq!((&*generated.name, generated.file.is_none()), ("[generated]", true));
         assert_eq!(
-            &*Region::parse(1, "7f00-7fff r-xp 0 00:00 0    [vdso]", &mut Files::new())
-                .unwrap()
-                .name,
+            &*Region::parse("7f00-7fff r-xp 0 00:00 0    [vdso]").unwrap().name,
             "[vdso]"
         );
-        assert!(Region::parse(1, "gibberish", &mut Files::new()).is_none());
+        assert!(Region::parse("gibberish").is_none());
     }
 }

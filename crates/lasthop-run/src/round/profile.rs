@@ -13,6 +13,7 @@ use lasthop_model::{
 };
 use lasthop_profile::{Layers, Missing, Profiler, Settings};
 use lasthop_protocol::{TrialResult, wire::TrialPhases};
+use lasthop_system::interrupt;
 
 use super::{Ready, Round, turns::answered};
 use crate::{
@@ -114,6 +115,10 @@ impl Round {
             .get_mut(&driver)
             .map(|running| running.driver.trial(&plan.case, phases));
         let profile = profiler.stop()?;
+        // Whoever is interrupted names no functions, which would then have no layer.
+        if interrupt::heard() {
+            return Ok(None);
+        }
         let result = said.and_then(Result::ok).and_then(|result| answered(result).ok());
         Ok(result
             .filter(|_| !watch.has_seen_one())
