@@ -29,7 +29,7 @@ pub struct Figures {
     pub url: String,
     /// Length of the measure phase.
     pub seconds: f64,
-    /// Right answers in the measure phase.
+    /// Right answers in the measure phase, whenever their requests began.
     pub requests: u64,
     /// Right answers in the whole load, warm-up and drain included.
     pub requests_total: u64,
@@ -127,6 +127,8 @@ pub struct Percentiles {
     pub mean: f64,
     /// Standard deviation.
     pub sd: f64,
+    /// How many times these are. `latency_ns` has those of right answers to requests that began in the measure phase: as many
+    /// as `requests`, which ended in it, less `untimed`, plus the right answers in `open_at_end`.
     pub count: u64,
 }
 

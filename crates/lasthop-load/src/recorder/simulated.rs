@@ -106,7 +106,19 @@ fn simulate(workers: usize, phases: TrialPhases) -> [Said; 2] {
         }
         cut_off.elapsed += phases.measure_ns as f64;
         let record = recorder.finish(last);
-        ours.answers += record.counts.requests as f64;
+        // What ended in the window and what began in it differ by what was under way at its ends, and by nothing else.
+        let Counts {
+            requests,
+            untimed,
+            open_at_end,
+            ..
+        } = record.counts;
+        assert_eq!(
+            record.service.count() + untimed.count,
+            requests + open_at_end.count,
+            "{workers} workers"
+        );
+        ours.answers += requests as f64;
         ours.elapsed += record.window_ns as f64;
         ours.time += record.service.sum();
         ours.timed += record.service.count() as f64;
