@@ -23,7 +23,7 @@ use lasthop_protocol::{
     LoadOptions, PROTOCOLS, Protocol,
     delimiter::{End, LengthPrefix},
     escaped::Escaped,
-    http::HttpVersion,
+    http::{BODY_MAX, HttpVersion},
     location::without_secrets,
     result::ErrorClass,
     several::{Order, Several, Weighted},
@@ -32,6 +32,7 @@ use lasthop_protocol::{
     wire::{Stage, TrialPhases},
 };
 use lasthop_stack::null::LISTENING;
+use lasthop_system::files::too_long;
 
 use super::{
     context::{deliver_bytes, writable},
@@ -354,19 +355,32 @@ fn headers(text: &str) -> Result<Headers, String> {
     })
 }
 
-/// What is in a file; `-` is standard input.
+/// What is in a file; `-` is standard input. No request takes more than this allows.
 fn file_or_input(name: &str) -> io::Result<Vec<u8>> {
-    if name != "-" {
-        return fs::read(name);
+    if name == "-" {
+        at_most(BODY_MAX, io::stdin())
+    } else {
+        at_most(BODY_MAX, fs::File::open(name)?)
     }
+}
+
+/// All that there is to read, which must be no more than so many bytes.
+fn at_most(most: u64, input: impl io::Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    io::stdin().read_to_end(&mut bytes)?;
+    input.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(too_long("it", most));
+    }
     Ok(bytes)
 }
 
 /// The same as text.
 fn text_in(name: &str) -> io::Result<String> {
-    io::read_to_string(&file_or_input(name)?[..])
+    text_of(file_or_input(name)?)
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
 fn body(text: &str) -> Result<String, String> {
@@ -453,12 +467,14 @@ impl LoadArgs {
     /// The load of the requests of a file.
     fn several(&self, file: &Path) -> Result<Spec, CliError> {
         let wrong = |cause: String| CliError::usage(format!("{}: {cause}", file.display()));
-        let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        let read = |path: &Path, most| fs::File::open(path).and_then(|file| text_of(at_most(most, file)?));
+        let text = read(file, BODY_MAX).map_err(|error| wrong(error.to_string()))?;
         let folder = file.parent().unwrap_or(Path::new(""));
-        let read = |name: &str| {
-            fs::read_to_string(folder.join(name)).map_err(|error| format!("cannot read the body {name}: {error}"))
+        let body = |name: &str, most| {
+            read(&folder.join(name), most).map_err(|error| format!("cannot read the body {name}: {error}"))
         };
-        let asked = requests::parse(&text, read).map_err(wrong)?;
+        let asked = requests::parse(&text, body).map_err(wrong)?;
+        let (endpoint, server) = self.requests.server(&self.url)?;
         let mut all = Vec::new();
         for one in asked {
             let target = path_at(&self.url, &one.target).map_err(wrong)?;
@@ -469,27 +485,18 @@ impl LoadArgs {
             options.headers.extend(one.headers);
             options.body = Some(one.body);
             options.expect_status = one.status.or(options.expect_status);
-            let spec = self.requests.spec_with(&self.url, self.seed, options)?;
-            all.push((spec, name, one.weight));
+            all.push(Weighted {
+                name,
+                protocol: self.requests.asking(&self.url, server.clone(), options)?,
+                weight: one.weight,
+            });
         }
-        let spec = all[0].0.clone();
-        let requests = all.into_iter().map(|(spec, name, weight)| Weighted {
-            name,
-            protocol: spec.protocol,
-            weight,
-        });
         let order = match self.order {
             OrderArg::Given => Order::Given,
             OrderArg::Random => Order::Random { seed: self.seed },
         };
-        let protocol = Several {
-            requests: requests.collect(),
-            order,
-        };
-        Ok(Spec {
-            protocol: protocol.into(),
-            ..spec
-        })
+        let several = Several { requests: all, order };
+        Ok(self.requests.spec_of(endpoint, several.into(), self.seed))
     }
 }
 
@@ -654,16 +661,16 @@ impl RequestArgs {
 
     /// The load on an endpoint; `seed` is that of random arrivals.
     pub fn spec(&self, url: &str, seed: u64) -> Result<Spec, CliError> {
-        self.spec_with(url, seed, self.protocol_options())
+        let (endpoint, protocol) = self.server(url)?;
+        let protocol = self.asking(url, protocol, self.protocol_options())?;
+        Ok(self.spec_of(endpoint, protocol, seed))
     }
 
-    /// The same with other options than those of the command line.
-    fn spec_with(&self, url: &str, seed: u64, options: LoadOptions) -> Result<Spec, CliError> {
-        let (endpoint, protocol) = self.endpoint(url, options)?;
+    fn spec_of(&self, endpoint: Endpoint, protocol: Protocol, seed: u64) -> Spec {
         let connect = self.connect_timeout.unwrap_or(self.timeout);
         let socket = &self.socket;
         let arrivals = self.arrivals.into();
-        Ok(Spec {
+        Spec {
             endpoint,
             protocol,
             socket: SocketOptions {
@@ -692,10 +699,11 @@ impl RequestArgs {
                 request_ns: nanoseconds(self.timeout),
             },
             spin_ns: self.spin.map(nanoseconds),
-        })
+        }
     }
 
-    fn endpoint(&self, text: &str, mut options: LoadOptions) -> Result<(Endpoint, Protocol), CliError> {
+    /// The endpoint of a URL, and its protocol without options.
+    fn server(&self, url: &str) -> Result<(Endpoint, Protocol), CliError> {
         let defaults = UrlOptions::default();
         let url_options = UrlOptions {
             size: self.own.size.unwrap_or(defaults.size),
@@ -703,10 +711,15 @@ impl RequestArgs {
             server_name: self.socket.server_name.clone(),
             ..defaults
         };
-        let (mut endpoint, mut protocol) = url::parse(text, &url_options).or_usage()?;
+        let (mut endpoint, protocol) = url::parse(url, &url_options).or_usage()?;
         if let Some(tls) = &mut endpoint.tls {
             tls.resumption = self.socket.resumption;
         }
+        Ok((endpoint, protocol))
+    }
+
+    /// A protocol with options.
+    fn asking(&self, url: &str, mut protocol: Protocol, mut options: LoadOptions) -> Result<Protocol, CliError> {
         protocol.apply(&mut options).or_usage()?;
         let pointless = self.own.no_reference && protocol.kind().own;
         if let Some(option) = options
@@ -715,11 +728,11 @@ impl RequestArgs {
         {
             return Err(CliError::usage(format!(
                 "{option} cannot be used with {}",
-                url::redacted(text)
+                url::redacted(url)
             )));
         }
         fill_password(&mut protocol)?;
-        Ok((endpoint, protocol))
+        Ok(protocol)
     }
 
     /// Values of headers, which may be secret.

@@ -13,7 +13,7 @@ use lasthop_protocol::{
     Protocol, TrialResult,
     failure::Failure,
     result::Proof,
-    several::{Several, Weighted},
+    several::Several,
     spec::{Model, Spec},
     wire::{Stage, TrialPhases},
 };
@@ -119,25 +119,20 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Option<&Onlooker>) -> bool) -> R
     })
 }
 
+/// How many requests are named of which something is not checked.
+const UNCHECKED_SHOWN: usize = 3;
+
 /// What the first two replies teach, of each request by itself: the protocol with its expectations, and what is not checked.
-fn learn(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<(Protocol, Option<String>), Failure> {
-    let mut of = |protocol: &Protocol| {
-        let spec = Spec {
-            protocol: protocol.clone(),
-            ..spec.clone()
-        };
-        reference::learn(&spec, &mut go_on)
-    };
+fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<(Protocol, Option<String>), Failure> {
     let Some(several) = spec.protocol.get::<Several>() else {
-        let learnt = of(&spec.protocol)?;
+        let learnt = reference::learn(spec, go_on)?;
         return Ok((learnt.protocol, learnt.unchecked));
     };
-    let mut several = several.clone();
-    let mut unchecked = Vec::new();
-    for Weighted { name, protocol, .. } in &mut several.requests {
-        let learnt = of(protocol).map_err(|failure| Weighted::failed(name, failure))?;
-        *protocol = learnt.protocol;
-        unchecked.extend(learnt.unchecked.map(|text| format!("{name}: {text}")));
+    let (several, mut unchecked) = reference::learn_each(spec, several, go_on)?;
+    let more = unchecked.len().saturating_sub(UNCHECKED_SHOWN);
+    unchecked.truncate(UNCHECKED_SHOWN);
+    if more > 0 {
+        unchecked.push(format!("and {more} more"));
     }
     let text = (!unchecked.is_empty()).then(|| unchecked.join("; "));
     Ok((several.into(), text))

@@ -1,6 +1,8 @@
 //! Several requests in a file, as editors have them to try a server (`.http`): they are written by hand, and each can be
 //! sent alone from there.
 
+use lasthop_protocol::{http::BODY_MAX, several::REQUESTS_MAX};
+
 /// A request of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
@@ -21,11 +23,12 @@ enum Part {
     Body,
 }
 
-/// The requests of a file. `read` gives the text of a file that is named in the place of a body.
+/// The requests of a file. `read` gives the text of a file that is named in the place of a body, and is told how many bytes it
+/// may have.
 ///
 /// # Errors
-/// The first line that is not understood, or a file that cannot be read.
-pub fn parse(text: &str, read: impl Fn(&str) -> Result<String, String>) -> Result<Vec<Asked>, String> {
+/// The first line that is not understood, a file that cannot be read, or requests beyond the limits.
+pub fn parse(text: &str, read: impl Fn(&str, u64) -> Result<String, String>) -> Result<Vec<Asked>, String> {
     let mut asked: Vec<Asked> = Vec::new();
     let mut part = Part::Before;
     // What comments say of the next request.
@@ -60,6 +63,9 @@ pub fn parse(text: &str, read: impl Fn(&str) -> Result<String, String>) -> Resul
                     return Err(wrong("variables (`{{…}}`) cannot be used"));
                 }
                 if let Some((method, target)) = begun(line) {
+                    if asked.len() == REQUESTS_MAX {
+                        return Err(wrong(&format!("there are more than {REQUESTS_MAX} requests")));
+                    }
                     part = Part::Head;
                     asked.push(Asked {
                         method: method.to_owned(),
@@ -78,12 +84,16 @@ pub fn parse(text: &str, read: impl Fn(&str) -> Result<String, String>) -> Resul
             }
         }
     }
+    // Together, because a file may be named many times.
+    let mut room = BODY_MAX;
     for request in &mut asked {
         let body = request.body.trim_end_matches(['\r', '\n']);
-        request.body = match body.strip_prefix("< ") {
-            Some(file) => read(file.trim())?,
-            None => body.to_owned(),
-        };
+        match body.strip_prefix("< ") {
+            Some(file) => request.body = read(file.trim(), room)?,
+            None => request.body.truncate(body.len()),
+        }
+        let left = room.checked_sub(request.body.len() as u64);
+        room = left.ok_or_else(|| format!("the bodies of all requests are longer than {} MiB", BODY_MAX >> 20))?;
     }
     if asked.is_empty() {
         return Err("there is no request in it".to_owned());
@@ -116,7 +126,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<Vec<Asked>, String> {
-        parse(text, |file| Ok(format!("<{file}>")))
+        parse(text, |file, _| Ok(format!("<{file}>")))
     }
 
     #[test]
@@ -157,6 +167,22 @@ mod tests {
             .map(|one| (one.method.as_str(), one.target.as_str(), one.weight))
             .collect();
         assert_eq!(short, [("GET", "/a", 1), ("GET", "/b", 2), ("HEAD", "/c", 1)]);
+    }
+
+    #[test]
+    fn there_are_no_more_requests_and_bodies_than_a_load_takes() {
+        assert_eq!(parsed(&"/a\n".repeat(REQUESTS_MAX)).unwrap().len(), REQUESTS_MAX);
+        let error = parsed(&"/a\n".repeat(REQUESTS_MAX + 1)).unwrap_err();
+        assert_eq!(error, "line 100001: there are more than 100000 requests");
+        // Each of these has half of the room that all have together.
+        let half = |_: &str, room: u64| {
+            assert!(room <= BODY_MAX);
+            Ok("x".repeat(BODY_MAX as usize / 2))
+        };
+        let named = "PUT /\n\n< body\n###\n";
+        assert!(parse(&named.repeat(2), half).is_ok());
+        let error = parse(&named.repeat(3), half).unwrap_err();
+        assert_eq!(error, "the bodies of all requests are longer than 64 MiB");
     }
 
     #[test]

@@ -1,9 +1,14 @@
 //! Where nobody says what a right reply is, the first one is: two samples are taken, and what they have in common is
 //! expected of every reply.
 
-use lasthop_protocol::{Protocol, failure::Failure, spec::Spec};
+use lasthop_protocol::{
+    Protocol,
+    failure::Failure,
+    several::{Several, Weighted},
+    spec::Spec,
+};
 
-use crate::sample::{self, Sample};
+use crate::sample::{self, Line, Sample};
 
 /// What two samples teach.
 #[derive(Clone, Debug)]
@@ -28,6 +33,32 @@ pub fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Reference, Fail
         reference.unchecked = reference.protocol.learn(&first.reply, &second.reply)?;
     }
     Ok(reference)
+}
+
+/// As [`learn`], of each of several requests by itself, all over one connection if the server keeps it: the requests
+/// with their expectations, and what of which is not checked.
+///
+/// # Errors
+///
+/// As [`learn`].
+pub fn learn_each(
+    spec: &Spec,
+    several: &Several,
+    go_on: impl FnMut() -> bool,
+) -> Result<(Several, Vec<String>), Failure> {
+    let learn = |line: &mut Line, protocol: &mut Protocol| {
+        let (first, second) = (line.ask(protocol)?, line.ask(protocol)?);
+        protocol.learn(&first.reply, &second.reply)
+    };
+    sample::converse(spec, go_on, |line| {
+        let mut several = several.clone();
+        let mut unchecked = Vec::new();
+        for Weighted { name, protocol, .. } in &mut several.requests {
+            let learnt = learn(line, protocol).map_err(|failure| Weighted::failed(name, failure))?;
+            unchecked.extend(learnt.map(|text| format!("{name}: {text}")));
+        }
+        Ok((several, unchecked))
+    })
 }
 
 /// The samples alone: the expectation stays as it is.

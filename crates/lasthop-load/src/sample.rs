@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lasthop_protocol::{Exchange, Greeting, Progress, failure::Failure, result::ErrorClass, spec::Spec};
+use lasthop_protocol::{Exchange, Greeting, Progress, Protocol, failure::Failure, result::ErrorClass, spec::Spec};
 use lasthop_system::clock;
 
 use crate::{
@@ -29,44 +29,108 @@ pub struct Sample {
 ///
 /// By class, as in a load: a sample is a right answer.
 pub fn take(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Sample, Failure> {
-    let spec = Spec {
-        pipeline: 1,
-        ..spec.clone()
-    };
-    supervised(spec.timeouts, go_on, |watch| converse(&spec, &watch))?
+    converse(spec, go_on, |line| line.ask(&spec.protocol))
 }
 
-/// `watch` keeps the deadlines: each part has one of its own, however its bytes drip.
-fn converse(spec: &Spec, watch: &Arc<Watch>) -> Result<Sample, Failure> {
-    let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
-    let connector = connector.map_err(|cause| Failure::new(ErrorClass::Os, cause))?;
-    let connector = connector
-        .asking_for_tls(spec.protocol.tls_request())
-        .speaking(spec.protocol.application());
-    let mut exchange = spec.factory().exchange();
-    let mut stream = connector.open(&Calls::default(), watch)?.stream;
-    exchange.reset();
-    if spec.protocol.greets() {
-        greet(exchange.as_mut(), &mut stream)?;
-        watch.expect_by(clock::now().saturating_add(spec.timeouts.request_ns));
+/// A conversation with the endpoint of `spec`, which is valid. Once `go_on` says no, it ends with an error that means
+/// nothing.
+///
+/// # Errors
+///
+/// Those of `conversation`, or it could not begin.
+pub(crate) fn converse<T: Send>(
+    spec: &Spec,
+    go_on: impl FnMut() -> bool,
+    conversation: impl FnOnce(&mut Line) -> Result<T, Failure> + Send,
+) -> Result<T, Failure> {
+    supervised(spec.timeouts, go_on, |watch| conversation(&mut Line::new(spec, watch)?))?
+}
+
+/// Requests that are sent one after the other, over one connection where the server and the load keep it.
+pub(crate) struct Line {
+    spec: Spec,
+    connector: Connector,
+    /// Keeps the deadlines: each part has one of its own, however its bytes drip.
+    watch: Arc<Watch>,
+    kept: Option<Stream>,
+}
+
+impl Line {
+    fn new(spec: &Spec, watch: Arc<Watch>) -> Result<Self, Failure> {
+        let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
+        let connector = connector.map_err(|cause| Failure::new(ErrorClass::Os, cause))?;
+        Ok(Self {
+            connector: connector
+                .asking_for_tls(spec.protocol.tls_request())
+                .speaking(spec.protocol.application()),
+            // Of several requests the first stands for all until each is asked.
+            spec: Spec {
+                pipeline: 1,
+                ..spec.clone()
+            },
+            watch,
+            kept: None,
+        })
     }
-    exchange.begin();
-    let request = exchange.request().len();
-    // A server that speaks first may have closed already.
-    if request > 0 {
-        stream.send_all(exchange.request())?;
+
+    /// Sends a request of this protocol and keeps its reply.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`].
+    pub fn ask(&mut self, protocol: &Protocol) -> Result<Sample, Failure> {
+        self.spec.protocol = protocol.clone();
+        // A server may end a connection after any reply, and it is noticed when the next request fails.
+        if let Some(mut kept) = self.kept.take()
+            && kept.is_quiet()
+            && let Ok(sample) = self.ask_over(kept)
+        {
+            return Ok(sample);
+        }
+        let opened = self.connector.open(&Calls::default(), &self.watch)?;
+        self.ask_over(opened.stream)
     }
-    if spec.protocol.receipt().is_some() {
-        return Ok(Sample {
-            reply: Vec::new(),
-            closes: false,
-        });
+
+    fn ask_over(&mut self, mut stream: Stream) -> Result<Sample, Failure> {
+        let spec = &self.spec;
+        let mut exchange = spec.factory().exchange();
+        exchange.reset();
+        if spec.protocol.greets() {
+            greet(exchange.as_mut(), &mut stream)?;
+        }
+        self.watch
+            .expect_by(clock::now().saturating_add(spec.timeouts.request_ns));
+        exchange.begin();
+        let request = exchange.request().len();
+        // A server that speaks first may have closed already.
+        if request > 0 {
+            stream.send_all(exchange.request())?;
+        }
+        if spec.protocol.receipt().is_some() {
+            return Ok(Sample {
+                reply: Vec::new(),
+                closes: false,
+            });
+        }
+        let (reply, keep) = reply(exchange.as_mut(), &mut stream, request)?;
+        self.watch.rest();
+        // Whoever has greeted would greet again.
+        if keep && !spec.closes_each_time() && !spec.protocol.greets() {
+            self.kept = Some(stream);
+        } else {
+            stream.farewell();
+        }
+        let closes = !keep || spec.tells_to_close();
+        Ok(Sample { reply, closes })
     }
-    let (reply, keep) = reply(exchange.as_mut(), &mut stream, request)?;
-    watch.rest();
-    stream.farewell();
-    let closes = !keep || spec.tells_to_close();
-    Ok(Sample { reply, closes })
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if let Some(kept) = &mut self.kept {
+            kept.farewell();
+        }
+    }
 }
 
 fn greet(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(), Failure> {

@@ -24,6 +24,7 @@ use lasthop_protocol::{
     failure::Failure,
     http::{Http, HttpExpect},
     result::ErrorClass,
+    several::{Order, REQUESTS_MAX, Several, Weighted},
     spec::{Arrivals, Endpoint, Engine, Model, OpenLoop, Reuse, Spec, Timeouts, Tls},
     url::{UrlOptions, parse},
     wire::TrialPhases,
@@ -192,6 +193,26 @@ fn every_wait_before_a_load_ends_when_it_is_told_to() {
             assert!(ends_soon(silent, |go_on| Case::watched_prepare(&spec, go_on).map(drop)).is_err());
         }
     }
+}
+
+#[test]
+fn a_load_of_many_requests_is_told_to_end_before_it_begins() {
+    let server = Accepting::unix(answering(b"", u64::MAX).0);
+    let request = |number| Weighted {
+        name: format!("request {number}"),
+        protocol: http(""),
+        weight: 1,
+    };
+    let several = |count| Several {
+        requests: (0..count).map(request).collect(),
+        order: Order::Given,
+    };
+    let spec = spec(&server.endpoint, http(""));
+    let (learnt, unchecked) = reference::learn_each(&spec, &several(2), || true).unwrap();
+    let bodies = learnt.requests.iter().map(|one| one.protocol.payload());
+    assert_eq!((bodies.collect::<Vec<_>>(), unchecked), (vec![Some(5); 2], vec![]));
+    let all = several(REQUESTS_MAX);
+    assert!(ends_soon(|| true, |go_on| reference::learn_each(&spec, &all, go_on)).is_err());
 }
 
 #[test]

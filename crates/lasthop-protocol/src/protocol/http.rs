@@ -234,6 +234,12 @@ impl ProtocolSpec for Http {
                 return bad("the header value", value);
             }
         }
+        within(
+            "bytes of the body in all requests at once",
+            self.body.len() as u64 * u64::from(usage.pipeline),
+            0,
+            BODY_MAX,
+        )?;
         if self.is_second() {
             self.fits_http2(usage)?;
         }
@@ -483,6 +489,9 @@ impl Http {
         own("http://").or_else(|| own("https://")).unwrap_or(target)
     }
 }
+
+/// Most bytes of a body, and of those of a batch.
+pub const BODY_MAX: u64 = 64 << 20;
 
 /// Headers that say what a body is, or where to find it.
 const TELLING: [&str; 3] = ["content-type", "content-encoding", "location"];

@@ -12,7 +12,10 @@ use super::{
     exchange::{Done, Exchange, Factory, Progress, Run},
     kind::{Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
-use crate::{failure::Failure, random::SplitMix};
+use crate::{failure::Failure, options::within, random::SplitMix};
+
+/// Most requests of one load.
+pub const REQUESTS_MAX: usize = 100_000;
 
 /// Requests, at least one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -71,6 +74,7 @@ impl ProtocolSpec for Several {
                 "{title} cannot send several requests where a connection begins with a greeting, or nothing is answered"
             ));
         }
+        within("number of requests", self.requests.len() as u64, 1, REQUESTS_MAX as u64)?;
         self.requests.iter().try_for_each(|request| {
             let valid = request.protocol.validate(usage);
             valid.map_err(|error| format!("{}: {error}", request.name))
