@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, Ran, have, have_python, race::Race, signal, skip};
+use common::{Lasthop, Ran, have, have_python, signal, skip};
 use lasthop_system::process;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -587,53 +587,6 @@ fn another_user_who_holds_all_names_of_ports_stops_no_run() {
     ran.fails(1, &holder);
     drop(locks);
     lasthop.wait_until_gone();
-}
-
-/// Experiments with few cases, whose servers have files, keys, data and caches.
-const RACED: [&[&str]; 4] = [
-    &["sockets", "--only=pattern=echo", "--only=transport=unix,tls"],
-    &[
-        "redis",
-        "--only=command=GET",
-        "--only=pipeline=1",
-        "--only=transport=unix,tls",
-    ],
-    &["php-fpm", "--only=connections=1"],
-    &["postgres", "--only=work=query", "--only=transport=unix,tls"],
-];
-
-/// Whatever the account of the servers exchanges for links, root follows none of them. That a run fails is no harm.
-#[test]
-fn the_account_of_the_servers_leads_root_nowhere() {
-    if !["redis-server", "php-fpm8.2", "postgres", "setpriv", "python3"]
-        .iter()
-        .all(|program| have(program))
-        || !can_be_somebody_else()
-    {
-        return;
-    }
-    for arguments in RACED {
-        let lasthop = Lasthop::new();
-        let race = Race::start(lasthop.sandboxes(), Path::new("/tmp"), |program| Command::new(program));
-        let short = [
-            "--trial=10ms",
-            "--blocks=1",
-            "--rounds=4",
-            "--budget=30s",
-            "--no-headroom",
-            "-q",
-        ];
-        let ran = lasthop.run([&["run"], arguments, &short].concat());
-        let raced = race.judge();
-        assert!(raced.harm.is_empty(), "{}: {:#?}", arguments[0], raced.harm);
-        assert!(
-            raced.tried.iter().all(|times| *times > 0),
-            "{}: {raced:?}\n{}",
-            arguments[0],
-            ran.stderr
-        );
-        lasthop.wait_until_gone();
-    }
 }
 
 fn psql(address: &str, statement: &str, password: &str) -> String {

@@ -164,7 +164,11 @@ pub const SUBJECTS: &[Subject] = &[
         "nginx-websocket",
         &["--only", "connections=1", "--only", "size=64", "--no-headroom"],
     ),
+    subject("sockets", &[PYTHON[0], PYTHON[1], "--only", "pattern=echo"]),
 ];
+
+/// The client is a driver of the experiment's own.
+const PYTHON: [&str; 2] = ["--set", "implementation=python"];
 
 /// Those that start within a second or two.
 const QUICK: [usize; 6] = [0, 1, 2, 3, 11, 12];
@@ -268,7 +272,7 @@ fn attack(
         draws.below(SUBJECTS.len() as u32) as usize
     };
     let subject = &SUBJECTS[chosen];
-    if deed.victims == [Role::Holder] && !subject.arguments.contains(&"netns:new") {
+    if deed.victims == [Role::Holder] && !subject.has("netns:new") {
         deed.victims = vec![Role::Server];
     }
     let (is_early, share) = (draws.below(3) == 0, draws.unit());
@@ -297,10 +301,14 @@ impl Subject {
     }
 
     pub fn name(&self) -> String {
-        match self.arguments.contains(&"netns:new") {
-            true => format!("{}, netns:new", self.experiment),
-            false => self.experiment.to_owned(),
+        match ["netns:new", PYTHON[1]].into_iter().find(|word| self.has(word)) {
+            Some(word) => format!("{}, {word}", self.experiment),
+            None => self.experiment.to_owned(),
         }
+    }
+
+    pub fn has(&self, argument: &str) -> bool {
+        self.arguments.contains(&argument)
     }
 }
 

@@ -9,12 +9,12 @@ mod arena;
 mod draw;
 mod ended;
 mod kills;
-mod links;
 mod mutants;
 mod names;
 mod neighbour;
 mod places;
 mod processes;
+mod race;
 mod servers;
 mod soak;
 mod tried;
@@ -151,10 +151,11 @@ const PARTS: [Part; 9] = [
         run: |arena, draws, _, _| neighbour::intrude(arena, draws),
     },
     Part {
-        name: "link",
+        name: "race",
         weight: 10,
-        short: 1,
-        run: |arena, draws, _, short| links::lead(arena, draws, short),
+        // A test of its own.
+        short: 0,
+        run: |arena, draws, _, _| race::race(arena, draws),
     },
 ];
 

@@ -4,7 +4,6 @@
 
 pub mod engines;
 pub mod hops;
-pub mod race;
 
 use std::{
     collections::BTreeSet,

@@ -1,0 +1,552 @@
+//! A process of the account that servers run as, which exchanges whatever it can for links, pipes, programs and sockets of
+//! its own, through whole runs. Nothing outside changes, nothing of its own runs as another, nobody is led to a socket of
+//! root's, and no trial counts what anybody but the server answered.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{self, Write as _},
+    os::{
+        fd::AsFd as _,
+        unix::{
+            fs::{MetadataExt as _, PermissionsExt as _},
+            net::UnixListener,
+        },
+    },
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use lasthop_stats::random::Draws;
+use serde::Deserialize;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    arena::Arena,
+    common::{NOBODY, engines::have_engine, have, have_python},
+    ended::{finish, short},
+    kills::{SUBJECTS, Subject, forget},
+    tried::Tried,
+};
+
+/// Racers take the CPUs, and services that fail take their time.
+const BOUND: Duration = Duration::from_secs(900);
+
+/// Each exchanges files of a share of the services; the last is after ports.
+const RACERS: usize = 3;
+
+/// What is in root's files, and must be in no record.
+const SECRET: &str = "root's own, which nobody may read";
+
+/// An experiment of one's own.
+struct Own {
+    name: &'static str,
+    /// Further words of `lasthop new`.
+    words: &'static str,
+    /// What is changed in its file.
+    change: (&'static str, &'static str),
+}
+
+const OWN: [Own; 3] = [
+    Own {
+        name: "own-driver",
+        words: "--driver",
+        change: ("", ""),
+    },
+    Own {
+        name: "own-driver-of-node",
+        words: "--driver",
+        change: (
+            r#"["python3", "{{ server.directory }}/app/driver.py"]"#,
+            r#"["node", "{{ server.directory }}/app/driver.mjs"]"#,
+        ),
+    },
+    // Each request connects, and could be led elsewhere.
+    Own {
+        name: "own-connections",
+        words: "",
+        change: (r#"reuse = "keep-alive""#, r#"reuse = "per-request""#),
+    },
+];
+
+impl Own {
+    /// Makes it where it is not yet, and gives the words of its run.
+    fn words(&self, arena: &Arena) -> Vec<String> {
+        let folder = arena.world.root().join(self.name);
+        if !folder.exists() {
+            let root = arena.world.root().display();
+            let made = arena
+                .script(&format!("cd {root} && $1 new {} {}", self.name, self.words))
+                .status();
+            assert!(made.unwrap().success());
+            let file = folder.join("experiment.toml");
+            let text = fs::read_to_string(&file).unwrap();
+            let (from, to) = self.change;
+            assert!(text.contains(from), "`{from}` is not in:\n{text}");
+            fs::write(&file, text.replace(from, to)).unwrap();
+        }
+        ["run", folder.to_str().unwrap(), "--no-headroom", "-q"]
+            .map(str::to_owned)
+            .to_vec()
+    }
+}
+
+/// The words of a run of an experiment that is built in.
+fn words(arena: &Arena, subject: &Subject) -> Vec<String> {
+    let words = subject.words(arena.world.engine);
+    words.into_iter().map(str::to_owned).collect()
+}
+
+/// One experiment, any.
+pub fn race(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
+    let chosen = draws.below((SUBJECTS.len() + OWN.len()) as u32) as usize;
+    let (name, words) = SUBJECTS.get(chosen).map_or_else(
+        || {
+            let own = &OWN[chosen - SUBJECTS.len()];
+            (own.name.to_owned(), own.words(arena))
+        },
+        |subject| (subject.name(), words(arena, subject)),
+    );
+    let (tried, _) = one(arena, &name, words, u64::from(draws.below(u32::MAX)));
+    vec![tried]
+}
+
+/// How often an experiment is run: a run whose servers do not start ends early.
+const RUNS: usize = 3;
+/// Of each run. With many short trials some are under way whenever something is exchanged.
+const LENGTH: [&str; 4] = ["--rounds=4", "--blocks=6", "--trial=50ms", "--budget=600s"];
+
+/// Runs and a race, and what both came to.
+fn one(arena: &mut Arena, name: &str, mut words: Vec<String>, seed: u64) -> (Tried, Raced) {
+    for option in LENGTH.map(|word| word.split_once('=').unwrap().0) {
+        if let Some(at) = words.iter().position(|word| word == option) {
+            words.drain(at..at + 2);
+        }
+    }
+    words.extend(LENGTH.map(str::to_owned));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut tried = Tried::new(
+        "race",
+        name,
+        format!("the servers' account exchanges what it can, {RUNS} runs"),
+    );
+    let race = Race::start(arena, seed);
+    let mut ends = Vec::new();
+    for _ in 0..RUNS {
+        let ended = finish(
+            &mut arena.world.lasthop(&words),
+            &arena.world.root().join("said"),
+            BOUND,
+        );
+        // A server that finds nothing in its folder does not start; that is the account's own loss.
+        if !matches!(ended.code, Some(0 | 1)) {
+            tried.wrong(format!("{}: {}", ended.shown(), short(&ended.stderr)));
+        }
+        ends.push(ended.shown());
+    }
+    let raced = race.judge(&arena.world.lasthop.runs());
+    tried.ended = format!(
+        "{}; {} right answers counted, {}",
+        ends.join(", "),
+        raced.counted,
+        raced.shown()
+    );
+    for wrong in &raced.wrong {
+        tried.wrong(wrong);
+    }
+    forget(arena);
+    tried.left(arena.left(words.contains(&"--engine")));
+    (tried, raced)
+}
+
+/// A race that goes on until it is judged.
+struct Race {
+    /// Root's: `folder`, `file` and `closed`, in which there is a socket; and the account's own `marks`.
+    place: TempDir,
+    before: BTreeSet<String>,
+    racers: Vec<Child>,
+    over: Arc<AtomicBool>,
+    telling: Option<JoinHandle<()>>,
+    /// Says who connected to root's socket.
+    listening: Option<JoinHandle<Vec<u32>>>,
+}
+
+/// What was done, and what came of it.
+#[derive(Debug, Default)]
+struct Raced {
+    done: BTreeMap<String, u64>,
+    /// Right answers in all trials of the record.
+    counted: u64,
+    wrong: Vec<String>,
+}
+
+/// What a racer says at its end.
+#[derive(Deserialize)]
+struct Said {
+    done: BTreeMap<String, u64>,
+    /// What it passed on: from where, in which millisecond since 1970, how often.
+    passed: Vec<(String, i64, u64)>,
+}
+
+impl Race {
+    fn start(arena: &Arena, seed: u64) -> Self {
+        let place = tempfile::Builder::new()
+            .prefix("race")
+            .tempdir_in(arena.world.root())
+            .unwrap();
+        let at = |name: &str| place.path().join(name);
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        for (name, open) in [("", 0o755), ("folder", 0o755), ("closed", 0o700), ("marks", 0o1777)] {
+            let folder = at(name);
+            fs::create_dir_all(&folder).unwrap();
+            mode(&folder, open);
+        }
+        for name in ["file", "folder/file", "folder/key.pem"] {
+            fs::write(at(name), SECRET).unwrap();
+            mode(&at(name), 0o600);
+        }
+        let socket = UnixListener::bind(at("closed/socket")).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        mode(&at("closed/socket"), 0o600);
+        let over = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&over);
+        let listening = thread::spawn(move || met(&socket, &is_over));
+        let user = NOBODY.to_string();
+        let racer = |number: usize| {
+            let (role, share) = match RACERS - 1 {
+                ports if number == ports => ("ports", "0/1".to_owned()),
+                files => ("files", format!("{number}/{files}")),
+            };
+            let mut command = arena.world.inside("setpriv");
+            command
+                .args([
+                    "--reuid",
+                    &user,
+                    "--regid",
+                    &user,
+                    "--clear-groups",
+                    "/usr/bin/python3",
+                    "-I",
+                    "-c",
+                ])
+                .arg(include_str!("race.py"))
+                .args([role, &format!("{}", seed + number as u64), &share])
+                .args(["folder", "file", "closed/socket", "marks"].map(at))
+                .args(rendered())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let mut racers: Vec<Child> = (0..RACERS).map(racer).collect();
+        let mut inputs: Vec<_> = racers.iter_mut().map(|racer| racer.stdin.take().unwrap()).collect();
+        let (is_over, sandboxes) = (Arc::clone(&over), arena.world.lasthop.sandboxes().to_owned());
+        let telling = thread::spawn(move || {
+            let mut told = BTreeSet::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let now = places(&sandboxes);
+                let new: String = now
+                    .difference(&told)
+                    .map(|path| format!("{}\n", path.display()))
+                    .collect();
+                for input in &mut inputs {
+                    // Who has died is found out at the end.
+                    let _ = input.write_all(new.as_bytes());
+                }
+                told = now;
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        Self {
+            before: state(&[at("file"), at("folder"), at("closed")]),
+            place,
+            racers,
+            over,
+            telling: Some(telling),
+            listening: Some(listening),
+        }
+    }
+
+    /// Ends it.
+    fn judge(mut self, records: &[PathBuf]) -> Raced {
+        self.over.store(true, Ordering::Relaxed);
+        self.telling.take().unwrap().join().unwrap();
+        let mut raced = Raced::default();
+        let mut passed = Vec::new();
+        for racer in std::mem::take(&mut self.racers) {
+            let output = racer.wait_with_output().unwrap();
+            let said: Said = serde_json::from_slice(&output.stdout).expect("a racer says what it did");
+            for (what, times) in said.done {
+                *raced.done.entry(what).or_default() += times;
+            }
+            passed.extend(said.passed);
+        }
+        let mut wrong = Vec::new();
+        for what in raced.done.keys().filter(|what| what.contains(": ")) {
+            wrong.push(format!("the account can change what is root's: {what}"));
+        }
+        let at = |name: &str| self.place.path().join(name);
+        let after = state(&[at("file"), at("folder"), at("closed")]);
+        wrong.extend(
+            self.before
+                .symmetric_difference(&after)
+                .map(|one| format!("outside of the sandbox: {one}")),
+        );
+        for mark in names(&at("marks")) {
+            let user = at("marks").join(&mark).metadata().unwrap().uid();
+            *raced.done.entry("own programs run".to_owned()).or_default() += 1;
+            if user != NOBODY {
+                wrong.push(format!(
+                    "user {user} ran a program of the account's in the place of {mark}"
+                ));
+            }
+        }
+        let met = self.listening.take().unwrap().join().unwrap();
+        if !met.is_empty() {
+            let users: BTreeSet<_> = met.iter().collect();
+            wrong.push(format!(
+                "{} connections to root's socket, by users {users:?}",
+                met.len()
+            ));
+        }
+        for record in records {
+            let (counted, strange) = counted(record, &passed);
+            raced.counted += counted;
+            wrong.extend(strange);
+            wrong.extend(files(record).into_iter().filter(|file| holds_secret(file)).map(|file| {
+                format!(
+                    "root's secret is in the record: {}",
+                    file.strip_prefix(record).unwrap().display()
+                )
+            }));
+        }
+        *raced.done.entry("requests passed on".to_owned()).or_default() +=
+            passed.iter().map(|(.., times)| times).sum::<u64>();
+        raced.wrong = wrong;
+        raced
+    }
+}
+
+impl Raced {
+    fn shown(&self) -> String {
+        let done: Vec<String> = self
+            .done
+            .iter()
+            .map(|(what, times)| format!("{times} {what}"))
+            .collect();
+        done.join(", ")
+    }
+}
+
+impl Drop for Race {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        for racer in &mut self.racers {
+            let _ = racer.kill();
+            let _ = racer.wait();
+        }
+    }
+}
+
+/// The user of each who connects, until it is over. Answers what a client might take for a reply, and closes.
+fn met(socket: &UnixListener, is_over: &AtomicBool) -> Vec<u32> {
+    let mut users = Vec::new();
+    loop {
+        match socket.accept() {
+            Ok((mut client, _)) => {
+                users.push(
+                    rustix::net::sockopt::socket_peercred(client.as_fd())
+                        .unwrap()
+                        .uid
+                        .as_raw(),
+                );
+                let _ = client.write_all(b"Hello there!");
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if is_over.load(Ordering::Relaxed) {
+                    return users;
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => panic!("root's socket: {error}"),
+        }
+    }
+}
+
+/// How many right answers the trials of a record count, and what of that was passed on by somebody else.
+fn counted(record: &Path, passed: &[(String, i64, u64)]) -> (u64, Vec<String>) {
+    let read = |name: &str| fs::read_to_string(record.join(name)).unwrap_or_default();
+    let header: Value = serde_json::from_str(&read("run.json")).unwrap_or_default();
+    let Some(started) = header["started"]
+        .as_str()
+        .map(|text| text.parse::<Timestamp>().unwrap())
+    else {
+        return (0, Vec::new());
+    };
+    let (mut all, mut wrong) = (0, Vec::new());
+    for line in read("trials.jsonl").lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_default();
+        let trial = &line["trial"];
+        let number = |value: &Value| value.as_u64().unwrap_or_default();
+        let requests = number(&trial["result"]["requests"]);
+        all += requests;
+        if requests == 0 {
+            continue;
+        }
+        // The clocks of both agree within a few milliseconds. Before that there is the warm-up, so this is within the load.
+        let begin = started.as_millisecond() + (number(&trial["at_ns"]) / 1_000_000) as i64 + 5;
+        let end = begin + (number(&trial["result"]["elapsed_ns"]) / 1_000_000) as i64 - 5;
+        let mut by = BTreeMap::<&str, u64>::new();
+        for (place, _, times) in passed.iter().filter(|(_, at, _)| (begin..end).contains(at)) {
+            *by.entry(place).or_default() += times;
+        }
+        let all_of_it: Vec<String> = by.iter().map(|(place, times)| format!("{times} of {place}")).collect();
+        if !by.is_empty() {
+            wrong.push(format!(
+                "{requests} requests are counted in round {} of {}, with what a stranger answered: {}",
+                trial["round"],
+                trial["case"],
+                all_of_it.join(", ")
+            ));
+        }
+    }
+    // Of many alike one says enough.
+    let more = wrong.len().saturating_sub(1);
+    wrong.truncate(1);
+    wrong.extend((more > 0).then(|| format!("and {more} more trials of this run")));
+    (all, wrong)
+}
+
+/// Names of files that recipes and experiments render.
+fn rendered() -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders =
+        ["services", "experiments"].map(|kind| names(&root.join(kind)).map(move |name| root.join(kind).join(name)));
+    let files = folders
+        .into_iter()
+        .flatten()
+        .flat_map(|folder| names(&folder).collect::<Vec<_>>());
+    files.map(|name| name.trim_end_matches(".j2").to_owned()).collect()
+}
+
+/// What the racers are told of, as root sees it; the account would learn it from its own processes, or guess. What is in a
+/// folder of the account's it sees itself.
+fn places(sandboxes: &Path) -> BTreeSet<PathBuf> {
+    const DEEP: usize = 5;
+    let (mut all, mut folders) = (BTreeSet::new(), vec![(sandboxes.to_owned(), 0)]);
+    while let Some((folder, depth)) = folders.pop() {
+        for path in names(&folder).map(|name| folder.join(name)) {
+            let Ok(found) = path.symlink_metadata() else { continue };
+            if found.is_dir() && found.uid() != NOBODY && depth + 1 < DEEP {
+                folders.push((path.clone(), depth + 1));
+            }
+            all.insert(path);
+        }
+    }
+    all
+}
+
+fn names(folder: &Path) -> impl Iterator<Item = String> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
+}
+
+/// Files below a folder, links not followed.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let (mut all, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for path in names(&folder).map(|name| folder.join(name)) {
+            match path.symlink_metadata().unwrap().file_type() {
+                kind if kind.is_dir() => folders.push(path),
+                kind if kind.is_file() => all.push(path),
+                _ => {}
+            }
+        }
+    }
+    all
+}
+
+fn holds_secret(file: &Path) -> bool {
+    let text = fs::read(file).unwrap();
+    text.windows(SECRET.len()).any(|part| part == SECRET.as_bytes())
+}
+
+/// All that can be told of these and of what is below, but when it was read.
+fn state(paths: &[PathBuf]) -> BTreeSet<String> {
+    let (mut all, mut left) = (BTreeSet::new(), paths.to_vec());
+    while let Some(path) = left.pop() {
+        let found = path.symlink_metadata().unwrap();
+        let text = if found.is_file() {
+            fs::read_to_string(&path).unwrap()
+        } else {
+            String::new()
+        };
+        let (mode, user, changed) = (found.mode(), found.uid(), (found.ctime(), found.ctime_nsec()));
+        all.insert(format!(
+            "{}: mode {mode:o}, user {user}, changed {changed:?}, `{text}`",
+            path.display()
+        ));
+        if found.is_dir() {
+            left.extend(names(&path).map(|name| path.join(name)));
+        }
+    }
+    all
+}
+
+/// Whatever the account of the servers exchanges. That a run fails is no harm.
+#[test]
+fn what_the_servers_account_exchanges_leads_nowhere() {
+    const WANTED: [(&str, &str); 3] = [
+        ("sockets", "implementation=python"),
+        ("redis", ""),
+        ("nginx-gunicorn", ""),
+    ];
+    let is_here = have_engine("podman") && have("redis-server") && have("nginx") && have_python("nginx-gunicorn");
+    if !is_here {
+        return;
+    }
+    let mut arena = Arena::new("podman");
+    let subject = |(name, argument): &(&str, &str)| {
+        let is_it = |subject: &&Subject| subject.experiment == *name && (argument.is_empty() || subject.has(argument));
+        let subject = SUBJECTS.iter().find(is_it).unwrap();
+        (subject.name(), words(&arena, subject))
+    };
+    let mut all: Vec<(String, Vec<String>)> = WANTED.iter().map(subject).collect();
+    let own = [&OWN[0], &OWN[2]].map(|own| (own.name.to_owned(), own.words(&arena)));
+    all.extend(own);
+    let (mut done, mut wrong) = (BTreeMap::<String, u64>::new(), Vec::new());
+    for (seed, (name, words)) in (1..).zip(all) {
+        let (tried, raced) = one(&mut arena, &name, words, seed);
+        assert!(raced.counted > 0, "nothing was measured: {}", tried.line());
+        wrong.extend((!tried.wrong.is_empty()).then(|| tried.line()));
+        for (what, times) in raced.done {
+            *done.entry(what).or_default() += times;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for what in TRIED {
+        assert!(
+            done.get(what).is_some_and(|times| *times > 0),
+            "nothing was tried: {what}, {done:?}"
+        );
+    }
+}
+
+/// What a minute's race must have had the occasion for.
+const TRIED: [&str; 8] = [
+    "files exchanged for links to root's",
+    "files exchanged for pipes",
+    "folders exchanged for links to root's",
+    "folders exchanged for own with links",
+    "links planted",
+    "own programs run",
+    "sockets exchanged for links to root's",
+    "sockets exchanged for own",
+];
