@@ -267,7 +267,7 @@ fn every_built_in_experiment_is_attacked() {
 }
 
 #[test]
-fn the_page_has_the_tables_of_its_data() {
+fn the_page_has_the_totals_of_its_data() {
     let kept = fs::read_to_string(page()).unwrap();
     let fresh = tried::page(&kept, &page().with_extension(""));
     assert!(kept == fresh, "docs/attack.md is stale; it should be:\n{fresh}");
