@@ -4,7 +4,7 @@
 # from the server.
 #
 # Arguments: `files` or `ports`, a seed, this one's share of the services (1/2), then what is root's: a folder, a file, a
-# socket; then a folder for marks, and the names of files that recipes render. Standard input names what is below the
+# closed folder with a socket of each kind; then a folder for marks, and the names of files that recipes render. Standard input names what is below the
 # sandboxes, a path in each line. At its end this prints what was done how often, and what was passed on when.
 import ctypes
 import json
@@ -199,18 +199,35 @@ def folder_of_programs(path, aside):
                 os.symlink(original, at)
 
 
+def socket_kind(path):
+    """Stream, datagram or seqpacket, as the kernel says; a stream where nobody has bound it any more."""
+    with open("/proc/net/unix", "rb") as opened:
+        rows = [line.split() for line in opened]
+    kinds = [int(row[4], 16) for row in rows if row[7:] == [os.fsencode(path)]]
+    return kinds[0] if kinds else socket.SOCK_STREAM
+
+
+def roots_socket(path, aside):
+    os.symlink(os.path.join(closed, str(int(socket_kind(path)))), aside)
+
+
 def stranger(path, aside):
-    listener = socket.socket(socket.AF_UNIX)
+    kind = socket_kind(path)
+    listener = socket.socket(socket.AF_UNIX, kind)
     listener.bind(aside)
     os.chmod(aside, 0o666)
-    listener.listen(128)
 
     def connect():
-        server = socket.socket(socket.AF_UNIX)
+        server = socket.socket(socket.AF_UNIX, kind)
         server.connect(aside)
         return server
 
-    stand_in(listener, path, connect)
+    if kind == socket.SOCK_DGRAM:
+        # Nobody accepts, and the server says nothing that could be counted: what is passed on to it is.
+        threading.Thread(target=lambda: can(lambda: pump(listener, connect(), path)), daemon=True).start()
+    else:
+        listener.listen(128)
+        stand_in(listener, path, connect)
     return lambda: end(listener)
 
 
@@ -272,7 +289,7 @@ def while_():
 PLANTED = {
     **dict.fromkeys(("tls", "files", "certs", "programs", "data"), folder),
     **dict.fromkeys(("key.pem", "p", "log", "place.json", "authority.pem"), file),
-    "socket": closed,
+    "socket": os.path.join(closed, "1"),
 }
 
 
@@ -312,7 +329,7 @@ def attack_programs(own):
 
 def attack_socket(own, path):
     if random.random() < 0.5:
-        swap(own, "sockets exchanged for links to root's", path, link_to(closed), while_())
+        swap(own, "sockets exchanged for links to root's", path, roots_socket, while_())
     elif random.random() < 0.9:
         swap(own, "sockets exchanged for own", path, stranger, while_())
     else:

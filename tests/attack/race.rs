@@ -5,13 +5,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{self, Write as _},
+    io::Write as _,
     os::{
-        fd::AsFd as _,
-        unix::{
-            fs::{MetadataExt as _, PermissionsExt as _},
-            net::UnixListener,
-        },
+        fd::OwnedFd,
+        unix::fs::{MetadataExt as _, PermissionsExt as _},
     },
     path::{Path, PathBuf},
     process::{Child, Stdio},
@@ -25,6 +22,10 @@ use std::{
 
 use jiff::Timestamp;
 use lasthop_stats::random::Draws;
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt},
+};
 use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -169,14 +170,14 @@ fn one(arena: &mut Arena, name: &str, mut words: Vec<String>, seed: u64) -> (Tri
 
 /// A race that goes on until it is judged.
 struct Race {
-    /// Root's: `folder`, `file` and `closed`, in which there is a socket; and the account's own `marks`.
+    /// Root's: `folder`, `file` and `closed`, in which there are sockets; and the account's own `marks`.
     place: TempDir,
     before: BTreeSet<String>,
     racers: Vec<Child>,
     over: Arc<AtomicBool>,
     telling: Option<JoinHandle<()>>,
-    /// Says who connected to root's socket.
-    listening: Option<JoinHandle<Vec<u32>>>,
+    /// Says who came to root's sockets.
+    listening: Option<JoinHandle<BTreeMap<String, u64>>>,
 }
 
 /// What was done, and what came of it.
@@ -213,12 +214,25 @@ impl Race {
             fs::write(at(name), SECRET).unwrap();
             mode(&at(name), 0o600);
         }
-        let socket = UnixListener::bind(at("closed/socket")).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        mode(&at("closed/socket"), 0o600);
+        let sockets = [SocketType::STREAM, SocketType::DGRAM, SocketType::SEQPACKET].map(|kind| {
+            let path = at("closed").join(kind.as_raw().to_string());
+            let socket = rustix::net::socket_with(
+                AddressFamily::UNIX,
+                kind,
+                SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
+                None,
+            )
+            .unwrap();
+            rustix::net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+            if kind != SocketType::DGRAM {
+                rustix::net::listen(&socket, 128).unwrap();
+            }
+            mode(&path, 0o600);
+            socket
+        });
         let over = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&over);
-        let listening = thread::spawn(move || met(&socket, &is_over));
+        let listening = thread::spawn(move || met(&sockets, &is_over));
         let user = NOBODY.to_string();
         let racer = |number: usize| {
             let (role, share) = match RACERS - 1 {
@@ -239,7 +253,7 @@ impl Race {
                 ])
                 .arg(include_str!("race.py"))
                 .args([role, &format!("{}", seed + number as u64), &share])
-                .args(["folder", "file", "closed/socket", "marks"].map(at))
+                .args(["folder", "file", "closed", "marks"].map(at))
                 .args(rendered())
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped());
@@ -308,13 +322,8 @@ impl Race {
                 ));
             }
         }
-        let met = self.listening.take().unwrap().join().unwrap();
-        if !met.is_empty() {
-            let users: BTreeSet<_> = met.iter().collect();
-            wrong.push(format!(
-                "{} connections to root's socket, by users {users:?}",
-                met.len()
-            ));
+        for (who, times) in self.listening.take().unwrap().join().unwrap() {
+            wrong.push(format!("{who} came to root's socket, {times} times"));
         }
         for record in records {
             let (counted, strange) = counted(record, &passed);
@@ -355,29 +364,31 @@ impl Drop for Race {
     }
 }
 
-/// The user of each who connects, until it is over. Answers what a client might take for a reply, and closes.
-fn met(socket: &UnixListener, is_over: &AtomicBool) -> Vec<u32> {
-    let mut users = Vec::new();
-    loop {
-        match socket.accept() {
-            Ok((mut client, _)) => {
-                users.push(
-                    rustix::net::sockopt::socket_peercred(client.as_fd())
-                        .unwrap()
-                        .uid
-                        .as_raw(),
-                );
-                let _ = client.write_all(b"Hello there!");
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if is_over.load(Ordering::Relaxed) {
-                    return users;
+/// Who connects to one of these, and who sends to the one of datagrams, until it is over. Answers what a client might take
+/// for a reply, and closes.
+fn met(sockets: &[OwnedFd], is_over: &AtomicBool) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::<String, u64>::new();
+    while !is_over.load(Ordering::Relaxed) {
+        for socket in sockets {
+            let mut one = |who: String| *all.entry(who).or_default() += 1;
+            match rustix::net::accept(socket) {
+                Ok(client) => {
+                    one(format!("user {}", sockopt::socket_peercred(&client).unwrap().uid));
+                    let _ = rustix::net::send(&client, b"Hello there!", SendFlags::NOSIGNAL);
                 }
-                thread::sleep(Duration::from_millis(1));
+                Err(Errno::AGAIN) => {}
+                // Nobody connects there.
+                Err(Errno::OPNOTSUPP) => {
+                    if rustix::net::recv(socket, &mut [0; 16], RecvFlags::empty()).is_ok() {
+                        one("a datagram".to_owned());
+                    }
+                }
+                Err(error) => panic!("root's socket: {error}"),
             }
-            Err(error) => panic!("root's socket: {error}"),
         }
+        thread::sleep(Duration::from_millis(1));
     }
+    all
 }
 
 /// How many right answers the trials of a record count, and what of that was passed on by somebody else.
