@@ -10,14 +10,17 @@
 //! | [`sock_diag`], [`conntrack`] | connected sockets with their counters, and sockets that are destroyed; connections with a translated destination |
 //! | [`limits`], [`run_delay`] | how many files a process may open; what the scheduler counts of a thread |
 //! | [`files`] | files and folders that somebody else may have made; files that nobody else can read |
+//! | [`mod@named`] | files that the user names, to be written |
+//! | [`owner`] | which files another account could have made or changed |
 //! | [`seal`] | a secret key, and what was sealed with it |
 //! | [`facts`], [`digest`] | small files of `/proc` and `/sys`; digests of files |
-//! | [`interrupt`], [`lines`] | bounds on waiting: interrupts, deadlines, limits |
+//! | [`interrupt`], [`lines`], [`mod@bounded`] | bounds: interrupts, deadlines, limits; on memory and time of work |
 //! | [`namespace`] | enters network namespaces and sets them up |
 //! | [`executable`], [`shell`] | lasthop's own executable; quoting |
 //! | [`random`] | passwords |
 //! | [`names`] | what no record tells: the home folder, the name of the host |
 
+pub mod bounded;
 pub mod clock;
 pub mod command;
 mod connect;
@@ -32,9 +35,11 @@ pub mod interrupt;
 pub mod limits;
 pub mod lines;
 pub mod listener;
+pub mod named;
 pub mod names;
 pub mod namespace;
 mod netlink;
+pub mod owner;
 pub mod process;
 pub mod random;
 mod schedstat;

@@ -1,0 +1,127 @@
+//! A bound on the memory and the time that something takes which others wrote, where nothing else bounds it.
+//!
+//! A language of templates can bound the steps that it does, and not the length of what one of them makes. So the memory
+//! of the thread that does it is counted, and the process ends with a message as soon as there is too much of it.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    io::{self, Write as _},
+    ptr,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+/// What a thread may still take.
+struct Bound<'a> {
+    left: Cell<i64>,
+    /// What is said if it takes more.
+    message: &'a str,
+}
+
+thread_local! {
+    /// Null where nothing is bounded. It needs no drop, so an allocator may ask for it at any time.
+    static BOUND: Cell<*const Bound<'static>> = const { Cell::new(ptr::null()) };
+}
+
+/// The system's allocator, which counts for [`bounded`]. A program that has it as its global allocator bounds memory; in
+/// another one, only time is bounded.
+#[derive(Debug)]
+pub struct Allocator;
+
+// SAFETY: it is the system's allocator, before and after which only numbers of this thread are changed.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        take(layout.size() as i64);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        take(layout.size() as i64);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        take(size as i64 - layout.size() as i64);
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(old, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        take(-(layout.size() as i64));
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(old, layout) }
+    }
+}
+
+fn take(bytes: i64) {
+    let bound = BOUND.get();
+    if bound.is_null() {
+        return;
+    }
+    // SAFETY: `bounded` sets it to what lives on its stack, and restores it before it returns or unwinds.
+    let bound = unsafe { &*bound };
+    bound.left.set(bound.left.get() - bytes);
+    if bound.left.get() < 0 {
+        end(bound.message);
+    }
+}
+
+/// Ends the process without allocating.
+fn end(message: &str) -> ! {
+    let _ = io::stderr().write_all(message.as_bytes());
+    // SAFETY: it has no preconditions. What `exit` would do may need memory.
+    unsafe { libc::_exit(1) }
+}
+
+/// Restores what was bounded before.
+struct Restored(*const Bound<'static>);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        BOUND.set(self.0);
+    }
+}
+
+/// Does some work, which ends this process with exit code 1 if it takes more bytes of memory, or longer. `what` says what
+/// takes them: `planning x`.
+pub fn bounded<T>(what: &str, bytes: u64, time: Duration, work: impl FnOnce() -> T) -> T {
+    let message = format!("error: {what} takes more than {} MiB of memory\n", bytes >> 20);
+    let late = format!("error: {what} takes longer than {} s\n", time.as_secs());
+    let bound = Bound {
+        left: Cell::new(i64::try_from(bytes).unwrap_or(i64::MAX)),
+        message: &message,
+    };
+    thread::scope(|scope| {
+        // Dropped at the end of the work, which wakes the other thread.
+        let (_done, waits) = mpsc::channel::<()>();
+        let clock = thread::Builder::new().name("deadline".to_owned());
+        // Without a thread there is no deadline: there is still Ctrl-C.
+        let _ = clock.spawn_scoped(scope, move || {
+            if waits.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
+                end(&late);
+            }
+        });
+        let _restored = Restored(BOUND.get());
+        BOUND.set(ptr::from_ref(&bound).cast());
+        work()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_within_its_bounds_is_not_noticed() {
+        let made = bounded("a test", 1 << 20, Duration::from_secs(60), || {
+            assert!(!BOUND.get().is_null());
+            (0..10).map(|_| vec![0_u8; 1 << 19].len()).sum::<usize>()
+        });
+        assert_eq!(made, 10 << 19);
+        assert!(BOUND.get().is_null());
+    }
+}

@@ -1,0 +1,175 @@
+//! Files that the user names, to be written. Where other accounts can make entries in their folder, such a name may be a
+//! link to anything by the time that it is opened, or another account's file.
+
+use std::{
+    fs::{File, OpenOptions, Permissions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+};
+
+use crate::{
+    files,
+    owner::{self, Foreign},
+};
+
+/// Bytes at the beginning of a file that tell whether lasthop made it.
+const HEAD: u64 = 4096;
+
+/// Opens a file for writing, which is made if it is missing and otherwise stays as it is. What the name is a link to,
+/// counts only if no other account could have made the link.
+///
+/// # Errors
+///
+/// It cannot be opened, or another account could have put something else in its place.
+pub fn open(path: &Path) -> io::Result<File> {
+    let folder = folder_of(path);
+    let facts = folder.metadata()?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    let Some(shared) = Foreign::of(folder, &facts) else {
+        return options.open(path);
+    };
+    let me = rustix::process::geteuid().as_raw();
+    let is_own = |file: &std::fs::Metadata| file.uid() == me && (!file.is_file() || file.nlink() == 1);
+    // In a sticky folder nobody else can replace what is ours.
+    if owner::is_sticky(&facts) && path.symlink_metadata().is_ok_and(|there| is_own(&there)) {
+        return options.open(path);
+    }
+    let refused = |what: &str| io::Error::other(format!("it is {what}, and {shared}; choose another folder"));
+    // `NONBLOCK`, or opening a pipe would wait for its reader.
+    let file = options
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => refused("a link"),
+            _ => error,
+        })?;
+    let there = file.metadata()?;
+    if there.is_file() && is_own(&there) {
+        Ok(file)
+    } else {
+        Err(refused("not your own file"))
+    }
+}
+
+/// Writes a whole file.
+///
+/// # Errors
+///
+/// As [`open`], or it cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = open(path)?;
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(bytes)
+}
+
+/// Whether a file that nobody named by its own name may be written in a folder of the user's: there is nothing, or a file
+/// that lasthop made, as `is_made` tells by the first bytes.
+///
+/// # Errors
+///
+/// It is a link, no file, or somebody else's work.
+pub fn may_replace(path: &Path, is_made: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+    let mut head = Vec::new();
+    if path.is_symlink() {
+        return Err(io::Error::other(
+            "it is a link, which lasthop does not follow; choose another folder",
+        ));
+    }
+    match files::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?.take(HEAD).read_to_end(&mut head)?,
+    };
+    if is_made(&head) {
+        Ok(())
+    } else {
+        Err(io::Error::other(
+            "lasthop did not make the file that is there; choose another folder",
+        ))
+    }
+}
+
+/// Writes such a file, whole or not at all: a reader never sees a part of it. No link is followed.
+///
+/// # Errors
+///
+/// As [`may_replace`], or it cannot be written.
+pub fn replace(path: &Path, bytes: &[u8], is_made: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+    may_replace(path, is_made)?;
+    let mut beside = tempfile::Builder::new()
+        // The umask takes from it what it takes from any new file.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder_of(path))?;
+    beside.write_all(bytes)?;
+    beside.persist(path).map_err(|failed| failed.error)?;
+    Ok(())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{lchown, symlink},
+    };
+
+    use tempfile::tempdir;
+
+    use super::*;
+
+    #[test]
+    fn a_link_counts_only_where_nobody_else_could_have_made_it() {
+        let parent = tempdir().unwrap();
+        let [folder, victim] = ["folder", "victim"].map(|name| parent.path().join(name));
+        fs::create_dir(&folder).unwrap();
+        fs::write(&victim, "secret").unwrap();
+        let [link, hard, new] = ["link", "hard", "new"].map(|name| folder.join(name));
+        symlink(&victim, &link).unwrap();
+        fs::hard_link(&victim, &hard).unwrap();
+        for (mode, refused) in [(0o755, false), (0o777, true), (0o1777, false)] {
+            fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+            fs::write(&victim, "secret").unwrap();
+            assert_eq!(write(&link, b"x").is_err(), refused, "{mode:o}");
+            assert_eq!(fs::read(&victim).unwrap(), if refused { &b"secret"[..] } else { b"x" });
+            assert_eq!(write(&hard, b"x").is_err(), mode != 0o755, "{mode:o}");
+            for content in ["long", "new"] {
+                write(&new, content.as_bytes()).unwrap();
+                assert_eq!(fs::read_to_string(&new).unwrap(), content, "{mode:o}");
+            }
+        }
+        // SAFETY: geteuid has no effects and cannot fail.
+        if unsafe { libc::geteuid() } == 0 {
+            lchown(&link, Some(1), Some(1)).unwrap();
+            lchown(&new, Some(1), Some(1)).unwrap();
+            for path in [&link, &new] {
+                // Some kernels refuse that by themselves (`fs.protected_regular`).
+                assert!(write(path, b"x").is_err(), "{}", path.display());
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_lasthop_made_is_replaced() {
+        let folder = tempdir().unwrap();
+        let [page, own, link] = ["page", "own", "link"].map(|name| folder.path().join(name));
+        let put = |path: &Path| replace(path, b"made by x", |head| head.starts_with(b"made by x"));
+        put(&page).unwrap();
+        put(&page).unwrap();
+        fs::write(&own, "my notes").unwrap();
+        symlink(&page, &link).unwrap();
+        for path in [&own, &link, folder.path()] {
+            assert!(put(path).is_err(), "{}", path.display());
+        }
+        assert_eq!(fs::read_to_string(&own).unwrap(), "my notes");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left");
+    }
+}

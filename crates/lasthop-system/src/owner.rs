@@ -1,0 +1,225 @@
+//! Whose a file is. What another account owns or can write it may have made, and may exchange while lasthop uses it: that
+//! is neither executed nor believed. Root and this account itself are no others.
+
+use std::{
+    fmt,
+    fs::{self, Metadata, Permissions},
+    io,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+/// A folder in which everybody may make entries, and change only their own.
+const STICKY: u32 = 0o1000;
+
+/// Something that another account owns or can write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    pub path: PathBuf,
+    /// The other account that owns it; `None` if it is this account's or root's, and others can write it.
+    owner: Option<u32>,
+    group: u32,
+    mode: u32,
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, group, mode, .. } = self;
+        let path = path.display();
+        let mode = mode & 0o7777;
+        match self.owner {
+            Some(owner) => write!(f, "{path} belongs to another account (user {owner}, mode {mode:04o})"),
+            None => write!(f, "other accounts can write {path} (mode {mode:04o}, group {group})"),
+        }
+    }
+}
+
+impl Foreign {
+    /// That nothing of the data folder is used that others could have made, and what to do about it.
+    #[must_use]
+    pub fn refusal(&self) -> String {
+        let path = self.path.display();
+        let remedy = if self.mode & STICKY != 0 {
+            "set LASTHOP_HOME to a folder of your own".to_owned()
+        } else if self.owner.is_some() {
+            format!("remove it, or take it over with `chown -R`, once you know what is in it: {path}")
+        } else {
+            format!("once you know what is in it: `chmod -R go-w {path}`")
+        };
+        format!("{self}, and lasthop uses nothing in its data folder that others could have put there; {remedy}")
+    }
+
+    /// `None` if nobody but this account and root owns it or can write it.
+    #[must_use]
+    pub fn of(path: &Path, facts: &Metadata) -> Option<Self> {
+        let owner = Some(facts.uid()).filter(|owner| *owner != 0 && *owner != own_user());
+        (owner.is_some() || others_write(facts)).then(|| Self {
+            path: path.to_owned(),
+            owner,
+            group: facts.gid(),
+            mode: facts.mode(),
+        })
+    }
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether another account than the owner can write a file, or make entries in a folder. A link has no mode of its own.
+#[must_use]
+pub fn others_write(facts: &Metadata) -> bool {
+    let me = own_user();
+    // The private group of a user, which many distributions make with the number of the user: nobody else is in it.
+    let is_private = me != 0 && (facts.uid(), facts.gid()) == (me, me);
+    !facts.is_symlink() && facts.mode() & if is_private { 0o002 } else { 0o022 } != 0
+}
+
+/// Whether everybody may change only their own entries of a folder.
+#[must_use]
+pub fn is_sticky(facts: &Metadata) -> bool {
+    facts.mode() & STICKY != 0
+}
+
+/// The first part of the way from `top` to a file or folder that is another's: itself, a folder above it, or what a link
+/// among them leads to.
+#[must_use]
+pub fn foreign_on_way(top: &Path, path: &Path) -> Option<Foreign> {
+    let mut parts: Vec<&Path> = path.ancestors().take_while(|part| part.starts_with(top)).collect();
+    parts.reverse();
+    parts.into_iter().find_map(|part| {
+        let itself = part.symlink_metadata().ok()?;
+        Foreign::of(part, &itself).or_else(|| Foreign::of(part, &part.metadata().ok()?))
+    })
+}
+
+/// The first file or folder in a folder that is another's. What a link in it leads to may be anywhere, and is not looked
+/// at.
+#[must_use]
+pub fn foreign_below(folder: &Path) -> Option<Foreign> {
+    find_below(folder, Foreign::of)
+}
+
+/// Takes from others the right to write what is in a folder, where this account owns it.
+///
+/// # Errors
+///
+/// A mode cannot be changed.
+pub fn tighten_below(folder: &Path) -> io::Result<()> {
+    let tighten = |path: &Path, facts: &Metadata| {
+        let closed = Permissions::from_mode(facts.mode() & 0o7755);
+        let is_open = facts.uid() == own_user() && others_write(facts);
+        is_open.then(|| fs::set_permissions(path, closed).err()).flatten()
+    };
+    find_below(folder, tighten).map_or(Ok(()), Err)
+}
+
+/// The first of what is in a folder, at any depth, for which `of` yields something.
+fn find_below<T>(folder: &Path, mut of: impl FnMut(&Path, &Metadata) -> Option<T>) -> Option<T> {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(facts) = entry.metadata() else { continue };
+            let path = entry.path();
+            if let Some(found) = of(&path, &facts) {
+                return Some(found);
+            }
+            if facts.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    None
+}
+
+/// What lets another account put something else in the place of a folder, or change what is in it: the folder, a folder
+/// above it, or something in it. In a sticky folder above, only the owner of an entry can.
+#[must_use]
+pub fn changeable(folder: &Path) -> Option<Foreign> {
+    let folder = folder.canonicalize().ok()?;
+    let above = |part: &Path| {
+        let facts = part.metadata().ok()?;
+        let foreign = Foreign::of(part, &facts)?;
+        (foreign.owner.is_some() || part == folder || !is_sticky(&facts)).then_some(foreign)
+    };
+    folder.ancestors().find_map(above).or_else(|| foreign_below(&folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use tempfile::tempdir;
+
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_others_can_write_is_found_on_the_way_and_below() {
+        let folder = tempdir().unwrap();
+        let top = folder.path().join("data");
+        let file = top.join("services/x/recipe.toml");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "").unwrap();
+        for part in [&top, &top.join("services"), &top.join("services/x"), &file] {
+            let usual = if part.is_dir() { 0o755 } else { 0o644 };
+            set_mode(part, usual);
+            assert_eq!(foreign_on_way(&top, &file), None, "{}", part.display());
+            set_mode(part, usual | 0o002);
+            let found = foreign_on_way(&top, &file).unwrap();
+            assert_eq!(&found.path, part);
+            assert!(found.to_string().contains("other accounts can write "), "{found}");
+            assert_eq!(foreign_below(&top).is_some(), *part != top);
+            assert!(changeable(&top).is_some());
+            set_mode(part, usual);
+        }
+        set_mode(&file, 0o666);
+        tighten_below(&top).unwrap();
+        assert_eq!(foreign_below(&top), None);
+        set_mode(folder.path(), 0o777);
+        assert_eq!(foreign_on_way(&top, &file), None, "the way begins at the top");
+        assert_eq!(changeable(&top).unwrap().path, folder.path().canonicalize().unwrap());
+        set_mode(folder.path(), 0o1777);
+        assert_eq!(changeable(&top), None, "in a sticky folder others cannot rename it");
+    }
+
+    #[test]
+    fn a_link_counts_as_what_it_leads_to() {
+        let folder = tempdir().unwrap();
+        let [top, shared] = ["data", "shared"].map(|name| folder.path().join(name));
+        fs::create_dir(&top).unwrap();
+        fs::create_dir(&shared).unwrap();
+        symlink(&shared, top.join("services")).unwrap();
+        set_mode(&shared, 0o755);
+        assert_eq!(foreign_on_way(&top, &top.join("services/x")), None);
+        set_mode(&shared, 0o777);
+        assert_eq!(
+            foreign_on_way(&top, &top.join("services/x")).unwrap().path,
+            top.join("services")
+        );
+    }
+
+    #[test]
+    fn what_another_account_owns_is_found() {
+        // SAFETY: geteuid has no effects and cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let folder = tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        symlink("file", folder.path().join("link")).unwrap();
+        for name in ["file", "link"] {
+            let path = folder.path().join(name);
+            std::os::unix::fs::lchown(&path, Some(1), Some(1)).unwrap();
+            let found = foreign_on_way(folder.path(), &path).unwrap();
+            assert!(found.to_string().contains("(user 1, mode "), "{found}");
+            assert!(foreign_below(folder.path()).is_some());
+            std::os::unix::fs::lchown(&path, Some(0), Some(0)).unwrap();
+        }
+        assert_eq!(foreign_below(folder.path()), None);
+    }
+}
