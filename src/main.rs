@@ -3,6 +3,10 @@
 use std::{process::ExitCode, sync::atomic::Ordering};
 
 use lasthop::cli::OUTPUT_IS_CLOSED;
+use lasthop_system::bounded::Allocator;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]

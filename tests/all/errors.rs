@@ -637,6 +637,19 @@ fn what_is_no_name_of_a_package_reaches_no_package_manager() {
 }
 
 #[test]
+fn programs_that_are_asked_run_nothing_of_the_working_directory() {
+    let lasthop = Lasthop::new();
+    for module in ["venv", "ensurepip", "grpc", "google"] {
+        let code = "open('executed', 'w')\n";
+        fs::write(lasthop.home().join(format!("{module}.py")), code).unwrap();
+    }
+    for words in ["doctor grpc", "list --versions", "setup nginx-gunicorn --dry-run"] {
+        lasthop.run(words.split(' '));
+        assert!(!lasthop.home().join("executed").exists(), "{words}");
+    }
+}
+
+#[test]
 fn setup_without_consent_fails_and_installs_nothing() {
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine"]).ok();
@@ -764,12 +777,63 @@ fn an_experiment_without_end_or_measure_is_refused() {
     };
     let turns = "{% for a in range(100000) %}".repeat(3) + "x" + &"{% endfor %}".repeat(3);
     show("path = \"/\"", &format!("path = \"/{turns}\"")).fails(2, "it takes more than");
-    let settings: String = (0..100_000).map(|number| format!("s{number} = 1\n")).collect();
+    let doubled = "{% set n = namespace(s='x') %}{% for a in range(40) %}{% set n.s = n.s ~ n.s %}{% endfor %}";
+    for large in [
+        doubled,
+        "{{ 'x' | indent(2000000000) }}",
+        "{{ '%1000000000d' | format(1) }}",
+    ] {
+        show("path = \"/\"", &format!("path = \"/{large}\"")).fails(1, "planning `mine` takes more than 1024 MiB");
+    }
+    let settings: String = (0..10_000).map(|number| format!("s{number} = 1\n")).collect();
     let ran = show("[load]", &format!("[services.app.settings]\n{settings}\n[load]")).fails(2, "has no setting `s0`");
     assert!(
-        ran.stderr.contains("and 99950 more") && ran.stderr.len() < 100_000,
+        ran.stderr.contains("and 9950 more") && ran.stderr.len() < 100_000,
         "{} bytes",
         ran.stderr.len()
+    );
+    let levels: String = (0..20_000).map(|level| format!("{level},")).collect();
+    let factor = |name: &str, levels: &str| format!("[factors.{name}]\nhelp = \"x\"\nlevels = [{levels}]\n\n[load]");
+    show("[load]", &factor("z", &levels)).fails(2, "20000 levels, more than the 1000 cases of a run");
+    show("[load]", &format!("# {}\n[load]", "x".repeat(300_000))).fails(2, "it is longer than 256 KiB");
+
+    // Everything that combines levels counts before it makes anything, also where an experiment is only listed.
+    let ten: Vec<String> = (0..10).map(|level| level.to_string()).collect();
+    let names: Vec<String> = (0..12).map(|number| format!("z{number}")).collect();
+    let factors: String = names
+        .iter()
+        .map(|name| factor(name, &ten.join(",")).replace("[load]", ""))
+        .collect();
+    let used: String = names.iter().map(|name| format!("{{{{ {name} }}}}")).collect();
+    let many = text
+        .replace("[load]", &format!("{factors}\n[load]"))
+        .replace("path = \"/\"", &format!("path = \"/?{used}\""));
+    let own = lasthop.home().join("experiments/mine");
+    fs::create_dir_all(&own).unwrap();
+    assert!(
+        Command::new("cp")
+            .arg("-r")
+            .arg(lasthop.home().join("mine/."))
+            .arg(&own)
+            .status()
+            .unwrap()
+            .success()
+    );
+    fs::write(own.join("experiment.toml"), &many).unwrap();
+    lasthop.run(["show", "mine"]).fails(2, "more than 1000: select fewer");
+    assert!(lasthop.run(["list", "--all"]).ok().stdout.contains("mine"));
+    let deciding = format!(
+        "{many}\n[[exclude]]\nwhen = \"{} > 1000\"\nbecause = \"x\"\n",
+        names.join(" + ")
+    );
+    fs::write(own.join("experiment.toml"), deciding).unwrap();
+    lasthop
+        .run(["show", "mine"])
+        .fails(2, "there are more than 10000 combinations of levels");
+    let listed = lasthop.run(["list"]).ok();
+    assert!(
+        listed.stderr.contains("there are more than 10000 combinations"),
+        "{listed:?}"
     );
 }
 

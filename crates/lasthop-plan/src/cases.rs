@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
+    record::MOST_CASES,
     selection::{AGAIN, Selection, TRANSPORT, compared},
 };
 use lasthop_protocol::spec::Transport;
@@ -99,11 +100,14 @@ pub struct Excluded {
     pub because: String,
 }
 
+/// Looking at more combinations takes too long. Most of them may be excluded, but finding that out takes looking at each.
+pub(super) const MOST_COMBINATIONS: usize = 10 * MOST_CASES;
+
 /// Every combination of the selected levels, each with the factors that apply to it, and the combinations left out.
 ///
 /// # Errors
 ///
-/// An expression cannot be evaluated.
+/// An expression cannot be evaluated, or there are more than 10,000.
 pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Levels>, Vec<Excluded>), TemplateError> {
     let mut all = vec![Levels::new()];
     for (name, levels) in chosen {
@@ -118,6 +122,14 @@ pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Lev
             if !applies? {
                 next.push(combination);
                 continue;
+            }
+            if next.len() + levels.len() > MOST_COMBINATIONS {
+                return Err(TemplateError {
+                    place: format!("factors.{name}"),
+                    message: format!(
+                        "up to this factor there are more than {MOST_COMBINATIONS} combinations of levels"
+                    ),
+                });
             }
             next.extend(levels.iter().map(|level| {
                 let mut longer = combination.clone();

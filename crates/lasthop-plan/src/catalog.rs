@@ -14,12 +14,13 @@ use std::{
 };
 
 use include_dir::{Dir, include_dir};
+use lasthop_system::owner;
 
 use super::{
     diagnostics::{Diagnostic, Diagnostics, closest},
-    files::{Files, embedded, read_folder, unread},
+    files::{EXPERIMENT_FILE, Files, RECIPE_FILE, bounded, embedded, read_folder, size, unread},
     model::{Experiment, Recipe, Source},
-    validate::{self, EXPERIMENT_FILE, RECIPE_FILE, Recipes},
+    validate::{self, Recipes},
 };
 
 static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
@@ -107,13 +108,19 @@ impl Catalog {
     /// All experiments by name, including those that cannot be loaded.
     pub fn list(&self) -> Vec<Entry> {
         let entry = |name: String| Entry {
-            source: self
-                .own("experiments", &name, EXPERIMENT_FILE)
-                .map_or(Source::BuiltIn, Source::Folder),
+            source: self.source(&name),
             experiment: self.load(&name),
             name,
         };
         self.names().into_iter().map(entry).collect()
+    }
+
+    /// Where the experiment of this name comes from.
+    pub fn source(&self, name: &str) -> Source {
+        let own = self.own("experiments", name, EXPERIMENT_FILE);
+        own.map_or(Source::BuiltIn, |folder| {
+            Source::Folder(folder.canonicalize().unwrap_or(folder))
+        })
     }
 
     /// Loads an experiment by name or by path.
@@ -138,6 +145,7 @@ impl Catalog {
         }
         // Before the built-in one, which it replaces.
         if let Some(own) = self.own("experiments", name, EXPERIMENT_FILE) {
+            self.must_be_own(&own)?;
             return found_in(&own);
         }
         if let Some(files) = embedded(&EXPERIMENTS, name, EXPERIMENT_FILE) {
@@ -216,7 +224,10 @@ impl Catalog {
             }
         };
         let recipes = Recipes { names, get: &get };
-        validate::experiment(name, shown, source, files, &recipes).map_err(|errors| errors.to_string().into())
+        let checked = bounded(name, size(files), || {
+            validate::experiment(name, shown, source, files, &recipes)
+        });
+        checked.map_err(|errors| errors.to_string().into())
     }
 
     /// Names of all recipes that any experiment may use, sorted.
@@ -253,7 +264,8 @@ impl Catalog {
     /// The folder of a recipe of the user's own or of the binary, by the name that the user knows, and its files.
     fn recipe_files(&self, name: &str) -> Option<(String, Result<Files, String>)> {
         if let Some(folder) = self.own("services", name, RECIPE_FILE) {
-            return Some((folder.display().to_string(), read_folder(&folder)));
+            let files = self.must_be_own(&folder).and_then(|()| read_folder(&folder));
+            return Some((folder.display().to_string(), files));
         }
         let files = embedded(&SERVICES, name, RECIPE_FILE)?;
         Some((format!("built-in:services/{name}"), Ok(files)))
@@ -262,6 +274,13 @@ impl Catalog {
     fn own(&self, kind: &str, name: &str, file: &str) -> Option<PathBuf> {
         let folder = self.data.as_ref()?.join(kind).join(name);
         folder.join(file).is_file().then_some(folder)
+    }
+
+    /// Refuses a folder in the data folder that another account could have made or changed: nobody named it.
+    fn must_be_own(&self, folder: &Path) -> Result<(), String> {
+        let foreign = self.data.as_ref().and_then(|data| owner::foreign_on_way(data, folder));
+        let foreign = foreign.or_else(|| owner::foreign_below(folder));
+        foreign.map_or(Ok(()), |foreign| Err(foreign.refusal()))
     }
 }
 

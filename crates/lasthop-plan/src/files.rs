@@ -4,16 +4,44 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use include_dir::Dir;
-use lasthop_system::files;
+use lasthop_system::{
+    bounded,
+    files::{self, Folder},
+};
 
 /// Files of a folder, by their path in it.
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// The most that the files of an experiment may have together, in bytes. All are in memory, more than once.
 const LARGEST: u64 = 512 << 20;
+/// The same of a file that says what an experiment or a recipe is, and of a template.
+pub(super) const LONGEST_TEXT: u64 = 256 << 10;
+
+/// The file that makes a folder an experiment.
+pub(crate) const EXPERIMENT_FILE: &str = "experiment.toml";
+/// The file that makes a folder a recipe.
+pub(crate) const RECIPE_FILE: &str = "recipe.toml";
+
+/// What planning an experiment may take, besides its files, in bytes and in time. Usual ones take some MB and some
+/// milliseconds.
+const MEMORY: u64 = 1 << 30;
+const TIME: Duration = Duration::from_secs(30);
+
+/// Does what an experiment decides the length of, such as rendering its templates: if it takes too much memory or time,
+/// this process ends with a message.
+pub(super) fn bounded<T>(experiment: &str, size: usize, work: impl FnOnce() -> T) -> T {
+    let what = format!("planning `{}`", experiment.escape_debug());
+    bounded::bounded(&what, MEMORY + 4 * size as u64, TIME, work)
+}
+
+/// Bytes of files together.
+pub(super) fn size(files: &Files) -> usize {
+    files.values().map(Vec::len).sum()
+}
 
 /// A file of a folder, by the name that the user knows.
 pub(super) fn shown(folder: &str, file: &str) -> String {
@@ -53,62 +81,87 @@ fn collect_embedded(folder: &Dir<'static>, base: &Path, files: &mut Files) {
         .for_each(|dir| collect_embedded(dir, base, files));
 }
 
+/// A file of a folder, as it was found before it is read.
+struct Found {
+    name: PathBuf,
+    /// Where its content is: another file of the folder if it is a link.
+    source: PathBuf,
+    size: u64,
+}
+
+/// Each file is read once, on a way without links below the folder: whatever is exchanged meanwhile, nothing outside of
+/// the folder is read.
 pub(super) fn read_folder(folder: &Path) -> Result<Files, String> {
     let base = folder.canonicalize().map_err(|cause| unread(folder, &cause))?;
+    let root = Folder::open(&base).map_err(|cause| unread(folder, &cause))?;
     let mut found = Vec::new();
-    collect_folder(&base, &base, &mut found)?;
-    if found.iter().map(|(_, size)| size).sum::<u64>() > LARGEST {
-        let (largest, size) = found
-            .into_iter()
-            .max_by_key(|(_, size)| *size)
-            .expect("they have a size");
+    collect_folder(&root, Path::new(""), &base, &mut found)?;
+    if found.iter().map(|file| file.size).sum::<u64>() > LARGEST {
+        let largest = found.into_iter().max_by_key(|file| file.size);
+        let Found { name, size, .. } = largest.expect("they have a size");
         return Err(format!(
             "{} has more than {} MiB of files, and an experiment is read as a whole (the largest is {} with {} MiB); move \
              what no server needs out of the folder, or to a name that begins with a dot",
             folder.display(),
             LARGEST >> 20,
-            largest.display(),
+            base.join(name).display(),
             size >> 20
         ));
     }
-    let read = |(path, _): (PathBuf, u64)| {
-        // A link leads to another file of the folder.
-        let content = path.canonicalize().and_then(|file| files::read(&file, LARGEST));
-        let content = content.map_err(|cause| unread(&path, &cause))?;
-        Ok((path.strip_prefix(&base).unwrap_or(&path).to_owned(), content))
+    let mut room = LARGEST;
+    let mut read = |Found { name, source, .. }: Found| {
+        let describes = [EXPERIMENT_FILE, RECIPE_FILE].iter().any(|file| name.ends_with(file));
+        let most = if describes { LONGEST_TEXT } else { room };
+        let content = root.read(&source).and_then(|file| files::whole(file, most));
+        let content = content.map_err(|cause| unread(&base.join(&name), &cause))?;
+        room -= content.len() as u64;
+        Ok((name, content))
     };
-    found.into_iter().map(read).collect()
+    found.into_iter().map(&mut read).collect()
 }
 
-/// Its files with their lengths. Links to folders are not followed, because they may form a circle.
-fn collect_folder(folder: &Path, base: &Path, found: &mut Vec<(PathBuf, u64)>) -> Result<(), String> {
-    for entry in fs::read_dir(folder).map_err(|cause| unread(folder, &cause))? {
-        let path = entry.map_err(|cause| unread(folder, &cause))?.path();
-        if !path.file_name().is_some_and(|name| is_part(&name.to_string_lossy())) {
+/// Links to folders are not followed, because they may form a circle.
+fn collect_folder(root: &Folder, below: &Path, base: &Path, found: &mut Vec<Found>) -> Result<(), String> {
+    let unlisted = |cause: io::Error| unread(&base.join(below), &cause);
+    let folder = root.at(below).map_err(unlisted)?;
+    for entry in fs::read_dir(folder.path()).map_err(unlisted)? {
+        let entry = entry.map_err(unlisted)?;
+        if !is_part(&entry.file_name().to_string_lossy()) {
             continue;
         }
-        if path.is_dir() && !path.is_symlink() {
-            collect_folder(&path, base, found)?;
-        } else if path.is_file() {
-            stays_inside(&path, base)?;
-            let size = path.metadata().map_err(|cause| unread(&path, &cause))?.len();
-            found.push((path, size));
+        let name = below.join(entry.file_name());
+        let path = base.join(&name);
+        let unseen = |cause| unread(&path, &cause);
+        let kind = entry.file_type().map_err(unseen)?;
+        if kind.is_dir() {
+            collect_folder(root, &name, base, found)?;
+        } else if kind.is_file() {
+            let size = entry.metadata().map_err(unseen)?.len();
+            found.push(Found {
+                source: name.clone(),
+                name,
+                size,
+            });
+        } else if kind.is_symlink() && path.is_file() {
+            let to = path.canonicalize().map_err(unseen)?;
+            let source = inside(&path, &to, base)?;
+            let size = to.metadata().map_err(unseen)?.len();
+            found.push(Found { name, source, size });
         }
     }
     Ok(())
 }
 
-fn stays_inside(path: &Path, base: &Path) -> Result<(), String> {
-    let to = path.canonicalize().map_err(|cause| unread(path, &cause))?;
-    if to.starts_with(base) {
-        return Ok(());
-    }
+/// Where in the folder a link leads.
+fn inside(path: &Path, to: &Path, base: &Path) -> Result<PathBuf, String> {
     // Its content would be copied into the record, which may be shared.
-    Err(format!(
-        "{} is a link to {}, outside its folder; copy the file into the folder instead",
-        path.display(),
-        to.display()
-    ))
+    to.strip_prefix(base).map(Path::to_owned).map_err(|_| {
+        format!(
+            "{} is a link to {}, outside its folder; copy the file into the folder instead",
+            path.display(),
+            to.display()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -154,6 +207,17 @@ mod tests {
             error.contains("more than 512 MiB") && error.contains("dump with 3072 MiB"),
             "{error}"
         );
+        fs::rename(path("dump"), path("experiment.toml")).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(path("experiment.toml"))
+            .unwrap()
+            .set_len(300_000)
+            .unwrap();
+        let error = read_folder(folder.path()).unwrap_err();
+        assert!(error.ends_with("experiment.toml: it is longer than 256 KiB"), "{error}");
+        fs::write(path("experiment.toml"), "").unwrap();
+        fs::File::create(path("dump")).unwrap().set_len(3 << 30).unwrap();
         fs::rename(path("dump"), path(".dump")).unwrap();
         assert_eq!(read_folder(folder.path()).unwrap().len(), 1);
     }

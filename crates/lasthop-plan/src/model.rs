@@ -3,7 +3,11 @@
 //! The types are those of the files as well. Their doc comments are a part of the product: they become descriptions in the
 //! JSON schemas, and `x-expected` becomes the text of an error message. What `validate` hands on is valid.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    time::Duration,
+};
 
 use indexmap::IndexMap;
 use lasthop_model::{
@@ -13,6 +17,7 @@ use lasthop_model::{
     service::Export,
 };
 use lasthop_protocol::spec::Transport;
+use lasthop_system::digest::of_bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -103,6 +108,32 @@ pub struct Derive {
     /// more than the margin.
     pub crossover: Option<String>,
 }
+
+impl Experiment {
+    /// What folders of its packages are called. An experiment of the user's may have the name of another one and need
+    /// other packages, so those are part of it.
+    pub fn place(&self) -> String {
+        if self.source == Source::BuiltIn {
+            return self.name.clone();
+        }
+        let recipes = self.recipes.values().map(|recipe| &recipe.program.packages);
+        let all = recipes.chain(self.services.values().map(|service| &service.packages));
+        let named = all.flat_map(|packages| {
+            packages
+                .languages()
+                .flat_map(|language| packages.of(language.name).iter().map(move |name| (language.name, name)))
+        });
+        let named: BTreeSet<(&str, &String)> = named.collect();
+        let list: String = named
+            .iter()
+            .map(|(language, name)| format!("{language} {name}\n"))
+            .collect();
+        format!("{}-{}", self.name, &of_bytes(list.as_bytes())[..PLACE])
+    }
+}
+
+/// Digits of a digest that tell packages of one experiment from those of another.
+const PLACE: usize = 12;
 
 /// Where an experiment comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

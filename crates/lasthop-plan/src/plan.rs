@@ -23,6 +23,7 @@ use similar::TextDiff;
 use super::{
     cases::{self, Chosen, Excluded, NamedCase},
     derive::derive,
+    files::{bounded, size},
     fingerprint::{self, Fingerprint, SketchedCase},
     model::{Experiment, Factor, Place, Source},
     pace::{self, LEAST_IN_A_TRIAL},
@@ -110,7 +111,12 @@ impl Plan {
     ///
     /// The selection names something that the experiment does not have, no case is left, or a template cannot
     /// be rendered.
-    pub fn new(mut experiment: Experiment, selection: &Selection) -> Result<Self, String> {
+    pub fn new(experiment: Experiment, selection: &Selection) -> Result<Self, String> {
+        let (name, size) = (experiment.name.clone(), size(&experiment.files));
+        bounded(&name, size, || Self::made(experiment, selection))
+    }
+
+    fn made(mut experiment: Experiment, selection: &Selection) -> Result<Self, String> {
         add_drivers(&mut experiment, &selection.drivers);
         set_pace(&mut experiment, selection)?;
         let chosen = cases::choose(&experiment, selection)?;
@@ -328,9 +334,8 @@ pub fn usual_recipes(experiment: &Experiment) -> Result<BTreeSet<String>, String
 
 fn named_cases(experiment: &Experiment, chosen: &Chosen, aa: bool) -> Result<(Vec<NamedCase>, Vec<Excluded>), String> {
     let too_many = |cases| too_many("the selected levels", cases, "select fewer with --only factor=level");
-    // Most of them may be excluded, but finding that out takes looking at each.
     let most = chosen.values().map(|levels| levels.len() as u128).product();
-    if most > MOST_CASES as u128 * 10 {
+    if most > cases::MOST_COMBINATIONS as u128 {
         return Err(too_many(most));
     }
     let (combinations, excluded) = cases::combinations(experiment, chosen)?;

@@ -1,17 +1,20 @@
 //! Makes experiments: `lasthop new`.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
     path::{Path, PathBuf},
 };
+
+use lasthop_system::files::Folder;
 
 use super::{Catalog, EXPERIMENTS};
 use crate::{
     diagnostics::Diagnostics,
     document::Document,
-    files::{Files, embedded},
+    files::{EXPERIMENT_FILE, Files, RECIPE_FILE, embedded},
     schema,
-    validate::{EXPERIMENT_FILE, RECIPE_FILE},
 };
 
 /// What `lasthop new` makes.
@@ -62,18 +65,25 @@ impl Catalog {
         };
         files.iter_mut().for_each(|(path, content)| add_schema(path, content));
         let folder = parent.join(name);
+        let unwritten = |path: &Path, cause: &io::Error| format!("cannot write {}: {cause}", path.display());
         // It fails if there is anything, so no file of the user's is overwritten.
-        fs::create_dir(&folder).map_err(|cause| match cause.kind() {
-            io::ErrorKind::AlreadyExists => format!("{} already exists; nothing was written", folder.display()),
-            _ => format!("cannot write {}: {cause}", folder.display()),
-        })?;
+        fs::DirBuilder::new()
+            .mode(0o755)
+            .create(&folder)
+            .map_err(|cause| match cause.kind() {
+                io::ErrorKind::AlreadyExists => format!("{} already exists; nothing was written", folder.display()),
+                _ => unwritten(&folder, &cause),
+            })?;
+        let new = Folder::open(parent).and_then(|parent| parent.at(Path::new(name)));
+        let new = new.map_err(|cause| unwritten(&folder, &cause))?;
+        // What the umask has left of it.
+        let mode = fs::metadata(new.path()).map_or(0o700, |facts| facts.mode() & 0o755);
         for (path, content) in files {
-            let path = folder.join(path);
             let write = || {
-                fs::create_dir_all(path.parent().unwrap_or(&folder))?;
-                fs::write(&path, content)
+                new.make(path.parent().unwrap_or(Path::new("")), mode)?;
+                new.create(&path, mode & 0o644)?.write_all(&content)
             };
-            write().map_err(|cause| format!("cannot write {}: {cause}", path.display()))?;
+            write().map_err(|cause| unwritten(&folder.join(&path), &cause))?;
         }
         Ok(folder)
     }

@@ -11,7 +11,7 @@ use super::scope::{Scope, place_of};
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, suggest},
     document::Document,
-    files::{Files, shown},
+    files::{Files, LONGEST_TEXT, shown},
     model::ConfigFile,
     shape::join,
     template,
@@ -186,6 +186,10 @@ impl Checker<'_> {
                 continue;
             };
             match str::from_utf8(bytes) {
+                _ if bytes.len() as u64 > LONGEST_TEXT => {
+                    let message = format!("`{source}` is longer than {} KiB", LONGEST_TEXT >> 10);
+                    self.error(&pointer, message);
+                }
                 Ok(content) => content.clone_into(text),
                 Err(_) => self.error(&pointer, format!("`{source}` is not UTF-8 text")),
             }

@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
     rate::{CONSTANT, POISSON},
+    record::MOST_CASES,
     selection::{PATH, TRANSPORT},
 };
 use lasthop_protocol::{PROTOCOLS, custom, spec::Transport};
@@ -21,7 +22,7 @@ use crate::{
     cases,
     diagnostics::{Diagnostics, suggest},
     digest,
-    files::Files,
+    files::{EXPERIMENT_FILE as FILE, Files},
     model::{Experiment, Factor, Load, Place, Recipe, Service, Source},
     pace::{self, PaceError},
     render::{SECRET, SERVICE_NAMES},
@@ -30,8 +31,6 @@ use crate::{
     template,
 };
 
-/// The file that makes a folder an experiment.
-pub(crate) const FILE: &str = "experiment.toml";
 /// The end of a link that is the load generator.
 const DRIVER: &str = "driver";
 /// What a connection may be used for, and how a message calls that.
@@ -299,6 +298,17 @@ impl Checker<'_> {
 
     fn factor(&mut self, pointer: &str, name: &str, factor: &Factor) {
         let levels = &factor.levels;
+        // Each is compared with every other.
+        for (key, listed) in [
+            ("levels", &levels[..]),
+            ("default", factor.usual()),
+            ("controls", &factor.controls),
+        ] {
+            if listed.len() > MOST_CASES {
+                let message = format!("{} levels, more than the {MOST_CASES} cases of a run", listed.len());
+                return self.error(&format!("{pointer}/{key}"), message);
+            }
+        }
         for (at, level) in levels.iter().enumerate() {
             let pointer = format!("{pointer}/levels/{at}");
             if levels[..at].contains(level) {

@@ -7,6 +7,6 @@ mod recipe;
 mod scope;
 
 pub(super) use self::{
-    experiment::{FILE as EXPERIMENT_FILE, Recipes, experiment},
-    recipe::{FILE as RECIPE_FILE, recipe},
+    experiment::{Recipes, experiment},
+    recipe::recipe,
 };

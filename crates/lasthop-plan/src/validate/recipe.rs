@@ -13,14 +13,11 @@ use super::{
 use crate::{
     diagnostics::Diagnostics,
     digest,
-    files::Files,
+    files::{Files, RECIPE_FILE as FILE},
     model::{Listen, ReadyFile, ReadyName, Recipe},
     schema,
     shape::join,
 };
-
-/// The file that makes a folder a recipe.
-pub(crate) const FILE: &str = "recipe.toml";
 
 /// Reads a recipe from the files of its folder.
 ///
