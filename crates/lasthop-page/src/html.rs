@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone};
-use crate::text::markup as escape;
+use crate::text::{code, markup as escape};
 
 /// Draws the plots of a run. This and the following are written by `script/web` from `web/src`.
 pub const SCRIPT: &str = include_str!("../../../web/dist/page.js");
@@ -20,6 +20,15 @@ const DIGESTS: [&str; 3] = [
     include_str!("../../../web/dist/findings.sha256"),
 ];
 
+/// What says in each page that lasthop made it.
+const GENERATOR: &str = "<meta name=\"generator\" content=\"lasthop\">";
+
+/// Whether bytes are the beginning of a page that lasthop made.
+#[must_use]
+pub fn is_page(head: &[u8]) -> bool {
+    String::from_utf8_lossy(head).contains(GENERATOR)
+}
+
 /// A whole page. `body` is HTML. Only the scripts of lasthop may run in it, whatever text got into it, and nothing may
 /// be loaded.
 #[must_use]
@@ -30,7 +39,7 @@ pub fn frame(title: &str, body: &str) -> Vec<u8> {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{plots}' \
          'sha256-{tables}' 'sha256-{findings}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"lasthop\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n{GENERATOR}\n\
          <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n<script>{TABLES}</script>\n</body>\n</html>\n",
         escape(title)
     )
@@ -162,30 +171,29 @@ pub fn inline(text: &Text) -> String {
     text.0.iter().map(|(tone, text)| toned(*tone, text)).collect()
 }
 
-/// Words between backticks are code.
+/// Plain words between backticks are code, as in Markdown.
 fn coded(text: &str) -> String {
-    let parts: Vec<String> = text.split('`').map(escape).collect();
-    // An odd number of parts means an even number of backticks.
-    let is_paired = parts.len() % 2 == 1;
-    if is_paired {
-        parts
-            .iter()
-            .enumerate()
-            .map(|(place, part): (usize, &String)| {
-                if place % 2 == 1 {
-                    format!("<code>{part}</code>")
-                } else {
-                    part.clone()
-                }
-            })
-            .collect()
-    } else {
-        escape(text)
+    let mut html = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('`') {
+        html.push_str(&escape(&rest[..at]));
+        rest = &rest[at + 1..];
+        match code(rest) {
+            Some(words) => {
+                let _ = write!(html, "<code>{}</code>", escape(words));
+                rest = &rest[words.len() + 1..];
+            }
+            None => html.push('`'),
+        }
     }
+    html + &escape(rest)
 }
 
 fn toned(tone: Tone, text: &str) -> String {
-    let text = coded(text);
+    wrapped(tone, coded(text))
+}
+
+fn wrapped(tone: Tone, text: String) -> String {
     match tone {
         Tone::Plain => text,
         Tone::Strong => format!("<strong>{text}</strong>"),
@@ -260,7 +268,8 @@ fn cell(cell: &Cell, column: &Column) -> String {
         // In a box, beside which a phone has the label.
         "<td{}{empty} data-label=\"{label}\"><div>{}</div></td>",
         aligned(column),
-        toned(cell.tone, &cell.text)
+        // A name, which may be anybody's, or a figure: no sentence of lasthop's with words of code.
+        wrapped(cell.tone, escape(&cell.text))
     )
 }
 
@@ -298,8 +307,8 @@ mod tests {
     #[test]
     fn words_between_backticks_are_code() {
         assert_eq!(
-            coded("see `perf <x>`, `y`"),
-            "see <code>perf &lt;x&gt;</code>, <code>y</code>"
+            coded("see `perf x`, `y`, `<z>`"),
+            "see <code>perf x</code>, <code>y</code>, `&lt;z&gt;`"
         );
         assert_eq!(coded("a ` alone"), "a ` alone");
     }
@@ -319,5 +328,20 @@ mod tests {
             file: Some("</p><b>".into()),
         });
         assert!(!log.contains("<script") && !log.contains("<b>"), "{log}");
+        let forged = "x\nerror: forged\n::error::x `code`";
+        let shown = [
+            block(&Block::Paragraph(forged.into())),
+            super::log(forged, forged),
+            self::row(
+                &Row::Cells(vec![Cell::new(Tone::Plain, forged); 2]),
+                &vec![Column::right(forged); 2],
+            ),
+        ];
+        for html in shown {
+            let begins = |line: &str| line.starts_with("error:") || line.starts_with("::");
+            assert!(!html.lines().any(begins), "{html}");
+            assert!(html.contains("x&#10;error: forged&#10;::error::x"), "{html}");
+        }
+        assert!(!self::cell(&Cell::new(Tone::Plain, forged), &Column::right("")).contains("<code>"));
     }
 }

@@ -76,7 +76,10 @@ fn block(block: &Block) -> String {
         Block::SubItem(text) => format!("  - {}\n", begun(text)),
         Block::Table(table) => self::table(table),
         Block::Log { tail, file } => {
+            // Indented as a whole, which renders the same (CommonMark §4.5): none of its lines begins one of the output.
             fenced("text", tail.trim_end())
+                .replace('\n', "\n  ")
+                .replacen("", "  ", 1)
                 + "\n"
                 + &file
                     .as_ref()
@@ -167,6 +170,15 @@ fn line(cells: impl IntoIterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_line_of_a_log_begins_one_of_the_page() {
+        let log = block(&Block::Log {
+            tail: "x\nerror: forged".into(),
+            file: None,
+        });
+        assert_eq!(log, "  ```text\n  x\n  error: forged\n  ```\n");
+    }
 
     #[test]
     fn spaces_are_not_emphasised() {

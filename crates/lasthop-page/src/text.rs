@@ -76,7 +76,27 @@ pub fn talk(text: &str) -> String {
         };
         let _ = write!(message, "\n{margin}{further}");
     }
-    message
+    without_commands(message)
+}
+
+/// Breaks what servers of CI take for a command in a log, such as `::error::text`, also where it is indented. lasthop
+/// writes none.
+fn without_commands(text: String) -> String {
+    let is_command = |line: &str| {
+        let word = line.trim_start().strip_prefix("::");
+        word.is_some_and(|word| word.contains("::"))
+    };
+    if !text.contains("::") || !text.lines().any(is_command) {
+        return text;
+    }
+    let broken = |line: &str| {
+        if is_command(line) {
+            line.replacen("::", "\\::", 1)
+        } else {
+            line.to_owned()
+        }
+    };
+    text.split_inclusive('\n').map(broken).collect()
 }
 
 /// In place of lasthop's own signs, where the locale has only ASCII. What others say stays as it is.
@@ -123,7 +143,7 @@ pub fn screen(text: &str) -> String {
         rest = &rest[length..];
     }
     clean.push_str(&visible(rest, is_layout));
-    clean
+    without_commands(clean)
 }
 
 fn is_layout(character: char) -> bool {
@@ -161,7 +181,7 @@ pub fn markdown(text: &str) -> String {
 }
 
 /// Plain words up to the next backtick.
-fn code(text: &str) -> Option<&str> {
+pub(crate) fn code(text: &str) -> Option<&str> {
     let (code, _) = text.split_once('`')?;
     (!code.is_empty()
         && code.trim() == code
@@ -223,7 +243,7 @@ pub fn html(text: &str) -> String {
 }
 
 /// Text in an element or an attribute of a page or a picture of its own (HTML, SVG). Layout and no-break spaces are
-/// kept.
+/// kept, a line break as a reference: what stands behind it begins no line of the output.
 pub fn markup(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in visible(text, is_layout).chars() {
@@ -234,6 +254,7 @@ pub fn markup(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\u{a0}' => escaped.push_str("&#160;"),
+            '\n' => escaped.push_str("&#10;"),
             other => escaped.push(other),
         }
     }
@@ -265,13 +286,15 @@ pub fn fenced(language: &str, text: &str) -> String {
 pub fn csv(field: &str) -> String {
     const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
     // A negative number begins with a minus and is no formula.
-    let apostrophe = if field.starts_with(FORMULA) && field.parse::<f64>().is_err() {
+    // Neither is a command of CI, which a line of the file would begin with.
+    let apostrophe = if (field.starts_with(FORMULA) && field.parse::<f64>().is_err()) || field.starts_with("::") {
         "'"
     } else {
         ""
     };
     let text = format!("{apostrophe}{}", line(field));
-    if text.contains([',', ';', '"']) {
+    // A quote first, so that no line of the file begins as lasthop's errors do.
+    if text.contains([',', ';', '"']) || text.starts_with("error:") {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text
@@ -327,6 +350,7 @@ mod tests {
             talk("error: a\nerror: fake\n  set in\n\nb\n"),
             "error: a\n  error: fake\n  set in\n\n  b"
         );
+        assert_eq!(talk("  ::error::x\n::a::b\n::1"), "  \\::error::x\n  \\::a::b\n  ::1");
         assert_eq!(
             talk("error: a\r\u{1b}[1merror: fake"),
             "error: a\\r\\u{1b}[1merror: fake"
@@ -341,6 +365,7 @@ mod tests {
             screen("\u{1b}[8mx\u{1b}[2Jy\rz\u{9b}0m\u{1b}"),
             "\\u{1b}[8mx\\u{1b}[2Jy\\rz\\u{9b}0m\\u{1b}"
         );
+        assert_eq!(screen("a\n ::error::x\n::1\n"), "a\n \\::error::x\n::1\n");
     }
 
     #[test]
@@ -380,8 +405,14 @@ mod tests {
         assert_eq!(csv("a,b"), "\"a,b\"");
         assert_eq!(csv("say \"x\"\n"), "\"say \"\"x\"\"\\n\"");
         assert_eq!(csv("a;=1+1"), "\"a;=1+1\"");
+        assert_eq!(csv("error: x"), "\"error: x\"");
         assert_eq!(csv("=HYPERLINK(\"x\")"), "\"'=HYPERLINK(\"\"x\"\")\"");
-        for (formula, field) in [("-1+cmd|x", "'-1+cmd|x"), ("@SUM(1)", "'@SUM(1)"), ("\t=1", "'\\t=1")] {
+        for (formula, field) in [
+            ("-1+cmd|x", "'-1+cmd|x"),
+            ("@SUM(1)", "'@SUM(1)"),
+            ("\t=1", "'\\t=1"),
+            ("::a::b", "'::a::b"),
+        ] {
             assert_eq!(csv(formula), field);
         }
         for number in ["-1.5", "+3", "-1e-7", "0.2"] {
@@ -461,7 +492,8 @@ mod tests {
         fn no_text_is_an_element_or_ends_a_script(text in strange()) {
             let shown = markup(&text);
             prop_assert!(shown.chars().all(|character| !"<>\"'\u{a0}".contains(character)), "{}", shown);
-            prop_assert_eq!(hidden(&shown.replace(['\n', '\t'], " ")), None);
+            prop_assert_eq!(hidden(&shown.replace('\t', " ")), None);
+            prop_assert!(!shown.contains('\n'), "{}", shown);
             let shown = embedded(&text);
             prop_assert!(shown.chars().all(|character| !"<>&\u{a0}".contains(character)), "{}", shown);
             prop_assert_eq!(hidden(&shown), None);
