@@ -23,7 +23,7 @@ use lasthop_plan::{
     settings::{Overrides, PlacementChoice},
 };
 use lasthop_run::{Job, compare};
-use lasthop_stack::locate::Locator;
+use lasthop_stack::{locate::Locator, sandbox::Sandbox};
 use lasthop_system::{interrupt, limits::lift_descriptors};
 
 use super::{
@@ -32,7 +32,7 @@ use super::{
     context::{catalog, command_line, deliver, home, ready, summarise},
     diff,
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk},
-    run::{carry_out, selection},
+    run::{carry_out, selection, sweep},
     signals::{watch_signals, watch_signals_until},
 };
 
@@ -252,10 +252,12 @@ fn drive(arguments: &args::FleetDrive) -> Exit {
     carry_out(&job, None, &arguments.talk, &arguments.output)
 }
 
-fn place(cluster: &args::FleetCluster) -> Where {
+/// The way to the cluster is in `sandbox`, which a later `clean` removes if this process is killed.
+fn place(cluster: &args::FleetCluster, sandbox: &Sandbox) -> Where {
     Where {
         context: cluster.context.clone(),
         namespace: cluster.namespace.clone(),
+        folder: sandbox.path().to_owned(),
     }
 }
 
@@ -289,7 +291,9 @@ fn run(arguments: &args::FleetRun) -> Exit {
         quiet: arguments.quiet,
         nodes: 0,
     };
-    let place = place(&arguments.cluster);
+    sweep();
+    let sandbox = Sandbox::create().or_failed()?;
+    let place = place(&arguments.cluster, &sandbox);
     let tell = &mut |event: &Event<'_>| teller.tell(event);
     let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, &interrupt::times, tell);
     conclude(&outcome.or_failed()?, arguments)
@@ -341,7 +345,9 @@ fn tell_left(left: &[String]) {
 }
 
 fn clean(arguments: &args::FleetClean) -> Exit {
-    let removed = client::clean(&place(&arguments.cluster), arguments.id.as_deref()).or_failed()?;
+    sweep();
+    let sandbox = Sandbox::create().or_failed()?;
+    let removed = client::clean(&place(&arguments.cluster, &sandbox), arguments.id.as_deref()).or_failed()?;
     match &removed.jobs[..] {
         [] => talk(&format!(
             "no fleet run left anything in the namespace {}",

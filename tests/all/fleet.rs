@@ -2,9 +2,16 @@
 
 use crate::common;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 
-use common::Lasthop;
+use common::{Lasthop, engines::take_environment, have};
 use jsonschema::validator_for;
 use serde_json::Value;
 
@@ -158,6 +165,57 @@ fn a_record_comes_back_through_a_log() {
     here.run(["report", "last"]).fails(2, "no run in ");
     collect(&log).fails(1, "there is a record");
     collect("no record\n").fails(1, "there is no record in");
+    collect(&log.replacen(name, "last", 1)).fails(1, "`last` cannot be the name of a run");
+}
+
+/// `kubectl` whose proxy takes connections and answers nothing.
+const KUBECTL: &str = r#"#!/bin/sh
+case "$*" in *proxy*) for last; do :; done
+exec python3 -I -c 'import socket, sys, time
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+listening.listen()
+time.sleep(60)' "${last#--unix-socket=}" ;; esac
+"#;
+
+#[test]
+fn what_a_killed_client_left_on_this_machine_is_private_and_removed_by_clean() {
+    if !have("python3") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let bin = lasthop.home().join("bin");
+    fs::create_dir(&bin).unwrap();
+    fs::write(bin.join("kubectl"), KUBECTL).unwrap();
+    fs::set_permissions(bin.join("kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+    let plain = lasthop.command(["fleet", "run", "sockets", "--budget", "5s"]);
+    let mut client = Command::new("sh");
+    client.args(["-c", "umask 000; exec \"$@\"", "sh"]);
+    client.arg(plain.get_program()).args(plain.get_args());
+    take_environment(&mut client, &plain);
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    client.env("PATH", path).current_dir(lasthop.home());
+    let mut client = client.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let socket = || {
+        let folders = fs::read_dir(lasthop.sandboxes()).unwrap();
+        folders
+            .map(|entry| entry.unwrap().path())
+            .find(|folder| folder.join("kubectl").exists())
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let folder = loop {
+        assert!(Instant::now() < deadline, "no proxy within a minute");
+        if let Some(folder) = socket() {
+            break folder;
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    assert!(folder.exists());
+    assert!(lasthop.run(["clean"]).ok().stderr.contains(folder.to_str().unwrap()));
+    lasthop.assert_nothing_left();
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub struct Where {
     pub context: Option<String>,
     /// The context's otherwise.
     pub namespace: Option<String>,
+    /// A folder that no other account can enter, for the socket of `kubectl proxy`.
+    pub folder: PathBuf,
 }
 
 /// On which nodes, and how often.

@@ -350,7 +350,7 @@ impl Receiver {
     fn begin(&mut self, run: &str) -> Result<(), String> {
         if !run_name::is_valid(run) || run_name::is_of_the_future(run, date::now()) {
             return Err(format!(
-                "`{}` cannot be the name of a run of now: letters, digits, `.`, `_` and `-`, not beyond tomorrow",
+                "`{}` cannot be the name of a run of now: letters, digits, `.`, `_` and `-`, not `last`, not beyond tomorrow",
                 run.escape_debug()
             ));
         }

@@ -11,7 +11,11 @@ const LONGEST: usize = 200;
 /// Letters of each word of a name that are used.
 const WORD: usize = 50;
 
-/// Whether a text can be the name of a run: letters, digits, `.`, `_` and `-`, neither a dot nor a dash first.
+/// The word that names the newest run, and so is the name of none.
+pub const LAST: &str = "last";
+
+/// Whether a text can be the name of a run: letters, digits, `.`, `_` and `-`, neither a dot nor a dash first, and not
+/// the word for the newest.
 #[must_use]
 pub fn is_valid(name: &str) -> bool {
     (1..=LONGEST).contains(&name.len())
@@ -19,6 +23,7 @@ pub fn is_valid(name: &str) -> bool {
             .bytes()
             .all(|byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
         && !name.starts_with(['.', '-'])
+        && name != LAST
 }
 
 /// Whether a name sorts after those of all runs that can have begun by now, a day of difference between clocks allowed.
@@ -70,6 +75,7 @@ mod tests {
             "é",
             "a'b",
             "a;b",
+            LAST,
             &long,
         ];
         for bad in bad {

@@ -1,8 +1,7 @@
-//! The way to the cluster: `kubectl proxy` on a Unix socket in a private folder. It knows every kind of kubeconfig, and
+//! The way to the cluster: `kubectl proxy` on a Unix socket in a folder of the client's own. It knows every kind of kubeconfig, and
 //! every way to log in.
 
 use std::{
-    fs::File,
     io::{self, Read, Write as _},
     os::unix::{net::UnixStream, process::CommandExt as _},
     path::PathBuf,
@@ -11,9 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_system::command;
+use lasthop_system::{command, files};
 use serde::Deserialize;
-use tempfile::TempDir;
 
 use super::Where;
 
@@ -31,7 +29,6 @@ const IN_A_POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 pub struct Proxy {
     socket: PathBuf,
     child: Child,
-    _folder: TempDir,
 }
 
 /// Why there is no answer.
@@ -93,21 +90,19 @@ impl Proxy {
     }
 
     fn spawn(place: &Where) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("kubectl-").tempdir()?;
-        let socket = folder.path().join("socket");
+        let socket = place.folder.join("kubectl");
         let mut kubectl = kubectl(place);
         kubectl.arg("proxy").arg(format!("--unix-socket={}", socket.display()));
         kubectl
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(folder.path().join(SAID))?);
+            .stderr(files::create_private(&place.folder.join(SAID))?);
         // A Ctrl-C in the terminal is not for it: what is in the cluster has to be removed through it.
         kubectl.process_group(0);
         command::dies_with_us(&mut kubectl);
         Ok(Self {
             child: kubectl.spawn()?,
             socket,
-            _folder: folder,
         })
     }
 
