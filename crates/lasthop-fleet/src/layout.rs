@@ -198,7 +198,7 @@ impl Layouts {
                 tls: None,
                 program: program.into(),
                 own_authority: None,
-                spare_port: port + 50,
+                spare_port: Ok(port + 50),
             };
             services.insert(name.clone(), binding);
         }

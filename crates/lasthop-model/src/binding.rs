@@ -91,8 +91,9 @@ pub struct ServiceBinding {
     pub own_authority: Option<PathBuf>,
     /// Absolute path of its executable.
     pub program: PathBuf,
-    /// A free TCP port on 127.0.0.1, for servers that need a second one.
-    pub spare_port: u16,
+    /// A free TCP port on 127.0.0.1, for servers that need a second one; or why there is none, which is in the way of
+    /// those only.
+    pub spare_port: Result<u16, String>,
 }
 
 /// PEM files of the run's private certificate authority.

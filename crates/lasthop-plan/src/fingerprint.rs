@@ -303,6 +303,6 @@ fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> 
         tls,
         program: PathBuf::from("/@program@").join(&recipe.name),
         own_authority: None,
-        spare_port: port + 1000,
+        spare_port: Ok(port + 1000),
     }
 }

@@ -22,7 +22,7 @@ use lasthop_protocol::{
     Protocol,
     spec::{Address, Reuse, SocketOptions, Spec, Transport},
 };
-use minijinja::value::Value;
+use minijinja::{Error, ErrorKind, value::Value};
 use serde_json::Value as Json;
 
 use super::{
@@ -424,7 +424,7 @@ impl Server<'_> {
             ("group", account.group.as_str().into()),
             ("is_root", account.is_root.into()),
             ("cpus", cpus.into()),
-            ("spare_port", binding.spare_port.into()),
+            ("spare_port", spare_port(binding)),
         ];
         context.extend(own.map(|(name, value)| (name.to_owned(), value)));
         context.extend(tls_value(binding).map(|tls| ("tls".to_owned(), tls)));
@@ -640,6 +640,14 @@ fn address_value(binding: &ServiceBinding, address: &Address, text: String) -> V
     })
 }
 
+/// Asking for a port that could not be had is an error. Most servers do not ask.
+fn spare_port(binding: &ServiceBinding) -> Value {
+    match &binding.spare_port {
+        Ok(port) => (*port).into(),
+        Err(why) => Error::new(ErrorKind::InvalidOperation, why.clone()).into(),
+    }
+}
+
 fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&'static str, Value> {
     let mut attributes = BTreeMap::from([
         ("address", Value::from(address.to_string())),
@@ -647,7 +655,7 @@ fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&
         ("transport", Value::from(binding.transport.name())),
         ("directory", shown(&binding.directory)),
         ("runtime", shown(&binding.runtime)),
-        ("spare_port", Value::from(binding.spare_port)),
+        ("spare_port", spare_port(binding)),
     ]);
     match address {
         Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {

@@ -258,7 +258,7 @@ impl Sandbox {
             tls: service.transport.is_tls().then(|| self.tls.clone()),
             own_authority: None,
             program: service.program.clone(),
-            spare_port: free_port(Ipv4Addr::LOCALHOST.into())?.port(),
+            spare_port: free_port(Ipv4Addr::LOCALHOST.into()).map(|free| free.port()),
         };
         if let (Some(tls), Some(authority)) = (&mut binding.tls, &service.authority) {
             binding.own_authority = Some(binding.runtime.join(authority));

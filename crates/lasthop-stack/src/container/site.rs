@@ -409,7 +409,7 @@ mod tests {
                 tls: None,
                 program: "/program".into(),
                 own_authority: None,
-                spare_port: 0,
+                spare_port: Ok(0),
             };
             (name.clone(), binding)
         };
