@@ -6,7 +6,7 @@
 use crate::common;
 
 use std::{
-    env, fs,
+    env, fs, io,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -451,9 +451,19 @@ fn the_action_reports_and_holds_limits() {
     let (ran, output) = act(command, "unix slower > 90%");
     assert!(!output.contains("exceeded"), "{ran:?} {output}");
     ran.ok();
-    let (ran, output) = act("clean; $(touch executed)", "");
+    // The repository's files are somebody else's: none is executed because of its name.
+    for module in ["shlex", "os", "venv", "ensurepip"] {
+        let code = format!("open('executed-{module}', 'w')\n");
+        fs::write(lasthop.home().join(format!("{module}.py")), code).unwrap();
+    }
+    let (ran, output) = act("clean; $(touch executed)\n::add-mask::a", "");
     assert_eq!((ran.code, output.as_str()), (Some(2), ""), "{ran:?}");
-    assert!(!lasthop.home().join("executed").exists());
+    assert!(!ran.stdout.contains("\n::"), "{ran:?}");
+    let executed = |entry: io::Result<fs::DirEntry>| {
+        let name = entry.unwrap().file_name();
+        name.to_string_lossy().starts_with("executed")
+    };
+    assert!(!fs::read_dir(lasthop.home()).unwrap().any(executed));
     let (ran, _) = act("run sockets --only pattern=nothing", "");
     assert_eq!(ran.code, Some(2), "{ran:?}");
     lasthop.assert_nothing_left();
@@ -463,6 +473,10 @@ fn the_action_reports_and_holds_limits() {
 const GH: &str = r#"#!/bin/sh
 case "$*" in
   *--paginate*) for last; do :; done; jq -r "$last" <comments ;;
+  *) [ ! -e refused ] || { cat refused >&2; exit 1; } ;;
+esac
+case "$*" in
+  *--paginate*) ;;
   *) echo "$*" >posted ;;
 esac
 "#;
@@ -491,22 +505,33 @@ fn the_action_renews_its_own_comment_and_no_other() {
         step.env("REPORT", at("report.md"))
             .env("NUMBER", "7")
             .env("GITHUB_REPOSITORY", "me/mine");
-        Ran::from(step.output().unwrap()).ok();
+        Ran::from(step.output().unwrap())
+    };
+    let posted = |comments: &str| {
+        post(comments).ok();
         fs::read_to_string(at("posted")).unwrap()
     };
     let comment =
         |id: u32, login: &str, body: &str| format!(r#"{{"id":{id},"user":{{"login":"{login}"}},"body":"{body}"}}"#);
-    assert!(post("[]").contains("repos/me/mine/issues/7/comments"));
+    assert!(posted("[]").contains("repos/me/mine/issues/7/comments"));
     let made = fs::read_to_string(at("report.md.comment")).unwrap();
     let mark = made.lines().next().unwrap();
     let stranger = comment(1, "stranger", mark);
     assert!(
-        !post(&format!("[{stranger}]")).contains("PATCH"),
+        !posted(&format!("[{stranger}]")).contains("PATCH"),
         "a comment of somebody else"
     );
     let own = comment(3, "github-actions[bot]", mark);
     let other = comment(2, "github-actions[bot]", "another");
-    assert!(post(&format!("[{stranger},{other},{own}]")).contains("--method PATCH repos/me/mine/issues/comments/3"));
+    assert!(posted(&format!("[{stranger},{other},{own}]")).contains("--method PATCH repos/me/mine/issues/comments/3"));
+    fs::write(at("refused"), "gh: Resource not accessible by integration (HTTP 403)").unwrap();
+    let ran = post("[]").ok();
+    assert!(
+        ran.stdout.starts_with("::warning::lasthop: the token may not comment"),
+        "{ran:?}"
+    );
+    fs::write(at("refused"), "gh: Not Found (HTTP 404)").unwrap();
+    post("[]").fails(1, "HTTP 404");
 }
 
 /// Which recipe has no name for which package managers, and why.
