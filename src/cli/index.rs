@@ -6,9 +6,13 @@ use std::{
 };
 
 use lasthop_analyse::across::diff::diff;
-use lasthop_page::document::{Cell, Tone};
+use lasthop_page::{
+    document::{Cell, Tone},
+    html,
+};
 use lasthop_record::{RunData, store};
 use lasthop_report::{Indexed, RunEntry, RunState, across};
+use lasthop_system::named;
 
 use super::{
     context::{deliver_bytes, not_written, on_all_cpus, page, summarise},
@@ -28,32 +32,42 @@ pub fn write(runs: &[Listed], output: Option<&Path>) -> Result<(), CliError> {
         return deliver_bytes(None, false, |_| lasthop_report::index(&all));
     };
     let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
-    let (folder, file) = if is_folder {
-        write_pages(runs, path)?;
-        (path, path.join(INDEX))
-    } else {
-        (path.parent().unwrap_or(Path::new("")), path.to_owned())
-    };
-    let all = indexed(runs, Some(folder))?;
-    deliver_bytes(Some(&file), false, |_| lasthop_report::index(&all))?;
-    if is_folder {
-        talk(&format!("wrote {}", file.display()));
+    if !is_folder {
+        let all = indexed(runs, path.parent())?;
+        return deliver_bytes(Some(path), false, |_| lasthop_report::index(&all));
     }
+    let file = path.join(INDEX);
+    write_pages(runs, path, &file)?;
+    put(&file, &lasthop_report::index(&indexed(runs, Some(path))?))?;
+    talk(&format!("wrote {}", file.display()));
     Ok(())
+}
+
+/// The user named the folder and not this file: only a page of lasthop's own is replaced.
+fn put(file: &Path, page: &[u8]) -> Result<(), CliError> {
+    named::replace(file, page, html::is_page).map_err(|error| not_written(file, &error))
 }
 
 fn is_readable((entry, _): &&Listed) -> bool {
     entry.state != RunState::Unreadable
 }
 
+/// Each run has another one, and none has that of the index: no run has a `~` in its name.
 fn page_name(run: &str) -> String {
-    format!("{run}.html")
+    match format!("{run}.html") {
+        page if page == INDEX => format!("{run}~.html"),
+        page => page,
+    }
 }
 
 /// The page of each run that has none, or that went on after its page.
-fn write_pages(runs: &[Listed], folder: &Path) -> Result<(), CliError> {
+fn write_pages(runs: &[Listed], folder: &Path, index: &Path) -> Result<(), CliError> {
     fs::create_dir_all(folder).map_err(|error| not_written(folder, &error))?;
     let file = |(entry, _): &Listed| folder.join(page_name(&entry.run));
+    // What stands in the way is found before the first one is written.
+    for file in runs.iter().map(file).chain([index.to_owned()]) {
+        named::may_replace(&file, html::is_page).map_err(|error| not_written(&file, &error))?;
+    }
     let is_stale = |listed: &&Listed| {
         let made = file(listed).metadata().and_then(|page| page.modified());
         made.ok()
@@ -65,8 +79,7 @@ fn write_pages(runs: &[Listed], folder: &Path) -> Result<(), CliError> {
         let Ok(summary) = summarise(&listed.1) else {
             return Ok(());
         };
-        let path = file(listed);
-        fs::write(&path, page(&summary)?).map_err(|error| not_written(&path, &error))
+        put(&file(listed), &page(&summary)?)
     })?;
     Ok(())
 }
@@ -105,7 +118,12 @@ fn change(before: &[Listed], entry: &RunEntry, data: Result<&RunData, &String>) 
     if new.header.settings.overload.is_some() {
         return say("with overload there are no ratios");
     }
-    let Some((_, record)) = before.iter().filter(is_readable).rfind(is_before) else {
+    // Another experiment may have the same name.
+    let is_same = |(_, record): &&Listed| {
+        store::header(record).is_ok_and(|old| old.experiment.source == new.header.experiment.source)
+    };
+    let mut before = before.iter().filter(is_readable).filter(is_before);
+    let Some((_, record)) = before.rfind(is_same) else {
         return Cell::default();
     };
     let diff = store::read(record).ok().and_then(|old| diff(&old, new).ok());

@@ -12,11 +12,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_page::text::json;
+use lasthop_page::{html, text::json};
+use lasthop_system::named;
 
 use super::{outcome::Repetition, page};
 
 const TITLE: &str = "The studies, repeated";
+/// How its Markdown begins.
+const HEADING: &str = "# The studies, repeated\n\n";
 
 /// The folder of a book.
 #[derive(Clone, Debug)]
@@ -55,7 +58,7 @@ impl Book {
     /// # Errors
     /// Its file cannot be written.
     pub fn keep(&self, result: &Repetition) -> Result<(), BookError> {
-        write(&self.of(&result.study).join("result.json"), &json(result))
+        write(&self.of(&result.study).join("result.json"), &json(result), is_json)
     }
 
     /// Writes the book of these repetitions; yields its two files.
@@ -63,14 +66,14 @@ impl Book {
     /// # Errors
     /// A file cannot be written.
     pub fn write(&self, results: &[Repetition]) -> Result<[PathBuf; 2], BookError> {
-        let mut text = format!("# {TITLE}\n\n").into_bytes();
+        let mut text = HEADING.as_bytes().to_vec();
         for result in results {
             text.extend(lasthop_page::document_markdown(&page::document(result)));
             text.push(b'\n');
         }
         let files = [self.0.join("book.md"), self.0.join("book.json")];
-        write(&files[0], &text)?;
-        write(&files[1], &json(&results))?;
+        write(&files[0], &text, |head| head.starts_with(HEADING.as_bytes()))?;
+        write(&files[1], &json(&results), is_json)?;
         Ok(files)
     }
 }
@@ -85,22 +88,24 @@ pub fn write_site(folder: &Path, results: &[Repetition]) -> Result<PathBuf, Book
         .map(|result| (format!("{}.html", result.study), page::document(result)))
         .collect();
     for (name, document) in &pages {
-        write(&folder.join(name), &lasthop_page::html::document(document))?;
+        write(&folder.join(name), &html::document(document), html::is_page)?;
     }
     let index = folder.join("index.html");
-    write(&index, &lasthop_page::html::contents(TITLE, &pages))?;
+    write(&index, &html::contents(TITLE, &pages), html::is_page)?;
     Ok(index)
 }
 
-/// Beside the target, then renamed: a reader never sees half a file.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), BookError> {
+/// Whether bytes are the beginning of a repetition, or of several.
+fn is_json(head: &[u8]) -> bool {
+    head.starts_with(b"[]") || String::from_utf8_lossy(head).contains("\"lasthop-repro/")
+}
+
+/// Over a file of lasthop's own only, as `is_made` tells.
+fn write(path: &Path, bytes: &[u8], is_made: fn(&[u8]) -> bool) -> Result<(), BookError> {
     let failed = |cause| BookError {
         path: path.to_owned(),
         cause,
     };
-    let beside = path.with_extension("part");
     fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
-    fs::write(&beside, bytes)
-        .and_then(|()| fs::rename(&beside, path))
-        .map_err(failed)
+    named::replace(path, bytes, is_made).map_err(failed)
 }
