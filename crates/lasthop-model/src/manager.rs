@@ -42,6 +42,8 @@ pub struct Language {
     pub needs: [&'static str; 5],
     /// There are programs in the folder `bin` of its folder, and the machine may have others with packages of their own.
     pub programs: bool,
+    /// Installing a package may execute what comes with it: `setup.py` of one without a wheel, `extconf.rb` of a gem.
+    pub runs_scripts: bool,
     /// A file in the folder, and the command that makes it.
     pub base: Option<(&'static str, &'static [&'static str])>,
     /// Installs the packages whose names follow. `FOLDER` is the folder.
@@ -55,12 +57,15 @@ pub static LANGUAGES: [&Language; 5] = [
         pattern: r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*$",
         expected: "a requirement with its version such as \"flask==3.1.3\"",
         // Debian's python3 has `venv` but not `ensurepip`, which is in the package python3-venv.
-        works: &["python3", "-c", "import ensurepip, venv"],
+        // Isolated (`-I`), or a file of the working directory that is called `venv.py` would be executed.
+        works: &["python3", "-I", "-c", "import ensurepip, venv"],
         needs: ["python3-venv", "python3", "python3", "python", "python3"],
         programs: true,
-        base: Some(("bin/python", &["python3", "-m", "venv", "FOLDER"])),
+        runs_scripts: true,
+        base: Some(("bin/python", &["python3", "-I", "-m", "venv", "FOLDER"])),
         install: &[
             "FOLDER/bin/python",
+            "-I",
             "-m",
             "pip",
             "install",
@@ -78,6 +83,7 @@ pub static LANGUAGES: [&Language; 5] = [
         works: &["gem", "--version"],
         needs: ["ruby"; 5],
         programs: true,
+        runs_scripts: true,
         base: None,
         install: &[
             "gem",
@@ -98,6 +104,7 @@ pub static LANGUAGES: [&Language; 5] = [
         works: &["npm", "--version"],
         needs: ["npm", "nodejs-npm", "npm", "npm", "node"],
         programs: false,
+        runs_scripts: false,
         base: None,
         install: &[
             "npm",
@@ -120,6 +127,7 @@ pub static LANGUAGES: [&Language; 5] = [
         works: &["mvn", "--version"],
         needs: ["maven"; 5],
         programs: false,
+        runs_scripts: false,
         base: None,
         install: &[
             "sh",
@@ -138,6 +146,7 @@ pub static LANGUAGES: [&Language; 5] = [
         works: &["go", "version"],
         needs: ["golang-go", "golang", "go", "go", "go"],
         programs: false,
+        runs_scripts: false,
         base: None,
         install: &[
             "sh",

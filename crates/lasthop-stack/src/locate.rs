@@ -16,7 +16,10 @@ use lasthop_model::{
 use lasthop_system::{command, executable::own_executable};
 use regex::Regex;
 
-use super::{home::Home, setup::STAMP};
+use super::{
+    home::Home,
+    setup::{NEUTRAL, STAMP},
+};
 
 /// The longest that a program may take to print its version. Python with cold caches needs a second or two.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
@@ -320,7 +323,7 @@ fn told(mut command: Command, path: &Path, how: &Version) -> Result<String, Loca
     };
     let pattern = Regex::new(&how.pattern).map_err(|error| refused(error.to_string(), String::new()))?;
     // The recipe's pattern is written for the untranslated output.
-    command.args(&how.arguments).env("LC_ALL", "C");
+    command.args(&how.arguments).env("LC_ALL", "C").current_dir(NEUTRAL);
     let ended = command::run(command, VERSION_TIMEOUT, command::Life::Bound)
         .map_err(|error| refused(error.to_string(), String::new()))?;
     // An engine's message about a program that it cannot start is not a version.

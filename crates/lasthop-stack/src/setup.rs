@@ -16,10 +16,14 @@ use lasthop_model::{
     manager::{LANGUAGES, Language, MANAGERS, Manager, unnamed},
     program::Packages,
 };
-use lasthop_system::command;
+use lasthop_system::{command, owner};
+use rustix::fs::Mode;
 
 use super::{home::Home, locate};
 
+/// The working directory of package managers and programs, some of which execute files of theirs: the user's may be a
+/// stranger's.
+pub(super) const NEUTRAL: &str = "/";
 /// The longest that a question to a package manager may take.
 const QUESTION: Duration = Duration::from_secs(60);
 /// File in a folder of a language that lists the packages installed into it.
@@ -213,7 +217,15 @@ fn add_language(steps: &mut Vec<SetupStep>, language: &Language, folder: &Path, 
     let mut step = |words: &[&str], names: &BTreeSet<&String>, stamp| {
         let own = words.iter().map(|word| word.replace("FOLDER", &directory));
         steps.push(SetupStep {
-            why: format!("{} of the experiment, in a folder of its own", language.packages),
+            why: format!(
+                "{} of the experiment, in a folder of its own{}",
+                language.packages,
+                if language.runs_scripts {
+                    "; a package may bring scripts that this executes"
+                } else {
+                    ""
+                }
+            ),
             command: own.chain(names.iter().map(ToString::to_string)).collect(),
             stamp,
         });
@@ -234,9 +246,12 @@ pub fn execute(
     started: &mut dyn FnMut(&SetupStep),
     output: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
-    if rustix::process::geteuid().is_root() {
-        // Servers run as another account, which must be able to read what is installed.
-        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    // Nobody else may write what is executed later.
+    let others_write = Mode::WGRP | Mode::WOTH;
+    let umask = rustix::process::umask(others_write);
+    if !rustix::process::geteuid().is_root() {
+        // Root's servers run as another account, which must be able to read what is installed.
+        rustix::process::umask(umask | others_write);
     }
     for step in steps {
         started(step);
@@ -249,6 +264,8 @@ pub fn execute(
         if let Some((path, text)) = &step.stamp {
             let made = path.parent().map_or(Ok(()), fs::create_dir_all);
             made.and_then(|()| fs::write(path, text))
+                // Some packages say which modes their files are to have.
+                .and_then(|()| owner::tighten_below(path.parent().unwrap_or(path)))
                 .map_err(|cause| format!("cannot write {}: {cause}", path.display()))?;
         }
     }
@@ -282,6 +299,7 @@ fn run(command: &[String], output: &mut dyn FnMut(&str)) -> io::Result<ExitStatu
     let (reader, writer) = io::pipe()?;
     let mut command = Command::new(program);
     command.args(arguments).stdout(writer.try_clone()?).stderr(writer);
+    command.current_dir(NEUTRAL);
     let mut child = command.spawn()?;
     // It holds the pipe's writing ends; the loop below would never see the end of the output.
     drop(command);
@@ -298,6 +316,7 @@ fn on_path(program: &str) -> bool {
 fn ask(program: &str, arguments: &[&str]) -> Option<command::Ended> {
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
+    command.current_dir(NEUTRAL);
     command::run(command, QUESTION, command::Life::Bound).ok()
 }
 
@@ -455,10 +474,10 @@ mod tests {
         let needs = [need("app", &[], &["flask==3.1.0", "gunicorn==23.0.0"], &["thin:1.8.2"])];
         let root = folder.path().display();
         let steps = plan("exp", &needs, &home, &debian()).unwrap();
-        let pip = "bin/python -m pip install --disable-pip-version-check --no-input --";
+        let pip = "bin/python -I -m pip install --disable-pip-version-check --no-input --";
         let gem = format!("gem install --no-document --install-dir {root}/gems/exp --bindir {root}/gems/exp/bin");
         let wanted = [
-            format!("python3 -m venv {root}/python/exp"),
+            format!("python3 -I -m venv {root}/python/exp"),
             format!("{root}/python/exp/{pip} flask==3.1.0 gunicorn==23.0.0"),
             format!("{gem} thin:1.8.2"),
         ];
