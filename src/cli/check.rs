@@ -84,7 +84,7 @@ fn ask(plan: &Plan, arguments: &args::Check) -> Result<Summary, CliError> {
     };
     let settings = plan.settings(overrides).or_usage()?;
     let home = home()?;
-    let locator = locator(&home, &plan.experiment, &arguments.programs);
+    let locator = locator(&home, &plan.experiment, &arguments.programs)?;
     let into = Home::at(home.writable("check").or_failed()?);
     let job = Job {
         // The starts of the servers may take longer than this budget.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use lasthop_analyse::{plots::plots, rows::rows, summary::Summary};
+use lasthop_model::record::RunHeader;
 use lasthop_page::{document::Document, text};
 use lasthop_plan::{
     catalog::Catalog,
@@ -16,16 +17,17 @@ use lasthop_plan::{
 };
 use lasthop_protocol::url::redacted;
 use lasthop_record::{
-    Store,
+    Store, recorded,
     store::{self, State},
 };
 use lasthop_report::{Extras, Format, export};
 use lasthop_stack::{home::Home, locate::Locator};
+use lasthop_system::{named, owner};
 use serde::Serialize;
 
 use super::{
     args::{OutputOptions, Programs},
-    output::{CliError, OrExit, print, terminal},
+    output::{CliError, OrExit, print, talk, terminal},
 };
 
 /// The result of a record on disk. Every report is made from it.
@@ -63,16 +65,61 @@ pub fn catalog() -> Result<Catalog, CliError> {
     Ok(Catalog::new(Some(home()?.path().to_owned())))
 }
 
-pub fn locator(home: &Home, experiment: &Experiment, programs: &Programs) -> Locator {
+/// # Errors
+///
+/// Others could have made or changed the experiment's packages.
+pub fn locator(home: &Home, experiment: &Experiment, programs: &Programs) -> Result<Locator, CliError> {
     locator_with(home, experiment, given(programs))
 }
 
 /// The same with programs that a record names.
-pub fn locator_with(home: &Home, experiment: &Experiment, programs: BTreeMap<String, PathBuf>) -> Locator {
-    let locator = Locator::new(home, &experiment.name, programs);
-    match &experiment.source {
-        Source::Folder(folder) => locator.called(from_here(folder).display().to_string()),
-        Source::BuiltIn | Source::Given => locator,
+///
+/// # Errors
+///
+/// As of [`locator`].
+pub fn locator_with(
+    home: &Home,
+    experiment: &Experiment,
+    programs: BTreeMap<String, PathBuf>,
+) -> Result<Locator, CliError> {
+    let place = experiment.place();
+    home.check_packages(&place).or_failed()?;
+    let locator = Locator::new(home, &place, programs);
+    let Source::Folder(folder) = &experiment.source else {
+        return Ok(locator);
+    };
+    if !folder.starts_with(home.path().join("experiments")) {
+        warn_root(folder);
+    }
+    Ok(locator.called(from_here(folder).display().to_string()))
+}
+
+/// Says that root executes what another account can change. The folder was named, so it is the user's choice.
+fn warn_root(folder: &Path) {
+    if rustix::process::geteuid().is_root()
+        && let Some(foreign) = owner::changeable(folder)
+    {
+        talk(&format!(
+            "warning: you are root, and another account may change what {} says: {foreign}",
+            folder.display()
+        ));
+    }
+}
+
+/// Whether a record is of the experiment that has this name now, and not of another one of the same name.
+pub fn is_run_of(header: &RunHeader, name: &str, catalog: &Catalog) -> bool {
+    let source = catalog.source(name).to_string();
+    header.experiment.name == name && header.experiment.source == recorded(&source)
+}
+
+/// Takes from others the right to write in the data folder.
+pub fn tighten() {
+    let Ok(home) = Home::find() else { return };
+    for folder in home.tighten() {
+        talk(&format!(
+            "note: others could write {}; now they cannot",
+            folder.display()
+        ));
     }
 }
 
@@ -138,12 +185,8 @@ pub fn writable(path: &Path) -> Result<(), CliError> {
     if there.as_ref().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return Ok(());
     }
-    fs::OpenOptions::new()
-        // Opened for appending, so that an older report stays until there is a new one.
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(|error| not_written(path, &error))?;
+    // An older report stays until there is a new one.
+    named::open(path).map_err(|error| not_written(path, &error))?;
     match there {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             fs::remove_file(path).map_err(|error| not_written(path, &error))
@@ -165,7 +208,7 @@ pub fn deliver_bytes(
         verbose,
         ..lasthop_page::Options::default()
     };
-    fs::write(path, bytes(&plain)).map_err(|error| not_written(path, &error))
+    named::write(path, &bytes(&plain)).map_err(|error| not_written(path, &error))
 }
 
 /// # Errors

@@ -40,7 +40,7 @@ pub fn explain(arguments: &args::Explain) -> Exit {
         "{} has no profile trials: it is made again with them",
         repeat.header.run
     ));
-    let locator = locator_with(&home, &plan.experiment, repeat.origin.programs.clone());
+    let locator = locator_with(&home, &plan.experiment, repeat.origin.programs.clone())?;
     let job = Job {
         labels: repeat.header.labels.clone(),
         ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(repeat.origin)

@@ -11,7 +11,7 @@ use lasthop_report::export::{self, Exported};
 
 use super::{
     args,
-    context::{catalog, home},
+    context::{catalog, home, is_run_of},
     output::{CliError, OrExit, print, talk},
 };
 
@@ -37,13 +37,14 @@ pub fn export(arguments: &args::Export) -> Result<(), CliError> {
 /// so only its name finds it.
 fn find(wanted: &str) -> Result<PathBuf, CliError> {
     let runs = Store::new(home()?.path());
-    let is_name = catalog()?.names().iter().any(|name| name == wanted);
+    let catalog = catalog()?;
+    let is_name = catalog.names().iter().any(|name| name == wanted);
     let is_folder = !is_name && Path::new(wanted).join("experiment.toml").is_file();
     let folder = is_folder.then(|| fs::canonicalize(wanted)).transpose().or_usage()?;
     let is_wanted = |header: &RunHeader| match (&folder, &header.origin) {
         (Some(folder), Some(origin)) => Path::new(&origin.experiment) == folder,
         (Some(_), None) => false,
-        (None, _) => wanted == "last" || header.experiment.name == wanted,
+        (None, _) => wanted == "last" || (is_name && is_run_of(header, wanted, &catalog)),
     };
     let of =
         |path: &Path| store::header(path).is_ok_and(|header| header.settings.overload.is_none() && is_wanted(&header));

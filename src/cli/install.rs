@@ -28,7 +28,7 @@ pub fn doctor(arguments: &args::Doctor) -> Exit {
     let facts = Facts::here();
     let mut sections: Vec<(String, Vec<Finding>)> = Vec::new();
     for experiment in experiments(arguments.experiment.as_deref())? {
-        let locator = locator(&home, &experiment, &arguments.programs);
+        let locator = locator(&home, &experiment, &arguments.programs)?;
         let programs = experiment
             .recipes
             .iter()
@@ -135,9 +135,9 @@ pub fn setup(arguments: &args::Setup) -> Exit {
         experiments(arguments.experiment.as_deref())?
     };
     for experiment in wanted {
-        let locator = locator(&home, &experiment, &args::Programs::default());
+        let locator = locator(&home, &experiment, &args::Programs::default())?;
         work.left.extend(by_hand(&experiment, &locator));
-        work.add(&experiment.name, &needs(&experiment, &locator), &home)?;
+        work.add(&experiment.place(), &needs(&experiment, &locator), &home)?;
     }
     if arguments.all || arguments.tools {
         let locator = locator_of_tools(&home, &args::Programs::default());
@@ -175,6 +175,9 @@ pub fn setup(arguments: &args::Setup) -> Exit {
         confirm()?;
     }
     home.writable("").or_failed()?;
+    if rustix::process::geteuid().is_root() {
+        home.let_pass().or_failed()?;
+    }
     let mut started = |step: &SetupStep| talk(&format!("$ {}", step.shown()));
     setup::execute(&steps, &mut started, &mut |line| talk(&format!("  {line}"))).or_failed()?;
     Ok(done)

@@ -18,7 +18,7 @@ use lasthop_plan::{
     plan::{Plan, usual_recipes},
 };
 use lasthop_record::{
-    Store,
+    Store, recorded,
     store::{self, State},
 };
 use lasthop_report::{ExperimentEntry, Format, RunEntry, RunState};
@@ -37,10 +37,8 @@ pub fn experiments(arguments: &args::List) -> Result<(), CliError> {
     let home = home()?;
     let entries = catalog()?.list();
     let (good, bad): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.experiment.is_ok());
-    let listed: Vec<ExperimentEntry> = good
-        .iter()
-        .filter_map(|entry| listed(&home, entry, arguments.versions))
-        .collect();
+    let listed = good.iter().filter_map(|entry| listed(&home, entry, arguments.versions));
+    let listed: Vec<ExperimentEntry> = listed.collect::<Result<_, _>>()?;
     print(&lasthop_report::experiments_table(&listed, arguments.all, &terminal()))?;
     for entry in bad {
         if let Err(error) = entry.experiment {
@@ -50,16 +48,16 @@ pub fn experiments(arguments: &args::List) -> Result<(), CliError> {
     Ok(())
 }
 
-fn listed(home: &Home, entry: &Entry, versions: bool) -> Option<ExperimentEntry> {
+fn listed(home: &Home, entry: &Entry, versions: bool) -> Option<Result<ExperimentEntry, CliError>> {
     let experiment = entry.experiment.as_ref().ok()?;
-    let locator = locator(home, experiment, &args::Programs::default());
-    Some(ExperimentEntry {
+    let entry = |locator| ExperimentEntry {
         name: entry.name.clone(),
         title: experiment.title.clone(),
         group: experiment.group.clone(),
         source: entry.source.to_string(),
         missing: missing(experiment, &locator, versions),
-    })
+    };
+    Some(locator(home, experiment, &args::Programs::default()).map(entry))
 }
 
 /// The recipes of the default cases whose program cannot be found, or, if `versions` are asked for, is too old.
@@ -88,10 +86,11 @@ const BY_EXPERIENCE: [f64; 2] = [5.0, 20.0];
 /// How long it takes until intervals are narrow: as the newest run of these cases on this machine tells.
 fn time_to_narrow(plan: &Plan) -> Result<String, CliError> {
     let store = Store::new(home()?.path());
+    let source = recorded(&plan.experiment.source.to_string());
     let is_same = |path: &Path| {
         let Ok(header) = store::header(path) else { return false };
         let cases = plan.cases.iter().map(|case| &case.case);
-        header.experiment.name == plan.experiment.name
+        (&header.experiment.name, &header.experiment.source) == (&plan.experiment.name, &source)
             && header.settings.overload.is_none()
             && cases.eq(header.cases.iter().map(|case| &case.case))
             && store::state(path) == State::Complete

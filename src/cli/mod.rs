@@ -65,7 +65,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub use self::{args::Cli, output::OUTPUT_IS_CLOSED};
 use self::{
     args::{Command, Run},
-    context::{catalog, deliver, summarise},
+    context::{catalog, deliver, summarise, tighten},
     output::{CliError, DONE, Exit, FAILED, OrExit, USAGE, counted, is_styled, print, talk, terminal},
 };
 
@@ -155,6 +155,7 @@ fn shown_by_clap(error: &clap::Error) -> u8 {
 
 fn dispatch(cli: Cli) -> Exit {
     let done = |()| DONE;
+    tighten();
     let Some(command) = cli.command else {
         // With many programs, `-v` by itself prints the version.
         if cli.run.0.output.verbose && std::env::args_os().len() == 2 {

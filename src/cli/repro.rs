@@ -61,7 +61,10 @@ fn table() -> Result<(), CliError> {
 
 /// Programs that are not installed, and what installs them.
 fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String> {
-    let locator = locator(home, experiment, &args::Programs::default());
+    let locator = match locator(home, experiment, &args::Programs::default()) {
+        Ok(locator) => locator,
+        Err(refused) => return Some(refused.text),
+    };
     let missing = list::missing(experiment, &locator, true);
     if !missing.is_empty() {
         return Some(format!(

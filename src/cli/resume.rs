@@ -49,7 +49,7 @@ pub fn resume(arguments: &args::Resume) -> Exit {
     {
         confirm(&consent)?;
     }
-    let locator = locator_with(&home, &plan.experiment, origin.programs.clone());
+    let locator = locator_with(&home, &plan.experiment, origin.programs.clone())?;
     let job = Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin);
     carry_out(&job, Some(unfinished), &arguments.talk, &arguments.output)
 }

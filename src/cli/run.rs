@@ -52,7 +52,7 @@ pub fn run(arguments: &args::Run) -> Exit {
     };
     let settings = plan.settings(overrides).or_usage()?;
     let home = home()?;
-    let locator = locator(&home, &plan.experiment, &options.programs);
+    let locator = locator(&home, &plan.experiment, &options.programs)?;
     let origin = origin(&plan, wanted, &options.programs, options.drivers.remote())?;
     let labels = options.labels.iter().cloned().collect();
     let job = Job {
@@ -95,7 +95,7 @@ impl Ready {
     pub fn run(self, talk: &args::TalkOptions) -> Result<Outcome, CliError> {
         let home = home()?;
         let programs = args::Programs::default();
-        let locator = locator(&home, &self.plan.experiment, &programs);
+        let locator = locator(&home, &self.plan.experiment, &programs)?;
         let origin = origin(&self.plan, self.wanted, &programs, Remote::default())?;
         let job = Job::new(&self.plan, self.settings, &locator, &home, command_line()).with_origin(origin);
         let outcome = measure(&job, None, talk)?;

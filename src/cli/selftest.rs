@@ -141,7 +141,7 @@ fn measure(
         budget,
         noise,
         over,
-        locator: &locator(&home, &plan.experiment, &args::Programs::default()),
+        locator: &locator(&home, &plan.experiment, &args::Programs::default())?,
         into: &Home::at(home.writable("selftest").or_failed()?),
         command: command_line(),
     };

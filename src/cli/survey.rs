@@ -20,7 +20,7 @@ use lasthop_survey::{
 
 use super::{
     args,
-    context::{catalog, deliver_bytes, document_bytes, has_document_format, home, writable},
+    context::{catalog, deliver_bytes, document_bytes, has_document_format, home, is_run_of, writable},
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, LIMIT, OrExit, counted, talk},
     run::Ready,
     signals::watch_signals,
@@ -202,9 +202,10 @@ pub fn diff(files: [&Path; 2], output: &args::OutputOptions) -> Exit {
 
 /// What was found of an experiment: by the last run here that has an answer, and by the run that came with lasthop.
 fn known(experiment: &str) -> Vec<Known> {
+    let catalog = catalog().ok();
     let answer = |record: &Path| {
         let header = store::header(record).ok()?;
-        if header.experiment.name != experiment {
+        if !is_run_of(&header, experiment, catalog.as_ref()?) {
             return None;
         }
         let summary = lasthop_analyse::summarise(&store::read(record).ok()?);

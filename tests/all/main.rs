@@ -17,6 +17,7 @@ mod container_redis;
 mod container_rootless;
 mod container_trouble;
 mod containers;
+mod data_folder;
 mod diff;
 mod driver_at;
 mod errors;

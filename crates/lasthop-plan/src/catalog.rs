@@ -14,7 +14,7 @@ use std::{
 };
 
 use include_dir::{Dir, include_dir};
-use lasthop_system::owner;
+use lasthop_system::{digest::of_bytes, owner};
 
 use super::{
     diagnostics::{Diagnostic, Diagnostics, closest},
@@ -25,6 +25,8 @@ use super::{
 
 static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
 static SERVICES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../services");
+/// Digits of a digest that tell packages of one experiment from those of another.
+const PLACE: usize = 12;
 
 /// An experiment that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -281,6 +283,19 @@ impl Catalog {
         let foreign = self.data.as_ref().and_then(|data| owner::foreign_on_way(data, folder));
         let foreign = foreign.or_else(|| owner::foreign_below(folder));
         foreign.map_or(Ok(()), |foreign| Err(foreign.refusal()))
+    }
+}
+
+impl Experiment {
+    /// What folders of its packages are called. An experiment of the user's may have the name of another one and need
+    /// other packages, so those are part of it, unless they are the ones of the built-in experiment of that name.
+    pub fn place(&self) -> String {
+        let list = self.package_list();
+        let is_built_in = || Catalog::new(None).load(&self.name).is_ok_and(|one| one.package_list() == list);
+        if self.source == Source::BuiltIn || is_built_in() {
+            return self.name.clone();
+        }
+        format!("{}-{}", self.name, &of_bytes(list.as_bytes())[..PLACE])
     }
 }
 

@@ -17,7 +17,6 @@ use lasthop_model::{
     service::Export,
 };
 use lasthop_protocol::spec::Transport;
-use lasthop_system::digest::of_bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -110,12 +109,8 @@ pub struct Derive {
 }
 
 impl Experiment {
-    /// What folders of its packages are called. An experiment of the user's may have the name of another one and need
-    /// other packages, so those are part of it.
-    pub fn place(&self) -> String {
-        if self.source == Source::BuiltIn {
-            return self.name.clone();
-        }
+    /// All packages of languages that it names, one a line.
+    pub fn package_list(&self) -> String {
         let recipes = self.recipes.values().map(|recipe| &recipe.program.packages);
         let all = recipes.chain(self.services.values().map(|service| &service.packages));
         let named = all.flat_map(|packages| {
@@ -124,16 +119,12 @@ impl Experiment {
                 .flat_map(|language| packages.of(language.name).iter().map(move |name| (language.name, name)))
         });
         let named: BTreeSet<(&str, &String)> = named.collect();
-        let list: String = named
+        named
             .iter()
             .map(|(language, name)| format!("{language} {name}\n"))
-            .collect();
-        format!("{}-{}", self.name, &of_bytes(list.as_bytes())[..PLACE])
+            .collect()
     }
 }
-
-/// Digits of a digest that tell packages of one experiment from those of another.
-const PLACE: usize = 12;
 
 /// Where an experiment comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

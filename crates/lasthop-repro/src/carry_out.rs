@@ -457,7 +457,9 @@ impl Job<'_> {
         let settings = plan
             .settings(overrides)
             .map_err(|error| Trouble::Other(error.to_string()))?;
-        let locator = Locator::new(options.home, &plan.experiment.name, options.programs.clone());
+        let place = plan.experiment.place();
+        options.home.check_packages(&place).map_err(Trouble::Other)?;
+        let locator = Locator::new(options.home, &place, options.programs.clone());
         let job = lasthop_run::Job {
             engine: options.engine,
             images: options.images,

@@ -3,9 +3,16 @@
 use std::{
     env,
     ffi::OsString,
-    fs,
+    fs::{self, DirBuilder, Permissions},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
+
+use lasthop_model::manager::LANGUAGES;
+use lasthop_system::owner;
+
+/// Folders in it, besides those of languages.
+const MADE: [&str; 7] = ["runs", "experiments", "services", "repro", "selftest", "check", "cache"];
 
 /// The data folder. It need not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,23 +76,77 @@ impl Home {
         self.0.join(language).join(experiment)
     }
 
-    /// Makes a folder below the data folder (or the data folder itself, for an empty path) and proves that it can be
-    /// written, by writing.
+    /// Refuses packages of an experiment that another account could have made or changed: they are executed.
     ///
     /// # Errors
     ///
-    /// It cannot: the path, the reason and the remedy.
+    /// What it is, whose it is, and what to do.
+    pub fn check_packages(&self, experiment: &str) -> Result<(), String> {
+        LANGUAGES.iter().try_for_each(|language| {
+            let folder = self.packages(language.name, experiment);
+            let foreign = owner::foreign_on_way(&self.0, &folder).or_else(|| owner::foreign_below(&folder));
+            foreign.map_or(Ok(()), |foreign| Err(foreign.refusal()))
+        })
+    }
+
+    /// Takes from other accounts the right to write in the data folder and in those that lasthop makes in it, where the
+    /// umask left it to them. Yields those folders. What others have put there meanwhile is theirs, and refused.
+    pub fn tighten(&self) -> Vec<PathBuf> {
+        // A folder without it may be anything that a variable names, such as `/tmp`.
+        if !self.runs().is_dir() {
+            return Vec::new();
+        }
+        let made = MADE.into_iter().chain(LANGUAGES.map(|language| language.name));
+        let folders = [self.0.clone()].into_iter().chain(made.map(|name| self.0.join(name)));
+        let tightened = |folder: &PathBuf| {
+            let Ok(facts) = folder.symlink_metadata() else {
+                return false;
+            };
+            facts.is_dir()
+                && facts.uid() == rustix::process::geteuid().as_raw()
+                && owner::others_write(&facts)
+                && !owner::is_sticky(&facts)
+                && fs::set_permissions(folder, Permissions::from_mode(facts.mode() & 0o7755)).is_ok()
+        };
+        folders.filter(tightened).collect()
+    }
+
+    /// Lets other accounts pass through the data folder, and not look: root's servers run as one, which must reach what is
+    /// installed there. The folders that are nobody else's business stay closed.
+    ///
+    /// # Errors
+    ///
+    /// Its mode cannot be changed.
+    pub fn let_pass(&self) -> Result<(), String> {
+        let change = || {
+            fs::set_permissions(
+                &self.0,
+                Permissions::from_mode(self.0.metadata()?.mode() & 0o7777 | 0o011),
+            )
+        };
+        change().map_err(|cause| format!("cannot open {} to servers: {cause}", self.0.display()))
+    }
+
+    /// Makes a folder below the data folder (or the data folder itself, for an empty path), for this account alone, and
+    /// proves that it can be written, by writing.
+    ///
+    /// # Errors
+    ///
+    /// It cannot, or others can: the path, the reason and the remedy.
     pub fn writable(&self, below: impl AsRef<Path>) -> Result<PathBuf, String> {
         let path = self.0.join(below);
+        let check = || owner::foreign_on_way(&self.0, &path).map_or(Ok(()), |foreign| Err(foreign.refusal()));
+        check()?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        // Somebody else may have been quicker.
+        check()?;
         // A file without a name: nothing of the user's can be in its way.
-        fs::create_dir_all(&path)
-            .and_then(|()| tempfile::tempfile_in(&path))
-            .map_err(|cause| {
-                format!(
-                    "lasthop cannot write its data folder {}: {cause}; set LASTHOP_HOME to a directory that can be written",
-                    path.display()
-                )
-            })?;
+        made.and_then(|()| tempfile::tempfile_in(&path)).map_err(|cause| {
+            format!(
+                "lasthop cannot write its data folder {}: {cause}; set LASTHOP_HOME to a directory that can be written",
+                path.display()
+            )
+        })?;
         Ok(path)
     }
 }
@@ -144,5 +205,50 @@ mod tests {
         let home = Home::at(directory.path().join("data"));
         assert!(home.writable("runs").unwrap().is_dir());
         assert_eq!(fs::read_dir(home.runs()).unwrap().count(), 0);
+        for folder in [home.path(), &home.runs()] {
+            assert_eq!(folder.metadata().unwrap().mode() & 0o777, 0o700, "{}", folder.display());
+        }
+    }
+
+    #[test]
+    fn what_others_can_write_is_tightened_at_the_top_and_refused_below() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path().join("data"));
+        let packages = home.packages("python", "exp");
+        fs::create_dir_all(&packages).unwrap();
+        fs::write(packages.join("module.py"), "").unwrap();
+        let set = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        set(&packages, 0o755);
+        set(&packages.join("module.py"), 0o666);
+        for folder in [home.path(), packages.parent().unwrap()] {
+            set(folder, 0o777);
+        }
+        assert!(home.writable("runs").unwrap_err().contains("`chmod -R go-w "));
+        for (runs, mode) in [(false, 0o777), (true, 0o1777)] {
+            if runs {
+                fs::create_dir_all(home.runs()).unwrap();
+                set(&home.runs(), 0o755);
+            }
+            set(home.path(), mode);
+            assert!(
+                !home.tighten().contains(&home.0),
+                "it may be a folder of anybody's, such as /tmp"
+            );
+        }
+        let refused = home.writable("runs").unwrap_err();
+        assert!(
+            refused.ends_with("set LASTHOP_HOME to a folder of your own"),
+            "{refused}"
+        );
+        set(home.path(), 0o777);
+        set(packages.parent().unwrap(), 0o777);
+        assert_eq!(home.tighten(), [home.path(), packages.parent().unwrap()]);
+        assert_eq!(home.tighten(), [] as [PathBuf; 0]);
+        home.writable("runs").unwrap();
+        let refused = home.check_packages("exp").unwrap_err();
+        assert!(refused.contains("module.py (mode 0666"), "{refused}");
+        set(&packages.join("module.py"), 0o644);
+        home.check_packages("exp").unwrap();
+        home.check_packages("another").unwrap();
     }
 }
