@@ -13,7 +13,7 @@ use std::{
 
 use lasthop_system::{
     conntrack::Conntrack,
-    limits::lift_descriptors,
+    limits::Lifted,
     namespace::{self, go_into, made_by_user},
     process,
     sock_diag::{Destroyed, SockDiag},
@@ -55,8 +55,8 @@ pub struct Spaces {
     known: HashMap<PathBuf, Result<usize, Unseen>>,
     /// How many a user has in `all`.
     of_users: HashMap<u32, usize>,
-    /// How many files lasthop may open.
-    files: u64,
+    /// Each takes three descriptors.
+    files: Lifted,
 }
 
 impl Spaces {
@@ -70,7 +70,7 @@ impl Spaces {
             all: vec![Space::here()?],
             known: id_of("self").map(|id| (id, Ok(0))).into_iter().collect(),
             of_users: HashMap::new(),
-            files: lift_descriptors(),
+            files: Lifted::begin(),
         })
     }
 
@@ -115,8 +115,8 @@ impl Spaces {
     fn enter(&mut self, pid: i32) -> io::Result<Result<usize, Unseen>> {
         let file = namespace::of(pid)?;
         // The kernel gives the lowest number that is free.
-        if file.as_raw_fd() as u64 + SPARE > self.files {
-            return Ok(Err(Unseen::Files(self.files)));
+        if file.as_raw_fd() as u64 + SPARE > self.files.descriptors {
+            return Ok(Err(Unseen::Files(self.files.descriptors)));
         }
         if let Some(user) = made_by_user(&file)? {
             let has = self.of_users.entry(user).or_default();

@@ -16,3 +16,45 @@ pub fn lift_descriptors() -> u64 {
     let now = if lifted.is_ok() { limit.maximum } else { limit.current };
     now.unwrap_or(u64::MAX)
 }
+
+/// The lifted limit, until this is dropped: programs that are started later have what the user has set.
+#[derive(Debug)]
+pub struct Lifted {
+    before: Rlimit,
+    /// How many descriptors there may be.
+    pub descriptors: u64,
+}
+
+impl Lifted {
+    pub fn begin() -> Self {
+        Self {
+            before: getrlimit(Resource::Nofile),
+            descriptors: lift_descriptors(),
+        }
+    }
+}
+
+impl Drop for Lifted {
+    fn drop(&mut self) {
+        let _ = setrlimit(Resource::Nofile, self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lifted_is_lowered_again() {
+        let hard = getrlimit(Resource::Nofile).maximum;
+        let low = Rlimit {
+            current: Some(500),
+            maximum: hard,
+        };
+        setrlimit(Resource::Nofile, low).unwrap();
+        let lifted = Lifted::begin();
+        assert_eq!(Some(lifted.descriptors), hard.or(Some(u64::MAX)));
+        drop(lifted);
+        assert_eq!(getrlimit(Resource::Nofile).current, Some(500));
+    }
+}
