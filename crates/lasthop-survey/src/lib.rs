@@ -28,26 +28,25 @@ pub mod saving;
 mod spaces;
 pub mod watch;
 
-use std::{
-    io,
-    sync::OnceLock,
-    time::{Duration, Instant},
-};
+use std::{io, sync::OnceLock};
 
-use lasthop_system::interrupt;
+use lasthop_system::{clock, interrupt};
 use links::Survey;
 use processes::Processes;
 use spaces::Spaces;
 use watch::Timing;
 
-/// How long what was seen may still be completed after an interrupt.
-const LAST_LOOK: Duration = Duration::from_secs(2);
+/// The CPU time for completing after an interrupt what was seen, in nanoseconds.
+const LAST_LOOK: u64 = 2_000_000_000;
 
-/// Whether lasthop was interrupted so long ago that it looks at nothing more. How much there is to look at is up to every
-/// user of the machine.
+/// Whether lasthop has looked for so long since an interrupt that it looks at nothing more. How much there is to look at
+/// is up to every user of the machine. Only the thread that watches asks.
 fn is_out_of_time() -> bool {
-    static HEARD: OnceLock<Instant> = OnceLock::new();
-    interrupt::heard() && HEARD.get_or_init(Instant::now).elapsed() > LAST_LOOK
+    static HEARD: OnceLock<u64> = OnceLock::new();
+    interrupt::heard() && {
+        let now = clock::thread_cpu();
+        now - HEARD.get_or_init(|| now) > LAST_LOOK
+    }
 }
 
 /// Watches this machine, and says when it has begun.

@@ -177,7 +177,7 @@ impl Processes {
     /// ended meanwhile is not counted.
     pub fn used(&mut self) -> BTreeMap<GroupId, (u32, f64)> {
         let mut used: BTreeMap<GroupId, (u32, f64)> = BTreeMap::new();
-        for pid in process::all().into_iter().take_while(|_| !is_out_of_time()) {
+        for pid in process::all() {
             let Some(now) = cpu_clock(pid) else { continue };
             let Some(group) = self.group_of(pid) else { continue };
             let before = self.began.get(&pid).copied().unwrap_or(0);

@@ -6,7 +6,7 @@ use std::{
     fmt,
     fs::{self, File},
     io,
-    os::fd::AsRawFd as _,
+    os::fd::{AsFd as _, AsRawFd as _},
     path::PathBuf,
     thread,
 };
@@ -23,7 +23,7 @@ use super::is_out_of_time;
 
 /// Namespaces of one user that are looked into. Any user may make thousands, and the kernel takes some milliseconds for
 /// each.
-const EACH: usize = 64;
+const EACH: usize = 32;
 /// Descriptors that are left for everything else.
 const SPARE: u64 = 64;
 
@@ -114,10 +114,6 @@ impl Spaces {
 
     fn enter(&mut self, pid: i32) -> io::Result<Result<usize, Unseen>> {
         let file = namespace::of(pid)?;
-        // The kernel gives the lowest number that is free.
-        if file.as_raw_fd() as u64 + SPARE > self.files.descriptors {
-            return Ok(Err(Unseen::Files(self.files.descriptors)));
-        }
         if let Some(user) = made_by_user(&file)? {
             let has = self.of_users.entry(user).or_default();
             if *has == EACH {
@@ -125,7 +121,12 @@ impl Spaces {
             }
             *has += 1;
         }
-        self.all.push(Space::of(file)?);
+        let space = Space::of(file)?;
+        // The kernel gives the lowest number that is free.
+        if space.diag.as_fd().as_raw_fd() as u64 + SPARE > self.files.descriptors {
+            return Ok(Err(Unseen::Files(self.files.descriptors)));
+        }
+        self.all.push(space);
         Ok(Ok(self.all.len() - 1))
     }
 

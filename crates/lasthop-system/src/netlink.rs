@@ -1,6 +1,9 @@
 //! Questions to the kernel by netlink (`netlink(7)`), and how its answers are laid out.
 
-use std::{io, os::fd::OwnedFd};
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+};
 
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, netlink::SocketAddrNetlink, recv, sendto,
@@ -44,6 +47,10 @@ impl Dumps {
             socket: socket(protocol, SocketFlags::empty())?,
             buffer: vec![0; BUFFER],
         })
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// Asks, and hands over the body of each message of the answer.

@@ -5,7 +5,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStringExt as _,
     },
     path::PathBuf,
@@ -203,6 +203,12 @@ impl SockDiag {
         }
         request.resize(24, 0);
         self.0.ask(BY_FAMILY, &request, each)
+    }
+}
+
+impl AsFd for SockDiag {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.descriptor()
     }
 }
 
