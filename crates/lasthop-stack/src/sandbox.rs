@@ -27,7 +27,7 @@ pub use self::{found::Doubtful, ports::free_port};
 use crate::account;
 use lasthop_system::{
     files::{self, Folder},
-    random,
+    owner, random,
 };
 
 use super::{
@@ -142,6 +142,14 @@ impl Sandbox {
                  there: set LASTHOP_SANDBOX to a directory with only letters, digits and . _ - + @ = in its path, such \
                  as /tmp",
                 plain.display()
+            ));
+        }
+        // In a user namespace the root folder belongs to nobody who is known there.
+        let is_known = account::current().is_root && owner::exchangeable(Path::new("/")).is_none();
+        if let Some(foreign) = owner::exchangeable(&plain).filter(|_| is_known) {
+            return Err(format!(
+                "{foreign}, and could exchange what root runs there: set LASTHOP_SANDBOX to a directory that only root can \
+                 change, or to one like /tmp"
             ));
         }
         let secret = random::secret().map_err(refused)?;
@@ -571,6 +579,24 @@ mod tests {
             .clone();
         assert!(service.directory.starts_with(sandbox.path()) && service.directory.is_dir());
         assert_eq!(service.record, odd.join("0/0/app"));
+    }
+
+    #[test]
+    fn root_has_no_sandbox_where_others_could_exchange_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let create = |mode| {
+            fs::set_permissions(parent.path(), fs::Permissions::from_mode(mode)).unwrap();
+            Sandbox::create_in(parent.path()).map(drop)
+        };
+        assert_eq!(create(0o1777), Ok(()));
+        let refused = create(0o777);
+        if account::current().is_root {
+            let said = refused.unwrap_err();
+            assert!(said.starts_with("other accounts can write "), "{said}");
+            assert!(said.contains("set LASTHOP_SANDBOX"), "{said}");
+        } else {
+            assert_eq!(refused, Ok(()));
+        }
     }
 
     #[test]

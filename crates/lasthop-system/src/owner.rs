@@ -137,12 +137,19 @@ fn find_below<T>(folder: &Path, mut of: impl FnMut(&Path, &Metadata) -> Option<T
 #[must_use]
 pub fn changeable(folder: &Path) -> Option<Foreign> {
     let folder = folder.canonicalize().ok()?;
-    let above = |part: &Path| {
+    let itself = || Foreign::of(&folder, &folder.metadata().ok()?);
+    exchangeable(&folder).or_else(itself).or_else(|| foreign_below(&folder))
+}
+
+/// What lets another account put something else in the place of an entry of this account's in a folder: the folder or one
+/// above it, whose path has no links. In a sticky one only the owner of an entry can.
+#[must_use]
+pub fn exchangeable(folder: &Path) -> Option<Foreign> {
+    folder.ancestors().find_map(|part| {
         let facts = part.metadata().ok()?;
         let foreign = Foreign::of(part, &facts)?;
-        (foreign.owner.is_some() || part == folder || !is_sticky(&facts)).then_some(foreign)
-    };
-    folder.ancestors().find_map(above).or_else(|| foreign_below(&folder))
+        (foreign.owner.is_some() || !is_sticky(&facts)).then_some(foreign)
+    })
 }
 
 #[cfg(test)]
