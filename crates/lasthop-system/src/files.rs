@@ -67,8 +67,8 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     whole(open(path)?, most)
 }
 
-/// The text of a small file of the kernel or the system (`/proc`, `/sys`, `/etc`). What is no UTF-8 in it is replaced:
-/// any process may have such a name.
+/// The text of a small file of the kernel or the system (`/proc`, `/sys`, `/etc`), or in a folder that is this user's own.
+/// What is no UTF-8 in it is replaced: any process may have such a name.
 ///
 /// # Errors
 ///
@@ -99,8 +99,17 @@ pub fn lines(path: impl AsRef<Path>) -> impl Iterator<Item = String> {
 ///
 /// It cannot be opened, is longer than `most` bytes, or there was an interrupt.
 pub fn named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    whole(open_named(path)?, most)
+}
+
+/// The same to read piece by piece, without a limit.
+///
+/// # Errors
+///
+/// It cannot be opened. Reading it fails with an interrupt.
+pub fn open_named(path: &Path) -> io::Result<impl Read> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    whole(Patient(openat(CWD, path, flags, Mode::empty())?.into()), most)
+    Ok(Patient(openat(CWD, path, flags, Mode::empty())?.into()))
 }
 
 /// Waits for the next bytes of a file, or for an interrupt.

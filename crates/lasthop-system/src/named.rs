@@ -3,7 +3,7 @@
 
 use std::{
     fs::{File, OpenOptions, Permissions},
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
 };
@@ -24,7 +24,7 @@ const HEAD: u64 = 4096;
 /// It cannot be opened, or another account could have put something else in its place.
 pub fn open(path: &Path) -> io::Result<File> {
     let folder = folder_of(path);
-    let facts = folder.metadata()?;
+    let facts = files::facts_linked(folder)?;
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
     let Some(shared) = Foreign::of(folder, &facts) else {
@@ -33,7 +33,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     let me = rustix::process::geteuid().as_raw();
     let is_own = |file: &std::fs::Metadata| file.uid() == me && (!file.is_file() || file.nlink() == 1);
     // In a sticky folder nobody else can replace what is ours.
-    if owner::is_sticky(&facts) && path.symlink_metadata().is_ok_and(|there| is_own(&there)) {
+    if owner::is_sticky(&facts) && files::facts(path).is_ok_and(|there| is_own(&there)) {
         return options.open(path);
     }
     let refused = |what: &str| io::Error::other(format!("it is {what}, and {shared}; choose another folder"));
@@ -45,7 +45,7 @@ pub fn open(path: &Path) -> io::Result<File> {
             Some(libc::ELOOP) => refused("a link"),
             _ => error,
         })?;
-    let there = file.metadata()?;
+    let there = files::facts_of(&file)?;
     if there.is_file() && is_own(&there) {
         Ok(file)
     } else {
@@ -60,7 +60,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// As [`open`], or it cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = open(path)?;
-    if file.metadata()?.is_file() {
+    if files::facts_of(&file)?.is_file() {
         file.set_len(0)?;
     }
     file.write_all(bytes)
@@ -73,15 +73,14 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// It is a link, no file, or somebody else's work.
 pub fn may_replace(path: &Path, is_made: impl Fn(&[u8]) -> bool) -> io::Result<()> {
-    let mut head = Vec::new();
     if path.is_symlink() {
         return Err(io::Error::other(
             "it is a link, which lasthop does not follow; choose another folder",
         ));
     }
-    match files::open(path) {
+    let head = match files::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened?.take(HEAD).read_to_end(&mut head)?,
+        opened => files::first(opened?, HEAD)?,
     };
     if is_made(&head) {
         Ok(())

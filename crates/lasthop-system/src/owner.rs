@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::files;
+
 /// A folder in which everybody may make entries, and change only their own.
 const STICKY: u32 = 0o1000;
 
@@ -88,8 +90,8 @@ pub fn foreign_on_way(top: &Path, path: &Path) -> Option<Foreign> {
     let mut parts: Vec<&Path> = path.ancestors().take_while(|part| part.starts_with(top)).collect();
     parts.reverse();
     parts.into_iter().find_map(|part| {
-        let itself = part.symlink_metadata().ok()?;
-        Foreign::of(part, &itself).or_else(|| Foreign::of(part, &part.metadata().ok()?))
+        let itself = files::facts(part).ok()?;
+        Foreign::of(part, &itself).or_else(|| Foreign::of(part, &files::facts_linked(part).ok()?))
     })
 }
 
@@ -119,8 +121,8 @@ fn find_below<T>(folder: &Path, mut of: impl FnMut(&Path, &Metadata) -> Option<T
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(facts) = entry.metadata() else { continue };
             let path = entry.path();
+            let Ok(facts) = files::facts(&path) else { continue };
             if let Some(found) = of(&path, &facts) {
                 return Some(found);
             }
@@ -137,7 +139,7 @@ fn find_below<T>(folder: &Path, mut of: impl FnMut(&Path, &Metadata) -> Option<T
 #[must_use]
 pub fn changeable(folder: &Path) -> Option<Foreign> {
     let folder = folder.canonicalize().ok()?;
-    let itself = || Foreign::of(&folder, &folder.metadata().ok()?);
+    let itself = || Foreign::of(&folder, &files::facts_linked(&folder).ok()?);
     exchangeable(&folder).or_else(itself).or_else(|| foreign_below(&folder))
 }
 
@@ -146,7 +148,7 @@ pub fn changeable(folder: &Path) -> Option<Foreign> {
 #[must_use]
 pub fn exchangeable(folder: &Path) -> Option<Foreign> {
     folder.ancestors().find_map(|part| {
-        let facts = part.metadata().ok()?;
+        let facts = files::facts_linked(part).ok()?;
         let foreign = Foreign::of(part, &facts)?;
         (foreign.owner.is_some() || !is_sticky(&facts)).then_some(foreign)
     })
