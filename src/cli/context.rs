@@ -22,7 +22,7 @@ use lasthop_record::{
 };
 use lasthop_report::{Extras, Format, export};
 use lasthop_stack::{home::Home, locate::Locator};
-use lasthop_system::{named, owner};
+use lasthop_system::{files, named, owner};
 use serde::Serialize;
 
 use super::{
@@ -180,7 +180,7 @@ pub fn ready(output: &OutputOptions) -> Result<(), CliError> {
 /// # Errors
 /// This file cannot be written. One that is not there is made, and removed again.
 pub fn writable(path: &Path) -> Result<(), CliError> {
-    let there = path.symlink_metadata();
+    let there = files::facts(path);
     // Opening a pipe would wait for its reader.
     if there.as_ref().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return Ok(());

@@ -1,7 +1,6 @@
 //! `lasthop fleet`: runs in a cluster, and what comes back from there.
 
 use std::{
-    fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
     time::Duration,
@@ -24,7 +23,7 @@ use lasthop_plan::{
 };
 use lasthop_run::{Job, compare};
 use lasthop_stack::{locate::Locator, sandbox::Sandbox};
-use lasthop_system::{interrupt, limits::lift_descriptors};
+use lasthop_system::{files, interrupt, limits::lift_descriptors};
 
 use super::{
     args::{self, FleetRunOptions, Passed},
@@ -176,7 +175,8 @@ fn collect(arguments: &args::FleetCollect) -> Result<(), CliError> {
     }
     arguments.logs.iter().try_for_each(|path| {
         let shown = path.display().to_string();
-        let file = File::open(path).map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
+        let file =
+            files::open_named(path).map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
         collected(&shown, file, &runs)
     })
 }
@@ -229,7 +229,8 @@ fn work(arguments: &args::FleetWorker) -> Exit {
 /// Compares the layouts of a Pod, once their servers answer.
 fn drive(arguments: &args::FleetDrive) -> Exit {
     let shown = arguments.given.display();
-    let text = fs::read(&arguments.given).map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
+    let text = files::named(&arguments.given, files::SHORT)
+        .map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
     let given: Given = serde_json::from_slice(&text).map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
     watch_signals()?;
     for (name, endpoint) in &given.endpoints {

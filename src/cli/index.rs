@@ -12,7 +12,7 @@ use lasthop_page::{
 };
 use lasthop_record::{RunData, store};
 use lasthop_report::{Indexed, RunEntry, RunState, across};
-use lasthop_system::named;
+use lasthop_system::{files, named};
 
 use super::{
     context::{deliver_bytes, not_written, on_all_cpus, page, summarise},
@@ -69,7 +69,7 @@ fn write_pages(runs: &[Listed], folder: &Path, index: &Path) -> Result<(), CliEr
         named::may_replace(&file, html::is_page).map_err(|error| not_written(&file, &error))?;
     }
     let is_stale = |listed: &&Listed| {
-        let made = file(listed).metadata().and_then(|page| page.modified());
+        let made = files::facts_linked(file(listed)).and_then(|page| page.modified());
         made.ok()
             .is_none_or(|made| store::written(&listed.1).is_some_and(|written| written > made))
     };

@@ -2,8 +2,7 @@
 //! against.
 
 use std::{
-    fs,
-    io::{self, Read as _},
+    io,
     path::{Path, PathBuf},
     sync::atomic::Ordering,
     time::{Duration, Instant},
@@ -32,7 +31,7 @@ use lasthop_protocol::{
     wire::{Stage, TrialPhases},
 };
 use lasthop_stack::null::LISTENING;
-use lasthop_system::files::too_long;
+use lasthop_system::files;
 
 use super::{
     context::{deliver_bytes, writable},
@@ -358,20 +357,10 @@ fn headers(text: &str) -> Result<Headers, String> {
 /// What is in a file; `-` is standard input. No request takes more than this allows.
 fn file_or_input(name: &str) -> io::Result<Vec<u8>> {
     if name == "-" {
-        at_most(BODY_MAX, io::stdin())
+        files::whole(io::stdin(), BODY_MAX)
     } else {
-        at_most(BODY_MAX, fs::File::open(name)?)
+        files::named(Path::new(name), BODY_MAX)
     }
-}
-
-/// All that there is to read, which must be no more than so many bytes.
-fn at_most(most: u64, input: impl io::Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    input.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(too_long("it", most));
-    }
-    Ok(bytes)
 }
 
 /// The same as text.
@@ -467,7 +456,7 @@ impl LoadArgs {
     /// The load of the requests of a file.
     fn several(&self, file: &Path) -> Result<Spec, CliError> {
         let wrong = |cause: String| CliError::usage(format!("{}: {cause}", file.display()));
-        let read = |path: &Path, most| fs::File::open(path).and_then(|file| text_of(at_most(most, file)?));
+        let read = |path: &Path, most| files::named(path, most).and_then(text_of);
         let text = read(file, BODY_MAX).map_err(|error| wrong(error.to_string()))?;
         let folder = file.parent().unwrap_or(Path::new(""));
         let body = |name: &str, most| {
