@@ -11,7 +11,7 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     fs::{self, DirEntry, File},
-    io::{self, Read as _},
+    io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
@@ -36,7 +36,7 @@ impl Kept {
             let app = server.join(APP);
             let name = server.file_name().unwrap_or_default().to_string_lossy();
             // A server may have put a link in the place of its folder.
-            if app.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            if files::facts(&app).is_ok_and(|found| found.is_dir()) {
                 let first = self
                     .0
                     .entry(service_of(&name).to_owned())
@@ -117,7 +117,7 @@ fn hide_names_in(path: &Path) -> io::Result<()> {
         };
     }
     let new = path.with_file_name(NEW);
-    let mode = fs::metadata(path)?.permissions();
+    let mode = files::facts(path)?.permissions();
     fs::write(&new, &hidden)?;
     fs::set_permissions(&new, mode)?;
     fs::rename(&new, path).inspect_err(|_| drop(fs::remove_file(&new)))
@@ -126,7 +126,7 @@ fn hide_names_in(path: &Path) -> io::Result<()> {
 /// Whether two files have the same content, owner and mode, and are not one.
 fn are_alike(one: &Path, other: &Path) -> io::Result<bool> {
     let [one, other] = [files::open(one)?, files::open(other)?];
-    let [its, theirs] = [one.metadata()?, other.metadata()?];
+    let [its, theirs] = [files::facts_of(&one)?, files::facts_of(&other)?];
     // The device, too: a hard link cannot leave its file system.
     let facts = |found: &fs::Metadata| (found.len(), found.mode(), found.uid(), found.gid(), found.dev());
     Ok(its.ino() != theirs.ino() && facts(&its) == facts(&theirs) && have_same_content(one, other)?)
@@ -135,9 +135,7 @@ fn are_alike(one: &Path, other: &Path) -> io::Result<bool> {
 fn have_same_content(one: File, other: File) -> io::Result<bool> {
     const PIECE: u64 = 1 << 16;
     loop {
-        let [mut its, mut theirs] = [Vec::new(), Vec::new()];
-        (&one).take(PIECE).read_to_end(&mut its)?;
-        (&other).take(PIECE).read_to_end(&mut theirs)?;
+        let [its, theirs] = [files::first(&one, PIECE)?, files::first(&other, PIECE)?];
         if its.is_empty() || its != theirs {
             return Ok(its == theirs);
         }

@@ -86,8 +86,8 @@ impl Host {
     pub fn open(login: &Login, remote: &Remote, guard: &Guard, own: &str, sandbox: &Path) -> Result<Self, String> {
         let ssh = ssh_command(login, remote)?;
         let unreadable = |error: io::Error| format!("cannot read lasthop's own executable: {error}");
-        let executable = File::open(own).map_err(unreadable)?;
-        let size = executable.metadata().map_err(unreadable)?.len();
+        let executable = files::open_linked(Path::new(own)).map_err(unreadable)?;
+        let size = files::facts_of(&executable).map_err(unreadable)?.len();
         let size = if remote.program.is_some() { 0 } else { size };
         let program = remote.program.clone().unwrap_or_else(|| "$d/lasthop".to_owned());
         let script = KEEPER.replace("SIZE", &size.to_string()).replace("PROGRAM", &program);
@@ -118,7 +118,7 @@ impl Host {
         if !facts.contains_key("ready") {
             // So that what ssh says as it ends is in the log.
             let _ = keeper.wait(Duration::from_secs(2));
-            let said = fs::read_to_string(&log).unwrap_or_default();
+            let said = files::end_of_log(&log);
             return Err(explain(&destination, facts.contains_key("folder"), &said));
         }
         let is = |key: &str, path: &str| facts.get(key).is_some_and(|there| *there == fact_here(path));
@@ -346,7 +346,7 @@ fn send(lines: &mut Lines, executable: &mut io::Take<File>) -> Result<(), LineEr
 /// Content of a file here, or what a link leads to.
 fn fact_here(path: &str) -> String {
     let linked = || fs::read_link(path).map(|to| to.display().to_string());
-    let text = linked().or_else(|_| fs::read_to_string(path)).unwrap_or_default();
+    let text = linked().or_else(|_| files::text(path)).unwrap_or_default();
     text.trim().to_owned()
 }
 

@@ -3,16 +3,20 @@
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
-    net::{IpAddr, TcpListener, TcpStream},
+    net::{IpAddr, TcpListener},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use lasthop_model::driver::NAMESPACES;
+use lasthop_protocol::address::Address;
 
 use lasthop_stack::{guard::Guard, namespace::Namespace};
-use lasthop_system::namespace::{go_into, own_addresses};
+use lasthop_system::{
+    connect, files,
+    namespace::{go_into, own_addresses},
+};
 
 /// How long a connection from inside to one address may take.
 const REACH: Duration = Duration::from_secs(2);
@@ -56,7 +60,7 @@ impl DriverNamespace {
     /// # Errors
     /// It does not exist, cannot be entered, or reaches no address of this machine.
     pub fn find(name: &str, path: &Path) -> Result<Self, String> {
-        let file = File::open(path).map_err(|cause| {
+        let file = files::open_linked(path).map_err(|cause| {
             let others = match &named()[..] {
                 [] => String::new(),
                 names => format!("; there are: {}", names.join(", ")),
@@ -66,7 +70,7 @@ impl DriverNamespace {
                  netns:new"
             )
         })?;
-        let inode = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+        let inode = |path: &Path| files::facts_linked(path).map(|data| (data.dev(), data.ino())).ok();
         if inode(path) == inode(Path::new("/proc/self/ns/net")) {
             return Err(format!(
                 "`{name}` is lasthop's own network namespace: leave --driver-at out, or use netns:new"
@@ -156,8 +160,7 @@ fn reached_from(namespace: File, addresses: Vec<IpAddr>) -> io::Result<Vec<IpAdd
 fn answers(listener: &TcpListener) -> bool {
     let word = std::process::id().to_le_bytes();
     let exchange = || -> io::Result<bool> {
-        let mut client = TcpStream::connect_timeout(&listener.local_addr()?, REACH)?;
-        client.set_read_timeout(Some(REACH))?;
+        let mut client = connect(&Address::Tcp(listener.local_addr()?), REACH)?;
         client.write_all(&word)?;
         listener.set_nonblocking(true)?;
         // Whoever answered has completed the connection: if it was this listener, it is in its queue.
@@ -166,7 +169,7 @@ fn answers(listener: &TcpListener) -> bool {
         server.set_read_timeout(Some(REACH))?;
         let mut heard = [0; 4];
         server.read_exact(&mut heard)?;
-        Ok(heard == word && from == client.local_addr()?)
+        Ok(heard == word && Some(from) == client.local_addr()?.as_socket())
     };
     exchange().unwrap_or(false)
 }
