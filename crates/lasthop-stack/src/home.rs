@@ -9,7 +9,7 @@ use std::{
 };
 
 use lasthop_model::manager::LANGUAGES;
-use lasthop_system::owner;
+use lasthop_system::{files, owner};
 
 /// Folders in it, besides those of languages.
 const MADE: [&str; 7] = ["runs", "experiments", "services", "repro", "selftest", "check", "cache"];
@@ -99,7 +99,7 @@ impl Home {
         let made = MADE.into_iter().chain(LANGUAGES.map(|language| language.name));
         let folders = [self.0.clone()].into_iter().chain(made.map(|name| self.0.join(name)));
         let tightened = |folder: &PathBuf| {
-            let Ok(facts) = folder.symlink_metadata() else {
+            let Ok(facts) = files::facts(folder) else {
                 return false;
             };
             facts.is_dir()
@@ -121,7 +121,7 @@ impl Home {
         let change = || {
             fs::set_permissions(
                 &self.0,
-                Permissions::from_mode(self.0.metadata()?.mode() & 0o7777 | 0o011),
+                Permissions::from_mode(files::facts_linked(&self.0)?.mode() & 0o7777 | 0o011),
             )
         };
         change().map_err(|cause| format!("cannot open {} to servers: {cause}", self.0.display()))

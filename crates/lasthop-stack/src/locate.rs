@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
@@ -13,7 +13,7 @@ use lasthop_model::{
     manager::LANGUAGES,
     program::{Packages, Program, Version},
 };
-use lasthop_system::{command, executable::own_executable};
+use lasthop_system::{command, executable::own_executable, files};
 use regex::Regex;
 
 use super::{
@@ -141,7 +141,7 @@ impl Locator {
     pub fn lacks(&self, packages: &Packages) -> Option<String> {
         let mut languages = packages.languages().filter(|language| !language.programs);
         let language = languages.find(|language| {
-            let list = fs::read_to_string(self.packages[language.name].join(STAMP)).unwrap_or_default();
+            let list = files::text(self.packages[language.name].join(STAMP)).unwrap_or_default();
             let mut names = packages.of(language.name).iter();
             !names.all(|name| list.lines().any(|line| line == name))
         })?;
@@ -310,8 +310,7 @@ pub fn within(
 }
 
 fn is_executable(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    files::facts_linked(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 /// The version that a program prints when `command` is called with its version arguments.
@@ -360,6 +359,8 @@ pub fn is_older(version: &str, minimum: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn recipe(name: &str, version_arguments: &[&str], pattern: &str, minimum: Option<&str>) -> (String, Program) {

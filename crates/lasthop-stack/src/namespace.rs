@@ -89,8 +89,8 @@ impl Namespace {
             outside6: None,
             holder,
         };
-        made.connect()?;
-        made.outside6 = made.connect6(subnet);
+        made.add_pair()?;
+        made.outside6 = made.add_addresses6(subnet);
         Ok(made)
     }
 
@@ -99,7 +99,7 @@ impl Namespace {
         PathBuf::from(format!("/proc/{}/ns/net", self.holder.pid))
     }
 
-    fn connect(&self) -> Result<(), String> {
+    fn add_pair(&self) -> Result<(), String> {
         let link = &self.link;
         let pid = self.holder.pid.to_string();
         ip(
@@ -121,7 +121,7 @@ impl Namespace {
     }
 
     /// Without duplicate address detection, which would make an address unusable for a second.
-    fn connect6(&self, subnet: u32) -> Option<Ipv6Addr> {
+    fn add_addresses6(&self, subnet: u32) -> Option<Ipv6Addr> {
         // There are four addresses in each IPv4 network, and more of these than a part of an IPv6 address can number.
         let own = ((subnet - RANGE) / 4) as u16;
         let [a, b, c, d] = RANGE6;

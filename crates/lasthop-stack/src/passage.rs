@@ -37,7 +37,9 @@ pub fn closed_folder(path: &Path, ids: (u32, u32)) -> Option<&Path> {
 
 /// Whether an account may pass through a folder, by its mode.
 fn lets_pass(folder: &Path, (user, group): (u32, u32)) -> bool {
-    let Ok(metadata) = folder.metadata() else { return false };
+    let Ok(metadata) = files::facts_linked(folder) else {
+        return false;
+    };
     let shift = match metadata {
         _ if metadata.uid() == user => 6,
         _ if metadata.gid() == group => 3,

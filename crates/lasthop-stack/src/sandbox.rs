@@ -398,10 +398,7 @@ fn is_plain(path: &Path) -> bool {
 fn is_short_and_ours(path: &Path) -> bool {
     let user = rustix::process::geteuid().as_raw();
     let is_short = path.is_absolute() && path.as_os_str().len() <= PARENT_LIMIT;
-    is_short
-        && path
-            .metadata()
-            .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user)
+    is_short && files::facts_linked(path).is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user)
 }
 
 /// Renames the directory to its final name only after its lock is held and its tag is written, so a sweep never

@@ -16,7 +16,7 @@ use lasthop_model::{
     manager::{LANGUAGES, Language, MANAGERS, Manager, unnamed},
     program::Packages,
 };
-use lasthop_system::{command, owner};
+use lasthop_system::{command, files, owner};
 use rustix::fs::Mode;
 
 use super::{home::Home, locate};
@@ -210,7 +210,7 @@ fn add_language(steps: &mut Vec<SetupStep>, language: &Language, folder: &Path, 
     let list: String = names.iter().map(|name| format!("{name}\n")).collect();
     let stamp = folder.join(STAMP);
     let is_made = language.base.is_none_or(|(file, _)| folder.join(file).exists());
-    if is_made && fs::read_to_string(&stamp).is_ok_and(|text| text == list) {
+    if is_made && files::text(&stamp).is_ok_and(|text| text == list) {
         return;
     }
     let directory = folder.display().to_string();

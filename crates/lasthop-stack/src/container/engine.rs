@@ -3,7 +3,10 @@
 use std::{ffi::OsStr, io, path::PathBuf, process::Command, time::Duration};
 
 use lasthop_model::engine::EngineKind;
-use lasthop_system::command::{self, Life};
+use lasthop_system::{
+    command::{self, Life},
+    files,
+};
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
@@ -185,7 +188,7 @@ impl Engine {
         if !self.dialect().inherits_limits {
             return Vec::new();
         }
-        let pids = std::fs::read_to_string("/proc/sys/kernel/pid_max")
+        let pids = files::text("/proc/sys/kernel/pid_max")
             .ok()
             .and_then(|text| text.trim().parse().ok());
         // podman lowers its own limit of processes to the highest pid.

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_system::{command, digest};
+use lasthop_system::{command, digest, files};
 
 use super::{
     IMAGE_LABEL,
@@ -217,8 +217,7 @@ fn pack(listed: Vec<PathBuf>, archive: &Path) -> Result<(), String> {
         }
     }
     files.retain(|file| {
-        file.symlink_metadata()
-            .is_ok_and(|metadata| metadata.is_file() || metadata.is_dir() || metadata.is_symlink())
+        files::facts(file).is_ok_and(|metadata| metadata.is_file() || metadata.is_dir() || metadata.is_symlink())
     });
     let list = archive.with_extension("list");
     let refused = |cause: String| format!("cannot pack the image's files into {}: {cause}", archive.display());

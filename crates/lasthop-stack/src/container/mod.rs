@@ -33,9 +33,9 @@ pub mod site;
 pub mod supervisor;
 pub mod volume;
 
-use std::{fmt::Display, fs, os::unix::fs::MetadataExt, path::Path};
+use std::{fmt::Display, os::unix::fs::MetadataExt, path::Path};
 
-use lasthop_system::facts::Facts;
+use lasthop_system::{facts::Facts, files};
 
 /// Label of everything that a run creates: the name of its sandbox.
 pub const RUN_LABEL: &str = "lasthop.run";
@@ -68,6 +68,6 @@ pub fn owner_seeing(files: &Path) -> String {
     let facts = Facts::here();
     let id = facts.text("/etc/machine-id").filter(|id| !id.is_empty());
     let machine = id.or_else(|| facts.sysctl("kernel.hostname"));
-    let files = fs::metadata(files).map_or(0, |namespace| namespace.ino());
+    let files = files::facts_linked(files).map_or(0, |namespace| namespace.ino());
     format!("{user}@{}.{files}", machine.unwrap_or_default())
 }

@@ -1,7 +1,9 @@
 //! The bridge network of a run. The engine creates it and chooses a free subnet. lasthop assigns the addresses in it,
 //! so that they are known before a container starts.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::Ipv4Addr;
+
+use lasthop_system::own_address_towards;
 
 use super::{
     engine::{Engine, EngineError},
@@ -72,12 +74,7 @@ impl Bridge {
 /// Whether packets to an address on a bridge stay on this machine: the kernel then sends them from the gateway's
 /// address. Without its bridge, some other machine might answer at the address.
 pub fn is_local(address: Ipv4Addr, gateway: Ipv4Addr) -> bool {
-    let from = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-        // Connecting a datagram socket looks up the route and sends nothing.
-        socket.connect((address, 9))?;
-        socket.local_addr()
-    });
-    from.is_ok_and(|address| address.ip() == gateway)
+    own_address_towards(address.into()).is_ok_and(|own| own == gateway)
 }
 
 impl Subnet {

@@ -17,6 +17,7 @@ use std::{
 };
 
 use lasthop_system::{
+    files,
     namespace::go_into,
     process::{self, Handle, Stat, descendants, kill_descendants},
 };
@@ -260,7 +261,7 @@ impl Supervisor {
             .map(|path| CString::new(path.as_os_str().as_bytes()))
             .transpose()?;
         let memory = OwnMemory::of(request, self.sandbox.as_deref());
-        let network = request.network.as_ref().map(File::open).transpose()?;
+        let network = request.network.as_deref().map(files::open_linked).transpose()?;
         before_exec(&mut command, memory, network, identity, directory, &request.cpus);
         // `reap` waits for every child, including those started here and adopted ones.
         command.spawn().map(|child| child.id() as i32)

@@ -3,7 +3,7 @@
 use std::{
     ffi::OsStr,
     fs::{self, File, Metadata},
-    io::{self, Read, Write},
+    io::{self, Write},
     os::unix::{
         ffi::OsStrExt,
         fs::{MetadataExt, PermissionsExt},
@@ -55,8 +55,7 @@ fn examine(path: &Path) -> Option<Candidate> {
         None => (false, name),
     };
     let word = rest.strip_prefix(PREFIX)?;
-    let directory = path
-        .symlink_metadata()
+    let directory = files::facts(path)
         .ok()
         .filter(|found| found.is_dir() && is_own(found))?;
     let doubtful = |why: &str| {
@@ -68,7 +67,7 @@ fn examine(path: &Path) -> Option<Candidate> {
     let is_named = word.len() == WORD && word.bytes().all(|byte| LETTERS.contains(&byte));
     match (is_named, is_hidden) {
         // Probably your own folder, such as a copy of lasthop's sources. Reported only if it also has a lock file.
-        (false, false) if path.join(LOCK).symlink_metadata().is_err() => None,
+        (false, false) if files::facts(path.join(LOCK)).is_err() => None,
         (false, _) => doubtful("sandboxes do not have such names"),
         // Creating a sandbox takes milliseconds.
         (true, true)
@@ -100,7 +99,7 @@ fn is_own(metadata: &Metadata) -> bool {
 /// Opens a file that belongs to this user and that nobody else can open.
 fn open_own(path: &Path) -> io::Result<File> {
     let file = files::open(path)?;
-    let metadata = file.metadata()?;
+    let metadata = files::facts_of(&file)?;
     if is_own(&metadata) && metadata.mode() & 0o7777 == 0o600 {
         Ok(file)
     } else {
@@ -119,11 +118,7 @@ pub(super) fn write_tag(directory: &Path, sandbox: &Path) -> io::Result<()> {
 
 /// Reads the tag of this sandbox and one byte more, to notice if there is more.
 fn read_tag(file: &Path, sandbox: &Path) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    open_own(file)?
-        .take(tag_of(sandbox).len() as u64 + 1)
-        .read_to_end(&mut content)?;
-    Ok(content)
+    files::first(open_own(file)?, tag_of(sandbox).len() as u64 + 1)
 }
 
 fn is_tagged(sandbox: &Path) -> bool {
@@ -138,7 +133,7 @@ fn holds_only_the_beginning(directory: &Path, sandbox: &Path) -> bool {
         Ok::<_, io::Error>(match entry.file_name() {
             name if name == LOCK => {
                 let file = open_own(&path)?;
-                file.metadata()?.len() == 0 && lock(&file).is_ok()
+                files::facts_of(&file)?.len() == 0 && lock(&file).is_ok()
             }
             name if name == TAG => tag_of(sandbox).starts_with(&read_tag(&path, sandbox)?),
             _ => false,

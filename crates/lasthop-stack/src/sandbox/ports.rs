@@ -6,7 +6,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    fs::{self, File},
+    fs::File,
     io,
     net::{IpAddr, SocketAddr, TcpListener},
     os::{
@@ -21,7 +21,7 @@ use std::{
 };
 
 use lasthop_protocol::spec::Address;
-use lasthop_system::listener;
+use lasthop_system::{files, listener};
 
 use crate::home::Home;
 
@@ -101,7 +101,7 @@ impl Drop for Span {
 fn lock(first: u16, kind: libc::c_int) -> Result<(), Refused> {
     let Some(file) = &*FILE else { return Ok(()) };
     // Every network namespace has ports of its own. The kernel numbers namespaces with 32 bits.
-    let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |file| file.ino() as u32);
+    let namespace = files::facts_linked("/proc/self/ns/net").map_or(0, |file| file.ino() as u32);
     // SAFETY: all-zero is a valid flock.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
     range.l_type = kind as libc::c_short;
@@ -159,7 +159,7 @@ impl Given {
 
 fn held_by(holder: Option<i32>) -> io::Error {
     let who = holder.map_or_else(String::new, |pid| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = files::text(format!("/proc/{pid}/comm")).unwrap_or_default();
         format!(", such as process {pid} ({})", name.trim())
     });
     io::Error::other(format!(
@@ -218,7 +218,7 @@ fn random_port(low: u16, high: u16) -> io::Result<u16> {
 
 /// First and last port for outgoing connections.
 fn outgoing_ports() -> (u16, u16) {
-    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let text = files::text("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut words = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
     // The kernel's defaults.
     (words.next().unwrap_or(32768), words.next().unwrap_or(60999))

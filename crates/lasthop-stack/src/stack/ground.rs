@@ -3,7 +3,7 @@
 //! container, could lead it elsewhere.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Write as _},
     os::unix::net::UnixListener,
     path::{Component, Path, PathBuf},
@@ -14,7 +14,10 @@ use lasthop_model::{
     place::{PLACE, Place},
     service::RenderedService,
 };
-use lasthop_system::{files::Folder, names::Names};
+use lasthop_system::{
+    files::{self, Folder},
+    names::Names,
+};
 
 use crate::{container::site::Housing, guard::Guard, sandbox};
 
@@ -153,7 +156,7 @@ fn try_socket(folder: &Path) -> io::Result<()> {
 
 /// File system of the mount that a folder is on, by the kernel's name.
 fn kind_of_file_system(folder: &Path) -> String {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = files::text("/proc/self/mounts").unwrap_or_default();
     let around = mounts
         .lines()
         .filter_map(|line| -> Option<(PathBuf, String)> {
@@ -169,7 +172,7 @@ fn kind_of_file_system(folder: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{fs, os::unix::fs::PermissionsExt as _};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Starts one service whose folders are ready: preparation, process or container, until it answers at its address.
 
 use std::{
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     net::{SocketAddr, TcpListener},
     path::Path,
     time::{Duration, Instant},
@@ -135,10 +135,9 @@ impl<'a> Ground<'a> {
         }
         let adopt = || {
             let own = self.binding.runtime.parent().unwrap_or(Path::new("/"));
-            let mut text = Vec::new();
             let file = Folder::open(own)?.read(theirs.strip_prefix(own).unwrap_or(theirs))?;
             // The file is the server's, which may write without end.
-            file.take(files::SHORT).read_to_end(&mut text)?;
+            let text = files::first(file, files::SHORT)?;
             let folder = Folder::open(tls.authority.parent().unwrap_or(own))?;
             let name = tls.authority.file_name().unwrap_or_default();
             folder.create(Path::new(name), 0o644)?.write_all(&text)
