@@ -136,7 +136,7 @@ fn collect_folder(root: &Folder, below: &Path, base: &Path, found: &mut Vec<Foun
         if kind.is_dir() {
             collect_folder(root, &name, base, found)?;
         } else if kind.is_file() {
-            let size = entry.metadata().map_err(unseen)?.len();
+            let size = files::facts(entry.path()).map_err(unseen)?.len();
             found.push(Found {
                 source: name.clone(),
                 name,
@@ -145,7 +145,7 @@ fn collect_folder(root: &Folder, below: &Path, base: &Path, found: &mut Vec<Foun
         } else if kind.is_symlink() && path.is_file() {
             let to = path.canonicalize().map_err(unseen)?;
             let source = inside(&path, &to, base)?;
-            let size = to.metadata().map_err(unseen)?.len();
+            let size = files::facts_linked(&to).map_err(unseen)?.len();
             found.push(Found { name, source, size });
         }
     }

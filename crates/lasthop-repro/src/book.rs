@@ -13,7 +13,7 @@ use std::{
 };
 
 use lasthop_page::{html, text::json};
-use lasthop_system::named;
+use lasthop_system::{files, named};
 
 use super::{outcome::Repetition, page};
 
@@ -49,8 +49,8 @@ impl Book {
 
     /// The finished repetition of a study. One that an older lasthop wrote in another form counts as none.
     pub fn finished(&self, study: &str) -> Option<Repetition> {
-        let text = fs::read(self.of(study).join("result.json")).ok()?;
-        serde_json::from_slice(&text).ok()
+        let text = files::text(self.of(study).join("result.json")).ok()?;
+        serde_json::from_str(&text).ok()
     }
 
     /// Keeps a finished repetition.

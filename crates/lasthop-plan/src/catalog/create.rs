@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_system::files::Folder;
+use lasthop_system::files::{self, Folder};
 
 use super::{Catalog, EXPERIMENTS};
 use crate::{
@@ -77,7 +77,7 @@ impl Catalog {
         let new = Folder::open(parent).and_then(|parent| parent.at(Path::new(name)));
         let new = new.map_err(|cause| unwritten(&folder, &cause))?;
         // What the umask has left of it.
-        let mode = fs::metadata(new.path()).map_or(0o700, |facts| facts.mode() & 0o755);
+        let mode = files::facts_linked(new.path()).map_or(0o700, |facts| facts.mode() & 0o755);
         for (path, content) in files {
             let write = || {
                 new.make(path.parent().unwrap_or(Path::new("")), mode)?;
