@@ -333,9 +333,8 @@ const METHODS: [&str; 5] = [
 const DOORS: [&str; 2] = ["crates/lasthop-system/src connect", "crates/lasthop-system/src files"];
 
 /// Where doors are still to be closed.
-const OPEN: [&str; 4] = [
+const OPEN: [&str; 3] = [
     "crates/lasthop-classic/",
-    "crates/lasthop-fleet/",
     "crates/lasthop-load/",
     "crates/lasthop-profile/",
 ];

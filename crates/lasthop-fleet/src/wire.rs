@@ -57,7 +57,7 @@ struct Sum {
 impl Sum {
     fn of(path: &Path) -> io::Result<Self> {
         Ok(Self {
-            length: path.metadata()?.len(),
+            length: files::facts_linked(path)?.len(),
             sha256: digest::of_file(path)?,
         })
     }
@@ -135,7 +135,7 @@ impl<W: Write> Sender<W> {
 
     fn file(&mut self, name: &str, path: &Path) -> io::Result<()> {
         let mut file = files::open(path)?;
-        let facts = file.metadata()?;
+        let facts = files::facts_of(&file)?;
         let known = self
             .sent
             .get(name)
@@ -147,10 +147,9 @@ impl<W: Write> Sender<W> {
         };
         file.seek(SeekFrom::Start(at))?;
         let mut rest = file.take(facts.len() - at);
-        let mut piece = Vec::with_capacity(PIECE);
         loop {
-            piece.clear();
-            let read = (&mut rest).take(PIECE as u64).read_to_end(&mut piece)? as u64;
+            let piece = files::first(&mut rest, PIECE as u64)?;
+            let read = piece.len() as u64;
             if read > 0 || at == 0 {
                 let data = BASE64.encode(self.deflated(&piece)?);
                 self.line(What::Piece {

@@ -3,14 +3,18 @@
 
 use std::{
     io::{self, Read, Write as _},
-    os::unix::{net::UnixStream, process::CommandExt as _},
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream, process::CommandExt as _},
+    },
     path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use lasthop_system::{command, files};
+use lasthop_protocol::address::Address;
+use lasthop_system::{command, connect, files};
 use serde::Deserialize;
 
 use super::Where;
@@ -66,7 +70,7 @@ pub fn namespace(place: &Where) -> String {
     let named = said
         .map(|ended| ended.output)
         .filter(|name| !name.is_empty())
-        .or_else(|| std::fs::read_to_string(IN_A_POD).ok());
+        .or_else(|| files::text(IN_A_POD).ok());
     named.map_or_else(|| "default".to_owned(), |name| name.trim().to_owned())
 }
 
@@ -78,9 +82,9 @@ impl Proxy {
         let failed = |error| format!("cannot run kubectl, through which lasthop reaches the cluster: {error}");
         let mut proxy = Self::spawn(place).map_err(failed)?;
         let deadline = Instant::now() + ANSWER;
-        while UnixStream::connect(&proxy.socket).is_err() {
+        while proxy.stream().is_err() {
             if proxy.child.try_wait().map_err(failed)?.is_some() || Instant::now() > deadline {
-                let said = std::fs::read_to_string(proxy.socket.with_file_name(SAID)).unwrap_or_default();
+                let said = files::end_of_log(&proxy.socket.with_file_name(SAID));
                 let said = said.trim().trim_start_matches("error: ");
                 return Err(format!("cannot use the kubeconfig: {said}"));
             }
@@ -106,9 +110,16 @@ impl Proxy {
         })
     }
 
+    fn stream(&self) -> io::Result<UnixStream> {
+        let stream = UnixStream::from(OwnedFd::from(connect(&Address::Unix(self.socket.clone()), ANSWER)?));
+        // A log may be silent for any time.
+        stream.set_read_timeout(None)?;
+        Ok(stream)
+    }
+
     /// Sends a request. The answer ends where the stream does, because this is HTTP 1.0.
     pub fn send(&self, method: &str, path: &str, body: &[u8]) -> io::Result<UnixStream> {
-        let mut stream = UnixStream::connect(&self.socket)?;
+        let mut stream = self.stream()?;
         let length = body.len();
         write!(
             stream,
