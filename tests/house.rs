@@ -333,11 +333,7 @@ const METHODS: [&str; 5] = [
 const DOORS: [&str; 2] = ["crates/lasthop-system/src connect", "crates/lasthop-system/src files"];
 
 /// Where doors are still to be closed.
-const OPEN: [&str; 3] = [
-    "crates/lasthop-classic/",
-    "crates/lasthop-load/",
-    "crates/lasthop-profile/",
-];
+const OPEN: [&str; 1] = ["crates/lasthop-load/"];
 
 /// Calls of one file that belong behind a door.
 #[derive(Default)]

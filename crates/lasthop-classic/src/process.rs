@@ -1,7 +1,7 @@
 //! Runs a tool once: its output, its time, and what it consumed.
 
 use std::{
-    io::{self, Read},
+    io,
     path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc,
@@ -10,6 +10,7 @@ use std::{
 };
 
 use lasthop_protocol::result::DriverCost;
+use lasthop_system::files;
 use rustix::process::{Pid, Signal};
 
 /// Limit of a tool's output in bytes, more than any successful trial prints.
@@ -50,9 +51,8 @@ pub fn run(
     lasthop_system::command::dies_with_us(&mut command);
     let (sender, output) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        let mut bytes = Vec::new();
         // Beyond the limit the pipe is closed, which ends a tool that writes for ever (SIGPIPE).
-        let _ = reader.take(LONGEST_OUTPUT).read_to_end(&mut bytes);
+        let bytes = files::first(reader, LONGEST_OUTPUT).unwrap_or_default();
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     })?;
     let begun = Instant::now();

@@ -1,12 +1,13 @@
 //! A trial under observation.
 
-use std::{collections::BTreeMap, fs, io, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
 
 use lasthop_model::{
     observation::{Role, RoleUsage},
     profile::{KERNEL, Profile, RoleProfile, Waiting},
 };
 use lasthop_observe::observer::{Observer, Snapshot};
+use lasthop_system::files;
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
@@ -271,7 +272,7 @@ fn waiting(usage: &RoleUsage, threads: u64, wall_ns: u64) -> Waiting {
 
 /// The numbers of the CPUs that work: `0-3,6`.
 pub(crate) fn online() -> io::Result<Vec<u32>> {
-    let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
+    let text = files::text("/sys/devices/system/cpu/online")?;
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.parse().ok()?..=last.parse().ok()?)

@@ -8,9 +8,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fs::{self, File},
-    io::{BufRead, BufReader, Read as _},
-    os::unix::fs::OpenOptionsExt as _,
+    fs::File,
     path::Path,
     rc::Rc,
     time::{Duration, Instant},
@@ -260,8 +258,7 @@ impl Asked {
 
 /// Whether the kernel tells where its functions are.
 pub(crate) fn kernel_is_named() -> Result<(), Missing> {
-    let lines = File::open("/proc/kallsyms").map(|file| BufReader::new(file).lines());
-    let mut lines = lines.into_iter().flatten().take(1000).map_while(Result::ok);
+    let mut lines = files::lines("/proc/kallsyms").take(1000);
     let is_address = |line: String| {
         line.split(' ')
             .next()
@@ -293,9 +290,8 @@ fn shortened(name: &str) -> Rc<str> {
 impl Space {
     /// `None` if the process has ended.
     fn of(pid: i32, addresses: &BTreeSet<u64>) -> Option<Self> {
-        let mut maps = Vec::new();
-        let mut some = File::open(format!("/proc/{pid}/maps")).ok()?.take(MOST_MAPPED);
-        let _ = some.read_to_end(&mut maps);
+        let path = format!("/proc/{pid}/maps");
+        let maps = files::first(files::open(Path::new(&path)).ok()?, MOST_MAPPED).ok()?;
         let maps = String::from_utf8_lossy(&maps);
         let mut regions = maps.lines().filter_map(Region::parse).peekable();
         regions.peek()?;
@@ -362,20 +358,15 @@ impl Region {
 
 /// The file itself, whatever its path leads to now; without the right for that, its path as the process sees it.
 fn opened(Mapped { pid, range, path, .. }: &Mapped) -> Option<File> {
-    // Neither waits nor takes a terminal, whatever was mapped.
-    let exact = File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(format!("/proc/{pid}/map_files/{range}"));
+    let exact = files::open_linked(Path::new(&format!("/proc/{pid}/map_files/{range}")));
     let file = exact.or_else(|_| files::open(Path::new(&format!("/proc/{pid}/root{path}"))));
     file.ok()
-        .filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()))
 }
 
 /// The names at these addresses in `/tmp/perf-PID.map`, which Node.js, Python, PHP and others write if they are told to.
 fn names_of_generated(generated: &Generated) -> Option<Vec<(u64, String)>> {
     let pid = generated.reader;
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = files::text(format!("/proc/{pid}/status")).ok()?;
     let inside = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     let inside = inside.split_ascii_whitespace().next_back()?;
     let path = format!("/proc/{pid}/root/tmp/perf-{inside}.map");

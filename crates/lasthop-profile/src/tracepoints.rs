@@ -1,11 +1,8 @@
 //! What is counted beside samples: events of the kernel that happen, each with the process in whose context it does.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    os::fd::OwnedFd,
-};
+use std::{fs::File, io, os::fd::OwnedFd};
 
+use lasthop_system::files;
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_MIGRATIONS, PERF_COUNT_SW_PAGE_FAULTS, PERF_TYPE_SOFTWARE,
     PERF_TYPE_TRACEPOINT, perf_event_attr,
@@ -180,9 +177,8 @@ fn read(folder: &OwnedFd, path: &str) -> io::Result<Option<String>> {
         Err(rustix::io::Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text)?;
-    Ok(Some(text))
+    let text = files::first(file, LONGEST)?;
+    Ok(Some(String::from_utf8_lossy(&text).into_owned()))
 }
 
 /// `include/linux/interrupt.h`.
