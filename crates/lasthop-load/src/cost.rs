@@ -1,9 +1,9 @@
 //! What a worker's thread consumes.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
 use lasthop_protocol::result::DriverCost;
-use lasthop_system::{clock, run_delay};
+use lasthop_system::{clock, files, run_delay};
 
 use crate::transport::Calls;
 
@@ -31,7 +31,7 @@ impl CostMeter {
     pub fn new(calls: Calls) -> Self {
         Self {
             calls,
-            scheduler: File::open("/proc/thread-self/schedstat").ok(),
+            scheduler: files::open_linked(Path::new("/proc/thread-self/schedstat")).ok(),
         }
     }
 

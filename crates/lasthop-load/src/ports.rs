@@ -4,10 +4,10 @@
 //!
 //! All files are read for the calling thread's network namespace.
 
-use std::{fs, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use lasthop_protocol::result::PortUse;
-use lasthop_system::clock;
+use lasthop_system::{clock, files};
 
 /// `TIME_WAIT` lasts 60 s on Linux; nothing is left of it after this.
 const WAIT_MAX_NS: u64 = 65_000_000_000;
@@ -108,8 +108,8 @@ impl Ports {
             return left;
         }
         let table = if self.server.is_ipv6() { "tcp6" } else { "tcp" };
-        let sockets = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
-        reading.range.saturating_sub(taken(&sockets, self.server, reuse))
+        let sockets = files::lines(format!("/proc/thread-self/net/{table}"));
+        reading.range.saturating_sub(taken(sockets, self.server, reuse))
     }
 
     /// Where held ports can be used again after a second: those that neither sockets in use nor connections of trials
@@ -127,12 +127,12 @@ impl Ports {
 
 fn read() -> SocketCounts {
     // `/proc/net` would show the namespace of the process's first thread; this one may have entered another.
-    let sockstat = fs::read_to_string("/proc/thread-self/net/sockstat").unwrap_or_default();
+    let sockstat = files::text("/proc/thread-self/net/sockstat").unwrap_or_default();
     parse(&sysctl("ip_local_port_range"), &sockstat)
 }
 
 fn sysctl(name: &str) -> String {
-    fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
+    files::text(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
 }
 
 fn parse(range: &str, sockstat: &str) -> SocketCounts {
@@ -168,7 +168,7 @@ fn reuses_early(server: SocketAddr, setting: &str) -> bool {
 }
 
 /// Sockets in the kernel's table that keep a local port from being used for one more connection to `server`.
-fn taken(table: &str, server: SocketAddr, reuse: bool) -> u64 {
+fn taken(table: impl Iterator<Item = String>, server: SocketAddr, reuse: bool) -> u64 {
     let peer = as_in_table(server);
     let keeps = |line: &str| {
         // The columns of `/proc/net/tcp`: number, local and remote address, state (06: `TIME_WAIT`), queues, timer.
@@ -185,7 +185,7 @@ fn taken(table: &str, server: SocketAddr, reuse: bool) -> u64 {
         let age = timer.map_or(0, |left| (TIME_WAIT_SECONDS * 100).saturating_sub(left));
         !(reuse && is_waiting && age > REUSE_AFTER * 100)
     };
-    table.lines().filter(|line| keeps(line)).count() as u64
+    table.filter(|line| keeps(line)).count() as u64
 }
 
 /// An address as `/proc/net/tcp` writes it: words of the host's byte order in hexadecimal, colon, port.
@@ -238,12 +238,9 @@ mod tests {
             + &line("0100007F:1F90", "06", "03:0000176B")
             + &line("0100007F:1F90", "06", "03:00001000")
             + &line("0100007F:1F91", "06", "03:00001000");
-        assert_eq!(taken(&table, server, false), 3);
-        assert_eq!(
-            taken(&table, server, true),
-            2,
-            "0x176B is an age of 0.05 s, 0x1000 one of 19 s"
-        );
+        let taken = |reuse| taken(table.lines().map(str::to_owned), server, reuse);
+        assert_eq!(taken(false), 3);
+        assert_eq!(taken(true), 2, "0x176B is an age of 0.05 s, 0x1000 one of 19 s");
         assert!(reuses_early(server, "2\n") && !reuses_early(server, "0\n"));
         assert!(!reuses_early("10.0.0.1:1".parse().unwrap(), "2\n"));
     }

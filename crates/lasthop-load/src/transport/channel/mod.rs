@@ -17,6 +17,7 @@ use std::{
 };
 
 use lasthop_protocol::address::Transport;
+use lasthop_system::files;
 use rustix::{
     fs::{FileType, OFlags, fcntl_setfl, fstat},
     net::{
@@ -396,7 +397,7 @@ pub fn name_of(fd: RawFd) -> io::Result<String> {
 
 /// Whether a file is mapped so that others see what is written.
 fn is_mapped(name: &str) -> io::Result<bool> {
-    let maps = fs::read_to_string("/proc/self/maps")?;
+    let maps = files::text("/proc/self/maps")?;
     Ok(maps.lines().any(|line| line.ends_with(name) && line.contains(" rw-s ")))
 }
 
