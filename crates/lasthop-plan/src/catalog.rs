@@ -291,7 +291,11 @@ impl Experiment {
     /// other packages, so those are part of it, unless they are the ones of the built-in experiment of that name.
     pub fn place(&self) -> String {
         let list = self.package_list();
-        let is_built_in = || Catalog::new(None).load(&self.name).is_ok_and(|one| one.package_list() == list);
+        let is_built_in = || {
+            Catalog::new(None)
+                .load(&self.name)
+                .is_ok_and(|one| one.package_list() == list)
+        };
         if self.source == Source::BuiltIn || is_built_in() {
             return self.name.clone();
         }

@@ -285,11 +285,18 @@ impl Sandbox {
     /// searchable, but not readable, by others. Where lasthop builds something, it stays the owner.
     fn open_for(&self, binding: &mut ServiceBinding, account: Account, is_built: bool) -> Result<(), String> {
         let (user, group) = account.ids;
-        let outside = binding.outside.iter().flat_map(|outside| outside.ancestors().take(3));
+        let outside = binding.outside.as_deref();
+        let above = outside.iter().flat_map(|outside| outside.ancestors().skip(1).take(2));
         let on_the_way = [binding.runtime.parent(), binding.cache.parent(), Some(&self.path)];
-        for folder in on_the_way.into_iter().flatten().chain(outside) {
+        for folder in on_the_way.into_iter().flatten().chain(above) {
             given(folder, |folder| folder.set_mode(PASS))?;
         }
+        // The group can open the files whose names it knows; it can neither list the folder nor write in it.
+        let for_group = |folder: &Folder| {
+            folder.give(None, Some(group))?;
+            folder.set_mode(0o710)
+        };
+        outside.map_or(Ok(()), |outside| given(outside, for_group))?;
         let stamps = binding.packages.values().map(|folder| folder.join(STAMP));
         binding.needed = self.needed([binding.program.clone()].into_iter().chain(stamps), &account)?;
         given(&binding.cache, |cache| {
@@ -300,11 +307,7 @@ impl Sandbox {
             }
         })?;
         if binding.tls.is_some() {
-            given(self.tls_folder(), |folder| {
-                folder.give(None, Some(group))?;
-                // The group can open the files whose names it knows; it can neither list the folder nor write in it.
-                folder.set_mode(0o710)
-            })?;
+            given(self.tls_folder(), for_group)?;
             // It stays 0600, which PostgreSQL, for one, demands of a key that its own user owns.
             std::os::unix::fs::lchown(&self.tls.key, Some(user), Some(group))
                 .map_err(|cause| not_given(&self.tls.key, &cause))?;

@@ -239,7 +239,7 @@ impl<'a> Ground<'a> {
             return Ok(());
         }
         let folder = Folder::open(name.parent().unwrap_or(name))?;
-        // Others may enter the folder, and the server's own was closed to them.
+        // Others of its group may enter the folder, and the server's own was closed to them.
         let mode = self.binding.account.as_ref().map(|_| 0o600);
         folder.link_socket(socket, Path::new(name.file_name().unwrap_or_default()), mode)
     }
