@@ -261,18 +261,23 @@ fn layers_add_up_to_the_cpu_time_of_the_kernel() {
 
 #[test]
 fn tcp_goes_through_layers_that_a_unix_socket_does_not() {
-    let plan = Plan {
-        requests: 60_000,
-        ..Plan::default()
-    };
-    let [unix, tcp] = [Pair::unix(plan), Pair::tcp(plan)].map(Pair::samples);
-    for id in ["tcp", "ip", "loopback"] {
-        let [unix, tcp] = [&unix, &tcp].map(|profile| layer(profile, id) / plan.requests as f64);
-        assert!(tcp > 300.0 && unix < tcp / 10.0, "{id}: {unix} and {tcp} ns");
-    }
-    assert!(layer(&tcp, "unix") < layer(&unix, "unix") / 10.0);
-    let switching = |profile| layer(profile, "scheduling");
-    assert!(switching(&unix) > 0.0 && switching(&tcp) > 0.0);
+    // What other processes sent may be received by an interrupt of the pair's own.
+    holds(|requests| {
+        let plan = Plan {
+            requests,
+            ..Plan::default()
+        };
+        let [unix, tcp] = [Pair::unix(plan), Pair::tcp(plan)].map(Pair::samples);
+        for id in ["tcp", "ip", "loopback"] {
+            let [unix, tcp] = [&unix, &tcp].map(|profile| layer(profile, id) / requests as f64);
+            check(tcp > 300.0 && unix < tcp / 10.0, format!("{id}: {unix} and {tcp} ns"))?;
+        }
+        let switching = |profile| layer(profile, "scheduling");
+        check(
+            layer(&tcp, "unix") < layer(&unix, "unix") / 10.0 && switching(&unix) > 0.0 && switching(&tcp) > 0.0,
+            "unix or scheduling".into(),
+        )
+    });
 }
 
 #[test]
