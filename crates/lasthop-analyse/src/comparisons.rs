@@ -16,7 +16,6 @@ use super::{
     run_delay,
     summary::{Comparison, Metric, Verdict},
     trials::{self, Place, Trials},
-    under_load::UnderLoad,
 };
 
 /// With fewer starts of the servers, nothing is known of how a ratio varies from one to the next.
@@ -25,7 +24,6 @@ const LEAST_STARTS: usize = 2;
 /// What a comparison rests on.
 struct Basis {
     log_ratio: Estimate,
-    unweighted: Option<Estimate>,
     weights: Vec<(Place, f64)>,
 }
 
@@ -34,7 +32,6 @@ impl Basis {
     fn of(log_ratio: Estimate) -> Self {
         Self {
             log_ratio,
-            unweighted: None,
             weights: Vec::new(),
         }
     }
@@ -42,24 +39,12 @@ impl Basis {
 
 /// Where the ratio of a quantity lies.
 fn located(pairs: &Pairs, quantity: impl Fn(&MeasuredTrial) -> Option<f64> + Copy) -> Option<Basis> {
-    let located = location::locate(&pairs.disturbed(quantity)?)?;
+    let located = location::locate(&pairs.log_ratios(quantity)?)?;
     let places = pairs.placed(quantity).map(|(place, _)| place);
     Some(Basis {
         log_ratio: located.estimate,
-        unweighted: located.unweighted,
         weights: places.zip(located.weights).collect(),
     })
-}
-
-/// Where the ratio of the throughput lies: while others took nothing from the machine, if it depends on that.
-fn throughput(trials: &Trials, pairs: &Pairs) -> Option<Basis> {
-    let mut basis = located(pairs, trials::primary)?;
-    if let Some(answer) = UnderLoad::of(pairs).and_then(|under_load| under_load.answer(trials)) {
-        basis.log_ratio = answer;
-        // The ratio with all blocks alike belongs to the one that was just replaced.
-        basis.unweighted = None;
-    }
-    Some(basis)
 }
 
 /// All comparisons with at least two blocks, ordered by case, then by metric.
@@ -118,7 +103,7 @@ fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let metric = Metric::primary(&pairs.case.load);
     let primary = match metric {
         Metric::LatencyP50 => primary(trials, pairs).map(Basis::of),
-        _ => throughput(trials, pairs),
+        _ => located(pairs, trials::primary),
     };
     let found = [(metric, primary), (Metric::CpuPerRequest, cpu(trials, pairs))];
     judge_all(trials, pairs, found)
@@ -157,7 +142,7 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let latencies = pairs.latencies(trials);
     let latency = |share, name| Some(Basis::of(latency(trials, pairs, latencies.as_ref()?, share, name)?));
     // The throughput of an open loop was asked for, so comparing it makes no sense.
-    let throughput = (!pairs.case.load.is_open()).then(|| throughput(trials, pairs));
+    let throughput = (!pairs.case.load.is_open()).then(|| located(pairs, trials::primary));
     let found = [
         (Metric::Throughput, throughput.flatten()),
         (Metric::LatencyP50, latency(0.5, MEDIAN)),
@@ -171,7 +156,7 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
 pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
     match Metric::primary(&pairs.case.load) {
         Metric::LatencyP50 => latency(trials, pairs, &pairs.latencies(trials)?, 0.5, MEDIAN),
-        _ => Some(throughput(trials, pairs)?.log_ratio),
+        _ => Some(located(pairs, trials::primary)?.log_ratio),
     }
 }
 
@@ -221,7 +206,6 @@ fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, basis: Basis) -> Compar
     Compared {
         comparison,
         log_ratio,
-        unweighted: basis.unweighted,
         weights: basis.weights,
     }
 }

@@ -33,7 +33,6 @@ pub mod summary;
 pub mod testing;
 mod time;
 mod trials;
-mod under_load;
 mod weighed;
 
 use std::path::PathBuf;

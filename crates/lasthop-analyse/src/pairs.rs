@@ -3,7 +3,6 @@
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_stats::{
     Estimate, Grouped,
-    location::Disturbed,
     quantile::{MergedPairs, PairedBins},
 };
 
@@ -23,8 +22,6 @@ pub struct Pairs<'a> {
 pub struct Compared {
     pub comparison: Comparison,
     pub log_ratio: Estimate,
-    /// The same with every block weighted alike, if disturbed blocks count less.
-    pub unweighted: Option<Estimate>,
     /// What each block counts for; empty if all count alike.
     pub weights: Vec<(Place, f64)>,
 }
@@ -70,23 +67,17 @@ impl<'a> Pairs<'a> {
             .filter_map(move |&(_, ours, theirs)| Some((ours, ratio(ours, theirs)?)))
     }
 
-    /// Logarithms of the ratios of a quantity, each with how many CPUs others took from its two trials.
-    pub fn disturbed(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> Option<Grouped<Disturbed>> {
-        grouped(self.placed(quantity).map(|(place, block)| (place.0, block)))
+    /// Logarithms of the ratios of a quantity.
+    pub fn log_ratios(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> Option<Grouped<f64>> {
+        grouped(self.placed(quantity).map(|(place, value)| (place.0, value)))
     }
 
     /// The same, each with its place.
-    pub fn placed(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> impl Iterator<Item = (Place, Disturbed)> {
+    pub fn placed(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> impl Iterator<Item = (Place, f64)> {
         self.blocks.iter().filter_map(move |&(place, ours, theirs)| {
             let value = (quantity(ours)? / quantity(theirs)?).ln();
-            let disturbance = ours.observations.machine.taken() + theirs.observations.machine.taken();
-            value.is_finite().then_some((place, Disturbed { value, disturbance }))
+            value.is_finite().then_some((place, value))
         })
-    }
-
-    /// Logarithms of [`Pairs::ratios`].
-    pub fn log_ratios(&self) -> Option<Grouped<f64>> {
-        grouped(self.ratios().map(|(trial, ratio)| (trial.round, ratio.ln())))
     }
 
     /// `None` if the trials of one of the two do not show them.

@@ -121,7 +121,7 @@ fn line(trials: &Trials, pairs: &Pairs, log: Option<Estimate>) -> ProgressLine {
 }
 
 fn luck(pairs: &Pairs) -> Option<f64> {
-    let logs = pairs.log_ratios()?;
+    let logs = pairs.log_ratios(trials::primary)?;
     let found = variance::components(&logs).filter(|_| logs.blocks() >= logs.rounds() + LEAST_WITHIN)?;
     Some(found.between / found.within)
 }

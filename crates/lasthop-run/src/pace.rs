@@ -117,12 +117,7 @@ fn median(times: &[Duration]) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_stats::{
-        Grouped,
-        location::{Disturbed, locate},
-        random::Draws,
-        variance::components,
-    };
+    use lasthop_stats::{Grouped, location::locate, random::Draws, variance::components};
 
     use super::*;
 
@@ -197,20 +192,13 @@ mod tests {
         let mut normal = || (0..12).map(|_| draws.unit()).sum::<f64>() - 6.0;
         let seconds = Duration::from_secs;
         let mut pace = Pace::default();
-        let mut rounds: Vec<Vec<Disturbed>> = Vec::new();
+        let mut rounds: Vec<Vec<f64>> = Vec::new();
         let mut spent = 2;
         while spent + u64::from(PAIR) <= 100 {
             let blocks = pace.blocks(seconds(100), seconds(100 - spent), seconds(2), seconds(1));
             let start = luck.sqrt() * normal();
-            let block = |_| Disturbed {
-                value: start + normal(),
-                disturbance: 0.0,
-            };
-            rounds.push((0..blocks).map(block).collect());
-            let values = rounds
-                .iter()
-                .map(|round| round.iter().map(|block| block.value).collect());
-            let found = components(&Grouped::new(values.collect()).unwrap());
+            rounds.push((0..blocks).map(|_| start + normal()).collect());
+            let found = components(&Grouped::new(rounds.clone()).unwrap());
             pace.learn(
                 found.map(|found| found.between / found.within).into_iter().collect(),
                 rounds.len(),

@@ -57,8 +57,7 @@ pub fn estimate(
         return None;
     }
     let deviation = deviation(units, how, statistic)?;
-    let effective = effective_units(&sizes.iter().map(|&size| size as f64).collect::<Vec<_>>());
-    Some(Estimate::over_units(value, deviation, effective))
+    Some(Estimate::over_units(value, deviation, effective_units(sizes)))
 }
 
 /// The statistic of the data as they are.
@@ -66,12 +65,12 @@ pub fn point(units: usize, mut statistic: impl FnMut(&[u32]) -> Option<f64>) -> 
     statistic(&vec![1; units]).filter(|value| value.is_finite())
 }
 
-/// Kish's effective number of units: how many equal ones are worth as much.
+/// Kish's effective number of units: how many of equal size are worth as much.
 #[must_use]
-pub fn effective_units(weights: &[f64]) -> f64 {
-    let sum: f64 = weights.iter().sum();
-    let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
-    sum * sum / squares
+pub fn effective_units(sizes: &[usize]) -> f64 {
+    let sum: usize = sizes.iter().sum();
+    let squares: usize = sizes.iter().map(|size| size * size).sum();
+    (sum * sum) as f64 / squares as f64
 }
 
 /// Standard deviation of the statistic over resamples.
@@ -114,8 +113,8 @@ mod tests {
 
     #[test]
     fn equal_units_are_worth_their_number() {
-        assert!((effective_units(&[8.0; 4]) - 4.0).abs() < 1e-12);
-        let cut_off = effective_units(&[8.0, 8.0, 8.0, 1.0]);
+        assert!((effective_units(&[8; 4]) - 4.0).abs() < 1e-12);
+        let cut_off = effective_units(&[8, 8, 8, 1]);
         assert!(cut_off > 3.0 && cut_off < 3.5, "{cut_off}");
     }
 

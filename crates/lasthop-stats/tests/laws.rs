@@ -3,7 +3,7 @@
 use lasthop_stats::{
     Better, Estimate, Grouped, Interval, Resampling, Verdict, holm, line,
     line::Points,
-    location::{Disturbed, locate},
+    location::locate,
     mean,
     quantile::{Bins, Merged, MergedPairs, PairedBins},
     rank, stopping, student,
@@ -76,8 +76,7 @@ proptest! {
         for (place, by) in odd {
             values[place] += by;
         }
-        let disturbed = |value: &f64| Disturbed { value: *value, disturbance: 0.0 };
-        let rounds = values.chunks(6).map(|round| round.iter().map(disturbed).collect()).collect();
+        let rounds = values.chunks(6).map(<[f64]>::to_vec).collect();
         let found = locate(&grouped(rounds)).unwrap().estimate;
         prop_assert!(found.standard_error >= 0.0 && found.standard_error < 1.0, "{found:?}");
         prop_assert!(found.exponential(0.95).contains(found.value.exp()), "{found:?}");

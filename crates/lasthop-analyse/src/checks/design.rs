@@ -16,7 +16,7 @@ use super::finding::{Evidence, Finding, doubt, invalid, note, percent};
 use crate::{
     pairs::{Compared, Pairs},
     summary::Metric,
-    trials::Trials,
+    trials::{Trials, primary},
 };
 
 /// Rounds count as different at this level, and matter if they cause this share of the variance.
@@ -98,7 +98,7 @@ pub fn resolution(evidence: &Evidence) -> Option<Finding> {
 
 /// Rounds that differ more than their blocks do, because each start of the services gives another ratio.
 pub fn process_luck(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
-    let found = variance::components(&Pairs::of(trials, plan)?.log_ratios()?)?;
+    let found = variance::components(&Pairs::of(trials, plan)?.log_ratios(primary)?)?;
     let share = found.share_between();
     let text = format!("{} of the ratio's variance lies between rounds", percent(share));
     let effect = "the ratio varies from one start of the services to the next, which the interval includes; more rounds \

@@ -367,22 +367,6 @@ const MACHINE: &[CheckMeaning] = &[
         "Measure fewer cases at a time (`--only`), and report it: lasthop should wait while it measures.",
     ),
     known(
-        "ratio-under-load",
-        DOUBT,
-        "The ratio depends on how busy the machine is with other programs",
-        "within the run, the ratio changes by 1 % or more with what others took from the machine (p < 0.005). If the ratio \
-         at none is decided, it is the one that the report gives. The finding has both.",
-        "Stop what else runs and repeat.",
-    ),
-    known(
-        "weighted",
-        NOTE,
-        "Disturbed blocks count less, which makes the interval narrower and nothing else",
-        "blocks scattered more the more others took from the machine, so disturbed ones count less. The finding names the \
-         ratio with all blocks alike.",
-        "Nothing: case and reference were disturbed by chance alike.",
-    ),
-    known(
         "placement",
         "doubt or note",
         "Driver and services share a CPU: with more CPUs the ratio will be another",

@@ -7,11 +7,7 @@ use lasthop_model::{
 use lasthop_protocol::spec::Transport;
 
 use super::finding::{Evidence, Finding, doubt, note, percent};
-use crate::{
-    pairs::{Compared, Pairs},
-    trials::Trials,
-    under_load::UnderLoad,
-};
+use crate::trials::Trials;
 
 const STEAL_SHARE: f64 = 0.01;
 const FOREIGN_SHARE: f64 = 0.05;
@@ -63,43 +59,6 @@ fn own_ns(trial: &MeasuredTrial) -> u64 {
     let services: u64 = observed.roles.values().map(|role| role.cpu_ns).sum();
     let others = services + trial.result.cost.cpu_ns() + observed.machine.foreign_ns + observed.machine.softirq_ns;
     observed.machine.busy_ns.saturating_sub(others)
-}
-
-/// Comparisons whose disturbed blocks count less.
-pub fn weighted(evidence: &Evidence, one: &Compared) -> Option<Finding> {
-    if !evidence.is_primary(one) {
-        return None;
-    }
-    let alike = one.unweighted?.exponential(evidence.trials.confidence());
-    let text = format!(
-        "the more the hypervisor and other processes took, the more its blocks scattered, so these count less; counted \
-         alike, the ratio would be {:.3} ({:.3} to {:.3})",
-        alike.estimate, alike.low, alike.high
-    );
-    let effect = "the interval is narrower, and nothing else: case and reference were disturbed by chance alike";
-    Some(note(text, effect))
-}
-
-/// The ratio changes with what others take from the machine.
-pub fn ratio_under_load(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
-    let found = UnderLoad::of(&Pairs::of(trials, plan)?)?;
-    let there = found.at_least.exponential(trials.confidence());
-    let taken = if found.least > 0.0 {
-        format!("{:.2} CPUs", found.least)
-    } else {
-        "nothing".to_owned()
-    };
-    let text = format!(
-        "{:.2} ({:.2} to {:.2}) while others took {taken} from the machine, {:.2} while they took {:.2} CPUs, as on \
-         average",
-        there.estimate, there.low, there.high, found.at_mean, found.mean
-    );
-    let effect = if !plan.load.is_open() && found.answer(trials).is_some() {
-        "the ratio depends on what else runs; the report gives the one while nothing else ran"
-    } else {
-        "the ratio depends on what else runs: stop it and repeat the run"
-    };
-    Some(doubt(text, effect))
 }
 
 pub fn placement(evidence: &Evidence) -> Option<Finding> {

@@ -82,8 +82,6 @@ const CHECKS: &[(&str, Subject)] = &[
     ("steal", Run(machine::steal)),
     ("foreign-load", Run(machine::foreign_load)),
     ("own-load", Run(machine::own_load)),
-    ("ratio-under-load", Case(machine::ratio_under_load)),
-    ("weighted", Subject::Comparison(machine::weighted)),
     ("placement", Run(machine::placement)),
     ("spins-in-vain", Case(machine::spins_in_vain)),
     ("governor", Run(machine::governor)),
@@ -109,7 +107,7 @@ const CHECKS: &[(&str, Subject)] = &[
 ];
 
 /// By these a run says that the ratio may be another without what disturbed it.
-const OF_ANOTHER_RATIO: [&str; 4] = ["foreign-load", "own-load", "ratio-under-load", "steal"];
+const OF_ANOTHER_RATIO: [&str; 3] = ["foreign-load", "own-load", "steal"];
 
 /// Whether a finding says that the ratio may be another without what disturbed the run.
 #[must_use]

@@ -1,11 +1,7 @@
 //! Whether results depend on when they were measured: early or late in the run, in a block, or in a trial.
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
-use lasthop_stats::{
-    Estimate,
-    location::{self, Disturbed},
-    rank,
-};
+use lasthop_stats::{Estimate, location, rank};
 
 use super::finding::{Finding, doubt, note};
 use crate::{
@@ -99,7 +95,7 @@ fn shifts(trials: &Trials, change: &Estimate, level: f64) -> bool {
 pub fn settling(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let pairs = Pairs::of(trials, plan)?;
     let of = |quantity: fn([f64; 2]) -> f64| {
-        let blocks = pairs.disturbed(|trial| halves(trial).map(quantity))?;
+        let blocks = pairs.log_ratios(|trial| halves(trial).map(quantity))?;
         Some(location::locate(&blocks)?.estimate)
     };
     if !shifts(trials, &of(|[first, second]| second / first)?, LEVEL) {
@@ -122,17 +118,12 @@ pub fn warming(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let [early, late] = Pairs::of(trials, plan)?.halves_of_rounds();
     let changes = early.blocks.iter().zip(&late.blocks).filter_map(|(early, late)| {
         let [before, after] = [early, late].map(|block| Some((primary(block.1)? / primary(block.2)?).ln()));
-        let four = [early.1, early.2, late.1, late.2];
-        let block = Disturbed {
-            value: after? - before?,
-            disturbance: four.iter().map(|trial| trial.observations.machine.taken()).sum(),
-        };
-        Some((early.0.0, block))
+        Some((early.0.0, after? - before?))
     });
     if !shifts(trials, &location::locate(&grouped(changes)?)?.estimate, WARMING_LEVEL) {
         return None;
     }
-    let of = |pairs: &Pairs| Some(location::locate(&pairs.disturbed(primary)?)?.estimate.value.exp());
+    let of = |pairs: &Pairs| Some(location::locate(&pairs.log_ratios(primary)?)?.estimate.value.exp());
     let text = format!(
         "the ratio to {} is {:.2} in the first half of the rounds and {:.2} in the second",
         plan.reference.as_deref()?,

@@ -244,7 +244,7 @@ mod tests {
         let doubt = Severity::Doubt;
         let invalid = Severity::Invalid;
         let doubts = ["headroom", "steal", "drift", "late", "pause"].map(|id| (id, doubt));
-        let notes = [("governor", note), ("weighted", note)];
+        let notes = [("governor", note), ("process-luck", note)];
         let all = listed(&[notes.to_vec(), doubts.to_vec(), vec![("errors", invalid)]].concat());
         assert_eq!(all.len(), 5, "{all:#?}");
         assert_eq!(
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn notes_are_listed_where_there_is_nothing_else_or_an_option_asked() {
-        let notes = ["governor", "weighted", "position", "resumed"].map(|id| (id, Severity::Note));
+        let notes = ["governor", "process-luck", "position", "resumed"].map(|id| (id, Severity::Note));
         let alone = listed(&notes);
         assert_eq!((alone.len(), &*alone[0], &*alone[4]), (5, "Notes", "and 1 more note"));
         let asked = listed(&[
