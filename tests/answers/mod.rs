@@ -9,26 +9,19 @@ use std::{
     thread,
 };
 
-use clap::CommandFactory as _;
-use lasthop::{
-    cli::Cli,
-    selftest::{self, outcome::SelfTest},
-};
+use lasthop::selftest::{self, outcome::SelfTest};
 use lasthop_analyse::{
     answers::{Answer, Answers, speed},
-    folklore::Beliefs,
     summarise,
     summary::Summary,
 };
-use lasthop_model::selection::{Choice, Selection};
 use lasthop_page::text;
-use lasthop_plan::{catalog::Catalog, plan::Plan};
-use lasthop_profile::Layers;
+use lasthop_plan::catalog::Catalog;
 use lasthop_record::RunData;
 use lasthop_report::{
     Extras, Format,
     answers::{answer_of, extremes},
-    findings::{Findings, folklore},
+    findings::Findings,
 };
 use lasthop_repro::{outcome::Repetition, study};
 
@@ -165,99 +158,11 @@ fn findings(answers: &Answers) {
     }
 }
 
-fn beliefs() -> Beliefs {
-    toml::from_str(include_str!("../../docs/folklore.toml")).unwrap()
-}
-
-/// What people repeat, by the explained records that there are.
-#[test]
-fn folklore_is_that_of_the_records() {
-    let Beliefs { runs, beliefs } = beliefs();
-    let kept = files(&docs().join("explained"), ".tar.xz");
-    let made: BTreeMap<&String, (RunData, Summary)> = runs
-        .keys()
-        .filter_map(|name| Some((name, unpacked(kept.get(name)?))))
-        .map(|(name, data)| {
-            let summary = summarise(&data);
-            (name, (data, summary))
-        })
-        .collect();
-    assert_eq!(made.len(), kept.len(), "each record is that of a run in folklore.toml");
-    let told: Vec<folklore::Told<'_>> = beliefs
-        .iter()
-        .map(|belief| folklore::Told {
-            belief,
-            command: &runs[&belief.run],
-            found: made.get(&belief.run).map(|(data, summary)| {
-                let judged = belief.judge(data, summary);
-                (
-                    judged.unwrap_or_else(|wrong| panic!("{}: {wrong}", belief.sentence)),
-                    summary,
-                )
-            }),
-        })
-        .collect();
-    let made: Vec<(&str, &Summary)> = made
-        .iter()
-        .map(|(name, (_, summary))| (name.as_str(), summary))
-        .collect();
-    keep(&docs().join("../folklore.md"), &folklore::page(&told, &made));
-}
-
-/// Also where no record is there yet to say so.
-#[test]
-fn every_belief_is_about_two_cases_of_its_run() {
-    let Beliefs { runs, beliefs } = beliefs();
-    assert!(beliefs.len() >= 9);
-    let layers = Layers::with("none", "").unwrap();
-    let known: Vec<&str> = layers.all().iter().map(|layer| layer.id.as_str()).collect();
-    let plans: BTreeMap<&String, Plan> = runs.iter().map(|(name, command)| (name, planned(command))).collect();
-    for belief in &beliefs {
-        let plan = plans
-            .get(&belief.run)
-            .unwrap_or_else(|| panic!("no run {}", belief.run));
-        let (case, against) = belief
-            .cases(&plan.cases)
-            .unwrap_or_else(|wrong| panic!("{}: {wrong}", belief.sentence));
-        assert_ne!(case.case, against.case, "{}", belief.sentence);
-        assert!(
-            belief.least.is_some() || belief.most.is_some(),
-            "{} cannot be refuted",
-            belief.sentence
-        );
-        for layer in belief.measure.layers() {
-            assert!(known.contains(&layer.as_str()), "{}: no layer {layer}", belief.sentence);
-        }
-    }
-    for name in runs.keys() {
-        assert!(beliefs.iter().any(|belief| belief.run == *name), "nobody needs {name}");
-    }
-}
-
-/// What a command line runs.
-fn planned(command: &str) -> Plan {
-    let matches = Cli::command()
-        .try_get_matches_from(command.split(' '))
-        .unwrap_or_else(|wrong| panic!("{command}: {wrong}"));
-    let Some(("run", run)) = matches.subcommand() else {
-        panic!("{command} is no run");
-    };
-    assert!(run.get_flag("explain"), "{command} explains nothing");
-    let chosen = |option| run.get_many::<Choice>(option).into_iter().flatten().cloned().collect();
-    let selection = Selection {
-        only: chosen("only"),
-        set: chosen("set"),
-        ..Selection::default()
-    };
-    let experiment = run.get_one::<String>("experiment").unwrap();
-    Plan::new(Catalog::default().load(experiment).unwrap(), &selection).unwrap()
-}
-
 /// They are passed on: see `script/answers`.
 #[test]
 fn no_record_says_whose_machine_it_was() {
     let mut all = 0;
-    let kinds = ["records", "overload", "explained"].map(|kind| files(&docs().join(kind), ".tar.xz"));
+    let kinds = ["records", "overload"].map(|kind| files(&docs().join(kind), ".tar.xz"));
     for (name, record) in kinds.into_iter().flatten() {
         all += record.metadata().unwrap().len();
         let mut tar = Command::new("tar");

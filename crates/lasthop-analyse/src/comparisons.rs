@@ -87,17 +87,6 @@ pub fn alternatives(trials: &Trials) -> Vec<Comparison> {
     all.into_iter().map(|one| one.comparison).collect()
 }
 
-/// Any two cases by one metric.
-pub fn between(trials: &Trials, case: &CasePlan, reference: &CasePlan, metric: Metric) -> Option<Comparison> {
-    let pairs = Pairs {
-        case,
-        reference,
-        blocks: trials.pairs(&case.case, &reference.case),
-    };
-    let mut all = compare(trials, &pairs).into_iter().map(|one| one.comparison);
-    all.find(|one| one.metric == metric)
-}
-
 /// By the metrics that were declared beforehand.
 fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let metric = Metric::primary(&pairs.case.load);

@@ -13,8 +13,8 @@ use lasthop_model::{
     record::{CasePlan, ProfileTrial},
 };
 use lasthop_stats::{
-    Grouped, Interval, Resampling,
-    totals::{self, Fraction, PairedTotals, Totals, Whole},
+    Interval,
+    totals::{self, PairedTotals, Totals},
 };
 
 use super::{
@@ -274,27 +274,14 @@ impl<'a> Pairs<'a> {
 
     /// By how much an amount per request is less than the reference's.
     fn fewer(&self, trials: &Trials, name: &str, amount: impl Fn(&ProfileTrial) -> f64) -> Option<Interval> {
+        let totals = |trial: &ProfileTrial| Totals::of(amount(trial), trial.requests_total as f64);
         // Exchanged: a saving is the reference's minus the case's.
-        let exchanged = |(round, pair): (u32, PairedTotals)| {
-            let (case, reference) = (pair.reference, pair.case);
-            (round, PairedTotals { case, reference })
-        };
-        let blocks = grouped(self.totals(|trial| vec![amount(trial)]).map(exchanged))?;
-        let how = trials.resampling(&self.case.case, &format!("layer {name}"));
-        Some(totals::difference(&blocks, how)?.interval(trials.confidence()))
-    }
-
-    /// Amounts per request, by round.
-    fn totals(&self, amounts: impl Fn(&ProfileTrial) -> Vec<f64>) -> impl Iterator<Item = (u32, PairedTotals)> {
-        let totals = move |trial: &ProfileTrial| {
-            let denominator = trial.requests_total as f64;
-            let fraction = |numerator| Fraction { numerator, denominator };
-            Totals(amounts(trial).into_iter().map(fraction).collect())
-        };
-        self.trials.iter().map(move |(round, [case, reference])| {
-            let [case, reference] = [totals(case), totals(reference)];
+        let pairs = self.trials.iter().map(|(round, [case, reference])| {
+            let [case, reference] = [totals(reference), totals(case)];
             (*round, PairedTotals { case, reference })
-        })
+        });
+        let how = trials.resampling(&self.case.case, &format!("layer {name}"));
+        Some(totals::difference(&grouped(pairs)?, how)?.interval(trials.confidence()))
     }
 
     /// The same without an interval.
@@ -360,11 +347,6 @@ impl<'a> Pairs<'a> {
             .collect()
     }
 
-    /// Nanoseconds of the compared roles in these layers.
-    fn in_layers(&self, trial: &ProfileTrial, layers: &[String]) -> f64 {
-        self.over_roles(trial, |role| layers.iter().map(|layer| in_layer(role, layer)).sum())
-    }
-
     /// Events that differ.
     fn counts(&self) -> IndexMap<String, [f64; 2]> {
         let roles = self
@@ -412,77 +394,6 @@ fn telling(frames: &[String]) -> &str {
         .rev()
         .find(|frame| !lands(frame))
         .map_or(last, String::as_str)
-}
-
-/// Two cases of a run, by what their profile trials saw of the roles that cases are compared by.
-pub struct Between<'a> {
-    trials: &'a Trials<'a>,
-    sampled: Pairs<'a>,
-    counted: Pairs<'a>,
-}
-
-impl<'a> Between<'a> {
-    pub fn of(trials: &'a Trials<'a>, case: &'a CasePlan, reference: &str) -> Self {
-        Self {
-            trials,
-            sampled: Pairs::of(trials, case, reference, sampled_trials),
-            counted: Pairs::of(trials, case, reference, counted_trials),
-        }
-    }
-
-    /// What the case saves in all, in microseconds per request.
-    pub fn saved(&self) -> Option<Measured> {
-        let all = |trial: &ProfileTrial| self.sampled.over_roles(trial, sampled);
-        self.sampled.saved(self.trials, "all", all)
-    }
-
-    /// What it saves in these layers.
-    pub fn saved_in(&self, layers: &[String]) -> Option<Measured> {
-        let amount = |trial: &ProfileTrial| self.sampled.in_layers(trial, layers);
-        self.sampled.saved(self.trials, &layers.join(" "), amount)
-    }
-
-    /// The same as a share: of all that it saves, or of all that the reference uses.
-    pub fn share(&self, layers: &[String], whole: Whole) -> Option<Measured> {
-        let pairs = &self.sampled;
-        let amounts = |trial: &ProfileTrial| vec![pairs.in_layers(trial, layers), pairs.over_roles(trial, sampled)];
-        let how = self.how(&layers.join(" "));
-        let share = totals::share(&grouped(pairs.totals(amounts))?, whole, how)?;
-        Some(Measured::of("share", share.interval(self.trials.confidence())))
-    }
-
-    /// CPU time in these layers divided by that of the reference.
-    pub fn times(&self, layers: &[String]) -> Option<Measured> {
-        let amount = |trial: &ProfileTrial| vec![self.sampled.in_layers(trial, layers)];
-        self.ratio(&grouped(self.sampled.totals(amount))?, &layers.join(" "))
-    }
-
-    /// Events per request divided by those of the reference. `*` at the end stands for anything.
-    pub fn events(&self, events: &[String]) -> Option<Measured> {
-        let is_wanted = |name: &String| {
-            let is = |wanted: &String| match wanted.strip_suffix('*') {
-                Some(begin) => name.starts_with(begin),
-                None => name == wanted,
-            };
-            events.iter().any(is)
-        };
-        let of_role = |role: &RoleProfile| -> f64 {
-            let counts = role.counts.iter().filter(|(name, _)| is_wanted(name));
-            counts.map(|(_, count)| *count as f64).sum()
-        };
-        let amount = |trial: &ProfileTrial| vec![self.counted.over_roles(trial, of_role)];
-        self.ratio(&grouped(self.counted.totals(amount))?, &events.join(" "))
-    }
-
-    fn ratio(&self, blocks: &Grouped<PairedTotals>, name: &str) -> Option<Measured> {
-        let ratio = totals::log_ratio(blocks, self.how(name))?;
-        Some(Measured::of("ratio", ratio.exponential(self.trials.confidence())))
-    }
-
-    fn how(&self, name: &str) -> Resampling {
-        self.trials
-            .resampling(&self.sampled.case.case, &format!("layer {name}"))
-    }
 }
 
 fn difference(trials: &Trials, plan: &CasePlan) -> Option<LayerDifference> {

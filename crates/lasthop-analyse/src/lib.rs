@@ -4,7 +4,6 @@
 //! - [`look`]: the ratios so far that verdicts are about, for the progress line and for stopping at a precision.
 //! - [`across`]: several runs: what changed, and what differs between them.
 //! - [`answers`]: the figures of the records that the project keeps.
-//! - [`folklore`]: what people repeat, held against a record.
 //! - [`limit`]: whether a result is beyond what the user allows.
 //! - [`checks`]: reasons to doubt the result.
 //! - [`plots`]: what a page draws besides.
@@ -18,7 +17,6 @@ pub mod checks;
 mod comparisons;
 mod derived;
 mod explained;
-pub mod folklore;
 pub mod limit;
 mod materiality;
 mod overload;

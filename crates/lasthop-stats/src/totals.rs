@@ -81,15 +81,12 @@ impl UnitTotals {
         )
     }
 
-    /// Quotient of each part; not finite when nothing was counted.
-    fn quotients(&self, times: &[u32]) -> impl Iterator<Item = f64> {
-        let parts = self.0.iter();
-        parts.map(|(above, below)| weighted(times, above) / weighted(times, below))
-    }
-
-    /// Their sum.
+    /// Quotients of the parts, added; not finite when nothing was counted.
     fn quotient(&self, times: &[u32]) -> f64 {
-        self.quotients(times).sum()
+        let parts = self.0.iter();
+        parts
+            .map(|(above, below)| weighted(times, above) / weighted(times, below))
+            .sum()
     }
 }
 
@@ -125,32 +122,6 @@ pub fn difference(blocks: &Grouped<PairedTotals>, how: Resampling) -> Option<Est
     })
 }
 
-/// What a share is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whole {
-    /// The difference of the second part.
-    Difference,
-    /// The reference's second part.
-    Reference,
-}
-
-/// The difference of the first part (the reference's quotient minus the case's) as a share of a whole, the same blocks
-/// drawn for both. Every block has two parts.
-#[must_use]
-pub fn share(blocks: &Grouped<PairedTotals>, whole: Whole, how: Resampling) -> Option<Estimate> {
-    let (case, reference) = paired(blocks);
-    bootstrap::estimate(&blocks.sizes(), how, |times| {
-        let mut parts = case.quotients(times).zip(reference.quotients(times));
-        let (case, reference) = parts.next()?;
-        let part = reference - case;
-        let (case, reference) = parts.next()?;
-        Some(match whole {
-            Whole::Difference => part / (reference - case),
-            Whole::Reference => part / reference,
-        })
-    })
-}
-
 fn paired(blocks: &Grouped<PairedTotals>) -> (UnitTotals, UnitTotals) {
     (
         UnitTotals::new(blocks, |block| &block.case),
@@ -176,32 +147,6 @@ mod tests {
         let fraction = |numerator, denominator| Fraction { numerator, denominator };
         let block = || Totals(vec![fraction(8.0, 4.0), fraction(9.0, 3.0)]);
         assert_eq!(point(&Grouped::new(vec![vec![block(), block()]]).unwrap()), Some(5.0));
-    }
-
-    #[test]
-    fn a_share_is_of_the_difference_or_of_the_reference() {
-        let totals = |part: f64, whole: f64| {
-            let fraction = |numerator| Fraction {
-                numerator,
-                denominator: 10.0,
-            };
-            Totals(vec![fraction(part), fraction(whole)])
-        };
-        let block = |luck: f64| PairedTotals {
-            case: totals(20.0 * luck, 60.0 * luck),
-            reference: totals(30.0 * luck, 100.0 * luck),
-        };
-        let blocks = Grouped::new([1.0, 1.4, 0.7].map(|luck| vec![block(luck)]).to_vec()).unwrap();
-        let of = |whole| share(&blocks, whole, Resampling::new(1)).unwrap();
-        assert!((of(Whole::Difference).value - 0.25).abs() < 1e-12);
-        assert!((of(Whole::Reference).value - 0.1).abs() < 1e-12);
-        assert!(of(Whole::Difference).standard_error < 1e-12, "luck cancels");
-        let one_part = PairedTotals {
-            case: Totals::of(1.0, 1.0),
-            reference: Totals::of(2.0, 1.0),
-        };
-        let blocks = Grouped::new(vec![vec![one_part.clone()], vec![one_part]]).unwrap();
-        assert_eq!(share(&blocks, Whole::Reference, Resampling::new(1)), None);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! "What the last hop costs": what all kept answers say together, as one page. Every sentence is computed, and every
 //! figure in one has its interval.
 
-pub mod folklore;
 mod picture;
 mod sentences;
 
