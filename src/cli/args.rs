@@ -728,12 +728,9 @@ pub struct Repro {
     /// Seed for the order of cases and for the bootstrap
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Format of the table of one study; with --all, html writes pages too
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    /// Format of the table of one study
+    #[arg(long, value_enum, default_value_t = Format::Terminal, conflicts_with = "all")]
     pub format: Format,
-    /// Folder for the pages of --all --format html [default: that of the book]
-    #[arg(short, long, value_name = "FOLDER", requires = "all")]
-    pub output: Option<PathBuf>,
     #[command(flatten)]
     pub programs: Programs,
     /// Show warnings but no progress

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use lasthop_plan::{catalog::LoadError, model::Experiment};
-use lasthop_report::Format;
 use lasthop_repro::{
     Options,
-    book::{Book, write_site},
+    book::Book,
     outcome::Repetition,
     page,
     study::{catalog as studies, model::Study},
@@ -116,12 +115,7 @@ fn all(arguments: &args::Repro) -> Exit {
         results.push(result);
         book.write(&results).or_failed()?;
     }
-    let [markdown, json] = book.write(&results).or_failed()?;
-    let mut files = vec![markdown, json];
-    if arguments.format == Format::Html {
-        let folder = arguments.output.as_deref().unwrap_or(book.path());
-        files.push(write_site(folder, &results).or_failed()?);
-    }
+    let files = book.write(&results).or_failed()?;
     let written: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(written.as_bytes())?;
     Ok(code(&results))

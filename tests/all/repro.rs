@@ -1,6 +1,6 @@
 //! Published studies repeated by one command, and the winner's configuration for copying.
 
-use crate::{common, page};
+use crate::common;
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -462,22 +462,6 @@ fn the_book_is_whole_and_is_taken_up_again() {
     });
     assert_eq!(now, then);
 
-    let site = lasthop.home().join("site");
-    let pages = ["--format", "html", "--output", site.to_str().unwrap()];
-    lasthop.run(arguments.iter().chain(&pages));
-    let index = std::fs::read_to_string(site.join("index.html")).unwrap();
-    for study in &studies {
-        assert!(
-            index.contains(&format!("href=\"{}.html\"", study.name)),
-            "{} is not in the book",
-            study.name
-        );
-    }
-    let files =
-        ["index", "myhro-2017-sockets"].map(|name| site.join(name).with_extension("html").display().to_string());
-    if page::have_web() {
-        page::node(&["test.mjs", "text", &files[0], &files[1]]);
-    }
     lasthop.assert_nothing_left();
 }
 

@@ -64,24 +64,6 @@ pub fn document_with(document: &Document, picture: &str) -> Vec<u8> {
     frame(&document.title, &(head + picture + &sections))
 }
 
-/// A page of contents: of each document its title, which leads to its page, and its first section. `pages` are the
-/// names of files and what is in them.
-#[must_use]
-pub fn contents(title: &str, pages: &[(String, Document)]) -> Vec<u8> {
-    let entry = |(file, document): &(String, Document)| {
-        let first = document.sections.first().map(|section| blocks(&section.blocks));
-        let first = first.unwrap_or_default();
-        format!(
-            "<section>\n<h2><a href=\"{}\">{}</a></h2>\n<p class=\"sub\">{}</p>\n{first}</section>\n",
-            escape(file),
-            escape(&document.title),
-            inline(&document.subtitle)
-        )
-    };
-    let entries: String = pages.iter().map(entry).collect();
-    frame(title, &format!("<h1>{}</h1>\n{entries}", escape(title)))
-}
-
 /// A section under its heading, folded if the document says so.
 #[must_use]
 pub fn section(section: &Section) -> String {

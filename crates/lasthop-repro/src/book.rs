@@ -4,7 +4,6 @@
 //! FOLDER/STUDY/result.json    a finished repetition; where it is there, the study is not repeated
 //! FOLDER/STUDY/runs/…         its records, as of any run
 //! FOLDER/book.md, book.json   made anew after each study
-//! index.html, STUDY.html      the same as pages, where they are asked for
 //! ```
 
 use std::{
@@ -12,12 +11,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_page::{html, text::json};
+use lasthop_page::text::json;
 use lasthop_system::{files, named};
 
 use super::{outcome::Repetition, page};
 
-const TITLE: &str = "The studies, repeated";
 /// How its Markdown begins.
 const HEADING: &str = "# The studies, repeated\n\n";
 
@@ -36,10 +34,6 @@ pub struct BookError {
 impl Book {
     pub fn at(folder: PathBuf) -> Self {
         Self(folder)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
     }
 
     /// Where a study's records and result go.
@@ -76,23 +70,6 @@ impl Book {
         write(&files[1], &json(&results), is_json)?;
         Ok(files)
     }
-}
-
-/// Writes a page for each of these repetitions, and one that leads to them; yields the latter.
-///
-/// # Errors
-/// A file cannot be written.
-pub fn write_site(folder: &Path, results: &[Repetition]) -> Result<PathBuf, BookError> {
-    let pages: Vec<_> = results
-        .iter()
-        .map(|result| (format!("{}.html", result.study), page::document(result)))
-        .collect();
-    for (name, document) in &pages {
-        write(&folder.join(name), &html::document(document), html::is_page)?;
-    }
-    let index = folder.join("index.html");
-    write(&index, &html::contents(TITLE, &pages), html::is_page)?;
-    Ok(index)
 }
 
 /// Whether bytes are the beginning of a repetition, or of several.
