@@ -1,6 +1,5 @@
-// Writes dist, which lasthop embeds: the script of the plots under the licences of what is in it, the scripts of
-// tables and findings, the digests of all for the policy of the page, and one style sheet. With a folder as its argument, writes
-// there.
+// Writes dist, which lasthop embeds: the script of the plots under the licences of what is in it, the script of
+// tables, the digests of both for the policy of the page, and one style sheet. With a folder as its argument, writes there.
 
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -9,7 +8,7 @@ import { build } from "esbuild";
 
 const outdir = process.argv[2] ?? "dist";
 const { metafile } = await build({
-  entryPoints: ["src/page.ts", "src/tables.ts", "src/findings.ts", "src/page.css"],
+  entryPoints: ["src/page.ts", "src/tables.ts", "src/page.css"],
   bundle: true,
   minify: true,
   format: "iife",
@@ -31,7 +30,7 @@ function licences() {
 
 const plots = join(outdir, "page.js");
 writeFileSync(plots, `/*! Observable Plot and D3:\n\n${licences()}\n*/\n${readFileSync(plots, "utf8")}`);
-for (const name of ["page", "tables", "findings"]) {
+for (const name of ["page", "tables"]) {
   const script = readFileSync(join(outdir, `${name}.js`));
   writeFileSync(join(outdir, `${name}.sha256`), createHash("sha256").update(script).digest("base64"));
 }

@@ -3,7 +3,7 @@
 use lasthop_analyse::summary::Verdict;
 use lasthop_stats::{Estimate, Interval, mean, middle, stopping, student};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::chance::{at_most, wilson};
 
@@ -16,7 +16,7 @@ const IMPROBABLE: f64 = 0.01;
 const WIDTHS: [f64; 3] = [0.05, 0.02, 0.01];
 
 /// What all runs are asked.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {
     /// A case against itself, as it is and with a known cost.
@@ -29,7 +29,7 @@ pub enum Question {
 }
 
 /// The result of a selftest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SelfTest {
     /// `lasthop-selftest/1`
     pub schema: String,
@@ -46,7 +46,7 @@ pub struct SelfTest {
 }
 
 /// Runs under the same conditions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Part {
     /// Share of each CPU that lasthop's own noise asks for beside the run; `null` for none.
     pub noise: Option<f64>,
@@ -75,7 +75,7 @@ pub struct Part {
 }
 
 /// A share with Wilson's interval at 95 %.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Share {
     pub count: u32,
     pub of: u32,
@@ -84,21 +84,21 @@ pub struct Share {
 }
 
 /// The length of a run whose interval is so narrow.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Resolution {
     /// As a share.
     pub half_width: f64,
     pub seconds: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Pooled {
     pub case: String,
     pub ratio: f64,
 }
 
 /// A comparison of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Answer {
     /// Name of the run.
     pub run: String,
@@ -117,7 +117,7 @@ pub struct Answer {
 }
 
 /// What the same trials say when the second case has a known cost.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Planted {
     pub ratio: f64,
     pub low: f64,

@@ -109,18 +109,6 @@ fn bursts(share: f64) -> String {
     format!("bursts that ask for {} of each CPU", percent(share))
 }
 
-/// What runs of cases against themselves say, as the machine is and beside noise, in a sentence.
-pub fn in_short(result: &SelfTest) -> Text {
-    let parts = result.parts.iter().map(|part| {
-        let beside = match part.noise {
-            None => String::new(),
-            Some(share) => format!(" beside {}", bursts(share)),
-        };
-        format!("{} hold 1{beside}", counted(part.held, "intervals"))
-    });
-    format!("{}; 95 % should.", Vec::from_iter(parts).join(", ")).into()
-}
-
 /// What runs as the machine is say of how long a run must be here; `None` without an interval.
 pub fn resolution(result: &SelfTest) -> Option<Text> {
     let part = result.parts.first()?;

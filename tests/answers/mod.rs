@@ -9,7 +9,6 @@ use std::{
     thread,
 };
 
-use lasthop::selftest::{self, outcome::SelfTest};
 use lasthop_analyse::{
     answers::{Answer, Answers, speed},
     summarise,
@@ -21,9 +20,9 @@ use lasthop_record::RunData;
 use lasthop_report::{
     Extras, Format,
     answers::{answer_of, extremes},
-    findings::Findings,
 };
-use lasthop_repro::{outcome::Repetition, study};
+
+use crate::common::skip;
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/answers")
@@ -120,41 +119,43 @@ fn pages_and_answers_are_those_of_the_records() {
     let schema: serde_json::Value = schemars::schema_for!(Answers).to_value();
     let value = serde_json::to_value(&answers).unwrap();
     assert!(jsonschema::is_valid(&schema, &value));
-    findings(&answers);
     readme(&answers);
+    overloads();
+    findings();
 }
 
-/// The page of all answers, once there is one.
-fn findings(answers: &Answers) {
-    if answers.answers.is_empty() {
+/// What the page of all answers shows of runs with overload.
+fn overloads() {
+    let folder = docs().join("overload");
+    for (name, record) in files(&folder, ".tar.xz") {
+        let overload = summarise(&unpacked(&record)).overload.unwrap();
+        keep(&folder.join(format!("{name}.json")), &text::json(&overload));
+    }
+}
+
+/// The page of all answers, which `script/findings` makes of the files beside the records.
+fn findings() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = || Command::new(root.join("target/tools/bin/python3"));
+    let has_jinja = python()
+        .args(["-c", "import jinja2"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !has_jinja && !skip("jinja2 is missing in target/tools; script/setup installs it") {
         return;
     }
-    let names = Catalog::default().names();
-    let studies = study::catalog::names().into_iter().map(|name| {
-        let kept = fs::read(docs().join(format!("studies/{name}.json"))).ok();
-        let repeated = kept.map(|text| serde_json::from_slice::<Repetition>(&text).unwrap());
-        (study::catalog::load(&name).unwrap(), repeated)
-    });
-    let overloads = files(&docs().join("overload"), ".tar.xz").into_values();
-    let selftests = files(&docs().join("selftests"), ".json")
-        .into_iter()
-        .map(|(name, file)| {
-            let result: SelfTest = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-            (name, selftest::page::in_short(&result))
-        });
-    let findings = Findings {
-        overloads: overloads.map(|record| summarise(&unpacked(&record))).collect(),
-        selftests: selftests.collect(),
-        answers,
-        unasked: names.into_iter().filter(|name| answers.get(name).is_none()).collect(),
-        studies: Some(lasthop_repro::page::claimed(&studies.collect::<Vec<_>>())),
-    };
-    let into = docs().join("..");
-    keep(&into.join("findings.md"), &findings.markdown());
-    keep(&into.join("findings.html"), &findings.html());
-    keep(&into.join("findings.svg"), &findings.picture());
-    for (name, picture) in findings.pictures() {
-        keep(&into.join(name), &picture);
+    let fresh = tempfile::tempdir().unwrap();
+    let output = python()
+        .arg(root.join("script/findings"))
+        .arg(fresh.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for file in fs::read_dir(fresh.path()).unwrap().map(|file| file.unwrap()) {
+        keep(
+            &root.join("docs").join(file.file_name()),
+            &fs::read(file.path()).unwrap(),
+        );
     }
 }
 

@@ -9,15 +9,12 @@ use crate::text::{code, markup as escape};
 pub const SCRIPT: &str = include_str!("../../../web/dist/page.js");
 /// Sorts and filters long tables, in every page.
 const TABLES: &str = include_str!("../../../web/dist/tables.js");
-/// Weighs what is saved against a handler, in a page of findings.
-pub const FINDINGS: &str = include_str!("../../../web/dist/findings.js");
 const STYLE: &str = include_str!("../../../web/dist/page.css");
 
 /// SHA-256 of each script, in base64.
-const DIGESTS: [&str; 3] = [
+const DIGESTS: [&str; 2] = [
     include_str!("../../../web/dist/page.sha256"),
     include_str!("../../../web/dist/tables.sha256"),
-    include_str!("../../../web/dist/findings.sha256"),
 ];
 
 /// What says in each page that lasthop made it.
@@ -33,11 +30,11 @@ pub fn is_page(head: &[u8]) -> bool {
 /// be loaded.
 #[must_use]
 pub fn frame(title: &str, body: &str) -> Vec<u8> {
-    let [plots, tables, findings] = DIGESTS;
+    let [plots, tables] = DIGESTS;
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{plots}' \
-         'sha256-{tables}' 'sha256-{findings}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         'sha256-{tables}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n{GENERATOR}\n\
          <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n<script>{TABLES}</script>\n</body>\n</html>\n",

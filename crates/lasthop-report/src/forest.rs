@@ -35,16 +35,12 @@ const FITS: usize = 12;
 const TITLE: f64 = 30.0;
 const AXIS: f64 = 28.0;
 const LEGEND: f64 = 22.0;
-/// Width of the picture whose rows are lines, and where its axis is: between labels and ratios.
-const LINES: u32 = 720;
-const AXIS_LEFT: u32 = 300;
-const AXIS_WIDTH: u32 = 210;
 /// Above the picture that stands alone: what it is of.
 const HEAD: f64 = 52.0;
 /// Intervals that go further beyond the outermost ratio than this factor are cut, with an arrow.
 const FURTHEST: f64 = 3.0;
 
-pub const STYLE: &str = include_str!("forest.css");
+const STYLE: &str = include_str!("forest.css");
 
 /// A forest plot: what it is of, and its panels.
 pub struct Picture {
@@ -157,32 +153,6 @@ impl Picture {
         )
     }
 
-    /// As a file of its own in which each row takes a line: label, interval, ratio.
-    #[must_use]
-    pub fn lines(&self) -> Vec<u8> {
-        let mut body = String::new();
-        let mut down = HEAD;
-        for panel in &self.panels {
-            down = panel.draw_lines(&mut body, down, self.margin);
-        }
-        let height = down + LEGEND;
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"forest\" viewBox=\"0 0 {LINES} {height}\" \
-             width=\"{LINES}\" height=\"{height}\" role=\"img\" aria-label=\"{title}\">\n\
-             <title>{title}</title>\n<desc>{}</desc>\n\
-             <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
-             <text class=\"setting\" x=\"{SIDE}\" y=\"24\">{title}</text>\n\
-             <text class=\"faint\" x=\"{SIDE}\" y=\"43\">{}</text>\n{body}\
-             <text class=\"faint\" x=\"{SIDE}\" y=\"{}\">{}</text>\n</svg>\n",
-            escape(&self.description),
-            escape(&self.subtitle),
-            down + 10.0,
-            escape(&joined(self.legend(), ", ")),
-            title = escape(&self.title),
-        )
-        .into_bytes()
-    }
-
     /// What the marks mean.
     fn legend(&self) -> Vec<String> {
         if self.panels.is_empty() {
@@ -205,16 +175,6 @@ impl Picture {
             down = panel.draw(&mut svg, down, self.margin);
         }
         (svg, down)
-    }
-}
-
-/// What fits beside the axis of the picture whose rows are lines.
-fn shortened(label: &str) -> String {
-    const FITS: usize = 46;
-    if label.chars().count() <= FITS {
-        label.to_owned()
-    } else {
-        label.chars().take(FITS - 1).chain(['…']).collect()
     }
 }
 
@@ -329,60 +289,6 @@ impl Axis {
 }
 
 impl Panel {
-    /// Draws a line for each row from `down` on, and returns where it ends.
-    fn draw_lines(&self, svg: &mut String, down: f64, margin_share: f64) -> f64 {
-        let rows: Vec<&Row> = self.parts.iter().flat_map(|part| &part.rows).collect();
-        let axis = Axis::of(&rows, margin_share);
-        let headings = self.parts.iter().filter(|part| !part.heading.is_empty()).count();
-        let top = down + TITLE;
-        let bottom = LINE * (rows.len() + headings) as f64;
-        let _ = writeln!(
-            svg,
-            "<text class=\"faint\" x=\"{AXIS_LEFT}\" y=\"{}\">{}</text>\n\
-             <svg x=\"{AXIS_LEFT}\" y=\"{top}\" width=\"{AXIS_WIDTH}\" height=\"{}\" overflow=\"visible\">",
-            down + 18.0,
-            escape(&self.title),
-            bottom + AXIS
-        );
-        axis.draw(svg, 0.0, bottom, margin_share);
-        let mut texts = String::new();
-        let mut line = 0.0;
-        for Part { heading, rows } in &self.parts {
-            if !heading.is_empty() {
-                let base = top + line + 14.0;
-                let _ = writeln!(
-                    texts,
-                    "<text class=\"setting\" x=\"{SIDE}\" y=\"{base}\">{}</text>",
-                    escape(heading)
-                );
-                line += LINE;
-            }
-            for row in rows {
-                let Row {
-                    label,
-                    bound,
-                    comparison,
-                    ..
-                } = row;
-                let base = top + line + 14.0;
-                let _ = write!(svg, "<g class=\"{}\">", word(comparison.verdict));
-                axis.draw_interval(svg, line + LINE / 2.0, comparison);
-                svg.push_str("</g>\n");
-                let _ = writeln!(
-                    texts,
-                    "<text class=\"small\" x=\"{SIDE}\" y=\"{base}\">{}</text>\
-                     <text class=\"small value\" x=\"{}\" y=\"{base}\">{bound}{}</text>",
-                    escape(&shortened(label)),
-                    LINES - SIDE,
-                    escape(&interval(comparison)),
-                );
-                line += LINE;
-            }
-        }
-        let _ = writeln!(svg, "</svg>\n{texts}");
-        top + bottom + AXIS
-    }
-
     /// Draws from `down` on, and returns where it ends.
     fn draw(&self, svg: &mut String, down: f64, margin_share: f64) -> f64 {
         let rows: Vec<&Row> = self.parts.iter().flat_map(|part| &part.rows).collect();

@@ -16,7 +16,6 @@ mod content;
 pub mod csv;
 pub mod explained;
 pub mod export;
-pub mod findings;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod forest;

@@ -313,44 +313,6 @@ fn environment(result: &Repetition) -> Section {
     section("Environment", Depth::Folded, blocks)
 }
 
-/// A row for each study: what it claimed first, what its method and lasthop give here, and why they differ.
-pub fn claimed(studies: &[(Study, Option<Repetition>)]) -> Section {
-    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"));
-    let row = |(study, repeated): &(Study, Option<Repetition>)| {
-        let claim = study.claims.first().map_or(&study.question, |claim| &claim.text);
-        let first = repeated.as_ref().and_then(|result| result.claims.first());
-        let notes = repeated
-            .iter()
-            .flat_map(|result| &result.parts)
-            .flat_map(|part| &part.why);
-        // What its method missed says more than what differs between two machines.
-        let missed = study.missed.iter().map(|missed| &missed.text);
-        let mut reasons = missed.chain(notes.map(|note| &note.text));
-        Row::Cells(vec![
-            format!("{} ({})", study.title, study.published).into(),
-            claim.as_str().into(),
-            number(first.and_then(|claim| claim.published)).into(),
-            number(first.and_then(|claim| claim.method)).into(),
-            first
-                .and_then(|claim| claim.lasthop)
-                .map_or_else(|| "–".to_owned(), ratio)
-                .into(),
-            first.map_or("not repeated yet", |claim| claim.word.words()).into(),
-            reasons.next().cloned().unwrap_or_default().into(),
-        ])
-    };
-    let mut columns = columns("study");
-    columns.insert(1, Column::left("claimed"));
-    columns.extend([Column::left("verdict"), Column::left("why")]);
-    let rows = studies.iter().map(row).collect();
-    let legend = "Ratios, of the first claim of each; `lasthop repro STUDY` repeats one.";
-    section(
-        "What others measured",
-        Depth::Open,
-        vec![Block::Table(Table { columns, rows }), Block::legend(legend)],
-    )
-}
-
 /// A line for each study: name, question, what repeats it and whether it can be.
 pub fn listing(studies: &[(Study, String)]) -> Document {
     let row = |(study, state): &(Study, String)| {

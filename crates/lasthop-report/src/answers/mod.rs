@@ -8,8 +8,7 @@ use lasthop_analyse::{
     summary::{CaseSummary, Comparison, Materiality, Metric, Severity, Summary},
 };
 
-pub use self::shown::{Compared, choices, compared, csv, document, extremes, of_machine};
-pub(crate) use self::shown::{interval, micros, overview};
+pub use self::shown::{csv, document, extremes};
 use crate::{
     content::{answer, asked},
     document::Text,

@@ -26,7 +26,7 @@ pub struct Compared<'a> {
 }
 
 /// All comparisons of an answer, in its order.
-pub fn compared(answer: &Answer) -> impl Iterator<Item = Compared<'_>> {
+fn compared(answer: &Answer) -> impl Iterator<Item = Compared<'_>> {
     answer.settings.iter().flat_map(|setting| {
         let reference = setting.reference();
         setting.compared().filter_map(move |(case, against)| {
@@ -41,8 +41,7 @@ pub fn compared(answer: &Answer) -> impl Iterator<Item = Compared<'_>> {
 }
 
 /// What somebody can choose: the first alternative in all settings, or all alternatives in the only one.
-#[must_use]
-pub fn choices(answer: &Answer) -> Vec<Compared<'_>> {
+fn choices(answer: &Answer) -> Vec<Compared<'_>> {
     let all: Vec<Compared<'_>> = compared(answer).filter(|one| !one.case.control).collect();
     let Some(first) = all.first().map(|one| &one.case.level) else {
         return all;
@@ -62,7 +61,7 @@ pub fn extremes(answer: &Answer) -> Vec<Compared<'_>> {
     rows
 }
 
-pub(crate) fn interval(figure: &Figure) -> Interval {
+fn interval(figure: &Figure) -> Interval {
     Interval {
         estimate: figure.estimate,
         low: figure.low,
@@ -120,7 +119,7 @@ impl Compared<'_> {
 }
 
 /// `6.11 µs (5.90 to 6.32)`
-pub(crate) fn micros(figure: &Figure) -> String {
+fn micros(figure: &Figure) -> String {
     let unit = TimeUnit::of(figure.estimate);
     let in_unit = |value: f64| significant(value / unit.micros(), 3);
     format!(
@@ -133,8 +132,7 @@ pub(crate) fn micros(figure: &Figure) -> String {
 }
 
 /// `a virtual machine of 2026 with 2 CPUs (AMD EPYC, Linux 6.18)`
-#[must_use]
-pub fn of_machine(answer: &Answer) -> String {
+fn of_machine(answer: &Answer) -> String {
     let Machine {
         cpu_model,
         cpus,
@@ -185,7 +183,7 @@ pub fn document(answers: &[&Answer], whole: bool) -> Document {
     }
 }
 
-pub(crate) fn overview(answers: &[&Answer]) -> Section {
+fn overview(answers: &[&Answer]) -> Section {
     let shown: Vec<(&Answer, Vec<Compared<'_>>)> = answers.iter().map(|answer| (*answer, extremes(answer))).collect();
     let flat: Vec<(&Answer, Compared<'_>)> = shown
         .iter()

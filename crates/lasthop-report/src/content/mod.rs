@@ -22,7 +22,7 @@ mod why;
 pub use answer::{asked, the};
 pub use effects::ends;
 pub use environment::origin;
-pub use figures::{listed, ratios};
+pub use figures::ratios;
 use indexmap::IndexMap;
 use lasthop_analyse::summary::Summary;
 use lasthop_model::quantity::{joined, rate_text};
