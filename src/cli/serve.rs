@@ -18,7 +18,7 @@ pub struct ServeArgs {
     /// Path of a Unix socket
     #[arg(long, group = "address", value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Hand this out to each client of the Unix socket, instead of using the socket itself: pipe, socketpair, mqueue, shm
+    /// Hand this out to each client of the Unix socket, instead of using the socket itself: pipe, socketpair, shm
     /// or shm-spin
     #[arg(long, requires = "unix", value_parser = channel, value_name = "CHANNEL")]
     channel: Option<Transport>,

@@ -20,8 +20,8 @@ use crate::{
 /// The guard needs a moment, an engine some more; what is still there after so long is left.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `/tmp`, the names of network namespaces and POSIX message queues of the arena's own; its folders stay where they are, and
-/// so does lasthop, which may be below `/tmp`.
+/// `/tmp` and the names of network namespaces of the arena's own; its folders stay where they are, and so does lasthop, which
+/// may be below `/tmp`.
 const PRIVATE: &str = r#"set -e
 mount -t tmpfs tmpfs /mnt
 mkdir -m 1777 /mnt/tmp
@@ -31,8 +31,6 @@ for folder in "$@"; do
 done
 mount --rbind /mnt/tmp /tmp
 umount --lazy /mnt
-mkdir /tmp/queues
-mount -t mqueue mqueue /tmp/queues
 mkdir -p /run/netns
 mount -t tmpfs tmpfs /run/netns
 "#;
@@ -147,7 +145,6 @@ impl Arena {
             ),
             ("mounts", proc("mounts").lines().map(str::to_owned).collect()),
             ("System V IPC", segments(&text_of(ipc))),
-            ("message queues", names(&self.at("/tmp/queues"))),
             ("shared memory", names(&self.at("/dev/shm"))),
             ("network namespaces", names(&self.at("/run/netns"))),
             ("temporary files", names(&self.at("/tmp"))),
@@ -278,7 +275,7 @@ ip link add planted type veth peer name planted2
 ip netns add planted
 mount -t tmpfs planted /mnt
 ipcmk -M 4096
-touch /dev/shm/planted /tmp/planted /tmp/queues/planted "$LASTHOP_SANDBOX/planted" "$LASTHOP_HOME/planted"
+touch /dev/shm/planted /tmp/planted "$LASTHOP_SANDBOX/planted" "$LASTHOP_HOME/planted"
 podman volume create planted
 podman network create planted
 iptables -N planted
@@ -311,7 +308,6 @@ until grep -q planted /proc/net/unix; do sleep 0.01; done
             ("links", "planted"),
             ("mounts", "planted /mnt"),
             ("System V IPC", "shmid"),
-            ("message queues", "planted"),
             ("shared memory", "planted"),
             ("network namespaces", "planted"),
             ("temporary files", "planted"),

@@ -63,7 +63,7 @@ pub const SUBJECTS: &[Subject] = &[
     subject("sockets", &["--only", "pattern=echo", "--driver-at", "netns:new"]),
     subject(
         "ipc",
-        &["--only", "transport=unix,pipe,mqueue,shm", "--only", "pattern=echo"],
+        &["--only", "transport=unix,pipe,shm", "--only", "pattern=echo"],
     ),
     subject("nginx-gunicorn", &["--only", "connections=1", "--no-headroom"]),
     subject("nginx-starlette", &["--only", "client=keep-alive", "--no-headroom"]),

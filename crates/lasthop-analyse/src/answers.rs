@@ -130,6 +130,7 @@ pub struct KnownCase {
     pub level: String,
     /// The same for a sentence: `the Unix socket`.
     pub name: String,
+    #[schemars(with = "String")]
     pub transport: Transport,
     /// Whether it only controls, so that no report advises it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

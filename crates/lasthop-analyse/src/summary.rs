@@ -459,6 +459,7 @@ pub struct CaseSummary {
     #[serde(with = "as_text")]
     #[schemars(with = "IndexMap<String, String>")]
     pub levels: Levels,
+    #[schemars(with = "String")]
     pub transport: Transport,
     /// Whether other cases are compared with it.
     pub reference: bool,
@@ -1041,6 +1042,7 @@ pub struct Derived {
     #[schemars(with = "IndexMap<String, String>")]
     pub levels: Levels,
     /// Transport of its cases.
+    #[schemars(with = "String")]
     pub transport: Transport,
     /// `us` for times; for a crossover the factor whose level it is. `None` without two blocks that have all cases.
     pub value: Option<Measured>,

@@ -35,7 +35,8 @@ pub enum Transport {
     Pipe,
     /// A pair of connected Unix stream sockets without a name.
     Socketpair,
-    /// Two POSIX message queues.
+    /// Two POSIX message queues, which only records of earlier versions have: nothing drives them.
+    #[schemars(skip)]
     Mqueue,
     /// Shared memory; who waits sleeps.
     Shm,
@@ -52,7 +53,7 @@ pub enum Transport {
 }
 
 /// Of each transport, in the order of [`Transport`]: its word, and its name in a sentence.
-const NAMES: [(&str, &str); Transport::ALL.len()] = [
+const NAMES: [(&str, &str); 15] = [
     ("unix", "Unix socket"),
     ("abstract", "abstract Unix socket"),
     ("tcp", "TCP"),
@@ -71,7 +72,8 @@ const NAMES: [(&str, &str); Transport::ALL.len()] = [
 ];
 
 impl Transport {
-    pub const ALL: [Self; 15] = [
+    /// Transports that lasthop drives.
+    pub const ALL: [Self; 14] = [
         Self::Unix,
         Self::Abstract,
         Self::Tcp,
@@ -80,7 +82,6 @@ impl Transport {
         Self::TlsUnix,
         Self::Pipe,
         Self::Socketpair,
-        Self::Mqueue,
         Self::Shm,
         Self::ShmSpin,
         Self::Unixgram,
@@ -90,7 +91,7 @@ impl Transport {
     ];
 
     /// What a server hands to each client that connects to its Unix socket, and what their bytes then travel through.
-    pub const CHANNELS: [Self; 5] = [Self::Pipe, Self::Socketpair, Self::Mqueue, Self::Shm, Self::ShmSpin];
+    pub const CHANNELS: [Self; 4] = [Self::Pipe, Self::Socketpair, Self::Shm, Self::ShmSpin];
 
     /// The level's name as it is written in experiment files and reports.
     pub fn name(self) -> &'static str {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `SCHEME://host[:port]…` | over TCP |
 //! | `SCHEME+unix:/path.sock…` | over a Unix socket; `@name` is an abstract one |
-//! | `SCHEME+pipe:/path.sock`, `+socketpair`, `+mqueue`, `+shm`, `+shm-spin` | over a channel that the server hands out there |
+//! | `SCHEME+pipe:/path.sock`, `+socketpair`, `+shm`, `+shm-spin` | over a channel that the server hands out there |
 //! | `SCHEME+unixgram:/path.sock`, `+seqpacket` | over a Unix socket that carries whole messages |
 //! | `SCHEME+udp://host:port` | over UDP |
 //! | `SCHEME+tls://…`, `SCHEME+tls+unix:…` | with TLS |

@@ -5,7 +5,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    str::FromStr,
 };
 
 use indexmap::IndexMap;
@@ -300,9 +299,10 @@ fn label<'a>(summary: &'a Summary, factor: &str, level: &str) -> Option<&'a str>
     Some(summary.labels.get(factor)?.get(level)?)
 }
 
-/// The usual name of a transport. An unknown word stays as it is.
+/// The usual name of a transport, also of one that only records of earlier versions have. An unknown word stays as it is.
 fn transport_name(level: &str) -> &str {
-    Transport::from_str(level).map_or(level, |transport| transport.title())
+    let mut known = Transport::ALL.into_iter().chain([Transport::Mqueue]);
+    known.find(|transport| transport.name() == level).map_or(level, |transport| transport.title())
 }
 
 /// Levels in words.

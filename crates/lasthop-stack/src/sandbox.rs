@@ -2,7 +2,6 @@
 
 mod found;
 mod ports;
-mod queues;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -7,7 +7,7 @@ use std::{
     io,
     net::SocketAddr,
     os::fd::OwnedFd,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::AtomicU64},
     thread,
 };
@@ -104,7 +104,7 @@ struct ConnectionServer {
     tls: Option<Arc<ServerConfig>>,
     nodelay: bool,
     /// What is handed out to clients, and where.
-    channel: Option<(Transport, PathBuf)>,
+    channel: Option<Transport>,
 }
 
 /// Binds, listens and serves for ever.
@@ -140,7 +140,7 @@ impl Server {
             received,
             tls,
             nodelay: spec.nodelay && spec.address.ip().is_some() && spec.address.kind() == Type::STREAM,
-            channel: spec.address.channel().zip(spec.address.path().map(Path::to_owned)),
+            channel: spec.address.channel(),
         };
         Ok(Self {
             listener,
@@ -221,8 +221,8 @@ impl ConnectionServer {
                 .map_err(|error| Failure::io("set nodelay", &error))?;
         }
         let socket = Socket::waiting(OwnedFd::from(accepted));
-        if let Some((channel, path)) = &self.channel {
-            let offered = transport::offer(*channel, path, socket);
+        if let Some(channel) = self.channel {
+            let offered = transport::offer(channel, socket);
             return offered.map_err(|error| Failure::io("make a channel", &error));
         }
         let Some(config) = &self.tls else {

@@ -9,7 +9,7 @@ mod watch;
 
 use std::{io, os::fd::AsRawFd as _};
 
-pub use channel::{Passed, forget_queue, name_of, offer};
+pub use channel::{Passed, name_of, offer};
 pub use connector::{Connector, Opened};
 use lasthop_protocol::failure::Failure;
 pub use socket::{Calls, Socket, Wait, polled};

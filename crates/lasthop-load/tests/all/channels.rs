@@ -51,7 +51,7 @@ impl Serving {
             while until.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
                 if let Ok((client, _)) = listener.accept() {
                     let control = Socket::waiting(OwnedFd::from(client));
-                    kept.extend(serve(offer(kind, &path, control).unwrap()));
+                    kept.extend(serve(offer(kind, control).unwrap()));
                 }
             }
         };
@@ -174,7 +174,6 @@ fn a_trial_that_is_cut_short_waits_for_nobody() {
 #[test]
 fn another_kind_than_the_one_asked_for_is_refused() {
     for (offered, wanted) in [
-        (Transport::Pipe, Transport::Mqueue),
         (Transport::Pipe, Transport::Shm),
         (Transport::Shm, Transport::Pipe),
     ] {

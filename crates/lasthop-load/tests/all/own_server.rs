@@ -128,7 +128,6 @@ fn the_proof_is_of_the_live_connection() {
         let peer = match proof.family.as_str() {
             "pipe" => "pipe:[",
             "socketpair" => "socket:[",
-            "mqueue" => "/",
             "shm" => "/memfd:lasthop",
             _ => "",
         };

@@ -29,7 +29,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ("echo+unix:/run/echo.sock", "the same over a Unix socket; +tls for TLS"),
         (
             "echo+pipe:/run/echo.sock",
-            "the same over a channel; also +socketpair, +mqueue, +shm, +shm-spin",
+            "the same over a channel; also +socketpair, +shm, +shm-spin",
         ),
         (
             "echo+seqpacket:/run/echo.sock",

@@ -14,7 +14,7 @@ use std::{
 
 use lasthop_system::files;
 
-use super::{LETTERS, LOCK, PREFIX, WORD, lock, queues};
+use super::{LETTERS, LOCK, PREFIX, WORD, lock};
 
 /// Name of the file that identifies a directory as a sandbox.
 const TAG: &str = "sandbox.tag";
@@ -150,7 +150,6 @@ pub(crate) fn remove(sandbox: &Path) -> io::Result<()> {
         Some(name) => sandbox.with_file_name(OsStr::from_bytes(&[b".", name.as_bytes()].concat())),
         None => return Err(io::ErrorKind::InvalidInput.into()),
     };
-    queues::release(sandbox);
     // From now on nobody else comes in, who could write as long as there is something to remove.
     let _ = fs::set_permissions(sandbox, fs::Permissions::from_mode(0o700));
     or_gone(empty(sandbox).and_then(|()| fs::rename(sandbox, &hidden)))?;

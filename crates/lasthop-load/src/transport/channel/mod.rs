@@ -3,7 +3,6 @@
 //! when the other one ends.
 
 mod memory;
-mod queue;
 mod reader;
 
 use std::{
@@ -11,7 +10,6 @@ use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
-    path::Path,
     sync::Arc,
     thread,
 };
@@ -27,8 +25,7 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
 };
 
-pub use self::queue::forget as forget_queue;
-use self::{memory::Memory, queue::Queues, reader::Reader};
+use self::{memory::Memory, reader::Reader};
 use super::{
     Stream,
     socket::{Ready, Socket, Wait, polled, through_signals},
@@ -43,7 +40,6 @@ enum Medium {
         write: OwnedFd,
         reader: Reader,
     },
-    Queues(Queues),
     Memory(Memory),
 }
 
@@ -52,8 +48,6 @@ pub struct Passed {
     medium: Arc<Medium>,
     /// Where it was handed over. Its end is the peer's end.
     control: Socket,
-    /// What was taken from a queue, which gives whole messages only, and not yet asked for.
-    rest: Vec<u8>,
 }
 
 /// The server's side; the client's has been handed over.
@@ -62,13 +56,13 @@ enum Made {
     Medium(Medium),
 }
 
-/// Makes a channel for the client on the other end of `control`, whose server listens at `path`.
+/// Makes a channel for the client on the other end of `control`.
 ///
 /// # Errors
 ///
-/// The system's own, for example when the user's message queues would take more memory than is allowed.
-pub fn offer(channel: Transport, path: &Path, control: Socket) -> io::Result<Stream> {
-    match make(channel, path, &control) {
+/// The system's own, for example when this process may have no more open files.
+pub fn offer(channel: Transport, control: Socket) -> io::Result<Stream> {
+    match make(channel, &control) {
         Ok(Made::Socket(socket)) => Ok(Stream::Plain(socket)),
         Ok(Made::Medium(own)) => Ok(Passed::through(own, control)),
         Err(error) => {
@@ -82,7 +76,7 @@ pub fn offer(channel: Transport, path: &Path, control: Socket) -> io::Result<Str
     }
 }
 
-fn make(channel: Transport, path: &Path, control: &Socket) -> io::Result<Made> {
+fn make(channel: Transport, control: &Socket) -> io::Result<Made> {
     let (own, theirs) = match channel {
         Transport::Socketpair => {
             let flags = SocketFlags::CLOEXEC;
@@ -95,10 +89,6 @@ fn make(channel: Transport, path: &Path, control: &Socket) -> io::Result<Made> {
                 Made::Medium(Medium::of_pipes(read, write)),
                 vec![their_read, their_write],
             )
-        }
-        Transport::Mqueue => {
-            let (own, theirs) = Queues::create(path)?;
-            (Made::Medium(Medium::Queues(own)), theirs.into())
         }
         Transport::Shm | Transport::ShmSpin => {
             let (own, theirs) = Memory::create(channel == Transport::ShmSpin)?;
@@ -116,7 +106,7 @@ fn make(channel: Transport, path: &Path, control: &Socket) -> io::Result<Made> {
 ///
 /// The system's own; `InvalidData` if it is none of this kind.
 pub fn take(channel: Transport, control: Socket) -> io::Result<Stream> {
-    let given = taken(channel, &control)?;
+    let given = taken(&control)?;
     let medium = match (channel, <[OwnedFd; 2]>::try_from(given)) {
         (Transport::Socketpair, Err(given)) => {
             let socket = given.into_iter().next().filter(|fd| is(fd, FileType::Socket));
@@ -134,13 +124,6 @@ pub fn take(channel: Transport, control: Socket) -> io::Result<Stream> {
             // So that a reply can be read while a long request is written.
             fcntl_setfl(&write, OFlags::NONBLOCK)?;
             Medium::of_pipes(read, write)
-        }
-        (Transport::Mqueue, Ok(given)) => {
-            Medium::Queues(Queues::open(given).map_err(|error| match error.raw_os_error() {
-                // What the calls of message queues say of any other descriptor.
-                Some(libc::EBADF) => io::ErrorKind::InvalidData.into(),
-                _ => error,
-            })?)
         }
         (Transport::Shm | Transport::ShmSpin, Err(given)) => {
             let file = given.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
@@ -170,7 +153,7 @@ fn hand_over(control: &Socket, given: &[OwnedFd]) -> io::Result<()> {
     Ok(())
 }
 
-fn taken(channel: Transport, control: &Socket) -> io::Result<Vec<OwnedFd>> {
+fn taken(control: &Socket) -> io::Result<Vec<OwnedFd>> {
     control.calls().add(1);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
@@ -185,29 +168,18 @@ fn taken(channel: Transport, control: &Socket) -> io::Result<Vec<OwnedFd>> {
     match byte[0] {
         _ if !given.is_empty() => Ok(given),
         0 => Err(io::ErrorKind::ConnectionReset.into()),
-        number => Err(not_made(channel, io::Error::from_raw_os_error(number.into()))),
-    }
-}
-
-/// What the client says where the server could make no channel for it.
-fn not_made(channel: Transport, error: io::Error) -> io::Error {
-    io::Error::other(match (channel, error.raw_os_error()) {
-        (Transport::Mqueue, Some(libc::EMFILE)) => {
-            "the server's user may have no more message queues (ulimit -q) or open files (ulimit -n)".to_owned()
+        number => {
+            let error = io::Error::from_raw_os_error(number.into());
+            Err(io::Error::other(format!("the server could not make a channel: {error}")))
         }
-        _ => format!("the server could not make a channel: {error}"),
-    })
+    }
 }
 
 impl Passed {
     fn through(medium: Medium, control: Socket) -> Stream {
         let medium = Arc::new(medium);
         control.watch_instead(|| Awaited::Channel(medium.clone(), control.as_raw_fd()));
-        Stream::Passed(Box::new(Self {
-            medium,
-            control,
-            rest: Vec::new(),
-        }))
+        Stream::Passed(Box::new(Self { medium, control }))
     }
 
     pub fn control(&self) -> &Socket {
@@ -221,7 +193,6 @@ impl Passed {
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let sent = match &*self.medium {
             Medium::Pipe { write, .. } => through_signals(|| rustix::io::write(write, bytes)),
-            Medium::Queues(queues) => queues.send(bytes),
             Medium::Memory(memory) => memory.send(bytes),
         };
         self.count_calls();
@@ -235,7 +206,10 @@ impl Passed {
     /// The system's own; `WouldBlock` when the watch has ended it.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let received = self.receive_some(buffer);
+        let received = match &*self.medium {
+            Medium::Pipe { read, reader, .. } => reader.read(read, buffer, || self.control.is_overdue()),
+            Medium::Memory(memory) => memory.receive(buffer),
+        };
         self.count_calls();
         let count = received?;
         // What woke this side up may be its own watch, and a peer may go on sending.
@@ -252,30 +226,13 @@ impl Passed {
     ///
     /// The same, and `WouldBlock` when nothing is there.
     pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.rest.is_empty() && !self.medium.is_readable()? {
+        if !self.medium.is_readable()? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.receive(buffer)
     }
 
-    fn receive_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if !self.rest.is_empty() {
-            return Ok(self.take_rest(buffer));
-        }
-        match &*self.medium {
-            Medium::Pipe { read, reader, .. } => reader.read(read, buffer, || self.control.is_overdue()),
-            Medium::Memory(memory) => memory.receive(buffer),
-            Medium::Queues(queues) if buffer.len() >= queues.message_size() => queues.receive(buffer),
-            Medium::Queues(queues) => {
-                self.rest = vec![0; queues.message_size()];
-                let received = queues.receive(&mut self.rest);
-                self.rest.truncate(*received.as_ref().unwrap_or(&0));
-                received.map(|_| self.take_rest(buffer))
-            }
-        }
-    }
-
-    /// One for each message that the kernel carries; shared memory tells by itself.
+    /// One for each call of a pipe; shared memory tells by itself.
     #[inline]
     fn count_calls(&self) {
         let made = if let Medium::Memory(memory) = &*self.medium {
@@ -286,15 +243,8 @@ impl Passed {
         self.control.calls().add(made);
     }
 
-    fn take_rest(&mut self, buffer: &mut [u8]) -> usize {
-        let count = self.rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&self.rest[..count]);
-        self.rest.drain(..count);
-        count
-    }
-
     pub fn is_quiet(&self) -> bool {
-        self.control.is_quiet() && self.rest.is_empty() && matches!(self.medium.is_readable(), Ok(false))
+        self.control.is_quiet() && matches!(self.medium.is_readable(), Ok(false))
     }
 
     /// As [`Socket::wait`], but the watch or the peer's end is what ends it early.
@@ -307,7 +257,6 @@ impl Passed {
         let (read, write) = match &*self.medium {
             Medium::Memory(memory) => return memory.wait(what),
             Medium::Pipe { read, write, .. } => (read.as_raw_fd(), write.as_raw_fd()),
-            Medium::Queues(queues) => queues.descriptors(),
         };
         let reads = if what == Wait::ReadOrWrite { libc::POLLIN } else { 0 };
         let events = [
@@ -327,10 +276,8 @@ impl Passed {
 
     /// Tells the client that nothing more comes.
     pub fn farewell(&self) {
-        match &*self.medium {
-            Medium::Pipe { .. } => {}
-            Medium::Queues(queues) => queues.end(),
-            Medium::Memory(memory) => memory.end(),
+        if let Medium::Memory(memory) = &*self.medium {
+            memory.end();
         }
     }
 
@@ -362,15 +309,12 @@ impl Passed {
     pub fn proof(&self) -> io::Result<(&'static str, String)> {
         let fd = match &*self.medium {
             Medium::Pipe { read, .. } => read.as_fd(),
-            Medium::Queues(queues) => queues.inbound(),
             Medium::Memory(memory) => memory.file(),
         };
         let name = name_of(fd.as_raw_fd())?;
         let is_pipe = FileType::from_raw_mode(fstat(fd)?.st_mode) == FileType::Fifo;
         let family = if is_pipe {
             Transport::Pipe.name()
-        } else if queue::is_one(fd) {
-            Transport::Mqueue.name()
         } else if is_mapped(&name)? {
             Transport::Shm.name()
         } else {
@@ -382,9 +326,6 @@ impl Passed {
 
 impl Drop for Passed {
     fn drop(&mut self) {
-        if let Medium::Queues(queues) = &*self.medium {
-            queues.finish();
-        }
         // Ends the guard, which holds a copy of the descriptor.
         let _ = self.control.options().shutdown(std::net::Shutdown::Both);
     }
@@ -414,7 +355,6 @@ impl Medium {
     fn is_readable(&self) -> io::Result<bool> {
         match self {
             Self::Pipe { read, .. } => is_readable(read.as_raw_fd()),
-            Self::Queues(queues) => is_readable(queues.inbound().as_raw_fd()),
             Self::Memory(memory) => Ok(memory.is_readable()),
         }
     }
@@ -424,7 +364,6 @@ impl Interrupt for Medium {
     fn hang_up(&self) {
         match self {
             Self::Pipe { reader, .. } => reader.wake(),
-            Self::Queues(queues) => queues.hang_up(),
             Self::Memory(memory) => memory.hang_up(),
         }
     }
