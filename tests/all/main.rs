@@ -41,7 +41,6 @@ mod run_applications;
 mod run_at_a_rate;
 mod run_behind_a_proxy;
 mod run_clamd;
-mod run_cockroachdb;
 mod run_datagrams;
 mod run_file_transfer;
 mod run_grpc;

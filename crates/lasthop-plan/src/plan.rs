@@ -540,7 +540,7 @@ fn differences(case: &NamedCase, fingerprints: &BTreeMap<&String, Fingerprint>) 
 
 #[cfg(test)]
 mod tests {
-    use lasthop_model::{container::Network, record::Derivation};
+    use lasthop_model::{container::Network, record::Derivation, service::ReadyCheck};
     use lasthop_protocol::spec::{Arrivals, Reuse};
 
     use super::*;
@@ -565,6 +565,29 @@ mod tests {
 
     fn references(plan: &Plan) -> Vec<Option<&str>> {
         plan.cases.iter().map(|case| case.reference.as_deref()).collect()
+    }
+
+    /// Its program cannot be had here, so nobody runs what comes out of its templates.
+    #[test]
+    fn cockroachdb_is_rendered() {
+        let plan = plan(
+            "cockroachdb",
+            &selection(&[], &["auth=trust,password-scram,password-cleartext"]),
+        );
+        let mut rendered = Vec::new();
+        for stack in &plan.stacks {
+            let bindings = placeholders(&plan.experiment, &stack.levels).unwrap();
+            let service = plan.services(stack, &bindings).unwrap().remove(0);
+            let ReadyCheck::Command(ready) = &service.ready.check else {
+                panic!("{:?}", service.ready);
+            };
+            let mut parts = vec![service.command.join(" "), ready.join(" ")];
+            for (path, content) in &service.files {
+                parts.push(format!("{}\n{}", path.display(), String::from_utf8_lossy(content)));
+            }
+            rendered.extend(parts.into_iter().filter(|part| !rendered.contains(part)).collect::<Vec<_>>());
+        }
+        insta::assert_snapshot!(rendered.join("\n"));
     }
 
     #[test]
