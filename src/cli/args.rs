@@ -121,8 +121,6 @@ pub enum Command {
     Clean,
     /// Say what a check of a report means and what to do about it, or list all checks
     ExplainCheck(ExplainCheck),
-    /// Show the hops on the way to a server here: proxies, DNAT, bridges, namespaces
-    Path(PathArgs),
     /// Print a completion script for your shell
     Completions { shell: Shell },
     /// The load generator as a process: JSON lines in, JSON lines out
@@ -885,12 +883,6 @@ fn role(text: &str) -> Result<(String, i32), String> {
         .filter(|(role, _)| !role.is_empty())
         .ok_or("expected ROLE=PID, for example app=4711")?;
     Ok((role.to_owned(), pid))
-}
-
-#[derive(Debug, Args)]
-pub struct PathArgs {
-    /// `127.0.0.1:8080`, `8080`, a URL, `unix:/run/app.sock` or `unix:@name`
-    pub address: String,
 }
 
 #[derive(Debug, Args)]

@@ -48,7 +48,7 @@ use clap::{
     error::{ContextKind, ContextValue},
 };
 use lasthop_analyse::checks::known::{self, CheckMeaning};
-use lasthop_model::{engine::EngineKind, observation};
+use lasthop_model::engine::EngineKind;
 use lasthop_page::text;
 use lasthop_plan::{catalog::create::Pattern, diagnostics::closest};
 use lasthop_report::explained;
@@ -195,7 +195,6 @@ fn dispatch(cli: Cli) -> Exit {
         Command::New(arguments) => new(&arguments).map(done),
         Command::Clean => clean().map(done),
         Command::ExplainCheck(arguments) => explain_check(arguments.id.as_deref()).map(done),
-        Command::Path(arguments) => path(&arguments.address).map(done),
         Command::Completions { shell } => print(&complete::script(shell).or_failed()?).map(done),
         Command::Drive(arguments) => drive(&arguments).map(done),
         Command::Hold => namespace::hold().map(done).or_failed(),
@@ -310,13 +309,6 @@ fn explain_check(id: Option<&str>) -> Result<(), CliError> {
         })?),
     };
     print(&lasthop_page::document_terminal(&document, &terminal()))
-}
-
-/// Prints the path to a server, hop by hop.
-fn path(address: &str) -> Result<(), CliError> {
-    let address = values::address(address).or_usage()?;
-    let shown = observation::path(&lasthop_observe::path::decode(&address));
-    print(format!("{}\n", text::line(&shown)).as_bytes())
 }
 
 fn report_again(arguments: &args::Report) -> Exit {

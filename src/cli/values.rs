@@ -3,10 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use lasthop_protocol::{
-    spec::{Address, Arrivals},
-    url::{self, UrlOptions},
-};
+use lasthop_protocol::spec::Arrivals;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ArrivalsArg {
@@ -50,51 +47,9 @@ pub fn node_label(text: &str) -> Result<(String, Option<String>), String> {
     }
 }
 
-/// A server's address: `HOST:PORT`, a local port, `unix:/path`, `unix:@name`, or a URL as for `lasthop load`.
-pub fn address(text: &str) -> Result<Address, String> {
-    if let Ok((endpoint, _)) = url::parse(text, &UrlOptions::default()) {
-        return Ok(endpoint.address);
-    }
-    // A URL of a protocol that lasthop does not speak: its host is enough for the path.
-    let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
-    if bare.starts_with('/') {
-        return Ok(Address::Unix(bare.into()));
-    }
-    let host = bare
-        .split('/')
-        .next()
-        .unwrap_or_default()
-        // `SocketAddr` is parsed without a resolver.
-        .replace("localhost", "127.0.0.1");
-    let with_port = || format!("127.0.0.1:{host}").parse();
-    bare.parse().or_else(|_| host.parse()).or_else(|_| with_port()).map_err(|_| {
-        format!(
-            "`{text}` is not an address: write 127.0.0.1:8080, 8080, http://127.0.0.1:8080/, unix:/path or unix:@name"
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_taken_as_people_write_them() {
-        let local = Address::Tcp("127.0.0.1:8080".parse().unwrap());
-        for text in ["127.0.0.1:8080", "8080", "localhost:8080", "http://127.0.0.1:8080/x"] {
-            assert_eq!(address(text).unwrap(), local, "{text}");
-        }
-        for text in [
-            "unix:/run/s",
-            "http+unix:/run/s:/x",
-            "http://unix:/run/s:/",
-            "http+unix://%2Frun%2Fs/",
-        ] {
-            assert_eq!(address(text).unwrap(), Address::Unix("/run/s".into()), "{text}");
-        }
-        assert_eq!(address("unix:@s").unwrap(), Address::Abstract("s".into()));
-        assert!(address("example").unwrap_err().contains("write 127.0.0.1:8080"));
-    }
 
     #[test]
     fn programs_name_recipe_and_path() {

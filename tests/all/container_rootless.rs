@@ -58,21 +58,9 @@ fn a_user_without_rights_has_containers_too() {
         cause.contains("rootless podman gives containers addresses that this machine cannot reach"),
         "{cause}"
     );
-    goes_over(
-        &summary,
-        "published-port",
-        &["rootlessport (userland proxy, pid ", "redis-server"],
-    );
-    goes_over(
-        &summary,
-        "host-network",
-        &["loopback", "redis-server", "in a container on the host's network"],
-    );
-    goes_over(
-        &summary,
-        "shared-volume",
-        &["Unix socket", "redis-server", "in a container"],
-    );
+    goes_over(&summary, "published-port", &["published port 127.0.0.1:", "(pid "]);
+    goes_over(&summary, "host-network", &["loopback of the host's network"]);
+    goes_over(&summary, "shared-volume", &["Unix socket on the volume"]);
     let program = summary["environment"]["programs"]["podman"].to_string();
     assert!(program.contains("rootless"), "{program}");
     for (what, list) in [

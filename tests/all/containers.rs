@@ -100,29 +100,12 @@ fn every_path(engine: &'static str, published: &[&str]) {
         assert!(run_delay(case, "gunicorn") >= 0.0);
     }
     goes_over(&summary, "published-port", published);
-    goes_over(&summary, "published-host", &["DNAT", "bridge", "veth", "gunicorn"]);
-    goes_over(&summary, "bridge", &["bridge", "veth", "gunicorn"]);
-    assert!(!path_of(&summary, "bridge").to_string().contains("DNAT"));
-    goes_over(
-        &summary,
-        "host-network",
-        &["loopback", "gunicorn", "in a container on the host's network"],
-    );
-    goes_over(
-        &summary,
-        "shared-volume",
-        &[
-            "Unix socket on the volume lasthop-",
-            "-run",
-            "gunicorn",
-            "in a container",
-        ],
-    );
-    assert!(
-        !path_of(&summary, "no-container-tcp")
-            .to_string()
-            .contains("in a container")
-    );
+    goes_over(&summary, "published-host", &["published port", "bridge lasthop-"]);
+    goes_over(&summary, "bridge", &["bridge lasthop-"]);
+    assert!(!path_of(&summary, "bridge").to_string().contains("published"));
+    goes_over(&summary, "host-network", &["loopback of the host's network"]);
+    goes_over(&summary, "shared-volume", &["Unix socket on the volume lasthop-", "-run"]);
+    assert!(path_of(&summary, "no-container-tcp").is_null());
     let programs = summary["environment"]["programs"].as_object().unwrap();
     assert!(programs.contains_key(engine), "{programs:?}");
     let fired = summary["checks"].to_string();
@@ -164,16 +147,16 @@ fn podman_as_it_is_found_runs_every_layout() {
 
 #[test]
 fn every_path_of_podman_is_named_as_what_it_is() {
-    every_path("podman", &["DNAT", "NETAVARK", "bridge", "veth", "gunicorn"]);
+    every_path("podman", &["published port 127.0.0.1:", "bridge lasthop-"]);
 }
 
 #[test]
 fn every_path_of_docker_is_named_as_what_it_is() {
-    every_path("docker", &["docker-proxy", "bridge", "veth", "gunicorn"]);
+    every_path("docker", &["published port 127.0.0.1:", "docker-proxy (pid ", "bridge lasthop-"]);
 }
 
 /// Two containers and the link between them, in every layout.
-fn every_layout(engine: &'static str, published: &[&str]) {
+fn every_layout(engine: &'static str) {
     if !have("nginx") || !have_python("containers") || !have_engine(engine) {
         return;
     }
@@ -199,31 +182,14 @@ fn every_layout(engine: &'static str, published: &[&str]) {
         "{}",
         summary["checks"]
     );
-    goes_over(&summary, "bridge", &["veth", "bridge", "veth", "gunicorn"]);
-    assert!(!path_of(&summary, "bridge").to_string().contains("DNAT"));
-    goes_over(&summary, "published-host", published);
+    goes_over(&summary, "bridge", &["bridge lasthop-"]);
+    assert!(!path_of(&summary, "bridge").to_string().contains("published"));
+    goes_over(&summary, "published-host", &["published port", "bridge lasthop-"]);
     for within in ["shared-namespace", "combined-tcp"] {
-        goes_over(
-            &summary,
-            within,
-            &["loopback of the shared network namespace", "gunicorn"],
-        );
+        goes_over(&summary, within, &["loopback of the shared network namespace"]);
     }
-    goes_over(
-        &summary,
-        "host-network",
-        &["loopback", "gunicorn", "in a container on the host's network"],
-    );
-    goes_over(
-        &summary,
-        "shared-volume",
-        &[
-            "Unix socket on the volume lasthop-",
-            "-app",
-            "gunicorn",
-            "in a container",
-        ],
-    );
+    goes_over(&summary, "host-network", &["loopback of the host's network"]);
+    goes_over(&summary, "shared-volume", &["Unix socket on the volume lasthop-", "-app"]);
     let before = world.inventory();
     limited(&world, engine);
     balanced(&world, engine);
@@ -311,18 +277,12 @@ fn balanced(world: &World, engine: &str) {
 
 #[test]
 fn every_layout_of_two_containers_works_with_podman() {
-    every_layout(
-        "podman",
-        &["veth", "bridge", "DNAT", "NETAVARK", "bridge", "veth", "gunicorn"],
-    );
+    every_layout("podman");
 }
 
 #[test]
 fn every_layout_of_two_containers_works_with_docker() {
-    every_layout(
-        "docker",
-        &["veth", "bridge", "docker-proxy", "bridge", "veth", "gunicorn"],
-    );
+    every_layout("docker");
 }
 
 /// What somebody else has in the engine: a container that runs, on a network and with a volume of its own, its port

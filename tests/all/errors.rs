@@ -737,7 +737,6 @@ fn paths_that_are_no_text_are_taken_or_refused_with_a_reason() {
         &["load", "https://127.0.0.1:1/", "--timeout=1s", "--authority"],
         &["load", "http://127.0.0.1:1/", "--timeout=1s", "-o"],
         &["show"],
-        &["path"],
         &["report", "last", "-o"],
         &["new"],
         &["setup"],

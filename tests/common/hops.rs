@@ -1,8 +1,8 @@
-//! The paths of a summary: which hops they have, and in which order.
+//! The paths of a summary: which parts they have, and in which order.
 
 use serde_json::Value;
 
-/// The hops of a case.
+/// The path of a case.
 pub fn path_of<'a>(summary: &'a Value, case: &str) -> &'a Value {
     let found = summary["cases"]
         .as_array()
@@ -12,19 +12,15 @@ pub fn path_of<'a>(summary: &'a Value, case: &str) -> &'a Value {
     &found.unwrap_or_else(|| panic!("no case {case}"))["proof"]["path"]
 }
 
+/// Each part occurs after the one before.
 #[track_caller]
-pub fn goes_over(summary: &Value, case: &str, hops: &[&str]) {
-    has_in_order(&path_of(summary, case).to_string(), hops);
-}
-
-/// Each hop occurs after the one before.
-#[track_caller]
-pub fn has_in_order(path: &str, hops: &[&str]) {
-    let mut rest = path;
-    for hop in hops {
-        let Some(at) = rest.find(hop) else {
-            panic!("`{hop}` is not where it belongs in {path}")
+pub fn goes_over(summary: &Value, case: &str, parts: &[&str]) {
+    let path = path_of(summary, case).to_string();
+    let mut rest = path.as_str();
+    for part in parts {
+        let Some(at) = rest.find(part) else {
+            panic!("`{part}` is not where it belongs in {path}")
         };
-        rest = &rest[at + hop.len()..];
+        rest = &rest[at + part.len()..];
     }
 }

@@ -512,7 +512,7 @@ pub struct ProofSummary {
     pub reused: bool,
     /// The link behind the target, if the application can tell.
     pub link: Option<LinkObserved>,
-    /// Hops from a client on this machine to the link's server, if the run has containers.
+    /// The path to the container of the link's server, in words, if the run has containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<String>,
 }

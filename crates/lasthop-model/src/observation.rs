@@ -172,10 +172,10 @@ pub enum InContainer {
     WithOthers,
 }
 
-/// `client → docker-proxy (pid 41) → …`
-pub fn path(hops: &[String]) -> String {
+/// `client → published port 127.0.0.1:8000 → docker-proxy (pid 41) → bridge lasthop-x`
+pub fn path(parts: &[String]) -> String {
     std::iter::once("client")
-        .chain(hops.iter().map(String::as_str))
+        .chain(parts.iter().map(String::as_str))
         .collect::<Vec<_>>()
         .join(" → ")
 }

@@ -608,7 +608,7 @@ pub struct CaseProof {
     /// How else the link's server was reached while the driver warmed the case up. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<Elsewhere>,
-    /// Hops from a client on this machine to the link's server, if the run has containers. Only in its first round.
+    /// The path to the container of the link's server, in words. Only in the first round of a run with containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<String>,
 }

@@ -5,8 +5,6 @@ pub mod environment;
 pub mod link;
 pub mod machine;
 pub mod namespaces;
-pub mod nat;
 pub mod network;
 pub mod observer;
-pub mod path;
 pub mod procfs;

@@ -202,8 +202,8 @@ fn listed(parts: impl Iterator<Item = String>) -> Option<String> {
 /// What the words of a study ("forwarded port") were on this machine.
 fn paths(facts: &Facts<'_>) -> Option<String> {
     let found = listed(facts.cases().filter_map(|case| {
-        let hops = &case.proof.as_ref()?.path;
-        (!hops.is_empty()).then(|| format!("{}: {}", case.case, observation::path(hops)))
+        let path = &case.proof.as_ref()?.path;
+        (!path.is_empty()).then(|| format!("{}: {}", case.case, observation::path(path)))
     }))?;
     Some(format!("found on this machine: {found}"))
 }

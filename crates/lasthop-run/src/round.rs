@@ -493,7 +493,7 @@ impl Round {
             ),
         };
         let path = match (&runner.site, runner.is_first_round()) {
-            (Some(_), true) => self.path(runner, case, bindings),
+            (Some(_), true) => self.path(runner, case),
             _ => Vec::new(),
         };
         let mut spec = spec;
@@ -553,21 +553,14 @@ impl Round {
         random::seed_for(runner.job.settings.seed, &["arrivals", &self.number.to_string()])
     }
 
-    /// The hops of the link. A container meets other rules and proxies than a process on the host.
-    fn path(&self, runner: &Runner<'_>, case: &CasePlan, bindings: &Bindings) -> Vec<String> {
+    /// The path to the container of the link's server, in words.
+    fn path(&self, runner: &Runner<'_>, case: &CasePlan) -> Vec<String> {
         let link = &runner.job.plan.experiment.link;
-        let Some(to) = bindings.services.get(&link.to) else {
-            return Vec::new();
-        };
-        let from = self.stacks[case.stack]
-            .as_ref()
-            .and_then(|up| up.stack.instance(&link.from));
-        // The second name of a socket says nothing of where it is.
-        let address = to.listen.path().map_or(&to.address, |_| &to.listen);
-        match from {
-            Some(from) => lasthop_observe::path::decode_from(from.pid, address),
-            None => lasthop_observe::path::decode(address),
-        }
+        let service = |name: &str| self.stacks[case.stack].as_ref().and_then(|up| up.stack.instance(name));
+        let server = service(&link.to);
+        server
+            .map(|server| server.path(service(&link.from)))
+            .unwrap_or_default()
     }
 
     /// Starts a driver, lasthop's own without a command, unless it is already running. Returns its name.

@@ -13,6 +13,7 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_model::{
     binding::Bindings,
+    container::Network,
     observation::InContainer,
     record::Stage,
     service::{RenderedService, Stop},
@@ -167,6 +168,29 @@ impl Instance {
             (Life::Child(_), Some(_)) => InContainer::Alone,
             _ => InContainer::No,
         }
+    }
+
+    /// The path from a client to its container, in words: a published port and the proxy that serves it, a bridge, loopback
+    /// or a Unix socket. Empty without a container.
+    pub fn path(&self, client: Option<&Self>) -> Vec<String> {
+        let Some(container) = &self.container else {
+            return Vec::new();
+        };
+        if let Some(socket) = self.endpoint.address.path() {
+            let volume = container.volume.as_ref().map(|volume| format!(" on the volume {}", volume.name));
+            return vec![format!("Unix socket{} {}", volume.unwrap_or_default(), socket.display())];
+        }
+        let beside = client.and_then(|client| client.container.as_ref());
+        if beside.is_some_and(|beside| beside.namespace() == container.namespace()) {
+            return vec!["loopback of the shared network namespace".to_owned()];
+        }
+        if container.container.network == Network::Host {
+            return vec!["loopback of the host's network".to_owned()];
+        }
+        let port = container.published().map(|at| format!("published port {at}"));
+        let proxies = self.helpers.iter().map(|(name, pid)| format!("{name} (pid {pid})"));
+        let bridge = container.bridge.as_ref().map(|on| format!("bridge {}", on.network));
+        port.into_iter().chain(proxies).chain(bridge).collect()
     }
 
     pub fn read_log(&self) -> Log {

@@ -93,10 +93,10 @@ pub fn inodes(address: &Address) -> Vec<String> {
         Address::Tcp(address) => tcp_inodes(*address),
         Address::Udp(address) => udp::bound(*address).map(|socket| socket.inode.to_string()).collect(),
         // A datagram socket (type 0002 in the fifth column) never listens. Only the one that is bound has the path.
-        Address::Packets(Transport::Unixgram, path) => unix_inodes("self", &path.display().to_string(), (4, "0002")),
+        Address::Packets(Transport::Unixgram, path) => unix_inodes(&path.display().to_string(), (4, "0002")),
         other => other
             .unix_name()
-            .map_or_else(Vec::new, |name| unix_listening("self", &name)),
+            .map_or_else(Vec::new, |name| unix_inodes(&name, (3, "00010000"))),
     }
 }
 
@@ -122,12 +122,6 @@ pub fn command_of(pid: i32) -> String {
     command.trim_end().to_owned()
 }
 
-/// Sockets that listen at a TCP port, whatever the address, in the network namespace of a process.
-pub fn listening_inodes(inside: i32, port: u16) -> Vec<String> {
-    let port = format!("{port:04X}");
-    listening_tcp(tcp_tables(inside), |_, at| at == port)
-}
-
 /// `/proc/net/tcp`: address and port in hexadecimal, the state (0A listens), the inode in the tenth column.
 fn listening_tcp(lines: impl Iterator<Item = String>, is_wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let inode = |line: String| {
@@ -144,15 +138,10 @@ fn tcp_tables(inside: impl Display) -> impl Iterator<Item = String> {
         .flat_map(move |name| lines(format!("/proc/{inside}/net/{name}")))
 }
 
-/// Sockets that listen at a path, in the network namespace of a process. Unix sockets belong to a namespace too.
-pub fn unix_listening(inside: impl Display, path: &str) -> Vec<String> {
-    unix_inodes(inside, path, (3, "00010000"))
-}
-
 /// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path. Those
 /// are taken that have this word in this column.
-fn unix_inodes(inside: impl Display, path: &str, (at, word): (usize, &str)) -> Vec<String> {
-    lines(format!("/proc/{inside}/net/unix"))
+fn unix_inodes(path: &str, (at, word): (usize, &str)) -> Vec<String> {
+    lines("/proc/self/net/unix")
         .filter_map(|line| {
             let (columns, name) = unix_row(&line)?;
             (columns[at] == word && name == path).then(|| columns[6].to_owned())
@@ -201,7 +190,7 @@ pub fn sockets(pid: i32) -> impl Iterator<Item = String> {
 }
 
 /// Whether a process has one of these sockets open.
-pub fn holds_any(pid: i32, inodes: &[String]) -> bool {
+fn holds_any(pid: i32, inodes: &[String]) -> bool {
     !inodes.is_empty() && sockets(pid).any(|socket| inodes.contains(&socket))
 }
 

@@ -140,6 +140,11 @@ impl Launch {
         }
     }
 
+    /// Name of the container whose network namespace it has.
+    pub fn namespace(&self) -> &str {
+        self.joined.as_deref().unwrap_or(&self.name)
+    }
+
     /// The address of this machine that its port is published at.
     pub fn published(&self) -> Option<SocketAddr> {
         self.publish.as_ref()?.rsplit_once(':')?.0.parse().ok()
