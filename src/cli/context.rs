@@ -151,7 +151,7 @@ pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError
             .map(Path::new),
     )?;
     has_format(summary.overload.is_some(), output)?;
-    let extras = extras(summary, output.format, output.verbose)?;
+    let extras = extras(summary, output.format)?;
     deliver_bytes(output.output.as_deref(), output.verbose, |options| {
         lasthop_report::render(summary, &extras, output.format, options)
     })
@@ -270,7 +270,7 @@ pub fn not_written(path: &Path, error: &std::io::Error) -> CliError {
 
 /// The page of a run.
 pub fn page(summary: &Summary) -> Result<Vec<u8>, CliError> {
-    let extras = extras(summary, Format::Html, false)?;
+    let extras = extras(summary, Format::Html)?;
     let options = lasthop_page::Options::default();
     Ok(lasthop_report::render(summary, &extras, Format::Html, &options))
 }
@@ -296,7 +296,7 @@ pub fn on_all_cpus<One: Sync, Made: Send>(
 
 /// What a report in a format shows that only the record has: trials, plots, and the configuration of the winner if
 /// there is one.
-fn extras(summary: &Summary, format: Format, verbose: bool) -> Result<Extras, CliError> {
+fn extras(summary: &Summary, format: Format) -> Result<Extras, CliError> {
     let data = || store::read(&summary.folder).or_failed();
     match format {
         Format::Trials | Format::Benchstat => Ok(Extras {
@@ -314,10 +314,6 @@ fn extras(summary: &Summary, format: Format, verbose: bool) -> Result<Extras, Cl
                 ..Extras::default()
             })
         }
-        Format::Terminal if verbose => Ok(Extras {
-            plots: plots(&data()?),
-            ..Extras::default()
-        }),
         _ => Ok(Extras::default()),
     }
 }

@@ -56,9 +56,6 @@ pub struct Figures {
     pub bytes_per_second: f64,
     /// Service time: from the actual send to the last byte.
     pub latency_ns: Option<Percentiles>,
-    /// What a histogram shows: the response times of an open loop, or else the service times.
-    #[serde(skip)]
-    pub spread: Option<Histogram>,
     /// Open loop: from the scheduled send to the last byte.
     pub response_ns: Option<Percentiles>,
     /// Open loop: actual minus scheduled send.
@@ -247,10 +244,6 @@ impl Figures {
             open_at_end: result.open_at_end,
             untimed: result.untimed,
             latency_ns: percentiles(result.service_time.as_ref().filter(|_| unsteady.is_none())),
-            spread: result
-                .latency()
-                .filter(|times| unsteady.is_none() && !times.is_empty())
-                .cloned(),
             unsteady,
             response_ns: percentiles(result.response_time.as_ref()),
             lag_ns: percentiles(result.lag.as_ref()),

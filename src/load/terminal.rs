@@ -9,7 +9,6 @@ use lasthop_protocol::{
     result::Longest,
     spec::{Engine, Reuse},
 };
-use lasthop_report::plots;
 
 use super::{
     Figures,
@@ -38,18 +37,6 @@ pub fn render(figures: &Figures, options: &Options) -> Vec<u8> {
     lines.iter().for_each(|line| page.line(line));
     page.blank();
     page.table(&latencies(figures));
-    if let Some(spread) = &figures.spread {
-        let name = if figures.response_ns.is_some() {
-            "response"
-        } else {
-            "service time"
-        };
-        page.blank();
-        let lines = plots::histogram(name, spread, page.room(), options.unicode);
-        lines
-            .into_iter()
-            .for_each(|line| page.line(&Text::from("  ").join(line)));
-    }
     page.blank();
     let lines = facts(figures).into_iter().chain(errors(figures));
     lines.for_each(|line| page.line(&line));

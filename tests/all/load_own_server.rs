@@ -178,7 +178,6 @@ fn the_terminal_says_what_was_proven_and_checked() {
         "p75",
         "p95",
         "std dev",
-        "share of the requests by latency",
     ] {
         assert!(ran.stdout.contains(text), "`{text}` is not in:\n{}", ran.stdout);
     }

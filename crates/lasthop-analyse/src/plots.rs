@@ -14,7 +14,7 @@ use super::{
 const POINTS: u32 = 16;
 
 /// How many bins of a distribution there are from one power of ten to the next.
-pub const BINS: f64 = 30.0;
+const BINS: f64 = 30.0;
 
 /// The plots of one case, in the order of the summary's cases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -90,7 +90,7 @@ impl TrialColumns {
 
 impl Latencies {
     /// Those of a histogram.
-    pub fn of(all: &Histogram) -> Self {
+    fn of(all: &Histogram) -> Self {
         let bin = |nanoseconds: u64| ((nanoseconds.max(1) as f64).log10() * BINS).floor() as i32;
         let total = all.count().max(1) as f64;
         let first = all.bins().next().map_or(0, |(value, _)| bin(value));

@@ -25,7 +25,7 @@ mod json;
 mod listing;
 mod markdown;
 mod page;
-pub mod plots;
+mod plots;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -95,7 +95,7 @@ impl Format {
 #[must_use]
 pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Options) -> Vec<u8> {
     match format {
-        Format::Terminal => terminal::render(summary, &extras.plots, options),
+        Format::Terminal => terminal::render(summary, options),
         Format::Json => json::render(summary),
         Format::Csv => csv::render(summary),
         Format::Trials => csv::trials(summary, &extras.trials),

@@ -1,13 +1,9 @@
-//! Plots in characters: every ratio with its interval, and how the latencies of each case are spread. The ratios are
-//! those of `forest`, on its axis.
+//! Plots in characters: every ratio with its interval, and the CPU time of each case by layer. The ratios are those of
+//! `forest`, on its axis.
 
 use indexmap::IndexMap;
-use lasthop_analyse::{
-    plots::{BINS, CasePlots, Latencies},
-    summary::{CaseSummary, Comparison, Summary},
-};
+use lasthop_analyse::summary::{Comparison, Summary};
 use lasthop_model::quantity::joined;
-use lasthop_protocol::Histogram;
 use textwrap::core::display_width;
 
 use super::{
@@ -24,10 +20,6 @@ const GAP: usize = 2;
 const VALUE: usize = 8;
 /// One for each layer.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-/// The share of requests that is shown: the slowest would squeeze the others.
-const SHOWN: f64 = 0.999;
-
-const LEGEND: &str = "share of the requests by latency, without the slowest 0.1 %; the axis is logarithmic";
 
 /// What plots are drawn with.
 struct Glyphs {
@@ -38,8 +30,6 @@ struct Glyphs {
     /// Ends beyond the axis.
     cut: [char; 2],
     ratio: char,
-    /// From the lowest to the highest.
-    bars: [char; 8],
     /// Characters of the report's own sentences, and what to write for them.
     words: &'static [(&'static str, &'static str)],
 }
@@ -51,7 +41,6 @@ const UNICODE: Glyphs = Glyphs {
     ends: ['├', '┤'],
     cut: ['‹', '›'],
     ratio: '●',
-    bars: ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
     words: &[],
 };
 
@@ -62,7 +51,6 @@ const ASCII: Glyphs = Glyphs {
     ends: ['[', ']'],
     cut: ['<', '>'],
     ratio: 'o',
-    bars: ['.', ':', '-', '=', '+', '*', '%', '#'],
     words: &[("→", "->"), ("←", "<-"), ("×", "x"), ("µ", "u"), ("…", "...")],
 };
 
@@ -221,88 +209,6 @@ fn ticks(axis: &Axis, room: usize) -> String {
     line
 }
 
-/// How the latencies of each case are spread, with one axis for all cases of a group.
-pub fn latencies(summary: &Summary, plots: &[CasePlots], width: usize, unicode: bool) -> Vec<Text> {
-    let glyphs = Glyphs::of(unicode);
-    let of = |case: &CaseSummary| {
-        let place = summary.cases.iter().position(|other| other.case == case.case)?;
-        let CasePlots { service, response, .. } = plots.get(place)?;
-        let latencies = response.as_ref().or(service.as_ref())?;
-        (!latencies.shares.is_empty()).then_some(latencies)
-    };
-    let mut lines = Vec::new();
-    for group in &groups(summary) {
-        let known = group.cases.iter();
-        let known = known.filter_map(|case| Some((glyphs.words(&group.label(case)), of(case)?)));
-        let known: Vec<(String, &Latencies)> = known.collect();
-        if !known.is_empty() {
-            lines.extend(heading(&group.setting, glyphs));
-            lines.extend(spread(&known, width, glyphs));
-        }
-    }
-    if !lines.is_empty() {
-        lines.push(Text::of(Tone::Dim, LEGEND));
-    }
-    lines
-}
-
-/// How durations with this name are spread.
-pub fn histogram(name: &str, durations: &Histogram, width: usize, unicode: bool) -> Vec<Text> {
-    let rows = [(name.to_owned(), &Latencies::of(durations))];
-    let mut lines = spread(&rows, width, Glyphs::of(unicode));
-    lines.push(Text::of(Tone::Dim, LEGEND));
-    lines
-}
-
-fn spread(cases: &[(String, &Latencies)], width: usize, glyphs: &Glyphs) -> Vec<Text> {
-    let first = cases.iter().map(|(_, one)| one.first).min().unwrap_or(0);
-    let last = cases.iter().map(|(_, one)| last_shown(one)).max().unwrap_or(first);
-    let bins = (last - first + 1) as usize;
-    let labels = label_width(cases.iter().map(|(label, _)| label.as_str()), width);
-    let room = width.saturating_sub(labels + GAP).max(1);
-    // Whole columns for each bin, or whole bins in each column.
-    let room = if bins < room { room / bins * bins } else { room };
-    let lines = cases
-        .iter()
-        .flat_map(|(label, one)| labelled(label, labels, columns(one, first, bins, room, glyphs).into()));
-    let mut lines: Vec<Text> = lines.collect();
-    let [begin, end] =
-        [first, last + 1].map(|bin| glyphs.words(&Micros(10f64.powf(f64::from(bin) / BINS) / 1e3).to_string()));
-    let between = room.saturating_sub(display_width(&begin) + display_width(&end));
-    let axis = format!("{}{begin}{}{end}", " ".repeat(labels + GAP), " ".repeat(between));
-    lines.push(Text::of(Tone::Dim, axis));
-    lines
-}
-
-/// The bin within which almost all requests have been counted.
-fn last_shown(latencies: &Latencies) -> i32 {
-    let mut counted = 0.0;
-    let within = latencies.shares.iter().take_while(|share| {
-        counted += **share;
-        counted < SHOWN
-    });
-    latencies.first + within.count().min(latencies.shares.len() - 1) as i32
-}
-
-fn columns(latencies: &Latencies, first: i32, bins: usize, room: usize, glyphs: &Glyphs) -> String {
-    let mut heights = vec![0.0; room];
-    for (bin, share) in (latencies.first - first..).zip(&latencies.shares) {
-        let bin = bin as usize;
-        let begin = bin * room / bins;
-        let end = ((bin + 1) * room / bins).max(begin + 1);
-        for height in heights.iter_mut().take(end).skip(begin) {
-            *height += share;
-        }
-    }
-    // Never 0, because heights are divided by it.
-    let highest = heights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let step = |height: &f64| (height / highest * glyphs.bars.len() as f64).ceil() as usize;
-    heights
-        .iter()
-        .map(|height| step(height).checked_sub(1).map_or(' ', |step| glyphs.bars[step]))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use lasthop_analyse::testing;
@@ -355,33 +261,8 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_is_as_wide_as_the_page_and_shows_where_requests_are() {
-        let latencies = |first, shares: &[f64]| Latencies {
-            first,
-            shares: shares.to_vec(),
-            ..Latencies::default()
-        };
-        let fast = latencies(90, &[0.5, 0.5]);
-        let slow = latencies(92, &[0.25, 0.75, 0.0, 0.0005]);
-        let cases = [("unix".to_owned(), &fast), ("tcp".to_owned(), &slow)];
-        let lines: Vec<String> = spread(&cases, 30, &UNICODE).iter().map(ToString::to_string).collect();
-        assert_eq!(lines[0], format!("unix  {}{:12}", "█".repeat(12), ""));
-        assert_eq!(lines[1], format!("tcp   {:12}{}{}", "", "▃".repeat(6), "█".repeat(6)));
-        assert_eq!(
-            lines[2].split_whitespace().collect::<Vec<_>>(),
-            ["1.00", "µs", "1.36", "µs"]
-        );
-        assert_eq!(display_width(&lines[2]), 30);
-        assert_eq!(last_shown(&slow), 93, "the slowest are left out");
-    }
-
-    #[test]
-    fn the_report_of_a_record_has_both() {
-        let data = testing::healthy();
-        let extras = Extras {
-            plots: lasthop_analyse::plots::plots(&data),
-            ..Extras::default()
-        };
+    fn the_verbose_report_has_the_ratios() {
+        let summary = lasthop_analyse::summarise(&testing::healthy());
         for (verbose, unicode) in [(false, true), (true, true), (true, false)] {
             for width in [40, 80, 100] {
                 let options = Options {
@@ -390,14 +271,10 @@ mod tests {
                     width,
                     ..Options::default()
                 };
-                let page = render(&lasthop_analyse::summarise(&data), &extras, Format::Terminal, &options);
+                let page = render(&summary, &Extras::default(), Format::Terminal, &options);
                 let page = String::from_utf8(page).unwrap();
-                assert_eq!(
-                    page.contains("\nLatencies\n") && page.contains("\nRatios\n"),
-                    verbose,
-                    "{page}"
-                );
-                assert_eq!(page.contains('█'), verbose && unicode, "{page}");
+                assert_eq!(page.contains("\nRatios\n"), verbose, "{page}");
+                assert_eq!(page.contains('●'), verbose && unicode, "{page}");
                 assert!(page.lines().all(|line| display_width(line) <= width), "{page}");
             }
         }

@@ -1,6 +1,6 @@
 //! The report of a run for a terminal: its document, with plots in characters.
 
-use lasthop_analyse::{plots::CasePlots, summary::Summary};
+use lasthop_analyse::summary::Summary;
 use lasthop_page::{INDENT, Options, Page};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 
 /// The report for people at a terminal.
 #[must_use]
-pub fn render(summary: &Summary, plots: &[CasePlots], options: &Options) -> Vec<u8> {
+pub fn render(summary: &Summary, options: &Options) -> Vec<u8> {
     let mut page = Page::about(&summary.folder, options);
     let document = document(summary);
     page.document(&document);
@@ -19,7 +19,6 @@ pub fn render(summary: &Summary, plots: &[CasePlots], options: &Options) -> Vec<
         let width = page.room();
         page.plot("Ratios", plots::ratios(summary, width, options.unicode));
         page.plot("Layers", plots::layers(summary, width, options.unicode));
-        page.plot("Latencies", plots::latencies(summary, plots, width, options.unicode));
     }
     page.blank();
     let mut more = if document.sections.iter().any(|section| !page.shows(section)) && !options.verbose {
