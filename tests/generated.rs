@@ -26,7 +26,7 @@ use lasthop_analyse::{
 use lasthop_plan::schema;
 use lasthop_report::explained;
 use lasthop_repro::{outcome::Repetition, study};
-use lasthop_survey::{diff::SurveyDiff, links::Survey};
+use lasthop_survey::links::Survey;
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -62,7 +62,6 @@ fn schemas(files: &mut Files) {
         ("runs", schemars::schema_for!(lasthop_report::Runs).to_value()),
         ("selftest", schemars::schema_for!(SelfTest).to_value()),
         ("survey", schemars::schema_for!(Survey).to_value()),
-        ("survey-diff", schemars::schema_for!(SurveyDiff).to_value()),
     ];
     for (name, schema) in schemas {
         let mut named = Map::from_iter([("$id".to_owned(), schema::id(name).into())]);

@@ -18,7 +18,6 @@ use lasthop_model::{
 };
 use lasthop_plan::settings::{Overrides, Times};
 use lasthop_report::Format;
-use lasthop_survey::limit::Limit as SavedLimit;
 
 use super::{
     complete, load,
@@ -407,8 +406,7 @@ pub struct Check {
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// A run: its name or part of its name, its directory, or `last`. Several runs are reported together. Or the JSON of
-    /// a survey
+    /// A run: its name or part of its name, its directory, or `last`. Several runs are reported together
     #[arg(value_name = "RUN", default_value = "last", add = ArgValueCompleter::new(complete::runs))]
     pub runs: Vec<String>,
     #[command(flatten)]
@@ -417,10 +415,10 @@ pub struct Report {
 
 #[derive(Debug, Args)]
 pub struct Diff {
-    /// The run before: its name or part of its name, or its directory. Or the JSON of a survey
+    /// The run before: its name or part of its name, or its directory
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub old: String,
-    /// The run after, or the JSON of a survey
+    /// The run after
     #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs))]
     pub new: String,
     #[command(flatten)]
@@ -856,16 +854,12 @@ pub struct Survey {
     /// Time for each run of --measure [default: the experiment's]
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "measure")]
     pub budget: Option<Duration>,
-    /// Format of the result: terminal, json, csv, markdown or html. `lasthop report` reads the JSON again
+    /// Format of the result: terminal, json, csv, markdown or html.
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
     pub format: Format,
     /// Write the result to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Exit with 3 if the whole interval of what a Unix socket would save on a link is beyond a limit, such as
-    /// 'saved > 10% of a CPU'
-    #[arg(long, value_name = "LIMIT")]
-    pub fail_if: Vec<SavedLimit>,
     /// Also list links that nothing or little went over
     #[arg(short, long)]
     pub verbose: bool,

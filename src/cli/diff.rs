@@ -17,7 +17,6 @@ use super::{
     args,
     context::{deliver_bytes, home, on_all_cpus, ready},
     output::{CliError, DONE, Exit, LIMIT, OrExit, talk},
-    survey,
 };
 
 /// Directories of recorded runs.
@@ -32,9 +31,6 @@ pub fn find(wanted: &[&str]) -> Result<Vec<PathBuf>, CliError> {
 }
 
 pub fn diff(arguments: &args::Diff) -> Exit {
-    if let Some([old, new]) = survey::files(&[arguments.old.as_str(), arguments.new.as_str()])?.as_deref() {
-        return survey::diff([old, new], &arguments.output);
-    }
     has_format(&arguments.output)?;
     let [old, new] = [&arguments.old, &arguments.new].map(|wanted| find(&[wanted]));
     let read = |found: Result<Vec<PathBuf>, CliError>| store::read(&found?[0]).or_failed();

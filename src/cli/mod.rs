@@ -314,15 +314,6 @@ fn explain_check(id: Option<&str>) -> Result<(), CliError> {
 fn report_again(arguments: &args::Report) -> Exit {
     let wanted: Vec<&str> = arguments.runs.iter().map(String::as_str).collect();
     let output = &arguments.output;
-    match survey::files(&wanted)?.as_deref() {
-        Some([survey]) => return survey::report(survey, output),
-        Some(_) => {
-            return Err(CliError::usage(
-                "report each survey by itself, or compare two: `lasthop diff`",
-            ));
-        }
-        None => {}
-    }
     match &diff::find(&wanted)?[..] {
         [one] => {
             let summary = diff::with_limits(&output.fail_if, summarise(one)?)?;

@@ -2,17 +2,15 @@
 
 use std::{collections::BTreeMap, path::Path, sync::atomic::Ordering};
 
-use lasthop_analyse::{answers::answers, summary::Standing};
+use lasthop_analyse::answers::answers;
 use lasthop_load::speed::Speedometer;
 use lasthop_model::{quantity::written, record::Stopped};
 use lasthop_record::{Store, store};
 use lasthop_report::{Format, answers::answer_of};
 use lasthop_stats::middle;
 use lasthop_survey::{
-    diff::{self, SurveyDiff},
-    limit::Limit,
     links::Survey,
-    page, saved,
+    page,
     saving::{Ask, Known, Stacks, judge, unmeasured},
     survey,
     watch::Timing,
@@ -21,7 +19,7 @@ use lasthop_survey::{
 use super::{
     args,
     context::{catalog, deliver_bytes, document_bytes, has_document_format, home, is_run_of, writable},
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, LIMIT, OrExit, counted, talk},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, talk},
     run::Ready,
     signals::watch_signals,
 };
@@ -64,16 +62,13 @@ pub fn watch(arguments: &args::Survey) -> Exit {
         failed = !measure(&result, &mut book, arguments)?;
         judge(&mut result.links, &stacks, speed, |experiment| book.of(experiment));
     }
-    deliver(
-        &result,
-        arguments.format,
-        arguments.output.as_deref(),
-        arguments.verbose,
-    )?;
-    Ok(match hold(&arguments.fail_if, &result) {
-        _ if interrupt.load(Ordering::Relaxed) => INTERRUPTED,
-        DONE if failed => FAILED,
-        code => code,
+    deliver(&result, arguments)?;
+    Ok(if interrupt.load(Ordering::Relaxed) {
+        INTERRUPTED
+    } else if failed {
+        FAILED
+    } else {
+        DONE
     })
 }
 
@@ -86,8 +81,9 @@ fn has_format(format: Format) -> Result<(), CliError> {
     }
 }
 
-fn deliver(survey: &Survey, format: Format, file: Option<&Path>, verbose: bool) -> Result<(), CliError> {
-    deliver_bytes(file, verbose, |options| match format {
+fn deliver(survey: &Survey, arguments: &args::Survey) -> Result<(), CliError> {
+    let verbose = arguments.verbose;
+    deliver_bytes(arguments.output.as_deref(), verbose, |options| match arguments.format {
         Format::Csv => page::csv(survey),
         Format::Html => page::page(survey, verbose),
         format => document_bytes(survey, &page::document(survey, verbose), format, options),
@@ -148,58 +144,6 @@ fn measure(survey: &Survey, book: &mut Book, arguments: &args::Survey) -> Result
     Ok(all)
 }
 
-/// Those of these words that are files and so surveys, if one is.
-///
-/// # Errors
-/// Some are files and others are runs.
-pub fn files<'a>(words: &[&'a str]) -> Result<Option<Vec<&'a Path>>, CliError> {
-    let is_file = |word: &&str| *word != "last" && Path::new(word).is_file();
-    let files: Vec<&Path> = words.iter().copied().filter(is_file).map(Path::new).collect();
-    match files.len() {
-        0 => Ok(None),
-        all if all == words.len() => Ok(Some(files)),
-        _ => Err(CliError::usage(format!(
-            "{} is a file, which can only be a survey: name no run beside it, and two of them to compare",
-            files[0].display()
-        ))),
-    }
-}
-
-/// A survey that was kept. Who made it does not matter: it is only shown.
-fn kept(file: &Path, output: &args::OutputOptions) -> Result<Survey, CliError> {
-    if !output.fail_if.is_empty() {
-        let instead = "`lasthop survey --fail-if 'saved > 10% of a CPU'` has limits of its own";
-        return Err(CliError::usage(format!("a survey has no such limit; {instead}")));
-    }
-    let wrong = |cause: String| CliError::failed(format!("{}: {cause}", file.display()));
-    let json = lasthop_system::files::read(file, saved::LONGEST).map_err(|error| wrong(error.to_string()))?;
-    saved::read(&json).map_err(wrong)
-}
-
-/// The report of a survey that was kept.
-pub fn report(file: &Path, output: &args::OutputOptions) -> Exit {
-    has_format(output.format)?;
-    deliver(
-        &kept(file, output)?,
-        output.format,
-        output.output.as_deref(),
-        output.verbose,
-    )?;
-    Ok(DONE)
-}
-
-/// What changed from one survey to another.
-pub fn diff(files: [&Path; 2], output: &args::OutputOptions) -> Exit {
-    has_document_format("a comparison of surveys", output.format)?;
-    let [before, after] = files.map(|file| kept(file, output));
-    let diff = SurveyDiff::of(&before?, &after?);
-    deliver_bytes(output.output.as_deref(), output.verbose, |options| {
-        let document = diff::document(&diff, output.verbose);
-        document_bytes(&diff, &document, output.format, options)
-    })?;
-    Ok(DONE)
-}
-
 /// What was found of an experiment: by the last run here that has an answer, and by the run that came with lasthop.
 fn known(experiment: &str) -> Vec<Known> {
     let catalog = catalog().ok();
@@ -229,22 +173,4 @@ fn known(experiment: &str) -> Vec<Known> {
 fn speed() -> f64 {
     let mut meter = Speedometer::default();
     middle((0..READINGS).map(|_| meter.read())).expect("there are readings")
-}
-
-/// Says how each link stands to each limit, and fails if one is beyond it.
-fn hold(limits: &[Limit], survey: &Survey) -> u8 {
-    let mut code = DONE;
-    for limit in limits {
-        let judged: Vec<_> = survey.links.iter().filter_map(|link| limit.judge(link)).collect();
-        if judged.is_empty() {
-            talk(&format!("{limit}: undecided: no figures say what a link would save"));
-        }
-        for (standing, text) in judged {
-            talk(&text);
-            if standing == Standing::Beyond {
-                code = LIMIT;
-            }
-        }
-    }
-    code
 }

@@ -64,7 +64,7 @@ mod service_stack;
 mod studies;
 mod survey;
 mod survey_programs;
-mod survey_saved;
+mod survey_measure;
 mod survey_strangers;
 mod tools;
 mod trust;

@@ -21,7 +21,7 @@ use crate::{
     load_peers::{Server, free_port, have_postgres},
     other_users::{STRANGER, addresses, can_be_somebody_else},
     survey::{Link, Redis, Watching, has, links_of, survey, the_only},
-    survey_saved::{commands, is_loaded},
+    survey_measure::{commands, is_loaded},
 };
 
 /// The servers of an experiment, as long as this lives: its driver is in the first trial, which lasts.

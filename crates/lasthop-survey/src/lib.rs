@@ -10,20 +10,16 @@
 //! | `containers` | what containers are called |
 //! | [`watch`] | connections and what they count, for some seconds |
 //! | [`links`] | the result: links with their load |
-//! | [`saving`], [`limit`] | what a Unix socket would save, and the limits of `--fail-if` |
+//! | [`saving`] | what a Unix socket would save |
 //! | [`page`], `graph` | the result for people, with a picture, and as CSV |
-//! | [`saved`], [`diff`] | a survey that was kept, and what changed from one to another |
 
 mod containers;
-pub mod diff;
 #[cfg(test)]
 mod fixtures;
 mod graph;
-pub mod limit;
 pub mod links;
 pub mod page;
 mod processes;
-pub mod saved;
 pub mod saving;
 mod spaces;
 pub mod watch;

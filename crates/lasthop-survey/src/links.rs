@@ -9,7 +9,7 @@ use lasthop_model::quantity::counted;
 use lasthop_protocol::spec::Transport;
 use lasthop_system::date;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{
     containers,
@@ -34,7 +34,7 @@ const PIECES: f64 = 4.0;
 const PIECES_EXACT: f64 = 0.05;
 
 /// The links of one machine while they were watched.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Survey {
     /// `lasthop-survey/1`
     pub schema: String,
@@ -51,7 +51,7 @@ pub struct Survey {
 }
 
 /// Connections of one client to one server over one address.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Link {
     /// Those that connect; absent if nobody was seen to have that end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ pub struct Link {
     pub address: String,
     /// Where the client connects to, if the packet filter leads it to the server from there (DNAT), as for the published
     /// port of a container.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<String>,
     /// Whether the ends are in different network namespaces, as those of containers on a bridge are.
     pub crosses: bool,
@@ -77,15 +77,15 @@ pub struct Link {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<LinkLoad>,
     /// A Unix socket where the server listens, too.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub also: Option<String>,
     /// What a Unix socket would save.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
 }
 
 /// The processes of one program that are one client or one server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Party {
     pub name: String,
     /// Its container or its unit of systemd.
@@ -94,7 +94,7 @@ pub struct Party {
     /// Processes at the end.
     pub processes: u32,
     /// CPU time that they used per second, over all that they did; 1 is one CPU. Absent if all of them have ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
     /// What its program may be called, for recipes.
     #[serde(skip)]
@@ -104,7 +104,7 @@ pub struct Party {
 }
 
 /// What went over a link.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LinkLoad {
     pub shape: Shape,
     /// Requests per second, if each is sent and answered by itself: a batch that is sent at once counts as one. Absent
@@ -117,7 +117,7 @@ pub struct LinkLoad {
     pub to_client: Direction,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Direction {
     pub bytes_per_second: f64,
     /// Segments with data per second, each from one write or several.
@@ -127,7 +127,7 @@ pub struct Direction {
 }
 
 /// How a link is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
     /// Nothing went over it.

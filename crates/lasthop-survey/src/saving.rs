@@ -22,7 +22,7 @@ use lasthop_protocol::{
     url::{self, UrlOptions},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::links::{Link, LinkLoad, Party, Shape};
 
@@ -39,7 +39,7 @@ const BUSY: f64 = 0.5;
 const LEVELS: [&str; 2] = ["tcp", "bridge"];
 
 /// Whether a change is worth its while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Worth {
     /// It saves 1 % of a CPU or more.
@@ -65,21 +65,21 @@ impl Worth {
 }
 
 /// What is known of a change of one link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Outlook {
     pub worth: Worth,
     /// Why that is so, or why it cannot be said.
     pub because: String,
     /// The experiment whose link is most like this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub experiment: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub saving: Option<Saving>,
     /// The command that knows more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// The command that measures both ways to a server that listens on both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub compare: Option<String>,
     /// The run that knows more, if there was none yet.
     #[serde(skip)]
@@ -94,14 +94,14 @@ pub struct Ask {
 }
 
 /// What a Unix socket would save. Negative figures are costs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Saving {
     /// CPU time per request, in microseconds.
     pub cpu_us: Figure,
     /// CPUs, at the requests per second that were counted.
     pub cpus: Figure,
     /// Time until a reply, in microseconds; absent where it was only measured with a queue.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub response_us: Option<Figure>,
     /// The setting of the experiment that is most like the link.
     pub setting: String,
@@ -110,7 +110,7 @@ pub struct Saving {
     /// Whether they were measured on this machine.
     pub here: bool,
     /// Requests per second at which they were measured; absent if that was at full load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
 }
 

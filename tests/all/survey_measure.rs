@@ -1,0 +1,114 @@
+//! The runs that `lasthop survey --measure` makes.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::{
+    common::{Lasthop, Ran, have, signal},
+    compare::folder,
+    load_peers::{Server, free_port},
+};
+
+/// A Redis that listens on both.
+struct Redis {
+    port: u16,
+    folder: TempDir,
+    server: Server,
+}
+
+impl Redis {
+    fn start() -> Self {
+        let (port, folder) = (free_port(), folder());
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--save", "", "--port", &port.to_string()]);
+        command.arg("--dir").arg(folder.path());
+        command.arg("--unixsocket").arg(folder.path().join("redis.sock"));
+        let is_ready = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        Self {
+            port,
+            server: Server::start(&mut command, is_ready),
+            folder,
+        }
+    }
+
+    /// Commands that it has answered, asked where the survey does not look.
+    fn answered(&self) -> u64 {
+        commands(UnixStream::connect(self.folder.path().join("redis.sock")).unwrap())
+    }
+
+    /// What a survey with `--measure` says while a driver loads it over TCP at a rate.
+    fn surveyed(&self, lasthop: &Lasthop) -> Ran {
+        let url = format!("redis://127.0.0.1:{}", self.port);
+        let fixed = ["--command", "PING", "-c", "4", "--rate", "5000", "-d", "5m", "--quiet"];
+        let driver: Child = lasthop.start([&["load", &url], &fixed[..]].concat());
+        is_loaded(|| self.answered(), 2_000);
+        let only = format!(":{}", self.port);
+        let survey = ["survey", "--for", "2s", "--quiet", "--only", &only, "--format", "json"];
+        let ran = lasthop.run([&survey[..], &["--measure", "--budget", "15s"]].concat());
+        signal(&driver, libc::SIGINT);
+        Server(driver);
+        ran
+    }
+}
+
+/// Waits until a driver is at work: a server has answered so many requests more. The connections by which the driver tries
+/// the server have ended by then.
+pub fn is_loaded(answered: impl Fn() -> u64, requests: u64) {
+    let (before, deadline) = (answered(), Instant::now() + Duration::from_secs(60));
+    while answered() < before + requests {
+        assert!(Instant::now() < deadline, "nobody loads the server");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Commands that a Redis has answered, this one included.
+pub fn commands(mut connection: impl Read + Write) -> u64 {
+    connection.write_all(b"INFO stats\r\nQUIT\r\n").unwrap();
+    let mut reply = String::new();
+    connection.read_to_string(&mut reply).unwrap();
+    let (_, rest) = reply.split_once("total_commands_processed:").unwrap();
+    rest.lines().next().unwrap().parse().unwrap()
+}
+
+/// The run starts a server of its own, and leaves alone what it surveys.
+#[test]
+fn what_is_not_known_is_measured() {
+    if !have("redis-server") {
+        return;
+    }
+    let (mut redis, lasthop) = (Redis::start(), Lasthop::new());
+    let ran = redis.surveyed(&lasthop);
+    assert!(
+        ran.stderr
+            .contains("they share the CPUs with what runs: redis (redis; 15s)"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(lasthop.runs().len(), 1, "{}", ran.stderr);
+    // A busy machine may have no result in that time, and says so.
+    let measured = !ran.stderr.contains("redis has no result");
+    assert_eq!(ran.code, Some(i32::from(!measured)), "{}", ran.stderr);
+    let outlook = &ran.json()["links"][0]["outlook"];
+    if measured {
+        assert_eq!(outlook["saving"]["here"], true, "{outlook:#}");
+        let again = redis.surveyed(&lasthop).ok();
+        assert!(
+            again.stderr.contains("there is no experiment to run"),
+            "{}",
+            again.stderr
+        );
+    }
+    assert!(
+        redis.server.0.try_wait().unwrap().is_none(),
+        "the server that was surveyed has ended"
+    );
+    lasthop.assert_nothing_left();
+}
