@@ -353,7 +353,7 @@ fn a_record_of_more_cases_than_a_run_has_is_refused() {
         grow(more);
         let said = format!("run.json: it has {more} cases, and no run has more than 2000");
         lasthop.run(["report", run]).fails(1, &said);
-        lasthop.run(["export", run]).fails(1, &said);
+        lasthop.run(["show", run]).fails(1, &said);
         assert!(listed().contains("unreadable"), "{}", listed());
     }
 }

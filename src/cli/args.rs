@@ -76,7 +76,7 @@ pub enum Command {
     Explain(Explain),
     /// List the experiments
     List(List),
-    /// Show an experiment: its question, services, factors and cases, or its files
+    /// Show an experiment: its question, services, factors and cases, or its files. Of a run: how its servers were configured
     Show(Show),
     /// Print what lasthop found on another machine, without running anything
     Answers(Answers),
@@ -108,8 +108,6 @@ pub enum Command {
     /// Compare cases with themselves, to see which answers this machine can give
     #[command(name = "selftest", after_help = note!("selftest"))]
     SelfTest(SelfTest),
-    /// Print the winner's configuration to copy, and the conditions under which it holds
-    Export(Export),
     /// Check what this machine can run, what is missing, and what makes it noisy
     Doctor(Doctor),
     /// Install what an experiment needs (shows the commands first)
@@ -380,9 +378,10 @@ pub struct ExplainCheck {
 
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Name of an experiment, or the folder of your own experiment
-    #[arg(add = ArgValueCompleter::new(complete::experiments))]
-    pub experiment: String,
+    /// Name of an experiment, or the folder of your own experiment. Or a run, as for `report`: its configurations, the
+    /// winner's first, and what must be true to use them
+    #[arg(value_name = "EXPERIMENT|RUN", add = ArgValueCompleter::new(complete::runs_and_experiments))]
+    pub subject: String,
     #[command(flatten)]
     pub select: Select,
     /// List its files and those of its recipes instead, or print one (`--files nginx.conf.j2`)
@@ -786,22 +785,6 @@ pub struct SelfTest {
 pub struct NoiseArgs {
     pub share: f64,
     pub seconds: u64,
-}
-
-#[derive(Debug, Args)]
-pub struct Export {
-    /// A run (its name or part of its name, its directory, or `last`), or an experiment, for its last run
-    #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs_and_experiments))]
-    pub run: String,
-    /// Export this case instead of the winner
-    #[arg(long)]
-    pub case: Option<String>,
-    /// Write files to a folder instead of standard output
-    #[arg(long, value_name = "FOLDER")]
-    pub into: Option<PathBuf>,
-    /// Overwrite existing files
-    #[arg(long, requires = "into")]
-    pub force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -174,7 +174,7 @@ pub fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
     beginning(current, std::iter::once("last".to_owned()).chain(names))
 }
 
-/// What `export` takes.
+/// What `show` takes.
 pub fn runs_and_experiments(current: &OsStr) -> Vec<CompletionCandidate> {
     runs(current).into_iter().chain(experiments(current)).collect()
 }

@@ -20,7 +20,7 @@ use lasthop_record::{
     Store, recorded,
     store::{self, State},
 };
-use lasthop_report::{Extras, Format, export};
+use lasthop_report::{Extras, Format, configuration};
 use lasthop_stack::{home::Home, locate::Locator};
 use lasthop_system::{files, named, owner};
 use serde::Serialize;
@@ -305,12 +305,9 @@ fn extras(summary: &Summary, format: Format) -> Result<Extras, CliError> {
         }),
         Format::Html => {
             let data = data()?;
-            // Without a winner there is no configuration to show.
-            let files = export::export(&summary.folder, &data, summary, None).unwrap_or_default();
-            let configuration = files.into_iter().map(|file| (file.name, file.text)).collect();
             Ok(Extras {
                 plots: plots(&data),
-                configuration,
+                configuration: configuration::of_winner(&summary.folder, &data, summary),
                 ..Extras::default()
             })
         }

@@ -21,13 +21,13 @@ use lasthop_record::{
     Store, recorded,
     store::{self, State},
 };
-use lasthop_report::{ExperimentEntry, Format, RunEntry, RunState};
+use lasthop_report::{ExperimentEntry, Format, RunEntry, RunState, configuration};
 use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{
     args,
     context::{catalog, deliver_bytes, home, locator},
-    index,
+    diff, index,
     output::{CliError, OrExit, agreed, can_ask, print, talk, terminal},
     progress::WIDE,
     run::selection,
@@ -71,12 +71,33 @@ pub fn missing(experiment: &Experiment, locator: &Locator, versions: bool) -> Ve
 }
 
 pub fn show(arguments: &args::Show) -> Result<(), CliError> {
+    let subject = &arguments.subject;
     if let Some(wanted) = &arguments.files {
-        return files(&arguments.experiment, wanted);
+        return files(subject, wanted);
     }
-    let experiment = catalog()?.load(&arguments.experiment).or_usage()?;
+    let catalog = catalog()?;
+    let is_experiment = catalog.names().contains(subject) || Path::new(subject).join("experiment.toml").is_file();
+    let run = (!is_experiment).then(|| diff::find(&[subject]));
+    if let Some(Ok(records)) = &run {
+        let args::Select { only, set, aa } = &arguments.select;
+        if *aa || !(only.is_empty() && set.is_empty()) {
+            let text = "--only, --set and --aa choose cases of an experiment, and this is a run";
+            return Err(CliError::usage(text));
+        }
+        return records.iter().try_for_each(|record| configurations(record));
+    }
+    let experiment = catalog.load(subject).map_err(|error| match run {
+        Some(Err(of_run)) => CliError::usage(format!("{error}\n{}", of_run.text)),
+        _ => CliError::usage(error),
+    })?;
     let plan = Plan::new(experiment, &selection(&arguments.select)).or_usage()?;
     print(&describe(&plan, &time_to_narrow(&plan)?))
+}
+
+fn configurations(record: &Path) -> Result<(), CliError> {
+    let data = store::read(record).or_failed()?;
+    let summary = lasthop_analyse::summarise(&data);
+    print(configuration::shown(record, &data, &summary).or_failed()?.as_bytes())
 }
 
 /// For half of the comparisons and for all, seconds for each of them until an interval is within ±5 %: what the answers

@@ -18,7 +18,6 @@ mod context;
 mod diff;
 mod doctor;
 mod explain;
-mod export;
 mod fleet;
 mod hang_up;
 mod index;
@@ -189,7 +188,6 @@ fn dispatch(cli: Cli) -> Exit {
             selftest::make_noise(&arguments);
             Ok(DONE)
         }
-        Command::Export(arguments) => export::export(&arguments).map(done),
         Command::Doctor(arguments) => install::doctor(&arguments),
         Command::Setup(arguments) => install::setup(&arguments),
         Command::New(arguments) => new(&arguments).map(done),

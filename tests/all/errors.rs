@@ -733,7 +733,6 @@ fn paths_that_are_no_text_are_taken_or_refused_with_a_reason() {
     // Whatever else is typed, nothing panics.
     for arguments in [
         &["repro", "myhro-2017-sockets", "--budget=1s", "--into"][..],
-        &["export", "last", "--into"],
         &["load", "https://127.0.0.1:1/", "--timeout=1s", "--authority"],
         &["load", "http://127.0.0.1:1/", "--timeout=1s", "-o"],
         &["show"],

@@ -435,8 +435,6 @@ fn no_link_or_pipe_of_a_record_is_followed_or_waited_for() {
     let record = with_files(&lasthop);
     let secret = lasthop.home().join("secret");
     fs::write(&secret, "root:*:SECRET").unwrap();
-    let case = lasthop.run(["report", "./given", "--format", "json"]).ok().json()["cases"][0]["case"].clone();
-    let case = case.as_str().unwrap().to_owned();
     let service = record.join("services/0/0");
     let service = fs::read_dir(service)
         .unwrap()
@@ -445,21 +443,17 @@ fn no_link_or_pipe_of_a_record_is_followed_or_waited_for() {
         .unwrap();
     altered(&service, "place.json", |place| {
         place["files"] = json!(["evil.conf", "folder/secret"]);
-        place["export"] = json!({});
     });
     let outputs = || {
         let page = lasthop.run(["report", "./given", "--format", "html"]).ok().stdout;
-        let exported = lasthop.run(["export", "./given", "--case", &case]);
-        (
-            exported.stderr.clone(),
-            [page, exported.stdout, exported.stderr].concat(),
-        )
+        let shown = lasthop.run(["show", "./given"]);
+        (shown.stderr.clone(), [page, shown.stdout, shown.stderr].concat())
     };
     let evil = service.join("evil.conf");
     fs::write(&evil, "harmless").unwrap();
     fs::create_dir(service.join("folder")).unwrap();
     fs::write(service.join("folder/secret"), "harmless, too").unwrap();
-    assert!(outputs().1.contains("harmless, too"), "regular files are exported");
+    assert!(outputs().1.contains("harmless, too"), "regular files are shown");
 
     let make_pipe = |path: &Path| {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

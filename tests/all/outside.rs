@@ -264,7 +264,7 @@ fn what_a_server_says_to_a_run_is_text_in_every_report() {
     assert_shown(&lasthop.run(["runs"]).ok());
     record[HOSTILE] = 1.into();
     fs::write(&header, record.to_string()).unwrap();
-    for words in [vec!["runs"], vec!["report", folder], vec!["export", folder]] {
+    for words in [vec!["runs"], vec!["report", folder], vec!["show", folder]] {
         assert_harmless(&lasthop.run(words));
     }
     lasthop.assert_nothing_left();

@@ -72,12 +72,6 @@ fn refuses_at_once_or_later(experiment: &str) {
     let lasthop = Lasthop::new();
     let summary = lasthop.run(["run", experiment].iter().chain(&SMALL)).ok().json();
     lasthop.assert_nothing_left();
-    lasthop
-        .run(["export", experiment])
-        .fails(2, "one with --overload has no winner");
-    lasthop
-        .run(["export", "last"])
-        .fails(1, "a run with overload has no winner");
     assert_eq!(summary["overload"]["cases"].as_array().unwrap().len(), 2, "{summary}");
     let trials = trials(&lasthop);
     assert_eq!(trials.len(), 4, "two loads of two cases");

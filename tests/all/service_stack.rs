@@ -20,7 +20,7 @@ use lasthop_model::{
     container::{Network, RenderedContainer},
     engine::EngineKind,
     record::Stage,
-    service::{Export, Ready, ReadyCheck, RenderedService, Stop},
+    service::{Ready, ReadyCheck, RenderedService, Stop},
 };
 use lasthop_protocol::spec::{Address, Transport};
 use lasthop_stack::{
@@ -99,7 +99,7 @@ fn service(binding: &ServiceBinding, command: &[&str]) -> RenderedService {
         },
         endpoint: binding.endpoint(),
         secret: String::new(),
-        export: Export::default(),
+        conditions: vec![],
     }
 }
 

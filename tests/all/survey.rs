@@ -244,9 +244,9 @@ fn a_saving_is_that_of_the_last_run_here() {
     for (us, cpus) in ends("cpu_us").into_iter().zip(ends("cpus")) {
         assert!((us * rate / 1e6 - cpus).abs() <= cpus.abs() * 1e-3, "{outlook:#}");
     }
-    let next = outlook["next"].as_str().unwrap_or("lasthop export redis");
+    let next = outlook["next"].as_str().unwrap_or("lasthop show ");
     assert!(
-        ["lasthop export redis", "lasthop run redis"]
+        ["lasthop show ", "lasthop run redis"]
             .iter()
             .any(|command| next.starts_with(command)),
         "{outlook:#}"

@@ -126,7 +126,7 @@ pub fn records(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
             &["report", "last", "--format", "json"],
             &["report", "last", "--format", "csv"],
             &["report", "last", "--format", "markdown"],
-            &["export", "last"],
+            &["show", "last"],
             &["runs"],
             &["resume", "last", "--budget", "1s", "-q"],
         ] {

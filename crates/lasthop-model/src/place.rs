@@ -1,33 +1,22 @@
-//! How and where a service was started. The record keeps it, and `lasthop export` makes a configuration from it.
+//! How and where a service was started. The record keeps it, and `lasthop show RUN` shows it.
 
 use std::path::PathBuf;
 
 use lasthop_protocol::spec::Endpoint;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{
-    binding::{APP, ServiceBinding},
-    service::{Export, RenderedService},
-};
+use crate::{binding::APP, service::RenderedService};
 
 /// File name, in a service's folder of the run record.
 pub const PLACE: &str = "place.json";
 
-/// How and where a service was started.
+/// How and where a service was started. A record of an earlier version says more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Place {
     /// Absolute path of the program, then its arguments.
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
-    pub directory: PathBuf,
-    pub runtime: PathBuf,
     pub endpoint: Endpoint,
-    /// Where it listens, if that is another path than clients have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub listen: Option<PathBuf>,
-    /// Certificate and key, if the transport uses TLS.
-    pub tls: Option<[PathBuf; 2]>,
     /// Rendered files except those of the application, relative to the folder.
     pub files: Vec<PathBuf>,
     /// How it ran in a container, if it did.
@@ -36,30 +25,37 @@ pub struct Place {
     /// The password of the run, which files may hold; empty in an older record.
     #[serde(default)]
     pub secret: String,
-    #[serde(default)]
-    pub export: Export,
+    /// What must be true where the configuration is copied to, a sentence each.
+    #[serde(default, alias = "export", deserialize_with = "conditions")]
+    pub conditions: Vec<String>,
+}
+
+/// A record of an earlier version has them in a table.
+fn conditions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Conditions {
+        List(Vec<String>),
+        Table {
+            #[serde(default)]
+            conditions: Vec<String>,
+        },
+    }
+    let (Conditions::List(list) | Conditions::Table { conditions: list }) = Conditions::deserialize(deserializer)?;
+    Ok(list)
 }
 
 impl Place {
-    pub fn of(binding: &ServiceBinding, service: &RenderedService, container: Option<PlaceContainer>) -> Self {
+    pub fn of(service: &RenderedService, container: Option<PlaceContainer>) -> Self {
         let files = service.files.iter().map(|(path, _)| path.clone());
         Self {
             command: service.command.clone(),
             environment: service.environment.clone(),
-            directory: binding.directory.clone(),
-            runtime: binding.runtime.clone(),
             endpoint: service.endpoint.clone(),
-            listen: (binding.listen != binding.address)
-                .then(|| binding.listen.path().map(PathBuf::from))
-                .flatten(),
-            tls: binding
-                .tls
-                .as_ref()
-                .map(|tls| [tls.certificate.clone(), tls.key.clone()]),
             files: files.filter(|path| !path.starts_with(APP)).collect(),
             container,
             secret: service.secret.clone(),
-            export: service.export.clone(),
+            conditions: service.conditions.clone(),
         }
     }
 }

@@ -5,10 +5,7 @@ use std::{
     time::Duration,
 };
 
-use indexmap::IndexMap;
 use lasthop_protocol::spec::Endpoint;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// A rendered service, ready to start.
 #[derive(Clone, Debug)]
@@ -33,30 +30,8 @@ pub struct RenderedService {
     pub endpoint: Endpoint,
     /// The password of the run.
     pub secret: String,
-    pub export: Export,
-}
-
-/// What `lasthop export` makes of it. By default that is its files and its command.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Export {
-    /// The port at which everybody expects it, in the place of the run's [default: 8000].
-    #[schemars(range(min = 1))]
-    pub port: Option<u16>,
-    /// Only the blocks of its files that begin with one of these words and have their content in braces.
-    pub blocks: Vec<String>,
-    /// File name = text: these files instead of its own. May be templates; `{{ listen }}` is the text of `listen`.
-    pub files: IndexMap<String, String>,
-    /// What must be true where it is copied to, a sentence each without a full stop. May be templates; one that comes
-    /// out empty is left out.
+    /// What must be true where its configuration is copied to, a sentence each.
     pub conditions: Vec<String>,
-}
-
-impl Export {
-    /// Whether it is a part to copy into a configuration, rather than a server to start.
-    pub fn is_excerpt(&self) -> bool {
-        !self.blocks.is_empty() || !self.files.is_empty()
-    }
 }
 
 /// When a service counts as ready. Always a check, never a sleep.

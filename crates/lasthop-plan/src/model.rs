@@ -14,7 +14,6 @@ use lasthop_model::{
     level::Level,
     program::{Packages, Program},
     record::{AnswerPlan, Digests},
-    service::Export,
 };
 use lasthop_protocol::spec::Transport;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -448,6 +447,10 @@ pub struct Recipe {
     pub digests: Digests,
     /// What it is, in a few words.
     pub summary: String,
+    /// What must be true where its configuration is copied to, a sentence each without a full stop. May be templates; one
+    /// that comes out empty is left out.
+    #[serde(default)]
+    pub conditions: Vec<Template>,
     pub program: Program,
     /// How to tell it where to listen, by transport. It cannot serve transports that are missing.
     #[schemars(schema_with = "listen_table")]
@@ -468,8 +471,6 @@ pub struct Recipe {
     pub ready: ReadyFile,
     #[serde(default)]
     pub stop: StopFile,
-    #[serde(default)]
-    pub export: Export,
 }
 
 /// The command that runs the server in the foreground.

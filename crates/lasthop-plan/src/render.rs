@@ -16,7 +16,7 @@ use lasthop_model::{
     level::{Level, Levels},
     manager::LANGUAGES,
     record::GivenEndpoint,
-    service::{Export, Ready, ReadyCheck, RenderedService, Stop},
+    service::{Ready, ReadyCheck, RenderedService, Stop},
 };
 use lasthop_protocol::{
     Protocol,
@@ -340,7 +340,7 @@ impl Server<'_> {
             start,
             ready,
             stop,
-            export,
+            conditions,
             ..
         } = self.recipe;
         let lists = |part: &str, lists: &[Vec<Template>]| -> Result<Vec<_>, String> {
@@ -378,11 +378,7 @@ impl Server<'_> {
             },
             endpoint: self.binding.endpoint(),
             secret: self.renderer.bindings.secret.clone(),
-            export: Export {
-                files: table("export.files", &export.files)?.into_iter().collect(),
-                conditions: self.list("export.conditions", &export.conditions)?,
-                ..export.clone()
-            },
+            conditions: self.list("conditions", conditions)?,
         })
     }
 

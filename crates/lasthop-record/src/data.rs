@@ -64,7 +64,7 @@ impl RunData {
     }
 
     /// If the last two rounds saw the same, it is kept once, with the addresses of the earlier round. The newest round
-    /// is kept unchanged, because `lasthop export` needs it.
+    /// stays as it was written.
     fn share_proofs(&mut self) {
         let mut rounds = self.records.iter_mut().rev().filter_map(|record| match record {
             TrialRecord::Round(round) => Some(round),

@@ -4,7 +4,7 @@
 //! `content`, its sentences by [`wording`], its numbers by [`units`]. Reports for machines (`json`, `csv`, `benchstat`)
 //! write the summary itself, or every trial. Nothing here measures, reads or prints.
 //!
-//! [`text`] is the one door for foreign text. [`export`] makes configurations of the servers that were measured.
+//! [`text`] is the one door for foreign text. [`configuration`] shows how the servers were configured that were measured.
 
 pub mod across;
 mod again;
@@ -12,10 +12,10 @@ mod again;
 mod agreement;
 pub mod answers;
 mod benchstat;
+pub mod configuration;
 mod content;
 pub mod csv;
 pub mod explained;
-pub mod export;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod forest;

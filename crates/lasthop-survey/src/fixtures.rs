@@ -67,7 +67,7 @@ pub fn predicted(link: Link, cpu_us: Figure) -> Link {
             here: true,
             rate: None,
         }),
-        next: Some("lasthop export example".to_owned()),
+        next: Some("lasthop show 20261120-100000-example".to_owned()),
         compare: None,
         ask: None,
     };

@@ -162,7 +162,7 @@ fn next(links: &[&Link]) -> Vec<String> {
     let mut said: Vec<(String, Vec<String>)> = Vec::new();
     for link in links {
         if let Some(command) = link.outlook.as_ref().and_then(|outlook| outlook.next.as_ref()) {
-            let what = if command.contains(" export ") {
+            let what = if command.contains(" show ") {
                 "the configuration, and what must be true for it"
             } else {
                 "measures it here"

@@ -391,9 +391,9 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
     let all = known(&stack.experiment);
     let found = all.iter().find_map(|known| {
         let (saving, setting) = saving(link, load, stack, known, speed)?;
-        Some((saving, Ask::of(link, load, stack, Some((&known.answer, setting)))))
+        Some((saving, &known.run, Ask::of(link, load, stack, Some((&known.answer, setting)))))
     });
-    let Some((saving, ask)) = found else {
+    let Some((saving, run, ask)) = found else {
         let ask = Ask::of(link, load, stack, None);
         return Outlook {
             experiment: Some(stack.experiment.clone()),
@@ -412,11 +412,11 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
         cpus if cpus.high < MATTERS => (Worth::DoesNotMatter, "it saves less than 1 % of a CPU"),
         _ => (Worth::CannotSay, "the interval is on both sides of 1 % of a CPU"),
     };
-    let (next, ask) = match (worth, saving.here) {
+    let (next, ask) = match (worth, run) {
         (Worth::DoesNotMatter, _) => (None, None),
-        (Worth::WorthIt, true) => (Some(format!("lasthop export {}", stack.experiment)), None),
+        (Worth::WorthIt, Some(run)) => (Some(format!("lasthop show {run}")), None),
         // Of this load there may be a run here.
-        (_, here) => (Some(ask.to_string()), (!here || is_of_another_load).then_some(ask)),
+        (_, run) => (Some(ask.to_string()), (run.is_none() || is_of_another_load).then_some(ask)),
     };
     Outlook {
         worth,

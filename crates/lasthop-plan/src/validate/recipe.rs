@@ -1,7 +1,5 @@
 //! Validates recipes.
 
-use std::path::Path;
-
 use indexmap::IndexMap;
 use lasthop_model::{program::Program, service::stays_inside};
 use lasthop_protocol::spec::Transport;
@@ -55,21 +53,10 @@ impl Checker<'_> {
             "/listen",
             "/ready/path",
             "/ready/command",
-            "/export/files",
         ] {
             self.template_tree(pointer, &scope);
         }
         self.connect("/connect");
-        let files = &recipe.export.files;
-        for name in files.keys().filter(|name| !stays_inside(Path::new(name))) {
-            self.key_error(
-                &join("/export/files", name),
-                format!("`{name}` is outside the exported folder"),
-            );
-        }
-        if !files.is_empty() && !recipe.export.blocks.is_empty() {
-            self.key_error("/export/blocks", "`files` says already what is exported");
-        }
         if recipe.listen.is_empty() {
             self.key_error("/listen", "a server must listen on at least one transport");
         }

@@ -24,7 +24,7 @@ use super::{
     line::digits,
 };
 use crate::{
-    address::{Address, Endpoint},
+    address::Endpoint,
     failure::Failure,
     location::{HIDDEN, Location, is_secret, split_port, without_secrets},
     options::{Reuse, within},
@@ -352,10 +352,6 @@ impl ProtocolSpec for Http {
             (reply, Vec::new())
         }
     }
-
-    fn data_source(&self, endpoint: &Endpoint) -> String {
-        data_source(["http", "https"], endpoint, &self.path)
-    }
 }
 
 /// The value of the header `Host`, and the other headers.
@@ -379,15 +375,6 @@ pub(super) fn hide_secrets(path: &mut String, headers: &mut [(String, String)], 
     found |= shown != *path;
     *path = shown;
     found
-}
-
-/// The URL of a target, by one of two schemes, in plain and with TLS.
-pub(super) fn data_source([plain, secure]: [&str; 2], endpoint: &Endpoint, path: &str) -> String {
-    let scheme = if endpoint.tls.is_some() { secure } else { plain };
-    match &endpoint.address {
-        Address::Tcp(address) => format!("{scheme}://{address}{path}"),
-        socket => format!("{scheme}+{socket}:{path}"),
-    }
 }
 
 impl Http {

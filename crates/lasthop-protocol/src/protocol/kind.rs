@@ -280,7 +280,7 @@ pub trait ProtocolSpec: Plain {
         (reply, Vec::new())
     }
 
-    /// How clients name the server.
+    /// How a classic tool names the server.
     fn data_source(&self, endpoint: &Endpoint) -> String {
         endpoint.address.to_string()
     }

@@ -23,7 +23,7 @@ use super::{
     statement::{self, first_is},
 };
 use crate::{
-    address::{Address, Endpoint},
+    address::Endpoint,
     failure::Failure,
     location::{Location, UNENCODED, credentials, decode, pairs, unknown_parameter},
     options::within,
@@ -227,21 +227,6 @@ impl ProtocolSpec for Mysql {
 
     fn let_anybody_in(&mut self) {
         self.password = None;
-    }
-
-    /// A URI as MySQL's own clients understand it, without the password: a socket stands in brackets.
-    /// <https://dev.mysql.com/doc/refman/8.4/en/connecting-using-uri-or-key-value-pairs.html>
-    fn data_source(&self, endpoint: &Endpoint) -> String {
-        let place = match &endpoint.address {
-            Address::Tcp(address) => address.to_string(),
-            other => format!("({})", other.bare()),
-        };
-        let tls = match endpoint.tls.as_ref().map(|tls| tls.authority.as_ref()) {
-            Some(Some(authority)) => format!("?ssl-mode=VERIFY_CA&ssl-ca={}", authority.display()),
-            Some(None) => "?ssl-mode=REQUIRED".to_owned(),
-            None => String::new(),
-        };
-        format!("mysql://{}@{place}/{}{tls}", self.user, self.database)
     }
 
     /// The handshake, OK, and what a statement that was prepared has: the parameters, no columns.

@@ -14,7 +14,7 @@ use super::{
     line::{Line, digits, ended_text},
 };
 use crate::{
-    address::{Address, Endpoint},
+    address::Endpoint,
     failure::Failure,
     location::{Location, UNENCODED, credentials, pairs, unknown_parameter},
     options::within,
@@ -194,14 +194,6 @@ impl ProtocolSpec for Redis {
 
     fn welcome(&self, _step: usize, _encrypted: bool) -> Vec<u8> {
         b"+OK\r\n".repeat(usize::from(self.password.is_some()) + usize::from(self.database != 0))
-    }
-
-    fn data_source(&self, endpoint: &Endpoint) -> String {
-        match (&endpoint.address, &endpoint.tls) {
-            (Address::Unix(path), _) => format!("unix://{}", path.display()),
-            (address, Some(_)) => format!("rediss://{address}"),
-            (address, None) => format!("redis://{address}"),
-        }
     }
 }
 

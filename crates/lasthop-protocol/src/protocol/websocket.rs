@@ -346,10 +346,6 @@ impl ProtocolSpec for Websocket {
         }
         (again, Vec::new())
     }
-
-    fn data_source(&self, endpoint: &Endpoint) -> String {
-        http::data_source(["ws", "wss"], endpoint, &self.path)
-    }
 }
 
 /// Kind and content of a whole, right reply.

@@ -82,7 +82,7 @@ impl<'a> Ground<'a> {
             }
         }
         let container = self.housing.map(|housing| housing.container().place());
-        let place = serde_json::to_vec_pretty(&Place::of(binding, service, container));
+        let place = serde_json::to_vec_pretty(&Place::of(service, container));
         let place = place.expect("plain data with text keys");
         write(
             &binding.record,

@@ -1,0 +1,266 @@
+//! The configurations of a run: the commands and files with which its servers were started, the winner's first, and what
+//! must be true to use them.
+
+mod conditions;
+
+use std::{
+    cell::Cell,
+    path::{Path, PathBuf},
+};
+
+use indexmap::IndexMap;
+use lasthop_analyse::summary::{Comparison, Summary, Verdict};
+use lasthop_model::{
+    binding::{APP, service_of},
+    place::{PLACE, Place},
+    quantity::joined,
+    record::{CasePlan, CaseProof},
+    service::stays_inside,
+};
+use lasthop_record::RunData;
+use lasthop_system::{files, names::Names};
+
+use crate::text;
+
+/// Bytes of the longest file of a record that is shown, and of all of them.
+const LONGEST: u64 = 1 << 20;
+const ROOM: u64 = 64 << 20;
+
+/// Stands for the password of the run.
+const PASSWORD: &str = "YOUR_PASSWORD";
+
+/// A heading, and the text below it.
+pub type Part = (String, String);
+
+/// What is read of a record.
+struct Configurations<'a> {
+    record: &'a Path,
+    data: &'a RunData,
+    /// How many bytes of files may still be read.
+    room: Cell<u64>,
+}
+
+/// One service as it ran.
+struct Served {
+    name: String,
+    place: Place,
+    /// Its folder in the record.
+    folder: PathBuf,
+}
+
+/// All configurations of a run, the winner's first.
+///
+/// # Errors
+///
+/// lasthop started no server in it, or the record is incomplete.
+pub fn shown(record: &Path, data: &RunData, summary: &Summary) -> Result<String, String> {
+    if data.header.experiment.services.is_empty() {
+        return Err("lasthop started no server in this run, so there is no configuration".to_owned());
+    }
+    let winner = winner(summary);
+    let has_won = |plan: &CasePlan| Some(plan.case.as_str()) == winner;
+    let mut stacks: IndexMap<usize, Vec<&CasePlan>> = IndexMap::new();
+    for plan in &data.header.cases {
+        stacks.entry(plan.stack).or_default().push(plan);
+    }
+    stacks.sort_by_cached_key(|_, cases| !cases.iter().any(|plan| has_won(plan)));
+    let configurations = Configurations::of(record, data);
+    let mut shown = Vec::new();
+    for cases in stacks.values_mut() {
+        cases.sort_by_key(|plan| !has_won(plan));
+        let names = joined(cases.iter().map(|plan| plan.case.as_str()), ", ");
+        shown.push(format!("# {}", text::line(&names)));
+        match cases.iter().find_map(|plan| configurations.of_case(plan)) {
+            None => shown.push("It never worked in this run.".to_owned()),
+            Some(parts) => {
+                for (heading, body) in parts? {
+                    shown.extend([format!("## {}", text::line(&heading)), body.trim_end().to_owned()]);
+                }
+            }
+        }
+    }
+    Ok(shown.join("\n\n") + "\n")
+}
+
+/// The winner's configuration; none where nothing won, or the record is incomplete.
+pub fn of_winner(record: &Path, data: &RunData, summary: &Summary) -> Vec<Part> {
+    let plan = winner(summary).and_then(|case| data.header.cases.iter().find(|plan| plan.case == case));
+    let parts = plan.and_then(|plan| Configurations::of(record, data).of_case(plan));
+    parts.and_then(Result::ok).unwrap_or_default()
+}
+
+/// The case that is faster than its reference, by most; without one the reference, because a change without a gain is not
+/// worth the trouble.
+fn winner(summary: &Summary) -> Option<&str> {
+    let comparisons = summary.cases.iter().filter_map(|case| summary.declared(case));
+    let usable = comparisons.filter(|one| summary.invalid(&one.case, &one.reference).is_none());
+    let faster = usable.filter(|one| one.verdict == Verdict::Faster);
+    // How far a case is from its reference, whether more or less is better.
+    let gain = |one: &Comparison| one.ratio.ln().abs();
+    if let Some(best) = faster.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
+        return Some(&best.case);
+    }
+    let works = || summary.cases.iter().filter(|case| case.metrics.is_some());
+    let kept = works().find(|case| case.reference).or_else(|| works().next())?;
+    Some(&kept.case)
+}
+
+impl<'a> Configurations<'a> {
+    fn of(record: &'a Path, data: &'a RunData) -> Self {
+        let room = Cell::new(ROOM);
+        Self { record, data, room }
+    }
+
+    /// That of a case as it last worked; `None` if it never did.
+    fn of_case(&self, plan: &CasePlan) -> Option<Result<Vec<Part>, String>> {
+        let rounds = self.data.rounds();
+        let up = rounds.filter_map(|round| Some((round.round, round.cases.get(&plan.case)?)));
+        let (round, proof) = up.last()?;
+        let stack = PathBuf::from(format!("services/{round}/{}", plan.stack));
+        Some(self.served(&stack).and_then(|served| self.parts(plan, proof, &served)))
+    }
+
+    /// What must be true, then commands and files.
+    fn parts(&self, plan: &CasePlan, proof: &CaseProof, served: &[Served]) -> Result<Vec<Part>, String> {
+        let conditions = conditions::all(&self.data.header.experiment, plan, proof, served);
+        let conditions = conditions.iter().map(|condition| format!("- {}", text::line(condition)));
+        let mut parts = vec![("What must be true".to_owned(), joined(conditions, "\n"))];
+        for one in served {
+            let mut add = |what: &str, text: String| parts.push((format!("{}: {what}", one.name), text));
+            add("command", command(&one.place));
+            for path in &one.place.files {
+                add(&path.to_string_lossy(), self.text(&one.folder.join(path))?);
+            }
+            let app = self.record.join(&one.folder).join(APP);
+            if app.is_dir() {
+                add("application", app.display().to_string());
+            }
+        }
+        for (_, text) in &mut parts {
+            let secrets = served.iter().map(|one| &one.place.secret);
+            for secret in secrets.filter(|secret| !secret.is_empty()) {
+                *text = text.replace(secret, PASSWORD);
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The services of a stack, whose folder in the record this is.
+    fn served(&self, stack: &Path) -> Result<Vec<Served>, String> {
+        let services = &self.data.header.experiment.services;
+        let names = files::names_below(self.record, stack).map_err(|cause| self.incomplete(stack, cause))?;
+        let names = names.into_iter().filter_map(|name| name.into_string().ok());
+        let mut names: Vec<String> = names.filter(|name| services.contains_key(service_of(name))).collect();
+        // In start order; a service with several servers has a folder for each, numbered.
+        names.sort_by_cached_key(|name| (services.get_index_of(service_of(name)), name.clone()));
+        let one = |name: String| {
+            let folder = stack.join(&name);
+            let path = folder.join(PLACE);
+            let place = serde_json::from_str(&self.text(&path)?);
+            let place: Place = place.map_err(|cause| self.incomplete(&path, cause))?;
+            match place.files.iter().find(|file| !stays_inside(file)) {
+                Some(outside) => Err(self.incomplete(&path, format!("`{}` is outside the record", outside.display()))),
+                None => Ok(Served { name, place, folder }),
+            }
+        };
+        names.into_iter().map(one).collect()
+    }
+
+    /// A file of the record.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, is no text, or is larger than configurations are.
+    fn text(&self, below: &Path) -> Result<String, String> {
+        let most = self.room.get().min(LONGEST);
+        let bytes = files::read_below(self.record, below, most).map_err(|cause| self.incomplete(below, cause))?;
+        // An empty one takes room, too.
+        self.room.set(self.room.get().saturating_sub(bytes.len() as u64 + 1));
+        // Those of a run that still goes on, or was killed, name the home folder.
+        let bytes = Names::here().without_home(&bytes).into_owned();
+        String::from_utf8(bytes).map_err(|_| self.incomplete(below, "it is not text"))
+    }
+
+    fn incomplete(&self, below: &Path, cause: impl ToString) -> String {
+        let (path, cause) = (self.record.join(below), cause.to_string());
+        let why = "the record was made by an older lasthop, or is incomplete";
+        format!("{} is missing or cannot be read ({cause}): {why}", path.display())
+    }
+}
+
+/// A line for a shell, with the environment before it.
+fn command(place: &Place) -> String {
+    // A quoted NAME=value would be a command.
+    let quoted = |value: &str| shlex::try_quote(value).map_or_else(|_| value.to_owned(), |text| text.into_owned());
+    let environment = place.environment.iter();
+    let environment: String = environment
+        .map(|(key, value)| format!("{key}={} ", quoted(value)))
+        .collect();
+    let words = place.command.iter().map(String::as_str);
+    environment + &shlex::try_join(words).unwrap_or_else(|_| place.command.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use lasthop_analyse::{summarise, testing};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A record whose newest round has this `place.json` for each of its two stacks.
+    fn record(places: [Value; 2]) -> (tempfile::TempDir, RunData) {
+        let data = testing::healthy();
+        let folder = tempfile::tempdir().unwrap();
+        let round = data.rounds().map(|round| round.round).max().unwrap();
+        for (stack, place) in places.iter().enumerate() {
+            let service = folder.path().join(format!("services/{round}/{stack}/server"));
+            fs::create_dir_all(&service).unwrap();
+            fs::write(service.join(PLACE), place.to_string()).unwrap();
+            fs::write(service.join("server.conf"), format!("# {stack}\npassword s3cret\n")).unwrap();
+        }
+        (folder, data)
+    }
+
+    fn place(address: Value) -> Value {
+        json!({
+            "command": ["/usr/sbin/server", "--name", "two words"],
+            "environment": [["HOME", "/tmp/a b"]],
+            "endpoint": {"address": address},
+            "files": ["server.conf"],
+            "secret": "s3cret",
+        })
+    }
+
+    #[test]
+    fn the_winner_comes_first_in_a_record_of_any_version() {
+        let mut earlier = place(json!({"tcp": "127.0.0.1:27047"}));
+        earlier["directory"] = "/tmp/run/server".into();
+        earlier["runtime"] = "/tmp/run/server".into();
+        earlier["tls"] = Value::Null;
+        earlier["export"] = json!({"port": 80, "blocks": [], "files": {}, "conditions": ["it restarts"]});
+        let mut now = place(json!({"unix": "/tmp/run/server.sock"}));
+        now["conditions"] = json!(["it restarts, \u{202e}too"]);
+        let (folder, data) = record([earlier, now]);
+        let summary = summarise(&data);
+        insta::assert_snapshot!("configurations", shown(folder.path(), &data, &summary).unwrap());
+        let winner = of_winner(folder.path(), &data, &summary);
+        let headings: Vec<&str> = winner.iter().map(|(heading, _)| heading.as_str()).collect();
+        assert_eq!(headings, ["What must be true", "server: command", "server: server.conf"]);
+    }
+
+    #[test]
+    fn what_a_record_lacks_is_said() {
+        let mut outside = place(json!({"tcp": "127.0.0.1:27047"}));
+        outside["files"] = json!(["../../run.json"]);
+        let (folder, data) = record([outside.clone(), outside]);
+        let summary = summarise(&data);
+        let error = shown(folder.path(), &data, &summary).unwrap_err();
+        assert!(error.contains("`../../run.json` is outside the record"), "{error}");
+        fs::remove_dir_all(folder.path().join("services")).unwrap();
+        let error = shown(folder.path(), &data, &summary).unwrap_err();
+        assert!(error.contains("is missing or cannot be read"), "{error}");
+        assert_eq!(of_winner(folder.path(), &data, &summary), []);
+    }
+}
