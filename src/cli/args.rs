@@ -437,8 +437,6 @@ pub enum Fleet {
     Export(Box<FleetExport>),
     /// Make a record of a Pod's log: `kubectl logs POD | lasthop fleet collect`
     Collect(FleetCollect),
-    /// Remove what fleet runs left in a cluster, also while they still run
-    Clean(FleetClean),
     /// What a Pod of a fleet run executes. Internal
     #[command(hide = true)]
     Worker(FleetWorker),
@@ -557,15 +555,6 @@ pub struct FleetCollect {
     /// Saved logs [default: standard input]
     #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub struct FleetClean {
-    /// Remove only this fleet run; `fleet run` says its name
-    #[arg(value_name = "ID")]
-    pub id: Option<String>,
-    #[command(flatten)]
-    pub cluster: FleetCluster,
 }
 
 /// What a Pod executes. Internal.

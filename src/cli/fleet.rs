@@ -10,7 +10,7 @@ use lasthop_fleet::{
     client::{self, Event, Nodes, Outcome, Where},
     files::{FOLDER, Files},
     layout::{GIVEN, Layouts},
-    manifest::{EXPERIMENT, Fleet, Place, new_id},
+    manifest::{EXPERIMENT, Fleet, LABEL, Place, new_id},
     wire::{Heard, Lines, Received, Receiver, WireError},
     worker, yaml,
 };
@@ -59,7 +59,6 @@ pub fn fleet(command: args::Fleet) -> Exit {
         args::Fleet::Report(arguments) => diff::fleet(&arguments),
         args::Fleet::Export(arguments) => export(&arguments).map(|()| DONE),
         args::Fleet::Collect(arguments) => collect(&arguments).map(|()| DONE),
-        args::Fleet::Clean(arguments) => clean(&arguments),
         args::Fleet::Worker(arguments) => work(&arguments),
         args::Fleet::Drive(arguments) => drive(&arguments),
     }
@@ -253,15 +252,6 @@ fn drive(arguments: &args::FleetDrive) -> Exit {
     carry_out(&job, None, &arguments.talk, &arguments.output)
 }
 
-/// The way to the cluster is in `sandbox`, which a later `clean` removes if this process is killed.
-fn place(cluster: &args::FleetCluster, sandbox: &Sandbox) -> Where {
-    Where {
-        context: cluster.context.clone(),
-        namespace: cluster.namespace.clone(),
-        folder: sandbox.path().to_owned(),
-    }
-}
-
 fn run(arguments: &args::FleetRun) -> Exit {
     ready(&arguments.output)?;
     let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
@@ -293,8 +283,14 @@ fn run(arguments: &args::FleetRun) -> Exit {
         nodes: 0,
     };
     sweep();
+    // The way to the cluster is in it, and a later `clean` removes it if this process is killed.
     let sandbox = Sandbox::create().or_failed()?;
-    let place = place(&arguments.cluster, &sandbox);
+    let args::FleetCluster { context, namespace } = arguments.cluster.clone();
+    let place = Where {
+        context,
+        namespace,
+        folder: sandbox.path().to_owned(),
+    };
     let tell = &mut |event: &Event<'_>| teller.tell(event);
     let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, &interrupt::times, tell);
     conclude(&outcome.or_failed()?, arguments)
@@ -322,7 +318,9 @@ fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Exit {
             part.unwrap_or_default()
         ));
     }
-    tell_left(&outcome.left);
+    for one in &outcome.left {
+        talk(&format!("not removed: {one}; later: `kubectl delete jobs,pods -l {LABEL}`"));
+    }
     Ok(match () {
         () if outcome.interrupted => {
             let removed = if outcome.left.is_empty() {
@@ -337,34 +335,6 @@ fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Exit {
         () if outcome.received.iter().any(|received| received.code != 0) => FAILED,
         () => reported,
     })
-}
-
-fn tell_left(left: &[String]) {
-    for one in left {
-        talk(&format!("not removed: {one}; try `lasthop fleet clean` later"));
-    }
-}
-
-fn clean(arguments: &args::FleetClean) -> Exit {
-    sweep();
-    let sandbox = Sandbox::create().or_failed()?;
-    let removed = client::clean(&place(&arguments.cluster, &sandbox), arguments.id.as_deref()).or_failed()?;
-    match &removed.jobs[..] {
-        [] => talk(&format!(
-            "no fleet run left anything in the namespace {}",
-            removed.namespace
-        )),
-        jobs => {
-            let counted = counted(jobs.len(), "Job");
-            talk(&format!(
-                "removed {counted} in the namespace {}: {}",
-                removed.namespace,
-                jobs.join(", ")
-            ));
-        }
-    }
-    tell_left(&removed.left);
-    Ok(if removed.left.is_empty() { DONE } else { FAILED })
 }
 
 /// Says what happens, by node.

@@ -312,7 +312,7 @@ fn an_export_says_all_that_a_run_would_ask_for() {
 fn without_kubectl_or_its_configuration_it_is_said() {
     let lasthop = Lasthop::new();
     let nowhere = lasthop
-        .command(["fleet", "clean"])
+        .command(["fleet", "run"])
         .env("PATH", lasthop.home())
         .output()
         .unwrap();

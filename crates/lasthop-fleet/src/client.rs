@@ -99,15 +99,6 @@ pub struct Failure {
     pub part: Option<PathBuf>,
 }
 
-/// What was removed.
-#[derive(Debug, Default)]
-pub struct Removed {
-    pub namespace: String,
-    pub jobs: Vec<String>,
-    /// What could not be removed, and why.
-    pub left: Vec<String>,
-}
-
 /// Runs on every node, and returns once nothing is left in the cluster. Records go to `runs`. `interrupts` counts: the
 /// first ends the run, the second the wait for the cluster, which has been asked to remove everything by then.
 ///
@@ -141,22 +132,6 @@ pub fn run(
     going.until_done(nodes.per_node, tell);
     tell(&Event::Removing);
     Ok(going.end(interrupts))
-}
-
-/// Removes what fleet runs left in the namespace: of one run, or of all.
-///
-/// # Errors
-///
-/// The cluster cannot be reached, or refuses.
-pub fn clean(place: &Where, id: Option<&str>) -> Result<Removed, String> {
-    let cluster = Cluster::reach(place, &|| false)?;
-    let jobs = cluster.jobs(id)?;
-    let left = cluster.remove(id, &|| false);
-    Ok(Removed {
-        namespace: cluster.namespace().to_owned(),
-        jobs,
-        left,
-    })
 }
 
 /// A fleet run while it goes on.
@@ -209,7 +184,7 @@ impl Going<'_> {
 
     /// What the cluster says of the Pods and nodes.
     fn look(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
-        let pods = match self.cluster.pods(Some(&self.fleet.id)) {
+        let pods = match self.cluster.pods(&self.fleet.id) {
             Ok(pods) => pods,
             Err(why) if self.answered.elapsed() > SILENCE => {
                 self.members
@@ -272,7 +247,7 @@ impl Going<'_> {
         let left = self
             .cluster
             .until(&|| false)
-            .remove(Some(&self.fleet.id), &|| interrupts() > 1);
+            .remove(&self.fleet.id, &|| interrupts() > 1);
         // Who could make nothing may have no right to remove it either.
         let made = self.members.iter().any(Member::made_something);
         let mut outcome = Outcome {

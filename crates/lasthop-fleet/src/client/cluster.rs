@@ -51,12 +51,9 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-/// The query for the objects of one run, or of all.
-fn of(id: Option<&str>) -> String {
-    format!(
-        "labelSelector={}",
-        encoded(&id.map_or(LABEL.to_owned(), |id| format!("{LABEL}={id}")))
-    )
+/// The query for the objects of a run.
+fn of(id: &str) -> String {
+    format!("labelSelector={}", encoded(&format!("{LABEL}={id}")))
 }
 
 impl<'a> Cluster<'a> {
@@ -185,13 +182,13 @@ impl<'a> Cluster<'a> {
             .map_err(|_| "its Service has no address".to_owned())
     }
 
-    pub fn pods(&self, id: Option<&str>) -> Result<Vec<Pod>, String> {
+    pub fn pods(&self, id: &str) -> Result<Vec<Pod>, String> {
         let pods: Result<List, Refusal> = self.get(&format!("{}?{}", self.core_path("pods"), of(id)));
         pods.map(|list| list.items).map_err(|refusal| refusal.message)
     }
 
-    /// Names of the Jobs of one run, or of all.
-    pub fn jobs(&self, id: Option<&str>) -> Result<Vec<String>, String> {
+    /// Names of the Jobs of a run.
+    fn jobs(&self, id: &str) -> Result<Vec<String>, String> {
         let jobs: Result<List, Refusal> = self.get(&format!("{}?{}", self.jobs_path(), of(id)));
         let jobs = jobs.map_err(|refusal| refusal.message)?;
         Ok(jobs.items.into_iter().map(|job| job.metadata.name).collect())
@@ -246,9 +243,9 @@ impl<'a> Cluster<'a> {
         let _ = self.delete(&format!("{}/{}", self.jobs_path(), encoded(name)), "");
     }
 
-    /// Removes everything of one run, or of all, and waits until it is gone, unless there is a hurry: then the cluster
+    /// Removes everything of a run, and waits until it is gone, unless there is a hurry: then the cluster
     /// has been asked. Returns what is left, and why.
-    pub fn remove(&self, id: Option<&str>, in_hurry: &dyn Fn() -> bool) -> Vec<String> {
+    pub fn remove(&self, id: &str, in_hurry: &dyn Fn() -> bool) -> Vec<String> {
         let mut refused = None;
         let begin = Instant::now();
         let mut forced = None::<Instant>;
