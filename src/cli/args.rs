@@ -6,7 +6,7 @@ use clap::{
     ArgMatches, Args, FromArgMatches, Parser, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use clap_complete::{Shell, engine::ArgValueCompleter};
+use clap_complete::Shell;
 use lasthop_analyse::limit::Limit;
 use lasthop_fleet::layout::Layout;
 use lasthop_model::{
@@ -20,7 +20,7 @@ use lasthop_plan::settings::{Overrides, Times};
 use lasthop_report::Format;
 
 use super::{
-    complete, load,
+    load,
     values::{ArrivalsArg, label, node_label, program},
 };
 
@@ -160,7 +160,7 @@ pub struct GuardArgs {
 #[derive(Debug, Args)]
 pub struct Run {
     /// Name of an experiment (see `lasthop list`), or the folder of your own experiment
-    #[arg(default_value = "sockets", add = ArgValueCompleter::new(complete::experiments))]
+    #[arg(default_value = "sockets")]
     pub experiment: String,
     #[command(flatten)]
     pub options: RunOptions,
@@ -195,11 +195,9 @@ pub struct RunOptions {
 pub struct Select {
     /// Run only these of a factor's default levels. Repeat the option for a further factor
     #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
-    #[arg(add = ArgValueCompleter::new(complete::default_levels))]
     pub only: Vec<Choice>,
     /// Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor
     #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
-    #[arg(add = ArgValueCompleter::new(complete::levels))]
     pub set: Vec<Choice>,
     /// Compare each reference case with itself, to see the smallest difference that this machine can resolve
     #[arg(long)]
@@ -344,7 +342,7 @@ pub struct List {
 #[derive(Debug, Args)]
 pub struct Answers {
     /// An experiment, a server or a group: `redis`, `nginx`, `databases`; all in a line or two each without it
-    #[arg(value_name = "STACK", add = ArgValueCompleter::new(complete::experiments))]
+    #[arg(value_name = "STACK")]
     pub stack: Option<String>,
     /// Format: terminal, json, csv or markdown
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
@@ -362,7 +360,6 @@ pub struct Runs {
     pub output: Option<PathBuf>,
     /// Remove these runs for good: names, parts of names, or `last`
     #[arg(long, value_name = "RUN", num_args = 1.., conflicts_with = "format")]
-    #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub remove: Vec<String>,
     /// Remove without asking
     #[arg(short, long, requires = "remove")]
@@ -372,7 +369,6 @@ pub struct Runs {
 #[derive(Debug, Args)]
 pub struct ExplainCheck {
     /// Id of a check, which reports print in brackets: `driver-kept-off`
-    #[arg(add = ArgValueCompleter::new(complete::checks))]
     pub id: Option<String>,
 }
 
@@ -380,7 +376,7 @@ pub struct ExplainCheck {
 pub struct Show {
     /// Name of an experiment, or the folder of your own experiment. Or a run, as for `report`: its configurations, the
     /// winner's first, and what must be true to use them
-    #[arg(value_name = "EXPERIMENT|RUN", add = ArgValueCompleter::new(complete::runs_and_experiments))]
+    #[arg(value_name = "EXPERIMENT|RUN")]
     pub subject: String,
     #[command(flatten)]
     pub select: Select,
@@ -392,7 +388,6 @@ pub struct Show {
 #[derive(Debug, Args)]
 pub struct Check {
     /// Name of an experiment, or the folder of your own experiment
-    #[arg(add = ArgValueCompleter::new(complete::experiments))]
     pub experiment: String,
     /// Check only the files, and start nothing
     #[arg(long)]
@@ -406,7 +401,7 @@ pub struct Check {
 #[derive(Debug, Args)]
 pub struct Report {
     /// A run: its name or part of its name, its directory, or `last`. Several runs are reported together
-    #[arg(value_name = "RUN", default_value = "last", add = ArgValueCompleter::new(complete::runs))]
+    #[arg(value_name = "RUN", default_value = "last")]
     pub runs: Vec<String>,
     #[command(flatten)]
     pub output: OutputOptions,
@@ -415,10 +410,9 @@ pub struct Report {
 #[derive(Debug, Args)]
 pub struct Diff {
     /// The run before: its name or part of its name, or its directory
-    #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub old: String,
     /// The run after
-    #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs))]
+    #[arg(default_value = "last")]
     pub new: String,
     #[command(flatten)]
     pub output: OutputOptions,
@@ -448,7 +442,7 @@ pub enum Fleet {
 #[derive(Debug, Args)]
 pub struct FleetRun {
     /// Name of an experiment (see `lasthop list`), or the folder of your own experiment
-    #[arg(default_value = "sockets", add = ArgValueCompleter::new(complete::experiments))]
+    #[arg(default_value = "sockets")]
     pub experiment: String,
     /// Run on the ready nodes with these labels (`pool=bench,!spot`) [default: on every ready node]
     #[arg(long, value_name = "SELECTOR", help_heading = "Nodes")]
@@ -536,7 +530,7 @@ pub struct FleetCluster {
 #[derive(Debug, Args)]
 pub struct FleetExport {
     /// Name of an experiment (see `lasthop list`), or the folder of your own experiment
-    #[arg(default_value = "sockets", add = ArgValueCompleter::new(complete::experiments))]
+    #[arg(default_value = "sockets")]
     pub experiment: String,
     /// A Job for the node of this name [default: one Job, for any node]
     #[arg(long, value_name = "NAME", help_heading = "Nodes")]
@@ -639,7 +633,7 @@ fn typed(option: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
 #[derive(Debug, Args)]
 pub struct FleetReport {
     /// Runs of one experiment, each made on another machine: names or parts of names, or directories
-    #[arg(value_name = "RUN", required = true, add = ArgValueCompleter::new(complete::runs))]
+    #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<String>,
     /// What makes a kind of machine: architecture, cpu, cpus, kernel, distribution, virtualization, or labels [default:
     /// the first four and all labels, where they differ]
@@ -652,7 +646,7 @@ pub struct FleetReport {
 #[derive(Debug, Args)]
 pub struct Resume {
     /// A run: its name or part of its name, its directory, or `last`
-    #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs))]
+    #[arg(default_value = "last")]
     pub run: String,
     /// More time for the run, including the starts of services [default: the rest of its budget]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
@@ -673,7 +667,7 @@ pub struct Resume {
 #[derive(Debug, Args)]
 pub struct Explain {
     /// A run: its name or part of its name, its directory, or `last`. One without profile trials is made again with them
-    #[arg(default_value = "last", add = ArgValueCompleter::new(complete::runs))]
+    #[arg(default_value = "last")]
     pub run: String,
     /// Your own layers, or lines of layers for functions that have none: a file like lasthop's `layers.toml`. The run is
     /// then made again
@@ -691,7 +685,6 @@ pub struct Explain {
 #[derive(Debug, Args)]
 pub struct Repro {
     /// Name of a study; leave it out to list the studies
-    #[arg(add = ArgValueCompleter::new(complete::studies))]
     pub study: Option<String>,
     /// Repeat every study that is not finished, and write a book of all of them as Markdown and JSON
     #[arg(long, conflicts_with = "study")]
@@ -854,7 +847,6 @@ fn role(text: &str) -> Result<(String, i32), String> {
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// Check only what this experiment needs
-    #[arg(add = ArgValueCompleter::new(complete::experiments))]
     pub experiment: Option<String>,
     /// Also measure for a dozen seconds which differences this machine can see: a short selftest of the experiment,
     /// or of `sockets`
@@ -868,7 +860,6 @@ pub struct Doctor {
 pub struct Setup {
     /// Name of an experiment, or the folder of your own experiment
     #[arg(required_unless_present_any = ["all", "tools"])]
-    #[arg(add = ArgValueCompleter::new(complete::experiments))]
     pub experiment: Option<String>,
     /// Install what the built-in experiments need, and the classic tools
     #[arg(long, conflicts_with = "experiment")]
@@ -889,7 +880,7 @@ pub struct New {
     /// Name of the experiment, and of the folder to create
     pub name: String,
     /// Copy this experiment, with the recipes that it uses, instead of the smallest one
-    #[arg(long, value_name = "EXPERIMENT", add = ArgValueCompleter::new(complete::experiments))]
+    #[arg(long, value_name = "EXPERIMENT")]
     pub from: Option<String>,
     /// Make one with a driver of your own, in Python and in Node, for a protocol that lasthop does not speak
     #[arg(long, conflicts_with = "from")]

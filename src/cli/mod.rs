@@ -13,7 +13,6 @@ mod answers;
 mod args;
 mod check;
 mod compare;
-mod complete;
 mod context;
 mod diff;
 mod doctor;
@@ -46,6 +45,7 @@ use clap::{
     CommandFactory, Parser,
     error::{ContextKind, ContextValue},
 };
+use clap_complete::Shell;
 use lasthop_analyse::checks::known::{self, CheckMeaning};
 use lasthop_model::engine::EngineKind;
 use lasthop_page::text;
@@ -68,13 +68,12 @@ use self::{
     output::{CliError, DONE, Exit, FAILED, OrExit, USAGE, counted, is_styled, print, talk, terminal},
 };
 
-/// Parses the command line, runs the command, and returns the exit code. For a shell that asks, completes instead.
+/// Parses the command line, runs the command, and returns the exit code.
 pub fn main() -> ExitCode {
     if let Err(error) = enough_stack() {
         talk(&format!("error: {error}"));
         return FAILED.into();
     }
-    complete::answer();
     let done = match Cli::try_parse() {
         Ok(cli) => dispatch(cli),
         Err(error) => Ok(shown_by_clap(&advised(error))),
@@ -193,13 +192,26 @@ fn dispatch(cli: Cli) -> Exit {
         Command::New(arguments) => new(&arguments).map(done),
         Command::Clean => clean().map(done),
         Command::ExplainCheck(arguments) => explain_check(arguments.id.as_deref()).map(done),
-        Command::Completions { shell } => print(&complete::script(shell).or_failed()?).map(done),
+        Command::Completions { shell } => completions(shell).map(done),
         Command::Drive(arguments) => drive(&arguments).map(done),
         Command::Hold => namespace::hold().map(done).or_failed(),
         Command::Guard(_) => guard::serve().map(done).or_failed(),
         Command::Null => load::null().map(done),
         Command::Serve(arguments) => serve::serve(arguments).map(done),
     }
+}
+
+fn completions(shell: Shell) -> Result<(), CliError> {
+    // clap_complete offers hidden commands, too.
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set());
+    let mut shown = clap::Command::new("lasthop")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(all.get_arguments())
+        .subcommands(shown.cloned());
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut shown, "lasthop", &mut script);
+    print(&script)
 }
 
 fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
