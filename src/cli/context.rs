@@ -160,7 +160,7 @@ pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError
 /// # Errors
 /// A run with overload does not have the format.
 pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError> {
-    if overload && (output.format.is_of_trials() || output.format == Format::Svg) {
+    if overload && matches!(output.format, Format::Trials | Format::Svg) {
         let others = "use html for plots, csv, or json, which has every figure";
         return Err(CliError::usage(format!(
             "a run with overload has no such format: {others}"
@@ -299,7 +299,7 @@ pub fn on_all_cpus<One: Sync, Made: Send>(
 fn extras(summary: &Summary, format: Format) -> Result<Extras, CliError> {
     let data = || store::read(&summary.folder).or_failed();
     match format {
-        Format::Trials | Format::Benchstat => Ok(Extras {
+        Format::Trials => Ok(Extras {
             trials: rows(&data()?),
             ..Extras::default()
         }),

@@ -11,7 +11,10 @@ use lasthop_analyse::{
     summary::{Held, Standing, Summary},
 };
 use lasthop_record::{RunData, Store, store};
-use lasthop_report::across::{self, Told};
+use lasthop_report::{
+    Format,
+    across::{self, Told},
+};
 
 use super::{
     args,
@@ -61,7 +64,7 @@ fn compares(data: &RunData) -> Result<(), CliError> {
 /// # Errors
 /// Only a single run has its format, or its file cannot be written.
 pub fn has_format(output: &args::OutputOptions) -> Result<(), CliError> {
-    if output.format.is_of_trials() {
+    if output.format == Format::Trials {
         return Err(CliError::usage(
             "this format has the trials of one run: report each run by itself",
         ));

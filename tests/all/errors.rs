@@ -207,7 +207,7 @@ fn a_format_and_a_file_are_refused_before_anything_starts() {
     ] {
         lasthop.run(command).fails(1, "cannot write /nonexistent/report");
     }
-    for format in ["svg", "csv", "trials", "benchstat"] {
+    for format in ["svg", "csv", "trials"] {
         lasthop
             .run(["repro", "myhro-2017-sockets", "--format", format])
             .fails(2, "a study has no such format");

@@ -1,8 +1,8 @@
 //! REPORT: from a summary to bytes. One file per format.
 //!
 //! Reports for people (`terminal`, `markdown`) render one [`document::Document`], whose sections are written by
-//! `content`, its sentences by [`wording`], its numbers by [`units`]. Reports for machines (`json`, `csv`, `benchstat`)
-//! write the summary itself, or every trial. Nothing here measures, reads or prints.
+//! `content`, its sentences by [`wording`], its numbers by [`units`]. Reports for machines (`json`, `csv`) write the
+//! summary itself, or every trial. Nothing here measures, reads or prints.
 //!
 //! [`text`] is the one door for foreign text. [`configuration`] shows how the servers were configured that were measured.
 
@@ -11,7 +11,6 @@ mod again;
 #[cfg(test)]
 mod agreement;
 pub mod answers;
-mod benchstat;
 pub mod configuration;
 mod content;
 pub mod csv;
@@ -56,8 +55,6 @@ pub enum Format {
     Csv,
     /// One row per trial, to make your own statistics (tidy CSV).
     Trials,
-    /// One line per trial, as Go's benchmarks print it.
-    Benchstat,
     /// To paste into an issue.
     Markdown,
     /// A page with plots, in one file.
@@ -67,27 +64,20 @@ pub enum Format {
 }
 
 impl Format {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::Terminal,
         Self::Json,
         Self::Csv,
         Self::Trials,
-        Self::Benchstat,
         Self::Markdown,
         Self::Html,
         Self::Svg,
     ];
 
-    /// Whether only a single run has this format.
-    #[must_use]
-    pub fn is_of_trials(self) -> bool {
-        matches!(self, Self::Trials | Self::Benchstat)
-    }
-
     /// Whether only runs have this format: neither a study nor a selftest has cases or trials of its own.
     #[must_use]
     pub fn is_of_runs(self) -> bool {
-        matches!(self, Self::Csv | Self::Trials | Self::Benchstat | Self::Svg)
+        matches!(self, Self::Csv | Self::Trials | Self::Svg)
     }
 }
 
@@ -99,7 +89,6 @@ pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Opti
         Format::Json => json::render(summary),
         Format::Csv => csv::render(summary),
         Format::Trials => csv::trials(summary, &extras.trials),
-        Format::Benchstat => benchstat::render(summary, &extras.trials),
         Format::Markdown => markdown::render(summary),
         Format::Html => page::render(summary, extras),
         Format::Svg => forest::Picture::of(summary).file(),

@@ -64,7 +64,7 @@ pub struct Parts<'a> {
     rows: Vec<Vec<String>>,
 }
 
-/// The report in any format but those of trials (see [`Format::is_of_trials`]), which become CSV.
+/// The report in any format but that of trials, which becomes CSV.
 #[must_use]
 pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> {
     let mut parts = result.told();
@@ -72,7 +72,7 @@ pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> 
         Format::Terminal => document_terminal(&parts.document(), options),
         Format::Markdown => document_markdown(&parts.document()),
         Format::Json => text::json(result),
-        Format::Csv | Format::Trials | Format::Benchstat => {
+        Format::Csv | Format::Trials => {
             let rows = parts.rows.iter();
             let lines = rows.map(|row| super::csv::line(row.iter().map(String::as_str)));
             lines.collect::<String>().into()
