@@ -129,9 +129,6 @@ pub enum Command {
     /// Hold a new network namespace until the input ends
     #[command(hide = true)]
     Hold,
-    /// Bursts of work on every CPU
-    #[command(hide = true)]
-    Noise(NoiseArgs),
     /// A server that sends one fixed reply to every request
     #[command(hide = true)]
     Null,
@@ -731,42 +728,21 @@ pub struct SelfTest {
     /// Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor
     #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
     pub set: Vec<Choice>,
-    /// Runs without noise, and as many beside each noise
+    /// Number of runs
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub runs: u32,
     /// Time for all runs together [default: 2m]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
-    /// What a request of a second reading of each run costs more
+    /// Cost to plant in a second reading of each run, as a share of a request
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%")]
     pub plant: f64,
-    /// Shares of each CPU that lasthop's own bursts of work ask for: as many runs beside each as without noise
-    #[arg(long, value_name = "SHARE,…", value_parser = share, value_delimiter = ',', default_value = "20%")]
-    pub noise: Vec<f64>,
-    /// Leave out the runs with noise
-    #[arg(long, conflicts_with = "noise")]
-    pub no_noise: bool,
-    /// Ask the experiment's own question N times instead (12 if you give no number): how many intervals cover the pooled
-    /// answer?
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "12", conflicts_with_all = ["runs", "plant"])]
-    #[arg(value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    pub repeat: Option<u32>,
-    /// Spread the repetitions over this time
-    #[arg(long, value_name = "TIME", value_parser = duration, requires = "repeat")]
-    pub over: Option<Duration>,
     /// Format of the result
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
     /// Show warnings but no progress
     #[arg(short, long)]
     pub quiet: bool,
-}
-
-/// Internal.
-#[derive(Debug, Args)]
-pub struct NoiseArgs {
-    pub share: f64,
-    pub seconds: u64,
 }
 
 #[derive(Debug, Args)]

@@ -319,7 +319,9 @@ fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Exit {
         ));
     }
     for one in &outcome.left {
-        talk(&format!("not removed: {one}; later: `kubectl delete jobs,pods -l {LABEL}`"));
+        talk(&format!(
+            "not removed: {one}; later: `kubectl delete jobs,pods -l {LABEL}`"
+        ));
     }
     Ok(match () {
         () if outcome.interrupted => {

@@ -183,10 +183,6 @@ fn dispatch(cli: Cli) -> Exit {
         Command::Runs(arguments) => list::runs(&arguments).map(done),
         Command::Repro(arguments) => repro::repro(&arguments),
         Command::SelfTest(arguments) => selftest::selftest(&arguments),
-        Command::Noise(arguments) => {
-            selftest::make_noise(&arguments);
-            Ok(DONE)
-        }
         Command::Doctor(arguments) => install::doctor(&arguments),
         Command::Setup(arguments) => install::setup(&arguments),
         Command::New(arguments) => new(&arguments).map(done),

@@ -1,10 +1,10 @@
 //! `lasthop selftest`
 
-use std::{iter, time::Duration};
+use std::time::Duration;
 
 use crate::selftest::{
-    Options, noise,
-    outcome::{Answer, Part, Question, SelfTest},
+    Options,
+    outcome::{Answer, SelfTest},
     page,
 };
 use lasthop_model::selection::{Choice, Selection};
@@ -28,17 +28,8 @@ const SHORTEST: Duration = Duration::from_secs(1);
 
 pub fn selftest(arguments: &args::SelfTest) -> Exit {
     has_document_format("a selftest", arguments.format)?;
-    let (question, runs) = match arguments.repeat {
-        Some(runs) => (Question::Again, runs),
-        None => (Question::Itself { plant: arguments.plant }, arguments.runs),
-    };
-    let with_noise = arguments
-        .noise
-        .iter()
-        .filter(|_| !arguments.no_noise)
-        .map(|share| Some(*share));
-    let noise: Vec<Option<f64>> = iter::once(None).chain(with_noise).collect();
-    let budget = arguments.budget.unwrap_or(BUDGET) / (runs * noise.len() as u32);
+    let runs = arguments.runs;
+    let budget = arguments.budget.unwrap_or(BUDGET) / runs;
     if budget < SHORTEST {
         return Err(CliError::usage(
             "each run would have less than 1 s: allow a longer --budget or fewer runs",
@@ -46,15 +37,13 @@ pub fn selftest(arguments: &args::SelfTest) -> Exit {
     }
     let choices = (arguments.only.clone(), arguments.set.clone());
     let wanted = Wanted {
-        question,
+        plant: arguments.plant,
         runs,
         budget,
-        noise,
-        over: arguments.over.unwrap_or_default(),
     };
-    let mut done = |number: u32, part: &Part, answers: &[Answer]| {
+    let mut done = |number: u32, answers: &[Answer]| {
         if !arguments.quiet {
-            talk(&line(number, runs, part, answers));
+            talk(&line(number, runs, answers));
         }
     };
     let result = measure(&arguments.experiment, choices, wanted, &mut done)?;
@@ -70,15 +59,13 @@ pub fn selftest(arguments: &args::SelfTest) -> Exit {
 pub fn in_short(experiment: Option<&str>) -> Result<Finding, CliError> {
     let experiment = experiment.unwrap_or(args::SelfTest::EXPERIMENT);
     let wanted = Wanted {
-        question: Question::Itself { plant: 0.05 },
+        plant: 0.05,
         runs: 2,
         budget: Duration::from_secs(6),
-        noise: vec![None],
-        over: Duration::ZERO,
     };
     talk(&format!("comparing {experiment} with itself, twice for 6 s"));
-    let result = measure(experiment, (Vec::new(), Vec::new()), wanted, &mut |_, _, _| {})?;
-    let failure = result.parts.iter().flat_map(|part| &part.failures).next();
+    let result = measure(experiment, (Vec::new(), Vec::new()), wanted, &mut |_, _| {})?;
+    let failure = result.failures.first();
     let text = page::resolution(&result).map(|found| format!("{experiment} compared with itself. {found}"));
     let (severity, text) = match (text, failure) {
         (_, Some(failure)) => (
@@ -99,27 +86,24 @@ pub fn in_short(experiment: Option<&str>) -> Result<Finding, CliError> {
 
 /// What is asked, how often and for how long.
 struct Wanted {
-    question: Question,
+    plant: f64,
     runs: u32,
     budget: Duration,
-    noise: Vec<Option<f64>>,
-    over: Duration,
 }
 
 fn measure(
     experiment: &str,
     (only, set): (Vec<Choice>, Vec<Choice>),
     wanted: Wanted,
-    done: &mut dyn FnMut(u32, &Part, &[Answer]),
+    done: &mut dyn FnMut(u32, &[Answer]),
 ) -> Result<SelfTest, CliError> {
     let experiment = catalog()?.load(experiment).or_usage()?;
-    let aa = wanted.question != Question::Again;
     let plan = Plan::new(
         experiment,
         &Selection {
             only,
             set,
-            aa,
+            aa: true,
             ..Selection::default()
         },
     )
@@ -127,20 +111,12 @@ fn measure(
     sweep();
     watch_signals()?;
     let home = home()?;
-    let Wanted {
-        question,
-        runs,
-        budget,
-        noise,
-        over,
-    } = wanted;
+    let Wanted { plant, runs, budget } = wanted;
     let options = Options {
         plan: &plan,
-        question,
+        plant,
         runs,
         budget,
-        noise,
-        over,
         locator: &locator(&home, &plan.experiment, &args::Programs::default())?,
         into: &Home::at(home.writable("selftest").or_failed()?),
         command: command_line(),
@@ -149,12 +125,8 @@ fn measure(
     crate::selftest::run(&options, &mut |event| progress.show(event), done).or_failed()
 }
 
-/// `run 3 of 10, beside noise of 20 %: tcp-again 0.993 (0.951 to 1.037)`
-fn line(number: u32, runs: u32, part: &Part, answers: &[Answer]) -> String {
-    let noise = part
-        .noise
-        .map(|share| format!(", beside noise of {:.0} %", share * 100.0))
-        .unwrap_or_default();
+/// `run 3 of 10: tcp-again 0.993 (0.951 to 1.037)`
+fn line(number: u32, runs: u32, answers: &[Answer]) -> String {
     let answers: Vec<String> = answers
         .iter()
         .map(|answer| {
@@ -164,14 +136,5 @@ fn line(number: u32, runs: u32, part: &Part, answers: &[Answer]) -> String {
             )
         })
         .collect();
-    format!("run {} of {runs}{noise}: {}", number + 1, answers.join(", "))
-}
-
-/// The process of the noise.
-pub fn make_noise(arguments: &args::NoiseArgs) {
-    noise::make(
-        // The pauses of a share of 0 would be endless.
-        arguments.share.clamp(0.001, 1.0),
-        Duration::from_secs(arguments.seconds),
-    );
+    format!("run {} of {runs}: {}", number + 1, answers.join(", "))
 }

@@ -1,13 +1,13 @@
 //! The result of a selftest, and its JSON.
 
 use lasthop_analyse::summary::Verdict;
-use lasthop_stats::{Estimate, Interval, mean, middle, stopping, student};
+use lasthop_stats::{Estimate, Interval, middle, stopping, student};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::chance::{at_most, wilson};
 
-pub const SCHEMA: &str = "lasthop-selftest/1";
+pub const SCHEMA: &str = "lasthop-selftest/2";
 /// Level of the intervals of a run.
 const NOMINAL: f64 = 0.95;
 /// So few intervals that hold are less probable than this if the level is right.
@@ -15,61 +15,32 @@ const IMPROBABLE: f64 = 0.01;
 /// Half widths whose time is predicted.
 const WIDTHS: [f64; 3] = [0.05, 0.02, 0.01];
 
-/// What all runs are asked.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Question {
-    /// A case against itself, as it is and with a known cost.
-    Itself {
-        /// What a request of the second case costs more, as a share.
-        plant: f64,
-    },
-    /// The experiment's own question, again and again.
-    Again,
-}
-
 /// The result of a selftest.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SelfTest {
-    /// `lasthop-selftest/1`
+    /// `lasthop-selftest/2`
     pub schema: String,
     pub experiment: String,
-    pub question: Question,
+    /// Planted cost of a request of the second case, as a share.
+    pub plant: f64,
     /// Seconds that each run was given.
     pub budget_seconds: f64,
     /// Seconds that everything took.
     pub seconds: f64,
     pub interrupted: bool,
-    /// Whether the intervals of each part hold as often as chance allows, and no case failed.
+    /// Whether the intervals hold as often as chance allows, and no case failed.
     pub passed: bool,
-    pub parts: Vec<Part>,
-}
-
-/// Runs under the same conditions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Part {
-    /// Share of each CPU that lasthop's own noise asks for beside the run; `null` for none.
-    pub noise: Option<f64>,
     pub runs: u32,
-    /// Intervals that hold the truth: 1, or the pooled answer of the first part.
+    /// Intervals that hold 1.
     pub held: Share,
-    /// Of the intervals that do not, those whose run says that the ratio may be another without what disturbed it. Absent
-    /// if a case was compared with itself, which no disturbance makes another.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub warned: Option<Share>,
-    /// Cases that were called faster or slower than themselves. Absent if the question was repeated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub called_different: Option<Share>,
-    /// Planted costs that were found: the case was called slower. Absent if the question was repeated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub found: Option<Share>,
+    /// Cases that were called faster or slower than themselves.
+    pub called_different: Share,
+    /// Planted costs that were found: the case was called slower.
+    pub found: Share,
     /// Median half width of the intervals, as a share. `null` without an interval.
     pub half_width: Option<f64>,
     /// About how long a run must be for other widths.
     pub resolution: Vec<Resolution>,
-    /// Pooled answers of the repeated question, by case: geometric means of the ratios.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pooled: Vec<Pooled>,
     pub answers: Vec<Answer>,
     pub failures: Vec<String>,
 }
@@ -91,12 +62,6 @@ pub struct Resolution {
     pub seconds: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Pooled {
-    pub case: String,
-    pub ratio: f64,
-}
-
 /// A comparison of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Answer {
@@ -108,12 +73,8 @@ pub struct Answer {
     pub high: f64,
     pub verdict: Verdict,
     /// The same with the planted cost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub planted: Option<Planted>,
+    pub planted: Planted,
     pub rounds: u32,
-    /// Names of the checks by which the run says that without what disturbed it the ratio may be another.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub disturbed_by: Vec<String>,
 }
 
 /// What the same trials say when the second case has a known cost.
@@ -144,46 +105,32 @@ impl Answer {
     }
 }
 
-impl Part {
-    pub fn new(noise: Option<f64>) -> Self {
+impl SelfTest {
+    /// A selftest without an answer yet.
+    pub fn new(experiment: &str, plant: f64, budget_seconds: f64) -> Self {
         Self {
-            noise,
+            schema: SCHEMA.to_owned(),
+            experiment: experiment.to_owned(),
+            plant,
+            budget_seconds,
             ..Self::default()
         }
     }
 
-    /// Whether so few intervals that hold the truth, or whose run warns of its own ratio, are no wonder if each does
-    /// with the nominal probability.
+    /// Whether so few intervals that hold are no wonder if each does with the nominal probability.
     pub fn is_sound(&self) -> bool {
-        let count = self.held.count + self.warned.map_or(0, |warned| warned.count);
-        self.held.of == 0 || at_most(count, self.held.of, NOMINAL) >= IMPROBABLE
+        self.held.of == 0 || at_most(self.held.count, self.held.of, NOMINAL) >= IMPROBABLE
     }
 
-    fn conclude(&mut self, question: Question, budget: f64, truths: &[Pooled]) {
+    /// Counts the answers.
+    pub fn conclude(&mut self) {
         let all = &self.answers;
-        let truth = |answer: &Answer| match question {
-            Question::Itself { .. } => Some(1.0),
-            Question::Again => truths
-                .iter()
-                .find(|pooled| pooled.case == answer.case)
-                .map(|pooled| pooled.ratio),
-        };
-        let holds = |answer: &Answer| truth(answer).is_some_and(|truth| answer.interval().contains(truth));
-        self.held = Share::of(all, holds);
-        match question {
-            Question::Again => {
-                let missing: Vec<&Answer> = all.iter().filter(|answer| !holds(answer)).collect();
-                self.warned = Some(Share::of(&missing, |answer| !answer.disturbed_by.is_empty()));
-            }
-            Question::Itself { .. } => {
-                self.called_different = Some(Share::of(all, |answer| {
-                    matches!(answer.verdict, Verdict::Faster | Verdict::Slower)
-                }));
-                self.found = Some(Share::of(all, |answer| {
-                    answer.planted.is_some_and(|planted| planted.verdict == Verdict::Slower)
-                }));
-            }
-        }
+        self.held = Share::of(all, |answer| answer.interval().contains(1.0));
+        self.called_different = Share::of(all, |answer| {
+            matches!(answer.verdict, Verdict::Faster | Verdict::Slower)
+        });
+        self.found = Share::of(all, |answer| answer.planted.verdict == Verdict::Slower);
+        self.passed = self.is_sound() && self.failures.is_empty();
         let Some(half) = middle(all.iter().map(|answer| answer.interval().log_half_width())) else {
             return;
         };
@@ -191,52 +138,9 @@ impl Part {
         let rounds = middle(all.iter().map(|answer| f64::from(answer.rounds))).unwrap_or(1.0);
         self.resolution = WIDTHS
             .iter()
-            .filter_map(|width| resolution(half, rounds, budget, *width))
+            .filter_map(|width| resolution(half, rounds, self.budget_seconds, *width))
             .collect();
     }
-}
-
-impl SelfTest {
-    pub fn new(experiment: &str, question: Question, budget_seconds: f64, mut parts: Vec<Part>) -> Self {
-        let truths = if question == Question::Again {
-            parts.first().map(pool).unwrap_or_default()
-        } else {
-            vec![]
-        };
-        for part in &mut parts {
-            part.conclude(question, budget_seconds, &truths);
-            part.pooled = if question == Question::Again {
-                pool(part)
-            } else {
-                vec![]
-            };
-        }
-        Self {
-            schema: SCHEMA.to_owned(),
-            experiment: experiment.to_owned(),
-            question,
-            budget_seconds,
-            seconds: 0.0,
-            interrupted: false,
-            passed: parts.iter().all(|part| part.is_sound() && part.failures.is_empty()),
-            parts,
-        }
-    }
-}
-
-/// Runs are equally long, so their log ratios count alike.
-fn pool(part: &Part) -> Vec<Pooled> {
-    let mut cases: Vec<&String> = part.answers.iter().map(|answer| &answer.case).collect();
-    cases.sort();
-    cases.dedup();
-    let one = |case: &String| {
-        let ratios = part.answers.iter().filter(|answer| answer.case == *case);
-        Some(Pooled {
-            case: case.clone(),
-            ratio: mean::of(ratios.map(|answer| answer.ratio.ln()))?.exp(),
-        })
-    };
-    cases.into_iter().filter_map(one).collect()
 }
 
 /// The time in which a half width of `half` (log scale) after `rounds` rounds and `budget` seconds comes down to
@@ -283,22 +187,18 @@ mod tests {
             low,
             high,
             verdict,
-            planted: Some(planted),
+            planted,
             rounds: 5,
-            disturbed_by: Vec::new(),
         }
     }
 
-    fn selftest(question: Question, answers: Vec<Answer>) -> SelfTest {
-        SelfTest::new(
-            "x",
-            question,
-            10.0,
-            vec![Part {
-                answers,
-                ..Part::default()
-            }],
-        )
+    fn selftest(answers: Vec<Answer>) -> SelfTest {
+        let mut result = SelfTest {
+            answers,
+            ..SelfTest::new("x", 0.05, 10.0)
+        };
+        result.conclude();
+        result
     }
 
     #[test]
@@ -308,70 +208,22 @@ mod tests {
             answer(1.2, 0.1, Verdict::Faster),
             answer(1.0, 0.1, Verdict::Undecided),
         ];
-        let part = selftest(Question::Itself { plant: 0.05 }, answers).parts.remove(0);
-        assert_eq!((part.held.count, part.held.of), (2, 3));
-        assert_eq!(
-            (part.called_different.unwrap().count, part.found.unwrap().count),
-            (1, 1)
-        );
-        assert!(part.held.low < 2.0 / 3.0 && part.held.high > 2.0 / 3.0);
-        assert!(part.pooled.is_empty());
-    }
-
-    #[test]
-    fn intervals_are_counted_against_the_pooled_answer() {
-        let answers = vec![answer(2.0, 0.3, Verdict::Faster), answer(2.2, 0.05, Verdict::Faster)];
-        let part = selftest(Question::Again, answers).parts.remove(0);
-        assert!((part.pooled[0].ratio - 4.4_f64.sqrt()).abs() < 1e-12);
-        assert_eq!((part.held.count, part.called_different, part.found), (1, None, None));
-    }
-
-    #[test]
-    fn an_interval_that_misses_is_excused_by_a_run_that_warns() {
-        let quiet: Vec<Answer> = (0..12).map(|_| answer(1.0, 0.1, Verdict::Undecided)).collect();
-        let off = |warns| {
-            let disturbed_by = if warns {
-                vec!["foreign-load".to_owned()]
-            } else {
-                Vec::new()
-            };
-            (0..12).map(move |_| Answer {
-                disturbed_by: disturbed_by.clone(),
-                ..answer(1.3, 0.1, Verdict::Faster)
-            })
-        };
-        let repeated = |off: Vec<Answer>| {
-            let parts = [quiet.clone(), off].map(|answers| Part {
-                answers,
-                ..Part::default()
-            });
-            SelfTest::new("x", Question::Again, 10.0, parts.into())
-        };
-        let warned = repeated(off(true).collect());
-        assert_eq!(
-            (
-                warned.parts[1].held.count,
-                warned.parts[1].warned.map(|warned| warned.count)
-            ),
-            (0, Some(12))
-        );
-        assert!(warned.passed && !repeated(off(false).collect()).passed);
+        let result = selftest(answers);
+        assert_eq!((result.held.count, result.held.of), (2, 3));
+        assert_eq!((result.called_different.count, result.found.count), (1, 1));
+        assert!(result.held.low < 2.0 / 3.0 && result.held.high > 2.0 / 3.0);
     }
 
     #[test]
     fn too_few_that_hold_fail() {
         let wrong = || answer(1.2, 0.1, Verdict::Faster);
         let right = || answer(1.0, 0.1, Verdict::Undecided);
-        let question = Question::Itself { plant: 0.05 };
         let of = |wrongs: usize| {
             let answers = (0..20).map(|at| if at < wrongs { wrong() } else { right() }).collect();
-            selftest(question, answers).passed
+            selftest(answers).passed
         };
         assert!(of(3) && !of(5));
-        assert!(
-            selftest(question, vec![]).passed,
-            "nothing was measured, so nothing is wrong"
-        );
+        assert!(selftest(vec![]).passed, "nothing was measured, so nothing is wrong");
     }
 
     #[test]

@@ -5,10 +5,9 @@ use lasthop_page::{
     units::Seconds,
 };
 
-use super::outcome::{Part, Question, Resolution, SelfTest, Share};
+use super::outcome::{Resolution, SelfTest, Share};
 
 pub fn document(result: &SelfTest) -> Document {
-    let mut sections: Vec<Section> = result.parts.iter().map(|part| section(result, part)).collect();
     let mut blocks = vec![Block::Paragraph(conclusion(result))];
     if result.interrupted {
         blocks.push(Block::Paragraph(Text::of(
@@ -16,103 +15,70 @@ pub fn document(result: &SelfTest) -> Document {
             "Interrupted: these are the runs that ended before.",
         )));
     }
-    sections.push(Section {
+    let conclusion = Section {
         title: None,
         depth: Depth::Open,
         blocks,
-    });
-    let of = match result.question {
-        Question::Itself { .. } => "each reference case against itself",
-        Question::Again => "the same question again and again",
     };
     Document {
         title: format!("Selftest of {}", result.experiment),
         subtitle: Text::of(
             Tone::Dim,
             format!(
-                "{of} · runs of {} · {} in all",
+                "each reference case against itself · runs of {} · {} in all",
                 Seconds(result.budget_seconds),
                 Seconds(result.seconds)
             ),
         ),
-        sections,
+        sections: vec![figures(result), conclusion],
     }
 }
 
-fn section(result: &SelfTest, part: &Part) -> Section {
-    let beside = match part.noise {
-        None => "As the machine is".to_owned(),
-        Some(share) => format!("Beside {}", bursts(share)),
-    };
-    let runs = if part.runs == 1 { "run" } else { "runs" };
-    let mut blocks: Vec<Block> = sentences(result, part).into_iter().map(Block::Item).collect();
+fn figures(result: &SelfTest) -> Section {
+    let runs = if result.runs == 1 { "run" } else { "runs" };
+    let mut blocks: Vec<Block> = sentences(result).into_iter().map(Block::Item).collect();
     blocks.extend(
-        part.failures
+        result
+            .failures
             .iter()
             .map(|failure| Block::Item(Text::of(Tone::Bad, failure))),
     );
     Section {
-        title: Some(format!("{beside}: {} {runs}", part.runs)),
+        title: Some(format!("{} {runs}", result.runs)),
         depth: Depth::Open,
         blocks,
     }
 }
 
-fn sentences(result: &SelfTest, part: &Part) -> Vec<Text> {
-    if part.held.of == 0 {
+fn sentences(result: &SelfTest) -> Vec<Text> {
+    if result.held.of == 0 {
         return vec![Text::of(Tone::Warning, "No run gave an interval.")];
     }
-    let truth = match result.question {
-        Question::Itself { .. } => "1".to_owned(),
-        Question::Again if part.noise.is_some() && result.parts.len() > 1 => "the pooled quiet answer".to_owned(),
-        Question::Again => "the pooled answer".to_owned(),
-    };
-    let tone = if part.is_sound() { Tone::Good } else { Tone::Bad };
-    let mut all = vec![Text::of(
-        tone,
-        format!("{} hold {truth}; 95 % should.", counted(part.held, "intervals")),
-    )];
-    if let Some(warned) = part.warned.filter(|warned| warned.of > 0) {
-        let text = "others come from runs that warn: what disturbed them may have changed the ratio.";
-        all.push(format!("{} of {} {text}", warned.count, warned.of).into());
-    }
-    if let (Question::Itself { plant }, Some(different), Some(found)) =
-        (result.question, part.called_different, part.found)
-    {
-        all.push(
-            format!(
-                "{} called a case different from itself.",
-                counted(different, "verdicts")
-            )
-            .into(),
-        );
-        all.push(
-            format!(
-                "{} found a planted cost of {}.",
-                counted(found, "verdicts"),
-                percent(plant)
-            )
-            .into(),
-        );
-    }
-    for pooled in &part.pooled {
-        all.push(format!("{}: pooled ratio {:.3}.", pooled.case, pooled.ratio).into());
-    }
-    all.extend(
-        part.half_width
-            .map(|half| widths(result.budget_seconds, half, &part.resolution)),
-    );
+    let tone = if result.is_sound() { Tone::Good } else { Tone::Bad };
+    let mut all = vec![
+        Text::of(
+            tone,
+            format!("{} hold 1; 95 % should.", counted(result.held, "intervals")),
+        ),
+        format!(
+            "{} called a case different from itself.",
+            counted(result.called_different, "verdicts")
+        )
+        .into(),
+        format!(
+            "{} found a planted cost of {}.",
+            counted(result.found, "verdicts"),
+            percent(result.plant)
+        )
+        .into(),
+    ];
+    all.extend(resolution(result));
     all
 }
 
-fn bursts(share: f64) -> String {
-    format!("bursts that ask for {} of each CPU", percent(share))
-}
-
-/// What runs as the machine is say of how long a run must be here; `None` without an interval.
+/// How long a run must be here; `None` without an interval.
 pub fn resolution(result: &SelfTest) -> Option<Text> {
-    let part = result.parts.first()?;
-    Some(widths(result.budget_seconds, part.half_width?, &part.resolution))
+    Some(widths(result.budget_seconds, result.half_width?, &result.resolution))
 }
 
 /// `The median interval of 6 s is ± 7.1 %. ± 5 % takes about 11 s, ± 2 % about 55 s.`
@@ -143,25 +109,15 @@ fn widths(budget: f64, half: f64, resolution: &[Resolution]) -> Text {
 }
 
 fn conclusion(result: &SelfTest) -> Text {
-    let failed = result.parts.iter().any(|part| !part.failures.is_empty());
-    match (result.passed, failed) {
-        _ if result.parts.iter().all(|part| part.held.of == 0) => {
-            Text::of(Tone::Warning, "Nothing was measured, so nothing is known.")
-        }
-        (true, _)
-            if result
-                .parts
-                .iter()
-                .any(|part| part.warned.is_some_and(|warned| warned.count > 0)) =>
-        {
-            let text = "The intervals hold as often as they should, within what chance allows, or their runs warn.";
-            Text::of(Tone::Good, text)
-        }
+    if result.held.of == 0 {
+        return Text::of(Tone::Warning, "Nothing was measured, so nothing is known.");
+    }
+    match (result.passed, result.failures.is_empty()) {
         (true, _) => Text::of(
             Tone::Good,
             "The intervals hold as often as they should, within what chance allows.",
         ),
-        (_, true) => Text::of(Tone::Bad, "A case failed."),
+        (_, false) => Text::of(Tone::Bad, "A case failed."),
         _ => Text::of(
             Tone::Bad,
             "Fewer intervals hold than chance allows (less than 1 in 100): do not trust a single run on this machine.",
@@ -192,27 +148,6 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_repeated_question_tells_which_others_were_warned_of() {
-        let share = |count, of| Share {
-            count,
-            of,
-            low: 0.0,
-            high: 1.0,
-        };
-        let part = Part {
-            held: share(4, 12),
-            warned: Some(share(8, 8)),
-            ..Part::new(Some(0.2))
-        };
-        let result = SelfTest::new("x", Question::Again, 30.0, vec![]);
-        let said = format!("{:?}", sentences(&result, &part));
-        assert!(
-            said.contains("4 of 12 intervals") && said.contains("8 of 8 others come from runs that warn"),
-            "{said}"
-        );
-    }
 
     #[test]
     fn an_interval_that_says_nothing_has_no_width() {

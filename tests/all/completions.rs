@@ -18,7 +18,13 @@ fn bash_completes_commands_and_options() {
         (&["lasthop", "run", "--prec"], "--precision"),
         (&["lasthop", "report", "--format", "mark"], "markdown"),
     ] {
-        let output = Command::new("bash").arg("-c").arg(script).arg(&file).args(words).output().unwrap();
+        let output = Command::new("bash")
+            .arg("-c")
+            .arg(script)
+            .arg(&file)
+            .args(words)
+            .output()
+            .unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), completed, "{output:?}");
     }
 }

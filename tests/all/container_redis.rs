@@ -38,7 +38,11 @@ fn every_path(engine: &'static str, published: &[&str]) {
     }
     let case = |path: &str| format!("{path}/connections=50");
     goes_over(&summary, &case("published-port"), published);
-    goes_over(&summary, &case("published-host"), &["published port", "bridge lasthop-"]);
+    goes_over(
+        &summary,
+        &case("published-host"),
+        &["published port", "bridge lasthop-"],
+    );
     goes_over(&summary, &case("bridge"), &["bridge lasthop-"]);
     goes_over(&summary, &case("host-network"), &["loopback of the host's network"]);
     goes_over(&summary, &case("shared-volume"), &["Unix socket on the volume"]);
@@ -68,7 +72,10 @@ fn redis_answers_by_every_path_of_podman() {
 
 #[test]
 fn redis_answers_by_every_path_of_docker() {
-    every_path("docker", &["published port 127.0.0.1:", "docker-proxy (pid ", "bridge lasthop-"]);
+    every_path(
+        "docker",
+        &["published port 127.0.0.1:", "docker-proxy (pid ", "bridge lasthop-"],
+    );
 }
 
 /// Microseconds of a role in a layer; of all roles by `*`.

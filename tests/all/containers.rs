@@ -93,7 +93,11 @@ fn every_path(engine: &'static str, published: &[&str]) {
     goes_over(&summary, "bridge", &["bridge lasthop-"]);
     assert!(!path_of(&summary, "bridge").to_string().contains("published"));
     goes_over(&summary, "host-network", &["loopback of the host's network"]);
-    goes_over(&summary, "shared-volume", &["Unix socket on the volume lasthop-", "-run"]);
+    goes_over(
+        &summary,
+        "shared-volume",
+        &["Unix socket on the volume lasthop-", "-run"],
+    );
     assert!(path_of(&summary, "no-container-tcp").is_null());
     let programs = summary["environment"]["programs"].as_object().unwrap();
     assert!(programs.contains_key(engine), "{programs:?}");
@@ -141,7 +145,10 @@ fn every_path_of_podman_is_named_as_what_it_is() {
 
 #[test]
 fn every_path_of_docker_is_named_as_what_it_is() {
-    every_path("docker", &["published port 127.0.0.1:", "docker-proxy (pid ", "bridge lasthop-"]);
+    every_path(
+        "docker",
+        &["published port 127.0.0.1:", "docker-proxy (pid ", "bridge lasthop-"],
+    );
 }
 
 /// Two containers and the link between them, in every layout.
@@ -178,7 +185,11 @@ fn every_layout(engine: &'static str) {
         goes_over(&summary, within, &["loopback of the shared network namespace"]);
     }
     goes_over(&summary, "host-network", &["loopback of the host's network"]);
-    goes_over(&summary, "shared-volume", &["Unix socket on the volume lasthop-", "-app"]);
+    goes_over(
+        &summary,
+        "shared-volume",
+        &["Unix socket on the volume lasthop-", "-app"],
+    );
     let before = world.inventory();
     limited(&world, engine);
     balanced(&world, engine);

@@ -43,7 +43,13 @@ fn a_configuration_that_is_shown_is_accepted() {
     let file = lasthop.home().join("nginx.conf");
     fs::write(&file, configuration).unwrap();
     let mut check = Command::new("nginx");
-    let checked = check.arg("-t").arg("-c").arg(&file).stdin(Stdio::null()).output().unwrap();
+    let checked = check
+        .arg("-t")
+        .arg("-c")
+        .arg(&file)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     assert!(checked.status.success(), "{checked:?}");
     fs::remove_dir_all(runtime).unwrap();
 

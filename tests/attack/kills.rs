@@ -61,10 +61,7 @@ pub const SUBJECTS: &[Subject] = &[
         &["--only", "transport=unix,tcp,tls", "--only", "pattern=echo"],
     ),
     subject("sockets", &["--only", "pattern=echo", "--driver-at", "netns:new"]),
-    subject(
-        "ipc",
-        &["--only", "transport=unix,pipe,shm", "--only", "pattern=echo"],
-    ),
+    subject("ipc", &["--only", "transport=unix,pipe,shm", "--only", "pattern=echo"]),
     subject("nginx-gunicorn", &["--only", "connections=1", "--no-headroom"]),
     subject("nginx-starlette", &["--only", "client=keep-alive", "--no-headroom"]),
     subject(

@@ -31,7 +31,6 @@ use indexmap::IndexMap;
 use lasthop_model::observation::{Role, RoleUsage};
 use lasthop_system::{
     files,
-    listener::command_of,
     process::{self, Stat},
     run_delay,
 };
@@ -44,8 +43,6 @@ const TRIES: usize = 3;
 pub struct Meter {
     roles: Vec<Role>,
     processes: Vec<Process>,
-    /// What makes other work beside a run: it descends from lasthop and is foreign all the same.
-    noise: Vec<i32>,
     tick_ns: u64,
     buffer: Vec<u8>,
     has_children_files: bool,
@@ -98,9 +95,6 @@ struct ThreadReading {
     run_delay_ns: Option<u64>,
 }
 
-/// The name of a process that makes other work beside a run.
-pub const NOISE: &str = "lasthop-noise";
-
 impl Meter {
     /// A meter for these roles; whatever else descends from lasthop counts as lasthop's own.
     pub fn new(roles: Vec<Role>) -> Self {
@@ -108,11 +102,9 @@ impl Meter {
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let me = rustix::process::getpid().as_raw_pid();
         let family = process::descendants(me);
-        let noise = family.iter().copied().filter(|pid| command_of(*pid) == NOISE).collect();
         let mut meter = Self {
             roles,
             processes: Vec::new(),
-            noise,
             tick_ns,
             buffer: vec![0; 16 * 1024],
             has_children_files,
@@ -147,8 +139,7 @@ impl Meter {
     fn pass(&mut self, stack: Option<usize>) -> (Usage, bool) {
         let mut complete = true;
         let mut usage = HashMap::with_capacity(self.processes.len());
-        let known = self.processes.iter().map(|process| process.pid);
-        let mut known: HashSet<i32> = known.chain(self.noise.iter().copied()).collect();
+        let mut known: HashSet<i32> = self.processes.iter().map(|process| process.pid).collect();
         let mut index = 0;
         while index < self.processes.len() {
             let process = &mut self.processes[index];
@@ -442,11 +433,6 @@ impl Consumption {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::Read,
-        process::{Child, Command, Stdio},
-    };
-
     use proptest::prelude::*;
 
     use super::*;
@@ -471,26 +457,6 @@ mod tests {
 
     fn cpu(before: &Usage, after: &Usage) -> u64 {
         before.until(after, 1).roles[0].cpu_ns
-    }
-
-    #[test]
-    fn other_work_beside_a_run_descends_from_lasthop_and_is_foreign() {
-        // It ends with its standard input.
-        let named = |name: &str| {
-            let mut command = Command::new("sh");
-            command.args(["-c", "printf \"$0\" > /proc/$$/comm; echo; read -r _", name]);
-            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-            child
-        };
-        let mut children = ["other \\377", NOISE].map(named);
-        let usage = Meter::new(Vec::new()).read(None);
-        let counts = |child: &Child| usage.processes.keys().any(|(pid, _)| *pid == child.id() as i32);
-        assert_eq!(children.each_ref().map(counts), [true, false]);
-        for child in &mut children {
-            drop(child.stdin.take());
-            child.wait().unwrap();
-        }
     }
 
     #[test]

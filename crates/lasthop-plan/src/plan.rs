@@ -585,7 +585,12 @@ mod tests {
             for (path, content) in &service.files {
                 parts.push(format!("{}\n{}", path.display(), String::from_utf8_lossy(content)));
             }
-            rendered.extend(parts.into_iter().filter(|part| !rendered.contains(part)).collect::<Vec<_>>());
+            rendered.extend(
+                parts
+                    .into_iter()
+                    .filter(|part| !rendered.contains(part))
+                    .collect::<Vec<_>>(),
+            );
         }
         insta::assert_snapshot!(rendered.join("\n"));
     }

@@ -3,9 +3,7 @@
 //! A group is a reference and the cases that are compared with it. The subtitle says once what all groups share, the
 //! setting of a group says how it differs from the others, and the label of a case how it differs within its group.
 
-use std::{
-    collections::{HashMap, HashSet},
-};
+use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{CaseSummary, Check, Comparison, Metric, Metrics, Summary};
@@ -302,7 +300,9 @@ fn label<'a>(summary: &'a Summary, factor: &str, level: &str) -> Option<&'a str>
 /// The usual name of a transport, also of one that only records of earlier versions have. An unknown word stays as it is.
 fn transport_name(level: &str) -> &str {
     let mut known = Transport::ALL.into_iter().chain([Transport::Mqueue]);
-    known.find(|transport| transport.name() == level).map_or(level, |transport| transport.title())
+    known
+        .find(|transport| transport.name() == level)
+        .map_or(level, |transport| transport.title())
 }
 
 /// Levels in words.

@@ -177,8 +177,15 @@ impl Instance {
             return Vec::new();
         };
         if let Some(socket) = self.endpoint.address.path() {
-            let volume = container.volume.as_ref().map(|volume| format!(" on the volume {}", volume.name));
-            return vec![format!("Unix socket{} {}", volume.unwrap_or_default(), socket.display())];
+            let volume = container
+                .volume
+                .as_ref()
+                .map(|volume| format!(" on the volume {}", volume.name));
+            return vec![format!(
+                "Unix socket{} {}",
+                volume.unwrap_or_default(),
+                socket.display()
+            )];
         }
         let beside = client.and_then(|client| client.container.as_ref());
         if beside.is_some_and(|beside| beside.namespace() == container.namespace()) {

@@ -391,7 +391,11 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
     let all = known(&stack.experiment);
     let found = all.iter().find_map(|known| {
         let (saving, setting) = saving(link, load, stack, known, speed)?;
-        Some((saving, &known.run, Ask::of(link, load, stack, Some((&known.answer, setting)))))
+        Some((
+            saving,
+            &known.run,
+            Ask::of(link, load, stack, Some((&known.answer, setting))),
+        ))
     });
     let Some((saving, run, ask)) = found else {
         let ask = Ask::of(link, load, stack, None);
@@ -416,7 +420,10 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
         (Worth::DoesNotMatter, _) => (None, None),
         (Worth::WorthIt, Some(run)) => (Some(format!("lasthop show {run}")), None),
         // Of this load there may be a run here.
-        (_, run) => (Some(ask.to_string()), (run.is_none() || is_of_another_load).then_some(ask)),
+        (_, run) => (
+            Some(ask.to_string()),
+            (run.is_none() || is_of_another_load).then_some(ask),
+        ),
     };
     Outlook {
         worth,

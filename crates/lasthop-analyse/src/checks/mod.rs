@@ -106,15 +106,6 @@ const CHECKS: &[(&str, Subject)] = &[
     ("derived-left-out", Run(open_loop::derived_left_out)),
 ];
 
-/// By these a run says that the ratio may be another without what disturbed it.
-const OF_ANOTHER_RATIO: [&str; 3] = ["foreign-load", "own-load", "steal"];
-
-/// Whether a finding says that the ratio may be another without what disturbed the run.
-#[must_use]
-pub fn is_of_another_ratio(finding: &Check) -> bool {
-    OF_ANOTHER_RATIO.contains(&finding.id.as_str())
-}
-
 /// All findings, invalidating ones first.
 #[must_use]
 pub fn all(evidence: &Evidence) -> Vec<Check> {

@@ -173,10 +173,7 @@ fn a_trial_that_is_cut_short_waits_for_nobody() {
 
 #[test]
 fn another_kind_than_the_one_asked_for_is_refused() {
-    for (offered, wanted) in [
-        (Transport::Pipe, Transport::Shm),
-        (Transport::Shm, Transport::Pipe),
-    ] {
+    for (offered, wanted) in [(Transport::Pipe, Transport::Shm), (Transport::Shm, Transport::Pipe)] {
         let server = Serving::start(offered, Some);
         let path = server.endpoint.address.path().unwrap().to_owned();
         let endpoint = Endpoint {

@@ -20,7 +20,10 @@ pub fn all(link: &ExperimentSummary, plan: &CasePlan, proof: &CaseProof, served:
         found.push(format!("connections are used as in the measurement: {wanted}"));
     }
     if let Some(rate) = plan.load.rate {
-        found.push(format!("the rate is that of the measurement: {} requests/s", rate_text(rate)));
+        found.push(format!(
+            "the rate is that of the measurement: {} requests/s",
+            rate_text(rate)
+        ));
     }
     for condition in served.iter().flat_map(|one| &one.place.conditions) {
         if !found.contains(condition) {
@@ -57,7 +60,9 @@ fn address(address: &Address, from: &str, to: &str) -> Vec<String> {
         Address::Tcp(address) => {
             let ip = address.ip();
             let reached = if ip.is_loopback() {
-                format!("{from} and {to} share the loopback interface, or the container of {to} publishes its port there")
+                format!(
+                    "{from} and {to} share the loopback interface, or the container of {to} publishes its port there"
+                )
             } else {
                 format!("{from} can reach {to}, as at {ip} in the run")
             };

@@ -123,7 +123,9 @@ impl<'a> Configurations<'a> {
     /// What must be true, then commands and files.
     fn parts(&self, plan: &CasePlan, proof: &CaseProof, served: &[Served]) -> Result<Vec<Part>, String> {
         let conditions = conditions::all(&self.data.header.experiment, plan, proof, served);
-        let conditions = conditions.iter().map(|condition| format!("- {}", text::line(condition)));
+        let conditions = conditions
+            .iter()
+            .map(|condition| format!("- {}", text::line(condition)));
         let mut parts = vec![("What must be true".to_owned(), joined(conditions, "\n"))];
         for one in served {
             let mut add = |what: &str, text: String| parts.push((format!("{}: {what}", one.name), text));
@@ -247,7 +249,10 @@ mod tests {
         insta::assert_snapshot!("configurations", shown(folder.path(), &data, &summary).unwrap());
         let winner = of_winner(folder.path(), &data, &summary);
         let headings: Vec<&str> = winner.iter().map(|(heading, _)| heading.as_str()).collect();
-        assert_eq!(headings, ["What must be true", "server: command", "server: server.conf"]);
+        assert_eq!(
+            headings,
+            ["What must be true", "server: command", "server: server.conf"]
+        );
     }
 
     #[test]

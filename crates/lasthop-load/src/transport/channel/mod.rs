@@ -170,7 +170,9 @@ fn taken(control: &Socket) -> io::Result<Vec<OwnedFd>> {
         0 => Err(io::ErrorKind::ConnectionReset.into()),
         number => {
             let error = io::Error::from_raw_os_error(number.into());
-            Err(io::Error::other(format!("the server could not make a channel: {error}")))
+            Err(io::Error::other(format!(
+                "the server could not make a channel: {error}"
+            )))
         }
     }
 }
