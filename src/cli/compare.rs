@@ -114,9 +114,6 @@ pub fn origin() -> Origin {
 }
 
 /// The plan of a recorded comparison, with the passwords of the environment.
-///
-/// # Errors
-/// What `compare` refuses, by the address that is loaded: the URL beside it may be another's.
 pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
     let mut given = given.clone();
     let endpoints = given

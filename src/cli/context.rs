@@ -65,18 +65,11 @@ pub fn catalog() -> Result<Catalog, CliError> {
     Ok(Catalog::new(Some(home()?.path().to_owned())))
 }
 
-/// # Errors
-///
-/// Others could have made or changed the experiment's packages.
 pub fn locator(home: &Home, experiment: &Experiment, programs: &Programs) -> Result<Locator, CliError> {
     locator_with(home, experiment, given(programs))
 }
 
 /// The same with programs that a record names.
-///
-/// # Errors
-///
-/// As of [`locator`].
 pub fn locator_with(
     home: &Home,
     experiment: &Experiment,
@@ -157,8 +150,6 @@ pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError
     })
 }
 
-/// # Errors
-/// A run with overload does not have the format.
 pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError> {
     if overload && matches!(output.format, Format::Trials | Format::Svg) {
         let others = "use html for plots, csv, or json, which has every figure";
@@ -170,15 +161,10 @@ pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError
 }
 
 /// Whether a report can be written, before anything is started for it.
-///
-/// # Errors
-/// Its file cannot be written.
 pub fn ready(output: &OutputOptions) -> Result<(), CliError> {
     output.output.as_deref().map_or(Ok(()), writable)
 }
 
-/// # Errors
-/// This file cannot be written. One that is not there is made, and removed again.
 pub fn writable(path: &Path) -> Result<(), CliError> {
     let there = files::facts(path);
     // Opening a pipe would wait for its reader.
@@ -211,8 +197,6 @@ pub fn deliver_bytes(
     named::write(path, &bytes(&plain)).map_err(|error| not_written(path, &error))
 }
 
-/// # Errors
-/// What is no run does not have the format.
 pub fn has_document_format(what: &str, format: Format) -> Result<(), CliError> {
     if format.is_of_runs() {
         return Err(CliError::usage(format!(

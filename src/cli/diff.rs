@@ -46,8 +46,6 @@ pub fn diff(arguments: &args::Diff) -> Exit {
     Ok(hold(&diff.limits))
 }
 
-/// # Errors
-/// A run with overload, which has no ratios.
 fn compares(data: &RunData) -> Result<(), CliError> {
     let header = &data.header;
     match header.settings.overload {
@@ -60,9 +58,6 @@ fn compares(data: &RunData) -> Result<(), CliError> {
 }
 
 /// Whether a report of several runs can be written.
-///
-/// # Errors
-/// Only a single run has its format, or its file cannot be written.
 pub fn has_format(output: &args::OutputOptions) -> Result<(), CliError> {
     if output.format == Format::Trials {
         return Err(CliError::usage(

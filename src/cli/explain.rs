@@ -49,18 +49,12 @@ pub fn explain(arguments: &args::Explain) -> Exit {
 }
 
 /// How profile trials are made, if they are to be.
-///
-/// # Errors
-/// The file of layers cannot be read, or has mistakes.
 pub fn wanted(options: &args::LayerOptions) -> Result<Option<ExplainSettings>, CliError> {
     let settings = options.explain.then(|| settings(options.layers.as_deref()));
     settings.transpose()
 }
 
 /// How profile trials are made, with the user's own lines of layers.
-///
-/// # Errors
-/// Their file cannot be read, or has mistakes.
 fn settings(layers: Option<&Path>) -> Result<ExplainSettings, CliError> {
     let Some(file) = layers else {
         return Ok(ExplainSettings::default());

@@ -65,9 +65,6 @@ pub fn fleet(command: args::Fleet) -> Exit {
 }
 
 /// The Pods that run an experiment with these options, and their layouts if these are compared.
-///
-/// # Errors
-/// What a Pod would refuse as well.
 fn planned(
     experiment: &str,
     pods: &args::FleetPods,

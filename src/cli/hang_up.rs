@@ -5,9 +5,6 @@ use std::{io, os::fd::BorrowedFd};
 use rustix::event::{PollFd, PollFlags};
 
 /// Ends this process when an input closes. Another thread may read that input meanwhile.
-///
-/// # Errors
-/// The input cannot be watched.
 #[expect(
     clippy::exit,
     reason = "a trial in progress cannot be asked to end, and nobody waits for its result"

@@ -344,9 +344,6 @@ fn run_entry(store: &Store, directory: &Path) -> RunEntry {
     }
 }
 
-/// # Errors
-///
-/// Its end cannot be read.
 fn outcome(directory: &Path) -> Result<RunState, String> {
     Ok(match store::end(directory)?.map(|end| end.stopped) {
         None if store::state(directory) == State::Running => RunState::Running,

@@ -89,9 +89,6 @@ pub fn main() -> ExitCode {
 const STACK_LEAST: u64 = 1 << 20;
 
 /// Raises a stack limit that is too low, which counts from now on.
-///
-/// # Errors
-/// The hard limit is too low, too, and may not be raised.
 fn enough_stack() -> Result<(), String> {
     let Rlimit { current, maximum } = getrlimit(Resource::Stack);
     if current.is_none_or(|current| current >= STACK_LEAST) {

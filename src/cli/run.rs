@@ -70,8 +70,6 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// # Errors
-    /// There is no such experiment, or the budget has no room for it.
     pub fn of(experiment: &str, wanted: Selection, budget: Option<Duration>) -> Result<Self, CliError> {
         let plan = Plan::new(catalog()?.load(experiment).or_usage()?, &wanted).or_usage()?;
         let overrides = Overrides {

@@ -72,8 +72,6 @@ pub fn watch(arguments: &args::Survey) -> Exit {
     })
 }
 
-/// # Errors
-/// A survey does not have the format.
 fn has_format(format: Format) -> Result<(), CliError> {
     match format {
         Format::Csv => Ok(()),
@@ -106,9 +104,6 @@ impl Book {
 }
 
 /// Runs the experiments that say more of these links. Whether all of them did.
-///
-/// # Errors
-/// An experiment cannot be run in the time.
 fn measure(survey: &Survey, book: &mut Book, arguments: &args::Survey) -> Result<bool, CliError> {
     let wanted = unmeasured(&survey.links);
     let ready = |ask: &Ask| Ready::of(&ask.experiment, ask.selection.clone(), arguments.budget);

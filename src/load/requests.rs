@@ -25,9 +25,6 @@ enum Part {
 
 /// The requests of a file. `read` gives the text of a file that is named in the place of a body, and is told how many bytes it
 /// may have.
-///
-/// # Errors
-/// The first line that is not understood, a file that cannot be read, or requests beyond the limits.
 pub fn parse(text: &str, read: impl Fn(&str, u64) -> Result<String, String>) -> Result<Vec<Asked>, String> {
     let mut asked: Vec<Asked> = Vec::new();
     let mut part = Part::Before;

@@ -40,9 +40,6 @@ pub struct Options<'a> {
 }
 
 /// Runs everything. An interrupt ends it with what there is.
-///
-/// # Errors
-/// A run could not be started or recorded.
 pub fn run(
     options: &Options<'_>,
     tell: &mut dyn FnMut(&Event<'_>),

@@ -98,10 +98,6 @@ impl Limit {
 }
 
 /// Each limit with each subject that it names.
-///
-/// # Errors
-///
-/// A limit names none.
 pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Finding<'a>>, String> {
     let mut found = Vec::new();
     for limit in limits {

@@ -5,9 +5,6 @@ use lasthop_model::driver::ToolChoice;
 use super::named;
 
 /// Reads the name of a tool and its flags.
-///
-/// # Errors
-/// In words: no tool of that name, or a quote that is not closed.
 pub fn choice(text: &str) -> Result<ToolChoice, String> {
     let words = shlex::split(text).ok_or_else(|| format!("a quote is not closed in `{text}`"))?;
     let Some((tool, flags)) = words.split_first() else {

@@ -21,9 +21,6 @@ fn no_number(text: &str) -> String {
 pub struct Caught(HashMap<String, String>);
 
 /// Reads an output line by line. Each line must match one of `lines` as a whole. Empty lines are skipped.
-///
-/// # Errors
-/// The first line that no pattern matches.
 pub fn read(lines: &[&str], output: &str) -> Result<Caught, String> {
     let patterns: Vec<Regex> = lines
         .iter()
@@ -50,14 +47,10 @@ pub fn read(lines: &[&str], output: &str) -> Result<Caught, String> {
 }
 
 impl Caught {
-    /// # Errors
-    /// No line has it.
     pub fn text(&self, name: &str) -> Result<&str, String> {
         self.0.get(name).map(String::as_str).ok_or_else(|| lacking(name))
     }
 
-    /// # Errors
-    /// No line has it, or it is not a number.
     pub fn number(&self, name: &str) -> Result<f64, String> {
         let text = self.text(name)?;
         text.parse()
@@ -66,17 +59,12 @@ impl Caught {
             .ok_or_else(|| no_number(text))
     }
 
-    /// # Errors
-    /// No line has it, or it is not a number.
     pub fn count(&self, name: &str) -> Result<u64, String> {
         let text = self.text(name)?;
         text.parse().map_err(|_| no_number(text))
     }
 
     /// 0 if the output has no such line, because tools leave out what did not happen.
-    ///
-    /// # Errors
-    /// It is not a number.
     pub fn count_if_any(&self, name: &str) -> Result<u64, String> {
         if self.0.contains_key(name) {
             self.count(name)
@@ -86,9 +74,6 @@ impl Caught {
     }
 
     /// A duration with its unit (`303.33us`, `5.44ms`, `1.2s`, `2m`), in nanoseconds; `None` where no line has it.
-    ///
-    /// # Errors
-    /// It has another unit.
     pub fn duration(&self, name: &str) -> Result<Option<f64>, String> {
         let Some(text) = self.0.get(name) else { return Ok(None) };
         let digits = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
@@ -108,9 +93,6 @@ impl Caught {
     }
 
     /// A number of milliseconds in nanoseconds; `None` where no line has it.
-    ///
-    /// # Errors
-    /// It is not a number.
     pub fn milliseconds(&self, name: &str) -> Result<Option<f64>, String> {
         if self.0.contains_key(name) {
             self.number(name).map(|ms| Some(ms * 1e6))

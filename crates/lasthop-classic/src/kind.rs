@@ -105,8 +105,6 @@ pub fn speaking<'a, T: ProtocolSpec>(spec: &'a Spec, title: &str) -> Result<&'a 
     })
 }
 
-/// # Errors
-/// The load is not a closed loop.
 pub fn in_closed_loop(spec: &Spec) -> Result<(), String> {
     if spec.model == Model::Closed {
         Ok(())
@@ -159,9 +157,6 @@ impl Tool {
     }
 
     /// Command-line arguments for one trial.
-    ///
-    /// # Errors
-    /// What the tool cannot do.
     pub(super) fn arguments(&self, order: &Order<'_>) -> Result<Vec<String>, String> {
         let arguments = if order.spec.requests_per_connection > 1 {
             cannot("close a connection after a number of requests")

@@ -39,9 +39,6 @@ pub static TOOLS: [&Tool; 8] = [
 ];
 
 /// The tool of that name.
-///
-/// # Errors
-/// There is none.
 pub fn named(name: &str) -> Result<&'static Tool, String> {
     TOOLS.into_iter().find(|tool| tool.name == name).ok_or_else(|| {
         let known = TOOLS.map(|tool| tool.name).join(", ");

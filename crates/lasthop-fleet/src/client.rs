@@ -101,10 +101,6 @@ pub struct Failure {
 
 /// Runs on every node, and returns once nothing is left in the cluster. Records go to `runs`. `interrupts` counts: the
 /// first ends the run, the second the wait for the cluster, which has been asked to remove everything by then.
-///
-/// # Errors
-///
-/// The cluster cannot be reached, or no node can be chosen. Whatever fails on a node is in the outcome.
 pub fn run(
     place: &Where,
     nodes: &Nodes,

@@ -45,9 +45,6 @@ fn looks_private(path: &Path, text: &str) -> Option<String> {
 pub struct Files(BTreeMap<String, String>);
 
 impl Files {
-    /// # Errors
-    ///
-    /// This is no text, looks private, or is too much.
     pub fn add(&mut self, path: &Path, content: Vec<u8>) -> Result<(), String> {
         let shown = path.display().to_string();
         let Ok(text) = String::from_utf8(content) else {

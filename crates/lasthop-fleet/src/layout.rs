@@ -114,9 +114,6 @@ impl Placed {
 }
 
 impl Layouts {
-    /// # Errors
-    ///
-    /// The experiment cannot be laid out so.
     pub fn new(plan: Plan, chosen: &[Layout]) -> Result<Self, String> {
         let chosen = Layout::ALL
             .into_iter()
@@ -263,10 +260,6 @@ impl Layouts {
     }
 
     /// The Pods that the driver's needs.
-    ///
-    /// # Errors
-    ///
-    /// They cannot be rendered.
     pub fn companions(&self, fleet: &Fleet, number: usize, node: &str, runs: u32) -> Result<Vec<Companion>, String> {
         let apart = self.chosen.iter().filter(|layout| layout.is_apart());
         apart
@@ -349,10 +342,6 @@ impl Layouts {
     }
 
     /// The Job of the driver, once the other Pods have addresses.
-    ///
-    /// # Errors
-    ///
-    /// The services cannot be rendered.
     pub fn job(
         &self,
         fleet: &Fleet,

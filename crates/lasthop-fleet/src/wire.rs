@@ -89,9 +89,6 @@ pub struct Sender<W> {
 }
 
 impl<W: Write> Sender<W> {
-    /// # Errors
-    ///
-    /// The output takes nothing.
     pub fn begin(folder: &Path, output: W) -> io::Result<Self> {
         let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let deflate = Compress::new(Compression::default(), false);
@@ -118,10 +115,6 @@ impl<W: Write> Sender<W> {
     }
 
     /// Writes what has been added since the last time.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be read, or the output takes nothing.
     pub fn advance(&mut self) -> io::Result<()> {
         for (name, path) in files(&self.folder)? {
             match self.file(&name, &path) {
@@ -174,10 +167,6 @@ impl<W: Write> Sender<W> {
     }
 
     /// Ends a record that no longer grows.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::advance`].
     pub fn end(mut self, code: u8) -> io::Result<()> {
         self.advance()?;
         let files = files(&self.folder)?.into_iter();
@@ -233,10 +222,6 @@ impl Lines {
     }
 
     /// The next line without its end, once all of it has come.
-    ///
-    /// # Errors
-    ///
-    /// It is too long.
     pub fn take(&mut self) -> Result<Option<Vec<u8>>, WireError> {
         let Some(end) = self.bytes[self.seen..].iter().position(|byte| *byte == b'\n') else {
             self.seen = self.bytes.len();

@@ -19,10 +19,6 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Runs this executable with these arguments, writes the record that it makes, and then waits for the reader, who ends
 /// this process, for no longer than `linger`: the tail of a log may be lost if its process ends at once. Returns the
 /// code that the run ended with.
-///
-/// # Errors
-///
-/// It cannot be started, or its record cannot be read or written.
 pub fn serve(arguments: &[String], runs: &Path, linger: Duration) -> io::Result<u8> {
     let before = folders(runs);
     let mut child = Command::new(std::env::current_exe()?)

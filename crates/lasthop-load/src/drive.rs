@@ -73,10 +73,6 @@ fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, req
 
 /// A short trial, for a driver that does not verify replies itself: what the case runs over, and right replies per
 /// second.
-///
-/// # Errors
-///
-/// The case cannot be prepared or driven.
 pub fn gauge(spec: &Spec) -> Result<(Proof, f64), CaseError> {
     const PHASES: TrialPhases = TrialPhases {
         warm_up_ns: 10_000_000,

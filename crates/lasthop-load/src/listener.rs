@@ -20,10 +20,6 @@ pub struct Listener {
 
 impl Listener {
     /// `backlog` is the length of the accept queue; the kernel caps it at `net.core.somaxconn`.
-    ///
-    /// # Errors
-    ///
-    /// The address is taken or not usable.
     pub fn bind(address: &Address, backlog: i32) -> Result<Self, String> {
         // Every client takes a descriptor, and the usual soft limit is 1,024.
         limits::lift_descriptors();
@@ -76,10 +72,6 @@ impl Listener {
     }
 
     /// Lets another thread end the server.
-    ///
-    /// # Errors
-    ///
-    /// No descriptor is left.
     pub fn stopper(&self) -> io::Result<Stopper> {
         Ok(Stopper(self.socket.try_clone()?))
     }

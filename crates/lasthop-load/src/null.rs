@@ -68,10 +68,6 @@ pub struct Step {
 impl Script {
     /// The script for the load of `spec`, whose real endpoint answered with `sample`. Everybody is let in: the cost of
     /// authentication is not part of it.
-    ///
-    /// # Errors
-    ///
-    /// The greeting of the protocol is not understood.
     pub fn learn(spec: &Spec, sample: &Sample) -> Result<Self, Failure> {
         let tls_request = spec.protocol.tls_request().filter(|_| spec.endpoint.tls.is_some());
         let (greeting, request) = conversation(spec, tls_request)?;
@@ -179,9 +175,6 @@ pub struct NullServer {
 type Connections = Vec<Option<Conversation>>;
 
 impl NullServer {
-    /// # Errors
-    ///
-    /// The address is taken or not usable, or TLS cannot be set up.
     pub fn bind(spec: NullSpec) -> Result<Self, String> {
         let tls = spec
             .tls
@@ -210,19 +203,11 @@ impl NullServer {
     }
 
     /// Lets another thread end [`NullServer::run`].
-    ///
-    /// # Errors
-    ///
-    /// No descriptor is left.
     pub fn stopper(&self) -> io::Result<Stopper> {
         self.listener.stopper()
     }
 
     /// Serves until stopped.
-    ///
-    /// # Errors
-    ///
-    /// Waiting or accepting fails for good.
     pub fn run(self) -> Result<(), String> {
         let mut connections = Connections::new();
         let mut buffer = vec![0; BUFFER];

@@ -14,10 +14,6 @@ use crate::transport::{self, Stream};
 
 /// Reads the proof from a connected stream; the sizes of its buffers only where `asked` has them. `reused` is false:
 /// that takes two requests to know; what the server wanted to know is told by the protocol.
-///
-/// # Errors
-///
-/// The socket is not connected any more.
 pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     let options = stream.socket().options();
     let peer = options.peer_addr()?;

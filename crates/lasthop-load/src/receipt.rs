@@ -56,9 +56,6 @@ impl CounterReading {
 }
 
 impl Receipts {
-    /// # Errors
-    ///
-    /// The counter's URL is none of HTTP.
     pub fn new(receipt: &Receipt, server: &Address, timeouts: Timeouts) -> Result<Self, String> {
         let wrong = |why: String| format!("the counter `{}`: {why}", url::redacted(&receipt.url));
         let (endpoint, protocol) = url::parse(&receipt.url, &UrlOptions::default()).map_err(wrong)?;
@@ -107,10 +104,6 @@ impl Receipts {
     }
 
     /// Waits until the server has taken the last of `sent` requests since `before`, or takes no more.
-    ///
-    /// # Errors
-    ///
-    /// As [`Receipts::read`].
     pub fn settle(
         &self,
         before: CounterReading,

@@ -23,10 +23,6 @@ pub struct Reference {
 
 /// What the endpoint of `spec` answers as the expectation, as far as two replies agree. An expectation that `spec` has
 /// already must hold for both. Once `go_on` says no, this ends with an error that means nothing.
-///
-/// # Errors
-///
-/// As of a load: no connection, or a wrong answer.
 pub fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Reference, Failure> {
     let mut reference = sampled(spec, go_on)?;
     if let Some([first, second]) = &reference.samples {
@@ -37,10 +33,6 @@ pub fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Reference, Fail
 
 /// As [`learn`], of each of several requests by itself, all over one connection if the server keeps it: the requests
 /// with their expectations, and what of which is not checked.
-///
-/// # Errors
-///
-/// As [`learn`].
 pub fn learn_each(
     spec: &Spec,
     several: &Several,
@@ -62,10 +54,6 @@ pub fn learn_each(
 }
 
 /// The samples alone: the expectation stays as it is.
-///
-/// # Errors
-///
-/// As [`learn`].
 pub fn sampled(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Reference, Failure> {
     let protocol = spec.protocol.clone();
     let samples = if protocol.kind().own {

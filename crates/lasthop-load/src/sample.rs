@@ -34,10 +34,6 @@ pub fn take(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Sample, Failure>
 
 /// A conversation with the endpoint of `spec`, which is valid. Once `go_on` says no, it ends with an error that means
 /// nothing.
-///
-/// # Errors
-///
-/// Those of `conversation`, or it could not begin.
 pub(crate) fn converse<T: Send>(
     spec: &Spec,
     go_on: impl FnMut() -> bool,
@@ -74,10 +70,6 @@ impl Line {
     }
 
     /// Sends a request of this protocol and keeps its reply.
-    ///
-    /// # Errors
-    ///
-    /// As [`take`].
     pub fn ask(&mut self, protocol: &Protocol) -> Result<Sample, Failure> {
         self.spec.protocol = protocol.clone();
         // A server may end a connection after any reply, and it is noticed when the next request fails.

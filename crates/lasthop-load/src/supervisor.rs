@@ -66,10 +66,6 @@ impl Onlooker {
 }
 
 /// Runs a conversation on a separate thread, and keeps its deadlines here. It ends if `go_on` returns false.
-///
-/// # Errors
-///
-/// The thread cannot be created, or it died.
 pub fn supervised<T: Send>(
     timeouts: Timeouts,
     go_on: impl FnMut() -> bool,

@@ -73,16 +73,10 @@ pub mod as_text {
 
     use super::{Level, Levels, texts};
 
-    /// # Errors
-    ///
-    /// As the serializer's.
     pub fn serialize<S: Serializer>(levels: &Levels, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(texts(levels))
     }
 
-    /// # Errors
-    ///
-    /// As the deserializer's.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Levels, D::Error> {
         let texts = IndexMap::<String, String>::deserialize(deserializer)?;
         Ok(texts

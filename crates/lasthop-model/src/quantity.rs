@@ -15,10 +15,6 @@ const UNITS: [(&str, u128); 6] = [
 ];
 
 /// Reads `100ms`, `1.5s`, `5m`, `1h 30m`; more than zero, at most about 292 years.
-///
-/// # Errors
-///
-/// The number or the unit is missing or wrong, or the duration is out of range.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match duration_or_none(text) {
         Ok(Duration::ZERO) => Err(too_little(text)),
@@ -27,10 +23,6 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Like [`duration`], but accepts `0` and `0us` for none.
-///
-/// # Errors
-///
-/// As [`duration`].
 pub fn duration_or_none(text: &str) -> Result<Duration, String> {
     match (plain_number(text), SpanParser::new().parse_duration(text)) {
         (Some(0.0), _) => Ok(Duration::ZERO),
@@ -103,10 +95,6 @@ pub fn rate_text(rate: f64) -> String {
 }
 
 /// Reads `2%` as 0.02; more than zero, at most 100 %.
-///
-/// # Errors
-///
-/// The number or the percent sign is missing, or the share is out of range.
 pub fn share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or_default();
     // So that `-2%` is called out of range, and not unreadable.

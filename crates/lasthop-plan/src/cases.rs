@@ -20,10 +20,6 @@ use super::{
 pub type Chosen = IndexMap<String, Vec<Level>>;
 
 /// The selected levels, in the order of the factors. A factor without a selection has its default levels.
-///
-/// # Errors
-///
-/// A factor or a level is unknown, or a factor is selected twice.
 pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, String> {
     let mut chosen: Chosen = experiment
         .factors
@@ -104,10 +100,6 @@ pub struct Excluded {
 pub(super) const MOST_COMBINATIONS: usize = 10 * MOST_CASES;
 
 /// Every combination of the selected levels, each with the factors that apply to it, and the combinations left out.
-///
-/// # Errors
-///
-/// An expression cannot be evaluated, or there are more than 10,000.
 pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Levels>, Vec<Excluded>), TemplateError> {
     let mut all = vec![Levels::new()];
     for (name, levels) in chosen {

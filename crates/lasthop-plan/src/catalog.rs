@@ -126,10 +126,6 @@ impl Catalog {
     }
 
     /// Loads an experiment by name or by path.
-    ///
-    /// # Errors
-    ///
-    /// There is none, its folder cannot be read, or its files have errors, which are all reported.
     pub fn load(&self, name: &str) -> Result<Experiment, LoadError> {
         let Located {
             name,
@@ -174,10 +170,6 @@ impl Catalog {
 
     /// Every file of an experiment by its path, with the recipes that its cases may use in `services/`: a folder that
     /// needs no other.
-    ///
-    /// # Errors
-    ///
-    /// As of [`load`](Self::load).
     pub fn files(&self, name: &str) -> Result<Files, LoadError> {
         let Located {
             name,
@@ -197,10 +189,6 @@ impl Catalog {
     }
 
     /// An experiment of these files, by their path in its folder, which messages call `shown`.
-    ///
-    /// # Errors
-    ///
-    /// Everything that is wrong with it.
     pub fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, LoadError> {
         let own_recipe = |path: &Path| {
             let inner = path.strip_prefix("services").ok()?;
@@ -238,10 +226,6 @@ impl Catalog {
     }
 
     /// Loads a recipe of the user's own or of the binary by name.
-    ///
-    /// # Errors
-    ///
-    /// There is none, or it has errors.
     pub fn recipe(&self, name: &str) -> Result<Recipe, String> {
         match self.find_recipe(name) {
             Some(found) => found.map_err(|errors| errors.to_string()),

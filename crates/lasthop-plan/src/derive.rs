@@ -13,10 +13,6 @@ use super::{
 };
 
 /// The quantities of a run. A quantity whose cases were not selected is left out.
-///
-/// # Errors
-///
-/// An expression cannot be evaluated.
 pub fn derive(experiment: &Experiment, cases: &[CasePlan]) -> Result<Vec<DerivedPlan>, TemplateError> {
     let mut all = Vec::new();
     for (name, quantity) in &experiment.derive {

@@ -46,9 +46,6 @@ pub(super) struct Fingerprint {
     nodelay: Option<bool>,
 }
 
-/// # Errors
-///
-/// What cannot be rendered.
 pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<SketchedCase, String> {
     let bindings = placeholders(experiment, &case.levels)?;
     let renderer = Renderer {

@@ -52,10 +52,6 @@ fn place(address: &Address) -> String {
 }
 
 /// Refuses more endpoints than a run may have cases.
-///
-/// # Errors
-///
-/// There are more.
 pub fn check_number(endpoints: usize) -> Result<(), String> {
     if endpoints > MOST_CASES {
         return Err(too_many("the endpoints", endpoints as u128, "compare fewer"));
@@ -65,10 +61,6 @@ pub fn check_number(endpoints: usize) -> Result<(), String> {
 
 impl Plan {
     /// A comparison of each endpoint with the first.
-    ///
-    /// # Errors
-    ///
-    /// There are more endpoints than a run may have cases.
     pub fn of_given(given: Given) -> Result<Self, String> {
         check_number(given.endpoints.len())?;
         let levels: Vec<Level> = given.endpoints.keys().cloned().map(Level::Text).collect();

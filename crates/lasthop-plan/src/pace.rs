@@ -61,11 +61,6 @@ impl Place {
 
 /// The pace of a case: a closed loop, or an open loop at a rate. The round, not the plan, chooses the seed of random
 /// arrivals.
-///
-/// # Errors
-///
-/// The rate or the arrivals cannot be read, or the load cannot have a rate. If the load generator refuses, in
-/// its words.
 pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> {
     let read = |key: &str, text: &str, place: &Place| {
         let rendered = template::render(key, text, context);

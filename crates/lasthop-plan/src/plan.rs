@@ -106,11 +106,6 @@ fn pace_text(rate: Option<f64>) -> String {
 
 impl Plan {
     /// Plans a run of an experiment.
-    ///
-    /// # Errors
-    ///
-    /// The selection names something that the experiment does not have, no case is left, or a template cannot
-    /// be rendered.
     pub fn new(experiment: Experiment, selection: &Selection) -> Result<Self, String> {
         let (name, size) = (experiment.name.clone(), size(&experiment.files));
         bounded(&name, size, || Self::made(experiment, selection))
@@ -167,10 +162,6 @@ impl Plan {
     }
 
     /// Checks that trials of this length can be measured and have enough requests in every open loop.
-    ///
-    /// # Errors
-    ///
-    /// The trial is too short for any load, or for the rate of a case.
     pub fn check_trial(&self, trial: Duration) -> Result<(), String> {
         if trial < LEAST_TRIAL {
             return Err(format!(
@@ -196,10 +187,6 @@ impl Plan {
     }
 
     /// Checks that the least round, a block and its reverse, is no longer than the budget.
-    ///
-    /// # Errors
-    ///
-    /// It is longer.
     pub(crate) fn check_budget(&self, trial: Duration, blocks: Option<u32>, budget: Duration) -> Result<(), String> {
         let cases = self.cases.len();
         let blocks = blocks.unwrap_or(2).min(2);
@@ -227,19 +214,11 @@ impl Plan {
     }
 
     /// The services of a stack in start order, with the addresses of a round filled in.
-    ///
-    /// # Errors
-    ///
-    /// A template cannot be rendered, or a service has no binding.
     pub fn services(&self, stack: &Stack, bindings: &Bindings) -> Result<Vec<RenderedService>, String> {
         self.renderer(&stack.levels, bindings).services()
     }
 
     /// A case with the addresses of a round filled in.
-    ///
-    /// # Errors
-    ///
-    /// A template cannot be rendered, or a service has no binding.
     pub fn render(&self, case: &CasePlan, bindings: &Bindings) -> Result<RenderedCase, String> {
         if let Some(endpoint) = self.given.as_ref().and_then(|given| given.endpoints.get(&case.case)) {
             return Ok(RenderedCase::of_given(endpoint));
@@ -287,9 +266,6 @@ impl Plan {
     }
 }
 
-/// # Errors
-///
-/// What cannot be rendered, of all cases.
 fn sketch_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<SketchedCase>, String> {
     let mut sketches = Vec::new();
     let mut flaws = IndexMap::new();
@@ -313,10 +289,6 @@ fn sketch_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<Sketch
 
 /// The cases of a run, and the combinations left out.
 /// The recipes of the servers that a run starts by default. Less work than a plan.
-///
-/// # Errors
-///
-/// As of [`Plan::new`].
 pub fn usual_recipes(experiment: &Experiment) -> Result<BTreeSet<String>, String> {
     let chosen = cases::choose(experiment, &Selection::default())?;
     let (combinations, _) = cases::combinations(experiment, &chosen)?;

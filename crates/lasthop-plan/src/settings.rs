@@ -132,10 +132,6 @@ pub enum PlacementChoice {
 }
 
 impl Plan {
-    /// # Errors
-    ///
-    /// Trials are too short, or the asked length leaves no time for two blocks; the processes cannot be placed as
-    /// asked.
     pub fn settings(&self, overrides: Overrides) -> Result<Settings, String> {
         let Defaults {
             trial: Time(trial),

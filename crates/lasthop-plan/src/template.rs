@@ -95,10 +95,6 @@ fn words(error: &Error) -> String {
 }
 
 /// Names that a template takes from its context, with the attributes that it asks for: `nginx.address`.
-///
-/// # Errors
-///
-/// The template's syntax is wrong.
 pub(super) fn names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     let environment: &Environment<'_> = &ENVIRONMENT;
     let template = environment
@@ -108,10 +104,6 @@ pub(super) fn names(text: &str) -> Result<BTreeSet<String>, Flaw> {
 }
 
 /// The same for an expression.
-///
-/// # Errors
-///
-/// The expression's syntax is wrong.
 pub(super) fn expression_names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     let expression = ENVIRONMENT
         .compile_expression_owned(text.to_owned())
@@ -127,10 +119,6 @@ fn own_names(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
 }
 
 /// Renders a template. `place` is the file or key that it came from.
-///
-/// # Errors
-///
-/// The syntax is wrong, a name is not defined, or a limit is exceeded. The message names the line.
 pub fn render(place: &str, text: &str, context: &Value) -> Result<String, TemplateError> {
     let failed = |error: Error| {
         let place = match (text.contains('\n'), error.line()) {
@@ -149,10 +137,6 @@ pub fn render(place: &str, text: &str, context: &Value) -> Result<String, Templa
 }
 
 /// Renders a template that makes a word, without the blanks around it.
-///
-/// # Errors
-///
-/// As [`render`].
 pub(super) fn word(place: &str, text: &str, context: &Value) -> Result<String, TemplateError> {
     Ok(render(place, text, context)?.trim().to_owned())
 }
@@ -184,10 +168,6 @@ fn describe(error: &Error, text: &str) -> String {
 }
 
 /// Whether an expression over factors holds.
-///
-/// # Errors
-///
-/// It cannot be evaluated.
 pub(super) fn holds(place: &str, expression: &str, context: &Value) -> Result<bool, TemplateError> {
     evaluate(&CONDITIONS, place, expression, context).map(|value| value.is_true())
 }
@@ -210,10 +190,6 @@ fn evaluate(
 }
 
 /// Renders a value. Text that is exactly one expression keeps the expression's type.
-///
-/// # Errors
-///
-/// As [`render`].
 pub(super) fn typed(place: &str, text: &str, context: &Value) -> Result<Value, TemplateError> {
     let Some(expression) = only_expression(text) else {
         return render(place, text, context).map(Value::from);

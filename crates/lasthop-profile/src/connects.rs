@@ -55,9 +55,6 @@ struct Fields {
 }
 
 impl Connects {
-    /// # Errors
-    ///
-    /// What is missing, and how to allow it.
     pub fn open() -> Result<Self, Missing> {
         let folder = tracefs().map_err(unreadable)?;
         let found = tracepoint(&folder, TRACEPOINT).map_err(unreadable)?;

@@ -99,10 +99,6 @@ pub fn layers() -> &'static Layers {
 
 impl Layers {
     /// The text of a file of layers, unread.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read.
     pub fn text_of(path: &Path) -> Result<String, LayersError> {
         let unreadable = |cause: String| LayersError {
             place: path.display().to_string(),
@@ -113,10 +109,6 @@ impl Layers {
     }
 
     /// The built-in layers with the lines of a file, which go before them. `file` names it in errors.
-    ///
-    /// # Errors
-    ///
-    /// The text is not in the format of `layers.toml`, or has a new layer without a title.
     pub fn with(file: &str, text: &str) -> Result<Self, LayersError> {
         let mut layers = layers().clone();
         layers.add(file, text)?;

@@ -76,10 +76,6 @@ struct Running {
 
 impl Profiler {
     /// Whether this process may observe this machine, counts included.
-    ///
-    /// # Errors
-    ///
-    /// What is missing, and how to allow it.
     pub fn available() -> Result<(), Missing> {
         // Rights first: who lacks them lacks tracefs, too.
         let open = |counts| {
@@ -94,10 +90,6 @@ impl Profiler {
 
     /// Prepares to observe these roles, by their first processes: whatever descends from those belongs to them. The
     /// processes are alive.
-    ///
-    /// # Errors
-    ///
-    /// What is missing, and how to allow it.
     pub fn open(roles: &[(String, Vec<i32>)], settings: Settings) -> Result<Self, Missing> {
         let mut profiler = Self {
             first: roles.to_vec(),
@@ -154,10 +146,6 @@ impl Profiler {
     }
 
     /// Begins to observe.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses, or it has begun before: a profiler observes once.
     pub fn start(&mut self) -> Result<(), Missing> {
         let failed = |error: io::Error| Missing::failed("all CPUs", &error);
         let rings = std::mem::take(&mut self.rings);
@@ -179,10 +167,6 @@ impl Profiler {
     }
 
     /// Ends observing, and says what was seen. The processes of the roles are alive, so that their functions can be named.
-    ///
-    /// # Errors
-    ///
-    /// It was not started, or the kernel refuses.
     pub fn stop(mut self) -> Result<Profile, Missing> {
         let failed = |error: io::Error| Missing::failed("all CPUs", &error);
         let running = self

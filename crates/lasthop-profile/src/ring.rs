@@ -24,9 +24,6 @@ use rustix::{
 pub(crate) struct Event(OwnedFd);
 
 impl Event {
-    /// # Errors
-    ///
-    /// The kernel has no such event, or does not allow it.
     pub(crate) fn open(mut attr: perf_event_attr, cpu: u32) -> io::Result<Self> {
         attr.size = size_of::<perf_event_attr>() as u32;
         attr.set_disabled(1);

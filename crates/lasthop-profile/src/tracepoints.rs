@@ -61,10 +61,6 @@ const SOFTWARE: &[(&str, u32)] = &[
 
 impl Counter {
     /// All that this kernel has.
-    ///
-    /// # Errors
-    ///
-    /// tracefs cannot be read.
     pub(crate) fn all() -> Result<Vec<Self>, Missing> {
         let unreadable = |error: io::Error| Missing::Tracepoints {
             cause: error.to_string(),

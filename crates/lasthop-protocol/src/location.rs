@@ -83,10 +83,6 @@ impl<'a> Location<'a> {
     }
 
     /// The endpoint of a URL that says nothing else: `//host:port` or the path of a socket.
-    ///
-    /// # Errors
-    ///
-    /// There is no host, no port where there is no default one, or no path.
     pub fn endpoint(&self, default_port: Option<u16>) -> Result<Endpoint, String> {
         if self.is_socket {
             self.socket(self.rest)
@@ -97,10 +93,6 @@ impl<'a> Location<'a> {
 
     /// The path of a socket and what follows it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`, where a colon
     /// within the path is only taken for the border before a slash.
-    ///
-    /// # Errors
-    ///
-    /// The percent-encoding is broken.
     pub fn socket_and_target(&self) -> Result<(String, &'a str), String> {
         let plain = match self.rest.strip_prefix("//") {
             Some(encoded) if !encoded.starts_with('/') => {
@@ -116,9 +108,6 @@ impl<'a> Location<'a> {
         })
     }
 
-    /// # Errors
-    ///
-    /// It is not the path of a socket.
     pub fn socket(&self, path: &str) -> Result<Endpoint, String> {
         let absolute = path.strip_prefix("//").filter(|path| path.starts_with('/'));
         let path = absolute.unwrap_or(path);
@@ -142,9 +131,6 @@ impl<'a> Location<'a> {
         self.transport.unwrap_or(usual).address()
     }
 
-    /// # Errors
-    ///
-    /// There is no host, no port, or the host has no address.
     pub fn tcp(&self, text: &str, default_port: Option<u16>) -> Result<Endpoint, String> {
         if text.contains('@') {
             return Err("no user or password belongs into a URL of this scheme; HTTP takes them as `--header 'Authorization: Basic …'`"
@@ -178,10 +164,6 @@ impl<'a> Location<'a> {
 }
 
 /// `host`, `host:port`, `[v6]` or `[v6]:port`; the brackets are taken off.
-///
-/// # Errors
-///
-/// The port is none.
 pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
@@ -196,10 +178,6 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
 }
 
 /// What is not a number is not shown: it may be a password that lacks what should follow it.
-///
-/// # Errors
-///
-/// It is not a port from 1 to 65,535.
 pub fn port_number(text: &str) -> Result<u16, String> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let wrong = || {
@@ -213,10 +191,6 @@ pub fn port_number(text: &str) -> Result<u16, String> {
 }
 
 /// The first address of a host.
-///
-/// # Errors
-///
-/// It has none.
 pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
     let failed = |cause: String| format!("cannot find the address of `{host}`: {cause}");
     let mut found = (host, port)
@@ -226,10 +200,6 @@ pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
 }
 
 /// The parts of `key=value&key=value`, values decoded.
-///
-/// # Errors
-///
-/// A percent-encoding is broken.
 pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, String> {
     let parameters = parameters.split('&').filter(|parameter| !parameter.is_empty());
     parameters
@@ -245,10 +215,6 @@ pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, String> {
 }
 
 /// `user:password@host`, decoded; either may be absent.
-///
-/// # Errors
-///
-/// A percent-encoding is broken.
 pub fn credentials(text: &str) -> Result<(Option<String>, Option<String>, &str), String> {
     // The last `@`, because a password may have one that should have been encoded.
     let Some((given, host)) = text.rsplit_once('@') else {
@@ -266,10 +232,6 @@ fn decode_password(text: &str) -> Result<String, String> {
 }
 
 /// Takes percent-encoding off.
-///
-/// # Errors
-///
-/// It is broken.
 pub fn decode(text: &str) -> Result<String, String> {
     let broken = || format!("`{text}` contains a broken percent-encoding");
     let mut bytes = Vec::with_capacity(text.len());

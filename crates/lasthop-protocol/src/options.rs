@@ -142,9 +142,6 @@ pub fn pipelined(depth: u32, why: &str) -> String {
     format!("{depth} requests in a pipeline: {why}")
 }
 
-/// # Errors
-///
-/// Nobody can send so many requests per second, or so few.
 pub fn possible_rate(rate: f64) -> Result<(), String> {
     if (0.001..=1e8).contains(&rate) {
         Ok(())
@@ -155,9 +152,6 @@ pub fn possible_rate(rate: f64) -> Result<(), String> {
     }
 }
 
-/// # Errors
-///
-/// The value is out of its range.
 pub fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), String> {
     if (least..=most).contains(&value) {
         Ok(())

@@ -77,10 +77,6 @@ impl Spec {
     }
 
     /// Checks everything that can be known without opening a socket.
-    ///
-    /// # Errors
-    ///
-    /// The first value that cannot be carried out, with its range.
     pub fn validate(&self) -> Result<(), String> {
         within("connections", self.connections.into(), 1, 65_535)?;
         within("threads", self.threads.into(), 1, 1_024)?;
@@ -179,9 +175,6 @@ impl Spec {
         self.spin_ns.is_some_and(|spin| spin > 0)
     }
 
-    /// # Errors
-    ///
-    /// A connection cannot carry so many requests.
     pub fn validate_unit(&self) -> Result<(), String> {
         let requests = self.requests_per_connection;
         within("requests for each connection", requests.into(), 1, 10_000_000)?;
@@ -200,9 +193,6 @@ impl Spec {
         Err(format!("{requests} requests for each connection: {why}"))
     }
 
-    /// # Errors
-    ///
-    /// So many requests cannot be sent at once.
     pub fn validate_pipeline(&self) -> Result<(), String> {
         within("depth of the pipeline", self.pipeline.into(), 1, 1024)?;
         if self.pipeline == 1 {

@@ -9,10 +9,6 @@ pub struct TlsRequest {
     pub request: &'static [u8],
     pub server_first: bool,
     /// How many bytes are missing after those that the server has said; 0 when its words are whole.
-    ///
-    /// # Errors
-    ///
-    /// The server does not offer TLS.
     pub missing: fn(&[u8]) -> Result<usize, Failure>,
     /// What a null server says.
     pub granted: &'static [u8],

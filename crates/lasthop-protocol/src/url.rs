@@ -40,10 +40,6 @@ pub fn redacted(url: &str) -> String {
 }
 
 /// Reads a URL. Host names are looked up; the first address counts.
-///
-/// # Errors
-///
-/// What is wrong, and how it should look.
 pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), String> {
     // What follows a colon and begins with a digit is a port: `localhost:8000` has no scheme.
     let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());

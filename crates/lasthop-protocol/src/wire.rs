@@ -138,10 +138,6 @@ pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Op
 }
 
 /// Writes `message` as one line and flushes it.
-///
-/// # Errors
-///
-/// The output is closed or full.
 pub fn write_line<T: Serialize>(output: &mut impl Write, message: &T) -> io::Result<()> {
     // Written only when it is whole: an error of serialising must not leave half a line behind.
     let mut line = serde_json::to_vec(message)?;

@@ -28,10 +28,6 @@ pub(super) fn write(key: &Key, record: &Path, file: &str, content: &[u8]) -> io:
 }
 
 /// The key of a data folder, if it proves that this record was made there and is unchanged.
-///
-/// # Errors
-///
-/// In words, why it may be somebody else's.
 pub(super) fn made_here(record: &Path, runs: &Path, key: &Path) -> Result<Key, String> {
     let whole = |path: &Path| fs::canonicalize(path).ok();
     let record = whole(record).ok_or("it cannot be found")?;

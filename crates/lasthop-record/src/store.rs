@@ -68,20 +68,12 @@ impl Store {
     }
 
     /// The key, if it proves that this record was made with this data folder and names what it named then.
-    ///
-    /// # Errors
-    ///
-    /// In words, why it may be somebody else's.
     pub fn made_here(&self, record: &Path) -> Result<Key, String> {
         seal::made_here(record, &self.runs, &self.key)
     }
 
     /// Directories of all runs, oldest first (names begin with the time of the run). Those named beyond tomorrow, which
     /// no run was, come before all others: nothing takes them for the newest.
-    ///
-    /// # Errors
-    ///
-    /// The folder exists but cannot be listed.
     pub fn list(&self) -> Result<Vec<PathBuf>, String> {
         let entries = match fs::read_dir(&self.runs) {
             Ok(entries) => entries,
@@ -101,10 +93,6 @@ impl Store {
     }
 
     /// The newest run that was made here and that `is_wanted` takes.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::list`].
     pub fn newest(&self, is_wanted: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>, String> {
         let now = date::now();
         Ok(self.list()?.into_iter().rev().find(|path| {
@@ -114,10 +102,6 @@ impl Store {
 
     /// The directory of the run that `wanted` names: `last` (of those made here), a whole name, a path, or a part of a
     /// name that matches only one run.
-    ///
-    /// # Errors
-    ///
-    /// There is none, or there are several.
     pub fn find(&self, wanted: &str) -> Result<PathBuf, String> {
         let runs = self.list()?;
         if wanted == "last" {
@@ -151,10 +135,6 @@ impl Store {
     }
 
     /// Removes a record of this store, while nobody can begin to continue it.
-    ///
-    /// # Errors
-    ///
-    /// It is elsewhere, it is being written, or its files cannot be removed.
     pub fn remove(&self, record: &Path) -> Result<(), String> {
         let shown = record.display();
         if record.parent() != Some(&self.runs) {
@@ -257,10 +237,6 @@ pub fn state(directory: &Path) -> State {
 }
 
 /// How the run ended; `None` if it was cut off or is still running.
-///
-/// # Errors
-///
-/// As [`read`].
 pub fn end(directory: &Path) -> Result<Option<RunEnd>, String> {
     optional(directory, END)
 }
@@ -271,10 +247,6 @@ pub fn headline(directory: &Path) -> Option<String> {
 }
 
 /// Only the header of a record.
-///
-/// # Errors
-///
-/// As [`read`].
 pub fn header(directory: &Path) -> Result<RunHeader, String> {
     let path = directory.join("run.json");
     let text = files::read_below(directory, Path::new("run.json"), LONGEST);
@@ -315,10 +287,6 @@ struct Version {
 }
 
 /// Reads a whole record. Skips an incomplete last line, which a killed run leaves behind.
-///
-/// # Errors
-///
-/// A file cannot be read, is malformed, or was made by a newer lasthop.
 pub fn read(directory: &Path) -> Result<RunData, String> {
     let mut data = RunData {
         header: header(directory)?,

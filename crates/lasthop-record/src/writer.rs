@@ -50,10 +50,6 @@ pub struct Writer {
 impl Writer {
     /// Creates the directory `runs/RUN` and writes the header, sealed with the key. Nobody else may read it, because
     /// rendered files may contain passwords, and whoever can open the lock can hold it.
-    ///
-    /// # Errors
-    ///
-    /// The name is none of a run, or the directory already exists or cannot be written.
     pub fn create(runs: &Path, key: Option<Key>, header: &RunHeader) -> Result<Self, WriteError> {
         let directory = runs.join(&header.run);
         if !run_name::is_valid(&header.run) {
@@ -81,10 +77,6 @@ impl Writer {
     }
 
     /// Opens the record of a run that has ended, without changing it yet; `None` while another lasthop writes it.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
     pub fn reopen(directory: &Path) -> Result<Option<Self>, WriteError> {
         let path = directory.join(LOCK);
         let lock = appending(&path)?;
@@ -109,10 +101,6 @@ impl Writer {
 
     /// Prepares the record for more lines: removes the incomplete lines that a killed run leaves behind, and the
     /// record's end.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be written.
     pub fn resume(&mut self, resumption: &Resumption) -> Result<(), WriteError> {
         for lines in [TRIALS, PROFILES].map(|name| self.directory.join(name)) {
             match cut_half_line(&lines) {
@@ -140,9 +128,6 @@ impl Writer {
         self.directory.join("services")
     }
 
-    /// # Errors
-    ///
-    /// The file cannot be written.
     pub fn environment(&self, environment: &Environment) -> Result<(), WriteError> {
         write_sealed(self.key.as_ref(), &self.directory, "environment.json", environment)
     }
@@ -150,10 +135,6 @@ impl Writer {
     /// Appends one line. The kernel has it when this returns, so it survives the end of lasthop. The first line of a
     /// round also syncs all lines so far to disk, so that they survive a power failure. Syncing each trial would take
     /// too long and disturb the measurement.
-    ///
-    /// # Errors
-    ///
-    /// The line cannot be written.
     pub fn append(&mut self, record: &TrialRecord) -> Result<(), WriteError> {
         let written = self.trials.write_all(&line(record)).and_then(|()| match record {
             TrialRecord::Trial(_) | TrialRecord::Overload(_) | TrialRecord::Failure(_) => Ok(()),
@@ -163,18 +144,11 @@ impl Writer {
     }
 
     /// Appends a line about a profile trial. The file is made with its first line.
-    ///
-    /// # Errors
-    ///
-    /// The line cannot be written.
     pub fn append_profile(&mut self, record: &ProfileRecord) -> Result<(), WriteError> {
         let path = self.directory.join(PROFILES);
         appending(&path)?.write_all(&line(record)).map_err(cannot_write(&path))
     }
 
-    /// # Errors
-    ///
-    /// A file cannot be written.
     pub fn end(self, end: &RunEnd) -> Result<(), WriteError> {
         // `end.json` says that every line is there, so the lines are on disk first.
         let synced = self.trials.sync_data();
@@ -184,10 +158,6 @@ impl Writer {
 }
 
 /// Keeps the result of a run in its record, so that a list of runs need not read their trials.
-///
-/// # Errors
-///
-/// The file cannot be written.
 pub fn keep_headline(directory: &Path, headline: &str) -> Result<(), WriteError> {
     write_bytes(
         &directory.join(HEADLINE),
@@ -250,10 +220,6 @@ pub fn recorded<T: Serialize + DeserializeOwned>(part: &T) -> T {
 }
 
 /// A part of a record as it is used: with this user's home folder in the place of `~`.
-///
-/// # Errors
-///
-/// It is another kind of value then.
 pub fn in_use<T: Serialize + DeserializeOwned>(part: &T) -> serde_json::Result<T> {
     fn expand(value: &mut Value) {
         match value {

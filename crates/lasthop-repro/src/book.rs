@@ -48,17 +48,11 @@ impl Book {
     }
 
     /// Keeps a finished repetition.
-    ///
-    /// # Errors
-    /// Its file cannot be written.
     pub fn keep(&self, result: &Repetition) -> Result<(), BookError> {
         write(&self.of(&result.study).join("result.json"), &json(result), is_json)
     }
 
     /// Writes the book of these repetitions; yields its two files.
-    ///
-    /// # Errors
-    /// A file cannot be written.
     pub fn write(&self, results: &[Repetition]) -> Result<[PathBuf; 2], BookError> {
         let mut text = HEADING.as_bytes().to_vec();
         for result in results {

@@ -134,9 +134,6 @@ fn role_of(server: &Owner, pids: &IndexMap<String, i32>) -> String {
 
 /// What holds whenever endpoints are loaded, also in a run that is resumed: the load can be carried out, and goes to no
 /// other machine unless that is asked for.
-///
-/// # Errors
-/// The first of these that does not hold.
 pub fn permit<'a>(endpoints: impl Iterator<Item = (String, &'a Spec)>, remote: bool) -> Result<(), String> {
     for (url, spec) in endpoints {
         spec.validate().map_err(|cause| format!("{url}: {cause}"))?;
@@ -151,9 +148,6 @@ pub fn permit<'a>(endpoints: impl Iterator<Item = (String, &'a Spec)>, remote: b
 }
 
 /// Waits until an endpoint gives a right answer.
-///
-/// # Errors
-/// What it answered last, if it gives none in this time.
 pub fn await_answer(spec: &Spec, longest: Duration) -> Result<(), Failure> {
     const AGAIN: Duration = Duration::from_millis(100);
     let begin = Instant::now();

@@ -79,9 +79,6 @@ const LONGEST: usize = 16 << 20;
 
 impl Driver {
     /// Takes over the pipes of a started driver and waits for its first line.
-    ///
-    /// # Errors
-    /// It speaks another version of the protocol, or says nothing.
     pub fn greet(requests: OwnedFd, replies: OwnedFd) -> Result<Self, DriverError> {
         let mut driver = Self(Lines::new(Some(requests), replies, LONGEST).map_err(LineError::Io)?);
         match driver.receive(ATTENTION)? {
@@ -124,17 +121,11 @@ impl Driver {
     }
 
     /// Asks for a trial, which then runs by itself.
-    ///
-    /// # Errors
-    /// The driver does not listen.
     pub fn begin(&mut self, case: &str, phases: TrialPhases) -> Result<Asked, DriverError> {
         self.send_trial(case, phases, Vec::new())
     }
 
     /// Asks for a trial in stages, which then runs by itself.
-    ///
-    /// # Errors
-    /// The driver does not listen.
     pub fn begin_stages(&mut self, case: &str, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
         let phases = TrialPhases {
             warm_up_ns: 0,
@@ -156,9 +147,6 @@ impl Driver {
     }
 
     /// Waits for the end of the trial that was begun.
-    ///
-    /// # Errors
-    /// The driver ended or is silent.
     pub fn end(&mut self, asked: &Asked) -> Result<Answer, DriverError> {
         Ok(Answer {
             line: self.0.hear(asked.limit)?,
@@ -167,9 +155,6 @@ impl Driver {
     }
 
     /// Closes the connections of a case.
-    ///
-    /// # Errors
-    /// As [`Driver::prepare`].
     pub fn close(&mut self, case: &str) -> Result<(), DriverError> {
         match self.ask(&Request::Close { case: case.to_owned() }, PREPARE)? {
             Reply::Closed { .. } => Ok(()),
@@ -214,8 +199,6 @@ impl Answer {
         self.line.starts_with(b"{\"trial\"")
     }
 
-    /// # Errors
-    /// As [`Driver::trial`].
     pub fn read(self) -> Result<TrialResult, DriverError> {
         match granted(parse(&self.line)?)? {
             Reply::Trial { result, .. } => match absurdity(&result, self.waited) {

@@ -63,9 +63,6 @@ fn serving(given: &Given) -> Vec<Option<(i32, u64)>> {
 
 /// Restarts the servers by this command, and waits until every endpoint answers or `go_on` says no. Each may take as
 /// long as `patience`. Returns the cases that the same process serves as before.
-///
-/// # Errors
-/// In words: the command fails, or an endpoint does not answer in time.
 pub fn restart(
     given: &Given,
     restart: &str,

@@ -22,9 +22,6 @@ const LONGEST_ANSWER: usize = 64 << 10;
 
 /// Sends requests one after the other through the endpoint of `spec`, and counts the connections over which they
 /// reached the application. If `go_on` returns false, this ends with an error that has no meaning.
-///
-/// # Errors
-/// What came instead of a reply of the form `FAMILY IDENTITY`.
 pub fn link(spec: &Spec, wanted: &RenderedProof, go_on: impl FnMut() -> bool) -> Result<LinkObserved, String> {
     let asked = supervised(spec.timeouts, go_on, |watch| ask(spec, wanted, &watch));
     asked.map_err(|failure| failure.to_string())?

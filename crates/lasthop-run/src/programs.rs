@@ -25,8 +25,6 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// # Errors
-    /// In words: a tool that is to drive is missing. Without it nothing of what was asked for can be measured.
     pub fn locate(plan: &Plan, tools: &[ToolChoice], locator: &Locator) -> Result<Self, String> {
         let mut found = BTreeMap::new();
         for (name, service) in plan.stacks.iter().flat_map(|stack| &stack.services) {

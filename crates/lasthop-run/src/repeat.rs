@@ -16,9 +16,6 @@ pub struct Repeat {
 }
 
 impl Repeat {
-    /// # Errors
-    /// The record may be somebody else's, so that nothing that it names is executed; it does not say what it was made
-    /// from; or its run still goes on, which another one would disturb.
     pub fn of(data: &RunData, directory: &Path, own: &Store) -> Result<Self, String> {
         let header = record::in_use(&data.header).unwrap_or_else(|_| data.header.clone());
         let run = header.run.clone();
@@ -45,8 +42,6 @@ impl Repeat {
         Ok(Self { header, origin })
     }
 
-    /// # Errors
-    /// A file of the experiment or of a recipe has changed.
     pub fn same_experiment(&self, experiment: &Experiment) -> Result<(), String> {
         let changes = changed_files(&self.origin.files, &digest::of_experiment(experiment));
         if changes.is_empty() {

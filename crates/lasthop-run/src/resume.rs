@@ -67,9 +67,6 @@ pub(super) struct Past {
 
 impl Unfinished {
     /// Opens a record that can be resumed.
-    ///
-    /// # Errors
-    /// The run is still running, is finished, or does not say what it was made from.
     pub fn open(directory: &Path, own: &Store) -> Result<Self, String> {
         let run = store::header(directory).map_err(|error| error.to_string())?.run;
         let running = || format!("run {run} is still running: there is nothing to resume");
@@ -121,9 +118,6 @@ impl Unfinished {
     }
 
     /// The settings of the run, with `more` time from now on, or with the rest of its own budget.
-    ///
-    /// # Errors
-    /// Nothing is left.
     pub fn settings(&self, more: Option<Duration>) -> Result<Settings, String> {
         let header = &self.data.header;
         let used = self.data.took_ns();
@@ -160,8 +154,6 @@ impl Unfinished {
         })
     }
 
-    /// # Errors
-    /// [`Changed`] if a file of the experiment or of a recipe has changed, or lasthop has another version.
     pub fn same_experiment(&self, experiment: &Experiment) -> Result<(), Changed> {
         let mut differences = Vec::new();
         compare(
@@ -174,8 +166,6 @@ impl Unfinished {
         self.unchanged(differences)
     }
 
-    /// # Errors
-    /// [`Changed`] if the cases would be different.
     pub fn same_plan(&self, plan: &Plan) -> Result<(), Changed> {
         let header = &self.data.header;
         // In the form of the record, which has `~` for the home folder.
@@ -188,8 +178,6 @@ impl Unfinished {
         })
     }
 
-    /// # Errors
-    /// [`Changed`] if the machine, the kernel or programs have changed.
     fn same_machine(&self, now: &Environment, executables: &Digests) -> Result<(), Changed> {
         let mut differences = Vec::new();
         let then = self.data.environment.as_ref();

@@ -18,10 +18,6 @@ pub fn current() -> Account {
 }
 
 /// The account for servers: `nobody` if this process is root, otherwise its own.
-///
-/// # Errors
-///
-/// `/etc/passwd` has no `nobody`.
 pub fn unprivileged() -> Result<Account, String> {
     let own = current();
     if own.is_root {

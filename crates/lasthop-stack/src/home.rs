@@ -20,10 +20,6 @@ pub struct Home(PathBuf);
 
 impl Home {
     /// `$LASTHOP_HOME`, or `$XDG_DATA_HOME/lasthop`, or `~/.local/share/lasthop`.
-    ///
-    /// # Errors
-    ///
-    /// None of the variables is set, or it is no text.
     pub fn find() -> Result<Self, String> {
         Self::from_variables(|name| env::var_os(name))
     }
@@ -49,9 +45,6 @@ impl Home {
             .as_text()
     }
 
-    /// # Errors
-    ///
-    /// It is not UTF-8, and commands, configurations and records name paths below it.
     pub fn as_text(self) -> Result<Self, String> {
         if self.0.to_str().is_some() {
             return Ok(self);
@@ -77,10 +70,6 @@ impl Home {
     }
 
     /// Refuses packages of an experiment that another account could have made or changed: they are executed.
-    ///
-    /// # Errors
-    ///
-    /// What it is, whose it is, and what to do.
     pub fn check_packages(&self, experiment: &str) -> Result<(), String> {
         LANGUAGES.iter().try_for_each(|language| {
             let folder = self.packages(language.name, experiment);
@@ -113,10 +102,6 @@ impl Home {
 
     /// Lets other accounts pass through the data folder, and not look: root's servers run as one, which must reach what is
     /// installed there. The folders that are nobody else's business stay closed.
-    ///
-    /// # Errors
-    ///
-    /// Its mode cannot be changed.
     pub fn let_pass(&self) -> Result<(), String> {
         let change = || {
             fs::set_permissions(
@@ -129,10 +114,6 @@ impl Home {
 
     /// Makes a folder below the data folder (or the data folder itself, for an empty path), for this account alone, and
     /// proves that it can be written, by writing.
-    ///
-    /// # Errors
-    ///
-    /// It cannot, or others can: the path, the reason and the remedy.
     pub fn writable(&self, below: impl AsRef<Path>) -> Result<PathBuf, String> {
         let path = self.0.join(below);
         let check = || owner::foreign_on_way(&self.0, &path).map_or(Ok(()), |foreign| Err(foreign.refusal()));

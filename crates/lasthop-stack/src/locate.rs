@@ -173,10 +173,6 @@ impl Locator {
     }
 
     /// The program of the recipe of this name.
-    ///
-    /// # Errors
-    ///
-    /// The program is not there, does not tell its version, or is too old.
     pub fn locate(&self, recipe: &str, program: &Program) -> Result<Located, LocateError> {
         if program.lasthop {
             return self.lasthop(recipe);
@@ -271,10 +267,6 @@ fn new_enough(
 
 /// The program of a recipe in another file system, such as a container's. Looks in `folders`, then in the recipe's own
 /// folders, for the first program that prints its version. `start` turns a path into a command.
-///
-/// # Errors
-///
-/// None does, or it is too old.
 pub fn within(
     program: &Program,
     folders: &[PathBuf],

@@ -50,10 +50,6 @@ pub struct Namespace {
 
 impl Namespace {
     /// Creates a namespace for the run with this sandbox.
-    ///
-    /// # Errors
-    ///
-    /// There are no rights, no `ip`, or no free subnet.
     pub fn make(guard: &Guard, lasthop: &str, sandbox: &Path) -> Result<Self, String> {
         let refused = |cause: &str| {
             format!("cannot create a network namespace: {cause}; you need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN")

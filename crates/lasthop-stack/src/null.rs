@@ -46,10 +46,6 @@ pub fn is_possible(spec: &Spec) -> bool {
 
 /// Gets a reply from the real endpoint of `spec`, and starts a server that repeats it on an address of the same kind,
 /// where a driver of this account, lasthop's own if `None`, can reach it. Stops waiting for the reply when `go_on` returns false.
-///
-/// # Errors
-///
-/// Why there is no null server, in words. The headroom is then unknown, but nothing else is wrong.
 pub fn start(
     guard: &Guard,
     sandbox: &Sandbox,

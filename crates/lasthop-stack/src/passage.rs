@@ -111,10 +111,6 @@ struct Target {
 
 impl Passage {
     /// To these files and folders, whose paths have no links in them.
-    ///
-    /// # Errors
-    ///
-    /// A path has a NUL.
     pub fn to(targets: &[PathBuf], ids: (u32, u32)) -> io::Result<Self> {
         let text = |path: &Path| Ok::<_, io::Error>(CString::new(path.as_os_str().as_bytes())?);
         let mut passage = Self::default();
@@ -138,10 +134,6 @@ impl Passage {
 
     /// Moves this process into a mount namespace where the targets can be reached; nothing where all of them can be
     /// anyway. It makes system calls only.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses one.
     pub fn open(&mut self) -> io::Result<()> {
         if self.targets.is_empty() {
             return Ok(());

@@ -27,10 +27,6 @@ const LEAST_QUESTION: Duration = Duration::from_secs(1);
 
 /// Repeats the check until it succeeds, and returns the time that this took. `found` says before each check whether the
 /// server is at its address; `run` starts a command of the check.
-///
-/// # Errors
-///
-/// The process ends, or the deadline passes and the check that was running then fails too.
 pub fn wait_until_ready(
     ready: &Ready,
     endpoint: &Endpoint,

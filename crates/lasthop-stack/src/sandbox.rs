@@ -112,20 +112,12 @@ impl Wanted {
 impl Sandbox {
     /// Creates a sandbox in the first suitable place: `$LASTHOP_SANDBOX`, `$XDG_RUNTIME_DIR` if its path is short, the
     /// directory for temporary files, or `/tmp`.
-    ///
-    /// # Errors
-    ///
-    /// The directory cannot be written, or is `$LASTHOP_SANDBOX` and has a path that is not plain.
     pub fn create() -> Result<Self, String> {
         let parent = wanted_parent().or_else(|| parents().into_iter().find(|parent| is_plain(parent)));
         Self::create_in(&parent.expect("/tmp is one of them"))
     }
 
     /// Like [`Sandbox::create`], in this directory.
-    ///
-    /// # Errors
-    ///
-    /// The directory cannot be written.
     pub fn create_in(parent: &Path) -> Result<Self, String> {
         let refused = |cause: io::Error| {
             let parent = parent.display();
@@ -179,10 +171,6 @@ impl Sandbox {
     /// Gives each service of a stack its directories and its address, and makes the directories.
     ///
     /// `services_record` is the folder `services` of the run record.
-    ///
-    /// # Errors
-    ///
-    /// A socket path is too long, no port is free, or a directory cannot be made.
     pub fn bind(
         &self,
         services_record: &Path,
@@ -322,10 +310,6 @@ impl Sandbox {
     }
 
     /// What an account cannot enter and a process of it needs: this sandbox, and these files. The first is its program.
-    ///
-    /// # Errors
-    ///
-    /// This process cannot give it a way there, and what to do.
     pub fn needed(&self, files: impl IntoIterator<Item = PathBuf>, account: &Account) -> Result<Vec<PathBuf>, String> {
         let Account { ids, user, .. } = account;
         let ids = *ids;
@@ -473,10 +457,6 @@ pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), String> {
 }
 
 /// Checks a path against the kernel's limit.
-///
-/// # Errors
-///
-/// It has more than [`SOCKET_PATH_LIMIT`] bytes.
 pub fn socket_path(path: PathBuf) -> Result<PathBuf, String> {
     let length = path.as_os_str().len();
     if length <= SOCKET_PATH_LIMIT {
@@ -490,10 +470,6 @@ pub fn socket_path(path: PathBuf) -> Result<PathBuf, String> {
 }
 
 /// An address of the same kind that is free: this path, this abstract name, or a port of the same host.
-///
-/// # Errors
-///
-/// Path or name are too long, or no port is free.
 pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Address, String> {
     match like {
         Address::Unix(_) => socket_path(path).map(Address::Unix),

@@ -96,10 +96,6 @@ impl System {
 }
 
 /// The commands that install what is needed, in order. What is installed needs none.
-///
-/// # Errors
-///
-/// Packages are missing and cannot be installed without root, or the package manager of a language is missing.
 pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> Result<Vec<SetupStep>, SetupError> {
     let mut steps = system_steps(&with_tools(needs, system), system)?;
     for language in languages(needs) {
@@ -237,10 +233,6 @@ fn add_language(steps: &mut Vec<SetupStep>, language: &Language, folder: &Path, 
 }
 
 /// Carries out the steps. Each line of output goes to `output` as it comes.
-///
-/// # Errors
-///
-/// A command cannot be started or fails; the steps before it are done.
 pub fn execute(
     steps: &[SetupStep],
     started: &mut dyn FnMut(&SetupStep),

@@ -205,10 +205,6 @@ impl Instance {
     }
 
     /// Stops it: sends its signal, and after its timeout kills it with all its descendants. All are gone afterwards.
-    ///
-    /// # Errors
-    ///
-    /// The guard is gone, or somebody still answers at its address.
     pub fn stop(&self) -> Result<(), StartError> {
         let _shield = interrupt::shield();
         let stop = || {
@@ -248,10 +244,6 @@ pub struct Stack {
 impl Stack {
     /// Writes the files of all services. Then runs the preparation of each, starts it and waits until it is ready, one
     /// service after the other. On an error, stops those that already run.
-    ///
-    /// # Errors
-    ///
-    /// The service that failed, the stage, the cause and the end of its log.
     pub fn start(guard: &Guard, plan: &StackPlan) -> Result<Self, StartError> {
         let mut stack = Self {
             round: plan.bindings.round,
@@ -292,10 +284,6 @@ impl Stack {
     }
 
     /// Stops all services in reverse order, even if stopping one fails.
-    ///
-    /// # Errors
-    ///
-    /// The first that went wrong.
     pub fn stop(mut self) -> Result<(), StartError> {
         let mut result = Ok(());
         while let Some(instance) = self.instances.pop() {

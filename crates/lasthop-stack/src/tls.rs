@@ -16,10 +16,6 @@ use rcgen::{
 
 /// Creates an authority and a server certificate for `localhost`, `127.0.0.1` and `::1` (ECDSA P-256), and writes them
 /// to a new directory.
-///
-/// # Errors
-///
-/// A file cannot be written.
 pub fn make(directory: &Path) -> Result<TlsFiles, String> {
     let [authority, certificate, key] =
         texts().map_err(|error| format!("cannot create the certificates of the run: {error}"))?;

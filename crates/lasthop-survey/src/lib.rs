@@ -46,10 +46,6 @@ fn is_out_of_time() -> bool {
 }
 
 /// Watches this machine, and says when it has begun.
-///
-/// # Errors
-///
-/// The kernel has no `sock_diag`, or refuses to answer.
 pub fn survey(timing: Timing, begun: impl FnOnce()) -> io::Result<Survey> {
     let mut spaces = Spaces::own()?;
     let mut processes = Processes::default();

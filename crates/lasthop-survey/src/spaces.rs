@@ -61,10 +61,6 @@ pub struct Spaces {
 
 impl Spaces {
     /// lasthop's own.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses.
     pub fn own() -> io::Result<Self> {
         Ok(Self {
             all: vec![Space::here()?],

@@ -155,10 +155,6 @@ struct UnixEnd {
 }
 
 /// Watches until the time is over or lasthop is interrupted, from when it says that it has begun.
-///
-/// # Errors
-///
-/// The kernel does not answer.
 pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, begun: impl FnOnce()) -> io::Result<Seen> {
     let connects = Connects::open().ok();
     let mut watch = Watch {

@@ -79,10 +79,6 @@ pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<En
 }
 
 /// As [`run`], with both streams in a file, which can be read after an error too.
-///
-/// # Errors
-///
-/// As [`run`].
 pub fn run_into(mut command: Command, file: &File, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
     command
         .stdin(Stdio::null())

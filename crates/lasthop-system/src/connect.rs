@@ -12,10 +12,6 @@ use socket2::Socket;
 use crate::udp;
 
 /// A blocking connection whose every call, connecting included, may take this long.
-///
-/// # Errors
-///
-/// There is no such address, or nobody answers there in time.
 pub fn connect(address: &Address, timeout: Duration) -> io::Result<Socket> {
     let name = address.socket_name().map_err(io::Error::other)?;
     // UDP has nothing to refuse a connect with.
@@ -33,19 +29,11 @@ pub fn connect(address: &Address, timeout: Duration) -> io::Result<Socket> {
 }
 
 /// The user who listens at the other end of a connection over a Unix socket.
-///
-/// # Errors
-///
-/// It is no such connection.
 pub fn listening_user(socket: &Socket) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
 }
 
 /// This machine's own address on the way to another. Nothing is sent.
-///
-/// # Errors
-///
-/// There is no way.
 pub fn own_address_towards(ip: IpAddr) -> io::Result<IpAddr> {
     let any: IpAddr = match ip {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

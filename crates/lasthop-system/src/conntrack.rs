@@ -46,10 +46,6 @@ pub struct Translated {
 
 impl Conntrack {
     /// For the network namespace of the calling thread, wherever it is used later.
-    ///
-    /// # Errors
-    ///
-    /// The kernel has no packet filter.
     pub fn open() -> io::Result<Self> {
         Dumps::open(netlink::NETFILTER).map(Self)
     }

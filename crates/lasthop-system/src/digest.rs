@@ -17,10 +17,6 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// The digest of a file's content. Links are followed.
-///
-/// # Errors
-///
-/// It is no regular file, or cannot be read.
 pub fn of_file(path: &Path) -> io::Result<String> {
     let mut file = files::open_linked(path)?;
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);

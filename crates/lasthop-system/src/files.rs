@@ -50,10 +50,6 @@ pub fn open(path: &Path) -> io::Result<File> {
 
 /// The same, and a link leads to the file: where nobody else can put one, or where it does not matter to which file it
 /// leads.
-///
-/// # Errors
-///
-/// It is no regular file, or cannot be opened.
 pub fn open_linked(path: &Path) -> io::Result<File> {
     regular(CWD, path, OFlags::empty(), irregular)
 }
@@ -131,37 +127,21 @@ impl Read for Patient {
 }
 
 /// What is at a path: its kind, owner, mode, length and times. A link is itself, not what it leads to.
-///
-/// # Errors
-///
-/// There is nothing, or a folder on the way cannot be entered.
 pub fn facts(path: impl AsRef<Path>) -> io::Result<Metadata> {
     fs::symlink_metadata(path)
 }
 
 /// The same of what a link leads to.
-///
-/// # Errors
-///
-/// As [`facts`].
 pub fn facts_linked(path: impl AsRef<Path>) -> io::Result<Metadata> {
     fs::metadata(path)
 }
 
 /// The same of an open file, which stays what it is while its name may become another one's.
-///
-/// # Errors
-///
-/// The file system fails.
 pub fn facts_of(file: &File) -> io::Result<Metadata> {
     file.metadata()
 }
 
 /// Reads at most `most` bytes at the end of a file.
-///
-/// # Errors
-///
-/// As [`open`].
 pub fn read_end(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     end(open(path)?, most)
 }
@@ -212,37 +192,21 @@ pub fn too_long(what: &str, most: u64) -> io::Error {
 }
 
 /// Opens a file for writing, empty, that nobody else can read.
-///
-/// # Errors
-///
-/// It cannot be created.
 pub fn create_private(path: &Path) -> io::Result<File> {
     private().create(true).truncate(true).open(path)
 }
 
 /// Opens a file for writing that was not there and that nobody else can read.
-///
-/// # Errors
-///
-/// It is there, or cannot be created.
 pub fn create_new_private(path: &Path) -> io::Result<File> {
     private().create_new(true).open(path)
 }
 
 /// Writes a whole file that nobody else can read.
-///
-/// # Errors
-///
-/// It cannot be created or written.
 pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     create_private(path)?.write_all(content)
 }
 
 /// The log of a service: its folder may be mounted in a container, where it could be exchanged.
-///
-/// # Errors
-///
-/// As [`Folder::read`].
 pub fn log(path: &Path) -> io::Result<File> {
     // The folder two levels up is lasthop's own; what is below it may be a server's by now.
     let own = path.ancestors().nth(2).ok_or(io::ErrorKind::InvalidInput)?;
@@ -256,10 +220,6 @@ pub fn end_of_log(path: &Path) -> String {
 }
 
 /// Forces to disk which files a folder has (fsync(2)).
-///
-/// # Errors
-///
-/// It cannot be opened, or the disk fails.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::fsync(Folder::open(path)?.0)?)
 }
@@ -270,10 +230,6 @@ pub struct Folder(OwnedFd);
 
 impl Folder {
     /// A folder by its path. Links in it are followed, so nobody else may be able to exchange a part of it.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
     }
@@ -288,10 +244,6 @@ impl Folder {
     }
 
     /// The same. Parts that are missing are made with this mode, whatever the umask is, if the file system has modes.
-    ///
-    /// # Errors
-    ///
-    /// As [`Folder::at`]; or a part cannot be made.
     pub fn make(&self, path: &Path, mode: u32) -> io::Result<Self> {
         self.walk(path, Some(mode))
     }
@@ -351,10 +303,6 @@ impl Folder {
     }
 
     /// Removes a file of this folder; a link itself, not what it names.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be removed.
     pub fn remove(&self, name: &Path) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
@@ -389,18 +337,11 @@ impl Folder {
         Ok(rustix::fs::linkat(CWD, &path, &self.0, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
-    /// # Errors
-    ///
-    /// This process may not do that.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.0, Mode::from_raw_mode(mode))?)
     }
 
     /// Gives it to a user and a group; `None` leaves one as it is.
-    ///
-    /// # Errors
-    ///
-    /// This process may not do that.
     pub fn give(&self, user: Option<u32>, group: Option<u32>) -> io::Result<()> {
         Ok(rustix::fs::fchown(
             &self.0,
@@ -461,10 +402,6 @@ pub fn whole(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads the first bytes, `most` of them if there are so many.
-///
-/// # Errors
-///
-/// Reading fails.
 pub fn first(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most).read_to_end(&mut bytes)?;

@@ -45,10 +45,6 @@ thread_local! {
 
 /// Handles these signals from now on: the first is the interrupt, the one with number `last` ends the process with this
 /// code.
-///
-/// # Errors
-///
-/// The system refuses a handler.
 pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicBool>> {
     if let Some(word) = WORD.get() {
         return Ok(Arc::clone(&word.heard));
@@ -128,10 +124,6 @@ pub enum Waited {
 }
 
 /// Waits until a descriptor is ready, the time is over, or there is an interrupt.
-///
-/// # Errors
-///
-/// The descriptor cannot be waited for.
 pub fn wait_for(fd: impl AsFd, wanted: PollFlags, deadline: Instant) -> io::Result<Waited> {
     let bell = word().map(|word| word.bell.as_fd());
     match poll(&[(Some(fd.as_fd()), wanted), (bell, PollFlags::IN)], Some(deadline))?[..] {

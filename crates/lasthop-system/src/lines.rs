@@ -41,10 +41,6 @@ pub struct Lines {
 
 impl Lines {
     /// Takes lasthop's ends of a process's standard input and output.
-    ///
-    /// # Errors
-    ///
-    /// The input is no descriptor that can be written to without waiting.
     pub fn new(input: Option<OwnedFd>, output: OwnedFd, longest: usize) -> io::Result<Self> {
         if let Some(input) = &input {
             rustix::io::ioctl_fionbio(input, true)?;

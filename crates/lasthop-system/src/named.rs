@@ -18,10 +18,6 @@ const HEAD: u64 = 4096;
 
 /// Opens a file for writing, which is made if it is missing and otherwise stays as it is. What the name is a link to,
 /// counts only if no other account could have made the link.
-///
-/// # Errors
-///
-/// It cannot be opened, or another account could have put something else in its place.
 pub fn open(path: &Path) -> io::Result<File> {
     let folder = folder_of(path);
     let facts = files::facts_linked(folder)?;
@@ -54,10 +50,6 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Writes a whole file.
-///
-/// # Errors
-///
-/// As [`open`], or it cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = open(path)?;
     if files::facts_of(&file)?.is_file() {
@@ -92,10 +84,6 @@ pub fn may_replace(path: &Path, is_made: impl Fn(&[u8]) -> bool) -> io::Result<(
 }
 
 /// Writes such a file, whole or not at all: a reader never sees a part of it. No link is followed.
-///
-/// # Errors
-///
-/// As [`may_replace`], or it cannot be written.
 pub fn replace(path: &Path, bytes: &[u8], is_made: impl Fn(&[u8]) -> bool) -> io::Result<()> {
     may_replace(path, is_made)?;
     let mut beside = tempfile::Builder::new()

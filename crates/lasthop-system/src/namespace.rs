@@ -27,10 +27,6 @@ const NS_GET_PARENT: u32 = 0xb702;
 const NS_GET_OWNER_UID: u32 = 0xb704;
 
 /// Holds a new network namespace until its input ends. What `lasthop hold` does.
-///
-/// # Errors
-///
-/// The kernel refuses.
 pub fn hold() -> io::Result<()> {
     // SAFETY: unshare has no memory effects; this process has one thread.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
@@ -40,10 +36,6 @@ pub fn hold() -> io::Result<()> {
 }
 
 /// Moves the calling thread, and no other, into a network namespace.
-///
-/// # Errors
-///
-/// It is no network namespace, or the kernel refuses.
 pub fn go_into(namespace: &File) -> io::Result<()> {
     Ok(move_into_link_name_space(
         namespace.as_fd(),
@@ -52,20 +44,12 @@ pub fn go_into(namespace: &File) -> io::Result<()> {
 }
 
 /// The network namespace of a process.
-///
-/// # Errors
-///
-/// It is gone, or this process may not see it.
 pub fn of(pid: i32) -> io::Result<File> {
     files::open_linked(Path::new(&format!("/proc/{pid}/ns/net")))
 }
 
 /// The user who made a namespace with no more than a user's rights: in a user namespace, or in one of those within it.
 /// `None` if it took the rights of an administrator.
-///
-/// # Errors
-///
-/// The namespace is none of this process's own user namespace or of those within it.
 pub fn made_by_user(namespace: &File) -> io::Result<Option<u32>> {
     let own = files::facts_linked("/proc/self/ns/user")?.ino();
     let mut around = ask(namespace, NS_GET_USERNS)?;
@@ -98,10 +82,6 @@ fn owner(namespace: &File) -> io::Result<u32> {
 }
 
 /// Runs `ip`, inside a namespace if one is given, and returns what it prints.
-///
-/// # Errors
-///
-/// It is missing or fails, or there is no such namespace.
 pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<String, String> {
     let failed = |cause: String| format!("`ip {}` failed: {cause}", words.join(" "));
     let mut command = Command::new("ip");
@@ -123,10 +103,6 @@ pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<String, String> {
 }
 
 /// Addresses of this machine that are not loopback, in the order in which `ip` lists them.
-///
-/// # Errors
-///
-/// `ip` is missing or fails.
 pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, String> {
     let text = ip(None, &["-o", "address", "show", "scope", "global"])?;
     Ok(text

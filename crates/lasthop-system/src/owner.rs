@@ -103,10 +103,6 @@ pub fn foreign_below(folder: &Path) -> Option<Foreign> {
 }
 
 /// Takes from others the right to write what is in a folder, where this account owns it.
-///
-/// # Errors
-///
-/// A mode cannot be changed.
 pub fn tighten_below(folder: &Path) -> io::Result<()> {
     let tighten = |path: &Path, facts: &Metadata| {
         let closed = Permissions::from_mode(facts.mode() & 0o7755);

@@ -5,10 +5,6 @@ use std::io;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// 128 random bits as letters: a password that needs no quoting in any shell, file format or database.
-///
-/// # Errors
-///
-/// The system has no random numbers.
 pub fn secret() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom(&mut bytes[..], GetRandomFlags::empty())?;

@@ -21,10 +21,6 @@ pub struct Key(hmac::Key);
 
 impl Key {
     /// The key in a file.
-    ///
-    /// # Errors
-    ///
-    /// It is missing, no key, or others than this user could know or replace it.
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut file = files::open(path)?;
         let facts = files::facts_of(&file)?;
@@ -40,10 +36,6 @@ impl Key {
     }
 
     /// The key in a file, which is made if it is missing. Of several that make it at once, all get the same.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::of`], or it cannot be made.
     pub fn of_or_new(path: &Path) -> io::Result<Self> {
         match Self::of(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => make(path)?,

@@ -99,29 +99,17 @@ pub struct Destroyed {
 
 impl SockDiag {
     /// For the network namespace of the calling thread, wherever it is used later.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses, or has no `sock_diag`.
     pub fn open() -> io::Result<Self> {
         Dumps::open(netlink::SOCK_DIAG).map(Self)
     }
 
     /// TCP sockets that are connected or listen.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses.
     pub fn tcp(&mut self, mut each: impl FnMut(Inet)) -> io::Result<()> {
         self.inet(6, OPEN, [0, 0], &mut each)
     }
 
     /// Connections of TCP with this port at either end, those in `TIME_WAIT` too. The kernel looks through all of them, but
     /// tells only these.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses.
     pub fn tcp_at(&mut self, port: u16, mut each: impl FnMut(Inet)) -> io::Result<()> {
         for ports in [[port, 0], [0, port]] {
             self.inet(6, 1 << ESTABLISHED | 1 << TIME_WAIT, ports, &mut each)?;
@@ -130,19 +118,11 @@ impl SockDiag {
     }
 
     /// TCP sockets that listen at this port.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses.
     pub fn tcp_listening(&mut self, port: u16, mut each: impl FnMut(Inet)) -> io::Result<()> {
         self.inet(6, 1 << LISTEN, [port, 0], &mut each)
     }
 
     /// UDP sockets that are connected or bound.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses.
     pub fn udp(&mut self, mut each: impl FnMut(Inet)) -> io::Result<()> {
         self.inet(17, BOUND, [0, 0], &mut each)
     }
@@ -162,10 +142,6 @@ impl SockDiag {
     }
 
     /// Unix stream sockets that are connected or listen.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses.
     pub fn unix(&mut self, mut each: impl FnMut(Unix)) -> io::Result<()> {
         self.ask_unix(1 << ESTABLISHED | 1 << LISTEN, SHOW_NAME_AND_PEER, |message| {
             each_some(Unix::parse(message), &mut each)
@@ -173,10 +149,6 @@ impl SockDiag {
     }
 
     /// Inodes of the Unix sockets that listen, or receive datagrams, at a file: its inode and its device.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses.
     pub fn unix_at(&mut self, file: u64, device: u64) -> io::Result<Vec<u64>> {
         // The kernel's own form of a device (include/linux/kdev_t.h), and the lower half of a long inode.
         let device = rustix::fs::major(device) << 20 | rustix::fs::minor(device);

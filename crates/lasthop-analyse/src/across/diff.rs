@@ -113,10 +113,6 @@ pub struct CaseChange {
 }
 
 /// Compares two runs.
-///
-/// # Errors
-///
-/// [`NotAlike`] unless both are of the same experiment, with a case in common.
 pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
     let new = Analysed::of(new_data);
     let mut old = Analysed::of(old_data);

@@ -211,11 +211,6 @@ pub enum NoFleet {
 
 /// Puts machines together; `by` names what makes a kind, or nothing for what usually does.
 ///
-/// # Errors
-///
-/// [`NoFleet`] unless all runs are of the same experiment, every two have a case in common, and a record has each
-/// fact of `by`.
-///
 /// # Panics
 /// Without a member.
 pub fn fleet(mut members: Vec<Member>, by: &[String]) -> Result<Fleet, NoFleet> {

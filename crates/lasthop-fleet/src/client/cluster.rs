@@ -57,9 +57,6 @@ fn of(id: &str) -> String {
 }
 
 impl<'a> Cluster<'a> {
-    /// # Errors
-    ///
-    /// There is no kubectl, or it refuses the kubeconfig.
     pub fn reach(place: &Where, is_given_up: &'a dyn Fn() -> bool) -> Result<Self, String> {
         let namespace = place.namespace.clone().unwrap_or_else(|| proxy::namespace(place));
         Ok(Self {
@@ -115,10 +112,6 @@ impl<'a> Cluster<'a> {
     }
 
     /// The log of the driver in a Pod, without an end: a server may be silent for long.
-    ///
-    /// # Errors
-    ///
-    /// The proxy is gone.
     pub fn log(&self, pod: &str) -> io::Result<UnixStream> {
         let pods = self.core_path("pods");
         self.proxy.send(

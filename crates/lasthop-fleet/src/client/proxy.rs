@@ -75,9 +75,6 @@ pub fn namespace(place: &Where) -> String {
 }
 
 impl Proxy {
-    /// # Errors
-    ///
-    /// There is no kubectl, or it refuses the kubeconfig.
     pub fn start(place: &Where) -> Result<Self, String> {
         let failed = |error| format!("cannot run kubectl, through which lasthop reaches the cluster: {error}");
         let mut proxy = Self::spawn(place).map_err(failed)?;
@@ -135,10 +132,6 @@ impl Proxy {
     }
 
     /// The body of the answer.
-    ///
-    /// # Errors
-    ///
-    /// The cluster refuses or does not answer, or the wait is given up.
     pub fn ask(
         &self,
         method: &str,

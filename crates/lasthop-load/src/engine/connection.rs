@@ -112,10 +112,6 @@ impl Connection {
     }
 
     /// After a reply on a connection that will be closed: whether it must carry more requests before.
-    ///
-    /// # Errors
-    ///
-    /// It has, and the peer has ended it.
     pub fn goes_on(&self, reply: Reply) -> Result<bool, Failure> {
         let Some(Unit {
             left: left @ 1..,
@@ -156,10 +152,6 @@ impl Connection {
 
     /// Continues the greeting on a new stream as far as possible until a time in monotonic nanoseconds; true when it is
     /// complete. `first` is true once.
-    ///
-    /// # Errors
-    ///
-    /// The server does not let us in, or the connection broke.
     pub fn greet(&mut self, first: bool, buffer: &mut [u8], until: u64) -> Result<bool, Failure> {
         let Self {
             stream: Some(stream),
@@ -227,10 +219,6 @@ impl Connection {
     }
 
     /// Begins a request whose time counts from `start`. True when all of it has been sent.
-    ///
-    /// # Errors
-    ///
-    /// The connection broke.
     #[inline]
     pub fn begin(&mut self, start: u64) -> Result<bool, Failure> {
         self.exchange.begin();
@@ -246,10 +234,6 @@ impl Connection {
     }
 
     /// Sends the rest of the request without waiting. True when all of it has been sent.
-    ///
-    /// # Errors
-    ///
-    /// The connection broke.
     #[inline]
     pub fn send_more(&mut self) -> Result<bool, Failure> {
         let Self {
@@ -300,10 +284,6 @@ impl Connection {
     }
 
     /// Like [`Connection::receive`], but never waits, not even on a blocking socket.
-    ///
-    /// # Errors
-    ///
-    /// The same.
     pub fn receive_now(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Step, Failure> {
         let Some(stream) = &mut self.stream else {
             return Ok(Step::Blocked);
@@ -314,10 +294,6 @@ impl Connection {
 
     /// Receives once in the common case, in which everything awaited arrives at once and is known to be right. Returns
     /// the time; anything else is returned for [`Connection::judge`].
-    ///
-    /// # Errors
-    ///
-    /// What was received, not judged yet.
     #[inline]
     pub fn receive_whole(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<u64, io::Result<usize>> {
         let Some(stream) = &mut self.stream else {
@@ -341,10 +317,6 @@ impl Connection {
     }
 
     /// Judges what was received. Records a right reply.
-    ///
-    /// # Errors
-    ///
-    /// As [`Connection::receive`].
     pub fn judge(
         &mut self,
         received: io::Result<usize>,

@@ -134,9 +134,6 @@ fn split(nanoseconds: Option<u64>, spin_ns: u64) -> (u64, Option<u64>) {
 }
 
 impl Epoll {
-    /// # Errors
-    ///
-    /// No epoll instance could be made.
     pub fn new(
         spec: &Spec,
         connector: Connector,
@@ -183,10 +180,6 @@ impl Epoll {
     }
 
     /// Opens all connections, unless every request has its own. Waits for a full backlog.
-    ///
-    /// # Errors
-    ///
-    /// One of the failures, if not all connections are open within the connect timeout.
     pub fn open(&mut self) -> Result<(), Failure> {
         if self.thread.per_request {
             return Ok(());

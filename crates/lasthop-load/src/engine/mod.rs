@@ -61,10 +61,6 @@ impl Case {
     }
 
     /// Like [`Case::prepare`]. If `go_on` returns false, this ends with an error that has no meaning.
-    ///
-    /// # Errors
-    ///
-    /// The same.
     pub fn watched_prepare(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Self, CaseError> {
         spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
         raise_descriptor_limit(spec.connections)?;
@@ -125,10 +121,6 @@ impl Case {
     }
 
     /// Runs one trial.
-    ///
-    /// # Errors
-    ///
-    /// No right answer arrived within the measure phase.
     pub fn trial(&mut self, phases: TrialPhases) -> Result<TrialResult, CaseError> {
         let result = self.watched_trial(phases, || true)?;
         if result.requests == 0 {
@@ -139,10 +131,6 @@ impl Case {
 
     /// Runs a trial in stages, on a case with an open loop. Errors are results, and so is a trial without a right
     /// answer.
-    ///
-    /// # Errors
-    ///
-    /// The stages or the case cannot be driven so, or a thread died.
     pub fn staged(&mut self, stages: &[LoadStage]) -> Result<TrialResult, CaseError> {
         if self.model == Model::Closed {
             return Err(CaseError::new(Stage::Spec, "a closed loop has no stages"));
@@ -155,10 +143,6 @@ impl Case {
 
     /// Runs one trial and calls `go_on` every 50 ms. If it returns false, the trial ends early with what was counted so
     /// far, without waiting for late replies. Without any right answer, `requests` is 0 and the errors say why.
-    ///
-    /// # Errors
-    ///
-    /// A thread died.
     pub fn watched_trial(
         &mut self,
         phases: TrialPhases,
@@ -170,10 +154,6 @@ impl Case {
     /// Like [`Case::watched_trial`]. With a number of requests the trial ends when they have been sent and answered, if not
     /// before, and all of them count: there is no warm-up. Pipelines, and connections with several requests, send the
     /// last ones of theirs, too.
-    ///
-    /// # Errors
-    ///
-    /// The same.
     pub fn counted_trial(
         &mut self,
         phases: TrialPhases,
@@ -233,9 +213,6 @@ impl Case {
     }
 }
 
-/// # Errors
-///
-/// The page of the counter has no URL that can be used.
 fn receipts(spec: &Spec) -> Result<Option<Receipts>, CaseError> {
     let receipt = spec.protocol.receipt();
     let made = receipt.map(|receipt| Receipts::new(&receipt, &spec.endpoint.address, spec.timeouts));

@@ -14,10 +14,6 @@ use crate::receipt::{CounterReading, Receipts};
 const PROBES: u64 = 2;
 
 /// Sends two requests by `probe`, which the server must count, and no others.
-///
-/// # Errors
-///
-/// It does not; its counter cannot be read; `probe` fails.
 pub fn verified(receipts: &Receipts, probe: impl FnOnce() -> Result<Proof, CaseError>) -> Result<Proof, CaseError> {
     let failed = |failure| CaseError::failed(Stage::Verify, &failure);
     let before = receipts.read(|| true).map_err(failed)?;
@@ -33,10 +29,6 @@ pub fn verified(receipts: &Receipts, probe: impl FnOnce() -> Result<Proof, CaseE
 
 /// One trial: `load` sends for as long as it is told to. What is queued when a load ends is taken by the server during
 /// the reading that follows, after the warm-up as after the measurement.
-///
-/// # Errors
-///
-/// The counter cannot be read, or rises by more than was sent; `load` fails.
 pub fn trial<G: FnMut() -> bool>(
     receipts: &Receipts,
     phases: TrialPhases,

@@ -31,9 +31,6 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// # Errors
-    ///
-    /// The system's own, for example when no descriptor is left.
     pub fn new(calls: Calls) -> io::Result<Self> {
         // SAFETY: the call has no preconditions.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -53,10 +50,6 @@ impl Poller {
     }
 
     /// Makes the timer report [`TICK`] every `nanoseconds`; 0 stops it.
-    ///
-    /// # Errors
-    ///
-    /// The system's own.
     pub fn tick_every(&self, nanoseconds: u64) -> io::Result<()> {
         self.calls.add(1);
         let time = timespec(nanoseconds);
@@ -79,17 +72,10 @@ impl Poller {
     }
 
     /// Reports the changes of a socket, each once (edge-triggered); that it is `writable`, if asked to.
-    ///
-    /// # Errors
-    ///
-    /// The system's own.
     pub fn add(&self, fd: RawFd, token: u64, writable: bool) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, token, flags(writable))
     }
 
-    /// # Errors
-    ///
-    /// The system's own.
     pub fn modify(&self, fd: RawFd, token: u64, writable: bool) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, token, flags(writable))
     }
@@ -102,10 +88,6 @@ impl Poller {
     }
 
     /// Waits for events: for ever, or for `nanoseconds`. Returns how many there are.
-    ///
-    /// # Errors
-    ///
-    /// The system's own.
     #[inline]
     pub fn wait(&mut self, nanoseconds: Option<u64>) -> io::Result<usize> {
         self.calls.add(1);

@@ -45,10 +45,6 @@ pub struct Worker {
 
 impl Worker {
     /// Starts the thread, which opens its `connections` at once.
-    ///
-    /// # Errors
-    ///
-    /// The system gives no thread.
     pub fn start(
         spec: &Spec,
         connector: &Connector,
@@ -86,10 +82,6 @@ impl Worker {
     }
 
     /// Waits until the connections are open.
-    ///
-    /// # Errors
-    ///
-    /// Why they do not.
     pub fn opened(&self, supervisor: &Supervisor, go_on: impl FnMut() -> bool) -> Result<(), Failure> {
         let opened = supervisor.receive(&self.opened, go_on);
         opened.unwrap_or_else(|| Err(Failure::new(ErrorClass::Os, "a worker thread died")))

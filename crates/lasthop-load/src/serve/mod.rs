@@ -108,18 +108,11 @@ struct ConnectionServer {
 }
 
 /// Binds, listens and serves for ever.
-///
-/// # Errors
-///
-/// The address is taken or not usable, TLS cannot be set up, or accepting fails for good.
 pub fn run(spec: &ServeSpec) -> Result<(), String> {
     Server::bind(spec)?.run()
 }
 
 impl Server {
-    /// # Errors
-    ///
-    /// The address is taken or not usable, or TLS cannot be set up.
     pub fn bind(spec: &ServeSpec) -> Result<Self, String> {
         packets::validate(spec)?;
         let tls = spec
@@ -160,19 +153,11 @@ impl Server {
     }
 
     /// Lets another thread end [`Server::run`].
-    ///
-    /// # Errors
-    ///
-    /// No descriptor is left.
     pub fn stopper(&self) -> io::Result<Stopper> {
         self.listener.stopper()
     }
 
     /// Serves until stopped.
-    ///
-    /// # Errors
-    ///
-    /// Accepting fails for good.
     pub fn run(self) -> Result<(), String> {
         if self.address().kind() == Type::DGRAM {
             return self.run_unconnected();

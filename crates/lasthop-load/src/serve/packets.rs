@@ -35,9 +35,6 @@ const QUESTION: Duration = Duration::from_secs(1);
 /// Clients of the page that may wait.
 const BACKLOG: i32 = 128;
 
-/// # Errors
-///
-/// The pattern is none of these sockets, or belongs to them and there is no counter.
 pub fn validate(spec: &ServeSpec) -> Result<(), String> {
     let keeps_boundaries = spec.address.keeps_boundaries();
     let possible = match spec.pattern {
@@ -120,9 +117,6 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// # Errors
-    ///
-    /// The address is taken, or the system gives no thread.
     pub fn start(at: SocketAddr, received: Arc<AtomicU64>) -> Result<Self, String> {
         let failed = |cause: &dyn Display| format!("cannot tell at {at} what was received: {cause}");
         let listener = Listener::bind(&Address::Tcp(at), BACKLOG).map_err(|cause| failed(&cause))?;

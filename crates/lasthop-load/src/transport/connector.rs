@@ -35,9 +35,6 @@ pub struct Opened {
 }
 
 impl Connector {
-    /// # Errors
-    ///
-    /// The address is too long, or the certificate authority or the server's name cannot be used.
     pub fn new(endpoint: &Endpoint, options: &SocketOptions, timeouts: Timeouts) -> Result<Self, String> {
         let tls = endpoint.tls.as_ref().map(client_config).transpose()?;
         Ok(Self {
@@ -76,10 +73,6 @@ impl Connector {
     }
 
     /// Asks for TLS on a new connection, unless the server speaks first.
-    ///
-    /// # Errors
-    ///
-    /// The connection broke.
     pub fn ask_for_tls(&self, socket: &Socket) -> Result<(), Failure> {
         match self.tls_request {
             Some(asked) if !asked.server_first => say(socket, asked.request),
@@ -89,10 +82,6 @@ impl Connector {
 
     /// Takes what the server says in plain, and no byte of what follows; true when the handshake may begin, false when
     /// there is nothing more to receive yet.
-    ///
-    /// # Errors
-    ///
-    /// The server does not grant TLS, or the connection broke.
     pub fn hear(&self, socket: &Socket, heard: &mut Vec<u8>) -> Result<bool, Failure> {
         let Some(asked) = self.tls_request else {
             return Ok(true);
@@ -222,10 +211,6 @@ impl Connector {
 
     /// The stream over a connected socket, on which the server said what was `heard`; with TLS its handshake is still
     /// to be made.
-    ///
-    /// # Errors
-    ///
-    /// TLS cannot begin.
     pub fn wrap(&self, socket: Socket, heard: Vec<u8>) -> Result<Stream, Failure> {
         let Some((config, name)) = &self.tls else {
             return Ok(Stream::Plain(socket));

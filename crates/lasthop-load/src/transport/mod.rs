@@ -74,10 +74,6 @@ impl Stream {
     }
 
     /// As [`Stream::receive`], but never waits.
-    ///
-    /// # Errors
-    ///
-    /// The same.
     pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.receive_now(buffer),
@@ -152,10 +148,6 @@ impl Stream {
     }
 
     /// Ends a server's waits when its client ends, where the stream itself does not tell.
-    ///
-    /// # Errors
-    ///
-    /// The system gives no thread or no descriptor.
     pub fn guard(&self) -> io::Result<()> {
         if let Self::Passed(passed) = self {
             passed.guard()
@@ -165,10 +157,6 @@ impl Stream {
     }
 
     /// Sends all of `bytes`, waiting as long as it takes, or as a watch allows.
-    ///
-    /// # Errors
-    ///
-    /// The connection broke, or the time is over.
     pub fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let sent = self.try_send_all(bytes);
         sent.map_err(|error| {

@@ -96,9 +96,6 @@ impl Socket {
         }
     }
 
-    /// # Errors
-    ///
-    /// The system's own.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.calls.add(1);
@@ -106,10 +103,6 @@ impl Socket {
     }
 
     /// Sends several slices with one call.
-    ///
-    /// # Errors
-    ///
-    /// The system's own.
     pub fn send_vectored(&self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
         self.calls.add(1);
         let mut no_rights = SendAncillaryBuffer::default();
@@ -180,10 +173,6 @@ impl Socket {
     }
 
     /// The error of a connect that went on in the background.
-    ///
-    /// # Errors
-    ///
-    /// That error.
     pub fn take_error(&self) -> io::Result<()> {
         self.calls.add(1);
         match socket2::SockRef::from(&self.fd).take_error()? {
@@ -233,10 +222,6 @@ pub(super) fn through_signals(call: impl FnMut() -> Result<usize, Errno>) -> io:
 }
 
 /// What happened on each descriptor, once something did on one or the time is over (in ms; -1: never).
-///
-/// # Errors
-///
-/// The system's own.
 pub fn polled<const N: usize>(
     wanted: [(RawFd, libc::c_short); N],
     milliseconds: libc::c_int,

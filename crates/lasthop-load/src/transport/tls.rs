@@ -42,10 +42,6 @@ fn unusable(error: rustls::Error) -> String {
 }
 
 /// Configuration and server name for the client's side.
-///
-/// # Errors
-///
-/// The authority cannot be read or is not one, or the server's name is invalid.
 pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static>), String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&authority(tls)?)? {
@@ -67,10 +63,6 @@ pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static
 }
 
 /// Configuration for the server's side from PEM files.
-///
-/// # Errors
-///
-/// A file cannot be read, or key and certificate do not match.
 pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, String> {
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| format!("cannot read the private key `{}`: {error}", key.display()))?;
@@ -137,10 +129,6 @@ pub struct TlsStream {
 
 impl TlsStream {
     /// The client's side, on which the server said what was `heard` in plain.
-    ///
-    /// # Errors
-    ///
-    /// The configuration does not allow a session.
     pub fn client(
         socket: Socket,
         config: Arc<ClientConfig>,
@@ -154,9 +142,6 @@ impl TlsStream {
         })
     }
 
-    /// # Errors
-    ///
-    /// The configuration does not allow a session.
     pub fn server(socket: Socket, config: Arc<ServerConfig>) -> Result<Self, Failure> {
         let session = ServerConnection::new(config).map_err(no_session)?;
         Ok(Self::new(socket, session.into()))
@@ -214,9 +199,6 @@ impl TlsStream {
         }
     }
 
-    /// # Errors
-    ///
-    /// The system's own.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut accepted = 0;
         while accepted < bytes.len() {
@@ -249,9 +231,6 @@ impl TlsStream {
         self.receive_with(buffer, false)
     }
 
-    /// # Errors
-    ///
-    /// As [`TlsStream::receive`].
     pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_with(buffer, true)
     }

@@ -37,10 +37,6 @@ const PAGE_OF_A_COPY: &str = "_copy.md";
 
 impl Catalog {
     /// Writes a new experiment, which runs as it is, to `parent/name`.
-    ///
-    /// # Errors
-    ///
-    /// The name is not allowed, the folder exists already or cannot be written, or the other cannot be loaded.
     pub fn create(&self, name: &str, pattern: Pattern<'_>, parent: &Path) -> Result<PathBuf, String> {
         if !name.split('-').all(|word| {
             !word.is_empty()

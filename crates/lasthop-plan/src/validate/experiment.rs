@@ -46,10 +46,6 @@ pub(crate) struct Recipes<'a> {
 }
 
 /// Reads an experiment from the files of its folder.
-///
-/// # Errors
-///
-/// Everything that is wrong with it, its templates and the recipes that it uses.
 pub(crate) fn experiment(
     name: &str,
     folder: &str,

@@ -18,10 +18,6 @@ use crate::{
 };
 
 /// Reads a recipe from the files of its folder.
-///
-/// # Errors
-///
-/// Everything that is wrong with it.
 pub(crate) fn recipe(name: &str, folder: &str, files: &Files) -> Result<Recipe, Diagnostics> {
     let (mut checker, recipe) = read::<Recipe>(folder, FILE, files, schema::recipe_schema());
     let Some(mut recipe) = recipe else {

@@ -139,10 +139,6 @@ impl BodyCheck {
     }
 
     /// The verdict on the whole body.
-    ///
-    /// # Errors
-    ///
-    /// The first expectation that does not hold.
     pub fn finish(&mut self, expected: &Expected) -> Result<(), Failure> {
         let what = expected.what;
         if let Some(length) = expected.length.filter(|length| *length != self.received) {

@@ -15,10 +15,6 @@ pub trait Replies {
     fn secured(&mut self, _certificate: &[u8], _heard: &[u8]) {}
 
     /// See [`Exchange::greet`].
-    ///
-    /// # Errors
-    ///
-    /// The server does not let us in.
     fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<Greeting, Failure> {
         Ok(Greeting::Done)
     }
@@ -41,10 +37,6 @@ pub trait Replies {
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure>;
 
     /// Judges the whole reply.
-    ///
-    /// # Errors
-    ///
-    /// The first expectation that does not hold.
     fn judge(&mut self) -> Result<(), Failure>;
 
     /// Bytes of content in the whole reply, which has so many bytes.
@@ -58,10 +50,6 @@ pub trait Replies {
     }
 
     /// The peer closed the connection after so many bytes of a reply.
-    ///
-    /// # Errors
-    ///
-    /// The reply was not whole.
     fn end(&mut self, received: u64) -> Result<(), Failure> {
         Err(Failure::reset(format!(
             "the peer closed after {received} bytes of a reply"

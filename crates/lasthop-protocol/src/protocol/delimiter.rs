@@ -139,9 +139,6 @@ impl End {
         }
     }
 
-    /// # Errors
-    ///
-    /// No reply can end so.
     pub fn validate(&self) -> Result<(), String> {
         match self {
             Self::Until(text) => within("length of the text that ends a reply", text.0.len() as u64, 1, TEXT_MAX),
@@ -191,10 +188,6 @@ impl Reached {
     }
 
     /// Takes the next bytes of the reply, at least one of them: how many, and whether it ends with them.
-    ///
-    /// # Errors
-    ///
-    /// It does not end within what is taken at most.
     pub fn take(&mut self, end: &End, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let room = if let End::LengthPrefix(prefix) = end {
             prefix.head()
@@ -257,10 +250,6 @@ impl Reached {
     }
 
     /// The peer closed the connection.
-    ///
-    /// # Errors
-    ///
-    /// The reply was not whole.
     pub fn closed(&self, end: &End) -> Result<(), Failure> {
         if self.received == 0 {
             return Err(Failure::reset("the peer closed the connection without a reply"));

@@ -56,10 +56,6 @@ pub trait Exchange {
 
     /// Speaks before the first request: authentication, settings. Takes what was received, nothing the first time, and
     /// appends what is to be sent.
-    ///
-    /// # Errors
-    ///
-    /// The server does not let us in.
     fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<Greeting, Failure> {
         Ok(Greeting::Done)
     }
@@ -96,10 +92,6 @@ pub trait Exchange {
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure>;
 
     /// The peer closed the connection: the end of a reply in some protocols, an error in others.
-    ///
-    /// # Errors
-    ///
-    /// The reply was not whole.
     fn end(&mut self) -> Result<Done, Failure>;
 }
 
@@ -119,10 +111,6 @@ impl Factory {
 
 /// Hands a piece of a greeting to `take` until that says that the greeting is over; it also says how many bytes it
 /// used.
-///
-/// # Errors
-///
-/// Those of `take`, or more was said than the greeting.
 pub fn hear(input: &[u8], mut take: impl FnMut(&[u8]) -> Result<(usize, bool), Failure>) -> Result<Greeting, Failure> {
     let mut at = 0;
     while at < input.len() {

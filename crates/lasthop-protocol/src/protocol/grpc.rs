@@ -365,10 +365,6 @@ impl Meaning for Unary {
 }
 
 /// The status of the call, if these fields say that it is a success.
-///
-/// # Errors
-///
-/// They say that it has failed, or contradict themselves.
 fn status(fields: &Fields) -> Result<Option<u16>, Failure> {
     let mut status = None;
     for value in fields.values("grpc-status") {

@@ -396,9 +396,6 @@ impl Http {
         })
     }
 
-    /// # Errors
-    ///
-    /// HTTP/2 has no such header, or not so long a head.
     fn fits_http2(&self, usage: Usage) -> Result<(), String> {
         let names = self.headers.iter().map(|(name, _)| name);
         if let Some(name) = names

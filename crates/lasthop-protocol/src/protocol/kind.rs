@@ -58,9 +58,6 @@ pub type Trait = (&'static str, Vec<u8>);
 /// Parameters that a protocol does not take: the path of the one that is wrong, and why.
 pub type ReadError = serde_path_to_error::Error<serde_json::Error>;
 
-/// # Errors
-///
-/// The value lacks a parameter, or has one that is wrong.
 pub fn read<T: ProtocolSpec + DeserializeOwned>(value: &Value) -> Result<Protocol, ReadError> {
     serde_path_to_error::deserialize::<_, T>(value).map(Protocol::from)
 }
@@ -90,9 +87,6 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// # Errors
-    ///
-    /// Requests are to be sent at once, which the protocol does not allow.
     pub fn without_pipeline(self, why: &'static str) -> Result<(), String> {
         if self.pipeline > 1 {
             Err(pipelined(self.pipeline, why))
@@ -166,9 +160,6 @@ pub trait ProtocolSpec: Plain {
     /// Its entry in the table.
     fn kind(&self) -> &'static ProtocolKind;
 
-    /// # Errors
-    ///
-    /// The first parameter that cannot be carried out.
     fn validate(&self, usage: Usage) -> Result<(), String>;
 
     /// Encodes the request. The parameters are valid.
@@ -184,19 +175,11 @@ pub trait ProtocolSpec: Plain {
 
     /// Expects what two replies have in common, byte for byte. An expectation that is there already held for both. What
     /// is not checked, or less than byte for byte, because the two differ: in words, nothing if they are the same.
-    ///
-    /// # Errors
-    ///
-    /// A reply is not one.
     fn learn(&mut self, _first: &[u8], _second: &[u8]) -> Result<Option<String>, Failure> {
         Ok(None)
     }
 
     /// Takes the options that it understands.
-    ///
-    /// # Errors
-    ///
-    /// An option cannot be what it is.
     fn apply(&mut self, _options: &mut LoadOptions) -> Result<(), String> {
         Ok(())
     }
@@ -214,10 +197,6 @@ pub trait ProtocolSpec: Plain {
     }
 
     /// What two endpoints have in common if they answer alike, by name and as it is in this reply.
-    ///
-    /// # Errors
-    ///
-    /// The reply is not one.
     fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
         Ok(if self.kind().own {
             Vec::new()

@@ -271,9 +271,6 @@ fn missing_before_tls(heard: &[u8]) -> Result<usize, Failure> {
     Ok(missing)
 }
 
-/// # Errors
-///
-/// The server has said something else, or does not want us at all.
 fn heard_handshake(payload: &[u8]) -> Result<Handshake, Failure> {
     if payload.first() == Some(&ERROR) {
         Err(server_error("authentication", payload))

@@ -7,10 +7,6 @@ use crate::failure::Failure;
 pub const FIRST_MAX: usize = 1_000;
 
 /// Whether the first column of the first row, where there is one, is this; `None` is NULL.
-///
-/// # Errors
-///
-/// It is something else.
 pub fn first_is(got: Option<Option<&[u8]>>, want: Option<&[u8]>) -> Result<(), Failure> {
     if got == Some(want) {
         return Ok(());
@@ -47,9 +43,6 @@ pub fn only_checked(parts: Vec<String>, first: &[u8], second: &[u8]) -> String {
     format!("only this is checked: {checked}; the first two replies differ at byte {at}")
 }
 
-/// # Errors
-///
-/// One of the texts, each with its name, contains a NUL byte.
 pub fn without_nul(texts: &[(&str, &str)], database: &str) -> Result<(), String> {
     match texts.iter().find(|(_, text)| text.contains('\0')) {
         Some((what, _)) => Err(format!("{what} contains a NUL byte, which {database} does not allow")),

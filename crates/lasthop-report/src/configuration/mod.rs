@@ -49,10 +49,6 @@ struct Served {
 }
 
 /// All configurations of a run, the winner's first.
-///
-/// # Errors
-///
-/// lasthop started no server in it, or the record is incomplete.
 pub fn shown(record: &Path, data: &RunData, summary: &Summary) -> Result<String, String> {
     if data.header.experiment.services.is_empty() {
         return Err("lasthop started no server in this run, so there is no configuration".to_owned());
@@ -169,10 +165,6 @@ impl<'a> Configurations<'a> {
     }
 
     /// A file of the record.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be read, is no text, or is larger than configurations are.
     fn text(&self, below: &Path) -> Result<String, String> {
         let most = self.room.get().min(LONGEST);
         let bytes = files::read_below(self.record, below, most).map_err(|cause| self.incomplete(below, cause))?;

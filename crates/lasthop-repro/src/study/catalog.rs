@@ -47,9 +47,6 @@ pub fn names() -> Vec<String> {
 }
 
 /// The study of this name.
-///
-/// # Errors
-/// There is none, or its file is not valid: then with all that is wrong.
 pub fn load(name: &str) -> Result<Study, StudyError> {
     let file = STUDIES
         .get_file(format!("{name}.toml"))
@@ -62,9 +59,6 @@ pub fn load(name: &str) -> Result<Study, StudyError> {
 }
 
 /// Reads a study's file.
-///
-/// # Errors
-/// Every error of the file.
 pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
     let mut found = Diagnostics::default();
     let mut document = Document::parse(shown, text, &mut found);

@@ -80,9 +80,6 @@ pub struct Host {
 
 impl Host {
     /// Logs in, stores lasthop and checks that it runs.
-    ///
-    /// # Errors
-    /// In words: what is missing or goes wrong, and what to do.
     pub fn open(login: &Login, remote: &Remote, guard: &Guard, own: &str, sandbox: &Path) -> Result<Self, String> {
         let ssh = ssh_command(login, remote)?;
         let unreadable = |error: io::Error| format!("cannot read lasthop's own executable: {error}");
@@ -197,8 +194,6 @@ impl Host {
             .map_or_else(|| "loopback".to_owned(), |address| address.to_string())
     }
 
-    /// # Errors
-    /// The address to listen on is of another family.
     pub fn reached(&self, own: IpAddr) -> Result<IpAddr, String> {
         match self.listen {
             None => Ok(own),
@@ -223,9 +218,6 @@ impl Host {
     }
 
     /// The command line that starts a driver there.
-    ///
-    /// # Errors
-    /// The connection was lost, and with it lasthop's folder there.
     pub fn drive(&self) -> Result<Vec<String>, String> {
         if self.keeper.exited().is_some() {
             return Err(format!(
@@ -248,9 +240,6 @@ impl Host {
     }
 
     /// The load, with the trusted certificate copied to where the driver runs.
-    ///
-    /// # Errors
-    /// In words: the file could not be copied.
     pub fn localise(&self, spec: &Spec) -> Result<Spec, String> {
         let mut spec = spec.clone();
         if let Some(authority) = spec.endpoint.tls.as_mut().and_then(|tls| tls.authority.as_mut()) {

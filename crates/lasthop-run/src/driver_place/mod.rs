@@ -36,9 +36,6 @@ pub enum DriverPlace {
 
 impl DriverPlace {
     /// Prepares the place for drivers.
-    ///
-    /// # Errors
-    /// The driver cannot run there, and what to do.
     pub fn open(at: &DriverAt, remote: &Remote, guard: &Guard, sandbox: &Sandbox) -> Result<Self, String> {
         let own = own_executable().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
         Ok(match at {
@@ -66,9 +63,6 @@ impl DriverPlace {
     }
 
     /// The command line that starts a driver there; `None` stands for lasthop's own.
-    ///
-    /// # Errors
-    /// Why that driver cannot run there, in words.
     pub fn command(&self, own: &str, command: Option<Vec<String>>) -> Result<Vec<String>, String> {
         match self {
             Self::Namespace(_) => Ok(command.unwrap_or_else(|| vec![own.to_owned(), "drive".to_owned()])),
@@ -83,9 +77,6 @@ impl DriverPlace {
     }
 
     /// Makes the servers of `target` listen where the driver can reach them.
-    ///
-    /// # Errors
-    /// Why the driver cannot reach one, in words.
     pub fn make_reachable(
         &self,
         bindings: &mut Bindings,
@@ -151,9 +142,6 @@ impl DriverPlace {
     }
 
     /// The load, with the paths of files as they are where the driver runs.
-    ///
-    /// # Errors
-    /// A file could not be copied.
     pub fn localise(&self, spec: &Spec) -> Result<Spec, String> {
         match self {
             Self::Namespace(_) => Ok(spec.clone()),

@@ -37,9 +37,6 @@ pub struct DriverNamespace {
 
 impl DriverNamespace {
     /// Creates a namespace for the run.
-    ///
-    /// # Errors
-    /// It cannot be created.
     pub fn make(guard: &Guard, lasthop: &str, sandbox: &Path) -> Result<Self, String> {
         let made = Namespace::make(guard, lasthop, sandbox)
             .map_err(|error| format!("cannot create a network namespace for the driver: {error}"))?;
@@ -56,9 +53,6 @@ impl DriverNamespace {
     }
 
     /// Uses an existing one, and finds out by trying which addresses of this machine can be reached from it.
-    ///
-    /// # Errors
-    /// It does not exist, cannot be entered, or reaches no address of this machine.
     pub fn find(name: &str, path: &Path) -> Result<Self, String> {
         let file = files::open_linked(path).map_err(|cause| {
             let others = match &named()[..] {
@@ -114,8 +108,6 @@ impl DriverNamespace {
             .join(", ")
     }
 
-    /// # Errors
-    /// It reaches no address of this family.
     pub fn reached(&self, own: IpAddr) -> Result<IpAddr, String> {
         let family = if own.is_ipv4() { "IPv4" } else { "IPv6" };
         let found = if own.is_ipv4() { self.v4 } else { self.v6 };

@@ -109,9 +109,6 @@ fn capacities(data: &RunData, cases: &[CasePlan]) -> Vec<Option<f64>> {
 
 impl Round {
     /// As [`Round::blocks`].
-    ///
-    /// # Errors
-    /// The record cannot be written.
     pub fn overload(&mut self, runner: &mut Runner<'_>) -> (Result<Option<Stopped>, RunError>, Duration) {
         let begun = Instant::now();
         let settings = runner.job.settings.overload.clone().expect("asked for");

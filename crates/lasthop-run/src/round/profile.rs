@@ -164,9 +164,6 @@ fn profile_phases(phases: TrialPhases) -> TrialPhases {
 
 impl Runner<'_> {
     /// Begins to observe, if the run is to be explained and may be.
-    ///
-    /// # Errors
-    /// The record cannot be written.
     pub fn begin_to_observe(&mut self) -> Result<(), RunError> {
         let Some(explain) = &self.job.settings.explain else {
             return Ok(());

@@ -71,9 +71,6 @@ fn read(said: Said) -> Result<TrialResult, Unusable> {
 
 impl Round {
     /// Drives blocks until the round is over; `Some` if the whole run must end. Also says how long that took.
-    ///
-    /// # Errors
-    /// The record cannot be written.
     pub fn blocks(&mut self, runner: &mut Runner<'_>) -> (Result<Option<Stopped>, RunError>, Duration) {
         let begun = Instant::now();
         let mut last = None;

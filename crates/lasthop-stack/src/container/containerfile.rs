@@ -36,10 +36,6 @@ pub struct Context<'a> {
 }
 
 /// Pulls the base images of a folder's Containerfile that the engine does not have, and returns the ids of all.
-///
-/// # Errors
-///
-/// One cannot be pulled, usually because there is no registry.
 pub fn obtain_bases(engine: &Engine, context: Context<'_>) -> Result<String, String> {
     let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]);
     let mut ids = String::new();
@@ -56,10 +52,6 @@ pub fn obtain_bases(engine: &Engine, context: Context<'_>) -> Result<String, Str
 
 /// The image of a folder's Containerfile, whose base images have these ids. It is built unless the engine already has
 /// it. `workshop` is a private directory.
-///
-/// # Errors
-///
-/// The build fails.
 pub fn build(engine: &Engine, context: Context<'_>, bases: &str, workshop: &Path) -> Result<Image, String> {
     let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]);
     // With the ids of the base images, because a tag such as `latest` may name another image tomorrow.
@@ -165,10 +157,6 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
 }
 
 /// Finds the programs in an image and asks each for its version, as on the host.
-///
-/// # Errors
-///
-/// A program is missing, does not print its version, or is too old.
 pub fn programs(
     engine: &Engine,
     image: &str,

@@ -71,10 +71,6 @@ pub struct Engine {
 
 impl Engine {
     /// The engine of this kind, or the first that works, podman first.
-    ///
-    /// # Errors
-    ///
-    /// None is installed, or none answers: for each the reason and what to do.
     pub fn find(wanted: Option<EngineKind>) -> Result<Self, EngineError> {
         let kinds: Vec<EngineKind> = wanted.map_or_else(|| EngineKind::ALL.to_vec(), |kind| vec![kind]);
         let mut reasons = Vec::new();
@@ -127,19 +123,11 @@ impl Engine {
     }
 
     /// Runs a short command, and returns its standard output.
-    ///
-    /// # Errors
-    ///
-    /// It failed, or did not end in time.
     pub fn ask<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<String, EngineError> {
         self.carry_out(arguments, QUESTION)
     }
 
     /// Like [`Engine::ask`], with a time limit.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::ask`].
     pub fn carry_out<A: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = A>,

@@ -82,10 +82,6 @@ pub struct Content {
 
 /// The image with this content. It is built unless the engine already has it. `workshop` is a private directory;
 /// `because` says why the experiment's own image is not used, if it has one.
-///
-/// # Errors
-///
-/// There are no packages, no room, or the engine refuses.
 pub fn of_host(engine: &Engine, content: &Content, because: Option<String>, workshop: &Path) -> Result<Image, String> {
     let installed = Installed::read()?;
     let (roots, mounts) = sort(&installed, content);

@@ -117,10 +117,6 @@ impl Launch {
     }
 
     /// Removes the container in any state.
-    ///
-    /// # Errors
-    ///
-    /// The engine refuses, or hangs.
     pub fn remove(&self) -> Result<(), EngineError> {
         let mut words = self.engine.dialect().rm();
         words.push(&self.name);
@@ -151,10 +147,6 @@ impl Launch {
     }
 
     /// Pid of its first process, as the host sees it.
-    ///
-    /// # Errors
-    ///
-    /// There is no such container.
     pub fn pid(&self) -> Result<i32, EngineError> {
         let answer = self.inspect("{{.State.Pid}}")?;
         answer.trim().parse().map_err(|_| {

@@ -51,10 +51,6 @@ struct Remover {
 }
 
 /// Records in the sandbox which engine is used. Call this before creating anything.
-///
-/// # Errors
-///
-/// The file cannot be written.
 pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
     // Of all engines, because `docker` may be podman by another name.
     let names = ["PATH", "HOME"]

@@ -30,10 +30,6 @@ struct Subnet {
 
 impl Bridge {
     /// Creates the network of a run.
-    ///
-    /// # Errors
-    ///
-    /// The engine refuses, or does not tell the subnet.
     pub fn create(engine: &Engine, run: &str, sandbox: &str) -> Result<Self, EngineError> {
         let chosen = Self::make(engine, run, sandbox, None)?;
         if !engine.dialect().requests_subnet {

@@ -34,9 +34,6 @@ struct Package {
 }
 
 impl Installed {
-    /// # Errors
-    ///
-    /// This is not a Debian system.
     pub fn read() -> Result<Self, String> {
         Ok(Self::parse(&dpkg(["--show", "--showformat", FIELDS])?))
     }
@@ -87,10 +84,6 @@ impl Installed {
     }
 
     /// The files of packages, directories included.
-    ///
-    /// # Errors
-    ///
-    /// dpkg does not answer.
     pub fn files<'a>(&self, packages: impl Iterator<Item = &'a String>) -> Result<Vec<PathBuf>, String> {
         let qualified = packages.filter_map(|name| Some(self.packages.get(name)?.qualified.as_str()));
         let text = dpkg(["--listfiles"].into_iter().chain(qualified))?;

@@ -78,10 +78,6 @@ pub struct Needs<'a> {
 
 impl Site {
     /// Creates the image, the network and the volumes.
-    ///
-    /// # Errors
-    ///
-    /// The engine refuses, or there is nothing to build an image from.
     pub fn open(engine: Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Self, String> {
         leftovers::announce(&engine, sandbox).map_err(|error| format!("cannot write to the sandbox: {error}"))?;
         let image = image(&engine, sandbox, needs)?;
@@ -113,10 +109,6 @@ impl Site {
     }
 
     /// Assigns the services of a stack to their containers. Corrects their addresses, and returns how to start each.
-    ///
-    /// # Errors
-    ///
-    /// There is no free address, or this engine cannot provide a path.
     pub fn place(
         &self,
         bindings: &mut Bindings,

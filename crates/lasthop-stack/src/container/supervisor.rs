@@ -53,10 +53,6 @@ pub struct Supervised {
 
 impl Supervisor {
     /// Writes the service's program, with its output in `log`, before supervisord runs.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be written.
     pub fn write(&self, service: &RenderedService, directory: &Path, log: &Path) -> Result<(), String> {
         let programs = self.directory.join(PROGRAMS);
         let script = format!("{}.sh", service.name);
@@ -73,10 +69,6 @@ impl Supervisor {
     }
 
     /// Lets supervisord start the service of this name. It is not ready yet.
-    ///
-    /// # Errors
-    ///
-    /// Supervisord does not answer, or the program ended at once.
     pub fn start(&self, name: &str) -> Result<Supervised, String> {
         let control = |word| {
             self.control(&[word, name])
@@ -115,10 +107,6 @@ impl Supervised {
     }
 
     /// Lets supervisord stop it: first by its signal, then by a kill.
-    ///
-    /// # Errors
-    ///
-    /// Supervisord does not answer.
     pub fn stop(&self) -> Result<(), EngineError> {
         if self.exited().is_none() {
             self.supervisor.control(&["stop", &self.name])?;

@@ -22,10 +22,6 @@ pub struct Volume {
 
 impl Volume {
     /// Creates the volume `name` with the labels of the run.
-    ///
-    /// # Errors
-    ///
-    /// The engine refuses, or does not say where it keeps it.
     pub fn create(engine: &Engine, run: &str, sandbox: &str, name: &str) -> Result<Self, String> {
         let name = format!("{run}-{name}");
         let create = ["volume", "create"].map(str::to_owned).into_iter();
@@ -42,10 +38,6 @@ impl Volume {
     }
 
     /// The path of a socket in a new folder, which belongs to the account that the server runs as.
-    ///
-    /// # Errors
-    ///
-    /// The path is too long, or this user cannot write where the engine keeps its volumes.
     pub fn socket(&self, folder: &str, file: &Path, account: Option<(u32, u32)>) -> Result<PathBuf, String> {
         let path = short(self.folder.join(folder).join(file))?;
         let make = || {
@@ -58,10 +50,6 @@ impl Volume {
     }
 
     /// A second path of that socket, beside what containers see of the volume. The engine removes it with the volume.
-    ///
-    /// # Errors
-    ///
-    /// As [`Volume::socket`].
     pub fn outside(&self, folder: &str, file: &Path) -> Result<PathBuf, String> {
         let beside = self.folder.parent().unwrap_or(&self.folder);
         let made = Folder::open(beside).and_then(|beside| beside.make(Path::new(folder), 0o700));

@@ -77,10 +77,6 @@ impl Channel {
     }
 
     /// Waits for a message; `None` when the other end is gone.
-    ///
-    /// # Errors
-    ///
-    /// The packet is not a message of this kind, or the socket fails.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         let mut packet = vec![0; PACKET];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];

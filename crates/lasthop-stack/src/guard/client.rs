@@ -121,20 +121,12 @@ struct PendingReports {
 
 impl Guard {
     /// Starts the guard of a sandbox from lasthop's own executable.
-    ///
-    /// # Errors
-    ///
-    /// The process cannot be started, or does not answer.
     pub fn launch(sandbox: &Sandbox) -> Result<Self, GuardError> {
         // Not the path of the executable, where an update may have put another version.
         Self::launch_from(Path::new("/proc/self/exe"), sandbox)
     }
 
     /// Like [`Guard::launch`], with another executable, for tests.
-    ///
-    /// # Errors
-    ///
-    /// As [`Guard::launch`].
     pub fn launch_from(lasthop: &Path, sandbox: &Sandbox) -> Result<Self, GuardError> {
         let (channel, theirs) = Channel::pair(ANSWER).map_err(not_started)?;
         let process = start_guard(lasthop, theirs).map_err(not_started)?;
@@ -174,10 +166,6 @@ impl Guard {
     }
 
     /// Starts a process under the guard.
-    ///
-    /// # Errors
-    ///
-    /// The program cannot be started, or the guard is gone.
     pub fn spawn(&self, spawn: Spawn) -> Result<GuardedChild, GuardError> {
         let program = spawn.request.command.first().cloned().unwrap_or_default();
         let (stdin, input) = spawn.stdin.open().map_err(no_streams)?;
@@ -563,10 +551,6 @@ impl GuardedChild {
     }
 
     /// Waits for its end; `None` if it still runs when the time is over.
-    ///
-    /// # Errors
-    ///
-    /// The guard is gone, or there was an interrupt.
     pub fn wait(&self, timeout: Duration) -> Result<Option<Exit>, GuardError> {
         match self
             .link
@@ -580,10 +564,6 @@ impl GuardedChild {
 
     /// Sends a signal to the process, waits for it to end, at most for `timeout`, and then kills what remains of its
     /// group and its descendants. All of them are gone when this returns.
-    ///
-    /// # Errors
-    ///
-    /// The guard is gone or does not answer.
     pub fn stop(&self, signal: i32, timeout: Duration) -> Result<Stopped, GuardError> {
         let _shield = interrupt::shield();
         self.link.wake();

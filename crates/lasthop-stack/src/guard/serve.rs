@@ -52,10 +52,6 @@ const TICK: Duration = Duration::from_millis(5);
 const SHARED_FILES: &str = "/dev/shm";
 
 /// Runs the guard until lasthop has gone, then ends every descendant and removes the sandbox.
-///
-/// # Errors
-///
-/// The guard was not started by lasthop, or something outlived it.
 pub fn serve() -> Result<(), String> {
     let end = io::stdin().as_fd().try_clone_to_owned();
     let channel = end.and_then(Channel::inherited).map_err(|error| {

@@ -169,10 +169,6 @@ fn held_by(holder: Option<i32>) -> io::Error {
 
 /// A port that nobody listens on, outside the range from which the kernel takes ports for outgoing connections.
 /// Otherwise a client might hold it when the server starts. No port is handed out twice.
-///
-/// # Errors
-///
-/// The address does not exist here, or no port is free.
 pub fn free_port(address: IpAddr) -> Result<SocketAddr, String> {
     let (low, high) = listening_ports(outgoing_ports());
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);

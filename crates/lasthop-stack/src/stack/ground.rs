@@ -35,10 +35,6 @@ pub(super) struct Ground<'a> {
 
 impl<'a> Ground<'a> {
     /// Writes what the service needs, and hands its folder over.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be written, or the folder cannot hold sockets.
     pub fn lay(
         guard: &'a Guard,
         cpus: &'a [u32],

@@ -35,10 +35,6 @@ struct ReadyService {
 }
 
 /// Starts a service and waits until it is ready. If it does not become ready, it is ended.
-///
-/// # Errors
-///
-/// The stage, the cause and the end of its log.
 pub(super) fn service(ground: &Ground<'_>) -> Result<Instance, StartError> {
     let service = ground.service;
     let log = ground.binding.record.join(LOG);

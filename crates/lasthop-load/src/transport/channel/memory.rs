@@ -90,10 +90,6 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// The server's side, and the file for the client.
-    ///
-    /// # Errors
-    ///
-    /// The system's own.
     pub fn create(spins: bool) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("lasthop", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, size_of::<SharedRings>() as u64)?;
@@ -303,9 +299,6 @@ impl Bed {
 }
 
 impl Ring {
-    /// # Errors
-    ///
-    /// The peer has written what cannot be.
     #[inline]
     fn filled(&self) -> io::Result<u32> {
         let filled = self

@@ -57,10 +57,6 @@ enum Made {
 }
 
 /// Makes a channel for the client on the other end of `control`.
-///
-/// # Errors
-///
-/// The system's own, for example when this process may have no more open files.
 pub fn offer(channel: Transport, control: Socket) -> io::Result<Stream> {
     match make(channel, &control) {
         Ok(Made::Socket(socket)) => Ok(Stream::Plain(socket)),
@@ -188,9 +184,6 @@ impl Passed {
         &self.control
     }
 
-    /// # Errors
-    ///
-    /// The system's own.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let sent = match &*self.medium {
@@ -284,10 +277,6 @@ impl Passed {
     }
 
     /// Ends the server's waits when the client ends, where the channel itself does not tell.
-    ///
-    /// # Errors
-    ///
-    /// The system gives no thread or no descriptor.
     pub fn guard(&self) -> io::Result<()> {
         if let Medium::Pipe { .. } = *self.medium {
             return Ok(());
@@ -304,10 +293,6 @@ impl Passed {
 
     /// What the kernel says that it is: its kind, as [`lasthop_protocol::address::Address::family`] names it, and its
     /// name.
-    ///
-    /// # Errors
-    ///
-    /// `/proc` cannot be read.
     pub fn proof(&self) -> io::Result<(&'static str, String)> {
         let fd = match &*self.medium {
             Medium::Pipe { read, .. } => read.as_fd(),

@@ -28,9 +28,6 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// # Errors
-    ///
-    /// The block is not HPACK, or its fields are none of a reply or too long.
     pub fn read(block: &[u8], decoder: &mut Decoder) -> Result<Self, Failure> {
         let mut read = Self::default();
         let mut room = FIELDS_MAX;
@@ -124,9 +121,6 @@ struct Block {
 }
 
 impl RecentBlocks {
-    /// # Errors
-    ///
-    /// As [`Fields::read`].
     pub fn read(&self, block: &[u8], decoder: &mut Decoder) -> Result<Rc<Fields>, Failure> {
         let idle = decoder.idle();
         let known = &mut *self.0.borrow_mut();
@@ -217,10 +211,6 @@ impl Call {
     }
 
     /// Takes the fields before the body, or those after it.
-    ///
-    /// # Errors
-    ///
-    /// They are out of place.
     pub fn take_fields(&mut self, requests: &Requests, fields: Rc<Fields>, ends: bool) -> Result<(), Failure> {
         let misplaced = |text: &str| Err(Failure::protocol(format!("HTTP/2: {text}")));
         match (self.head, fields.status) {
@@ -244,10 +234,6 @@ impl Call {
     }
 
     /// Takes a piece of the body.
-    ///
-    /// # Errors
-    ///
-    /// There was no head.
     pub fn take_data(&mut self, requests: &Requests, data: &[u8], ends: bool) -> Result<(), Failure> {
         if self.head.is_none() {
             return Err(Failure::protocol("HTTP/2: data come before the status"));
@@ -261,9 +247,6 @@ impl Call {
         Ok(())
     }
 
-    /// # Errors
-    ///
-    /// The reply is not the right one.
     pub fn judge(&mut self, requests: &Requests) -> Result<(), Failure> {
         let trailers = self.trailers.take();
         if let Some(fault) = self.fault.take() {
@@ -281,9 +264,6 @@ impl Call {
         self.body.finish(&requests.expected)
     }
 
-    /// # Errors
-    ///
-    /// The body is not as long as the head says (RFC 9113, section 8.1.1).
     fn has_length_of(&self, head: Head, head_only: bool) -> Result<(), Failure> {
         let got = self.prefix.len() as u64 + self.body.received();
         // Whatever length these say that they have (RFC 9110, section 6.4.1).

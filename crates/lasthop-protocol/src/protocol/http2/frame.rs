@@ -50,10 +50,6 @@ impl<'a> Frame<'a> {
     }
 
     /// The content of DATA or HEADERS without padding and priority.
-    ///
-    /// # Errors
-    ///
-    /// There is less than the flags say.
     pub fn body(&self) -> Result<&'a [u8], Failure> {
         let short = || Failure::protocol("HTTP/2: a frame is shorter than its padding");
         let mut body = self.content;
@@ -96,10 +92,6 @@ impl Framer {
     }
 
     /// The next frame, once it is whole, and how many of `bytes` were taken for it.
-    ///
-    /// # Errors
-    ///
-    /// The frame is too long.
     pub fn next<'a>(&'a mut self, bytes: &'a [u8]) -> Result<(usize, Option<Frame<'a>>), Failure> {
         if std::mem::take(&mut self.is_spent) {
             self.kept.clear();

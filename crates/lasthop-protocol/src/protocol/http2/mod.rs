@@ -52,17 +52,9 @@ pub trait Meaning {
     }
 
     /// Judges the fields before the body.
-    ///
-    /// # Errors
-    ///
-    /// They are not those of a right reply.
     fn judge_head(&self, head: &Fields) -> Result<(), Failure>;
 
     /// Judges the rest of a whole reply but for the content of its body.
-    ///
-    /// # Errors
-    ///
-    /// It is not the right one.
     fn judge(&self, _: &Reply<'_>) -> Result<(), Failure> {
         Ok(())
     }
@@ -84,10 +76,6 @@ pub fn block<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8
 }
 
 /// The fields and the body of a whole, right reply; interim replies are passed over.
-///
-/// # Errors
-///
-/// It is not one.
 pub fn parts(reply: &[u8]) -> Result<(Fields, Vec<u8>), Failure> {
     let mut head = Fields::default();
     let mut body = Vec::new();
@@ -135,10 +123,6 @@ pub fn repeatable(body: usize, reply: &[u8]) -> (Vec<u8>, Vec<usize>) {
 }
 
 /// Hands each whole frame to `take`.
-///
-/// # Errors
-///
-/// Those of `take`, or a frame is malformed.
 pub fn frames(mut bytes: &[u8], mut take: impl FnMut(frame::Frame<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut framer = Framer::default();
     while !bytes.is_empty() {

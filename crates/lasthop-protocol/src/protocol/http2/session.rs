@@ -223,20 +223,12 @@ impl Session {
     }
 
     /// The call of a stream that is not over.
-    ///
-    /// # Errors
-    ///
-    /// There has never been such a stream, or the server has ended it (RFC 9113, section 5.1).
     fn open_call(&self, stream: u32) -> Result<usize, Failure> {
         let ended = || Failure::protocol(format!("HTTP/2: stream {stream} goes on behind its end"));
         self.call(stream)?.ok_or_else(ended)
     }
 
     /// The call of a stream, unless it is over.
-    ///
-    /// # Errors
-    ///
-    /// There has never been such a stream.
     fn call(&self, stream: u32) -> Result<Option<usize>, Failure> {
         if stream.is_multiple_of(2) || stream >= self.next {
             return Err(Failure::protocol(format!("HTTP/2: stream {stream} was not opened")));

@@ -75,9 +75,6 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// # Errors
-    ///
-    /// It is none, or the server is too old.
     pub fn read(payload: &[u8]) -> Result<Self, Failure> {
         let none = || Failure::protocol(format!("{} is not the handshake of a MySQL server", excerpt(payload)));
         let handshake = Self::parse(payload).ok_or_else(none)?;
@@ -178,9 +175,6 @@ pub fn known_or_default(method: &str) -> &str {
     }
 }
 
-/// # Errors
-///
-/// The method is not known, or the password must not be said.
 pub fn answer(method: &str, client: &Client<'_>, nonce: &[u8]) -> Result<Vec<u8>, Failure> {
     let found = METHODS.iter().find(|(name, _)| *name == method);
     let known = || METHODS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
@@ -202,10 +196,6 @@ pub enum More {
 
 /// `caching_sha2_password` found our proof in its cache (3), or wants the password itself (4).
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html>
-///
-/// # Errors
-///
-/// The password must not be said.
 pub fn go_on(method: &str, client: &Client<'_>, data: &[u8]) -> Result<More, Failure> {
     match (method, data) {
         ("caching_sha2_password", [3]) => Ok(More::Wait),

@@ -80,10 +80,6 @@ impl Framer {
     }
 
     /// Takes bytes; returns how many were used, and whether a packet is whole. `all` keeps as much as ever is.
-    ///
-    /// # Errors
-    ///
-    /// It is too long, or not the one that comes next.
     pub fn feed(&mut self, bytes: &[u8], all: bool) -> Result<(usize, bool), Failure> {
         let mut at = 0;
         if self.header_filled < self.header.len() {

@@ -129,10 +129,6 @@ impl Reply {
     }
 
     /// Acts on a whole packet that is no error; true at the end of the reply.
-    ///
-    /// # Errors
-    ///
-    /// The packet has no place here.
     pub fn take(&mut self, packet: &Framer) -> Result<bool, Failure> {
         let payload = packet.payload();
         let is_end = payload.first() == Some(&END) && packet.length() < LONG;
@@ -311,10 +307,6 @@ pub fn server_error(during: &str, payload: &[u8]) -> Failure {
 }
 
 /// What two whole replies have in common; without their first value, where that is none that can be compared.
-///
-/// # Errors
-///
-/// One is no reply.
 pub fn agreed(first: &[u8], second: &[u8], is_binary: bool) -> Result<MysqlExpect, Failure> {
     let [one, two] = [found(first, is_binary)?, found(second, is_binary)?];
     let value = one.first.filter(|value| two.first.as_ref() == Some(value));

@@ -55,10 +55,6 @@ impl Login {
     }
 
     /// Takes what the server says, nothing the first time, and answers it.
-    ///
-    /// # Errors
-    ///
-    /// The server does not let us in.
     pub fn go_on(&mut self, requests: &Requests, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
         if matches!(self.stage, LoginStage::Start) {
             output.extend_from_slice(&requests.startup);

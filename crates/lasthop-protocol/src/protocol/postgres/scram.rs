@@ -66,9 +66,6 @@ pub struct First {
 }
 
 impl First {
-    /// # Errors
-    ///
-    /// There are no random numbers.
     pub fn new(password: &str, binding: Binding) -> Result<Self, Failure> {
         let mut nonce = [0; NONCE_BYTES];
         SystemRandom::new()
@@ -99,9 +96,6 @@ impl First {
         format!("n=,r={}", self.nonce)
     }
 
-    /// # Errors
-    ///
-    /// The server's first message is none, or not for us.
     pub fn answer(self, server_first: &[u8]) -> Result<Last, Failure> {
         let server_first = std::str::from_utf8(server_first).map_err(|_| malformed())?;
         let (nonce, salt, iterations) = challenge(server_first).ok_or_else(malformed)?;
@@ -155,9 +149,6 @@ impl Last {
         &self.message
     }
 
-    /// # Errors
-    ///
-    /// The server refuses, or does not know the password itself.
     pub fn confirm(&self, server_final: &[u8]) -> Result<(), Failure> {
         if let Some(reason) = server_final.strip_prefix(b"e=") {
             return Err(refused(format!("the server ends SCRAM: {}", excerpt(reason))));

@@ -59,10 +59,6 @@ impl Heading {
     }
 
     /// Takes bytes up to the end of the head: how many, and the head once it is whole.
-    ///
-    /// # Errors
-    ///
-    /// No server may send such a frame to a client that agreed on no extension.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, Option<Head>), Failure> {
         let mut used = 0;
         loop {

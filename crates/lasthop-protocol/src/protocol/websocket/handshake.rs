@@ -32,10 +32,6 @@ pub struct Handshake {
 
 impl Handshake {
     /// Appends the request, of which `request` is all but the key and the empty line.
-    ///
-    /// # Errors
-    ///
-    /// There are no random numbers for a key.
     pub fn begin(request: &[u8], key: Option<&str>, output: &mut Vec<u8>) -> Result<Self, Failure> {
         let key = match key {
             Some(key) => key.to_owned(),
@@ -50,10 +46,6 @@ impl Handshake {
     }
 
     /// Takes bytes of the server's answer: how many. `offered` are the subprotocols that it may choose from.
-    ///
-    /// # Errors
-    ///
-    /// The server does not open a WebSocket, or one that was not asked for.
     pub fn take(&mut self, bytes: &[u8], offered: &[String]) -> Result<usize, Failure> {
         let kept = self.head.len();
         // The empty line may lie across the border to the kept bytes.
