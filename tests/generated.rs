@@ -198,6 +198,34 @@ fn links_of_documents_lead_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// What went, as commands, options and formats were called.
+const GONE: &str = r"(?x)
+    folklore | answers/explained | answers\ --explain | findings-(costs|gains)
+    | lasthop\ (export|path)\b | survey-diff | survey\ --fail-if | fleet\ clean | benchstat:
+    | --repeat\b | --over\b | --no-noise | planted\ noise
+    | mqueue | message\ queue | ratio-under-load
+";
+
+/// The changelog says what went, and the page of all answers has figures of kept records.
+#[test]
+fn no_document_mentions_what_is_gone() {
+    let gone = Regex::new(GONE).unwrap();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let folders = FOLDERS.iter().chain(&["help"]).map(|name| docs.join(name));
+    let generated = folders.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
+    let written = documents()
+        .into_iter()
+        .filter(|file| !file.ends_with("CHANGELOG.md") && !file.ends_with("docs/findings.md"));
+    let mut found = Vec::new();
+    for file in written.chain(generated) {
+        // In a manual page, a hyphen is escaped.
+        let text = fs::read_to_string(&file).unwrap().replace("\\-", "-");
+        let lines = text.lines().filter(|line| gone.is_match(line));
+        found.extend(lines.map(|line| format!("{}: {line}", file.display())));
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 /// Tables and examples are as wide as they are, and the page of all answers is made of lines of any length.
 #[test]
 fn documents_are_wrapped_at_120() {
