@@ -201,6 +201,7 @@ fn links_of_documents_lead_somewhere() {
 /// What went, as commands, options and formats were called.
 const GONE: &str = r"(?x)
     folklore | answers/explained | answers\ --explain | findings-(costs|gains)
+    | --images | images\ packages
     | lasthop\ (export|path)\b | survey-diff | survey\ --fail-if | fleet\ clean | benchstat:
     | --repeat\b | --over\b | --no-noise | planted\ noise
     | mqueue | message\ queue | ratio-under-load

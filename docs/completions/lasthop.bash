@@ -227,7 +227,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -v -q -h -V --only --set --aa --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --rate --arrivals --overload --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --explain --layers --program --engine --images --format --output --verbose --fail-if --label --quiet --no-progress --help --version run resume explain list show answers check load compare survey report diff fleet runs repro selftest doctor setup new clean explain-check completions serve help"
+            opts="-o -v -q -h -V --only --set --aa --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --rate --arrivals --overload --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --explain --layers --program --engine --format --output --verbose --fail-if --label --quiet --no-progress --help --version run resume explain list show answers check load compare survey report diff fleet runs repro selftest doctor setup new clean explain-check completions serve help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -333,10 +333,6 @@ _lasthop() {
                     COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
                     return 0
                     ;;
-                --images)
-                    COMPREPLY=($(compgen -W "auto containerfile packages" -- "${cur}"))
-                    return 0
-                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "terminal json csv trials markdown html svg" -- "${cur}"))
                     return 0
@@ -383,7 +379,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__check)
-            opts="-h --no-run --only --set --aa --program --engine --images --help"
+            opts="-h --no-run --only --set --aa --program --engine --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -403,10 +399,6 @@ _lasthop() {
                     ;;
                 --engine)
                     COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
-                    return 0
-                    ;;
-                --images)
-                    COMPREPLY=($(compgen -W "auto containerfile packages" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -709,7 +701,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__doctor)
-            opts="-h --measure --program --engine --images --help"
+            opts="-h --measure --program --engine --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -721,10 +713,6 @@ _lasthop() {
                     ;;
                 --engine)
                     COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
-                    return 0
-                    ;;
-                --images)
-                    COMPREPLY=($(compgen -W "auto containerfile packages" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -2007,7 +1995,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__repro)
-            opts="-q -h --all --again --budget --explain --into --seed --format --program --engine --images --quiet --help"
+            opts="-q -h --all --again --budget --explain --into --seed --format --program --engine --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2035,10 +2023,6 @@ _lasthop() {
                     ;;
                 --engine)
                     COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
-                    return 0
-                    ;;
-                --images)
-                    COMPREPLY=($(compgen -W "auto containerfile packages" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -2083,7 +2067,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__run)
-            opts="-o -v -q -h --only --set --aa --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --rate --arrivals --overload --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --explain --layers --program --engine --images --format --output --verbose --fail-if --label --quiet --no-progress --help"
+            opts="-o -v -q -h --only --set --aa --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --rate --arrivals --overload --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --explain --layers --program --engine --format --output --verbose --fail-if --label --quiet --no-progress --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2187,10 +2171,6 @@ _lasthop() {
                     ;;
                 --engine)
                     COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
-                    return 0
-                    ;;
-                --images)
-                    COMPREPLY=($(compgen -W "auto containerfile packages" -- "${cur}"))
                     return 0
                     ;;
                 --format)

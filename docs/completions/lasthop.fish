@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_lasthop_global_optspecs
-    string join \n only= set= aa precision= budget= margin= trial= warm-up= settle= blocks= seed= no-headroom rounds= placement= rate= arrivals= overload= driver= cross-check= driver-at= ssh-option= ssh-config= driver-program= listen= explain layers= program= engine= images= format= o/output= v/verbose fail-if= label= q/quiet no-progress h/help V/version
+    string join \n only= set= aa precision= budget= margin= trial= warm-up= settle= blocks= seed= no-headroom rounds= placement= rate= arrivals= overload= driver= cross-check= driver-at= ssh-option= ssh-config= driver-program= listen= explain layers= program= engine= format= o/output= v/verbose fail-if= label= q/quiet no-progress h/help V/version
 end
 
 function __fish_lasthop_needs_command
@@ -54,9 +54,6 @@ complete -c lasthop -n "__fish_lasthop_needs_command" -l layers -d 'Your own lay
 complete -c lasthop -n "__fish_lasthop_needs_command" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l engine -d 'Container engine [default: the first that works]' -r -f -a "podman\t''
 docker\t''"
-complete -c lasthop -n "__fish_lasthop_needs_command" -l images -d 'How to build container images' -r -f -a "auto\t'From the experiment\'s Containerfile, or from this machine\'s packages if its base image cannot be pulled'
-containerfile\t'Only from the experiment\'s Containerfile'
-packages\t'From this machine\'s Debian packages, without a registry'"
 complete -c lasthop -n "__fish_lasthop_needs_command" -l format -d 'Format of the report' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result, for programs (schema lasthop/1)'
 csv\t'One row per case, for spreadsheets and data frames'
@@ -129,9 +126,6 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l layers -d 'Your 
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l engine -d 'Container engine [default: the first that works]' -r -f -a "podman\t''
 docker\t''"
-complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l images -d 'How to build container images' -r -f -a "auto\t'From the experiment\'s Containerfile, or from this machine\'s packages if its base image cannot be pulled'
-containerfile\t'Only from the experiment\'s Containerfile'
-packages\t'From this machine\'s Debian packages, without a registry'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l format -d 'Format of the report' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result, for programs (schema lasthop/1)'
 csv\t'One row per case, for spreadsheets and data frames'
@@ -201,12 +195,9 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand check" -l set -d 'Run th
 complete -c lasthop -n "__fish_lasthop_using_subcommand check" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand check" -l engine -d 'Container engine [default: the first that works]' -r -f -a "podman\t''
 docker\t''"
-complete -c lasthop -n "__fish_lasthop_using_subcommand check" -l images -d 'How to build container images' -r -f -a "auto\t'From the experiment\'s Containerfile, or from this machine\'s packages if its base image cannot be pulled'
-containerfile\t'Only from the experiment\'s Containerfile'
-packages\t'From this machine\'s Debian packages, without a registry'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand check" -l no-run -d 'Check only the files, and start nothing'
 complete -c lasthop -n "__fish_lasthop_using_subcommand check" -l aa -d 'Compare each reference case with itself, to see the smallest difference that this machine can resolve'
-complete -c lasthop -n "__fish_lasthop_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lasthop -n "__fish_lasthop_using_subcommand check" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s n -l number -d 'Send this many requests in all, then stop; `--duration` is still the limit. There is no warm-up' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s d -l duration -d 'Length of the measurement' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l warm-up -d 'Length of the warm-up before it, which is not counted' -r
@@ -549,9 +540,6 @@ svg\t'The ratios with their intervals, as a picture'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l engine -d 'Container engine [default: the first that works]' -r -f -a "podman\t''
 docker\t''"
-complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l images -d 'How to build container images' -r -f -a "auto\t'From the experiment\'s Containerfile, or from this machine\'s packages if its base image cannot be pulled'
-containerfile\t'Only from the experiment\'s Containerfile'
-packages\t'From this machine\'s Debian packages, without a registry'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l all -d 'Repeat every study that is not finished, and write a book of all of them as Markdown and JSON'
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l again -d 'Repeat finished studies too'
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l explain -d 'Also say by which layers of CPU time the conditions of a study differ'
@@ -574,11 +562,8 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand selftest" -s h -l help -
 complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l program -d 'Use this executable for a recipe' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l engine -d 'Container engine [default: the first that works]' -r -f -a "podman\t''
 docker\t''"
-complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l images -d 'How to build container images' -r -f -a "auto\t'From the experiment\'s Containerfile, or from this machine\'s packages if its base image cannot be pulled'
-containerfile\t'Only from the experiment\'s Containerfile'
-packages\t'From this machine\'s Debian packages, without a registry'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -l measure -d 'Also measure for a dozen seconds which differences this machine can see: a short selftest of the experiment, or of `sockets`'
-complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lasthop -n "__fish_lasthop_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -l all -d 'Install what the built-in experiments need, and the classic tools'
 complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -l tools -d 'Install the classic tools: wrk, ab, httperf, h2load, psql, pgbench, sysbench, redis-benchmark'
 complete -c lasthop -n "__fish_lasthop_using_subcommand setup" -s y -l yes -d 'Run the commands without asking'

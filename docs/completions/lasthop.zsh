@@ -44,9 +44,6 @@ poisson\:"Random and independent, as if from many users"))' \
 '--layers=[Your own layers, or lines of layers for functions that have none\: a file like lasthop'\''s \`layers.toml\`]:FILE:_files' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Container engine \[default\: the first that works\]]:ENGINE:(podman docker)' \
-'--images=[How to build container images]:IMAGES:((auto\:"From the experiment'\''s Containerfile, or from this machine'\''s packages if its base image cannot be pulled"
-containerfile\:"Only from the experiment'\''s Containerfile"
-packages\:"From this machine'\''s Debian packages, without a registry"))' \
 '--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
@@ -110,9 +107,6 @@ poisson\:"Random and independent, as if from many users"))' \
 '--layers=[Your own layers, or lines of layers for functions that have none\: a file like lasthop'\''s \`layers.toml\`]:FILE:_files' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Container engine \[default\: the first that works\]]:ENGINE:(podman docker)' \
-'--images=[How to build container images]:IMAGES:((auto\:"From the experiment'\''s Containerfile, or from this machine'\''s packages if its base image cannot be pulled"
-containerfile\:"Only from the experiment'\''s Containerfile"
-packages\:"From this machine'\''s Debian packages, without a registry"))' \
 '--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
@@ -225,13 +219,10 @@ _arguments "${_arguments_options[@]}" : \
 '*--set=[Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Container engine \[default\: the first that works\]]:ENGINE:(podman docker)' \
-'--images=[How to build container images]:IMAGES:((auto\:"From the experiment'\''s Containerfile, or from this machine'\''s packages if its base image cannot be pulled"
-containerfile\:"Only from the experiment'\''s Containerfile"
-packages\:"From this machine'\''s Debian packages, without a registry"))' \
 '--no-run[Check only the files, and start nothing]' \
 '--aa[Compare each reference case with itself, to see the smallest difference that this machine can resolve]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
+'-h[Print help]' \
+'--help[Print help]' \
 ':experiment -- Name of an experiment, or the folder of your own experiment:_default' \
 && ret=0
 ;;
@@ -725,9 +716,6 @@ html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Container engine \[default\: the first that works\]]:ENGINE:(podman docker)' \
-'--images=[How to build container images]:IMAGES:((auto\:"From the experiment'\''s Containerfile, or from this machine'\''s packages if its base image cannot be pulled"
-containerfile\:"Only from the experiment'\''s Containerfile"
-packages\:"From this machine'\''s Debian packages, without a registry"))' \
 '()--all[Repeat every study that is not finished, and write a book of all of them as Markdown and JSON]' \
 '--again[Repeat finished studies too]' \
 '--explain[Also say by which layers of CPU time the conditions of a study differ]' \
@@ -763,12 +751,9 @@ svg\:"The ratios with their intervals, as a picture"))' \
 _arguments "${_arguments_options[@]}" : \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Container engine \[default\: the first that works\]]:ENGINE:(podman docker)' \
-'--images=[How to build container images]:IMAGES:((auto\:"From the experiment'\''s Containerfile, or from this machine'\''s packages if its base image cannot be pulled"
-containerfile\:"Only from the experiment'\''s Containerfile"
-packages\:"From this machine'\''s Debian packages, without a registry"))' \
 '--measure[Also measure for a dozen seconds which differences this machine can see\: a short selftest of the experiment, or of \`sockets\`]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
+'-h[Print help]' \
+'--help[Print help]' \
 '::experiment -- Check only what this experiment needs:_default' \
 && ret=0
 ;;

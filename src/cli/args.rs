@@ -11,7 +11,7 @@ use lasthop_analyse::limit::Limit;
 use lasthop_fleet::layout::Layout;
 use lasthop_model::{
     driver::{DriverAt, Remote, ToolChoice},
-    engine::{EngineKind, Images},
+    engine::EngineKind,
     quantity::{duration, share},
     rate::Rate,
     selection::Choice,
@@ -291,9 +291,6 @@ pub struct Programs {
     /// Container engine [default: the first that works]
     #[arg(long, value_parser = engine())]
     pub engine: Option<EngineKind>,
-    /// How to build container images
-    #[arg(long, value_parser = images(), default_value = "auto")]
-    pub images: Images,
 }
 
 #[derive(Debug, Args)]
@@ -865,26 +862,6 @@ pub struct New {
 
 fn engine() -> impl TypedValueParser<Value = EngineKind> {
     named(EngineKind::ALL.map(|kind| (kind, kind.name(), "")))
-}
-
-fn images() -> impl TypedValueParser<Value = Images> {
-    named([
-        (
-            Images::Auto,
-            "auto",
-            "From the experiment's Containerfile, or from this machine's packages if its base image cannot be pulled",
-        ),
-        (
-            Images::Containerfile,
-            "containerfile",
-            "Only from the experiment's Containerfile",
-        ),
-        (
-            Images::Packages,
-            "packages",
-            "From this machine's Debian packages, without a registry",
-        ),
-    ])
 }
 
 /// Reads one of these values by its name; each has its help. Value types know nothing of the command line.

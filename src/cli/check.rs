@@ -90,7 +90,6 @@ fn ask(plan: &Plan, arguments: &args::Check) -> Result<Summary, CliError> {
         // The starts of the servers may take longer than this budget.
         whole_round: true,
         engine: arguments.programs.engine,
-        images: arguments.programs.images,
         ..Job::new(plan, settings, &locator, &into, command_line())
     };
     let mut progress = Progress::new(Talk::choose(!io::stderr().is_terminal(), false));

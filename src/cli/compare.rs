@@ -106,7 +106,7 @@ pub fn origin() -> Origin {
         selection: Selection::default(),
         programs: Default::default(),
         engine: None,
-        images: Default::default(),
+        images: None,
         remote: Default::default(),
         files: Default::default(),
         executables: Default::default(),

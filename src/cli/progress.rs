@@ -176,11 +176,6 @@ impl Progress {
                     "discarded a trial of {case}: lasthop was suspended during it, or the machine slept"
                 ));
             }),
-            Event::Instead { because } => self.bar.suspend(|| {
-                talk(&format!(
-                    "images: {because}\n  building the image from this machine's packages instead (--images packages)"
-                ));
-            }),
             Event::CaseFailed(failure) => self.warn(&failure.case, &failure.stage, &failure.cause),
             Event::Progress {
                 round,

@@ -145,7 +145,6 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
         explain: arguments.explain,
         command: command_line(),
         engine: arguments.programs.engine,
-        images: arguments.programs.images,
     };
     let result = lasthop_repro::repeat(study, &options, &mut |event| progress.show(event));
     // An interrupted study is repeated next time.

@@ -214,7 +214,7 @@ fn origin(plan: &Plan, selection: Selection, options: &args::Programs, remote: R
         selection,
         programs: programs.collect::<Result<_, CliError>>()?,
         engine: options.engine,
-        images: options.images,
+        images: None,
         remote: Remote {
             config: remote.config.as_deref().map(absolute).transpose()?,
             ..remote

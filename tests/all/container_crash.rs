@@ -64,8 +64,6 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         EXPERIMENT,
         "--engine",
         "podman",
-        "--images",
-        "packages",
         "--only",
         "path=combined-unix,no-container-tcp",
     ];
@@ -124,6 +122,8 @@ fn the_container_of_a_preparation_that_hangs_is_gone_while_the_run_goes_on() {
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap_or_else(|error| panic!("{error}"))
     };
     let experiment = built_in("experiments/redis-published-port/experiment.toml");
+    let containerfile = built_in("experiments/redis-published-port/Containerfile");
+    fs::write(own.join("Containerfile"), containerfile).unwrap();
     let chosen = "recipe = \"{{ 'redis' if path == 'no-container-tcp' else 'hanging' }}\"";
     fs::write(
         own.join("experiment.toml"),
@@ -133,21 +133,14 @@ fn the_container_of_a_preparation_that_hangs_is_gone_while_the_run_goes_on() {
     for file in ["redis.conf.j2", "set.sh.j2"] {
         fs::write(recipe.join(file), built_in(&format!("services/redis/{file}"))).unwrap();
     }
-    // There is no shell in the image, but a server does not end either; there it is in a network of its own.
+    // A server does not end; there it is in a network of its own.
     let hang = "[start]\nprepare = [[\"{{ program }}\", \"--bind\", \"127.0.0.1\"]]\nprepare_timeout = \"3s\"\n";
     fs::write(
         recipe.join("recipe.toml"),
         built_in("services/redis/recipe.toml").replace("[start]\n", hang),
     )
     .unwrap();
-    let which = [
-        "run",
-        "redis-published-port",
-        "--engine",
-        "podman",
-        "--images",
-        "packages",
-    ];
+    let which = ["run", "redis-published-port", "--engine", "podman"];
     let cases = ["--only", "path=host-network,no-container-tcp", "--set", "connections=1"];
     let how = [
         "--rounds", "1", "--blocks", "10", "--trial", "50ms", "--budget", "60s", "--format", "json",

@@ -27,7 +27,9 @@ fn built_in(name: &str) -> PathBuf {
 fn changed(lasthop: &Lasthop, change: impl Fn(String) -> String) -> PathBuf {
     let folder = lasthop.home().join("experiments").join(EXPERIMENT);
     fs::create_dir_all(&folder).unwrap();
-    let text = fs::read_to_string(built_in("experiments").join(EXPERIMENT).join("experiment.toml")).unwrap();
+    let original = built_in("experiments").join(EXPERIMENT);
+    fs::copy(original.join("Containerfile"), folder.join("Containerfile")).unwrap();
+    let text = fs::read_to_string(original.join("experiment.toml")).unwrap();
     fs::write(folder.join("experiment.toml"), change(text)).unwrap();
     folder
 }
@@ -208,32 +210,32 @@ fn a_container_that_ends_at_once_shows_its_last_lines_with_docker() {
     an_end_at_once("docker");
 }
 
-/// No room for the image: a file system of four megabytes.
+/// No room for the image: a file system in which little but the base image fits.
 #[test]
 fn an_image_that_cannot_be_stored_says_what_the_engine_said_and_leaves_nothing() {
     if !have("redis-server") || !have_engine("podman") {
         return;
     }
-    let world = World::new("podman");
+    let world = World::empty("podman");
     let graph = world.root().join("graph");
     fs::create_dir_all(&graph).unwrap();
     let mount = world
         .inside("mount")
-        .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
+        .args(["-t", "tmpfs", "-o", "size=256m", "tmpfs"])
         .arg(&graph)
         .status()
         .unwrap();
     assert!(mount.success());
+    world.import_base();
+    let folder = changed(&world.lasthop, |text| text);
+    let large = "FROM debian:bookworm-slim\nRUN head --bytes=512M /dev/zero >/large\n";
+    fs::write(folder.join("Containerfile"), large).unwrap();
     let ran = world.run(&short("podman", "path=bridge,no-container-tcp"));
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = failures(&ran);
     says(
         &failures["bridge"],
-        &[
-            "locate: ",
-            "cannot build the image localhost/lasthop:",
-            "no space left on device",
-        ],
+        &["locate: ", "cannot build the Containerfile", "No space left on device"],
     );
     assert!(!failures.contains_key("no-container-tcp"), "{failures:?}");
     world.lasthop.assert_nothing_left();

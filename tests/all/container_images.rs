@@ -1,5 +1,4 @@
-//! The image of a run by the experiment's own Containerfile: built from what is here, cached by its content, and replaced by one of this
-//! machine's packages where no registry can be reached.
+//! The image of a run by the experiment's own Containerfile: built from what is here, and cached by its content.
 
 use crate::common;
 
@@ -25,14 +24,7 @@ fn with_containerfile(world: &World, containerfile: Option<&str>) -> PathBuf {
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("experiments")
         .join(EXPERIMENT);
-    let text = fs::read_to_string(built_in.join("experiment.toml")).unwrap();
-    // A base image in which something can be run.
-    let packages = "[services.redis]\npackages = { apt = [\"dash\", \"coreutils\"] }\n";
-    fs::write(
-        folder.join("experiment.toml"),
-        text.replace("[services.redis]\n", packages),
-    )
-    .unwrap();
+    fs::copy(built_in.join("experiment.toml"), folder.join("experiment.toml")).unwrap();
     let file = folder.join("Containerfile");
     match containerfile {
         Some(text) => fs::write(file, text).unwrap(),
@@ -41,7 +33,7 @@ fn with_containerfile(world: &World, containerfile: Option<&str>) -> PathBuf {
     folder
 }
 
-fn run(world: &World, paths: &str, more: &[&str]) -> Ran {
+fn run(world: &World, paths: &str) -> Ran {
     let only = format!("path={paths}");
     let base = [
         "run",
@@ -56,7 +48,7 @@ fn run(world: &World, paths: &str, more: &[&str]) -> Ran {
     let short = [
         "--budget", "2s", "--trial", "20ms", "--blocks", "2", "--rounds", "1", "--format", "json",
     ];
-    world.run(&[&base[..], &short, more].concat())
+    world.run(&[&base[..], &short].concat())
 }
 
 fn programs(ran: &Ran) -> BTreeMap<String, Value> {
@@ -79,38 +71,30 @@ fn lasthops_images(world: &World) -> Vec<String> {
     names
 }
 
-/// Falls back to packages; what that leaves is the base image of the next.
-fn without_a_registry(world: &World) -> String {
+/// No registry can be reached: what to do is said, and what needs no image is measured.
+fn a_base_that_is_not_here(world: &World) {
+    with_containerfile(world, Some("FROM debian:of-nobody\n"));
+    let ran = run(world, "bridge,no-container-tcp").fails(1, "debian:of-nobody");
+    let failures = ran.json()["failures"].clone();
+    assert_eq!(failures.as_array().unwrap().len(), 1, "{failures}");
+    let text = failures[0]["cause"].as_str().unwrap();
+    for part in [
+        "is not on this machine and cannot be pulled",
+        "load it here from a machine that can",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in {text}");
+    }
+}
+
+/// The built-in one. What it makes is the base image of the next.
+fn as_it_is(world: &World) -> String {
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("experiments")
         .join(EXPERIMENT)
         .join("Containerfile");
     with_containerfile(world, Some(&fs::read_to_string(built_in).unwrap()));
-    let ran = run(world, "bridge,shared-volume", &[]).ok();
-    let said =
-        "images: the base image debian:bookworm-slim of the Containerfile is not on this machine and cannot be pulled";
-    assert!(ran.stderr.contains(said), "{}", ran.stderr);
-    assert!(
-        ran.stderr
-            .contains("building the image from this machine's packages instead"),
-        "{}",
-        ran.stderr
-    );
-    let image = programs(&ran)["image"].clone();
-    assert!(
-        image["version"].as_str().unwrap().ends_with("packages of this machine"),
-        "{image}"
-    );
-    let asked = run(world, "bridge", &["--images", "packages"]).ok();
-    assert!(!asked.stderr.contains("images:"), "{}", asked.stderr);
-    let refused =
-        run(world, "bridge,no-container-tcp", &["--images", "containerfile"]).fails(1, "debian:bookworm-slim");
-    assert_eq!(
-        refused.json()["failures"].as_array().unwrap().len(),
-        1,
-        "what needs no image is measured"
-    );
-    image["path"].as_str().unwrap().to_owned()
+    let ran = run(world, "bridge,shared-volume").ok();
+    programs(&ran)["image"]["path"].as_str().unwrap().to_owned()
 }
 
 fn a_local_base(world: &World, base: &str) {
@@ -130,14 +114,14 @@ fn a_local_base(world: &World, base: &str) {
     for file in ["redis.conf.j2", "set.sh.j2"] {
         fs::copy(built_in.join(file), recipe.join(file)).unwrap();
     }
-    let ran = run(world, "bridge,shared-volume", &[]).ok();
+    let ran = run(world, "bridge,shared-volume").ok();
     assert_eq!(ran.json()["failures"], serde_json::json!([]));
     let programs = programs(&ran);
     assert_eq!(programs["image"]["version"], "from the experiment's Containerfile");
     assert_eq!(programs["redis, in the image"]["path"], "/usr/bin/here-only");
     let images = lasthops_images(world);
     assert_eq!(images.len(), 2, "{images:?}");
-    run(world, "bridge", &[]).ok();
+    run(world, "bridge").ok();
     assert_eq!(lasthops_images(world), images, "the same content is the same image");
     fs::remove_dir_all(folder.join("services")).unwrap();
 }
@@ -153,7 +137,7 @@ fn from_scratch(world: &World, base: &str) {
         &container,
     ]);
     world.ask(&["rm", &container]);
-    let ran = run(world, "shared-folder", &["--images", "containerfile"]).ok();
+    let ran = run(world, "shared-folder").ok();
     let program = programs(&ran)["redis, in the image"].clone();
     assert_eq!(program["version"], programs(&ran)["redis"]["version"], "{program}");
     fs::remove_file(folder.join("root.tar")).unwrap();
@@ -163,13 +147,12 @@ fn a_failing_build(world: &World, base: &str) {
     let script = "for line in 1 2 3; do echo step $line; done; echo the disk is haunted >&2; exit 7";
     with_containerfile(world, Some(&format!("FROM {base}\nRUN {script}\n")));
     let before = world.inventory();
-    let ran = run(world, "bridge,no-container-tcp", &[]);
+    let ran = run(world, "bridge,no-container-tcp");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = ran.json()["failures"].clone();
     let text = failures[0]["cause"].as_str().unwrap();
     for part in [
         "cannot build the Containerfile (exit status: ",
-        "--images packages works without it",
         "the disk is haunted",
         "7",
     ] {
@@ -190,7 +173,7 @@ fn a_program_that_is_not_there(world: &World, base: &str) {
             "FROM {base}\nRUN rm -f /usr/bin/redis-server /usr/bin/redis-check-rdb\n"
         )),
     );
-    let ran = run(world, "bridge", &[]);
+    let ran = run(world, "bridge");
     let text = ran.json()["failures"][0]["cause"].as_str().unwrap().to_owned();
     assert!(
         text.contains("the image built from the Containerfile lacks `redis`")
@@ -207,7 +190,7 @@ fn a_program_that_is_not_there(world: &World, base: &str) {
             .join("Containerfile"),
     )
     .unwrap_err();
-    let none = run(world, "bridge", &["--images", "containerfile"]);
+    let none = run(world, "bridge");
     assert!(
         none.json()["failures"][0]["cause"]
             .as_str()
@@ -222,7 +205,8 @@ fn every_way(engine: &'static str) {
         return;
     }
     let world = World::new(engine);
-    let base = without_a_registry(&world);
+    a_base_that_is_not_here(&world);
+    let base = as_it_is(&world);
     a_local_base(&world, &base);
     a_failing_build(&world, &base);
     a_program_that_is_not_there(&world, &base);
@@ -233,12 +217,12 @@ fn every_way(engine: &'static str) {
 }
 
 #[test]
-fn images_are_made_by_a_containerfile_or_of_packages_with_podman() {
+fn images_are_made_by_a_containerfile_with_podman() {
     every_way("podman");
 }
 
 #[test]
-fn images_are_made_by_a_containerfile_or_of_packages_with_docker() {
+fn images_are_made_by_a_containerfile_with_docker() {
     every_way("docker");
 }
 

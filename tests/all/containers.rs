@@ -416,17 +416,7 @@ fn sigkill(engine: &'static str) {
     }
     let world = World::new(engine);
     let arguments = |only: &'static str| {
-        let which = [
-            "run",
-            "containers",
-            "--engine",
-            engine,
-            "--images",
-            "packages",
-            "--quiet",
-            "--only",
-            only,
-        ];
+        let which = ["run", "containers", "--engine", engine, "--quiet", "--only", only];
         [&which[..], &["--budget", "60s", "--trial", "30ms", "--blocks", "2"]].concat()
     };
     let kills = moments(6, 20) as usize;

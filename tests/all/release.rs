@@ -327,7 +327,7 @@ fn the_image_runs_in_a_container() {
     if !ready() || !have_engine("podman") {
         return;
     }
-    let world = World::new("podman");
+    let world = World::empty("podman");
     let folder = world.root().join("packages");
     let archive = match env::var_os("LASTHOP_RELEASE") {
         Some(_) => named(".oci.tar").remove(0),

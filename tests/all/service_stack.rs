@@ -375,7 +375,6 @@ fn container(engine: Engine, bindings: &Bindings) -> Launch {
         engine,
         name: "the-container".into(),
         image: "image".into(),
-        path: None,
         run: "run".into(),
         sandbox: "sandbox".into(),
         container: RenderedContainer {
@@ -395,7 +394,7 @@ fn container(engine: Engine, bindings: &Bindings) -> Launch {
         readable: vec![],
         directory: bindings.services["app"].directory.clone(),
         cpus: vec![],
-        user: None,
+        user: "0:0".into(),
     }
 }
 

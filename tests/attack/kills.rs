@@ -292,7 +292,7 @@ impl Subject {
         words.extend(self.arguments);
         words.extend(SHORT);
         if self.containers {
-            words.extend(["--engine", engine, "--images", "packages"]);
+            words.extend(["--engine", engine]);
         }
         words
     }

@@ -39,7 +39,7 @@ echo ready
 read -r _ || true
 "#;
 
-/// An engine with nothing in it, and a lasthop beside it.
+/// An engine of the test's own, and a lasthop beside it.
 pub struct World {
     pub engine: &'static str,
     pub lasthop: Lasthop,
@@ -56,6 +56,20 @@ pub struct World {
 /// those of another clone, wait. dockerd is told of a place for each world.
 const PODMAN: &str = "/run/lasthop-test-podman.lock";
 
+/// The base image of the built-in Containerfiles, which script/base-image makes of this machine's packages: where the tests
+/// run, nothing can be pulled.
+const BASE: &str = "target/base.tar";
+
+/// Has an engine take the base image, by the name that it has in a registry.
+fn import_base(mut engine: Command) {
+    let input = fs::File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join(BASE)).unwrap();
+    let change = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let name = "docker.io/library/debian:bookworm-slim";
+    engine.args(["import", "--change", change, "-", name]).stdin(input);
+    let output = engine.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Whether containers can be tested here with this engine.
 #[must_use]
 pub fn have_engine(engine: &str) -> bool {
@@ -65,11 +79,25 @@ pub fn have_engine(engine: &str) -> bool {
     };
     // SAFETY: geteuid has no preconditions.
     let root = unsafe { libc::geteuid() } == 0;
-    tools.iter().all(|tool| have(tool)) && (root || skip("namespaces of the test's own need root"))
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join(BASE);
+    tools.iter().all(|tool| have(tool))
+        && (base.is_file() || skip("there is no base image; script/base-image makes it"))
+        && (root || skip("namespaces of the test's own need root"))
 }
 
 impl World {
+    /// With the base image in the engine.
     pub fn new(engine: &'static str) -> Self {
+        let world = Self::empty(engine);
+        world.import_base();
+        world
+    }
+
+    pub fn import_base(&self) {
+        import_base(self.inside(self.engine));
+    }
+
+    pub fn empty(engine: &'static str) -> Self {
         let alone = (engine == "podman").then(|| fs::File::create(PODMAN).unwrap());
         if let Some(file) = &alone {
             file.lock().unwrap();
@@ -109,9 +137,9 @@ impl World {
         world
     }
 
-    /// podman without any configuration, its usual places empty as on a new machine.
+    /// podman without any configuration, nothing but the base image in its usual places.
     pub fn as_found() -> Self {
-        let mut world = Self::new("podman");
+        let mut world = Self::empty("podman");
         world.configured = false;
         for place in [
             "/var/lib/containers",
@@ -125,6 +153,7 @@ impl World {
                 .status();
             assert!(mounted.unwrap().success(), "{place} was not covered");
         }
+        world.import_base();
         world
     }
 
@@ -282,7 +311,8 @@ impl World {
                 lines(
                     mounts
                         .lines()
-                        .filter(|l| l.contains("lasthop") || l.contains(own))
+                        // dockerd keeps the network namespace of its first build.
+                        .filter(|l| (l.contains("lasthop") || l.contains(own)) && !l.contains("/netns/default "))
                         .map(|l| format!("{l}\n"))
                         .collect(),
                 ),
@@ -361,6 +391,9 @@ impl<'a> Rootless<'a> {
         let tun = made.path("tun");
         made.tool(&["mknod", "--mode=666", tun.to_str().unwrap(), "c", "10", "200"]);
         made.tool(&["mount", "--bind", tun.to_str().unwrap(), "/dev/net/tun"]);
+        if numbers {
+            import_base(made.command("podman", &[]));
+        }
         made
     }
 

@@ -1,4 +1,4 @@
-//! Container engines, and how their images are made.
+//! Container engines.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,17 +20,4 @@ impl EngineKind {
             Self::Docker => "docker",
         }
     }
-}
-
-/// How images are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Images {
-    /// From the experiment's Containerfile, or from this machine's packages if its base image cannot be pulled
-    #[default]
-    Auto,
-    /// Only from the experiment's Containerfile
-    Containerfile,
-    /// From this machine's Debian packages, without a registry
-    Packages,
 }

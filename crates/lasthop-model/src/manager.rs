@@ -171,7 +171,6 @@ pub struct Lists {
 /// A full stop is part of a version and begins no suffix, as of a file.
 const PATTERN: &str = r"^[A-Za-z0-9_]([A-Za-z0-9_+-]|\.[0-9])*$";
 
-/// Its names are also those that an image is made of.
 pub static APT: Manager = Manager {
     name: "apt",
     programs: &["apt-get", "dpkg-query"],

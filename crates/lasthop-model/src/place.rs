@@ -70,7 +70,7 @@ pub struct PlaceContainer {
     pub host_network: bool,
     pub cpus: Option<String>,
     pub memory: Option<String>,
-    /// `USER:GROUP` in numbers, unless the engine chose it.
+    /// `USER:GROUP` in numbers. Records of earlier versions may leave it to the engine.
     pub user: Option<String>,
     /// Whether other services ran in it too.
     #[serde(default)]

@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     driver::{DriverAt, Remote, ToolChoice},
-    engine::{EngineKind, Images},
+    engine::EngineKind,
     level::{Level, Levels},
     observation::Observations,
     profile::Profile,
@@ -151,8 +151,9 @@ pub struct Origin {
     pub programs: BTreeMap<String, PathBuf>,
     /// `--engine`
     pub engine: Option<EngineKind>,
-    /// `--images`
-    pub images: Images,
+    /// How images of containers were made, in records of earlier versions.
+    #[serde(default, skip_serializing)]
+    pub images: Option<String>,
     pub remote: Remote,
     /// Digests of the files of the experiment and its recipes.
     pub files: Digests,

@@ -462,7 +462,6 @@ impl Job<'_> {
         let locator = Locator::new(options.home, &place, options.programs.clone());
         let job = lasthop_run::Job {
             engine: options.engine,
-            images: options.images,
             whole_round: true,
             ..lasthop_run::Job::new(plan, settings, &locator, options.into, options.command.clone())
         };

@@ -52,8 +52,6 @@ pub struct Options<'a> {
     pub command: Vec<String>,
     /// The container engine that is wanted; `None` takes the first that can be used.
     pub engine: Option<lasthop_model::engine::EngineKind>,
-    /// How the images of containers are made.
-    pub images: lasthop_model::engine::Images,
 }
 
 /// Repeats a study. What fails is part of the result; other parts go on.

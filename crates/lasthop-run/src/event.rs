@@ -17,8 +17,6 @@ pub enum Event<'a> {
         stacks: usize,
         budget: Duration,
     },
-    /// The experiment's Containerfile cannot be used, so the image is built from this machine's packages.
-    Instead { because: &'a str },
     /// A run was resumed.
     Resumed { run: &'a str, resumption: &'a Resumption },
     /// The container engine creates what the run needs: image, network, volumes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use lasthop_model::{
     driver::Remote,
-    engine::{EngineKind, Images},
+    engine::EngineKind,
     record::{Origin, Settings},
 };
 use lasthop_plan::plan::Plan;
@@ -20,8 +20,6 @@ pub struct Job<'a> {
     pub locator: &'a Locator,
     /// The container engine that is wanted; `None` takes the first that can be used.
     pub engine: Option<EngineKind>,
-    /// How the images of containers are made.
-    pub images: Images,
     /// How to reach a driver on another host.
     pub remote: Remote,
     pub home: &'a Home,
@@ -37,7 +35,7 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// A job that cannot be resumed, with any engine, images as usual, and a driver that needs no ssh.
+    /// A job that cannot be resumed, with any engine, and a driver that needs no ssh.
     pub fn new(plan: &'a Plan, settings: Settings, locator: &'a Locator, home: &'a Home, command: Vec<String>) -> Self {
         Self {
             plan,
@@ -46,7 +44,6 @@ impl<'a> Job<'a> {
             home,
             command,
             engine: None,
-            images: Images::default(),
             remote: Remote::default(),
             whole_round: false,
             origin: None,
@@ -57,11 +54,9 @@ impl<'a> Job<'a> {
     /// The job with what its origin says, for `lasthop resume`.
     pub fn with_origin(self, origin: Origin) -> Self {
         let engine = origin.engine;
-        let images = origin.images;
         let remote = origin.remote.clone();
         Self {
             engine,
-            images,
             remote,
             origin: Some(origin),
             ..self

@@ -130,15 +130,12 @@ fn measure(
         Some(at) => Some(DriverPlace::open(at, &job.remote, &guard, &sandbox).map_err(RunError::DriverPlace)?),
         None => None,
     };
-    let site = site::open(job, &programs, sandbox.path(), tell);
+    let site = site::open(job, sandbox.path(), tell);
     if interrupt::heard() {
         return Err(RunError::Interrupted);
     }
     if let Some(Ok(site)) = &site {
         programs.add_site(site);
-        if let Some(because) = &site.image.because {
-            tell(&Event::Instead { because });
-        }
     }
     // Building an image does not count, so that the first run has as much time for its trials as later ones.
     let begun = Instant::now();

@@ -102,7 +102,7 @@ impl Programs {
         };
         let image = Located {
             path: site.image.name.clone().into(),
-            version: site.image.origin.clone(),
+            version: "from the experiment's Containerfile".to_owned(),
         };
         let inside = site
             .image

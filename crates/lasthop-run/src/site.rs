@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lasthop_model::{binding::service_of, container::Network, engine::Images, manager::APT};
+use lasthop_model::container::Network;
 use lasthop_plan::{
     model::{Experiment, Source},
     plan::StackService,
@@ -13,16 +13,11 @@ use lasthop_stack::container::{
     site::{Needs, Site},
 };
 
-use super::{event::Event, job::Job, programs::Programs};
+use super::{event::Event, job::Job};
 
 /// Engine, image and network for the containers of the plan; `None` if it has none.
-pub fn open(
-    job: &Job<'_>,
-    programs: &Programs,
-    sandbox: &Path,
-    tell: &mut dyn FnMut(&Event<'_>),
-) -> Option<Result<Site, String>> {
-    let needs = needs(job, programs)?;
+pub fn open(job: &Job<'_>, sandbox: &Path, tell: &mut dyn FnMut(&Event<'_>)) -> Option<Result<Site, String>> {
+    let needs = needs(job)?;
     tell(&Event::Containing);
     let engine = Engine::find(job.engine).map_err(String::from);
     Some(engine.and_then(|engine| Site::open(engine, sandbox, &needs)))
@@ -30,7 +25,7 @@ pub fn open(
 
 /// Whether the program of a service may come from an image that is built later.
 pub fn may_bring(job: &Job<'_>, service: &StackService) -> bool {
-    service.container.is_some() && context(&job.plan.experiment).is_some() && job.images != Images::Packages
+    service.container.is_some() && context(&job.plan.experiment).is_some()
 }
 
 /// The folder of an experiment that has a Containerfile.
@@ -45,7 +40,7 @@ fn context(experiment: &Experiment) -> Option<Context<'_>> {
     })
 }
 
-fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
+fn needs<'a>(job: &Job<'a>) -> Option<Needs<'a>> {
     let mut needs = None;
     let experiment = &job.plan.experiment;
     let most = job
@@ -61,32 +56,15 @@ fn needs<'a>(job: &Job<'a>, programs: &Programs) -> Option<Needs<'a>> {
         })
         .max()
         .unwrap_or_default() as u32;
-    for (name, service) in job.plan.stacks.iter().flat_map(|stack| &stack.services) {
+    for service in job.plan.stacks.iter().flat_map(|stack| stack.services.values()) {
         let Some(container) = &service.container else { continue };
         let needs: &mut Needs<'a> = needs.get_or_insert_default();
         needs.most = most;
-        needs.images = job.images;
         needs.context = context(experiment);
         needs.bridge |= container.network == Network::Bridge;
         needs.volumes.extend(container.volume.clone());
         let recipe = &experiment.recipes[&service.recipe];
         needs.programs.insert(service.recipe.clone(), recipe.program.clone());
-        needs
-            .content
-            .packages
-            .extend(recipe.program.packages.of(APT.name).iter().cloned());
-        needs.content.packages.extend(
-            experiment.services[service_of(name)]
-                .packages
-                .of(APT.name)
-                .iter()
-                .cloned(),
-        );
-        needs
-            .content
-            .programs
-            // What this machine lacks may be in the image of a Containerfile.
-            .extend(programs.get(&service.recipe).ok().map(|located| located.path.clone()));
     }
     needs
 }

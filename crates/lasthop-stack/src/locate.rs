@@ -277,7 +277,7 @@ pub fn within(
         return Err(LocateError::NotFound {
             names: vec!["lasthop".to_owned()],
             looked,
-            remedy: "lasthop itself can run there only with --images packages".to_owned(),
+            remedy: "lasthop's own server does not run in a container".to_owned(),
         });
     }
     let own = program.folders.iter().filter(|folder| !folders.contains(folder));

@@ -85,7 +85,6 @@ fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     }
     let Some(origin) = &header.origin else { return facts };
     fields(&mut facts, Kind::Setting, "engine", &origin.engine);
-    fields(&mut facts, Kind::Setting, "images", &origin.images);
     let short = |digest: &String| digest.chars().take(DIGITS).collect();
     for (of, digest) in &origin.executables {
         facts.insert((Kind::Program, format!("executable of {of}")), short(digest));
@@ -202,7 +201,7 @@ mod tests {
         let mut old = healthy();
         old.header.origin = serde_json::from_value(serde_json::json!({
             "experiment": "x", "selection": {"only": [], "set": [], "aa": false, "drivers": []}, "programs": {},
-            "engine": null, "images": "auto", "remote": {"options": [], "config": null, "program": null, "listen": null},
+            "engine": null, "remote": {"options": [], "config": null, "program": null, "listen": null},
             "files": {"experiment.toml": "a".repeat(64)}, "executables": {"lasthop": "b".repeat(64)}
         }))
         .unwrap();

@@ -71,7 +71,6 @@ pub fn image_programs(evidence: &Evidence) -> Option<Finding> {
         (here.version != inside.version).then_some(text)
     };
     let found = joined(environment.programs.iter().filter_map(differ), "; ");
-    let effect = "cases with and without a container differ in the program too; --images packages builds the image \
-                  from this machine's packages";
+    let effect = "cases with and without a container differ in the program too: give both the same version";
     (!found.is_empty()).then(|| note(found, effect))
 }

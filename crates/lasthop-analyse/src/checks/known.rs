@@ -411,7 +411,7 @@ const CONTAINERS: &[CheckMeaning] = &[
         NOTE,
         "With and without a container, the programs are of different versions",
         "a program in the image has another version than the one on this machine.",
-        "`--images packages` builds the image from this machine's packages.",
+        "Give the image the version of this machine in its Containerfile, or this machine that of the image.",
     ),
 ];
 

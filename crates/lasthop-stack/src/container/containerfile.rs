@@ -1,4 +1,4 @@
-//! Builds an image from an experiment's Containerfile, which takes a registry. The context is the experiment's folder.
+//! Builds an image from an experiment's Containerfile. The context is the experiment's folder.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,6 @@ use lasthop_system::{command, digest, files};
 use super::{
     IMAGE_LABEL,
     engine::{Engine, last_lines},
-    image::{Image, exists, short_digest},
     labels,
 };
 use crate::locate::{self, Located};
@@ -25,6 +24,19 @@ pub const FILE: &str = "Containerfile";
 const PULL: Duration = Duration::from_secs(300);
 /// The longest that a build may take.
 const BUILD: Duration = Duration::from_secs(900);
+
+/// Enough of a digest to identify the content, in characters.
+const DIGITS: usize = 16;
+/// `PATH` in an image that sets none.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// An image that an engine has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub name: String,
+    /// Programs in it, by recipe.
+    pub programs: BTreeMap<String, Located>,
+}
 
 /// The folder of an experiment.
 #[derive(Clone, Copy, Debug)]
@@ -43,25 +55,30 @@ pub fn obtain_bases(engine: &Engine, context: Context<'_>) -> Result<String, Str
         let id = || engine.ask(["image", "inspect", "--format", "{{.Id}}", &base]);
         let pulled = || engine.carry_out(["pull", "--quiet", &base], PULL).and_then(|_| id());
         let id = id().or_else(|_| pulled()).map_err(|cause| {
-            format!("the base image {base} of the Containerfile is not on this machine and cannot be pulled: {cause}")
+            format!(
+                "the base image {base} of the Containerfile is not on this machine and cannot be pulled: {cause}; load it \
+                 here from a machine that can (`{0} save`, `{0} load`), or name another one in FROM",
+                engine.kind.name()
+            )
         })?;
         ids.push_str(&id);
     }
     Ok(ids)
 }
 
-/// The image of a folder's Containerfile, whose base images have these ids. It is built unless the engine already has
-/// it. `workshop` is a private directory.
-pub fn build(engine: &Engine, context: Context<'_>, bases: &str, workshop: &Path) -> Result<Image, String> {
+/// Name of the image of a folder's Containerfile, whose base images have these ids. It is built unless the engine already
+/// has it. `workshop` is a private directory.
+pub fn build(engine: &Engine, context: Context<'_>, bases: &str, workshop: &Path) -> Result<String, String> {
     let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]);
     // With the ids of the base images, because a tag such as `latest` may name another image tomorrow.
     let mut content = format!("{text}\n{bases}");
     for (path, bytes) in context.files {
         content.push_str(&format!("{} {}\n", path.display(), digest::of_bytes(bytes)));
     }
-    let digest = short_digest(content.as_bytes());
+    let mut digest = digest::of_bytes(content.as_bytes());
+    digest.truncate(DIGITS);
     let name = format!("localhost/lasthop:c{digest}");
-    if !exists(engine, &name) {
+    if engine.ask(["image", "inspect", "--format", "{{.Id}}", &name]).is_err() {
         let written = workshop.join("context");
         if context.folder.is_none() {
             write(context.files, &written)?;
@@ -70,14 +87,7 @@ pub fn build(engine: &Engine, context: Context<'_>, bases: &str, workshop: &Path
         let _ = fs::remove_dir_all(&written);
         built?;
     }
-    Ok(Image {
-        name,
-        origin: "from the experiment's Containerfile".to_owned(),
-        from_containerfile: true,
-        because: None,
-        mounts: Vec::new(),
-        programs: BTreeMap::new(),
-    })
+    Ok(name)
 }
 
 /// Base images of a Containerfile, except those that it builds itself. If the name is an argument, the engine resolves
@@ -123,7 +133,7 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
     let failed = |status: String| {
         let said = files::read_end(&log, files::SHORT).unwrap_or_default();
         format!(
-            "cannot build the Containerfile ({status}); --images packages works without it; last lines of the build:{}",
+            "cannot build the Containerfile ({status}); last lines of the build:{}",
             last_lines(&String::from_utf8_lossy(&said))
         )
     };
@@ -173,7 +183,7 @@ pub fn programs(
     let path = environment
         .lines()
         .find_map(|line| line.strip_prefix("PATH="))
-        .unwrap_or(super::image::PATH);
+        .unwrap_or(PATH);
     let folders: Vec<PathBuf> = path.split(':').map(PathBuf::from).collect();
     let run = sandbox.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let labels = labels(&run, sandbox.display());

@@ -39,8 +39,6 @@ pub struct Launch {
     /// Unique on the machine.
     pub name: String,
     pub image: String,
-    /// Folders of programs, unless the image defines them.
-    pub path: Option<&'static str>,
     pub run: String,
     pub sandbox: String,
     pub container: RenderedContainer,
@@ -59,8 +57,8 @@ pub struct Launch {
     /// Working directory.
     pub directory: PathBuf,
     pub cpus: Vec<u32>,
-    /// `USER:GROUP` in numbers, unless the engine or the image chooses.
-    pub user: Option<String>,
+    /// `USER:GROUP` in numbers.
+    pub user: String,
 }
 
 impl Launch {
@@ -77,7 +75,7 @@ impl Launch {
             host_network: self.container.network == Network::Host,
             cpus: self.container.cpus.clone(),
             memory: self.container.memory.clone(),
-            user: self.user.clone(),
+            user: Some(self.user.clone()),
             shared: self.holds_others,
         }
     }
@@ -188,9 +186,8 @@ impl Launch {
         words.extend(labels(&self.run, &self.sandbox));
         words.push(format!("--name={}", self.name));
         words.push(format!("--workdir={}", self.directory.display()));
-        words.extend(self.path.map(|path| format!("--env=PATH={path}")));
         words.extend(environment.iter().map(|(name, value)| format!("--env={name}={value}")));
-        words.extend(self.user.iter().map(|user| format!("--user={user}")));
+        words.push(format!("--user={}", self.user));
         for (paths, options) in [(&self.readable, ":ro"), (&self.writable, "")] {
             words.extend(
                 paths

@@ -14,7 +14,6 @@
 //! | [`engine`] | finds podman or Docker, and checks that it works |
 //! | [`network`] | the bridge network of a run and its addresses |
 //! | [`volume`] | a volume of a run, and sockets on it |
-//! | [`packages`], [`image`] | an image built from the host's packages, without a registry |
 //! | [`containerfile`] | an image built from an experiment's Containerfile |
 //! | [`launch`] | command lines for one container |
 //! | [`site`] | what a run needs for all its containers |
@@ -24,11 +23,9 @@
 pub mod containerfile;
 pub mod dialect;
 pub mod engine;
-pub mod image;
 pub mod launch;
 pub mod leftovers;
 pub mod network;
-pub mod packages;
 pub mod site;
 pub mod supervisor;
 pub mod volume;

@@ -10,15 +10,13 @@ use indexmap::IndexMap;
 use lasthop_model::{
     binding::{Bindings, ServiceBinding},
     container::{Network, Publish, RenderedContainer},
-    engine::Images,
     program::Program,
 };
 use lasthop_protocol::spec::Address;
 
 use super::{
-    containerfile::{self, Context, FILE},
+    containerfile::{self, Context, FILE, Image},
     engine::Engine,
-    image::{self, Content, Image},
     launch::{Launch, OnBridge},
     leftovers,
     network::Bridge,
@@ -62,13 +60,10 @@ impl Housing {
 /// What the containers of a run need.
 #[derive(Clone, Debug, Default)]
 pub struct Needs<'a> {
-    pub images: Images,
     /// The experiment's folder, if it has a Containerfile.
     pub context: Option<Context<'a>>,
     /// By recipe.
     pub programs: BTreeMap<String, Program>,
-    /// For an image built from the host's packages.
-    pub content: Content,
     pub bridge: bool,
     /// The most containers of a stack.
     pub most: u32,
@@ -216,20 +211,17 @@ impl Site {
         // Its own files may be in its folder of the sandbox.
         readable.retain(|path| path.exists() && !writable.contains(path));
         readable.push(self.sandbox.join("tls"));
-        readable.extend(self.image.mounts.iter().cloned());
         let root = rustix::process::geteuid().is_root();
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let as_own = binding.account.as_ref().map(|account| account.ids);
         // Only a daemon has the rights of root if this user has not.
         let stranger = !self.engine.rootless && !root;
-        let foreign = self.image.from_containerfile;
         // The user in its Containerfile could not enter the run's private folders.
-        let user = as_own.or(stranger.then_some(ids)).or(foreign.then_some((0, 0)));
+        let (user, group) = as_own.or(stranger.then_some(ids)).unwrap_or((0, 0));
         Launch {
             engine: self.engine.clone(),
             name: self.name(bindings, name),
             image: self.image.name.clone(),
-            path: (!foreign).then_some(image::PATH),
             run: self.run.clone(),
             sandbox: self.sandbox.display().to_string(),
             container: container.clone(),
@@ -242,30 +234,22 @@ impl Site {
             volume: container.volume.as_ref().map(|volume| self.volumes[volume].clone()),
             directory: binding.directory.clone(),
             cpus: bindings.cpus.clone(),
-            user: user.map(|(user, group)| format!("{user}:{group}")),
+            user: format!("{user}:{group}"),
         }
     }
 }
 
-/// The image of a run, built from the experiment's Containerfile or from the host's packages.
+/// The image of a run, built from the experiment's Containerfile.
 fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, String> {
-    let of_host = |because| image::of_host(engine, &needs.content, because, sandbox);
-    let context = match (needs.images, needs.context) {
-        (Images::Containerfile, None) => {
-            return Err(format!(
-                "the experiment has no file `{FILE}`, which --images containerfile asks for"
-            ));
-        }
-        (Images::Packages, _) | (Images::Auto, None) => return of_host(None),
-        (Images::Auto | Images::Containerfile, Some(context)) => context,
-    };
-    let bases = match containerfile::obtain_bases(engine, context) {
-        Err(error) if needs.images == Images::Auto => return of_host(Some(error)),
-        bases => bases?,
-    };
-    let mut image = containerfile::build(engine, context, &bases, sandbox)?;
-    image.programs = containerfile::programs(engine, &image.name, &needs.programs, sandbox)?;
-    Ok(image)
+    let context = needs.context.ok_or_else(|| {
+        format!(
+            "the experiment has no file `{FILE}` to build the image of its containers from: put one into its folder"
+        )
+    })?;
+    let bases = containerfile::obtain_bases(engine, context)?;
+    let name = containerfile::build(engine, context, &bases, sandbox)?;
+    let programs = containerfile::programs(engine, &name, &needs.programs, sandbox)?;
+    Ok(Image { name, programs })
 }
 
 /// Moves the socket of a service, if it has one, to a volume, where it has the same path for everyone.
@@ -363,10 +347,6 @@ mod tests {
         };
         let image = Image {
             name: "image".into(),
-            origin: String::new(),
-            from_containerfile: false,
-            because: None,
-            mounts: vec![],
             programs: BTreeMap::new(),
         };
         let bridge = network::parse("10.89.4.0/24 10.89.4.1", "run");
