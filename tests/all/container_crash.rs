@@ -115,15 +115,13 @@ fn the_container_of_a_preparation_that_hangs_is_gone_while_the_run_goes_on() {
         return;
     }
     let world = World::new("podman");
-    let own = world.lasthop.home().join("experiments/redis-published-port");
+    let own = world.lasthop.own_copy("redis-published-port");
     let recipe = own.join("services/hanging");
     fs::create_dir_all(&recipe).unwrap();
     let built_in = |path: &str| {
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap_or_else(|error| panic!("{error}"))
     };
     let experiment = built_in("experiments/redis-published-port/experiment.toml");
-    let containerfile = built_in("experiments/redis-published-port/Containerfile");
-    fs::write(own.join("Containerfile"), containerfile).unwrap();
     let chosen = "recipe = \"{{ 'redis' if path == 'no-container-tcp' else 'hanging' }}\"";
     fs::write(
         own.join("experiment.toml"),

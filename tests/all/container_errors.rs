@@ -25,12 +25,9 @@ fn built_in(name: &str) -> PathBuf {
 
 /// The experiment in the home of the world, with its file changed.
 fn changed(lasthop: &Lasthop, change: impl Fn(String) -> String) -> PathBuf {
-    let folder = lasthop.home().join("experiments").join(EXPERIMENT);
-    fs::create_dir_all(&folder).unwrap();
-    let original = built_in("experiments").join(EXPERIMENT);
-    fs::copy(original.join("Containerfile"), folder.join("Containerfile")).unwrap();
-    let text = fs::read_to_string(original.join("experiment.toml")).unwrap();
-    fs::write(folder.join("experiment.toml"), change(text)).unwrap();
+    let folder = lasthop.own_copy(EXPERIMENT);
+    let file = folder.join("experiment.toml");
+    fs::write(&file, change(fs::read_to_string(&file).unwrap())).unwrap();
     folder
 }
 

@@ -19,12 +19,7 @@ const EXPERIMENT: &str = "redis-published-port";
 
 /// The experiment in the home of the world, with a Containerfile of the test's own or none.
 fn with_containerfile(world: &World, containerfile: Option<&str>) -> PathBuf {
-    let folder = world.lasthop.home().join("experiments").join(EXPERIMENT);
-    fs::create_dir_all(&folder).unwrap();
-    let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("experiments")
-        .join(EXPERIMENT);
-    fs::copy(built_in.join("experiment.toml"), folder.join("experiment.toml")).unwrap();
+    let folder = world.lasthop.own_copy(EXPERIMENT);
     let file = folder.join("Containerfile");
     match containerfile {
         Some(text) => fs::write(file, text).unwrap(),
@@ -88,11 +83,7 @@ fn a_base_that_is_not_here(world: &World) {
 
 /// The built-in one. What it makes is the base image of the next.
 fn as_it_is(world: &World) -> String {
-    let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("experiments")
-        .join(EXPERIMENT)
-        .join("Containerfile");
-    with_containerfile(world, Some(&fs::read_to_string(built_in).unwrap()));
+    world.lasthop.own_copy(EXPERIMENT);
     let ran = run(world, "bridge,shared-volume").ok();
     programs(&ran)["image"]["path"].as_str().unwrap().to_owned()
 }

@@ -2,10 +2,7 @@
 
 use crate::common;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use common::{
     engines::{World, have_engine},
@@ -74,7 +71,7 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
         return;
     }
     let world = World::new("podman");
-    let folder = own_copy(world.lasthop.home());
+    let folder = world.lasthop.own_copy(EXPERIMENT);
     let text = fs::read_to_string(folder.join("experiment.toml")).unwrap();
     let (before, nginx) = text.split_once("[services.nginx.container]").unwrap();
     let few = nginx.replacen(
@@ -229,29 +226,9 @@ fn abs_of_the_study_drives_containers() {
     world.lasthop.assert_nothing_left();
 }
 
-/// The experiment in a home of its own, to be changed there.
-fn own_copy(home: &Path) -> PathBuf {
-    let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("experiments")
-        .join(EXPERIMENT);
-    let folder = home.join("experiments").join(EXPERIMENT);
-    fs::create_dir_all(folder.join("app")).unwrap();
-    let names = [
-        "Containerfile",
-        "experiment.toml",
-        "nginx.conf.j2",
-        "haproxy.cfg.j2",
-        "app/application.py",
-    ];
-    for name in names {
-        fs::copy(built_in.join(name), folder.join(name)).unwrap();
-    }
-    folder
-}
-
 /// The experiment with another recipe for its application.
-fn with_recipe(home: &Path, change: impl Fn(String) -> String) {
-    let folder = own_copy(home).join("services/gunicorn");
+fn with_recipe(lasthop: &common::Lasthop, change: impl Fn(String) -> String) {
+    let folder = lasthop.own_copy(EXPERIMENT).join("services/gunicorn");
     fs::create_dir_all(&folder).unwrap();
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/gunicorn/recipe.toml");
     fs::write(
@@ -265,7 +242,7 @@ fn with_recipe(home: &Path, change: impl Fn(String) -> String) {
 #[test]
 fn a_supervised_service_cannot_run_as_another_user() {
     let lasthop = common::Lasthop::new();
-    with_recipe(lasthop.home(), |recipe| {
+    with_recipe(&lasthop, |recipe| {
         recipe.replace("[start]\n", "[start]\nrun_as = \"unprivileged\"\n")
     });
     let ran = lasthop.run(["show", EXPERIMENT]);

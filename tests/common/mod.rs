@@ -69,6 +69,18 @@ impl Lasthop {
         self.home.path()
     }
 
+    /// A built-in experiment as the user's own, in the home, to be changed there.
+    pub fn own_copy(&self, experiment: &str) -> PathBuf {
+        let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("experiments")
+            .join(experiment);
+        let own = self.home().join("experiments");
+        fs::create_dir_all(&own).unwrap();
+        let copied = Command::new("cp").arg("-r").args([&built_in, &own]).status();
+        assert!(copied.unwrap().success());
+        own.join(experiment)
+    }
+
     pub fn sandboxes(&self) -> &Path {
         self.sandboxes.path()
     }
