@@ -56,9 +56,11 @@ fn foreign_share(data: &RunData) -> f64 {
     let environment = data.environment.as_ref();
     let cpus = environment.map_or(1, |environment| environment.cpus).max(1);
     let machines = || data.overloads().map(|trial| &trial.observations.machine);
-    let used: u64 = machines().map(|machine| machine.foreign_ns + machine.steal_ns).sum();
+    let used: i64 = machines()
+        .map(|machine| machine.foreign_ns + machine.steal_ns.cast_signed())
+        .sum();
     let wall: u64 = machines().map(|machine| machine.wall_ns).sum();
-    used as f64 / (wall.max(1) as f64 * f64::from(cpus))
+    used.max(0) as f64 / (wall.max(1) as f64 * f64::from(cpus))
 }
 
 /// The stage of a trial whose load is in question.

@@ -42,6 +42,19 @@ fn a_known_ratio_is_found_and_judged() {
     assert_eq!(summary.checks, [], "a healthy run has no doubts");
 }
 
+/// A reading of what others took can depend on the transport and on the speed of a trial: it is in no figure.
+#[test]
+fn what_others_took_moves_no_comparison() {
+    let quiet = healthy();
+    let mut disturbed = quiet.clone();
+    each_trial(&mut disturbed, "unix", |trial| {
+        let slow = trial.result.throughput() < 26_000.0;
+        trial.observations.machine.foreign_ns = if slow { 40_000_000 } else { -10_000_000 };
+    });
+    let [quiet, disturbed] = [quiet, disturbed].map(|data| summarise(&data));
+    assert_eq!(quiet.comparisons, disturbed.comparisons);
+}
+
 #[test]
 fn a_case_is_described_by_totals() {
     let summary = summarise(&healthy());

@@ -65,15 +65,17 @@ pub struct MachineUsage {
     pub softirq_ns: u64,
     /// CPU time that the hypervisor gave to others.
     pub steal_ns: u64,
-    /// CPU time of processes that are neither the driver nor a service nor lasthop.
-    pub foreign_ns: u64,
+    /// CPU time of processes that are neither the driver nor a service nor lasthop. The kernel samples it in ticks, so a
+    /// single trial says little, and may be below 0: only a sum over many trials of all cases means something. Records of
+    /// earlier versions have none below 0.
+    pub foreign_ns: i64,
 }
 
 impl MachineUsage {
     /// How many CPUs' worth of time the hypervisor and other processes took.
     #[must_use]
     pub fn taken(&self) -> f64 {
-        (self.steal_ns + self.foreign_ns) as f64 / self.wall_ns.max(1) as f64
+        (self.steal_ns.cast_signed() + self.foreign_ns).max(0) as f64 / self.wall_ns.max(1) as f64
     }
 }
 

@@ -16,9 +16,10 @@ pub struct MachineReading {
 /// The line `cpu` of `/proc/stat`, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CpuTimes {
-    /// User, nice and system: processes, by sampling at each tick.
+    /// User, nice and system, by sampling at each tick.
     processes: u64,
     idle: u64,
+    irq: u64,
     softirq: u64,
     steal: u64,
 }
@@ -36,21 +37,41 @@ impl MachineReading {
     ///
     /// Busy is the time that was neither idle nor stolen: the kernel measures idling, but only samples the rest, at
     /// each tick. Between two processes that wake each other, a good part of it is the way into idling and out again,
-    /// which is nobody's; foreign is therefore no more than what the samples give to processes.
-    pub fn until(&self, after: &Self, ours_ns: u64) -> MachineUsage {
+    /// which is nobody's; foreign is therefore what the samples give to processes and interrupts, less ours.
+    ///
+    /// A process is charged for the interrupts that it was interrupted by, unless the kernel accounts for these apart
+    /// (`irq_apart`). Both sides of the difference have them, or neither: TCP has more of them than a Unix socket.
+    pub fn until(&self, after: &Self, ours_ns: u64, irq_apart: bool) -> MachineUsage {
         let wall_ns = u64::try_from(after.at.duration_since(self.at).as_nanos()).unwrap_or(u64::MAX);
         let steal_ns = after.times.steal.saturating_sub(self.times.steal);
         let idle_ns = after.times.idle.saturating_sub(self.times.idle);
         let busy_ns = (wall_ns * after.cpus).saturating_sub(idle_ns).saturating_sub(steal_ns);
-        let processes_ns = after.times.processes.saturating_sub(self.times.processes);
+        let charged_ns = after
+            .times
+            .charged(irq_apart)
+            .saturating_sub(self.times.charged(irq_apart));
         MachineUsage {
             wall_ns,
             busy_ns,
             softirq_ns: after.times.softirq.saturating_sub(self.times.softirq),
             steal_ns,
-            foreign_ns: busy_ns.min(processes_ns).saturating_sub(ours_ns),
+            foreign_ns: charged_ns.cast_signed() - ours_ns.cast_signed(),
         }
     }
+}
+
+impl CpuTimes {
+    /// What the kernel's accounts of processes add up to.
+    fn charged(&self, irq_apart: bool) -> u64 {
+        self.processes + if irq_apart { 0 } else { self.irq + self.softirq }
+    }
+}
+
+/// Whether the kernel accounts for interrupts apart from processes (`CONFIG_IRQ_TIME_ACCOUNTING`): where it does, it has
+/// their pressure, since Linux 6.1. An older one that does is taken for one that does not: foreign load is then too high
+/// by our own interrupts.
+pub fn accounts_for_irq() -> bool {
+    files::text("/proc/pressure/irq").is_ok()
 }
 
 /// `cpu user nice system idle iowait irq softirq steal …`, then a line for each CPU.
@@ -67,6 +88,7 @@ fn parse(text: &str, tick_ns: u64) -> Option<(u64, CpuTimes)> {
         processes: at(0)? + at(1)? + at(2)?,
         // With iowait: a CPU that waits for a disk is idle.
         idle: at(3)? + at(4)?,
+        irq: at(5)?,
         softirq: at(6)?,
         steal: at(7)?,
     };
@@ -104,6 +126,7 @@ mod tests {
                 CpuTimes {
                     processes: 310,
                     idle: 3400,
+                    irq: 50,
                     softirq: 60,
                     steal: 70
                 }
@@ -112,47 +135,53 @@ mod tests {
         assert_eq!(parse("", 10), None);
     }
 
-    #[test]
-    fn busy_is_what_is_neither_idle_nor_stolen_and_foreign_what_is_not_ours() {
+    fn readings(times: CpuTimes) -> [MachineReading; 2] {
         let at = Instant::now();
-        let before = MachineReading {
-            at,
-            cpus: 2,
-            times: CpuTimes::default(),
-        };
-        let softirq = 10_000_000;
-        let steal = 20_000_000;
-        let times = CpuTimes {
-            processes: 70_000_000,
+        let reading = |at, times| MachineReading { at, cpus: 2, times };
+        [
+            reading(at, CpuTimes::default()),
+            reading(at + Duration::from_millis(100), times),
+        ]
+    }
+
+    #[test]
+    fn busy_is_what_is_neither_idle_nor_stolen() {
+        let [before, after] = readings(CpuTimes {
+            processes: 40_000_000,
             idle: 120_000_000,
-            softirq,
-            steal,
-        };
-        let after = MachineReading {
-            at: at + Duration::from_millis(100),
-            cpus: 2,
-            times,
-        };
-        let usage = before.until(&after, 50_000_000);
-        assert_eq!((usage.busy_ns, usage.foreign_ns), (60_000_000, 10_000_000));
+            irq: 0,
+            softirq: 10_000_000,
+            steal: 20_000_000,
+        });
+        let usage = before.until(&after, 50_000_000, false);
         assert_eq!(
-            (usage.wall_ns, usage.softirq_ns, usage.steal_ns),
-            (100_000_000, 10_000_000, 20_000_000)
+            (usage.wall_ns, usage.busy_ns, usage.softirq_ns, usage.steal_ns),
+            (100_000_000, 60_000_000, 10_000_000, 20_000_000)
         );
-        assert_eq!(before.until(&after, 500_000_000).foreign_ns, 0);
-        let sampled = CpuTimes {
-            processes: 52_000_000,
-            ..times
-        };
-        let after = MachineReading {
-            times: sampled,
-            ..after
-        };
-        assert_eq!(
-            before.until(&after, 50_000_000).foreign_ns,
-            2_000_000,
-            "idling's own cost is nobody's"
-        );
+    }
+
+    /// The same work with interrupts and without: what others took must not depend on how much of ours are interrupts.
+    #[test]
+    fn foreign_has_interrupts_on_both_sides_or_on_neither() {
+        for softirq in [0, 10_000_000, 30_000_000] {
+            let [before, after] = readings(CpuTimes {
+                processes: 70_000_000 - softirq,
+                softirq,
+                ..CpuTimes::default()
+            });
+            assert_eq!(before.until(&after, 60_000_000, false).foreign_ns, 10_000_000);
+            assert_eq!(before.until(&after, 60_000_000 - softirq, true).foreign_ns, 10_000_000);
+        }
+    }
+
+    /// Ticks are samples: half of the readings of a machine without foreign load are below 0, and their sum is 0.
+    #[test]
+    fn foreign_is_not_cut_off_at_zero() {
+        let [before, after] = readings(CpuTimes {
+            processes: 50_000_000,
+            ..CpuTimes::default()
+        });
+        assert_eq!(before.until(&after, 60_000_000, false).foreign_ns, -10_000_000);
     }
 
     #[test]

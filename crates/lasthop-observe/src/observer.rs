@@ -4,7 +4,7 @@ use lasthop_model::observation::{InContainer, Observations, Role};
 
 use super::{
     cgroup::{Cgroup, CgroupReading},
-    machine::MachineReading,
+    machine::{self, MachineReading},
     namespaces::Namespaces,
     network::NetworkReading,
     procfs::{Consumption, Meter, Usage},
@@ -17,6 +17,7 @@ pub struct Observer {
     /// By number of the role.
     cgroups: Vec<Option<Cgroup>>,
     namespaces: Namespaces,
+    irq_apart: bool,
 }
 
 /// Everything at one moment.
@@ -45,6 +46,7 @@ impl Observer {
             meter,
             cgroups,
             namespaces,
+            irq_apart: machine::accounts_for_irq(),
         }
     }
 
@@ -75,7 +77,9 @@ impl Observer {
         add_cgroups(&mut consumption, roles, before, after);
         Observations {
             roles: consumption.of_stack(roles, stack),
-            machine: before.machine.until(&after.machine, consumption.total_ns()),
+            machine: before
+                .machine
+                .until(&after.machine, consumption.total_ns(), self.irq_apart),
             network: self.namespaces.between(&before.network, &after.network, stack),
             held_ports: self.namespaces.held(&after.network, stack).map(Box::new),
         }

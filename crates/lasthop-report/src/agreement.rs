@@ -346,7 +346,7 @@ fn record(world: &World) -> RunData {
             } else {
                 0.0
             };
-            trial.observations.machine.foreign_ns = (taken * 1.1e8) as u64;
+            trial.observations.machine.foreign_ns = (taken * 1.1e8) as i64;
             let slowed = 1.0 - world.slowed * taken * (place + 1) as f64 / 3.0;
             let stalled = if draws.unit() < world.stalls { 0.1 } else { 1.0 };
             let result = &mut trial.result;

@@ -14,16 +14,17 @@ const FOREIGN_SHARE: f64 = 0.05;
 const OWN_SHARE: f64 = 0.25;
 
 /// A share of the CPU time of all CPUs over all trials; `None` if the number of CPUs is unknown.
-fn share(evidence: &Evidence, pick: fn(&MeasuredTrial) -> u64) -> Option<f64> {
+fn share(evidence: &Evidence, pick: fn(&MeasuredTrial) -> i64) -> Option<f64> {
     let data = evidence.trials.data;
-    let spent: u64 = data.trials().map(pick).sum();
+    let spent: i64 = data.trials().map(pick).sum();
     let wall: u64 = data.trials().map(|trial| trial.observations.machine.wall_ns).sum();
     let cpus = f64::from(data.environment.as_ref()?.cpus);
     Some(spent as f64 / (wall as f64 * cpus)).filter(|share| share.is_finite())
 }
 
 pub fn steal(evidence: &Evidence) -> Option<Finding> {
-    let share = share(evidence, |trial| trial.observations.machine.steal_ns).filter(|share| *share >= STEAL_SHARE)?;
+    let share = share(evidence, |trial| trial.observations.machine.steal_ns.cast_signed())
+        .filter(|share| *share >= STEAL_SHARE)?;
     let text = format!(
         "the hypervisor gave {} of the CPU time to others (steal)",
         percent(share)
@@ -54,11 +55,11 @@ pub fn own_load(evidence: &Evidence) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-fn own_ns(trial: &MeasuredTrial) -> u64 {
+fn own_ns(trial: &MeasuredTrial) -> i64 {
     let observed = &trial.observations;
     let services: u64 = observed.roles.values().map(|role| role.cpu_ns).sum();
-    let others = services + trial.result.cost.cpu_ns() + observed.machine.foreign_ns + observed.machine.softirq_ns;
-    observed.machine.busy_ns.saturating_sub(others)
+    let known = services + trial.result.cost.cpu_ns() + observed.machine.softirq_ns;
+    observed.machine.busy_ns.cast_signed() - known.cast_signed() - observed.machine.foreign_ns
 }
 
 pub fn placement(evidence: &Evidence) -> Option<Finding> {

@@ -246,8 +246,7 @@ impl Round {
                 let mut observations = self.observer.between(&reply.before, &reply.after, case.stack);
                 if runner.driver_place.as_ref().is_some_and(DriverPlace::is_stranger_here) {
                     // It descends from sshd, but it is not foreign load.
-                    let foreign = &mut observations.machine.foreign_ns;
-                    *foreign = foreign.saturating_sub(result.cost.cpu_ns());
+                    observations.machine.foreign_ns -= result.cost.cpu_ns().cast_signed();
                 }
                 let trial = MeasuredTrial {
                     round: self.number,
