@@ -16,6 +16,15 @@ use crate::{
 /// Share of a core per thread at which the driver counts as saturated.
 pub const SATURATED: f64 = 0.85;
 
+/// Whether the driver is busy with more than one request. With one under way it works while the server waits and waits
+/// while the server works: however busy, it limits nobody.
+fn is_saturated(trials: &Trials, plan: &CasePlan) -> bool {
+    let load = &plan.load;
+    let has_several =
+        load.is_open() || load.connections * load.pipeline > 1 || cases::sending(trials, &plan.case).is_some();
+    has_several && cases::driver_load(trials, plan) >= SATURATED
+}
+
 /// An open loop that keeps its rate. Its driver busy-waits, so its CPU use says nothing.
 fn keeps_its_rate(trials: &Trials, plan: &CasePlan) -> bool {
     plan.load.is_open() && cases::offered(trials, &plan.case).is_some_and(|offered| offered.is_reached())
@@ -39,7 +48,8 @@ pub fn driver_saturated(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         "the driver is the bottleneck: the servers can do at least this throughput, and a ratio in favour of this case \
          is a lower bound too"
     };
-    (load >= SATURATED && !keeps_its_rate(trials, plan) && !loses(trials, &plan.case)).then(|| doubt(text, effect))
+    (is_saturated(trials, plan) && !keeps_its_rate(trials, plan) && !loses(trials, &plan.case))
+        .then(|| doubt(text, effect))
 }
 
 /// Share of its time at which a driver's run delay shows in a 99th percentile.
@@ -57,6 +67,8 @@ pub fn driver_kept_off(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 
 /// Below this headroom, the generator is a large part of what is measured.
 const SCARCE: f64 = 2.0;
+/// Below this one, what the two servers do makes no difference: they were measured at different times.
+const NO_MORE: f64 = 1.1;
 
 pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let times = cases::headroom(trials, plan)?;
@@ -65,9 +77,13 @@ pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     } else {
         "as many requests"
     };
-    let text = format!("against a server that does nothing, the same load reached {times:.1} times {than}");
-    let effect = "the generator and the transport are a large part of what is measured, and the servers a small one; \
-                  expect smaller differences with servers that do more work";
+    let text = if times < NO_MORE {
+        format!("against a server that does nothing, the same load reached no more than {than}")
+    } else {
+        format!("against a server that does nothing, the same load reached {times:.1} times {than}")
+    };
+    let effect = "these servers do little: the generator and the transport are a large part of what is measured; expect \
+                  smaller differences with servers that do more work";
     (times < SCARCE).then(|| doubt(text, effect))
 }
 
@@ -84,7 +100,7 @@ pub fn replies_unseen(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 pub fn mark_lower_bounds(trials: &Trials, comparisons: &mut [Comparison]) {
     let saturated = |case: &str| {
         // An open loop has no lower bounds: it kept its rate, or is invalid.
-        let saturated = |plan: &CasePlan| !plan.load.is_open() && cases::driver_load(trials, plan) >= SATURATED;
+        let saturated = |plan: &CasePlan| !plan.load.is_open() && is_saturated(trials, plan);
         trials.plan(case).is_some_and(saturated) && !loses(trials, case)
     };
     for comparison in comparisons

@@ -222,8 +222,9 @@ const DRIVER: &[CheckMeaning] = &[
         "driver-saturated",
         DOUBT,
         "The driver was at its limit, so the servers may be able to do more",
-        "the driver used 85 % of a core or more per thread. If it limits the better of the two cases, the ratio is a lower \
-         bound. An open loop that keeps its rate is exempt, because its driver busy-waits.",
+        "the driver used 85 % of a core or more per thread, with more than one request under way. If it limits the better \
+         of the two cases, the ratio is a lower bound. An open loop that keeps its rate is exempt, because its driver \
+         busy-waits.",
         "Read the ratio as \"at least\"; CPU time per request is exact. In an open loop use more threads or a lower rate.",
     ),
     known(

@@ -31,7 +31,11 @@ use crate::{
     },
 };
 
+/// A driver with two connections, this busy for a case.
 fn driver_load(data: &mut RunData, case: &str, share: f64) {
+    for plan in &mut data.header.cases {
+        plan.load.connections = 2;
+    }
     each_trial(data, case, |trial| {
         trial.result.cost.user_ns = 0;
         trial.result.cost.system_ns = (share * trial.result.elapsed_ns as f64) as u64;
@@ -153,6 +157,21 @@ fn the_cpu_time_of_unknown_servers_is_not_compared() {
 }
 
 #[test]
+fn a_driver_with_one_request_under_way_limits_nobody() {
+    let mut data = healthy();
+    driver_load(&mut data, "unix", 0.99);
+    data.header.cases.iter_mut().for_each(|plan| plan.load.connections = 1);
+    assert_eq!(findings(&data, "driver-saturated"), []);
+    assert!(
+        !comparison(&summarise(&data), "unix", Metric::Throughput)
+            .unwrap()
+            .lower_bound
+    );
+    data.header.cases.iter_mut().for_each(|plan| plan.load.pipeline = 16);
+    assert_eq!(finding(&data, "driver-saturated").case.as_deref(), Some("unix"));
+}
+
+#[test]
 fn a_driver_that_limits_only_the_worse_case_bounds_nothing() {
     let mut data = healthy();
     driver_load(&mut data, "tcp", 0.95);
@@ -217,6 +236,12 @@ fn scarce_headroom_is_doubted() {
     let check = finding(&null(1.9), "headroom");
     assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
     assert!(check.evidence.contains("1.9 times"), "{}", check.evidence);
+    let check = finding(&null(0.8), "headroom");
+    assert!(
+        check.evidence.ends_with("reached no more than as many requests"),
+        "{}",
+        check.evidence
+    );
     assert_eq!(summarise(&null(3.0)).cases[0].headroom, None);
 }
 

@@ -45,7 +45,7 @@ fn headroom(summary: &Summary) -> Option<String> {
         format!("{least:.1}")
     };
     (most > 0.0)
-        .then(|| format!("headroom: against a server that does nothing, the driver reached {range} times this load"))
+        .then(|| format!("headroom: against a server that does nothing, this load reached {range} times as much"))
 }
 
 fn driver(environment: &Environment) -> Option<String> {
