@@ -31,7 +31,6 @@ pub mod summary;
 pub mod testing;
 mod time;
 mod trials;
-mod weighed;
 
 use std::path::PathBuf;
 
@@ -106,7 +105,6 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
             .collect(),
         controls: controls(header),
         alternatives: unless_ratios_only(trials, comparisons::alternatives),
-        weighed: unless_ratios_only(trials, weighed::weigh),
         asked: header.answer.clone(),
         explanations: explanations(header),
         environment: data.environment.clone(),

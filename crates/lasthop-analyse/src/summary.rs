@@ -86,9 +86,6 @@ pub struct Summary {
     /// Quantities that follow from several cases.
     #[serde(default)]
     pub derived: Vec<Derived>,
-    /// Which of two quantities is larger, if the experiment asks that.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub weighed: Vec<Weighed>,
     /// What answers the question of the experiment, besides what to choose.
     #[serde(default, skip_serializing_if = "is_default")]
     pub asked: AnswerPlan,
@@ -1056,23 +1053,6 @@ pub struct Derived {
     pub over: Option<String>,
     /// For a crossover outside the levels that were run: on which side.
     pub outside: Option<Outside>,
-}
-
-/// Two quantities, weighed against each other in the same blocks. Each is averaged over the cases that distinguish only one of
-/// them from the other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Weighed {
-    /// Their names in the experiment.
-    pub quantities: [String; 2],
-    pub helps: [String; 2],
-    /// Levels that the cases of both share.
-    #[serde(with = "as_text")]
-    #[schemars(with = "IndexMap<String, String>")]
-    pub levels: Levels,
-    /// `us`
-    pub values: [Measured; 2],
-    /// The first minus the second.
-    pub difference: Measured,
 }
 
 /// Why there is no crossover.

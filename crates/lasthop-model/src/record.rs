@@ -38,7 +38,7 @@ use lasthop_protocol::{
     wire::{self, TrialPhases},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use crate::{
     driver::{DriverAt, Remote, ToolChoice},
@@ -79,7 +79,11 @@ pub struct RunHeader {
     #[serde(default)]
     pub derived: Vec<DerivedPlan>,
     /// What answers the question, besides what to choose.
-    #[serde(default, skip_serializing_if = "AnswerPlan::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "AnswerPlan::is_empty",
+        deserialize_with = "AnswerPlan::of_any_version"
+    )]
     pub answer: AnswerPlan,
     /// The endpoints of `lasthop compare`, whose servers lasthop did not start; `None` in a run of an experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,15 +183,6 @@ pub struct AnswerPlan {
     /// Of a protocol without replies: whether to say what each transport lost, and what it costs the sender.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
-    /// A quantity with a `crossover`: from which level on the difference no longer matters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<String>,
-    /// Two quantities that are times: which of them is larger.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub which: Option<[String; 2]>,
-    /// Quantities that are times: what they cost by each transport.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub costs: Vec<String>,
     /// Levels of the compared factor: what each costs, compared with the reference.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub price: Vec<String>,
@@ -208,6 +203,15 @@ pub struct AnswerPlan {
 impl AnswerPlan {
     fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Records of earlier versions name quantities, too, of which reports made sentences.
+    fn of_any_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut keys = serde_json::Map::deserialize(deserializer)?;
+        for gone in ["until", "which", "costs"] {
+            keys.remove(gone);
+        }
+        serde_json::from_value(keys.into()).map_err(D::Error::custom)
     }
 }
 

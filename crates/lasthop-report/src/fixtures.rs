@@ -306,7 +306,6 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         cases,
         comparisons,
         alternatives: vec![],
-        weighed: vec![],
         asked: AnswerPlan::default(),
         explanations: vec![],
         overload: None,

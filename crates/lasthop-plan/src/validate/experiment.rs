@@ -132,20 +132,6 @@ impl Checker<'_> {
 
     fn answer(&mut self, file: &Experiment) {
         let answer = &file.answer;
-        if let Some(until) = &answer.until {
-            self.must_be_quantity("/answer/until", until, file, true);
-        }
-        for (at, quantity) in answer.which.iter().flatten().enumerate() {
-            self.must_be_quantity(&format!("/answer/which/{at}"), quantity, file, false);
-        }
-        if let Some([one, other]) = &answer.which
-            && one == other
-        {
-            self.error("/answer/which/1", "the two quantities must differ");
-        }
-        for (at, quantity) in answer.costs.iter().enumerate() {
-            self.must_be_quantity(&format!("/answer/costs/{at}"), quantity, file, false);
-        }
         let compared = [PATH, TRANSPORT].into_iter().find_map(|name| file.factors.get(name));
         let levels = compared.map_or(&[][..], |factor| &factor.levels);
         for (key, named) in [
@@ -159,26 +145,6 @@ impl Checker<'_> {
         }
         for (at, factor) in answer.explain.iter().enumerate() {
             self.must_be_known(&format!("/answer/explain/{at}"), "factor", factor, file.factors.keys());
-        }
-    }
-
-    /// A quantity of `[derive]`, which is a level if it has a crossover, and otherwise a time.
-    fn must_be_quantity(&mut self, pointer: &str, name: &str, file: &Experiment, is_level: bool) {
-        if !self.must_be_known(pointer, "quantity", name, file.derive.keys()) {
-            return;
-        }
-        match (file.derive[name].crossover.is_some(), is_level) {
-            (true, false) => self.error_with_help(
-                pointer,
-                format!("`{name}` is a level and not a time"),
-                Some(format!("`until = \"{name}\"` says from which level on")),
-            ),
-            (false, true) => self.error_with_help(
-                pointer,
-                format!("`{name}` is a time and not a level"),
-                Some("`until` takes a quantity with `crossover`; `costs` takes times".to_owned()),
-            ),
-            _ => {}
         }
     }
 

@@ -1,14 +1,12 @@
 //! Quantities that follow from several cases, one table per kind of value.
 
-use lasthop_analyse::summary::{Derived, Measured, Outside, Summary, Weighed};
+use lasthop_analyse::summary::{Derived, Measured, Outside, Summary};
+use lasthop_model::level::Level;
 
-use super::{
-    parts,
-    question::{short, varying},
-};
+use super::parts;
 use crate::{
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Tone},
-    groups::phrases,
+    groups::{is_compared, phrase, phrases},
     units::{NONE, TimeUnit, significant},
     wording::margin,
 };
@@ -18,7 +16,6 @@ pub fn section(summary: &Summary) -> Option<Section> {
         .derived
         .iter()
         .all(|derived| derived.value.is_none() && derived.outside.is_none())
-        && summary.weighed.is_empty()
     {
         return None;
     }
@@ -26,13 +23,9 @@ pub fn section(summary: &Summary) -> Option<Section> {
     // Values of one quantity follow each other, as the plan has them.
     let by_quantity = all.chunk_by(|one, other| one.quantity == other.quantity);
     let (places, times): (Vec<&[&Derived]>, Vec<_>) = by_quantity.partition(|of| is_place(of));
-    let tables = [time_table(summary, &times), weighed_table(summary)]
-        .into_iter()
-        .flatten();
-    let crossovers = places.concat().into_iter().map(|derived| crossover(summary, derived));
-    let blocks = tables.map(Block::Table);
-    let blocks = blocks.chain(crossovers.map(|text| Block::Paragraph(text.into())));
-    parts::section("What follows from several cases", Depth::Open, blocks.collect())
+    let tables = [time_table(summary, &times), crossover_table(summary, &places.concat())];
+    let blocks = tables.into_iter().flatten().map(Block::Table).collect();
+    parts::section("What follows from several cases", Depth::Open, blocks)
 }
 
 /// A crossover is a level, everything else a time.
@@ -79,38 +72,6 @@ fn time_columns(summary: &Summary, all: &[&Derived]) -> Columns {
         .left("95 % interval", ends_against)
 }
 
-/// Which of two quantities is larger: what they are on average over what distinguishes only one of them.
-fn weighed_table(summary: &Summary) -> Option<Table> {
-    let mut rows = Vec::new();
-    for Weighed {
-        helps,
-        levels,
-        values: [first, second],
-        difference,
-        ..
-    } in &summary.weighed
-    {
-        let words = phrases(summary, levels.iter());
-        rows.extend((!words.is_empty()).then_some(Row::Group(words)));
-        let unit = TimeUnit::of_differences(&[first.estimate, second.estimate]);
-        let named = [
-            (short(&helps[0]), first),
-            (short(&helps[1]), second),
-            ("the difference", difference),
-        ];
-        rows.extend(named.map(|(name, value)| {
-            let figures = [time(value.estimate, unit), ends(value, unit)].map(Cell::from);
-            Row::Cells(std::iter::once(Cell::new(Tone::Strong, name)).chain(figures).collect())
-        }));
-    }
-    let columns = vec![
-        Column::left("which costs more"),
-        Column::right("time"),
-        Column::left("95 % interval").joined(),
-    ];
-    (!rows.is_empty()).then_some(Table { columns, rows })
-}
-
 fn ends(value: &Measured, unit: TimeUnit) -> String {
     format!("{} to {}", in_unit(value.low, unit), in_unit(value.high, unit))
 }
@@ -121,6 +82,16 @@ fn in_unit(micros: f64, unit: TimeUnit) -> String {
 
 fn time(micros: f64, unit: TimeUnit) -> String {
     format!("{} {}", in_unit(micros, unit), unit.name())
+}
+
+/// The levels that vary within a quantity, besides what is compared.
+fn varying(summary: &Summary, all: &[&Derived], one: &Derived) -> String {
+    phrases(
+        summary,
+        one.levels.iter().filter(|(factor, level): &(&String, &Level)| {
+            !is_compared(factor) && all.iter().any(|other| other.levels.get(*factor) != Some(*level))
+        }),
+    )
 }
 
 /// The transport, and the levels that vary within the quantity.
@@ -134,20 +105,31 @@ fn label(summary: &Summary, all: &[&Derived], derived: &Derived) -> String {
     }
 }
 
-fn crossover(summary: &Summary, derived: &Derived) -> String {
-    let within = margin(summary.settings.margin);
-    let who = format!("{}: {}", derived.help, derived.transport.title());
-    match (&derived.value, derived.outside) {
-        (Some(at), _) => format!(
-            "{who} differs by less than {within} at {} {} and above (95 % interval {} to {}).",
-            significant(at.estimate, 2),
-            at.unit,
-            significant(at.low, 2),
-            significant(at.high, 2)
-        ),
-        (None, Some(Outside::Before)) => format!("{who} differs by less than {within} at every level."),
-        (None, Some(Outside::Beyond)) => format!("{who} still differs by more than {within} at the highest level."),
-        (None, Some(Outside::Open)) => format!("{who}: undecided at which level it comes within {within}."),
-        (None, None) => format!("{who}: not enough blocks."),
+/// From which level on a transport differs by less than the margin.
+fn crossover_table(summary: &Summary, all: &[&Derived]) -> Option<Table> {
+    let mut rows = Vec::new();
+    for (place, derived) in all.iter().enumerate() {
+        let factor = derived.over.as_deref()?;
+        let level = |value: f64| phrase(summary, factor, &Level::Int(value.round() as i64));
+        let from = match (&derived.value, derived.outside) {
+            (Some(at), _) => level(at.estimate),
+            (None, Some(Outside::Before)) => "every level".to_owned(),
+            (None, Some(Outside::Beyond)) => "no level".to_owned(),
+            (None, Some(Outside::Open)) => "undecided".to_owned(),
+            (None, None) => NONE.to_owned(),
+        };
+        let ends = derived.value.as_ref();
+        let ends = ends.map_or(String::new(), |at| format!("{} to {}", level(at.low), level(at.high)));
+        if place == 0 || all[place - 1].quantity != derived.quantity {
+            rows.push(Row::Group(format!("{}: {}", derived.quantity, derived.help)));
+        }
+        let name = Cell::new(Tone::Strong, derived.transport.name());
+        rows.push(Row::Cells(vec![name, from.into(), ends.into()]));
     }
+    let columns = vec![
+        Column::left("transport"),
+        Column::left(format!("differs by less than {} from", margin(summary.settings.margin))),
+        Column::left("95 % interval").joined(),
+    ];
+    (!rows.is_empty()).then_some(Table { columns, rows })
 }

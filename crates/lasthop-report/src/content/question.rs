@@ -3,17 +3,17 @@
 use std::cmp::Ordering;
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::{CaseSummary, Derived, Measured, Outside, Summary, Verdict, Weighed};
-use lasthop_model::{level::Level, quantity::joined};
+use lasthop_analyse::summary::{CaseSummary, Summary, Verdict};
+use lasthop_model::quantity::joined;
 
 use super::{
     answer::the,
-    effects::{each_said, effects, settings, time},
+    effects::{each_said, effects, settings},
     figures::listed,
 };
 use crate::{
     document::Text,
-    groups::{Compared, Group, cases, compared_level, compared_name, is_compared, phrase, phrases},
+    groups::{Compared, Group, cases, compared_level, compared_name},
     units::{Micros, NBSP, capital, percent, significant},
     wording::margin,
 };
@@ -31,9 +31,6 @@ pub fn lines(summary: &Summary, groups: &[Group<'_>]) -> Vec<Text> {
         said.extend(lost(groups));
         said.extend(waits(groups));
     }
-    said.extend(asked.until.iter().flat_map(|quantity| until(summary, quantity)));
-    said.extend(summary.weighed.iter().map(|weighed| which(summary, weighed)));
-    said.extend(costs(summary, &asked.costs));
     said.extend(prices(groups, &asked.price));
     said.extend(asked.occupies.iter().filter_map(|level| occupies(groups, level)));
     said.into_iter().map(Text::from).collect()
@@ -114,138 +111,6 @@ fn waits(groups: &[Group<'_>]) -> Option<String> {
     })
 }
 
-/// From which level on a difference is within the margin.
-fn until(summary: &Summary, quantity: &str) -> Vec<String> {
-    let of = |derived: &Derived| {
-        let factor = derived.over.as_deref()?;
-        let within = margin(summary.settings.margin);
-        let who = the(derived.transport.title());
-        let level = |value: f64| phrase(summary, factor, &Level::Int(value.round() as i64));
-        let number = |case: &CaseSummary| match case.levels.get(factor)? {
-            Level::Int(number) => Some(*number as f64),
-            Level::Bool(_) | Level::Text(_) => None,
-        };
-        let levels = || summary.cases.iter().filter_map(number);
-        let least = level(levels().fold(f64::INFINITY, f64::min));
-        let most = level(levels().fold(0.0, f64::max));
-        let what = capital(&derived.help);
-        Some(match (&derived.value, derived.outside) {
-            (Some(at), _) => {
-                format!(
-                    "{what}: {who} differs by less than {within} from {} on.",
-                    level(at.estimate)
-                )
-            }
-            (None, Some(Outside::Before)) => {
-                format!("{what}: {who} differs by less than {within} at each, from {least} to {most}.")
-            }
-            (None, Some(Outside::Beyond)) => {
-                format!("{what}: none up to {most}, the largest that ran, ends the difference of {who}.")
-            }
-            (None, Some(Outside::Open)) => {
-                format!("{what}: from which on {who} differs by less than {within} is undecided.")
-            }
-            (None, None) => return None,
-        })
-    };
-    let all = summary.derived.iter().filter(|derived| derived.quantity == quantity);
-    all.filter_map(of).collect()
-}
-
-/// Which of two quantities is larger.
-fn which(summary: &Summary, weighed: &Weighed) -> String {
-    let Weighed {
-        helps: [one, other],
-        values: [first, second],
-        difference,
-        ..
-    } = weighed;
-    let told = |help: &str, value: &Measured| format!("{} ({})", short(help), time_of(value.estimate));
-    let [one, other] = [told(one, first), told(other, second)];
-    let said = match (difference.low > 0.0, difference.high < 0.0) {
-        (true, _) => format!("{one} costs more than {other}"),
-        (_, true) => format!("{other} costs more than {one}"),
-        _ => format!("undecided which costs more, {one} or {other}"),
-    };
-    let words = phrases(summary, weighed.levels.iter());
-    let said = if words.is_empty() {
-        said
-    } else {
-        format!("{words}: {said}")
-    };
-    format!("{}.", capital(&said))
-}
-
-/// With its sign, if it is a saving.
-fn time_of(micros: f64) -> String {
-    if micros < 0.0 {
-        format!("−{}", time(-micros))
-    } else {
-        time(micros)
-    }
-}
-
-/// The words up to the first explanation.
-pub fn short(help: &str) -> &str {
-    help.split([':', ',']).next().unwrap_or(help).trim()
-}
-
-/// What derived quantities cost by each transport.
-fn costs(summary: &Summary, quantities: &[String]) -> Option<String> {
-    let mut said = Vec::new();
-    for quantity in quantities {
-        let all: Vec<&Derived> = summary.derived.iter().filter(|one| one.quantity == *quantity).collect();
-        let mut by_levels: IndexMap<String, Vec<&Derived>> = IndexMap::new();
-        for one in &all {
-            by_levels.entry(varying(summary, &all, one)).or_default().push(one);
-        }
-        said.extend(by_levels.iter().filter_map(|(setting, all)| cost(setting, all)));
-    }
-    one_sentence(said)
-}
-
-/// The levels that vary within a quantity, besides what is compared.
-pub fn varying(summary: &Summary, all: &[&Derived], one: &Derived) -> String {
-    phrases(
-        summary,
-        one.levels.iter().filter(|(factor, level): &(&String, &Level)| {
-            !is_compared(factor) && all.iter().any(|other| other.levels.get(*factor) != Some(*level))
-        }),
-    )
-}
-
-/// `one more query on a connection costs 44 µs by TCP, 16 µs less by the Unix socket`
-fn cost(setting: &str, all: &[&Derived]) -> Option<String> {
-    let own = |one: &Derived| {
-        let value = one.value.as_ref()?;
-        Some(match (value.low > 0.0, value.high < 0.0) {
-            (true, _) => format!("costs {}", time(value.estimate)),
-            (_, true) => format!("saves {}", time(-value.estimate)),
-            _ => "has no measurable cost".to_owned(),
-        })
-    };
-    let against = |more: &Measured| match (more.low > 0.0, more.high < 0.0) {
-        (true, _) => format!("{} more", time(more.estimate)),
-        (_, true) => format!("{} less", time(-more.estimate)),
-        _ => "undecided".to_owned(),
-    };
-    let (reference, others): (Vec<&Derived>, Vec<&Derived>) =
-        all.iter().copied().partition(|one| one.against_reference.is_none());
-    let said = joined(
-        reference.into_iter().chain(others).filter_map(|one| {
-            let cost = one.against_reference.as_ref().map(against).or_else(|| own(one))?;
-            Some(format!("{cost} by {}", the(one.transport.title())))
-        }),
-        ", ",
-    );
-    let setting = if setting.is_empty() {
-        String::new()
-    } else {
-        format!(" ({setting})")
-    };
-    (!said.is_empty()).then(|| format!("{} {said}{setting}", short(&all[0].help)))
-}
-
 fn has_level(case: &CaseSummary, level: &str) -> bool {
     compared_level(case).is_some_and(|own| own.word() == Some(level))
 }
@@ -296,8 +161,7 @@ fn occupies(groups: &[Group<'_>], level: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_analyse::summary::OneWay;
-    use lasthop_protocol::spec::Transport;
+    use lasthop_analyse::summary::{Measured, OneWay};
 
     use super::*;
     use crate::{fixtures, groups::groups};
@@ -318,24 +182,9 @@ mod tests {
         }
     }
 
-    fn derived(transport: Transport, value: Option<Measured>, against: Option<Measured>) -> Derived {
-        Derived {
-            quantity: "row".into(),
-            help: "one more row, the slope over rows".into(),
-            levels: IndexMap::new(),
-            transport,
-            value,
-            intercept: None,
-            against_reference: against,
-            over: None,
-            outside: None,
-        }
-    }
-
     #[test]
     fn nothing_is_said_that_was_not_asked() {
-        for (name, mut summary) in fixtures::all() {
-            summary.derived = vec![derived(Transport::Tcp, Some(micros(44.0, 1.0)), None)];
+        for (name, summary) in fixtures::all() {
             assert_eq!(said(&summary), [""; 0], "{name}");
         }
     }
@@ -366,87 +215,6 @@ mod tests {
                 "The Unix socket lost nothing; TCP lost 87.0 % (hello), 99.0 % (stream), up to 1.0 % elsewhere; TLS over TCP \
                  lost up to 0.2 %.",
                 "What is not lost waits: a send by the Unix socket takes up to 5.12 ms, by TCP 1.99 ms (stream)."
-            ]
-        );
-    }
-
-    #[test]
-    fn costs_are_told_by_each_transport() {
-        let mut summary = fixtures::three_transports();
-        summary.derived = vec![
-            derived(Transport::Unix, Some(micros(28.0, 1.0)), Some(micros(-16.0, 2.0))),
-            derived(Transport::Tcp, Some(micros(44.0, 1.0)), None),
-            derived(Transport::Tls, Some(micros(45.0, 1.0)), Some(micros(1.0, 2.0))),
-        ];
-        summary.asked.costs = vec!["row".into(), "missing".into()];
-        assert_eq!(
-            said(&summary),
-            ["One more row costs 44 µs by TCP, 16 µs less by the Unix socket, undecided by TLS over TCP."]
-        );
-        summary.derived[1].value = Some(micros(-5.0, 1.0));
-        assert!(
-            said(&summary)[0].starts_with("One more row saves 5.0 µs by TCP"),
-            "{:?}",
-            said(&summary)
-        );
-        summary.derived[1].value = Some(micros(1.0, 2.0));
-        assert!(said(&summary)[0].starts_with("One more row has no measurable cost by TCP"));
-    }
-
-    #[test]
-    fn a_crossover_is_a_level_in_words() {
-        let mut summary = fixtures::three_transports();
-        summary.asked.until = Some("row".into());
-        let crossover = |value, outside| Derived {
-            help: "file size".into(),
-            over: Some("size".into()),
-            outside,
-            ..derived(Transport::Unix, value, None)
-        };
-        let at = Measured {
-            unit: "size".into(),
-            ..micros(65_536.0, 9.0)
-        };
-        for (derived, line) in [
-            (
-                crossover(Some(at), None),
-                "File size: the Unix socket differs by less than 2 % from 64 KiB on.",
-            ),
-            (
-                crossover(None, Some(Outside::Beyond)),
-                "File size: none up to 64 B, the largest that ran, ends the difference of the Unix socket.",
-            ),
-            (
-                crossover(None, Some(Outside::Open)),
-                "File size: from which on the Unix socket differs by less than 2 % is undecided.",
-            ),
-        ] {
-            summary.derived = vec![derived];
-            assert_eq!(said(&summary), [line]);
-        }
-    }
-
-    #[test]
-    fn of_two_quantities_the_larger_is_named() {
-        let mut summary = fixtures::three_transports();
-        let weighed = |difference| Weighed {
-            quantities: ["one".into(), "other".into()],
-            helps: ["TCP to the pool".into(), "TCP to the server".into()],
-            levels: IndexMap::from([("pattern".to_owned(), "echo".into())]),
-            values: [micros(22.0, 1.0), micros(5.0, 1.0)],
-            difference,
-        };
-        summary.weighed = vec![
-            weighed(micros(17.0, 2.0)),
-            weighed(micros(-17.0, 2.0)),
-            weighed(micros(1.0, 2.0)),
-        ];
-        assert_eq!(
-            said(&summary),
-            [
-                "Echo: TCP to the pool (22 µs) costs more than TCP to the server (5.0 µs).",
-                "Echo: TCP to the server (5.0 µs) costs more than TCP to the pool (22 µs).",
-                "Echo: undecided which costs more, TCP to the pool (22 µs) or TCP to the server (5.0 µs)."
             ]
         );
     }
