@@ -177,7 +177,7 @@ pub struct CpuAgainst {
     pub matters_below_us: Option<Figure>,
 }
 
-/// An estimate with its interval, to five digits.
+/// An estimate with its interval, to nine digits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
     pub estimate: f64,
@@ -211,11 +211,12 @@ impl Figure {
     }
 }
 
-/// To five digits, which is more than any interval carries. JSON has no infinity.
+/// To nine digits: what is shown is rounded once more, and to five it would at times be another number. JSON has no
+/// infinity.
 #[must_use]
 pub fn rounded(value: f64) -> f64 {
     const FARTHEST: f64 = 1e15;
-    let text = format!("{:.4e}", value.clamp(-FARTHEST, FARTHEST));
+    let text = format!("{:.8e}", value.clamp(-FARTHEST, FARTHEST));
     text.parse().unwrap_or(value)
 }
 
@@ -240,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn figures_keep_five_digits_and_stay_finite() {
+    fn figures_keep_nine_digits_and_stay_finite() {
         assert_eq!(
-            Figure::of(1.234_567, -0.001_234_567, f64::MAX),
+            Figure::of(1.914_961_234_5, -0.001_234_567_894, f64::MAX),
             Figure {
-                estimate: 1.2346,
-                low: -0.001_234_6,
+                estimate: 1.914_961_23,
+                low: -0.001_234_567_89,
                 high: 1e15,
             }
         );

@@ -156,14 +156,17 @@ impl fmt::Display for Count {
     }
 }
 
-/// A length of time in seconds, written as people say it: `29.8 s`, `3 min`, `2 h 10 min`.
+/// A length of time in seconds, written as people say it: `50 ms`, `9.8 s`, `3 min`, `2 h 10 min`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seconds(pub f64);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.0.round();
+        let milliseconds = (self.0 * 1e6).round() / 1e3;
         let text = match whole {
+            _ if milliseconds < 999.5 && milliseconds.fract() == 0.0 => format!("{milliseconds:.0}{NBSP}ms"),
+            _ if milliseconds < 999.5 => format!("{}{NBSP}ms", significant(milliseconds, 3)),
             // Above, one decimal would round to 10.0.
             _ if self.0 < 9.95 => format!("{:.1}{NBSP}s", self.0),
             seconds if seconds < 120.0 => format!("{seconds:.0}{NBSP}s"),
@@ -382,7 +385,10 @@ mod tests {
     #[test]
     fn seconds_as_people_say_them() {
         for (seconds, expected) in [
-            (0.04, "0.0 s"),
+            (0.05, "50 ms"),
+            (0.012_34, "12.3 ms"),
+            (0.000_04, "0.0400 ms"),
+            (0.999_6, "1.0 s"),
             (9.94, "9.9 s"),
             (9.96, "10 s"),
             (29.8, "30 s"),

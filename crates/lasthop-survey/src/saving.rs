@@ -577,7 +577,7 @@ mod tests {
     fn figures_of_another_machine_are_scaled_and_wider() {
         // Here a step takes twice as long.
         let there = elsewhere(figure(10.0, 20.0), Some(300.0), 150.0);
-        assert_eq!((there.low, there.estimate, there.high), (13.333, 30.0, 60.0));
+        assert_eq!((there.low, there.estimate, there.high), (13.333_333_3, 30.0, 60.0));
         let cost = elsewhere(figure(-6.0, -3.0), Some(150.0), 150.0);
         assert_eq!((cost.low, cost.high), (-9.0, -2.0));
         let unknown = elsewhere(figure(-5.0, 10.0), None, 150.0);
