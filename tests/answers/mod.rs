@@ -183,10 +183,10 @@ fn no_record_says_whose_machine_it_was() {
 const ANSWERS: [&str; 2] = ["<!-- written by script/answers -->\n", "<!-- end of the answers -->\n"];
 const APPLICATIONS: &str = "\
     The same links as an application meets them, through its client library, beside what they are bare:\n\n\
-    | experiment | setting | compared | ratio (95 % interval) | CPU saved | matters below | bare |\n\
+    | experiment | setting | compared | ratio (95 % interval) | freed at 1,000/s | matters below | bare |\n\
     |---|---|---|--:|--:|--:|--:|\n";
 const FIGURES: &str = "\
-| experiment | setting | compared | ratio (95 % interval) | CPU saved | matters below |
+| experiment | setting | compared | ratio (95 % interval) | freed at 1,000/s | matters below |
 |---|---|---|--:|--:|--:|
 ";
 
@@ -196,14 +196,13 @@ fn rows(name: &str, page: &str, answers: &Answers) -> String {
         return rows_of_page(name, page);
     };
     let rows = extremes(answer).into_iter().map(|one| {
-        let saved = one.cpu_saved();
         format!(
             "| [{name}](docs/answers/{name}.md) | {} | {} | {} ({}) | {} | {} |\n",
             text::markdown(&one.setting.name),
             one.levels(),
             one.ratio(),
             one.ends(),
-            saved.split(" (").next().unwrap_or_default(),
+            one.freed(),
             one.matters_below(),
         )
     });

@@ -104,7 +104,7 @@ impl<'a> Absolute<'a> {
         }
         let found = match metric {
             Metric::Throughput => self.quotient(case, metric, "throughput", trials::rate),
-            Metric::CpuPerRequest => self.quotient(case, metric, "cpu", |trial| self.trials.cpu(trial)),
+            Metric::CpuPerRequest => self.quotient(case, metric, "cpu", trials::cpu),
             Metric::LatencyP50 => self.latency(case, 0.5, MEDIAN),
             Metric::LatencyP99 => self.latency(case, 0.99, "latency_p99"),
         };

@@ -361,12 +361,10 @@ fn cpu_per_request(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Cpu
     );
     cpu.values_mut().for_each(|nanoseconds| *nanoseconds /= 1e3);
     let driver = cpu.shift_remove(DRIVER).unwrap_or_default();
-    let counts_driver = trials.counts_driver(&plan.load);
     let mut cpu = CpuPerRequest {
         unit: "us".to_owned(),
         driver,
         roles: cpu,
-        counts_driver,
     };
     let wanted = absolute
         .figure(&plan.case, metric)

@@ -101,7 +101,7 @@ fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
 fn cpu(trials: &Trials, pairs: &Pairs) -> Option<Basis> {
     trials
         .knows_servers()
-        .then(|| located(pairs, |trial| trials.cpu_per_request(trial)))
+        .then(|| located(pairs, trials::cpu_per_request))
         .flatten()
 }
 

@@ -245,8 +245,8 @@ impl<'a> Pairs<'a> {
             both.map(move |(case, reference)| (round, [case, reference]))
         });
         let pairs: Vec<_> = pairs.collect();
-        let counts_driver = trials.counts_driver(&case.load);
-        let is_compared = |role: &&String| *role != KERNEL && (*role != DRIVER || counts_driver);
+        let explains_driver = trials.explains_driver(&case.load);
+        let is_compared = |role: &&String| *role != KERNEL && (*role != DRIVER || explains_driver);
         let roles = pairs
             .iter()
             .flat_map(|(_, both)| both)

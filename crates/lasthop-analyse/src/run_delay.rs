@@ -87,7 +87,7 @@ pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelayS
         return None;
     }
     let saved = RunDelaySaved {
-        all: difference(trials, pairs, "", |trial| all(trials, pairs, trial)),
+        all: difference(trials, pairs, "", all),
         roles: roles(trials, &pairs.case.case)
             .filter_map(|role| {
                 Some((
@@ -100,17 +100,12 @@ pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelayS
     (saved.all.is_some() || !saved.roles.is_empty()).then_some(saved)
 }
 
-/// For all roles in a trial that [`Trials::cpu`] adds up; `None` unless it is known for each that ran.
-fn all(trials: &Trials, pairs: &Pairs, trial: &MeasuredTrial) -> Option<Totals> {
+/// For all services in a trial; `None` unless it is known for each that ran.
+fn all(trial: &MeasuredTrial) -> Option<Totals> {
     let services = trial.observations.roles.values();
     let ran = services.filter(|usage| usage.cpu_ns > 0 || usage.run_delay_ns.is_some());
     let delay_ns: u64 = ran.map(|usage| usage.run_delay_ns).sum::<Option<u64>>()?;
-    let mut all = Totals::of(delay_ns as f64 / 1e3, trials::served(trial));
-    if trials.counts_driver(&pairs.case.load) {
-        let driver = Waited::of(trial, DRIVER)?.totals();
-        all.0.splice(0..0, driver.0);
-    }
-    Some(all)
+    Some(Totals::of(delay_ns as f64 / 1e3, trials::served(trial)))
 }
 
 /// The reference's minus the case's, in microseconds per request, over the blocks that contain both.
@@ -150,7 +145,7 @@ mod tests {
     use crate::{
         summarise,
         summary::{CaseSummary, Summary},
-        testing::{at_rate, comparison, each_trial, healthy},
+        testing::{comparison, each_trial, healthy},
     };
 
     /// Run delay of driver and server in microseconds per request.
@@ -194,7 +189,7 @@ mod tests {
             (driver.share - 3.0 / 13.0).abs() < 1e-3 && (server.share - 0.5).abs() < 1e-3,
             "{server:?}"
         );
-        assert!((metrics.run_delay_total().unwrap() - 23.0).abs() < 0.02);
+        assert!((metrics.run_delay_total().unwrap() - 20.0).abs() < 0.02);
     }
 
     #[test]
@@ -205,7 +200,7 @@ mod tests {
             is(&saved.roles["driver"], 1.0) && is(&saved.roles["server"], 14.0),
             "{saved:?}"
         );
-        assert!(is(saved.all.as_ref().unwrap(), 15.0), "{saved:?}");
+        assert!(is(saved.all.as_ref().unwrap(), 14.0), "{saved:?}");
         for metric in [Metric::LatencyP50, Metric::LatencyP99, Metric::CpuPerRequest] {
             assert_eq!(saved_by_unix(&summary, metric), None, "{metric:?}");
         }
@@ -227,21 +222,6 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_of_an_open_loop_is_no_part_of_the_whole() {
-        let summary = summarise(&at_rate(waiting(), 2_000.0));
-        let saved = saved_by_unix(&summary, Metric::LatencyP50).unwrap();
-        assert!(
-            is(saved.all.as_ref().unwrap(), saved.roles["server"].estimate),
-            "{saved:?}"
-        );
-        let metrics = case(&summary, "tcp").metrics.as_ref().unwrap();
-        assert_eq!(
-            metrics.run_delay_total(),
-            Some(metrics.run_delay["server"].us_per_request)
-        );
-    }
-
-    #[test]
     fn what_nobody_counted_is_absent() {
         let mut data = waiting();
         for name in ["unix", "tcp"] {
@@ -250,12 +230,9 @@ mod tests {
         let summary = summarise(&data);
         let metrics = case(&summary, "tcp").metrics.as_ref().unwrap();
         assert_eq!(metrics.run_delay.keys().collect::<Vec<_>>(), ["server"]);
-        assert_eq!(metrics.run_delay_total(), None);
+        assert!((metrics.run_delay_total().unwrap() - 20.0).abs() < 0.01);
         let saved = saved_by_unix(&summary, Metric::Throughput).unwrap();
-        assert!(
-            saved.all.is_none() && saved.roles.len() == 1 && is(&saved.roles["server"], 14.0),
-            "{saved:?}"
-        );
+        assert!(saved.roles.len() == 1 && is(&saved.roles["server"], 14.0), "{saved:?}");
 
         // Trials that know nothing do not count as trials without.
         each_trial(&mut data, "tcp", |trial| {

@@ -552,27 +552,27 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// CPU time per request of the roles that count, in microseconds.
+    /// CPU time per request of the services, in microseconds.
     #[must_use]
     pub fn cpu_total(&self) -> f64 {
         self.cpu_per_request.total()
     }
 
-    /// Context switches per request of the same roles together.
+    /// Context switches per request of the services.
     #[must_use]
     pub fn switches_total(&self) -> f64 {
         let all = self.switches_per_request.iter();
-        let counted = all.filter(|(role, _)| self.cpu_per_request.counts(role));
-        counted.map(|(_, switches)| switches).sum()
+        let services = all.filter(|(role, _)| self.cpu_per_request.roles.contains_key(*role));
+        services.map(|(_, switches)| switches).sum()
     }
 
-    /// How many CPUs these roles keep busy.
+    /// How many CPUs the services keep busy.
     #[must_use]
     pub fn cpus_busy(&self) -> f64 {
         self.cpu_total() * self.throughput.estimate / 1e6
     }
 
-    /// Run delay per request of the same roles together, in microseconds; `None` unless it is known for each that ran.
+    /// Run delay per request of the services, in microseconds; `None` unless it is known for each that ran.
     #[must_use]
     pub fn run_delay_total(&self) -> Option<f64> {
         let of = |role: &str| self.run_delay.get(role).map(|delay| delay.us_per_request);
@@ -580,8 +580,7 @@ impl Metrics {
         let ran = services
             .filter(|(role, cpu)| **cpu > 0.0 || of(role).is_some())
             .map(|(role, _)| role.as_str());
-        let driver = self.cpu_per_request.counts_driver.then_some("driver");
-        let known: Option<Vec<f64>> = ran.chain(driver).map(of).collect();
+        let known: Option<Vec<f64>> = ran.map(of).collect();
         known.filter(|known| !known.is_empty()).map(|known| known.iter().sum())
     }
 }
@@ -590,13 +589,13 @@ impl Metrics {
 /// [`Metrics`].
 #[derive(Debug)]
 pub struct PerRequest {
-    /// The title of its column for all roles together.
+    /// The title of its column for the services together.
     pub title: &'static str,
     /// What a heading calls it.
     pub heading: &'static str,
     /// The roles that have it.
     pub roles: fn(&Metrics) -> Vec<&str>,
-    /// Of all roles together; `None` if it is not known.
+    /// Of the services together; `None` if it is not known.
     pub total: fn(&Metrics) -> Option<f64>,
     /// Its columns of CSV, with the role in the place of `ROLE`.
     pub csv: &'static [(&'static str, ValueOf)],
@@ -605,12 +604,9 @@ pub struct PerRequest {
 /// The value of a role.
 type ValueOf = fn(&Metrics, &str) -> Option<f64>;
 
-/// The title of the CPU time of all roles, if all count.
-pub const ALL: &str = "all";
-
 pub static PER_REQUEST: [PerRequest; 3] = [
     PerRequest {
-        title: ALL,
+        title: "services",
         heading: "CPU µs",
         roles: |metrics| metrics.cpu_per_request.of_all().map(|(role, _)| role).collect(),
         total: |metrics| Some(metrics.cpu_total()),
@@ -773,29 +769,15 @@ impl CpuPerRequest {
         std::iter::once(("driver", self.driver)).chain(services)
     }
 
-    /// Whether a role is one of those that cases are compared by.
-    #[must_use]
-    pub fn counts(&self, role: &str) -> bool {
-        role != "driver" || self.counts_driver
-    }
-
-    /// Those that count.
-    pub fn counted(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.of_all().filter(|(role, _)| self.counts(role))
-    }
-
-    /// Of those that count.
+    /// Of the services, by which cases are compared.
     #[must_use]
     pub fn total(&self) -> f64 {
-        self.counted().map(|(_, cpu)| cpu).sum()
+        self.roles.values().sum()
     }
 
-    /// Multiplies what counts.
+    /// Multiplies those of the services.
     pub fn scale(&mut self, factor: f64) {
         self.roles.values_mut().for_each(|cpu| *cpu *= factor);
-        if self.counts_driver {
-            self.driver *= factor;
-        }
     }
 
     #[must_use]
@@ -872,17 +854,10 @@ impl Measured {
 pub struct CpuPerRequest {
     /// `us`
     pub unit: String,
+    /// It stands for the user's clients, and is in no comparison.
     pub driver: f64,
     /// By service.
     pub roles: IndexMap<String, f64>,
-    /// Whether cases are compared by the driver's, too: if it is an end of the link on this machine. A driver in front of a
-    /// proxy stands for clients elsewhere, and that of an open loop busy-waits.
-    #[serde(default = "yes")]
-    pub counts_driver: bool,
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// A quantity that cases are compared by.
@@ -896,8 +871,7 @@ pub enum Metric {
     LatencyP50,
     /// Less is better.
     LatencyP99,
-    /// CPU of the services, and of the driver if it is an end of the link on this machine (in an open loop never). Less is
-    /// better.
+    /// CPU of the services. Less is better.
     CpuPerRequest,
 }
 

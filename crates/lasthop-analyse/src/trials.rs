@@ -118,30 +118,11 @@ impl<'a> Trials<'a> {
         self.of(case).all(|trial| trial.observations.roles.contains_key(role))
     }
 
-    /// Whether the driver's CPU time is part of what a request costs: it is an end of the link on this machine, and
-    /// does not busy-wait for its schedule. A driver in front of a proxy stands for clients that are elsewhere.
-    pub fn counts_driver(&self, load: &LoadSummary) -> bool {
+    /// Whether the driver's layers are part of the difference between two cases: it is an end of the link on this machine,
+    /// and does not busy-wait for its schedule. A driver in front of a proxy stands for clients that are elsewhere.
+    pub fn explains_driver(&self, load: &LoadSummary) -> bool {
         let header = &self.data.header;
         self.is_direct() && header.settings.driver_at.is_none() && !load.is_open()
-    }
-
-    /// Microseconds of CPU time per request: the services' in the whole trial and, if it counts, the driver's in the
-    /// measure phase.
-    pub fn cpu(&self, trial: &MeasuredTrial) -> Totals {
-        let plan = self.plan(&trial.case);
-        let mut all = services_cpu(trial);
-        if plan.is_some_and(|plan| self.counts_driver(&plan.load)) {
-            let spent = trial.result.cost.cpu_ns() as f64 / 1e3;
-            // Not added to the services' total: that is per request of the whole trial, this of the measure phase.
-            all.0.splice(0..0, Totals::of(spent, trial.result.requests as f64).0);
-        }
-        all
-    }
-
-    /// [`Trials::cpu`] as a number; `None` without a request.
-    pub fn cpu_per_request(&self, trial: &MeasuredTrial) -> Option<f64> {
-        let parts = self.cpu(trial).0;
-        Some(parts.iter().map(|part| part.numerator / part.denominator).sum()).filter(|cpu: &f64| cpu.is_finite())
     }
 
     /// Whether each round has servers that were started for it.
@@ -327,10 +308,17 @@ pub fn served(trial: &MeasuredTrial) -> f64 {
     trial.result.requests_total.max(trial.result.requests) as f64
 }
 
-/// Microseconds of CPU time per request of the services, in the whole trial.
-fn services_cpu(trial: &MeasuredTrial) -> Totals {
+/// Microseconds of CPU time per request of the services, in the whole trial. The driver's is not in it: it stands for the
+/// user's clients, whose own work nobody knows.
+pub fn cpu(trial: &MeasuredTrial) -> Totals {
     let services: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();
     Totals::of(services as f64 / 1e3, served(trial))
+}
+
+/// [`cpu`] as a number; `None` without a request.
+pub fn cpu_per_request(trial: &MeasuredTrial) -> Option<f64> {
+    let parts = cpu(trial).0;
+    Some(parts.iter().map(|part| part.numerator / part.denominator).sum()).filter(|cpu: &f64| cpu.is_finite())
 }
 
 /// The latencies of a trial, in nanoseconds.

@@ -46,7 +46,6 @@ pub fn metrics(figures: &Figures<'_>) -> Metrics {
                 .iter()
                 .map(|(role, cpu)| ((*role).to_owned(), *cpu))
                 .collect(),
-            counts_driver: true,
         },
         switches_per_request: switches
             .map(|role| (role.to_owned(), if figures.p50 > 30.0 { 1.4 } else { 1.0 }))
@@ -594,8 +593,7 @@ pub fn twelve_cases() -> Summary {
                 roles: &roles,
             };
             let levels = [("transport", transport), ("connections", connections), ("reuse", reuse)];
-            let mut metrics = metrics(&figures);
-            metrics.cpu_per_request.counts_driver = false;
+            let metrics = metrics(&figures);
             cases.push(case(&levels, transport == "tcp", Some(metrics)));
             if transport != "tcp" {
                 let verdict = match speed {
@@ -692,7 +690,6 @@ pub fn at_a_rate() -> Summary {
         (case.load.rate, case.load.arrivals) = (Some(12_000.0), Some(Arrivals::Poisson));
         let Some(metrics) = case.metrics.as_mut() else { continue };
         metrics.throughput = measured("1/s", 12_000.0);
-        metrics.cpu_per_request.counts_driver = false;
         metrics.open_loop = Some(OpenLoop {
             scheduled: 115_200,
             sent: 115_200,

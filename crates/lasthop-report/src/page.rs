@@ -249,15 +249,16 @@ fn of_group<'a>(group: &'a Group<'a>, extras: &'a Extras) -> GroupData<'a> {
     }
 }
 
-/// Of the roles that cases are compared by.
+/// Of the services.
 fn costs(metrics: Option<&Metrics>) -> Vec<Cost<'_>> {
     let Some(metrics) = metrics else { return vec![] };
     metrics
         .cpu_per_request
-        .counted()
+        .roles
+        .iter()
         .map(|(role, cpu)| Cost {
             role,
-            cpu,
+            cpu: *cpu,
             waiting: metrics.run_delay.get(role).map(|delay| delay.us_per_request),
         })
         .collect()

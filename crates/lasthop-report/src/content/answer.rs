@@ -329,28 +329,22 @@ fn as_good(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> Option<
     (!said.is_empty()).then(|| said.join(" ").into())
 }
 
-/// When the best one is no longer better: by CPU time if that is known to differ, otherwise by the time of a request
-/// that does not queue.
+/// Up to which CPU time of a request the best one is better, where CPU is the limit.
 fn until(summary: &Summary, best: &Rival<'_>) -> Option<Text> {
-    let cpu = |one: &Compared<'_>| {
+    // From milliseconds to microseconds.
+    let limit = |one: &Compared<'_>| {
         let cpu = one.cpu().filter(|cpu| cpu.saved_us > 0.0)?;
-        // The upper end of its interval: up to there the difference may still matter.
-        cpu.break_even.as_ref().map(|at| at.high)
+        Some(cpu.break_even.as_ref()?.estimate * 1e3).filter(|limit| *limit > 0.0)
     };
-    let wait = |one: &Compared<'_>| Some(one.comparison.materiality.as_ref()?.break_even.as_ref()?.high);
-    let by_cpu = best.with(Verdict::Faster).any(|one| cpu(one).is_some());
-    let limit = |one: &Compared<'_>| if by_cpu { cpu(one) } else { wait(one) };
     let known: Vec<&Compared<'_>> = best.with(Verdict::Faster).filter(|one| limit(one).is_some()).collect();
-    let most = known.iter().filter_map(|one| limit(one)).reduce(f64::max)?;
-    if most <= 0.0 || summary.settings.margin <= 0.0 {
+    if known.is_empty() || summary.settings.margin <= 0.0 {
         return None;
     }
-    let (uses, of) = if by_cpu { ("uses", " of CPU") } else { ("takes", "") };
     let one = |one: &Compared<'_>, of: &str| {
-        // From milliseconds to microseconds.
-        let limit = time(limit(one).unwrap_or_default() * 1e3);
+        let limit = time(limit(one).unwrap_or_default());
         format!("{limit}{of}{}", one.group.in_brackets())
     };
+    let of = " of CPU";
     let handlers = if known.len() > MANY_SETTINGS {
         let (least, most) = extremes(&known, limit);
         format!("{} to {}", one(least, of), one(most, ""))
@@ -360,7 +354,12 @@ fn until(summary: &Summary, best: &Rival<'_>) -> Option<Text> {
     };
     let within = margin(summary.settings.margin);
     let work = summary.asked.work.as_deref().unwrap_or("your handler");
-    Some(format!("It no longer matters (under {within}) once {work} {uses} more than {handlers}.").into())
+    Some(
+        format!(
+            "If CPU is your limit, it no longer matters (under {within}) once {work} uses more than about {handlers}."
+        )
+        .into(),
+    )
 }
 
 fn without_winner(summary: &Summary, rivals: &[Rival<'_>]) -> Text {
@@ -648,7 +647,7 @@ mod tests {
             (Equivalent, 0.01, Undecided, "TLS over TCP is as good, within 2 %."),
             (Undecided, 0.2, Undecided, "Whether TLS over TCP is worse is undecided."),
             (Slower, 0.2, Undecided, "Whether TLS over TCP is worse is undecided."),
-            (Slower, 0.01, Undecided, "It no longer matters"),
+            (Slower, 0.01, Undecided, "If CPU is your limit, it no longer matters"),
             (
                 Undecided,
                 0.01,
@@ -673,7 +672,7 @@ mod tests {
         let mut unknown = rivals_of(Equivalent, 0.01, Undecided);
         unknown.alternatives.clear();
         assert!(
-            said(&unknown)[1].starts_with("It no longer matters"),
+            said(&unknown)[1].starts_with("If CPU is your limit, it no longer matters"),
             "{:?}",
             said(&unknown)
         );

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexSet;
 use lasthop_analyse::summary::{
-    ALL, BANDWIDTH, COLUMNS, CaseColumn, CaseSummary, Comparison, Metric, Metrics, PER_REQUEST, Shown, Summary,
-    THROUGHPUT, Verdict, Writing,
+    BANDWIDTH, COLUMNS, CaseColumn, CaseSummary, Comparison, Metric, Metrics, PER_REQUEST, Shown, Summary, THROUGHPUT,
+    Verdict, Writing,
 };
 use lasthop_model::quantity::{joined, rate_text};
 use lasthop_protocol::spec::Reuse;
@@ -278,16 +278,10 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         columns = columns.right(&role, column(&values.collect::<Vec<_>>()));
     }
     let mut headings = Vec::new();
-    let counts_driver = lines.iter().all(|line| line.metrics.cpu_per_request.counts_driver);
     for one in &PER_REQUEST {
         let totals: Vec<_> = lines.iter().map(|line| (one.total)(line.metrics)).collect();
         if totals.iter().any(Option::is_some) {
-            let title = if one.title == ALL && !counts_driver {
-                "services"
-            } else {
-                one.title
-            };
-            columns = columns.right(title, column(&totals));
+            columns = columns.right(one.title, column(&totals));
             headings.push(one.heading);
         }
     }
@@ -306,18 +300,9 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         columns = columns.right("CPUs busy", busy);
     }
     let title = format!("{} per request", listed(&headings));
-    let mut blocks = vec![Block::Table(table_under_settings(groups, columns, measured))];
-    if !counts_driver {
-        let why = if lines.iter().any(|line| line.metrics.open_loop.is_some()) {
-            "busy-waits in an open loop"
-        } else {
-            "stands for clients that are elsewhere"
-        };
-        blocks.push(Block::legend(format!(
-            "The driver {why}, so it is not in what services use, nor in what is saved."
-        )));
-    }
-    parts::section(&title, Depth::Folded, blocks)
+    let table = Block::Table(table_under_settings(groups, columns, measured));
+    let legend = Block::legend("The driver stands in for your clients: its CPU time is in no comparison.".to_owned());
+    parts::section(&title, Depth::Folded, vec![table, legend])
 }
 
 /// `a, b and c`
@@ -328,10 +313,14 @@ pub fn listed(words: &[&str]) -> String {
     }
 }
 
-/// The driver, and every service that used CPU time in any case.
+/// The driver, and the services if there are several: a single one is all of them.
 fn roles(lines: &[Line<'_>]) -> IndexSet<String> {
     let all = lines.iter().flat_map(|line| line.metrics.cpu_per_request.of_all());
-    all.map(|(role, _)| role.to_owned()).collect()
+    let mut roles: IndexSet<String> = all.map(|(role, _)| role.to_owned()).collect();
+    if roles.len() == 2 {
+        roles.truncate(1);
+    }
+    roles
 }
 
 /// Every comparison by every metric.
@@ -365,8 +354,6 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
 
 fn metric_name(summary: &Summary, comparison: &Comparison) -> String {
     let case = summary.case(&comparison.case);
-    let metrics = case.and_then(|case| case.metrics.as_ref());
-    let counts = metrics.is_none_or(|metrics| metrics.cpu_per_request.counts_driver);
     let time = match case.and_then(unit) {
         Some(unit) => format!("{} requests", Count(unit.into())),
         None if case.is_some_and(|case| case.load.is_open()) => "response time".to_owned(),
@@ -376,7 +363,6 @@ fn metric_name(summary: &Summary, comparison: &Comparison) -> String {
         Metric::Throughput => "throughput".to_owned(),
         Metric::LatencyP50 => format!("{time} p50"),
         Metric::LatencyP99 => format!("{time} p99"),
-        Metric::CpuPerRequest if !counts => "CPU per request, services".to_owned(),
         Metric::CpuPerRequest => "CPU per request".to_owned(),
     }
 }

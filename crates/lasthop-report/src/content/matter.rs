@@ -8,12 +8,13 @@ use crate::{
     document::{Block, Cell, Columns, Depth, Section, Tone},
     groups::{Compared, Group},
     units::{Micros, NONE, TimeUnit},
-    wording::{margin, matters_below},
+    wording::{freed, margin, matters_below},
 };
 
 /// A case, and what its differences are worth.
 struct Line<'a> {
     label: String,
+    reference: String,
     time: Worth<'a>,
     cpu: Option<Worth<'a>>,
 }
@@ -48,6 +49,7 @@ fn lines<'a>(group: &'a Group<'a>) -> Vec<Line<'a>> {
         // The mean time of a request, as the verdict. In an open loop, or if the mean is unknown, the median.
         Some(Line {
             label: group.label(compared.case),
+            reference: group.label(compared.reference),
             time: by(Metric::Throughput).or_else(|| by(Metric::LatencyP50))?,
             cpu: by(Metric::CpuPerRequest),
         })
@@ -65,29 +67,38 @@ fn worth(comparison: &Comparison) -> Option<Worth<'_>> {
 fn columns(summary: &Summary, lines: &[Line<'_>]) -> Columns {
     let names = lines.iter().map(|line| Cell::new(Tone::Strong, &line.label));
     let columns = Columns::default().left(case_title(summary), names);
-    let times = lines.iter().map(|line| Some(line.time)).collect();
-    let columns = saved(columns, "saved", "response below", times);
-    let cpu = lines.iter().map(|line| line.cpu).collect();
-    saved(columns, "CPU saved", "throughput below", cpu)
+    let margin = margin(summary.settings.margin);
+    let times: Vec<_> = lines.iter().map(|line| Some(line.time)).collect();
+    let columns = saved(columns, "saved", &times);
+    let columns = below(columns, &format!("≥ {margin} of a response below"), lines, &times);
+    let cpu: Vec<_> = lines.iter().map(|line| line.cpu).collect();
+    if cpu.iter().all(Option::is_none) {
+        return columns;
+    }
+    let columns = saved(columns, "CPU saved", &cpu);
+    let freed = cpu
+        .iter()
+        .map(|cpu| cpu.map_or(NONE.to_owned(), |cpu| freed(cpu.saved())));
+    let columns = columns.left("freed at 1,000/s", freed);
+    below(columns, &format!("≥ {margin} of capacity below"), lines, &cpu)
 }
 
-/// What is saved, and for which handlers that matters. Columns without any entry are left out.
-fn saved(columns: Columns, title: &str, below: &str, worths: Vec<Option<Worth<'_>>>) -> Columns {
+fn saved(columns: Columns, title: &str, worths: &[Option<Worth<'_>>]) -> Columns {
     let saved = worths.iter().map(|worth| worth.map(|worth| worth.materiality.saved_us));
     let saved: Vec<Option<f64>> = saved.collect();
     let known: Vec<f64> = saved.iter().copied().flatten().collect();
-    if known.is_empty() {
-        return columns;
-    }
     let unit = TimeUnit::of_differences(&known);
-    let columns = columns.right(format!("{} {title}", unit.name()), unit.column(&saved));
+    columns.right(format!("{} {title}", unit.name()), unit.column(&saved))
+}
+
+/// For which handlers a saving matters. A column without any entry is left out.
+fn below(columns: Columns, title: &str, lines: &[Line<'_>], worths: &[Option<Worth<'_>>]) -> Columns {
     if !worths.iter().flatten().any(Worth::advises) {
         return columns;
     }
-    let handlers = worths
-        .iter()
-        .map(|worth| worth.map_or(NONE.to_owned(), |worth| worth.below()));
-    columns.left(below, handlers)
+    let limits = lines.iter().zip(worths);
+    let limits = limits.map(|(line, worth)| worth.map_or(NONE.to_owned(), |worth| worth.below(&line.reference)));
+    columns.left(title, limits)
 }
 
 impl Worth<'_> {
@@ -95,14 +106,20 @@ impl Worth<'_> {
         self.materiality.break_even.is_some()
     }
 
+    fn saved(&self) -> Interval {
+        Interval {
+            estimate: self.materiality.saved_us,
+            low: self.materiality.saved_us_low,
+            high: self.materiality.saved_us_high,
+        }
+    }
+
     /// The handlers that the difference matters to.
-    fn below(&self) -> String {
-        let Some(handler) = &self.materiality.break_even else {
-            return NONE.to_owned();
-        };
-        let unknown = self.materiality.saved_us_low <= 0.0 && self.materiality.saved_us_high >= 0.0;
-        let [estimate, low, high] = [handler.estimate, handler.low, handler.high].map(|ms| ms * 1e3);
-        matters_below(self.verdict, unknown, Interval { estimate, low, high })
+    fn below(&self, reference: &str) -> String {
+        let handler = self.materiality.break_even.as_ref();
+        handler.map_or(NONE.to_owned(), |handler| {
+            matters_below(self.verdict, self.saved(), handler.estimate * 1e3, reference)
+        })
     }
 }
 
@@ -129,14 +146,14 @@ fn legend(summary: &Summary, lines: &[Line<'_>]) -> String {
     let margin = margin(summary.settings.margin);
     if lines.iter().any(|line| line.time.advises()) {
         said.push(format!(
-            "Response below: while your handler takes less than this, the difference is more than {margin} of the time \
-             of a request that finds no queue."
+            "Of a response: while your handler takes less than this, the difference is {margin} or more of the time of a \
+             request that finds no queue. Handlers that sleep keep more of it than computed here."
         ));
     }
     if lines.iter().filter_map(|line| line.cpu).any(|worth| worth.advises()) {
         said.push(format!(
-            "Throughput below: while it computes less than this, the difference is more than {margin} of what busy CPUs \
-             handle."
+            "Of capacity: if CPU is your limit, the difference is {margin} or more while your own code uses less CPU for a \
+             request than this."
         ));
     }
     if lines.iter().any(|line| !line.time.advises()) {

@@ -64,7 +64,7 @@ fn waited(compared: Compared<'_>, differs: impl Fn(&Measured) -> bool) -> Vec<Wa
     else {
         return Vec::new();
     };
-    let counts = |role: &str| now.cpu_per_request.counts(role);
+    let counts = |role: &str| now.cpu_per_request.roles.contains_key(role);
     let roles = saved
         .roles
         .iter()
@@ -81,14 +81,9 @@ fn waited(compared: Compared<'_>, differs: impl Fn(&Measured) -> bool) -> Vec<Wa
     };
     let mut found: Vec<Waited> = roles.into_iter().filter_map(|(role, _)| alone(role)).collect();
     if found.is_empty() && saved.all.as_ref().is_some_and(differs) {
-        let who = if now.cpu_per_request.counts_driver {
-            "driver and services together"
-        } else {
-            "the services together"
-        };
         let totals = now.run_delay_total().zip(before.run_delay_total());
         found.extend(totals.map(|(now, before)| Waited {
-            who: who.to_owned(),
+            who: "the services together".to_owned(),
             now,
             before,
         }));
@@ -114,7 +109,7 @@ fn yardstick(compared: Compared<'_>, cpu: Option<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_analyse::summary::{Comparison, Measured, Metric, OpenLoop, RunDelaySaved, Summary, Verdict};
+    use lasthop_analyse::summary::{Comparison, Measured, Metric, RunDelaySaved, Summary, Verdict};
 
     use crate::{Extras, Format, Options, fixtures, render};
 
@@ -128,7 +123,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The Unix socket saves 19.3 µs per request and 12.3 of CPU time.
+    /// The Unix socket saves 19.3 µs per request and 5.58 of CPU time.
     fn by_unix(summary: &mut Summary, metric: Metric) -> &mut Comparison {
         let mut all = summary.comparisons.iter_mut();
         all.find(|one| one.case.starts_with("unix") && one.metric == metric)
@@ -148,10 +143,10 @@ mod tests {
         }
     }
 
-    const SAID: &str = "Per request, server waited 5.30 µs for a CPU (TCP: 14.1 µs), the driver 4.20 µs (9.60 µs).";
+    const SAID: &str = "Per request, server waited 5.30 µs for a CPU (TCP: 14.1 µs).";
 
     #[test]
-    fn who_waited_less_is_said_largest_first() {
+    fn who_waited_less_is_said() {
         let page = page(&fixtures::shared_cpu());
         assert!(page.contains(SAID), "{page}");
         assert_eq!(page.matches("waited").count(), 1, "TLS waits as long as TCP: {page}");
@@ -179,8 +174,8 @@ mod tests {
                 roles: [("server".to_owned(), about(us))].into(),
             };
         };
-        // A tenth of 12.3 µs of CPU time, and not of 19.3 µs of time.
-        for (us, is_said) in [(1.22, false), (1.24, true), (-1.24, true)] {
+        // A tenth of 5.58 µs of CPU time, and not of 19.3 µs of time.
+        for (us, is_said) in [(0.55, false), (0.57, true), (-0.57, true)] {
             put(&mut summary, us);
             assert_eq!(page(&summary).contains("server waited"), is_said, "{us}");
         }
@@ -201,41 +196,14 @@ mod tests {
     #[test]
     fn small_waits_of_all_are_said_together() {
         let mut summary = fixtures::shared_cpu();
-        let roles = [("driver".to_owned(), about(0.9)), ("server".to_owned(), about(0.9))].into();
         *saved(&mut summary) = RunDelaySaved {
             all: Some(about(1.8)),
-            roles,
+            roles: [("server".to_owned(), about(0.4))].into(),
         };
         let text = page(&summary);
         assert!(
-            text.contains("driver and services together waited 9.50 µs for a CPU (TCP: 23.7 µs)"),
+            text.contains("the services together waited 5.30 µs for a CPU (TCP: 14.1 µs)"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn the_driver_of_an_open_loop_is_left_out() {
-        let mut summary = fixtures::shared_cpu();
-        for case in &mut summary.cases {
-            case.load.rate = Some(12_000.0);
-            let open = OpenLoop {
-                scheduled: 9,
-                sent: 9,
-                reached: true,
-                lag_p50_us: None,
-                lag_p99_us: None,
-            };
-            let metrics = case.metrics.as_mut().unwrap();
-            (metrics.open_loop, metrics.cpu_per_request.counts_driver) = (Some(open), false);
-        }
-        let declared = by_unix(&mut summary, Metric::Throughput).clone();
-        let by_time = by_unix(&mut summary, Metric::LatencyP50);
-        (by_time.materiality, by_time.run_delay_saved) = (declared.materiality, declared.run_delay_saved);
-        let page = page(&summary);
-        assert!(
-            page.contains("server waited 5.30 µs") && !page.contains("the driver 4.20"),
-            "{page}"
-        );
-        assert!(page.contains("so it is not in what services use"), "{page}");
     }
 }

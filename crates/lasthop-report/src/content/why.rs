@@ -61,7 +61,7 @@ fn in_a_line(compared: Compared<'_>) -> Option<Text> {
         _ if total == 0.0 => return None,
         _ => {}
     }
-    let (amount, share) = amount(total, "", reference);
+    let (amount, share) = amount(total, reference);
     let most = by_role(case, reference)
         .into_iter()
         .max_by(|one, other| (one.1 * total.signum()).total_cmp(&(other.1 * total.signum())));
@@ -70,10 +70,10 @@ fn in_a_line(compared: Compared<'_>) -> Option<Text> {
 }
 
 /// `12 µs less CPU of its services`, `(−40 %)`
-fn amount(total: f64, whose: &str, reference: &Metrics) -> (String, String) {
+fn amount(total: f64, reference: &Metrics) -> (String, String) {
     let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
     (
-        format!("{} {less} CPU{whose}", Micros(total.abs())),
+        format!("{} {less} CPU", Micros(total.abs())),
         format!("({sign}{})", percent(total.abs() / reference.cpu_total(), 0)),
     )
 }
@@ -120,12 +120,7 @@ fn explain(compared: Compared<'_>) -> Option<Text> {
     if total == 0.0 {
         return None;
     }
-    let whose = if case.cpu_per_request.counts_driver {
-        ""
-    } else {
-        " of its services"
-    };
-    let (amount, share) = amount(total, whose, reference);
+    let (amount, share) = amount(total, reference);
     Some(Text::from(format!(
         "{} takes {amount} per request than {} {share}{}.{}{}",
         capital(&names.0),
@@ -152,9 +147,12 @@ fn without_cpu((case, reference): &(String, String), cpu: &Comparison) -> Option
     }
 }
 
-/// `: 7.1 µs the driver's, 5.2 µs the server's`, largest first.
+/// `: 7.1 µs in nginx, 5.2 µs in gunicorn`, largest first; of several services.
 fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
     let mut parts = by_role(case, reference);
+    if parts.len() < 2 {
+        return String::new();
+    }
     parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
     let largest = parts[0].1.abs();
     let large = parts.iter().filter(|(_, micros)| micros.abs() > largest * SMALL_PART);
@@ -169,11 +167,13 @@ fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
     format!(": {}", joined(said, ", "))
 }
 
-/// CPU time per request that the case saves, in microseconds, of the roles that cases are compared by.
+/// CPU time per request that the case saves, in microseconds, by service.
 fn by_role<'a>(case: &'a Metrics, reference: &Metrics) -> Vec<(&'a str, f64)> {
     let before = |role: &str| reference.cpu_per_request.of(role).unwrap_or(0.0);
-    let counted = case.cpu_per_request.counted();
-    counted.map(|(role, cpu)| (role, before(role) - cpu)).collect()
+    let services = case.cpu_per_request.roles.iter();
+    services
+        .map(|(role, cpu)| (role.as_str(), before(role) - cpu))
+        .collect()
 }
 
 pub fn place(role: &str) -> &str {
