@@ -45,7 +45,7 @@ impl Row for Cost {
     fn cells(&self) -> Vec<String> {
         let mark = match (self.ratio >= self.target, self.high >= self.target) {
             (true, _) => "reached",
-            (false, true) => "within the interval",
+            (false, true) => "undecided",
             (false, false) => "**missed**",
         };
         vec![
