@@ -42,7 +42,7 @@ pub const TCP: Truth = Truth {
     rate: 20_000.0,
     service_cpu_us: 20.0,
 };
-/// 1.3 times as many requests per second as `TCP`, at 0.8 times the CPU time.
+/// 1.3 times as many requests per second as `TCP`, at 0.7 times the CPU time.
 pub const UNIX: Truth = Truth {
     transport: Transport::Unix,
     rate: 26_000.0,
