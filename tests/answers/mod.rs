@@ -197,7 +197,8 @@ fn rows(name: &str, page: &str, answers: &Answers) -> String {
     };
     let rows = extremes(answer).into_iter().map(|one| {
         format!(
-            "| [{name}](docs/answers/{name}.md) | {} | {} | {} ({}) | {} | {} |\n",
+            "| [{name}](docs/answers/{name}.md){} | {} | {} | {} ({}) | {} | {} |\n",
+            engine(answer),
             text::markdown(&one.setting.name),
             one.levels(),
             one.ratio(),
@@ -207,6 +208,12 @@ fn rows(name: &str, page: &str, answers: &Answers) -> String {
         )
     });
     rows.collect::<String>().replace(lasthop_page::units::NBSP, " ")
+}
+
+/// What ran its containers, where it has some.
+fn engine(answer: &Answer) -> String {
+    let engine = answer.machine.engine.iter();
+    engine.map(|engine| format!(", {engine}")).collect()
 }
 
 /// The rows of a report's tables that have these columns: their setting, and these cells.
@@ -310,7 +317,8 @@ fn own_answer(name: &str, page: &str, answers: &Answers) -> String {
     if own.is_empty() {
         String::new()
     } else {
-        format!("| [{name}](docs/answers/{name}.md) | {} |\n", own.join(" "))
+        let engine = answers.get(name).map(engine).unwrap_or_default();
+        format!("| [{name}](docs/answers/{name}.md){engine} | {} |\n", own.join(" "))
     }
 }
 

@@ -92,6 +92,9 @@ pub struct Machine {
     pub architecture: String,
     /// `none`, or the hypervisor.
     pub virtualization: String,
+    /// The container engine that ran services, with its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
     /// Median speed of the driver's CPU, in steps of a fixed computation per microsecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,

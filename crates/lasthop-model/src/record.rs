@@ -491,6 +491,22 @@ pub struct Environment {
     pub driver: Option<DriverPlace>,
 }
 
+impl Environment {
+    /// The container engine that ran services, and what it told of itself: a path into a container is another one with
+    /// another engine.
+    pub fn engine(&self) -> Option<(EngineKind, &str)> {
+        let mut kinds = EngineKind::ALL.into_iter();
+        kinds.find_map(|kind| Some((kind, self.programs.get(kind.name())?.version.as_str())))
+    }
+
+    /// The same in words: `podman 4.3.1`.
+    pub fn engine_in_words(&self) -> Option<String> {
+        let (kind, about) = self.engine()?;
+        let version = about.split(',').next().unwrap_or_default();
+        Some(format!("{} {version}", kind.name()))
+    }
+}
+
 /// Where the driver ran, if not next to the services.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -57,6 +57,7 @@ pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<A
             kernel: environment.kernel.clone(),
             architecture: environment.architecture.clone(),
             virtualization: environment.virtualization.clone(),
+            engine: environment.engine_in_words(),
             speed,
         },
         doubts,

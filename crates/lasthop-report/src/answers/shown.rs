@@ -132,6 +132,7 @@ fn of_machine(answer: &Answer) -> String {
         cpus,
         kernel,
         virtualization,
+        engine,
         ..
     } = &answer.machine;
     let kind = match virtualization.as_str() {
@@ -140,7 +141,10 @@ fn of_machine(answer: &Answer) -> String {
     };
     let year = answer.started.get(..4).unwrap_or_default();
     let cpus = plural(u64::from(*cpus), "CPU");
-    plain(&format!("{kind} of {year} with {cpus} ({cpu_model}, Linux {kernel})"))
+    let engine = engine.iter().map(|engine| format!(", {engine}")).collect::<String>();
+    plain(&format!(
+        "{kind} of {year} with {cpus} ({cpu_model}, Linux {kernel}{engine})"
+    ))
 }
 
 /// How much data there is, when it was measured, and on what.
@@ -347,6 +351,8 @@ fn row(answer: &Answer, one: &Compared<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_model::record::ProgramVersion;
+
     use super::{super::answer_of, *};
     use crate::fixtures;
 
@@ -396,6 +402,22 @@ mod tests {
         assert!(ratios.len() > 1 && ratios.iter().all(|ratio| *ratio <= most.against.ratio.estimate));
         assert!(ratios.iter().all(|ratio| *ratio >= least.against.ratio.estimate));
         assert!(told(&[&answer], false).contains("raw"));
+    }
+
+    /// A published port of Docker is another path than one of podman.
+    #[test]
+    fn an_answer_about_containers_names_their_engine() {
+        let mut summary = fixtures::patterns();
+        let podman = ProgramVersion {
+            path: "/usr/bin/podman".to_owned(),
+            version: "4.3.1, runc, overlay, netavark".to_owned(),
+        };
+        let environment = summary.environment.as_mut().unwrap();
+        environment.programs.insert("podman".to_owned(), podman);
+        let subtitle = crate::content::subtitle(&summary).to_string();
+        assert!(subtitle.contains(", podman 4.3.1 · "), "{subtitle}");
+        let said = provenance(&answer_of(&summary, "raw", None).unwrap());
+        assert!(said.contains(", podman 4.3.1)"), "{said}");
     }
 
     #[test]

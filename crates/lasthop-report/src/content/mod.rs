@@ -25,7 +25,10 @@ pub use environment::origin;
 pub use figures::ratios;
 use indexmap::IndexMap;
 use lasthop_analyse::summary::Summary;
-use lasthop_model::quantity::{joined, rate_text};
+use lasthop_model::{
+    quantity::{joined, rate_text},
+    record::Environment,
+};
 use lasthop_protocol::spec::Arrivals;
 pub use layers::in_words as layers_in_words;
 pub use limits::limits;
@@ -130,6 +133,7 @@ pub fn subtitle(summary: &Summary) -> Text {
         format!("{} → {}", summary.link.from, summary.link.to),
         constants(summary),
         pace(summary),
+        engine(summary),
     ];
     let shared = joined(shared.into_iter().filter(|part| !part.is_empty()), ", ");
     let resumed = match summary.resumed.len() {
@@ -145,6 +149,12 @@ pub fn subtitle(summary: &Summary) -> Text {
     let rounds = plural(u64::from(summary.rounds), "round");
     let amount = format!("{rounds}{blocks} in {}{resumed}", Seconds(summary.seconds));
     Text::of(Tone::Dim, format!("{shared} · {amount}"))
+}
+
+/// What a published port, a bridge or a volume was made by.
+fn engine(summary: &Summary) -> String {
+    let environment = summary.environment.as_ref();
+    environment.and_then(Environment::engine_in_words).unwrap_or_default()
 }
 
 /// The rate, if all cases share it. Otherwise the table shows each.
