@@ -97,7 +97,7 @@ fn all(arguments: &args::Repro) -> Exit {
     for name in studies::names() {
         let study = studies::load(&name).or_failed()?;
         let finished = book
-            .finished(&name)
+            .finished(&study)
             // A program that was missing may be installed by now.
             .filter(|found| !arguments.again && !is_missing(found));
         let result = match finished {

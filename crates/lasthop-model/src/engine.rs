@@ -1,9 +1,10 @@
 //! Container engines.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A container engine, by the name of its client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
     Podman,

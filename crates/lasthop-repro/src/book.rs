@@ -15,6 +15,7 @@ use lasthop_page::text::json;
 use lasthop_system::{files, named};
 
 use super::{outcome::Repetition, page};
+use crate::study::model::Study;
 
 /// How its Markdown begins.
 const HEADING: &str = "# The studies, repeated\n\n";
@@ -42,9 +43,9 @@ impl Book {
     }
 
     /// The finished repetition of a study. One that an older lasthop wrote in another form counts as none.
-    pub fn finished(&self, study: &str) -> Option<Repetition> {
-        let text = files::text(self.of(study).join("result.json")).ok()?;
-        serde_json::from_str(&text).ok()
+    pub fn finished(&self, study: &Study) -> Option<Repetition> {
+        let text = files::text(self.of(&study.name).join("result.json")).ok()?;
+        Repetition::read(&text, study).ok()
     }
 
     /// Keeps a finished repetition.

@@ -8,6 +8,7 @@ use lasthop_analyse::summary::Summary;
 use lasthop_classic::Tool;
 use lasthop_model::{
     driver::ToolChoice,
+    engine::EngineKind,
     level::texts,
     quantity::counted,
     record::{CasePlan, Environment, ExplainSettings, Stopped},
@@ -54,6 +55,7 @@ const EXPLAINING: [&str; 6] = [
 pub struct Job<'a> {
     pub study: &'a Study,
     pub options: &'a Options<'a>,
+    pub engine: Option<EngineKind>,
     /// For each of its runs.
     pub budget: Duration,
 }
@@ -293,7 +295,8 @@ impl Job<'_> {
             .iter()
             .filter(|figure| figure.runs == run.id)
             .map(|figure| &figure.levels);
-        let claims = self.study.claims.iter().filter(|claim| claim.runs == run.id);
+        let claims = self.study.claims.iter();
+        let claims = claims.filter(|claim| claim.runs == run.id && claim.because.is_none());
         for (factor, level) in figures
             .chain(claims.flat_map(|claim| [&claim.case, &claim.against]))
             .flatten()
@@ -461,7 +464,7 @@ impl Job<'_> {
         options.home.check_packages(&place).map_err(Trouble::Other)?;
         let locator = Locator::new(options.home, &place, options.programs.clone());
         let job = lasthop_run::Job {
-            engine: options.engine,
+            engine: self.engine,
             whole_round: true,
             ..lasthop_run::Job::new(plan, settings, &locator, options.into, options.command.clone())
         };

@@ -21,18 +21,17 @@ pub mod why;
 
 use std::time::Duration;
 
-use indexmap::IndexMap;
 use lasthop_plan::catalog::Catalog;
 use lasthop_run::event::Event;
-use lasthop_stack::home::Home;
+use lasthop_stack::{container::engine::Engine, home::Home};
 use lasthop_system::date;
 
 use self::{
     carry_out::{Carried, Job},
     measured::MeasuredPart,
-    outcome::{ClaimRow, FigureRow, Part, Repetition, Word, judge},
+    outcome::{FigureRow, Part, Repetition},
 };
-use crate::study::model::{Base, Claim, Study};
+use crate::study::model::Study;
 
 /// How studies are repeated.
 #[derive(Debug)]
@@ -50,7 +49,7 @@ pub struct Options<'a> {
     /// Also make profile trials by lasthop's method, and say by which layers conditions differ.
     pub explain: bool,
     pub command: Vec<String>,
-    /// The container engine that is wanted; `None` takes the first that can be used.
+    /// The container engine that is wanted; `None` takes the study's if it can be used, else the first that can.
     pub engine: Option<lasthop_model::engine::EngineKind>,
 }
 
@@ -61,13 +60,15 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
     let parts = study
         .runs
         .iter()
-        // What has no experiment here takes none of the time.
-        .filter(|run| options.catalog.load(&run.experiment).is_ok())
+        // What is not repeated takes none of the time.
+        .filter(|run| run.because.is_none() && options.catalog.load(&run.experiment).is_ok())
         .count()
         .max(1);
+    let theirs = || study.method.engine.filter(|kind| Engine::find(Some(*kind)).is_ok());
     let job = Job {
         study,
         options,
+        engine: options.engine.or_else(theirs),
         budget: options.budget / u32::try_from(parts).unwrap_or(u32::MAX),
     };
     let carried: Vec<(Part, Carried)> = study.runs.iter().map(|run| job.carry_out(run, tell)).collect();
@@ -88,16 +89,18 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
                 .and_then(|part| part.design_value(&figure.measured, &figure.levels, &figure.unit)),
         })
         .collect();
-    result.claims = study
-        .claims
-        .iter()
-        .map(|claim| claim_row(study, claim, find(&claim.runs)))
-        .collect();
     for (at, (part, carried)) in carried.iter().enumerate() {
         let mut part = part.clone();
-        part.why = why::notes(study, &measured[at], carried, part.shortened.is_some(), &result);
+        part.why = why::notes(study, &measured[at], carried);
         result.parts.push(part);
     }
+    let claims = study.claims.iter();
+    result.claims = claims
+        .map(|claim| {
+            let part = find(&claim.runs).filter(|part| part.design.is_some());
+            result.judged(study, claim, part.map(|part| part.ratios(claim)))
+        })
+        .collect();
     result.seconds = begun.elapsed().as_secs_f64();
     result
 }
@@ -120,51 +123,4 @@ fn all_measured<'a>(study: &'a Study, carried: &'a [(Part, Carried)]) -> Vec<Mea
             ..plain(at)
         })
         .collect()
-}
-
-fn claim_row(study: &Study, claim: &Claim, part: Option<&MeasuredPart<'_>>) -> ClaimRow {
-    let published = published_ratio(study, claim);
-    let lasthop = part.and_then(|part| part.design_ratio(&claim.measured, &claim.case, &claim.against));
-    let claimed = match (claim.least, claim.most, published) {
-        (None, None, Some(ratio)) => (ratio * 0.98, ratio * 1.02),
-        (least, most, _) => (least.unwrap_or(0.0), most.unwrap_or(f64::INFINITY)),
-    };
-    ClaimRow {
-        claim: claim.clone(),
-        published,
-        method: part.and_then(|part| part.method_ratio(&claim.measured, &claim.case, &claim.against)),
-        lasthop,
-        // What was run and has no ratio (too few blocks, a difference that may as well be negative) is not decided.
-        word: match (lasthop, part.and_then(|part| part.design)) {
-            (None, Some(_)) => Word::Undecided,
-            _ => judge(claimed, lasthop),
-        },
-    }
-}
-
-/// Ratio of the figures that were published of the two conditions; their mean where there are several of each.
-fn published_ratio(study: &Study, claim: &Claim) -> Option<f64> {
-    let figure = |wanted: &IndexMap<String, String>| {
-        let fitting = study.figures.iter().filter(|figure| {
-            figure.runs == claim.runs
-                && figure.system == claim.system
-                && !figure.levels.is_empty()
-                && wanted
-                    .iter()
-                    .all(|(factor, level)| figure.levels.get(factor) == Some(level))
-        });
-        let exact: Vec<f64> = fitting
-            .clone()
-            .filter(|figure| figure.quantity == claim.quantity)
-            .map(|figure| figure.value)
-            .collect();
-        // A study that counts requests for a second publishes the rate, too.
-        let counted = || {
-            let counts = fitting.clone().filter(|figure| figure.measured.is(Base::Requests));
-            counts.map(|figure| figure.value).collect::<Vec<_>>()
-        };
-        let values = if exact.is_empty() { counted() } else { exact };
-        lasthop_stats::mean::of(values)
-    };
-    Some(figure(&claim.case)? / figure(&claim.against)?)
 }

@@ -6,8 +6,8 @@ use lasthop_model::level::texts;
 use lasthop_protocol::TrialResult;
 use lasthop_stats::mean;
 
-use super::outcome::Value;
-use crate::study::model::{Base, Quantity, StudyRun, Time};
+use super::outcome::{Ratios, Sample, Value};
+use crate::study::model::{Base, Claim, Quantity, StudyRun, Time, unit};
 
 /// Level of each factor.
 type Levels = IndexMap<String, String>;
@@ -100,19 +100,6 @@ pub fn fits(have: &IndexMap<String, String>, wanted: &IndexMap<String, String>) 
     wanted.iter().all(|(factor, level)| have.get(factor) == Some(level))
 }
 
-/// How many base units a unit is.
-fn unit(name: &str) -> f64 {
-    match name {
-        "ms" => 1e-3,
-        "us" => 1e-6,
-        "%" => 1e-2,
-        // As ab and wrk count them.
-        "KB" | "KB/s" => 1024.0,
-        "MB" | "MB/s" => 1024.0 * 1024.0,
-        _ => 1.0,
-    }
-}
-
 impl MeasuredPart<'_> {
     /// A quantity by the study's method, in `of`'s unit: the mean of its runs, as the study had it.
     pub fn method_value(&self, quantity: &Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
@@ -196,6 +183,7 @@ impl MeasuredPart<'_> {
                 Base::Time => self.method_time(levels),
                 Base::Difference => Some(self.method_time(levels)? - self.minus.as_ref()?.method_time(levels)?),
                 Base::Subtracted => self.minus.as_ref()?.method_time(levels),
+                Base::ToolStart => Some(self.method_time(levels)? - self.design_time(levels)?.value),
                 Base::Printed => None,
             },
         }
@@ -344,32 +332,71 @@ impl MeasuredPart<'_> {
         }
     }
 
-    /// Ratio of two conditions by the study's method; where several pairs of conditions fit, their geometric mean.
-    pub fn method_ratio(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<f64> {
+    pub fn ratios(&self, claim: &Claim) -> Ratios {
+        Ratios {
+            method: self.method_ratio(claim),
+            lasthop: self.design_ratio(claim),
+            sample: self.sample(claim),
+        }
+    }
+
+    /// The ratio of a claim by the study's method; where several pairs of conditions fit, their geometric mean.
+    fn method_ratio(&self, claim: &Claim) -> Option<f64> {
         let logs: Option<Vec<f64>> = self
-            .pairs(case, against)
+            .pairs(&claim.case, &claim.against)
             .iter()
             .map(|(case, against): &(Levels, Levels)| {
-                let ratio = self.by_method(quantity, case)? / self.by_method(quantity, against)?;
+                let ratio =
+                    self.by_method(&claim.measured, case)? / self.by_method(&claim.against_measured, against)?;
                 (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln())
             })
             .collect();
         mean::of(logs?).map(f64::exp)
     }
 
-    /// Ratio of two conditions by lasthop's design; where several pairs of conditions fit, their geometric mean. For a
-    /// rate it is the comparison within blocks, which is narrower than what the two intervals alone would give.
-    pub fn design_ratio(&self, quantity: &Quantity, case: &Levels, against: &Levels) -> Option<Value> {
+    /// The ratio of a claim by lasthop's design; where several pairs of conditions fit, their geometric mean. For a rate
+    /// it is the comparison within blocks, which is narrower than what the two intervals alone would give.
+    fn design_ratio(&self, claim: &Claim) -> Option<Value> {
         let one = |(case, against): &(Levels, Levels)| {
-            if let Some(paired) = self.paired(quantity, case, against) {
+            if claim.against_quantity.is_none()
+                && let Some(paired) = self.paired(&claim.measured, case, against)
+            {
                 return Some(paired);
             }
-            self.by_design(quantity, case)?
-                .by(self.by_design(quantity, against)?)
+            self.by_design(&claim.measured, case)?
+                .by(self.by_design(&claim.against_measured, against)?)
                 .map(Known::shown)
         };
-        let ratios: Option<Vec<Value>> = self.pairs(case, against).iter().map(one).collect();
+        let ratios: Option<Vec<Value>> = self.pairs(&claim.case, &claim.against).iter().map(one).collect();
         geometric_mean(&ratios?)
+    }
+
+    /// How much the ratio of a claim by lasthop's design rests on: where it takes two runs, on the fewer rounds.
+    fn sample(&self, claim: &Claim) -> Option<Sample> {
+        let of = |summary: &Summary| Sample {
+            rounds: summary.rounds,
+            blocks: summary.blocks,
+        };
+        let own = of(self.design?);
+        let takes_two = |quantity: &Quantity| quantity.base == Base::Subtracted;
+        let other = self.minus.as_ref().and_then(|minus| minus.design).map(of);
+        let other = other.filter(|_| takes_two(&claim.measured) || takes_two(&claim.against_measured));
+        let sample = other.map_or(own, |other| std::cmp::min_by_key(own, other, |sample| sample.rounds));
+        let rounds = if self.of_one_start(claim) { 1 } else { sample.rounds };
+        Some(Sample { rounds, ..sample })
+    }
+
+    /// Whether the blocks that have both sides of a claim are all of one round, where there were more.
+    fn of_one_start(&self, claim: &Claim) -> bool {
+        let one_start = |(case, against): &(Levels, Levels)| {
+            let [over, under] = [case, against].map(|levels| self.design_case(levels).map(|case| &case.case));
+            let mut all = self.design.iter().flat_map(|summary| &summary.comparisons);
+            all.any(|one| {
+                let of = [Some(&one.case), Some(&one.reference)];
+                one.one_start && (of == [over, under] || of == [under, over])
+            })
+        };
+        self.pairs(&claim.case, &claim.against).iter().any(one_start)
     }
 
     /// Pairs of conditions that differ in what the claim compares and in nothing else.

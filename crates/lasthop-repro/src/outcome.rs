@@ -1,7 +1,7 @@
 //! The result of repeating a study: the content of its table, and the JSON of the book.
 
 use lasthop_analyse::summary::Verdict;
-use lasthop_model::record::Environment;
+use lasthop_model::{engine::EngineKind, record::Environment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -124,24 +124,61 @@ pub struct FigureRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimRow {
     pub claim: Claim,
-    /// Ratio of the published figures, if there are two.
+    /// The published ratio, if there is one.
     pub published: Option<f64>,
+    #[serde(flatten)]
+    pub ratios: Ratios,
+    pub word: Word,
+    /// Why it is this word, where the ratios do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+}
+
+/// What was measured of a claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratios {
     pub method: Option<f64>,
     pub lasthop: Option<Value>,
-    pub word: Word,
+    /// What lasthop's ratio rests on.
+    #[serde(default)]
+    pub sample: Option<Sample>,
+}
+
+/// How much was measured of both sides of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Sample {
+    /// Starts of the servers.
+    pub rounds: u32,
+    /// Blocks over all rounds.
+    pub blocks: u32,
+}
+
+impl Sample {
+    /// From the words of a result that does not have it as numbers: `69 blocks in 7 rounds of 2 cases`.
+    fn said(design: &str) -> Option<Self> {
+        let words: Vec<&str> = design.split_whitespace().collect();
+        let of = |unit: &str| words.windows(2).find(|pair| pair[1].starts_with(unit))?[0].parse().ok();
+        Some(Self {
+            rounds: of("round")?,
+            blocks: of("block")?,
+        })
+    }
 }
 
 /// The verdict on a claim, by the interval of lasthop's method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
-    /// The interval overlaps the claimed range, and shows a difference of the same sign.
+    /// The interval agrees with the claim, and shows a difference where one is claimed.
     Reproduced,
     /// A difference of the same sign but of another size.
     SameSign,
+    /// The interval excludes the claimed size and has room for both signs.
+    #[serde(rename = "other-size-sign-undecided")]
+    SignUndecided,
     /// The whole interval contradicts the claim.
     Refuted,
-    /// The interval has room for both.
+    /// The interval has room for both, or it rests on too little.
     Undecided,
     /// Nothing here answers it.
     NotRepeated,
@@ -152,6 +189,7 @@ impl Word {
         match self {
             Self::Reproduced => "reproduced",
             Self::SameSign => "same sign, other size",
+            Self::SignUndecided => "other size, sign undecided",
             Self::Refuted => "refuted here",
             Self::Undecided => "undecided",
             Self::NotRepeated => "not repeated",
@@ -182,35 +220,118 @@ impl Repetition {
             claims: Vec::new(),
         }
     }
+
+    /// Reads a kept one. What was measured stays; the claims are those that the study makes today, judged anew.
+    pub fn read(text: &str, study: &Study) -> serde_json::Result<Self> {
+        let mut kept: Self = serde_json::from_str(text)?;
+        let rows = std::mem::take(&mut kept.claims);
+        let ratios = |claim: &Claim| {
+            let mut measured = rows.iter().filter(|row| row.word != Word::NotRepeated);
+            let row = measured.find(|row| row.claim.compares_as(claim))?;
+            let part = kept.parts.iter().find(|part| part.runs == claim.runs);
+            let said = || Sample::said(part?.design.as_ref()?);
+            Some(Ratios {
+                sample: row.ratios.sample.or_else(said),
+                ..row.ratios
+            })
+        };
+        let claims = study.claims.iter();
+        kept.claims = claims.map(|claim| kept.judged(study, claim, ratios(claim))).collect();
+        Ok(kept)
+    }
+
+    /// A claim with the word that what was measured gives it; `None` where nothing was.
+    pub fn judged(&self, study: &Study, claim: &Claim, ratios: Option<Ratios>) -> ClaimRow {
+        let part = self.parts.iter().find(|part| part.runs == claim.runs);
+        let skipped = part.and_then(|part| part.skipped.as_ref());
+        let unanswered = claim.because.as_ref().or(skipped);
+        let failure = || part.and_then(|part| part.failures.first());
+        let ratios = ratios.filter(|_| unanswered.is_none());
+        let published = study.published_ratio(claim);
+        let (word, because) = match ratios {
+            Some(ratios) => judge(claim, published, ratios),
+            None => {
+                let why = unanswered.or_else(failure).map_or("not measured", String::as_str);
+                (Word::NotRepeated, Some(why))
+            }
+        };
+        let engine = study.method.engine.filter(|_| ratios.is_some());
+        let other = engine.and_then(|wanted| self.other_engine(wanted));
+        let because: Vec<&str> = because.into_iter().chain(other.as_deref()).collect();
+        ClaimRow {
+            claim: claim.clone(),
+            published,
+            ratios: ratios.unwrap_or_default(),
+            word,
+            because: Some(because.join("; ")).filter(|because| !because.is_empty()),
+        }
+    }
+
+    /// The engine that ran the containers in place of the study's.
+    fn other_engine(&self, wanted: EngineKind) -> Option<String> {
+        let here = self.environment.as_ref()?;
+        here.engine().filter(|(kind, _)| *kind != wanted)?;
+        Some(format!("{} in place of {}", here.engine_in_words()?, wanted.name()))
+    }
 }
 
 /// A claim that there is no difference is reproduced by an interval within this of 1.
 const SAME: f64 = 0.05;
 
-/// Judges a claim by the ratio that was measured: `claimed` is the range that fits it.
-pub fn judge(claimed: (f64, f64), measured: Option<Value>) -> Word {
+/// Judges a claim by the ratio that was measured, and says why where the ratio does not tell.
+fn judge(claim: &Claim, published: Option<f64>, measured: Ratios) -> (Word, Option<&'static str>) {
+    let undecided = |because| (Word::Undecided, Some(because));
+    match measured.sample {
+        None => return undecided("rounds not known"),
+        Some(Sample { rounds: 0 | 1, .. }) => return undecided("a verdict needs two rounds"),
+        Some(_) => {}
+    }
     let Some(Value {
         value,
         low: Some(low),
         high: Some(high),
-    }) = measured
+    }) = measured.lasthop
     else {
-        return if measured.is_some() {
-            Word::Undecided
-        } else {
-            Word::NotRepeated
-        };
+        return undecided("no interval");
     };
-    let (least, most) = claimed;
-    let touches = high >= least && low <= most;
-    let decided = low > 1.0 || high < 1.0;
-    let claims_a_difference = least > 1.0 || most < 1.0;
-    match (touches, decided) {
-        (true, true) => Word::Reproduced,
-        (true, false) if !claims_a_difference && low >= 1.0 - SAME && high <= 1.0 + SAME => Word::Reproduced,
-        (false, true) if claims_a_difference && (value > 1.0) == (least >= 1.0) => Word::SameSign,
-        (false, _) => Word::Refuted,
-        _ => Word::Undecided,
+    let (least, most) = claim.range(published);
+    let has_two_ends = least > 0.0 && most.is_finite();
+    let is_published_outside = published.is_some_and(|published| !(low..=high).contains(&published));
+    let aside = is_published_outside.then_some("the published ratio is outside the interval");
+    // Equal is nothing special for two quantities, such as a share of a whole.
+    let has_sign = claim.against_quantity.is_none();
+    let shows_a_difference = low > 1.0 || high < 1.0;
+    let claims_a_difference = has_sign && (least >= 1.0 || most <= 1.0);
+    if low >= least && high <= most {
+        return (Word::Reproduced, aside);
+    }
+    if high < least || low > most {
+        let word = if has_sign && !shows_a_difference {
+            Word::SignUndecided
+        } else if claims_a_difference && (value > 1.0) == (least >= 1.0) {
+            Word::SameSign
+        } else {
+            Word::Refuted
+        };
+        return (word, None);
+    }
+    // The interval reaches over an end of what is claimed.
+    if !has_two_ends {
+        undecided("the interval reaches beyond the claim")
+    } else if has_sign && !claims_a_difference {
+        if low >= 1.0 - SAME && high <= 1.0 + SAME {
+            (Word::Reproduced, aside)
+        } else {
+            undecided("the interval reaches beyond the claim")
+        }
+    } else if has_sign && !shows_a_difference {
+        undecided("the interval contains 1")
+    } else if (least..=most).contains(&value) || published.is_some() && !is_published_outside {
+        (Word::Reproduced, aside)
+    } else if has_sign && is_published_outside {
+        (Word::SameSign, aside)
+    } else {
+        undecided("the interval only touches the claim")
     }
 }
 
@@ -218,36 +339,189 @@ pub fn judge(claimed: (f64, f64), measured: Option<Value>) -> Word {
 mod tests {
     use super::*;
 
-    fn ratio(value: f64, low: f64, high: f64) -> Option<Value> {
-        Some(Value {
-            value,
-            low: Some(low),
-            high: Some(high),
-        })
+    const ROUNDS: Option<Sample> = Some(Sample { rounds: 2, blocks: 8 });
+
+    fn between(least: f64, most: f64) -> Claim {
+        Claim {
+            least: Some(least),
+            most: Some(most),
+            ..Claim::default()
+        }
+    }
+
+    fn ratios(value: f64, low: f64, high: f64) -> Ratios {
+        Ratios {
+            lasthop: Some(Value {
+                value,
+                low: Some(low),
+                high: Some(high),
+            }),
+            sample: ROUNDS,
+            ..Ratios::default()
+        }
+    }
+
+    fn word(claim: &Claim, value: f64, low: f64, high: f64) -> Word {
+        judge(claim, None, ratios(value, low, high)).0
     }
 
     #[test]
     fn a_claim_is_judged_by_the_whole_interval() {
-        let half_more = (1.5, 1.5);
-        assert_eq!(judge(half_more, ratio(1.48, 1.42, 1.54)), Word::Reproduced);
-        assert_eq!(judge(half_more, ratio(1.20, 1.15, 1.25)), Word::SameSign);
-        assert_eq!(judge(half_more, ratio(0.90, 0.85, 0.95)), Word::Refuted);
-        assert_eq!(judge(half_more, ratio(1.00, 0.95, 1.05)), Word::Refuted);
-        assert_eq!(judge(half_more, ratio(1.20, 0.90, 1.60)), Word::Undecided);
-        assert_eq!(judge((2.0, f64::INFINITY), ratio(2.4, 2.2, 2.6)), Word::Reproduced);
-        assert_eq!(judge(half_more, None), Word::NotRepeated);
+        let half_more = between(1.45, 1.55);
+        assert_eq!(word(&half_more, 1.48, 1.42, 1.54), Word::Reproduced);
+        assert_eq!(word(&half_more, 1.20, 1.15, 1.25), Word::SameSign);
+        assert_eq!(word(&half_more, 0.90, 0.85, 0.95), Word::Refuted);
+        assert_eq!(word(&half_more, 1.20, 0.90, 1.60), Word::Undecided);
+        let less = between(0.7, 0.8);
+        assert_eq!(word(&less, 0.9, 0.85, 0.95), Word::SameSign);
+        assert_eq!(word(&less, 1.2, 1.1, 1.3), Word::Refuted);
+    }
+
+    /// From this machine: pipes against domain sockets, and PgBouncer's latency.
+    #[test]
+    fn an_interval_that_contains_1_refutes_nothing() {
+        assert_eq!(word(&between(1.2, 1.3), 0.912, 0.763, 1.091), Word::SignUndecided);
+        assert_eq!(word(&between(0.55, 0.57), 0.894, 0.691, 1.157), Word::SignUndecided);
+        assert_eq!(word(&between(1.5, 1.5), 1.00, 0.95, 1.05), Word::SignUndecided);
+    }
+
+    #[test]
+    fn a_verdict_needs_two_rounds_and_an_interval() {
+        let claim = between(0.99, 1.03);
+        let measured = |sample| Ratios {
+            sample,
+            ..ratios(1.343, 1.056, 1.663)
+        };
+        let because = |ratios| judge(&claim, None, ratios);
+        assert_eq!(because(measured(ROUNDS)), (Word::Refuted, None));
+        let one = Sample { rounds: 1, blocks: 4 };
+        assert_eq!(
+            because(measured(Some(one))),
+            (Word::Undecided, Some("a verdict needs two rounds"))
+        );
+        assert_eq!(because(measured(None)), (Word::Undecided, Some("rounds not known")));
+        let without = Ratios {
+            lasthop: None,
+            ..measured(ROUNDS)
+        };
+        assert_eq!(because(without), (Word::Undecided, Some("no interval")));
     }
 
     #[test]
     fn no_difference_must_be_shown_too() {
-        assert_eq!(judge((0.98, 1.02), ratio(1.0, 0.97, 1.03)), Word::Reproduced);
-        assert_eq!(judge((0.98, 1.02), ratio(0.9, 0.5, 1.8)), Word::Undecided);
-        assert_eq!(judge((0.98, 1.02), ratio(1.2, 1.1, 1.3)), Word::Refuted);
+        let same = between(0.98, 1.02);
+        assert_eq!(word(&same, 1.0, 0.97, 1.03), Word::Reproduced);
+        assert_eq!(word(&same, 0.9, 0.5, 1.8), Word::Undecided);
+        assert_eq!(word(&same, 1.2, 1.1, 1.3), Word::Refuted);
+        assert_eq!(word(&same, 1.15, 1.01, 1.3), Word::Undecided, "only its end says so");
     }
 
     #[test]
-    fn slower_is_a_sign_too() {
-        assert_eq!(judge((0.7, 0.8), ratio(0.9, 0.85, 0.95)), Word::SameSign);
-        assert_eq!(judge((0.7, 0.8), ratio(1.2, 1.1, 1.3)), Word::Refuted);
+    fn a_bound_holds_for_the_whole_interval() {
+        let only = |least, most| Claim {
+            least,
+            most,
+            ..Claim::default()
+        };
+        let twice = only(Some(2.0), None);
+        assert_eq!(word(&twice, 2.4, 2.2, 2.6), Word::Reproduced);
+        assert_eq!(word(&twice, 2.1, 1.9, 2.3), Word::Undecided);
+        assert_eq!(word(&twice, 1.88, 1.85, 1.91), Word::SameSign);
+        assert_eq!(word(&only(None, Some(1.5)), 1.497, 1.436, 1.562), Word::Undecided);
+        let slightly = only(Some(1.0), None);
+        assert_eq!(
+            word(&slightly, 1.0, 0.99, 1.01),
+            Word::Undecided,
+            "nothing shows a difference"
+        );
+        assert_eq!(word(&slightly, 0.9, 0.8, 0.95), Word::Refuted);
+    }
+
+    /// An interval that ends within the claimed range, short of the figure.
+    #[test]
+    fn a_published_ratio_outside_the_interval_is_said() {
+        let outside = Some("the published ratio is outside the interval");
+        let touched = ratios(1.423, 1.121, 1.808);
+        assert_eq!(
+            judge(&between(1.8, 1.9), Some(1.857), touched),
+            (Word::SameSign, outside)
+        );
+        assert_eq!(judge(&between(1.8, 1.9), None, touched).0, Word::Undecided);
+        let five_to_ten = between(1.05, 1.10);
+        assert_eq!(
+            judge(&five_to_ten, Some(1.099), ratios(1.068, 1.041, 1.095)),
+            (Word::Reproduced, outside)
+        );
+        assert_eq!(
+            judge(&five_to_ten, Some(1.09), ratios(1.12, 1.08, 1.16)),
+            (Word::Reproduced, None)
+        );
+    }
+
+    #[test]
+    fn a_share_has_no_sign() {
+        let share = |least, most| Claim {
+            against_quantity: Some("connection".to_owned()),
+            ..between(least, most)
+        };
+        assert_eq!(word(&share(0.41, 0.42), 1.0, 0.9, 1.1), Word::Refuted);
+        assert_eq!(word(&share(0.9, 1.2), 1.0, 0.8, 1.1), Word::Reproduced);
+        assert_eq!(word(&share(0.0, 0.01), 0.6, 0.5, 0.7), Word::Refuted);
+    }
+
+    /// An older result has no rounds but in its words, a word that nobody would give today, and claims of its own.
+    #[test]
+    fn a_kept_result_is_judged_by_the_claims_of_today() {
+        let study = crate::study::catalog::load("moby-11911-redis").unwrap();
+        let mut old = Repetition::of(&study, 60.0, String::new());
+        old.parts = vec![Part {
+            runs: "paths".to_owned(),
+            design: Some("160 blocks in 7 rounds of 3 cases".to_owned()),
+            ..Part::default()
+        }];
+        let here = r#"{
+            "host": "h", "cpu_model": "", "cpus": 2, "memory": 0, "kernel": "", "architecture": "", "distribution": "",
+            "virtualization": "", "governor": null, "load_average": [0, 0, 0], "sysctl": {},
+            "programs": {"podman": {"path": "/usr/bin/podman", "version": "4.3.1, runc, overlay, netavark"}}
+        }"#;
+        old.environment = Some(serde_json::from_str(here).unwrap());
+        let row = |claim: Claim, ratios| ClaimRow {
+            claim,
+            published: None,
+            ratios,
+            word: Word::Refuted,
+            because: None,
+        };
+        let gone = Claim {
+            text: "what the study claimed before".to_owned(),
+            ..Claim::default()
+        };
+        let ratios = Ratios {
+            sample: None,
+            ..ratios(0.804, 0.792, 0.816)
+        };
+        old.claims = vec![row(gone, ratios), row(study.claims[0].clone(), ratios)];
+        let read = |kept: &Repetition| Repetition::read(&serde_json::to_string(kept).unwrap(), &study).unwrap();
+        let now = read(&old);
+        let [port, host] = &now.claims[..] else {
+            panic!("{:?}", now.claims)
+        };
+        assert_eq!(port.ratios.sample, Some(Sample { rounds: 7, blocks: 160 }));
+        assert_eq!(
+            (port.word, port.because.as_deref()),
+            (Word::SameSign, Some("podman 4.3.1 in place of docker"))
+        );
+        assert_eq!(
+            (host.word, host.because.as_deref()),
+            (Word::NotRepeated, Some("not measured"))
+        );
+        assert_eq!(read(&now).claims, now.claims);
+    }
+
+    #[test]
+    fn rounds_of_an_older_result_are_in_its_words() {
+        let said = Sample::said("queries of 20000 and 40000, 2 blocks in 1 round of 6 cases");
+        assert_eq!(said, Some(Sample { rounds: 1, blocks: 2 }));
+        assert_eq!(Sample::said("10 s, 1 run"), None);
     }
 }

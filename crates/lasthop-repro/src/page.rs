@@ -6,7 +6,7 @@ use lasthop_page::{
 };
 use lasthop_report::wording::word;
 
-use super::outcome::{ClaimRow, FigureRow, Found, Part, Repetition, Value};
+use super::outcome::{ClaimRow, FigureRow, Found, Part, Ratios, Repetition, Value};
 use crate::study::model::Study;
 
 /// The document of a repetition.
@@ -62,20 +62,30 @@ fn claims(result: &Repetition) -> Section {
             super::outcome::Word::Refuted => Tone::Bad,
             _ => Tone::Warning,
         };
+        let Ratios {
+            method,
+            lasthop,
+            sample,
+        } = row.ratios;
+        let cell = |text: Option<String>| -> Cell { text.unwrap_or_else(|| "–".to_owned()).into() };
         Row::Cells(vec![
             claim_name(row).into(),
             Cell::new(tone, row.word.words()),
-            row.published
-                .map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))
-                .into(),
-            row.method
-                .map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))
-                .into(),
-            row.lasthop.map_or_else(|| "–".to_owned(), ratio).into(),
+            cell(row.published.map(|ratio| format!("{ratio:.3}"))),
+            cell(method.map(|ratio| format!("{ratio:.3}"))),
+            cell(lasthop.map(ratio)),
+            cell(sample.map(|sample| sample.rounds.to_string())),
+            cell(sample.map(|sample| sample.blocks.to_string())),
+            row.because.clone().unwrap_or_default().into(),
         ])
     };
     let mut columns = columns("claim (ratio)");
     columns.insert(1, Column::left("verdict"));
+    columns.extend([
+        Column::right("rounds"),
+        Column::right("blocks"),
+        Column::left("because"),
+    ]);
     let table = Table {
         columns,
         rows: result.claims.iter().map(row).collect(),

@@ -4,11 +4,7 @@ use indexmap::IndexMap;
 use lasthop_analyse::{checks::percent, summary::CaseSummary};
 use lasthop_model::{observation, quantity::counted, record::Placement};
 
-use super::{
-    carry_out::Carried,
-    measured::MeasuredPart,
-    outcome::{FigureRow, Note, Repetition},
-};
+use super::{carry_out::Carried, measured::MeasuredPart, outcome::Note};
 use crate::study::model::{Base, Quantity, Study, Time};
 
 /// What the rules look at.
@@ -16,32 +12,15 @@ struct Facts<'a> {
     study: &'a Study,
     part: &'a MeasuredPart<'a>,
     carried: &'a Carried,
-    /// Whether the study's method took less time than in the study.
-    is_shortened: bool,
-    repetition: &'a Repetition,
 }
 
 /// What there is to say about a repetition by one rule, if anything.
 type Rule = fn(&Facts<'_>) -> Option<String>;
 
 /// Every reason that these runs give, and what the checks of their records say.
-pub fn notes(
-    study: &Study,
-    part: &MeasuredPart<'_>,
-    carried: &Carried,
-    is_shortened: bool,
-    repetition: &Repetition,
-) -> Vec<Note> {
-    let facts = Facts {
-        study,
-        part,
-        carried,
-        is_shortened,
-        repetition,
-    };
-    let rules: [(&str, Rule); 10] = [
-        ("machine", speed),
-        ("runs", runs),
+pub fn notes(study: &Study, part: &MeasuredPart<'_>, carried: &Carried) -> Vec<Note> {
+    let facts = Facts { study, part, carried };
+    let rules: [(&str, Rule); 8] = [
         ("line", line),
         ("difference", difference),
         ("reuse", reuse),
@@ -67,68 +46,6 @@ impl Facts<'_> {
     fn cases(&self) -> impl Iterator<Item = &CaseSummary> {
         self.part.design.iter().flat_map(|summary| &summary.cases)
     }
-}
-
-/// Another machine: the figures themselves cannot agree, their ratios can.
-fn speed(facts: &Facts<'_>) -> Option<String> {
-    let rows = &facts.repetition.figures;
-    let factors: Vec<f64> = rows
-        .iter()
-        .filter(|row| row.figure.runs == facts.part.run.id)
-        .filter_map(|row| factor(facts, row))
-        .filter(|factor| *factor > 0.0)
-        .collect();
-    let low = factors.iter().copied().reduce(f64::min)?;
-    let high = factors.iter().copied().fold(low, f64::max);
-    let environment = facts.carried.environment()?;
-    Some(format!(
-        "this machine ({}, {} CPUs, {}, Linux {}) is {low:.2} to {high:.2} times as fast as the study's ({}; {}): compare \
-         ratios, not figures",
-        environment.cpu_model,
-        environment.cpus,
-        environment.virtualization,
-        environment.kernel,
-        facts.study.environment.machine,
-        facts.study.environment.system
-    ))
-}
-
-/// How many times as fast a figure is here; `None` for what is neither a rate nor a time.
-fn factor(facts: &Facts<'_>, row: &FigureRow) -> Option<f64> {
-    let here = row.method.or(row.lasthop)?.value / row.figure.value;
-    let quantity = &row.figure.measured;
-    match quantity.base {
-        Base::Rate => Some(here),
-        // Shorter runs have fewer requests on any machine, and runs by count have the same.
-        Base::Requests => (!facts.is_shortened && facts.part.run.count.is_none()).then_some(here),
-        Base::LatencyMean | Base::Time if quantity.is(quantity.base) => Some(1.0 / here),
-        _ => None,
-    }
-}
-
-/// What lasthop's intervals say of the published ratio.
-fn runs(facts: &Facts<'_>) -> Option<String> {
-    let mut claims = facts.repetition.claims.iter();
-    let row = claims.find(|row| row.claim.runs == facts.part.run.id && row.lasthop.is_some())?;
-    let lasthop = row.lasthop?;
-    let low = lasthop.low?;
-    let high = lasthop.high?;
-    let summary = facts.part.design?;
-    let published = row.published.map_or_else(String::new, |published| {
-        let word = if published >= low && published <= high {
-            "inside"
-        } else {
-            "outside"
-        };
-        format!("; the published ratio {published:.3} lies {word} its interval")
-    });
-    Some(format!(
-        "the study has {} of each condition; lasthop's {} in {} give the ratio to ±{}{published}",
-        counted(facts.part.run.runs.into(), "run"),
-        counted(summary.blocks.into(), "block"),
-        counted(summary.rounds.into(), "round"),
-        percent((high - low) / 2.0 / lasthop.value)
-    ))
 }
 
 /// A line through two totals that nearly coincide has no slope to speak of.

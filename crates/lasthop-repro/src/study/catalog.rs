@@ -177,6 +177,7 @@ impl Checker {
             runs: file.runs.max(1),
             seconds: file.seconds,
             count: file.count,
+            engine: file.engine,
         }
     }
 
@@ -289,6 +290,10 @@ impl Checker {
             }
         }
         let (measured, words) = self.quantity(&file.metric, &format!("/claims/{at}/metric"))?;
+        let against_measured = match &file.against_metric {
+            Some(other) => self.quantity(other, &format!("/claims/{at}/against_metric"))?.0,
+            None => measured.clone(),
+        };
         Some(Claim {
             runs: file.runs.clone(),
             system: file.system.clone(),
@@ -298,9 +303,13 @@ impl Checker {
             quantity: file.metric.clone(),
             words,
             measured,
+            against_quantity: file.against_metric.clone(),
+            against_measured,
+            published: file.published,
             least: file.least,
             most: file.most,
             printed: file.printed.clone(),
+            because: file.because.clone(),
         })
     }
 }
@@ -327,6 +336,13 @@ mod tests {
         for name in names() {
             let study = load(&name).unwrap_or_else(|error| panic!("{error}"));
             assert!(!study.claims.is_empty() && !study.missed.is_empty(), "{name}");
+            let mut software = study.environment.software.keys();
+            let is_in_containers = software.any(|name| name.starts_with("docker"));
+            assert_eq!(study.method.engine.is_some(), is_in_containers, "{name}");
+            for claim in study.claims.iter().filter(|claim| claim.because.is_none()) {
+                let (least, most) = claim.range(study.published_ratio(claim));
+                assert!(least > 0.0 || most.is_finite(), "{name}: any ratio fits {}", claim.text);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! A study as it is written in `studies/NAME.toml`. The doc comments become the descriptions of the JSON schema.
 
 use indexmap::IndexMap;
+use lasthop_model::engine::EngineKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -69,6 +70,8 @@ pub struct MethodFile {
     pub seconds: Option<u32>,
     /// Requests of a run, for what stops by count.
     pub count: Option<u64>,
+    /// The container engine that it used. It is taken here, too, if it works.
+    pub engine: Option<EngineKind>,
 }
 
 /// What a number of the study is a number of.
@@ -174,11 +177,18 @@ pub struct ClaimFile {
     pub against: IndexMap<String, String>,
     /// The quantity that is compared.
     pub metric: String,
-    /// Lowest ratio of case to `against` that fits the claim.
+    /// The quantity of `against`, where it is another one: a share of a whole.
+    pub against_metric: Option<String>,
+    /// The published ratio, where no figures give it.
+    pub published: Option<f64>,
+    /// Lowest ratio of case to `against` that fits the claim. Without it and `most`, what is within 2 % of the published
+    /// ratio.
     pub least: Option<f64>,
     /// Highest ratio that fits the claim.
     pub most: Option<f64>,
     /// Figures of the claim as printed.
     #[serde(default)]
     pub printed: Vec<String>,
+    /// Why nothing here answers it, where nothing does.
+    pub because: Option<String>,
 }

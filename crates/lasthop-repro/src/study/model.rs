@@ -2,6 +2,8 @@
 
 use indexmap::IndexMap;
 use lasthop_classic::Tool;
+use lasthop_model::engine::EngineKind;
+use lasthop_stats::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,8 @@ pub struct Method {
     pub runs: u32,
     pub seconds: Option<u32>,
     pub count: Option<u64>,
+    /// The container engine that it used.
+    pub engine: Option<EngineKind>,
 }
 
 /// Something that the method could not see or mixed up.
@@ -161,7 +165,7 @@ impl Figure {
 }
 
 /// A comparison that a study draws.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     pub runs: String,
     pub system: String,
@@ -174,10 +178,45 @@ pub struct Claim {
     pub words: String,
     #[serde(skip)]
     pub measured: Quantity,
+    /// The quantity of `against`, where it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_quantity: Option<String>,
+    #[serde(skip)]
+    pub against_measured: Quantity,
+    /// The published ratio, where no figures give it.
+    #[serde(skip)]
+    pub published: Option<f64>,
     /// Ratio of case to `against` that fits the claim.
     pub least: Option<f64>,
     pub most: Option<f64>,
     pub printed: Vec<String>,
+    /// Why nothing here answers it.
+    #[serde(skip)]
+    pub because: Option<String>,
+}
+
+impl Claim {
+    /// Ratios that fit it.
+    pub fn range(&self, published: Option<f64>) -> (f64, f64) {
+        match (self.least, self.most, published) {
+            (None, None, Some(ratio)) => (ratio * 0.98, ratio * 1.02),
+            (least, most, _) => (least.unwrap_or(0.0), most.unwrap_or(f64::INFINITY)),
+        }
+    }
+
+    /// Whether another claim, perhaps of an earlier version of the study, is about the same measured ratio.
+    pub fn compares_as(&self, other: &Self) -> bool {
+        let compared = |claim: &Self| {
+            let quantities = (claim.quantity.clone(), claim.against_quantity.clone());
+            (
+                claim.runs.clone(),
+                quantities,
+                claim.case.clone(),
+                claim.against.clone(),
+            )
+        };
+        compared(self) == compared(other)
+    }
 }
 
 macro_rules! bases {
@@ -222,6 +261,8 @@ bases! {
     Difference "difference" "difference",
     /// The time of a request in the runs of `minus`.
     Subtracted "subtracted" "subtracted",
+    /// What starting the study's tool adds to the time of a request. lasthop's own design starts none.
+    ToolStart "tool-start" "start of the tool",
 }
 
 /// What a published number is a number of.
@@ -265,6 +306,19 @@ pub const UNITS: [&str; 13] = [
     "MB/s",
 ];
 
+/// How many base units a unit is.
+pub fn unit(name: &str) -> f64 {
+    match name {
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "%" => 1e-2,
+        // As ab and wrk count them.
+        "KB" | "KB/s" => 1024.0,
+        "MB" | "MB/s" => 1024.0 * 1024.0,
+        _ => 1.0,
+    }
+}
+
 /// A number as studies print it: digits with `,` between thousands, and a `k`, `K` or `M` behind.
 pub fn number(text: &str) -> Option<f64> {
     let plain = text.replace(',', "");
@@ -287,6 +341,32 @@ impl Study {
     /// The runs of this id; figures and claims are checked to have one.
     pub fn run(&self, id: &str) -> Option<&StudyRun> {
         self.runs.iter().find(|run| run.id == id)
+    }
+
+    /// The published ratio of a claim: of its figures, or of their means where several are of its conditions.
+    pub fn published_ratio(&self, claim: &Claim) -> Option<f64> {
+        let figure = |wanted: &IndexMap<String, String>, quantity: &str| {
+            let fitting = self.figures.iter().filter(|figure| {
+                figure.runs == claim.runs
+                    && figure.system == claim.system
+                    && !figure.levels.is_empty()
+                    && wanted
+                        .iter()
+                        .all(|(factor, level)| figure.levels.get(factor) == Some(level))
+            });
+            let values = |is_it: &dyn Fn(&Figure) -> bool| {
+                let these = fitting.clone().filter(|figure| is_it(figure));
+                mean::of(these.map(|figure| figure.value * unit(&figure.unit)))
+            };
+            // A study that counts requests for a second publishes the rate, too.
+            let counted = || values(&|figure| claim.measured.is(Base::Rate) && figure.measured.is(Base::Requests));
+            values(&|figure| figure.quantity == quantity).or_else(counted)
+        };
+        let of_figures = || {
+            let theirs = claim.against_quantity.as_ref().unwrap_or(&claim.quantity);
+            Some(figure(&claim.case, &claim.quantity)? / figure(&claim.against, theirs)?)
+        };
+        claim.published.or_else(of_figures)
     }
 
     /// Every number that it published: figures, and numbers of comparisons.
