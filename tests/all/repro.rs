@@ -244,6 +244,28 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
             "{found:?}"
         );
     }
+    // A share: two quantities of one transport.
+    let figure = |quantity: &str| {
+        let mut all = result["figures"].as_array().unwrap().iter();
+        let row = all.find(|row| {
+            row["figure"]["runs"] == "authentication"
+                && row["figure"]["quantity"] == quantity
+                && row["figure"]["levels"]["transport"] == "unix"
+        });
+        row.unwrap()["method"]["value"].as_f64().unwrap()
+    };
+    let mut claims = result["claims"].as_array().unwrap().iter();
+    let share = claims
+        .find(|row| row["claim"]["against_quantity"] == "time-without-password")
+        .unwrap();
+    let wanted = figure("authentication") / figure("time-without-password");
+    match share["method"].as_f64() {
+        Some(share) => assert!((share / wanted - 1.0).abs() < 1e-9, "{share} is not {wanted}"),
+        None => assert!(
+            wanted <= 0.0,
+            "a difference may come out as less than nothing: {wanted}"
+        ),
+    }
     let design = |runs: &str| {
         parts.iter().find(|part| part["runs"] == runs).unwrap()["design"]
             .as_str()
@@ -360,12 +382,8 @@ fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
         claims[0]["method"].as_f64().unwrap() > 0.0,
         "redis-benchmark: {claims:?}"
     );
-    assert!(
-        claims
-            .iter()
-            .all(|claim| claim["lasthop"]["value"].as_f64().unwrap() > 0.0),
-        "{claims:?}"
-    );
+    assert!(claims[0]["lasthop"]["value"].as_f64().unwrap() > 0.0, "{claims:?}");
+    assert_eq!(claims[1]["word"], "not-repeated", "a comparison of comparisons");
     assert_eq!(
         result["parts"][1]["found"].as_array().unwrap().len(),
         32,

@@ -21,6 +21,7 @@ use lasthop_report::{
     Extras, Format,
     answers::{answer_of, extremes},
 };
+use lasthop_repro::outcome::Repetition;
 
 use crate::common::skip;
 
@@ -121,6 +122,7 @@ fn pages_and_answers_are_those_of_the_records() {
     assert!(jsonschema::is_valid(&schema, &value));
     readme(&answers);
     overloads();
+    studies();
     findings();
 }
 
@@ -130,6 +132,18 @@ fn overloads() {
     for (name, record) in files(&folder, ".tar.xz") {
         let overload = summarise(&unpacked(&record)).overload.unwrap();
         keep(&folder.join(format!("{name}.json")), &text::json(&overload));
+    }
+}
+
+/// Kept repetitions of studies, their claims judged anew, and a page of each.
+fn studies() {
+    let folder = docs().join("studies");
+    for (name, path) in files(&folder, ".json") {
+        let study = lasthop_repro::study::catalog::load(&name).unwrap();
+        let result = Repetition::read(&fs::read_to_string(&path).unwrap(), &study).unwrap();
+        keep(&path, &text::json(&result));
+        let page = lasthop_page::document_markdown(&lasthop_repro::page::document(&result));
+        keep(&folder.join(format!("{name}.md")), &page);
     }
 }
 
