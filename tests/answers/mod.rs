@@ -211,8 +211,8 @@ fn rows(name: &str, page: &str, answers: &Answers) -> String {
     };
     let rows = extremes(answer).into_iter().map(|one| {
         format!(
-            "| [{name}](docs/answers/{name}.md){} | {} | {} | {} ({}) | {} | {} |\n",
-            engine(answer),
+            "| [{}](docs/answers/{name}.md) | {} | {} | {} ({}) | {} | {} |\n",
+            answer.named(),
             text::markdown(&one.setting.name),
             one.levels(),
             one.ratio(),
@@ -222,12 +222,6 @@ fn rows(name: &str, page: &str, answers: &Answers) -> String {
         )
     });
     rows.collect::<String>().replace(lasthop_page::units::NBSP, " ")
-}
-
-/// What ran its containers, where it has some.
-fn engine(answer: &Answer) -> String {
-    let engine = answer.machine.engine.iter();
-    engine.map(|engine| format!(", {engine}")).collect()
 }
 
 /// The rows of a report's tables that have these columns: their setting, and these cells.
@@ -331,8 +325,8 @@ fn own_answer(name: &str, page: &str, answers: &Answers) -> String {
     if own.is_empty() {
         String::new()
     } else {
-        let engine = answers.get(name).map(engine).unwrap_or_default();
-        format!("| [{name}](docs/answers/{name}.md){engine} | {} |\n", own.join(" "))
+        let named = answers.get(name).map_or_else(|| name.to_owned(), Answer::named);
+        format!("| [{named}](docs/answers/{name}.md) | {} |\n", own.join(" "))
     }
 }
 

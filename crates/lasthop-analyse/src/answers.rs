@@ -83,6 +83,15 @@ pub struct Answer {
     pub settings: Vec<Setting>,
 }
 
+impl Answer {
+    /// The experiment, with the engine of its containers: `redis-published-port (podman 4.3.1)`.
+    #[must_use]
+    pub fn named(&self) -> String {
+        let engine = self.machine.engine.iter().map(|engine| format!(" ({engine})"));
+        self.experiment.clone() + &engine.collect::<String>()
+    }
+}
+
 /// The machine that it was measured on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {

@@ -187,9 +187,7 @@ fn overview(answers: &[&Answer]) -> Section {
         .iter()
         .flat_map(|(answer, rows)| rows.iter().map(|row| (*answer, *row)))
         .collect();
-    let names = flat
-        .iter()
-        .map(|(answer, _)| Cell::new(Tone::Strong, answer.experiment.clone()));
+    let names = flat.iter().map(|(answer, _)| Cell::new(Tone::Strong, answer.named()));
     let columns = Columns::default()
         .left("experiment", names)
         .left("setting", flat.iter().map(|(_, one)| one.setting.name.clone()));
@@ -416,8 +414,11 @@ mod tests {
         environment.programs.insert("podman".to_owned(), podman);
         let subtitle = crate::content::subtitle(&summary).to_string();
         assert!(subtitle.contains(", podman 4.3.1 · "), "{subtitle}");
-        let said = provenance(&answer_of(&summary, "raw", None).unwrap());
+        let answer = answer_of(&summary, "raw", None).unwrap();
+        let said = provenance(&answer);
         assert!(said.contains(", podman 4.3.1)"), "{said}");
+        let listed = told(&[&answer], false);
+        assert!(listed.contains(" (podman 4.3.1)"), "{listed}");
     }
 
     #[test]
