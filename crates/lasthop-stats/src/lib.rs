@@ -17,7 +17,7 @@
 //! | [`verdict`], [`stopping`], [`holm`] | from intervals to decisions |
 //! | [`rank`] | drift |
 //! | [`pooled`] | several machines together, and kinds of machines |
-//! | [`variance`] | how much rounds differ beyond their blocks |
+//! | [`variance`], [`serial`], [`states`] | how rounds differ: beyond their blocks, one after the other, in two groups |
 //! | [`random`] | reproducible draws |
 
 pub mod bootstrap;
@@ -32,6 +32,8 @@ pub mod pooled;
 pub mod quantile;
 pub mod random;
 pub mod rank;
+pub mod serial;
+pub mod states;
 pub mod stopping;
 pub mod student;
 pub mod totals;

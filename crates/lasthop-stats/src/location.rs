@@ -6,10 +6,16 @@
 //! disturbs. The standard error is the sandwich estimate over rounds (K.-Y. Liang and S. L. Zeger, *Biometrika* 73,
 //! 1986), which assumes nothing about blocks within a round.
 //!
+//! A block is judged by its own round, as far as rounds differ: where a start of the services gives another ratio, that
+//! is no disturbance, and the estimate is the mean of all starts. A round is taken to lie between the middle of all
+//! rounds and its own median, by the share of luck in the variance of its mean (the best linear prediction of a random
+//! effect: Searle, Casella and McCulloch, *Variance Components*, 1992, §3.4). Judged by all blocks, the fewer of two
+//! kinds of rounds would count as disturbed, and intervals cover 78 % instead of 94 %.
+//!
 //! It sees nothing but the blocks: whatever else is measured of a trial may depend on the transport, and would then take
 //! part of the difference away.
 
-use crate::{bootstrap::effective_units, grouped::Grouped, interval::Estimate};
+use crate::{bootstrap::effective_units, grouped::Grouped, interval::Estimate, serial, variance, variance::Components};
 
 /// Where a block's pull ends, in standard deviations: 95 % efficiency for a normal distribution.
 const BEND: f64 = 1.345;
@@ -24,6 +30,8 @@ pub struct Located {
     pub estimate: Estimate,
     /// What each block counts for in the estimate, more than 0 and at most 1, in the order of the blocks.
     pub weights: Vec<f64>,
+    /// Where each unit lies: a round, or a block where there is one round only.
+    pub units: Vec<f64>,
 }
 
 /// The location of all blocks; `None` with fewer than two. Time proportional to the number of blocks.
@@ -33,25 +41,53 @@ pub fn locate(blocks: &Grouped<f64>) -> Option<Located> {
     if sizes.len() < 2 {
         return None;
     }
-    let blocks: Vec<f64> = blocks.values().copied().collect();
-    let (centre, limit) = centre(&blocks);
-    let residuals: Vec<f64> = blocks.iter().map(|block| block - centre).collect();
+    let count = blocks.blocks() as f64;
+    let components = variance::components(blocks);
+    let shifts = shifts(blocks, components.as_ref());
+    let units = || blocks.units().into_iter().zip(&shifts);
+    let unshifted: Vec<f64> = units()
+        .flat_map(|(unit, shift)| unit.iter().map(move |block| block - shift))
+        .collect();
+    let (centre, limit) = centre(&unshifted);
+    let mean_shift = units().map(|(unit, shift)| unit.len() as f64 * shift).sum::<f64>() / count;
+    let residuals: Vec<f64> = unshifted.iter().map(|block| block - centre).collect();
     let full = residuals.iter().filter(|residual| residual.abs() <= limit).count() as f64;
-    let pulls = residuals.iter().map(|residual| residual.clamp(-limit, limit));
-    // The root of the squared sums over rounds.
-    let deviation = of_rounds(pulls, &sizes)
-        .iter()
-        .map(|pull| pull * pull)
-        .sum::<f64>()
-        .sqrt();
     // Huber's correction for a scale that comes from the same data (Robust Statistics, 6.6).
-    let count = blocks.len() as f64;
     let share = full / count;
     let correction = 1.0 + (1.0 - share) / share / count;
+    let limited = residuals.iter().map(|residual| residual.clamp(-limit, limit));
+    let pulls: Vec<f64> = of_rounds(limited, &sizes)
+        .iter()
+        .zip(units())
+        .map(|(limited, (unit, shift))| correction * limited / full + unit.len() as f64 * (shift - mean_shift) / count)
+        .collect();
+    // The root of the squared sums over rounds.
+    let deviation = pulls.iter().map(|pull| pull * pull).sum::<f64>().sqrt();
+    let value = centre + mean_shift;
+    let lies = |(pull, size): (&f64, &usize)| value + pull * count / *size as f64;
+    let effective = effective_units(&sizes);
+    let estimate = Estimate::over_units(value, deviation, effective);
+    let luck = components.map_or(0.0, |found| found.luck(count / sizes.len() as f64));
     Some(Located {
-        estimate: Estimate::over_units(centre, correction * deviation / full, effective_units(&sizes)),
+        estimate: Estimate {
+            standard_error: estimate.standard_error * serial::widening(effective, &pulls, luck),
+            ..estimate
+        },
         weights: residuals.iter().map(|&residual| weight(residual, limit)).collect(),
+        units: pulls.iter().zip(&sizes).map(lies).collect(),
     })
+}
+
+/// How far each unit lies from the others, as far as rounds differ by more than their blocks' scatter.
+fn shifts(blocks: &Grouped<f64>, components: Option<&Components>) -> Vec<f64> {
+    let units = blocks.units();
+    let Some(found) = components else {
+        return vec![0.0; units.len()];
+    };
+    let medians: Vec<f64> = units.iter().map(|unit| median(unit.to_vec())).collect();
+    let middle = median(medians.clone());
+    let shift = |(median, unit): (&f64, &&[f64])| found.luck(unit.len() as f64) * (median - middle);
+    medians.iter().zip(&units).map(shift).collect()
 }
 
 /// What a block counts for.

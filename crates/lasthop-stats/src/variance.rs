@@ -20,6 +20,12 @@ impl Components {
     pub fn share_between(&self) -> f64 {
         self.between / (self.between + self.within)
     }
+
+    /// Luck's share of the variance of a round's mean over so many blocks, 0 to 1.
+    #[must_use]
+    pub fn luck(&self, blocks: f64) -> f64 {
+        self.between / (self.between + self.within / blocks)
+    }
 }
 
 /// `None` with fewer than two rounds, without a round of several blocks, or without any scatter within rounds.

@@ -195,7 +195,8 @@ fn locations_are_covered_quiet_and_disturbed() {
     for (name, world) in worlds {
         let seen = simulate(&world);
         assert!((92.8..=97.2).contains(&seen.coverage), "{name}: {seen:?}");
-        assert!(seen.width < 1.06, "{name}: {seen:?}");
+        // The mean's interval takes rounds for independent.
+        assert!(seen.width < 1.25, "{name}: {seen:?}");
     }
 }
 

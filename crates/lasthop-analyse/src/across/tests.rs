@@ -223,7 +223,7 @@ fn all_reports_of_two_runs_agree() {
         ]
     };
     let (mut some, mut none) = (0, 0);
-    for (seed, factor) in [1.0, 0.97, 0.95, 0.9, 1.1, 0.96, 0.94, 1.05].into_iter().enumerate() {
+    for (seed, factor) in [1.0, 0.97, 0.85, 0.9, 1.1, 0.96, 0.94, 1.05].into_iter().enumerate() {
         let runs = [
             day(&[TCP, UNIX, TLS], 2 * seed as u64),
             day(&slower(factor), 2 * seed as u64 + 1),

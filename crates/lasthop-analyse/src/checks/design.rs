@@ -7,7 +7,8 @@ use lasthop_model::{
     record::{CasePlan, Stopped},
 };
 use lasthop_stats::{
-    Interval,
+    Interval, serial,
+    states::{self, Group},
     stopping::{LEAST_BLOCKS, LEAST_ROUNDS},
     variance, verdict,
 };
@@ -104,6 +105,33 @@ pub fn process_luck(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let effect = "the ratio varies from one start of the services to the next, which the interval includes; more rounds \
                   narrow it, longer rounds do not";
     (found.p_value < LUCK_LEVEL && share >= LUCK_SHARE).then(|| note(text, effect))
+}
+
+/// Rounds in one of two states, which a mean describes neither of.
+pub fn two_states(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let groups = states::two_states(&Pairs::of(trials, plan)?.log_ratios(primary)?)?;
+    let matters = (groups[1].mean - groups[0].mean).exp_m1() >= trials.data.header.settings.margin;
+    let said = |group: Group| format!("{:.2} ({} rounds)", group.mean.exp(), group.size);
+    let text = format!(
+        "the rounds' ratios to {} fall into two groups, {} and {}",
+        plan.reference.as_deref()?,
+        said(groups[0]),
+        said(groups[1])
+    );
+    let effect = "the ratio is a mean of both, by how often each came up: find out what differs between the starts";
+    matters.then(|| doubt(text, effect))
+}
+
+/// Rounds that resemble the one before.
+pub fn rounds_correlated(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let correlation = serial::correlated(&Pairs::of(trials, plan)?.log_ratios(primary)?)?;
+    let text = format!(
+        "the correlation of the ratio between one round and the next is {:.2}",
+        correlation.min(1.0)
+    );
+    let effect = "something outlasts a round, so the rounds say less than as many independent ones; the interval is \
+                  wider for it, and may still be too narrow: repeat the run at another time";
+    Some(doubt(text, effect))
 }
 
 /// Servers that lasthop did not start are the same processes in every round, unless there is a way to restart them that

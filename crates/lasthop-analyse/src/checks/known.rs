@@ -439,6 +439,23 @@ const DESIGN: &[CheckMeaning] = &[
         "Treat the verdict as a hint, or repeat this case alone (`--only`).",
     ),
     known(
+        "two-states",
+        DOUBT,
+        "The rounds fall into two groups, and the ratio is a mean of both",
+        "among eight rounds or more, those of two groups are six standard deviations apart, and by more than the margin.",
+        "The finding has the ratio of each group. Find out what differs between the starts: which CPUs the servers got, or \
+         what they found in a cache.",
+    ),
+    known(
+        "rounds-correlated",
+        DOUBT,
+        "Rounds resemble the one before, so the interval may be too narrow",
+        "the ratio of a round correlates with that of the next, by more than 2.6 standard deviations of chance, or by 1.75 \
+         where rounds differ by more than their blocks (p < 0.01). Something outlasts a round, such as the state of the \
+         machine.",
+        "Repeat the run at another time, and trust what both say.",
+    ),
+    known(
         "process-luck",
         NOTE,
         "The ratio varies with each start of the servers; more rounds narrow it",

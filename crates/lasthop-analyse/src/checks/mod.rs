@@ -75,6 +75,8 @@ const CHECKS: &[(&str, Subject)] = &[
     ("too-few-blocks", Case(design::too_few_blocks)),
     ("multiplicity", Subject::Comparison(design::multiplicity)),
     ("resolution", Run(design::resolution)),
+    ("two-states", Case(design::two_states)),
+    ("rounds-correlated", Case(design::rounds_correlated)),
     ("process-luck", Case(design::process_luck)),
     ("not-restarted", Run(design::not_restarted)),
     ("server-unknown", Case(design::server_unknown)),

@@ -765,6 +765,40 @@ fn rounds_that_differ_more_than_their_blocks() {
     assert!(check.evidence.contains("of the ratio's variance"), "{}", check.evidence);
 }
 
+/// Scales the Unix case's rate in each round of a run, by per cent.
+fn with_rounds(percent: &[u64]) -> RunData {
+    let mut data = run(&[TCP, UNIX], percent.len() as u32, 6);
+    each_trial(&mut data, "unix", |trial| {
+        trial.result.requests = trial.result.requests * percent[trial.round as usize] / 100;
+    });
+    data
+}
+
+#[test]
+fn rounds_in_two_states_are_doubted_with_both() {
+    let check = finding(
+        &with_rounds(&[100, 130, 100, 100, 130, 100, 130, 100, 100, 100]),
+        "two-states",
+    );
+    assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
+    assert!(check.evidence.contains("two groups, ") && check.evidence.contains("(7 rounds) and "));
+    assert!(check.evidence.ends_with("(3 rounds)"), "{}", check.evidence);
+    assert_eq!(findings(&with_rounds(&[100; 10]), "two-states"), []);
+    let margin = [1000, 1010, 1000, 1010, 1000, 1010, 1000, 1010].map(|rate| rate / 10);
+    assert_eq!(findings(&with_rounds(&margin), "two-states"), [], "it does not matter");
+}
+
+#[test]
+fn rounds_that_resemble_the_one_before_are_doubted() {
+    let check = finding(
+        &with_rounds(&[100, 104, 109, 112, 118, 121, 118, 112, 109, 104, 100, 97]),
+        "rounds-correlated",
+    );
+    assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
+    let in_turn = with_rounds(&[100, 118, 104, 112, 97, 121, 109, 100, 118, 104, 121, 112]);
+    assert_eq!(findings(&in_turn, "rounds-correlated"), []);
+}
+
 #[test]
 fn only_a_run_against_itself_states_a_resolution() {
     assert_eq!(findings(&run(&[TCP, TCP], 6, 5), "resolution"), []);
