@@ -104,6 +104,9 @@ pub struct Machine {
     /// The container engine that ran services, with its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
+    /// Congestion control and MTU of TCP on loopback, and what the packet filter had there, as reports say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<String>,
     /// Median speed of the driver's CPU, in steps of a fixed computation per microsecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,

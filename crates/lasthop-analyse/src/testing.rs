@@ -355,6 +355,10 @@ fn environment() -> Environment {
         governor: None,
         load_average: [0.0; 3],
         sysctl: IndexMap::from([range]),
+        caches: IndexMap::new(),
+        mitigations: IndexMap::new(),
+        loopback_mtu: None,
+        packet_filter: None,
         programs: IndexMap::new(),
         driver: None,
     }

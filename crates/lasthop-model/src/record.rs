@@ -484,6 +484,18 @@ pub struct Environment {
     pub load_average: [f64; 3],
     /// Kernel settings that matter here, by their sysctl name.
     pub sysctl: IndexMap<String, String>,
+    /// Last-level caches: sizes as the kernel writes them, by the CPUs that share one. Empty in older records.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub caches: IndexMap<String, String>,
+    /// What the kernel does about the CPUs' vulnerabilities, by the name of each that they have. Empty in older records.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub mitigations: IndexMap<String, String>,
+    /// Bytes of the largest packet on loopback; `None` in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loopback_mtu: Option<u32>,
+    /// `None` in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_filter: Option<PacketFilter>,
     /// Every program that was started.
     pub programs: IndexMap<String, ProgramVersion>,
     /// Where the driver ran, if not next to the services.
@@ -505,6 +517,21 @@ impl Environment {
         let version = about.split(',').next().unwrap_or_default();
         Some(format!("{} {version}", kind.name()))
     }
+}
+
+/// What packets on loopback pass, in the network namespace of lasthop and of the services that are in no container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PacketFilter {
+    /// Chains of nf_tables that hooks on their way call, and those that they may jump to; `None` where the kernel tells
+    /// only root.
+    pub chains: Option<u32>,
+    /// Rules in these chains.
+    pub rules: Option<u32>,
+    /// Tables of the older iptables, whose rules nobody counts.
+    pub iptables: Vec<String>,
+    /// Whether the kernel tracks their connections; `None` if it could not be tried.
+    pub tracking: Option<bool>,
 }
 
 /// Where the driver ran, if not next to the services.

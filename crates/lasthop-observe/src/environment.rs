@@ -1,9 +1,9 @@
 //! Describes the machine: the part of a record that distinguishes two machines.
 
 use indexmap::IndexMap;
-use lasthop_model::record::{Environment, ProgramVersion};
+use lasthop_model::record::{Environment, PacketFilter, ProgramVersion};
 
-use lasthop_system::{digest, facts::Facts};
+use lasthop_system::{digest, facts::Facts, loopback};
 
 /// Kernel settings that affect the cost of a local connection, or what may be observed.
 pub const SYSCTLS: [&str; 20] = [
@@ -47,8 +47,48 @@ pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Enviro
         governor: governor(facts),
         load_average: facts.load_average(),
         sysctl: SYSCTLS.iter().filter_map(sysctl).collect(),
+        caches: caches(facts),
+        mitigations: mitigations(facts),
+        loopback_mtu: loopback::mtu().ok().flatten(),
+        packet_filter: Some(packet_filter(facts)),
         programs,
         driver: None,
+    }
+}
+
+/// Of each last-level cache the size, by the CPUs that share it.
+fn caches(facts: &Facts) -> IndexMap<String, String> {
+    let cpus = (0..).take_while(|cpu| facts.exists(&format!("/sys/devices/system/cpu/cpu{cpu}")));
+    let last = |cpu: u32| {
+        let caches = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
+        let levels = facts.names(&caches).into_iter().filter_map(|index| {
+            let of = |name| facts.text(&format!("{caches}/{index}/{name}"));
+            Some((of("level")?.parse::<u32>().ok()?, of("shared_cpu_list")?, of("size")?))
+        });
+        let (level, shared, size) = levels.max_by_key(|(level, ..)| *level)?;
+        Some((format!("L{level} of {shared}"), size))
+    };
+    cpus.filter_map(last).collect()
+}
+
+fn mitigations(facts: &Facts) -> IndexMap<String, String> {
+    let folder = "/sys/devices/system/cpu/vulnerabilities";
+    let all = facts.names(folder).into_iter().filter_map(|name| {
+        let state = facts.text(&format!("{folder}/{name}"))?;
+        Some((name, state))
+    });
+    all.filter(|(_, state)| state != "Not affected").collect()
+}
+
+fn packet_filter(facts: &Facts) -> PacketFilter {
+    let passed = loopback::passed().ok();
+    // Root's, like the rules.
+    let tables = facts.text("/proc/net/ip_tables_names").unwrap_or_default();
+    PacketFilter {
+        chains: passed.map(|passed| passed.chains),
+        rules: passed.map(|passed| passed.rules),
+        iptables: tables.lines().map(str::to_owned).collect(),
+        tracking: loopback::is_tracked(facts),
     }
 }
 
@@ -198,6 +238,7 @@ mod tests {
             assert!(!text.is_empty() && text != "unknown", "{environment:?}");
         }
         assert!(environment.sysctl.contains_key("net.core.somaxconn"));
+        assert!(environment.loopback_mtu.is_some());
     }
 
     #[test]
@@ -211,6 +252,18 @@ mod tests {
             ("/proc/meminfo", "MemTotal:       1024 kB\n"),
             ("/proc/loadavg", "0.50 0.25 0.10 1/100 5\n"),
             ("/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
+            ("/sys/devices/system/cpu/cpu0/cache/index2/level", "2\n"),
+            ("/sys/devices/system/cpu/cpu0/cache/index2/size", "2048K\n"),
+            ("/sys/devices/system/cpu/cpu0/cache/index2/shared_cpu_list", "0\n"),
+            ("/sys/devices/system/cpu/cpu0/cache/index3/level", "3\n"),
+            ("/sys/devices/system/cpu/cpu0/cache/index3/size", "32768K\n"),
+            ("/sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "0-2\n"),
+            ("/sys/devices/system/cpu/cpu1/cache/index3/level", "3\n"),
+            ("/sys/devices/system/cpu/cpu1/cache/index3/size", "32768K\n"),
+            ("/sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "0-2\n"),
+            ("/sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
+            ("/sys/devices/system/cpu/vulnerabilities/mds", "Not affected\n"),
+            ("/proc/net/ip_tables_names", "nat\nfilter\n"),
             ("/etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n"),
         ]);
         let environment = read(&facts, IndexMap::new());
@@ -224,6 +277,10 @@ mod tests {
         );
         assert_eq!(environment.distribution, "Debian GNU/Linux 12");
         assert_eq!(environment.sysctl["net.ipv4.ip_local_port_range"], "32768 60999");
+        let one = |name: &str, value: &str| IndexMap::from([(name.to_owned(), value.to_owned())]);
+        assert_eq!(environment.caches, one("L3 of 0-2", "32768K"));
+        assert_eq!(environment.mitigations, one("meltdown", "Mitigation: PTI"));
+        assert_eq!(environment.packet_filter.unwrap().iptables, ["nat", "filter"]);
         assert_eq!(
             (environment.virtualization.as_str(), environment.governor),
             ("none", None)

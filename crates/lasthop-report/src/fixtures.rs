@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use lasthop_analyse::summary::*;
 use lasthop_model::level::Level;
-use lasthop_model::record::{AnswerPlan, Environment, Failure, LoadSummary, Placement, ProgramVersion, Stage, Stopped};
+use lasthop_model::record::{
+    AnswerPlan, Environment, Failure, LoadSummary, PacketFilter, Placement, ProgramVersion, Stage, Stopped,
+};
 use lasthop_protocol::spec::{Arrivals, Reuse, Transport};
 
 /// Figures of a case: requests/s, p50 and p99 in µs, CPU of the driver and of each service in µs.
@@ -227,7 +229,19 @@ fn environment(programs: &[(&str, &str, &str)]) -> Environment {
         virtualization: "kvm".into(),
         governor: None,
         load_average: [0.31, 0.28, 0.2],
-        sysctl: IndexMap::from([("net.core.somaxconn".into(), "4096".into())]),
+        sysctl: IndexMap::from([
+            ("net.core.somaxconn".into(), "4096".into()),
+            ("net.ipv4.tcp_congestion_control".into(), "cubic".into()),
+        ]),
+        caches: IndexMap::from([("L3 of 0-1".into(), "32768K".into())]),
+        mitigations: IndexMap::from([("spectre_v2".into(), "Mitigation: Retpolines".into())]),
+        loopback_mtu: Some(65_536),
+        packet_filter: Some(PacketFilter {
+            chains: Some(6),
+            rules: Some(5),
+            iptables: vec![],
+            tracking: Some(true),
+        }),
         programs: programs
             .iter()
             .map(|(name, path, version)| {

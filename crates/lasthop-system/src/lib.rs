@@ -8,6 +8,7 @@
 //! | [`cpus`], [`clock`], [`date`] | the CPUs of this process; monotonic time, CPU time of a thread; the time of day |
 //! | [`fn@connect`], [`udp`] | a blocking connection to any address; who is bound to a UDP port, and what was dropped there |
 //! | [`sock_diag`], [`conntrack`] | connected sockets with their counters, and sockets that are destroyed; connections with a translated destination |
+//! | [`loopback`] | what TCP on loopback meets |
 //! | [`limits`], [`run_delay`] | how many files a process may open; what the scheduler counts of a thread |
 //! | [`files`] | files and folders that somebody else may have made; files that nobody else can read |
 //! | [`mod@named`] | files that the user names, to be written |
@@ -35,6 +36,7 @@ pub mod interrupt;
 pub mod limits;
 pub mod lines;
 pub mod listener;
+pub mod loopback;
 pub mod named;
 pub mod names;
 pub mod namespace;

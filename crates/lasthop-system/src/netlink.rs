@@ -23,13 +23,14 @@ const FIRST_KIND: u16 = 16;
 /// The two upper bits of an attribute's type say how its value is written.
 const TYPE_MASK: u16 = 0x3fff;
 
-pub(crate) fn socket(protocol: Protocol, flags: SocketFlags) -> io::Result<OwnedFd> {
+/// No protocol is that of links, addresses and routes.
+pub(crate) fn socket(protocol: impl Into<Option<Protocol>>, flags: SocketFlags) -> io::Result<OwnedFd> {
     let flags = flags | SocketFlags::CLOEXEC;
     Ok(socket_with(
         AddressFamily::NETLINK,
         SocketType::RAW,
         flags,
-        Some(protocol),
+        protocol.into(),
     )?)
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct Dumps {
 
 impl Dumps {
     /// For the network namespace of the calling thread, wherever it is used later.
-    pub(crate) fn open(protocol: Protocol) -> io::Result<Self> {
+    pub(crate) fn open(protocol: impl Into<Option<Protocol>>) -> io::Result<Self> {
         Ok(Self {
             socket: socket(protocol, SocketFlags::empty())?,
             buffer: vec![0; BUFFER],

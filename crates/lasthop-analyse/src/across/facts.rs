@@ -146,7 +146,7 @@ fn flatten(facts: &mut Facts, kind: Kind, place: &str, value: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_model::record::{Placement, ProgramVersion};
+    use lasthop_model::record::{PacketFilter, Placement, ProgramVersion};
 
     use super::*;
     use crate::testing::healthy;
@@ -194,6 +194,34 @@ mod tests {
             "Setting tcp connections: 1 → 4",
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn conditions_that_change_an_answer_are_named() {
+        let with = |congestion: &str, mtu, tracking| {
+            let mut data = healthy();
+            let environment = data.environment.as_mut().unwrap();
+            let name = "net.ipv4.tcp_congestion_control".to_owned();
+            environment.sysctl.insert(name, congestion.to_owned());
+            environment.loopback_mtu = mtu;
+            environment.packet_filter = Some(PacketFilter {
+                chains: Some(6),
+                rules: Some(5),
+                iptables: vec![],
+                tracking: Some(tracking),
+            });
+            environment.caches.insert("L3 of 0-1".to_owned(), "32768K".to_owned());
+            data
+        };
+        let found = differing(&[&with("bbr", None, true), &with("cubic", Some(65_536), false)]);
+        let named: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+        let expected = [
+            "sysctl net.ipv4.tcp_congestion_control",
+            "packet filter tracking",
+            "loopback mtu",
+        ];
+        assert_eq!(named, expected);
+        assert_eq!(found[2].values, [None, Some("65536".to_owned())]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use lasthop_analyse::{
 
 pub use self::shown::{csv, document, extremes};
 use crate::{
-    content::{answer, asked},
+    content::{answer, asked, conditions},
     document::Text,
     groups::{Group, compared_level, groups, is_compared},
     units::NBSP,
@@ -58,6 +58,7 @@ pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<A
             architecture: environment.architecture.clone(),
             virtualization: environment.virtualization.clone(),
             engine: environment.engine_in_words(),
+            conditions: conditions(environment).map(|words| plain(&words)),
             speed,
         },
         doubts,

@@ -156,8 +156,10 @@ pub fn provenance(answer: &Answer) -> String {
         [] => "no doubts".to_owned(),
         ids => format!("doubts: {}", ids.join(", ")),
     };
+    let conditions = answer.machine.conditions.as_ref();
+    let conditions = conditions.map(|words| format!("; {words}")).unwrap_or_default();
     plain(&format!(
-        "{rounds} in {} on {day}, on {}; {doubts}",
+        "{rounds} in {} on {day}, on {}{conditions}; {doubts}",
         Seconds(answer.seconds),
         of_machine(answer)
     ))

@@ -3,13 +3,13 @@
 use lasthop_analyse::summary::{Resumed, Summary, TimeUse};
 use lasthop_model::{
     quantity::joined,
-    record::{Environment, Stopped},
+    record::{Environment, PacketFilter, Stopped},
 };
 
 use super::parts;
 use crate::{
     document::{Block, Depth, Section, Text, Tone},
-    units::{Bytes, NBSP, Seconds, plural},
+    units::{Bytes, Count, NBSP, Seconds, plural},
     wording::margin,
 };
 
@@ -32,6 +32,44 @@ pub fn origin(summary: &Summary) -> Text {
     let minute = summary.started.get(..16);
     let when = minute.map(|minute| minute.replace('T', " ") + " UTC");
     Text::of(Tone::Dim, joined(machine.into_iter().chain(when), " · "))
+}
+
+/// What decides how dear TCP on loopback is, whatever is asked: `TCP: cubic, MTU 65,536; packet filter: none`. `None` of a
+/// record that has neither.
+pub fn conditions(environment: &Environment) -> Option<String> {
+    let congestion = environment.sysctl.get("net.ipv4.tcp_congestion_control").cloned();
+    let mtu = environment.loopback_mtu;
+    let mtu = mtu.map(|bytes| format!("MTU{NBSP}{}", Count(u64::from(bytes))));
+    let tcp = joined(congestion.into_iter().chain(mtu), ", ");
+    let passed = environment.packet_filter.as_ref();
+    let passed = passed.map_or_else(|| "not recorded".to_owned(), packet_filter);
+    (!tcp.is_empty()).then(|| format!("TCP: {tcp}; packet filter: {passed}"))
+}
+
+/// `6 chains, 5 rules, connection tracking`
+fn packet_filter(passed: &PacketFilter) -> String {
+    let chains = passed.chains.zip(passed.rules);
+    let chains = match chains {
+        Some((0, _)) => None,
+        Some((chains, rules)) => Some(format!(
+            "{}, {}",
+            plural(u64::from(chains), "chain"),
+            plural(u64::from(rules), "rule")
+        )),
+        None => Some("rules unknown (only root may read them)".to_owned()),
+    };
+    let tables = passed.iptables.join(", ");
+    let tables = (!tables.is_empty()).then(|| format!("iptables {tables}"));
+    let tracking = match passed.tracking {
+        Some(true) => Some("connection tracking"),
+        Some(false) => None,
+        None => Some("connection tracking unknown"),
+    };
+    let all = joined(
+        chains.into_iter().chain(tables).chain(tracking.map(str::to_owned)),
+        ", ",
+    );
+    if all.is_empty() { "none".to_owned() } else { all }
 }
 
 /// The range over the cases that were calibrated.
@@ -155,8 +193,45 @@ pub fn detail(summary: &Summary) -> Option<Section> {
     ]);
     let programs = environment.programs.iter();
     items.extend(programs.map(|(name, program)| format!("{name}: {}", program.path)));
+    let caches = environment.caches.iter();
+    items.extend(caches.map(|(cpus, size)| format!("cache: {size} {cpus}")));
+    let mitigations = environment.mitigations.iter();
+    items.extend(mitigations.map(|(name, state)| format!("{name}: {state}")));
     let sysctl = environment.sysctl.iter();
     items.extend(sysctl.map(|(name, value)| format!("{name} = {value}")));
     let blocks = items.into_iter().map(|item| Block::Item(item.into())).collect();
     parts::section("Settings and kernel", Depth::Detail, blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(chains: Option<u32>, iptables: &[&str], tracking: Option<bool>) -> String {
+        packet_filter(&PacketFilter {
+            chains,
+            rules: chains.map(|chains| chains * 2),
+            iptables: iptables.iter().map(|&name| name.to_owned()).collect(),
+            tracking,
+        })
+        .replace(NBSP, " ")
+    }
+
+    #[test]
+    fn the_packet_filter_in_words() {
+        assert_eq!(filter(Some(0), &[], Some(false)), "none");
+        assert_eq!(
+            filter(Some(1), &[], Some(true)),
+            "1 chain, 2 rules, connection tracking"
+        );
+        assert_eq!(
+            filter(Some(0), &["nat"], Some(true)),
+            "iptables nat, connection tracking"
+        );
+        assert_eq!(
+            filter(None, &[], Some(false)),
+            "rules unknown (only root may read them)"
+        );
+        assert_eq!(filter(Some(0), &[], None), "connection tracking unknown");
+    }
 }

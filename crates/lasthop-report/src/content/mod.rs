@@ -21,7 +21,7 @@ mod why;
 
 pub use answer::{asked, the};
 pub use effects::ends;
-pub use environment::origin;
+pub use environment::{conditions, origin};
 pub use figures::ratios;
 use indexmap::IndexMap;
 use lasthop_analyse::summary::Summary;
@@ -65,7 +65,9 @@ pub enum Part {
 #[must_use]
 pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
     let groups = groups(summary);
-    let answer = answer(summary).into_iter().map(Block::Paragraph).collect();
+    let conditions = summary.environment.as_ref().and_then(conditions).map(Block::legend);
+    let answer = answer(summary).into_iter().map(Block::Paragraph);
+    let answer = answer.chain(conditions).collect();
     let all = [
         (Part::CutOff, verdicts::cut_off(summary)),
         (Part::Answer, parts::untitled(answer)),

@@ -1,0 +1,228 @@
+//! What TCP on loopback meets, in the network namespace of the calling thread: the size of packets and the packet filter.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{Ipv4Addr, TcpListener},
+    time::Duration,
+};
+
+use lasthop_protocol::address::Address;
+use rustix::net::netlink;
+
+use crate::{
+    connect,
+    facts::Facts,
+    netlink::{Attributes, Dumps, u32_at},
+};
+
+// include/uapi/linux/rtnetlink.h and if_link.h
+const GET_LINKS: u16 = 18;
+/// struct ifinfomsg, before the attributes of a message.
+const LINK: usize = 16;
+const LINK_NAME: u16 = 3;
+const LINK_MTU: u16 = 4;
+
+// include/uapi/linux/netfilter/nfnetlink.h and nf_tables.h
+const GET_CHAINS: u16 = 0xa04;
+const GET_RULES: u16 = 0xa07;
+/// Family, version and number before the attributes of a message.
+const GENERAL: usize = 4;
+const TABLE: u16 = 1;
+/// Of a rule its chain.
+const CHAIN: u16 = 2;
+const NAME: u16 = 3;
+const HOOK: u16 = 4;
+const HOOK_NUMBER: u16 = 1;
+// include/uapi/linux/netfilter.h: a packet of loopback is not forwarded.
+const INET: u8 = 1;
+const IPV4: u8 = 2;
+const FORWARD: u32 = 2;
+const POSTROUTING: u32 = 4;
+
+/// Bytes of the largest packet. (`/sys` is that of the namespace in which it was mounted.)
+///
+/// # Errors
+///
+/// The kernel refuses.
+pub fn mtu() -> io::Result<Option<u32>> {
+    let mut found = None;
+    Dumps::open(None)?.ask(GET_LINKS, &[0; LINK], |message| {
+        let link = Attributes(message.get(LINK..).unwrap_or_default());
+        if link.value(LINK_NAME) == Some(b"lo\0") {
+            found = link.value(LINK_MTU).and_then(|mtu| u32_at(mtu, 0));
+        }
+    })?;
+    Ok(found)
+}
+
+/// What a packet of IPv4 on loopback may pass in nf_tables: the chains that hooks of its way call, and all chains of
+/// the same tables that they may jump to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    pub chains: u32,
+    pub rules: u32,
+}
+
+/// For a connection on loopback.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A table by its family and name.
+type Table = (u8, Vec<u8>);
+
+struct Chain {
+    table: Table,
+    name: Vec<u8>,
+    /// The hook that calls it.
+    hook: Option<u32>,
+}
+
+impl Chain {
+    fn parse(message: &[u8]) -> Option<Self> {
+        let attributes = Attributes(message.get(GENERAL..)?);
+        let number = |hook| Attributes(hook).value(HOOK_NUMBER)?.try_into().ok();
+        Some(Self {
+            table: table(message)?,
+            name: attributes.value(NAME)?.to_vec(),
+            hook: attributes.value(HOOK).and_then(number).map(u32::from_be_bytes),
+        })
+    }
+
+    fn is_called(&self) -> bool {
+        self.hook.is_some_and(|hook| hook != FORWARD && hook <= POSTROUTING)
+    }
+}
+
+fn table(message: &[u8]) -> Option<Table> {
+    let family = *message.first()?;
+    let name = Attributes(message.get(GENERAL..)?).value(TABLE)?;
+    [INET, IPV4].contains(&family).then(|| (family, name.to_vec()))
+}
+
+/// # Errors
+///
+/// The kernel refuses: it takes `CAP_NET_ADMIN`.
+pub fn passed() -> io::Result<Passed> {
+    let mut dumps = Dumps::open(netlink::NETFILTER)?;
+    let mut chains = Vec::new();
+    let mut rules = Vec::new();
+    ask(&mut dumps, GET_CHAINS, |message| chains.extend(Chain::parse(message)))?;
+    ask(&mut dumps, GET_RULES, |message| {
+        let chain = || Attributes(message.get(GENERAL..)?).value(CHAIN);
+        rules.extend(table(message).zip(chain().map(<[u8]>::to_vec)));
+    })?;
+    Ok(on_the_way(&chains, &rules))
+}
+
+fn ask(dumps: &mut Dumps, kind: u16, each: impl FnMut(&[u8])) -> io::Result<()> {
+    match dumps.ask(kind, &[0; GENERAL], each) {
+        // A kernel without nf_tables has no rules.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        asked => asked,
+    }
+}
+
+fn on_the_way(chains: &[Chain], rules: &[(Table, Vec<u8>)]) -> Passed {
+    let called: BTreeSet<&Table> = chains
+        .iter()
+        .filter(|chain| chain.is_called())
+        .map(|chain| &chain.table)
+        .collect();
+    let passed: BTreeSet<(&Table, &[u8])> = chains
+        .iter()
+        .filter(|chain| chain.is_called() || chain.hook.is_none() && called.contains(&chain.table))
+        .map(|chain| (&chain.table, &*chain.name))
+        .collect();
+    let rules = rules.iter().filter(|(table, chain)| passed.contains(&(table, chain)));
+    Passed {
+        chains: passed.len() as u32,
+        rules: rules.count() as u32,
+    }
+}
+
+/// Whether the kernel tracks connections on loopback, by the count of tracked ones while this opens some; `None` if it
+/// cannot open any. Everybody may read the count.
+#[must_use]
+pub fn is_tracked(facts: &Facts) -> Option<bool> {
+    let count = || facts.number("/proc/sys/net/netfilter/nf_conntrack_count");
+    let Some(before) = count() else { return Some(false) };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    let address = Address::Tcp(listener.local_addr().ok()?);
+    // Some, because others may be forgotten meanwhile.
+    let held: io::Result<Vec<_>> = (0..8).map(|_| connect(&address, TIMEOUT)).collect();
+    held.ok().map(|_held| count().is_some_and(|after| after > before))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(family: u8, table: &str, name: &str, hook: Option<u32>) -> Chain {
+        Chain {
+            table: (family, table.into()),
+            name: name.into(),
+            hook,
+        }
+    }
+
+    /// What podman leaves after its last container with a published port.
+    #[test]
+    fn chains_on_the_way_count_with_what_they_may_jump_to() {
+        let chains = [
+            chain(IPV4, "nat", "PREROUTING", Some(0)),
+            chain(IPV4, "nat", "OUTPUT", Some(3)),
+            chain(IPV4, "nat", "POSTROUTING", Some(4)),
+            chain(IPV4, "nat", "DNAT", None),
+            chain(IPV4, "filter", "FORWARD", Some(FORWARD)),
+            chain(IPV4, "filter", "ENGINE", None),
+            chain(INET, "ingress", "early", Some(5)),
+        ];
+        let rule = |table: &str, chain: &str| ((IPV4, table.into()), chain.into());
+        let rules = [
+            rule("nat", "OUTPUT"),
+            rule("nat", "OUTPUT"),
+            rule("nat", "DNAT"),
+            rule("filter", "FORWARD"),
+            rule("filter", "ENGINE"),
+        ];
+        assert_eq!(on_the_way(&chains, &rules), Passed { chains: 4, rules: 3 });
+        assert_eq!(on_the_way(&[], &[]), Passed { chains: 0, rules: 0 });
+    }
+
+    #[test]
+    fn a_chain_is_read_with_its_hook() {
+        // Lengths and types as the kernel writes them, the hook's number in network order.
+        let attribute = |kind: u16, value: &[u8]| {
+            let mut all = [4 + value.len() as u16, kind].map(u16::to_ne_bytes).concat();
+            all.extend(value);
+            all.resize(all.len().next_multiple_of(4), 0);
+            all
+        };
+        let message = |family| {
+            let hook = attribute(HOOK_NUMBER, &3_u32.to_be_bytes());
+            let parts = [
+                vec![family, 0, 0, 0],
+                attribute(TABLE, b"nat\0"),
+                attribute(NAME, b"OUTPUT\0"),
+                attribute(HOOK | 0x8000, &hook),
+            ];
+            parts.concat()
+        };
+        let found = Chain::parse(&message(IPV4)).unwrap();
+        assert_eq!((found.hook, found.is_called()), (Some(3), true));
+        // Bridges, ARP and IPv6 are others' way.
+        assert!(Chain::parse(&message(7)).is_none());
+        for length in 0..message(IPV4).len() - 16 {
+            assert!(Chain::parse(&message(IPV4)[..length]).is_none());
+        }
+    }
+
+    /// About rules only root.
+    #[test]
+    fn the_kernel_answers() {
+        assert!(passed().is_ok() || !rustix::process::geteuid().is_root());
+        assert!(mtu().unwrap().unwrap() >= 1_500);
+        assert!(is_tracked(&Facts::here()).is_some());
+        assert_eq!(is_tracked(&Facts::below("/nowhere")), Some(false));
+    }
+}
