@@ -46,7 +46,7 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
             .any(|other| other.reference.as_deref() == Some(case)),
         load: plan.load.clone(),
         trials: u32::try_from(trials.count(case)).unwrap_or(u32::MAX),
-        failed_trials: trials.failed(case),
+        failed_trials: u32::try_from(trials.failed(case).len()).unwrap_or(u32::MAX),
         requests: trials.sum(case, |trial| trial.result.requests),
         errors: errors(trials, case),
         metrics: metrics(trials, absolute, plan),
@@ -95,10 +95,10 @@ pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     (requests > 0).then(|| null * nanoseconds as f64 / 1e9 / requests as f64)
 }
 
-/// Errors by class, including trials without a right answer.
+/// Errors by class.
 pub fn errors(trials: &Trials, case: &str) -> IndexMap<String, u64> {
     let mut errors = std::collections::BTreeMap::new();
-    for (class, error) in trials.every_of(case).flat_map(|trial| &trial.result.errors) {
+    for (class, error) in trials.errors(case) {
         *errors.entry(*class).or_insert(0) += error.count;
     }
     errors

@@ -501,6 +501,8 @@ pub fn fail(data: &mut RunData, case: &str, when: impl Fn(&MeasuredTrial) -> boo
                 log: "signal 11".to_owned(),
                 log_file: None,
                 hint: None,
+                requests: trial.result.requests_total,
+                errors: trial.result.errors.clone(),
             },
             _ => continue,
         };

@@ -5,8 +5,11 @@ use std::{
     sync::OnceLock,
 };
 
-use lasthop_model::record::{CasePlan, CaseProof, GivenEndpoint, LoadSummary, MeasuredTrial, Stopped};
-use lasthop_protocol::Histogram;
+use lasthop_model::record::{CasePlan, CaseProof, Failure, GivenEndpoint, LoadSummary, MeasuredTrial, Stopped};
+use lasthop_protocol::{
+    Histogram,
+    result::{ErrorClass, ErrorCount},
+};
 use lasthop_record::data::RunData;
 use lasthop_stats::{
     CONFIDENCE, Grouped, Resampling,
@@ -37,8 +40,8 @@ pub struct Trials<'a> {
     usable: HashMap<&'a str, CaseTrials<'a>>,
     /// Cases whose latencies may not be shown, once asked for.
     unsteady: OnceLock<HashSet<String>>,
-    /// Trials without a single right answer.
-    empty: HashMap<&'a str, u32>,
+    /// Rounds of trials without a single right answer.
+    empty: HashMap<&'a str, Vec<u32>>,
     /// Whether nothing is wanted but the ratios: figures of a case then have no intervals, and ratios no consequences.
     pub ratios_only: bool,
 }
@@ -70,7 +73,7 @@ impl<'a> Trials<'a> {
                 let of_case = trials.usable.entry(&trial.case).or_default();
                 of_case.insert((trial.round, trial.block), trial);
             } else {
-                *trials.empty.entry(&trial.case).or_default() += 1;
+                trials.empty.entry(&trial.case).or_default().push(trial.round);
             }
         }
         trials
@@ -186,10 +189,29 @@ impl<'a> Trials<'a> {
             .collect()
     }
 
-    /// Failed trials and failed starts of a case.
-    pub fn failed(&self, case: &str) -> u32 {
-        let recorded = self.data.failures().filter(|failure| failure.case == case).count();
-        u32::try_from(recorded).unwrap_or(u32::MAX) + self.empty.get(case).copied().unwrap_or(0)
+    /// Failed trials and failed starts of a case that are recorded as such.
+    fn failures(&self, case: &str) -> impl Iterator<Item = &'a Failure> {
+        self.data.failures().filter(move |failure| failure.case == case)
+    }
+
+    /// The round of each failed trial and failed start of a case.
+    pub fn failed(&self, case: &str) -> Vec<u32> {
+        let recorded = self.failures(case).map(|failure| failure.round);
+        recorded
+            .chain(self.empty.get(case).into_iter().flatten().copied())
+            .collect()
+    }
+
+    /// Errors of a case by class, those of failed trials included.
+    pub fn errors(&self, case: &str) -> impl Iterator<Item = (&'a ErrorClass, &'a ErrorCount)> {
+        let failed = self.failures(case).flat_map(|failure| &failure.errors);
+        self.every_of(case).flat_map(|trial| &trial.result.errors).chain(failed)
+    }
+
+    /// Right answers of a case beside these errors.
+    pub fn answers(&self, case: &str) -> f64 {
+        let failed = self.failures(case).map(|failure| failure.requests as f64);
+        self.every_of(case).map(served).chain(failed).sum()
     }
 
     /// The proofs of a case, one per round.

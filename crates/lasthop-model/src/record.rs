@@ -18,7 +18,7 @@
 //!   that lasthop did not start.
 //! - 4: overload; dropped connections and retransmitted SYNs.
 //! - 5: what answers the question.
-//! - 6: requests in a pipeline; profile trials.
+//! - 6: requests in a pipeline; profile trials; what a failed trial counted.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ use indexmap::IndexMap;
 use jiff::Timestamp;
 use lasthop_protocol::{
     TrialResult,
-    result::{DriverCost, Proof},
+    result::{DriverCost, ErrorClass, ErrorCount, Proof},
     spec::{Arrivals, Model, Reuse, Spec, Transport},
     wire::{self, TrialPhases},
 };
@@ -795,6 +795,12 @@ pub struct Failure {
     /// What to do about it, if it has a usual cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Right answers in the whole trial that failed, as far as its driver said; none in older records.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub requests: u64,
+    /// Errors in the whole trial that failed, likewise.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<ErrorClass, ErrorCount>,
 }
 
 /// Where a case failed.
@@ -882,10 +888,11 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_older_records_have_neither_log_file_nor_hint() {
+    fn failures_of_older_records_have_neither_log_file_nor_hint_nor_counts() {
         let text = r#"{"round":0,"block":null,"case":"unix","stage":"ready","cause":"it died","log":"bye"}"#;
         let read: Failure = serde_json::from_str(text).unwrap();
         assert_eq!((&read.log_file, &read.hint), (&None, &None));
+        assert!(read.requests == 0 && read.errors.is_empty());
         assert_eq!(serde_json::to_string(&read).unwrap(), text);
     }
 

@@ -1,6 +1,6 @@
 //! Hand-made summaries, one for each kind of result that a report must be able to show.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::*;
@@ -507,6 +507,8 @@ pub fn failed_case() -> Summary {
                 .into(),
         log_file: Some(format!("services/{round}/2/server/log").into()),
         hint: Some("the server runs as `nobody`, who must be able to read its files".into()),
+        requests: 0,
+        errors: BTreeMap::new(),
     };
     summary.failures = vec![failure(0), failure(1), failure(2)];
     summary
@@ -528,6 +530,8 @@ pub fn failed_reference() -> Summary {
         log: String::new(),
         log_file: None,
         hint: None,
+        requests: 0,
+        errors: BTreeMap::new(),
     }];
     summary
 }

@@ -38,6 +38,8 @@ fn is_too_long(said: &str) -> bool {
 mod tests {
     use lasthop_model::record::Stage;
 
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -63,6 +65,8 @@ mod tests {
                     log,
                     log_file: None,
                     hint: None,
+                    requests: 0,
+                    errors: BTreeMap::new(),
                 },
                 Some(&account),
             )

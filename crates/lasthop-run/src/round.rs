@@ -168,15 +168,14 @@ struct Trouble {
     stage: Stage,
     cause: String,
     log: Log,
+    /// Of the trial that failed, as far as its driver said.
+    result: Option<Box<TrialResult>>,
 }
 
 impl From<&StartError> for Trouble {
     fn from(error: &StartError) -> Self {
-        Self {
-            stage: error.stage.clone(),
-            cause: format!("service `{}`: {}", error.service, error.cause),
-            log: error.log.clone(),
-        }
+        let cause = format!("service `{}`: {}", error.service, error.cause);
+        Self::at(error.stage.clone(), cause).with(error.log.clone())
     }
 }
 
@@ -187,16 +186,23 @@ impl Trouble {
             stage,
             cause: cause.to_string(),
             log: Log::default(),
+            result: None,
         }
+    }
+
+    fn with(self, log: Log) -> Self {
+        Self { log, ..self }
     }
 
     fn ended(stage: Stage, instance: &Instance, exit: Exit) -> Self {
         let cause = format!("service `{}` {exit}", instance.name);
-        Self {
-            stage,
-            cause,
-            log: instance.read_log(),
-        }
+        Self::at(stage, cause).with(instance.read_log())
+    }
+
+    /// Of a trial that yielded this.
+    fn after(self, result: Box<TrialResult>) -> Self {
+        let result = Some(result);
+        Self { result, ..self }
     }
 
     fn preparing(cause: impl ToString) -> Self {
@@ -204,7 +210,15 @@ impl Trouble {
     }
 
     fn of(self, round: u32, block: Option<u32>, case: &CasePlan) -> Failure {
-        let Self { stage, cause, log } = self;
+        let Self {
+            stage,
+            cause,
+            log,
+            result,
+        } = self;
+        let (requests, errors) = result
+            .map(|result| (result.requests_total, result.errors))
+            .unwrap_or_default();
         Failure {
             round,
             block,
@@ -214,6 +228,8 @@ impl Trouble {
             log: log.tail,
             log_file: log.file,
             hint: None,
+            requests,
+            errors,
         }
     }
 }
@@ -484,13 +500,10 @@ impl Round {
         let (seen_link, elsewhere) = watch.map_or((None, None), |watch| watch.saw(requests));
         let link = match proof {
             None => seen_link,
-            Some(wanted) => Some(
-                probe::link(&spec, &wanted, || !runner.is_cut_short()).map_err(|cause| Trouble {
-                    stage: Stage::Verify,
-                    cause: format!("the application does not say which connection a request came over: {cause}"),
-                    log: self.log_of(case),
-                })?,
-            ),
+            Some(wanted) => Some(probe::link(&spec, &wanted, || !runner.is_cut_short()).map_err(|cause| {
+                let cause = format!("the application does not say which connection a request came over: {cause}");
+                Trouble::at(Stage::Verify, cause).with(self.log_of(case))
+            })?),
         };
         let path = match (&runner.site, runner.is_first_round()) {
             (Some(_), true) => self.path(runner, case),
@@ -574,11 +587,8 @@ impl Round {
         let folder = runner.writer.services().join(self.number.to_string());
         let log = folder.join(format!("driver-{}.log", self.drivers_started));
         self.drivers_started += 1;
-        let running = spawn_driver(runner, command, &log).map_err(|cause| Trouble {
-            stage: Stage::Start,
-            cause,
-            log: Log::read(&log),
-        })?;
+        let running = spawn_driver(runner, command, &log)
+            .map_err(|cause| Trouble::at(Stage::Start, cause).with(Log::read(&log)))?;
         if runner.driver_place.as_ref().and_then(DriverPlace::network).is_some() {
             self.observer.also_network_of(running.process.pid);
         }
@@ -652,22 +662,14 @@ impl Round {
                 .as_ref()
                 .map(DriverPlace::explain_end)
                 .unwrap_or_default();
-            Trouble {
-                stage: error.stage(),
-                cause: format!("{error}{explained}"),
-                log,
-            }
+            Trouble::at(error.stage(), format!("{error}{explained}")).with(log)
         })
     }
 
     /// Why a case failed.
     fn examine(&mut self, case: &CasePlan, stage: Stage, seen: impl Display) -> Trouble {
         let ended = self.wait_for_end(case, stage.clone(), &seen);
-        ended.unwrap_or_else(|| Trouble {
-            stage,
-            cause: seen.to_string(),
-            log: self.log_of(case),
-        })
+        ended.unwrap_or_else(|| Trouble::at(stage, seen).with(self.log_of(case)))
     }
 
     /// If a service of the case ends, that explains more than a reset connection.

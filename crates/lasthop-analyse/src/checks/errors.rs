@@ -1,15 +1,14 @@
 //! Requests that got no right answer.
 
+use std::collections::BTreeSet;
+
 use lasthop_model::{
     quantity::{counted, joined},
     record::CasePlan,
 };
 
 use super::finding::{Finding, doubt, grouped, invalid, percent};
-use crate::{
-    cases,
-    trials::{Trials, served},
-};
+use crate::{cases, summary::Severity, trials::Trials};
 
 /// A case with a larger share of errors than this is invalid.
 const INVALID_SHARE: f64 = 0.001;
@@ -17,10 +16,10 @@ const INVALID_SHARE: f64 = 0.001;
 /// Errors of a case by class, with the first example of each.
 fn found(trials: &Trials, case: &str) -> Vec<(String, u64, String)> {
     let first = |class: &str| {
-        let mut errors = trials.every_of(case).flat_map(|trial| &trial.result.errors);
-        errors
-            .find(|(found, _)| cases::name_of(**found) == class)
-            .map(|(_, error)| error.first.clone())
+        let mut errors = trials
+            .errors(case)
+            .filter(|(found, _)| cases::name_of(**found) == class);
+        errors.next().map(|(_, error)| error.first.clone())
     };
     let errors = cases::errors(trials, case).into_iter().filter(|(_, count)| *count > 0);
     errors
@@ -32,9 +31,8 @@ fn found(trials: &Trials, case: &str) -> Vec<(String, u64, String)> {
 pub fn errors(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let found = found(trials, &plan.case);
     let errors: u64 = found.iter().map(|error| error.1).sum();
-    let answers: f64 = trials.of(&plan.case).map(served).sum();
     // Errors are not among the answers, so both are counted.
-    let share = errors as f64 / (errors as f64 + answers);
+    let share = errors as f64 / (errors as f64 + trials.answers(&plan.case));
     let list = found
         .iter()
         .map(|(class, count, first)| format!("{} × {class} (first: {first})", grouped(*count)));
@@ -71,11 +69,23 @@ fn of_class(trials: &Trials, plan: &CasePlan, class: &str, effect: &str) -> Opti
     Some(doubt(text, effect))
 }
 
-/// Trials without a result, in a case that otherwise works.
+/// Trials without a result, in a case that otherwise works. A case has no more trials in a round in which one failed, so one
+/// that fails again and again is measured only while it does well.
 pub fn failed_trials(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let failed = trials.failed(&plan.case);
+    let rounds: BTreeSet<u32> = failed.iter().copied().collect();
     let worked = trials.count(&plan.case);
-    let text = format!("{failed} failed, {worked} worked");
-    let effect = "those blocks are left out; if trials fail under load, the rest makes the case look better than it is";
-    (failed > 0 && worked > 0).then(|| doubt(text, effect))
+    let text = format!(
+        "{} failed in {}, {worked} worked",
+        failed.len(),
+        counted(rounds.len() as u64, "round")
+    );
+    let effect = "what comes after in the round is left out; if trials fail under load, the rest makes the case look better \
+                  than it is";
+    (!failed.is_empty() && worked > 0).then(|| Finding::of(severity(rounds.len()), text, effect))
+}
+
+/// One failure may be an accident.
+fn severity(rounds: usize) -> Severity {
+    if rounds > 1 { Severity::Invalid } else { Severity::Doubt }
 }

@@ -119,15 +119,15 @@ const ANSWERS: &[CheckMeaning] = &[
         "errors",
         "doubt; invalid above 0.1 % of requests",
         "Requests failed, and the figures are those of the others",
-        "requests failed or got a wrong reply. They are missing from throughput and latencies.",
+        "requests failed or got a wrong reply, also in trials that failed. They are missing from throughput and latencies.",
         "Look at the first error of each kind and at the server's log, and mend the server or the load.",
     ),
     known(
         "failed-trials",
-        DOUBT,
+        "doubt; invalid if the case failed in more than one round",
         "Trials that failed are left out, so a case may look better than it is",
-        "some trials of a case gave no figure and others did. Their blocks are left out, which flatters a case that fails \
-         under load.",
+        "some trials of a case gave no figure and others did. After one that failed, the case has no more trials in that \
+         round, which flatters a case that fails under load.",
         "The report says under Failures why they failed, with the last lines of the log.",
     ),
     known(

@@ -6,8 +6,8 @@ use lasthop_model::{
     level::Level,
     observation::{HeldPorts, RoleUsage},
     record::{
-        Difference, Elsewhere, Given, GivenEndpoint, LinkObserved, Placement, ProgramVersion, Resumption, Stopped,
-        TrialRecord,
+        Difference, Elsewhere, Given, GivenEndpoint, LinkObserved, MeasuredTrial, Placement, ProgramVersion,
+        Resumption, Stopped, TrialRecord,
     },
     selection::DRIVER,
 };
@@ -23,12 +23,14 @@ use lasthop_stats::student;
 
 use super::cross_check;
 use crate::{
+    comparisons::compare_all,
     summarise,
-    summary::{Metric, Severity, Verdict},
+    summary::{Comparison, Metric, Severity, Verdict},
     testing::{
-        TCP, Truth, UNIX, add_errors, comparison, counting_run, each_proof, each_round, each_trial, fail, finding,
-        findings, healthy, run,
+        Noise, TCP, Truth, UNIX, add_errors, comparison, counting_run, each_proof, each_round, each_trial, fail,
+        finding, findings, healthy, noisy_run, run,
     },
+    trials::Trials,
 };
 
 /// A driver with two connections, this busy for a case.
@@ -287,7 +289,89 @@ fn errors_with_a_known_cause_are_named() {
 fn failed_trials_of_a_working_case() {
     let mut data = healthy();
     fail(&mut data, "unix", |trial| trial.round == 1 && trial.block == 2);
-    assert_eq!(finding(&data, "failed-trials").evidence, "1 failed, 29 worked");
+    let check = finding(&data, "failed-trials");
+    assert_eq!(
+        (check.evidence.as_str(), check.severity),
+        ("1 failed in 1 round, 29 worked", Severity::Doubt)
+    );
+    fail(&mut data, "unix", |trial| trial.round == 2 && trial.block == 2);
+    let check = finding(&data, "failed-trials");
+    assert_eq!(
+        (check.evidence.as_str(), check.severity),
+        ("2 failed in 2 rounds, 28 worked", Severity::Invalid)
+    );
+}
+
+#[test]
+fn an_error_weighs_no_less_where_its_trial_failed() {
+    let with_errors = |each: u64| {
+        let mut data = healthy();
+        add_errors(&mut data, "unix", ErrorClass::Reset, each);
+        data
+    };
+    // 0.2 % of 2,860 requests in each trial, and 10 % of those in one.
+    assert_eq!(finding(&with_errors(6), "errors").severity, Severity::Invalid);
+    let mut failed = with_errors(0);
+    each_trial(&mut failed, "unix", |trial| {
+        let is_first = trial.round == 0 && trial.block == 0;
+        let count = trial.result.requests_total / 10 * u64::from(is_first);
+        trial.result.errors.get_mut(&ErrorClass::Reset).unwrap().count = count;
+    });
+    fail(&mut failed, "unix", |trial| trial.round == 0 && trial.block == 0);
+    let check = finding(&failed, "errors");
+    assert_eq!(check.severity, Severity::Invalid, "{}", check.evidence);
+    assert!(
+        check.evidence.contains(" × reset (first: the first one)"),
+        "{}",
+        check.evidence
+    );
+    assert!(summarise(&failed).cases[1].errors["reset"] > 200);
+}
+
+/// A case as fast as its reference that fails in its first slow trial of a round, and so has no more of them there.
+#[test]
+fn a_case_that_fails_when_it_is_slow_has_no_verdict() {
+    let scatter = Noise {
+        luck: 0.02,
+        trial: 0.05,
+        neighbours: 0.05,
+    };
+    let truth = [TCP, Truth { rate: TCP.rate, ..UNIX }];
+    let mut flattered = 0;
+    for seed in 0..40 {
+        let mut data = noisy_run(&truth, 8, 10, seed, scatter);
+        // One standard deviation below the mean.
+        let slow = TCP.rate * 0.1 * (1.0 - 0.074);
+        let mut failed = BTreeSet::new();
+        let mut over = BTreeSet::new();
+        for trial in data.trials().filter(|trial| trial.case == "unix") {
+            if over.contains(&trial.round) {
+                continue;
+            }
+            if (trial.result.requests as f64) < slow {
+                over.insert(trial.round);
+                failed.insert((trial.round, trial.block));
+            }
+        }
+        let after = |trial: &MeasuredTrial| {
+            failed
+                .range((trial.round, 0)..(trial.round, trial.block))
+                .next()
+                .is_some()
+        };
+        data.records
+            .retain(|record| !matches!(record, TrialRecord::Trial(trial) if trial.case == "unix" && after(trial)));
+        fail(&mut data, "unix", |trial| failed.contains(&(trial.round, trial.block)));
+        let trials = Trials::of_ratios(&data);
+        let faster = |one: &Comparison| one.metric == Metric::Throughput && one.verdict == Verdict::Faster;
+        let compared = compare_all(&trials);
+        flattered += u32::from(compared.iter().any(|one| faster(&one.comparison)));
+        let summary = crate::summary(&trials, compared);
+        assert!(!summary.comparisons.iter().any(faster), "seed {seed}");
+        let invalid = summary.invalid("unix", "tcp").unwrap();
+        assert_eq!(invalid.id, "failed-trials", "seed {seed}");
+    }
+    assert!(flattered > 0, "the failures flatter nobody");
 }
 
 #[test]

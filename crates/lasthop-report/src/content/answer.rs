@@ -467,7 +467,10 @@ fn undecided(summary: &Summary, open: &Rival<'_>) -> Text {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_analyse::summary::{Check, OneWay};
+    use lasthop_analyse::{
+        summary::{Check, OneWay},
+        testing,
+    };
 
     use super::*;
     use crate::fixtures;
@@ -812,6 +815,18 @@ mod tests {
             .filter(|one| one.starts_with("unix"))
             .collect();
         assert!(said(&summary)[0].starts_with("Stay with TCP"), "{:?}", said(&summary));
+    }
+
+    #[test]
+    fn what_fails_again_and_again_is_not_advised() {
+        let mut data = testing::healthy();
+        let first = |data: &_| said(&lasthop_analyse::summarise(data)).remove(0);
+        assert!(first(&data).starts_with("Use the Unix socket: "), "{}", first(&data));
+        testing::fail(&mut data, "unix", |trial| trial.round < 2 && trial.block == 4);
+        assert_eq!(
+            first(&data),
+            "No answer: what was compared must not be used (see Doubts)."
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use lasthop_profile::{Layers, Missing, Profiler, Settings};
 use lasthop_protocol::{TrialResult, wire::TrialPhases};
 use lasthop_system::interrupt;
 
-use super::{Ready, Round, turns::answered};
+use super::{Ready, Round, turns::failure};
 use crate::{
     Runner,
     driver_place::DriverPlace,
@@ -119,7 +119,7 @@ impl Round {
         if interrupt::heard() {
             return Ok(None);
         }
-        let result = said.and_then(Result::ok).and_then(|result| answered(result).ok());
+        let result = said.and_then(Result::ok).filter(|result| failure(result).is_none());
         Ok(result
             .filter(|_| !watch.has_seen_one())
             .map(|result: TrialResult| ProfileTrial {

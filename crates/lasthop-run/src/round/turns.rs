@@ -61,12 +61,15 @@ type Said = Result<Answer, DriverError>;
 enum Unusable {
     Driver(DriverError),
     /// Too few right replies.
-    Replies(String),
+    Replies(String, Box<TrialResult>),
 }
 
 fn read(said: Said) -> Result<TrialResult, Unusable> {
     let result = said.and_then(Answer::read).map_err(Unusable::Driver)?;
-    answered(result).map_err(Unusable::Replies)
+    match failure(&result) {
+        None => Ok(result),
+        Some(cause) => Err(Unusable::Replies(cause, Box::new(result))),
+    }
 }
 
 impl Round {
@@ -233,8 +236,11 @@ impl Round {
         let turn = reply.turn;
         let case = runner.case(turn.case);
         let result = match said {
-            Ok(result) => self.alive(case).map(|()| result),
-            Err(Unusable::Replies(cause)) => Err(self.examine(case, Stage::Trial, cause)),
+            Ok(result) => match self.alive(case) {
+                Ok(()) => Ok(result),
+                Err(trouble) => Err(trouble.after(Box::new(result))),
+            },
+            Err(Unusable::Replies(cause, result)) => Err(self.examine(case, Stage::Trial, cause).after(result)),
             Err(Unusable::Driver(error)) => Err(self.examine_driver(runner, &reply.driver, case, &error)),
         };
         match result {
@@ -281,20 +287,50 @@ impl Round {
     }
 }
 
-/// A trial without any right reply is a failure, and so is one with a wrong reply in ten.
-pub(super) fn answered(result: TrialResult) -> Result<TrialResult, String> {
+/// Why a trial has no result: it has no right reply, or a wrong one in ten.
+pub(super) fn failure(result: &TrialResult) -> Option<String> {
     let errors = result.error_total();
     if result.requests > 0 && errors * 10 < result.requests_total {
-        return Ok(result);
+        return None;
     }
     let Some(first) = result.errors.values().next().map(|error| &error.first) else {
         let seconds = result.elapsed_ns as f64 / 1e9;
-        return Err(format!(
+        return Some(format!(
             "no reply came within the {seconds:.1} s of the trial: longer trials (--trial) may have some"
         ));
     };
-    Err(format!(
+    Some(format!(
         "{errors} errors and {} right replies; the first error: {first}",
         result.requests_total
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_protocol::{
+        result::{ErrorClass, ErrorCount},
+        spec::Engine,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_failed_trial_keeps_what_it_counted() {
+        let errors = |count| {
+            let first = "status 502".to_owned();
+            [(ErrorClass::WrongStatus, ErrorCount { count, first })].into()
+        };
+        let result = |count| TrialResult {
+            requests: 900,
+            requests_total: 1_000,
+            errors: errors(count),
+            ..TrialResult::empty(Engine::Blocking, 50_000_000)
+        };
+        assert_eq!(failure(&result(99)), None);
+        let cause = failure(&result(100)).unwrap();
+        assert_eq!(cause, "100 errors and 1000 right replies; the first error: status 502");
+        let trouble = Trouble::at(Stage::Trial, cause).after(Box::new(result(100)));
+        let kept = trouble.result.unwrap();
+        assert_eq!((kept.requests_total, kept.errors), (1_000, errors(100)));
+    }
 }
