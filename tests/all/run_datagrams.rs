@@ -80,22 +80,32 @@ fn a_slow_reader_loses_udp_and_holds_up_unix_senders() {
         }
     }
     let report = lasthop.run(["report", "last", "--verbose"]).ok().stdout;
+    let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
     for text in [
         "received/s",
         "sent/s",
         "lost",
         "never arrived",
         "the time that a send took",
+        "services per sent",
     ] {
-        assert!(report.contains(text), "{text}: {report}");
+        assert!(words.contains(text), "{text}: {report}");
     }
+    let summary = lasthop.run(["report", "last", "--format", "json"]).ok().json();
+    let compared = summary["comparisons"].as_array().unwrap();
+    assert!(
+        compared
+            .iter()
+            .all(|one| one["metric"] != "cpu_per_request" && one["materiality"].is_null()),
+        "who loses more saves nothing: {compared:?}"
+    );
     let table = lasthop.run(["report", "last", "--format", "csv"]).ok().stdout;
     assert!(
         table
             .lines()
             .next()
             .unwrap()
-            .contains("sent_per_s,lost_share,dropped,waited_share"),
+            .contains("sent_per_s,lost_share,dropped,waited_share,cpu_per_sent_us"),
         "{table}"
     );
 }

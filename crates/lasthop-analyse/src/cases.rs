@@ -169,7 +169,7 @@ fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metr
         driver_system_calls_per_request: per(trials, &plan.case, |t| t.result.cost.system_calls as f64, answered),
         driver_load: driver_load(trials, plan),
         open_loop: open_loop(trials, plan),
-        one_way: one_way(trials, &plan.case),
+        one_way: one_way(trials, absolute, plan),
     };
     // From microseconds to nanoseconds.
     metrics.cpu_per_byte = bytes.map(|bytes| metrics.cpu_total() * 1e3 / bytes.max(1) as f64);
@@ -204,17 +204,38 @@ pub fn sending(trials: &Trials, case: &str) -> Option<Sending> {
     })
 }
 
-fn one_way(trials: &Trials, case: &str) -> Option<OneWay> {
+/// Whether what was sent is what was received, within the margin. Otherwise CPU time per request is that of the others, too,
+/// and a difference in it may be one in loss.
+pub fn arrives(trials: &Trials, case: &str) -> bool {
+    let margin = trials.data.header.settings.margin;
+    sending(trials, case).is_none_or(|all| all.lost() as f64 <= margin * all.sent_total as f64)
+}
+
+fn one_way(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<OneWay> {
+    let case = plan.case.as_str();
     let all = sending(trials, case)?;
-    let seconds: f64 = trials.of(case).map(|trial| trial.result.elapsed_ns as f64 / 1e9).sum();
     let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+    let sent = |count: fn(&Sending) -> u64| {
+        move |trial: &MeasuredTrial| trial.result.one_way.as_deref().map_or(0.0, |one| count(one) as f64)
+    };
+    // Of the same blocks as what was received, with the same weights.
+    let weight = |trial: &MeasuredTrial| absolute.weight(trial, Metric::Throughput);
+    let sent_for_each = per(
+        trials,
+        case,
+        |trial| weight(trial) * sent(|one| one.sent)(trial),
+        |trial| weight(trial) * answered(trial),
+    );
+    let services = |trial: &MeasuredTrial| trial.observations.roles.values().map(|role| role.cpu_ns as f64).sum();
+    let services = per(trials, case, services, sent(|one| one.sent_total));
     Some(OneWay {
         sent: all.sent_total,
         received: all.received_total,
         dropped: all.dropped_total,
         lost: share(all.lost(), all.sent_total),
-        sent_per_s: all.sent as f64 / seconds,
+        sent_per_s: absolute.figure(case, Metric::Throughput)?.value * sent_for_each,
         waited: share(all.waited, all.sent),
+        cpu_us_per_sent: services / 1e3,
     })
 }
 
@@ -247,7 +268,7 @@ pub fn known(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Vec<Known
     let of = |metric| {
         let is_known = match metric {
             Metric::Throughput => !plan.load.is_open(),
-            Metric::CpuPerRequest => trials.knows_servers(),
+            Metric::CpuPerRequest => trials.knows_servers() && arrives(trials, &plan.case),
             _ => true,
         };
         let figure = absolute.figure(&plan.case, metric).filter(|_| is_known)?;

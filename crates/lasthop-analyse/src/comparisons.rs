@@ -10,7 +10,7 @@ use lasthop_stats::{Better, Estimate, holm, location, quantile::MergedPairs, sto
 
 use super::{
     absolute::Absolute,
-    cases::{BIN_ERROR, MEDIAN},
+    cases::{self, BIN_ERROR, MEDIAN},
     materiality,
     pairs::{Compared, Pairs},
     run_delay,
@@ -99,8 +99,10 @@ fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
 }
 
 fn cpu(trials: &Trials, pairs: &Pairs) -> Option<Basis> {
-    trials
-        .knows_servers()
+    let arrives = [pairs.case, pairs.reference]
+        .iter()
+        .all(|plan| cases::arrives(trials, &plan.case));
+    (arrives && trials.knows_servers())
         .then(|| located(pairs, trials::cpu_per_request))
         .flatten()
 }

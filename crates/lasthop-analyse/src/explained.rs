@@ -18,6 +18,7 @@ use lasthop_stats::{
 };
 
 use super::{
+    cases,
     summary::{Explained, LayerDifference, LayerSaving, Measured, ProfiledCase, ProfiledRole, Stack, ThreadTime},
     trials::{DRIVER, Trials, grouped},
 };
@@ -398,6 +399,9 @@ fn telling(frames: &[String]) -> &str {
 
 fn difference(trials: &Trials, plan: &CasePlan) -> Option<LayerDifference> {
     let reference = plan.reference.as_ref()?;
+    if ![&plan.case, reference].iter().all(|name| cases::arrives(trials, name)) {
+        return None;
+    }
     let pairs = Pairs::of(trials, plan, reference, sampled_trials);
     let counted = Pairs::of(trials, plan, reference, counted_trials);
     let saved = pairs.saved(trials, "all", |trial| pairs.over_roles(trial, sampled))?;

@@ -13,7 +13,7 @@ use super::{
 
 /// From the ratio of a comparison and the figure of the reference, so that it agrees with both. Mean times for the
 /// throughput, medians for the median latency (an open loop has nothing else), and for CPU per request the roles that
-/// share the machine with the link. `None` for other metrics.
+/// share the machine with the link. `None` for other metrics, and where requests are lost: who loses more saves nothing.
 pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<Materiality> {
     let Comparison {
         case,
@@ -21,6 +21,9 @@ pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Opti
         metric,
         ..
     } = comparison;
+    if ![case, reference].iter().all(|name| cases::arrives(trials, name)) {
+        return None;
+    }
     let load = &trials.plan(case)?.load;
     // Nor does a sender that gets no reply wait for a handler.
     let is_one_way = cases::sending(trials, case).is_some();

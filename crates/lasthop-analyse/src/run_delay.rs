@@ -81,9 +81,15 @@ pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
         .collect()
 }
 
-/// Only with the metric that the verdict is about. `None` for the others, or if fewer than two blocks have it for both.
+/// Only with the metric that the verdict is about. `None` for the others, if requests are lost, or if fewer than two blocks
+/// have it for both.
 pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelaySaved> {
-    if trials.ratios_only || metric != Metric::primary(&pairs.case.load) {
+    let arrives = || {
+        [pairs.case, pairs.reference]
+            .iter()
+            .all(|plan| cases::arrives(trials, &plan.case))
+    };
+    if trials.ratios_only || metric != Metric::primary(&pairs.case.load) || !arrives() {
         return None;
     }
     let saved = RunDelaySaved {

@@ -720,7 +720,7 @@ pub const BANDWIDTH: &str = "bandwidth_bytes_per_s";
 pub const LATENCY_MAX: &str = "latency_max_us";
 
 /// In the order of CSV. Those of open loops and of one-way loads are empty elsewhere.
-pub static COLUMNS: [CaseColumn; 21] = {
+pub static COLUMNS: [CaseColumn; 22] = {
     use CaseValue::{Measured, Of, OneWay};
     [
         CaseColumn::new("trials", Of(|case| Some(f64::from(case.trials)))),
@@ -759,6 +759,7 @@ pub static COLUMNS: [CaseColumn; 21] = {
         CaseColumn::new("lost_share", OneWay(|sending| Some(sending.lost))).shown(4, "lost", Writing::Share),
         CaseColumn::new("dropped", OneWay(|sending| Some(sending.dropped? as f64))),
         CaseColumn::new("waited_share", OneWay(|sending| Some(sending.waited))),
+        CaseColumn::new("cpu_per_sent_us", OneWay(|sending| Some(sending.cpu_us_per_sent))),
     ]
 };
 
@@ -821,10 +822,13 @@ pub struct OneWay {
     pub dropped: Option<u64>,
     /// Share of what was sent that never arrived, 0 to 1.
     pub lost: f64,
-    /// Requests sent per second of the measure phases.
+    /// Requests sent per second of the measure phases, in which the throughput is what the server received.
     pub sent_per_s: f64,
     /// Share of them that found no room and waited for it, 0 to 1.
     pub waited: f64,
+    /// Microseconds of the services' CPU time per request sent. The other figures of CPU time are per request received. 0 in reports of earlier versions.
+    #[serde(default)]
+    pub cpu_us_per_sent: f64,
 }
 
 /// An estimate with its interval.

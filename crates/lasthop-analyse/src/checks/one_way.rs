@@ -37,8 +37,8 @@ mod tests {
 
     use crate::{
         summarise,
-        summary::{Comparison, Metric, Severity},
-        testing::{each_trial, finding, findings, healthy},
+        summary::{Comparison, Metric, Metrics, Severity, Summary},
+        testing::{comparison, each_trial, finding, findings, healthy},
     };
 
     /// Both cases send one way, at the driver's limit; `unix` sends more than arrives.
@@ -74,6 +74,51 @@ mod tests {
             let check = finding(&sending(5, dropped), "lost");
             assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
             assert!(check.evidence.contains(place), "{}", check.evidence);
+        }
+    }
+
+    fn metrics<'a>(summary: &'a Summary, case: &str) -> &'a Metrics {
+        summary.case(case).unwrap().metrics.as_ref().unwrap()
+    }
+
+    #[test]
+    fn who_loses_more_saves_nothing() {
+        let of = |lost| summarise(&sending(lost, Some(lost)));
+        let cpu = |summary: &Summary| comparison(summary, "unix", Metric::CpuPerRequest);
+        let saved = |summary: &Summary| comparison(summary, "unix", Metric::Throughput).unwrap().materiality;
+        // Of about 2,900 requests, up to 2 % are lost.
+        let little = of(40);
+        assert!(cpu(&little).is_some() && saved(&little).is_some());
+        let much = of(5_000);
+        assert_eq!(cpu(&much), None);
+        assert_eq!(saved(&much), None);
+        // Both are told: what a request costs that arrives, and one that is sent.
+        let unix = metrics(&much, "unix");
+        let sent = unix.one_way.as_ref().unwrap().cpu_us_per_sent;
+        assert!(
+            sent > 0.0 && sent < 0.5 * unix.cpu_total(),
+            "{sent} {}",
+            unix.cpu_total()
+        );
+        let tcp = metrics(&much, "tcp");
+        let sent = tcp.one_way.as_ref().unwrap().cpu_us_per_sent;
+        assert!(
+            (sent / tcp.cpu_total() - 1.0).abs() < 0.02,
+            "{sent} {}",
+            tcp.cpu_total()
+        );
+    }
+
+    #[test]
+    fn what_arrives_without_loss_is_what_was_sent() {
+        let summary = summarise(&sending(0, None));
+        for case in ["unix", "tcp"] {
+            let metrics = metrics(&summary, case);
+            let (sent, received) = (
+                metrics.one_way.as_ref().unwrap().sent_per_s,
+                metrics.throughput.estimate,
+            );
+            assert!((sent / received - 1.0).abs() < 1e-9, "{case}: {sent} {received}");
         }
     }
 

@@ -501,6 +501,7 @@ mod tests {
             lost: 0.1,
             sent_per_s: 10.0,
             waited: 0.0,
+            cpu_us_per_sent: 0.0,
         };
         for case in &mut summary.cases {
             case.metrics.as_mut().unwrap().one_way = Some(one_way.clone());

@@ -18,7 +18,7 @@ use crate::{
     document::{Block, Cell, Columns, Depth, Row, Section, Table, Tone},
     groups::{Group, cases},
     units::{ByteRateUnit, Count, NONE, TimeUnit, column, percent, ratio, significant},
-    wording::{Quantity, bounds, ratio_places, tone, word},
+    wording::{Quantity, bounds, margin, ratio_places, tone, word},
 };
 
 /// Rates, latencies and ratios. Groups measured in bytes per second get a separate table.
@@ -81,8 +81,8 @@ fn response_times<'a>(measured: impl Iterator<Item = &'a CaseSummary>) -> Option
 
 /// Explains the figures of requests that nobody answers.
 fn times_in_send<'a>(mut measured: impl Iterator<Item = &'a Metrics>) -> Option<String> {
-    let text =
-        "Received is what the server counted, and ratios refer to it. p50 and p99 are the time that a send took.";
+    let text = "Received is what the server counted while the driver sent, and ratios refer to it. Lost is what it never \
+                received, also later. p50 and p99 are the time that a send took.";
     measured
         .any(|metrics| metrics.one_way.is_some())
         .then(|| text.to_owned())
@@ -285,6 +285,11 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
             headings.push(one.heading);
         }
     }
+    let per_sent = |line: &Line<'_>| Some(line.metrics.one_way.as_ref()?.cpu_us_per_sent);
+    let is_one_way = lines.iter().any(|line| per_sent(line).is_some());
+    if is_one_way {
+        columns = columns.right("services per sent", column(&lines.iter().map(per_sent).collect::<Vec<_>>()));
+    }
     columns = cpu_columns(columns, &lines);
     let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte;
     if lines
@@ -300,9 +305,17 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         columns = columns.right("CPUs busy", busy);
     }
     let title = format!("{} per request", listed(&headings));
-    let table = Block::Table(table_under_settings(groups, columns, measured));
-    let legend = Block::legend("The driver stands in for your clients: its CPU time is in no comparison.".to_owned());
-    parts::section(&title, Depth::Folded, vec![table, legend])
+    let mut blocks = vec![Block::Table(table_under_settings(groups, columns, measured))];
+    if is_one_way {
+        let within = margin(summary.settings.margin);
+        blocks.push(Block::legend(format!(
+            "Per request that arrived, unless the column is per request sent. CPU time is compared where no more than \
+             {within} were lost."
+        )));
+    }
+    let clients = "The driver stands in for your clients: its CPU time is in no comparison.";
+    blocks.push(Block::legend(clients.to_owned()));
+    parts::section(&title, Depth::Folded, blocks)
 }
 
 /// `a, b and c`

@@ -201,6 +201,7 @@ mod tests {
                 lost,
                 sent_per_s: 9.0,
                 waited: 0.0,
+                cpu_us_per_sent: 0.0,
             };
             let metrics = case.metrics.as_mut().unwrap();
             metrics.one_way = Some(one_way);

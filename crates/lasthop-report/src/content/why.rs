@@ -96,8 +96,12 @@ fn throttling(group: &Group<'_>, case: &CaseSummary) -> Text {
     .into()
 }
 
+/// `None` where requests are lost: CPU time is not compared then.
 fn both<'a>(compared: Compared<'a>) -> Option<(&'a Metrics, &'a Metrics)> {
-    Some((compared.case.metrics.as_ref()?, compared.reference.metrics.as_ref()?))
+    let cpu = compared.group.comparison(compared.case, Metric::CpuPerRequest);
+    let is_lost = cpu.is_none() && compared.group.is_one_way();
+    let both = (compared.case.metrics.as_ref()?, compared.reference.metrics.as_ref()?);
+    (!is_lost).then_some(both)
 }
 
 /// CPU time per request that the case saves, in microseconds.
