@@ -1,9 +1,12 @@
 //! Whether the load itself crossed the link, by what the services and the kernel did during the trials. One request
 //! that was asked for (`transport_not_as_asked`) does not say where the others went.
 
+use std::collections::BTreeSet;
+
 use lasthop_model::{
+    observation::RoleUsage,
     quantity::counted,
-    record::{CasePlan, Elsewhere},
+    record::{CasePlan, Elsewhere, MeasuredTrial},
 };
 
 use super::finding::{Finding, invalid};
@@ -22,39 +25,58 @@ const COUNTED_SHARE: f64 = 0.05;
 /// Share of the server's connections that may come by another of its addresses.
 const ELSEWHERE_SHARE: f64 = 0.05;
 
+/// Behind the link, where no transport changes the work, less than this share of it is another path.
+const LEAST_WORK: f64 = 1.0 / 3.0;
+/// Share of a CPU that a service may use without any request. It is more for each answer where answers take longer.
+const IDLE_CPU: f64 = 0.01;
+/// Rounds in which that must be so: one may be an accident.
+const LEAST_ROUNDS: usize = 2;
+
 /// What a service did for each answer.
 #[derive(Clone, Copy)]
 struct Work {
     cpu_us: f64,
     switches: f64,
+    /// Time of the trials.
+    wall_us: f64,
 }
 
 impl Work {
     /// `None` if nothing is known of its processes.
     fn of(trials: &Trials, case: &str, role: &str) -> Option<Self> {
-        let all = trials
-            .of(case)
-            .filter_map(|trial| Some((served(trial), trial.observations.roles.get(role)?)));
+        Self::of_trials(trials.of(case), role)
+    }
+
+    fn of_trials<'a>(trials: impl Iterator<Item = &'a MeasuredTrial>, role: &str) -> Option<Self> {
         let mut answers = 0.0;
-        let mut cpu_ns = 0;
-        let mut switches = 0;
-        let mut processes = 0;
-        for (served, usage) in all {
-            answers += served;
-            cpu_ns += usage.cpu_ns;
-            switches += usage.voluntary_switches + usage.involuntary_switches;
-            processes += usage.processes;
+        let mut sum = RoleUsage::default();
+        let mut wall_ns = 0;
+        for trial in trials {
+            let Some(usage) = trial.observations.roles.get(role) else {
+                continue;
+            };
+            answers += served(trial);
+            wall_ns += trial.observations.machine.wall_ns;
+            sum.cpu_ns += usage.cpu_ns;
+            sum.voluntary_switches += usage.voluntary_switches + usage.involuntary_switches;
+            sum.processes += usage.processes;
         }
-        let known = processes > 0 && answers > 0.0;
+        let known = sum.processes > 0 && answers > 0.0;
         known.then(|| Self {
-            cpu_us: cpu_ns as f64 / 1e3 / answers,
-            switches: switches as f64 / answers,
+            cpu_us: sum.cpu_ns as f64 / 1e3 / answers,
+            switches: sum.voluntary_switches as f64 / answers,
+            wall_us: wall_ns as f64 / 1e3 / answers,
         })
     }
 
     /// Whether it did far less than the same service did for the same answers elsewhere.
     fn is_far_less_than(self, other: Self) -> bool {
         self.cpu_us * MOST_CPU < other.cpu_us && self.switches * MOST_SWITCHES < other.switches
+    }
+
+    /// Whether a service behind the link was asked less often than elsewhere.
+    fn is_asked_less_than(self, other: Self) -> bool {
+        self.cpu_us < LEAST_WORK * (other.cpu_us - IDLE_CPU * other.wall_us)
     }
 
     fn words(self) -> String {
@@ -77,8 +99,7 @@ pub fn load_not_over_link(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     }
     let text = idle(trials, plan)
         .or_else(|| too_few_opened(trials, plan))
-        .or_else(|| elsewhere(trials, plan))
-        .or_else(|| other_work(trials, plan))?;
+        .or_else(|| elsewhere(trials, plan))?;
     let effect =
         "the case did not measure the link: an answer came from a cache, from another server or by another address";
     Some(invalid(text, effect))
@@ -102,28 +123,45 @@ fn idle(trials: &Trials, plan: &CasePlan) -> Option<String> {
     })
 }
 
-/// A service beside the link worked here and not in a case that is compared with this one.
-fn other_work(trials: &Trials, plan: &CasePlan) -> Option<String> {
+/// A service behind the link worked in a case that is compared with this one, and not here. What the driver asks and the ends
+/// of the link are not behind it: what they do depends on the transport.
+pub fn less_work(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let experiment = &trials.data.header.experiment;
-    let others = experiment
-        .services
-        .keys()
-        .filter(|role| **role != experiment.from && **role != experiment.to);
+    let ends = [&plan.load.target, &experiment.from, &experiment.to];
+    let behind = experiment.services.keys().filter(|role| !ends.contains(role));
     let found = |role: &String| {
-        let own = Work::of(trials, &plan.case, role)?;
         compared_with(trials, plan).find_map(|other| {
-            let work = Work::of(trials, &other.case, role).filter(|work| work.is_far_less_than(own))?;
-            Some(format!(
-                "for each answer {role} took {}, against {} with {}: {} asked it instead of {}",
-                own.words(),
-                work.words(),
-                other.case,
-                experiment.from,
-                experiment.to
-            ))
+            let [own, theirs] = [plan, other].map(|plan| Work::of(trials, &plan.case, role));
+            let (own, theirs) = own
+                .zip(theirs)
+                .filter(|(own, theirs)| own.is_asked_less_than(*theirs))?;
+            let rounds = rounds_of_less_work(trials, [&plan.case, &other.case], role);
+            (rounds >= LEAST_ROUNDS).then(|| {
+                format!(
+                    "for each answer {role} took {}, against {} with {}, in {rounds} rounds",
+                    own.words(),
+                    theirs.words(),
+                    other.case
+                )
+            })
         })
     };
-    others.filter(|role| role.as_str() != plan.load.target).find_map(found)
+    let text = behind.filter_map(found).next()?;
+    let effect =
+        "requests did not go the whole way in this case: a cache or a service before answered, or another was asked";
+    Some(invalid(text, effect))
+}
+
+/// The rounds in which a service was asked less in the first case than in the second.
+fn rounds_of_less_work(trials: &Trials, cases: [&str; 2], role: &str) -> usize {
+    let rounds: BTreeSet<u32> = trials.of(cases[0]).map(|trial| trial.round).collect();
+    let less = |round: &u32| {
+        let of = |case| Work::of_trials(trials.of(case).filter(|trial| trial.round == *round), role);
+        let [own, theirs] = cases.map(of);
+        own.zip(theirs)
+            .is_some_and(|(own, theirs)| own.is_asked_less_than(theirs))
+    };
+    rounds.iter().filter(|round| less(round)).count()
 }
 
 /// The reference of a case, or the cases that have it as theirs.

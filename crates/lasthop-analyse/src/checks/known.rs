@@ -175,9 +175,18 @@ const LINK: &[CheckMeaning] = &[
         INVALID,
         "Answers came another way than over the link, so the case does not measure it",
         "behind a proxy, the load went another way: for each answer the link's server did next to nothing, or far less \
-         than in the compared case; another service worked instead; fewer connections were opened than there were \
-         answers; or the proxy reached the server by another of its addresses.",
+         than in the compared case; fewer connections were opened than there were answers; or the proxy reached the \
+         server by another of its addresses.",
         "Turn off the proxy's cache, and give it no other server and no other address.",
+    ),
+    known(
+        "less-work",
+        INVALID,
+        "Requests did not go the whole way in one case, so the cases did not do the same work",
+        "a service behind the link used less than a third of the CPU time for each answer that it used in the compared \
+         case, in two rounds or more. There the transport changes nothing: a cache or a service before it answered.",
+        "Turn off caches, and look at what each service was asked in both cases: its log, or `lasthop show EXPERIMENT \
+         --files`.",
     ),
     known(
         "link-not-proven",

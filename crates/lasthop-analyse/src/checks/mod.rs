@@ -53,6 +53,7 @@ const CHECKS: &[(&str, Subject)] = &[
     ("lost", Case(one_way::lost)),
     ("transport-not-as-asked", Case(link::transport_not_as_asked)),
     ("load-not-over-link", Case(crossing::load_not_over_link)),
+    ("less-work", Case(crossing::less_work)),
     ("reuse-not-as-asked", Case(link::reuse_not_as_asked)),
     ("link-not-proven", Case(link::link_not_proven)),
     ("tls-differs", Case(link::tls_differs)),

@@ -540,35 +540,74 @@ fn the_same_work_takes_about_as_much_over_each_transport() {
     assert_eq!((found.len(), found[0].case.as_deref()), (1, Some("unix")));
 }
 
+/// A service behind both cases: nanoseconds of CPU time for an answer by case, in the rounds for which `there` holds; in the
+/// others, as much in both.
+fn with_service_behind(role: &str, [unix, tcp]: [u64; 2], there: impl Fn(u32) -> bool) -> RunData {
+    let mut data = with_work(&[("unix", 20_000, 1.0), ("tcp", 30_000, 1.0)]);
+    for (case, cpu_ns) in [("unix", unix), ("tcp", tcp)] {
+        each_trial(&mut data, case, |trial| {
+            let cpu_ns = if there(trial.round) { cpu_ns } else { tcp };
+            let usage = RoleUsage {
+                cpu_ns: trial.result.requests_total * cpu_ns,
+                processes: 1,
+                ..RoleUsage::default()
+            };
+            trial.observations.roles.insert(role.to_owned(), usage);
+        });
+    }
+    data
+}
+
+const LESS: &str = "less-work";
+
 #[test]
-fn a_service_that_works_in_one_case_only_took_the_load() {
-    let with = |role: &str, cpu_ns: u64| {
-        let mut data = with_work(&[("unix", 20_000, 1.0), ("tcp", 30_000, 1.0)]);
-        for (case, cpu_ns) in [("unix", cpu_ns), ("tcp", 100)] {
-            each_trial(&mut data, case, |trial| {
-                let answers = trial.result.requests_total;
-                let (cpu_ns, voluntary_switches) = (answers * cpu_ns, cpu_ns * answers / 20_000);
-                let usage = RoleUsage {
-                    cpu_ns,
-                    voluntary_switches,
-                    processes: 1,
-                    ..RoleUsage::default()
-                };
-                trial.observations.roles.insert(role.to_owned(), usage);
-            });
-        }
-        findings(&data, LOAD)
-    };
-    let found = with("other", 20_000);
-    assert_eq!((found.len(), found[0].case.as_deref()), (1, Some("unix")));
-    assert!(
-        found[0].evidence.ends_with("proxy asked it instead of server"),
-        "{}",
-        found[0].evidence
+fn a_service_that_is_asked_less_in_one_case_invalidates_it() {
+    // The application answers from a cache over the Unix socket, and asks its database over TCP.
+    let data = with_service_behind("other", [200, 20_000], |_| true);
+    let check = finding(&data, LESS);
+    assert_eq!(
+        (check.case.as_deref(), check.severity),
+        (Some("unix"), Severity::Invalid)
     );
-    assert_eq!(with("other", 300), []);
-    assert_eq!(with("proxy", 20_000), [], "what it spares on the link, the proxy may");
-    assert_eq!(with("docker-proxy", 20_000), [], "a hop of one path");
+    assert_eq!(
+        check.evidence,
+        "for each answer other took 0.2 µs of CPU time and 0.0 context switches, against 20 µs of CPU time and 0.0 context \
+         switches with tcp, in 6 rounds"
+    );
+    let summary = summarise(&data);
+    assert!(summary.comparisons.iter().all(|one| one.verdict == Verdict::Undecided));
+    // Whichever did less, and also where the driver is an end of the link.
+    let mut other = with_service_behind("other", [20_000, 200], |_| true);
+    assert_eq!(finding(&other, LESS).case.as_deref(), Some("tcp"));
+    let experiment = &mut other.header.experiment;
+    (experiment.from, experiment.to) = ("driver".to_owned(), "proxy".to_owned());
+    assert_eq!(finding(&other, LESS).case.as_deref(), Some("tcp"));
+    assert_eq!(findings(&other, LOAD), []);
+}
+
+#[test]
+fn a_service_that_is_asked_as_often_does_not() {
+    let of = |role: &str, each| findings(&with_service_behind(role, each, |_| true), LESS);
+    assert_eq!(of("other", [8_000, 20_000]), [], "it may do less where requests queue");
+    assert_eq!(of("other", [10, 350]), [], "a service that idles");
+    assert_eq!(
+        of("proxy", [200, 20_000]),
+        [],
+        "what it spares on the link, the proxy may"
+    );
+    assert_eq!(of("docker-proxy", [200, 20_000]), [], "a hop of one path");
+    let in_rounds = |count| {
+        findings(
+            &with_service_behind("other", [200, 20_000], |round| round < count),
+            LESS,
+        )
+        .len()
+    };
+    assert_eq!(
+        [in_rounds(1), in_rounds(4), in_rounds(5)],
+        [0, 0, 1],
+        "in most of the run"
+    );
 }
 
 #[test]
