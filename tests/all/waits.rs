@@ -426,9 +426,12 @@ fn driven_by(text: &str) -> (Option<i32>, String) {
     (ran.code, ran.json()["failures"].to_string())
 }
 
-/// Says its first line, and what comes after its first request.
+/// Says its first line, and what comes after its first request. `asked` reads a request, and `$name` is that of its case.
 fn answering(after: &str) -> String {
-    format!("echo '{{\"hello\":{{\"protocol\":1,\"driver\":\"test\",\"version\":\"0\"}}}}'\nread -r _\n{after}")
+    format!(
+        "asked() {{ read -r line && name=${{line#*'\"case\":\"'}} && name=${{name%%'\"'*}}; }}\n\
+         echo '{{\"hello\":{{\"protocol\":1,\"driver\":\"test\",\"version\":\"0\"}}}}'\nasked\n{after}"
+    )
 }
 
 #[test]
@@ -457,11 +460,11 @@ fn a_driver_of_others_can_neither_hang_nor_fill_the_memory() {
 
 #[test]
 fn numbers_that_cannot_be_are_a_failure() {
-    let proof = "{\"prepared\":{\"case\":\"x\",\"proof\":{\"family\":\"unix\",\"peer\":\"p\",\"tls_version\":null,\
+    let proof = "{\"prepared\":{\"case\":\"'$name'\",\"proof\":{\"family\":\"unix\",\"peer\":\"p\",\"tls_version\":null,\
                  \"tls_cipher\":null,\"reused\":true,\"nodelay\":null}}}";
     let trial = |elapsed: u64| {
         format!(
-            "{{\"trial\":{{\"case\":\"x\",\"result\":{{\"elapsed_ns\":{elapsed},\"requests\":7,\"requests_total\":7,\
+            "{{\"trial\":{{\"case\":\"'$name'\",\"result\":{{\"elapsed_ns\":{elapsed},\"requests\":7,\"requests_total\":7,\
              \"bytes_received\":1,\"service_time\":null,\"phases\":{{}},\"errors\":{{}},\"connections_opened\":1,\
              \"cost\":{{}},\"engine\":\"blocking\"}}}}}}"
         )
@@ -469,10 +472,15 @@ fn numbers_that_cannot_be_are_a_failure() {
     for elapsed in [0, u64::MAX] {
         let trial = trial(elapsed);
         let (code, failures) = driven_by(&answering(&format!(
-            "echo '{proof}'\nwhile read -r _; do echo '{trial}'; done"
+            "echo '{proof}'\nwhile asked; do echo '{trial}'; done"
         )));
         assert_eq!(code, Some(1), "{failures}");
-        assert!(failures.contains("the driver's result is impossible: "), "{failures}");
+        assert!(
+            failures.contains(&format!(
+                "the driver's result is impossible: `elapsed_ns` is {elapsed}, "
+            )),
+            "{failures}"
+        );
     }
 }
 
@@ -480,9 +488,9 @@ fn numbers_that_cannot_be_are_a_failure() {
 #[test]
 fn a_driver_that_dies_in_a_preparation_takes_the_other_cases_along() {
     let (code, failures) = driven_by(&answering(
-        "echo '{\"prepared\":{\"case\":\"x\",\"proof\":{\"family\":\"unix\",\"peer\":\"p\",\"tls_version\":null,\
-         \"tls_cipher\":null,\"reused\":true,\"nodelay\":null}}}'\nread -r _\n\
-         echo '{\"trial\":{\"case\":\"x\",\"result\":{\"elapsed_ns\":20000000,\"requests\":7,\"requests_total\":7,\
+        "echo '{\"prepared\":{\"case\":\"'$name'\",\"proof\":{\"family\":\"unix\",\"peer\":\"p\",\"tls_version\":null,\
+         \"tls_cipher\":null,\"reused\":true,\"nodelay\":null}}}'\nasked\n\
+         echo '{\"trial\":{\"case\":\"'$name'\",\"result\":{\"elapsed_ns\":1000,\"requests\":7,\"requests_total\":7,\
          \"bytes_received\":1,\"service_time\":null,\"phases\":{},\"errors\":{},\"connections_opened\":1,\
          \"cost\":{},\"engine\":\"blocking\"}}}'\nread -r _\nexit 3",
     ));

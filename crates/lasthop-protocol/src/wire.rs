@@ -125,7 +125,7 @@ pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Op
     while input.read_line(&mut line)? > 0 {
         let text = line.trim();
         if !text.is_empty() {
-            return serde_json::from_str(text).map(Some).map_err(|cause| {
+            return parse(text.as_bytes()).map(Some).map_err(|cause| {
                 let excerpt: String = text.chars().take(80).collect();
                 let text =
                     format!("the other side's line is not understood: {cause}; the line begins with `{excerpt}`");
@@ -135,6 +135,22 @@ pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Op
         line.clear();
     }
     Ok(None)
+}
+
+/// Reads a line.
+///
+/// # Errors
+///
+/// It is not the JSON of a `T`: which field is wrong, and why.
+pub fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| {
+        // Once more, because to remember the path of every field takes time.
+        let mut again = serde_json::Deserializer::from_slice(line);
+        match serde_path_to_error::deserialize::<_, T>(&mut again) {
+            Err(with_path) => with_path.to_string(),
+            Ok(_) => error.to_string(),
+        }
+    })
 }
 
 /// Writes `message` as one line and flushes it.

@@ -1,6 +1,7 @@
 //! The caller's side of `lasthop drive`.
 
 use std::{
+    collections::HashMap,
     fmt::Display,
     os::fd::OwnedFd,
     time::{Duration, Instant},
@@ -8,9 +9,9 @@ use std::{
 
 use lasthop_model::record::Stage;
 use lasthop_protocol::{
-    TrialResult,
+    Histogram, TrialResult,
     result::{Proof, Reported},
-    spec::{LoadStage, Spec},
+    spec::{LoadStage, Model, Spec},
     wire::{self, Reply, Request, TrialPhases},
 };
 
@@ -66,7 +67,34 @@ impl DriverError {
 
 /// A driver process, connected by two pipes.
 #[derive(Debug)]
-pub struct Driver(Lines);
+pub struct Driver {
+    lines: Lines,
+    /// By case.
+    prepared: HashMap<String, Bounds>,
+}
+
+/// What bounds a trial of a case, of what the driver was told when it prepared it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    /// Requests that may be under way at the same time.
+    at_once: u64,
+    /// Requests that are timed together.
+    together: u64,
+    is_open: bool,
+    is_one_way: bool,
+}
+
+impl Bounds {
+    fn of(spec: &Spec) -> Self {
+        let together = u64::from(spec.requests_per_connection);
+        Self {
+            at_once: u64::from(spec.connections) * u64::from(spec.pipeline),
+            together,
+            is_open: matches!(spec.model, Model::Open(_)),
+            is_one_way: spec.protocol.receipt().is_some(),
+        }
+    }
+}
 
 /// Limit for connecting and for two verified replies.
 const PREPARE: Duration = Duration::from_secs(20);
@@ -80,7 +108,10 @@ const LONGEST: usize = 16 << 20;
 impl Driver {
     /// Takes over the pipes of a started driver and waits for its first line.
     pub fn greet(requests: OwnedFd, replies: OwnedFd) -> Result<Self, DriverError> {
-        let mut driver = Self(Lines::new(Some(requests), replies, LONGEST).map_err(LineError::Io)?);
+        let mut driver = Self {
+            lines: Lines::new(Some(requests), replies, LONGEST).map_err(LineError::Io)?,
+            prepared: HashMap::new(),
+        };
         match driver.receive(ATTENTION)? {
             Reply::Hello {
                 protocol: wire::VERSION,
@@ -99,13 +130,12 @@ impl Driver {
     /// # Errors
     /// [`DriverError::Refused`] if the server's reply is wrong or missing.
     pub fn prepare(&mut self, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
-        match self.ask(
-            &Request::Prepare {
-                case: case.to_owned(),
-                spec: Box::new(spec.clone()),
-            },
-            PREPARE,
-        )? {
+        self.prepared.insert(case.to_owned(), Bounds::of(spec));
+        let request = Request::Prepare {
+            case: case.to_owned(),
+            spec: Box::new(spec.clone()),
+        };
+        match self.ask(&request, case)? {
             Reply::Prepared { proof, .. } => Ok(proof),
             other => Err(unexpected(&other)),
         }
@@ -135,54 +165,64 @@ impl Driver {
     }
 
     fn send_trial(&mut self, case: &str, phases: TrialPhases, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
+        let mut bounds = self.prepared.get(case).copied().unwrap_or_default();
+        bounds.is_open |= !stages.is_empty();
+        // Before the driver can begin: whoever sends may lose its CPU for as long as a trial takes.
+        let begun = Instant::now();
         self.send(&Request::Trial {
             case: case.to_owned(),
             phases,
             stages,
         })?;
         Ok(Asked {
-            begun: Instant::now(),
+            case: case.to_owned(),
+            begun,
             limit: Duration::from_nanos(phases.warm_up_ns + phases.measure_ns) + DRAIN,
+            bounds,
         })
     }
 
     /// Waits for the end of the trial that was begun.
     pub fn end(&mut self, asked: &Asked) -> Result<Answer, DriverError> {
         Ok(Answer {
-            line: self.0.hear(asked.limit)?,
+            line: self.lines.hear(asked.limit)?,
             waited: asked.begun.elapsed(),
+            case: asked.case.clone(),
+            bounds: asked.bounds,
         })
     }
 
     /// Closes the connections of a case.
     pub fn close(&mut self, case: &str) -> Result<(), DriverError> {
-        match self.ask(&Request::Close { case: case.to_owned() }, PREPARE)? {
+        match self.ask(&Request::Close { case: case.to_owned() }, case)? {
             Reply::Closed { .. } => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
 
-    fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, DriverError> {
+    fn ask(&mut self, request: &Request, case: &str) -> Result<Reply, DriverError> {
         self.send(request)?;
-        granted(self.receive(limit)?)
+        granted(self.receive(PREPARE)?, case)
     }
 
     fn send(&mut self, request: &Request) -> Result<(), DriverError> {
         let mut line = serde_json::to_vec(request).expect("requests hold no maps with keys other than text");
         line.push(b'\n');
-        Ok(self.0.say(&line, ATTENTION)?)
+        Ok(self.lines.say(&line, ATTENTION)?)
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Reply, DriverError> {
-        parse(&self.0.hear(limit)?)
+        parse(&self.lines.hear(limit)?)
     }
 }
 
 /// A trial that a driver was asked for.
 #[derive(Debug)]
 pub struct Asked {
+    case: String,
     begun: Instant,
     limit: Duration,
+    bounds: Bounds,
 }
 
 /// What a driver wrote after a trial. Reading it takes a millisecond or more, so it waits until the next trial runs.
@@ -190,6 +230,8 @@ pub struct Asked {
 pub struct Answer {
     line: Vec<u8>,
     waited: Duration,
+    case: String,
+    bounds: Bounds,
 }
 
 impl Answer {
@@ -200,12 +242,12 @@ impl Answer {
     }
 
     pub fn read(self) -> Result<TrialResult, DriverError> {
-        match granted(parse(&self.line)?)? {
-            Reply::Trial { result, .. } => match absurdity(&result, self.waited) {
-                None => Ok(*result),
-                Some(what) => Err(DriverError::Refused {
+        match granted(parse(&self.line)?, &self.case)? {
+            Reply::Trial { result, .. } => match possible(&result, self.bounds, self.waited) {
+                Ok(()) => Ok(*result),
+                Err(why) => Err(DriverError::Refused {
                     stage: wire::Stage::Trial,
-                    cause: format!("the driver's result is impossible: {what}"),
+                    cause: format!("the driver's result is impossible: {why}"),
                 }),
             },
             other => Err(unexpected(&other)),
@@ -213,95 +255,241 @@ impl Answer {
     }
 }
 
-fn granted(reply: Reply) -> Result<Reply, DriverError> {
-    match reply {
-        Reply::Failed { stage, cause, .. } => Err(DriverError::Refused { stage, cause }),
-        reply => Ok(reply),
+/// A reply about this case.
+fn granted(reply: Reply, asked: &str) -> Result<Reply, DriverError> {
+    match &reply {
+        Reply::Prepared { case, .. }
+        | Reply::Trial { case, .. }
+        | Reply::Closed { case }
+        | Reply::Failed { case, .. }
+            if case != asked =>
+        {
+            Err(DriverError::Lost(format!(
+                "the driver's reply has the `case` `{case}`, but `{asked}` was asked for"
+            )))
+        }
+        Reply::Failed { stage, cause, .. } => Err(DriverError::Refused {
+            stage: *stage,
+            cause: cause.clone(),
+        }),
+        _ => Ok(reply),
     }
 }
 
 fn parse(line: &[u8]) -> Result<Reply, DriverError> {
-    serde_json::from_slice(line).map_err(|error| DriverError::garbled(&String::from_utf8_lossy(line), error))
+    wire::parse(line).map_err(|error| DriverError::garbled(&String::from_utf8_lossy(line), error))
 }
 
-/// Rejects a result that no trial of this length can have. This also keeps sums over many trials within their types.
-fn absurdity(result: &TrialResult, waited: Duration) -> Option<&'static str> {
-    let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-    // A tool rounds its times, and up to a thousand CPUs may have worked for it.
-    let elapsed = waited * 2 + 1_000_000_000;
-    let cpu = waited.saturating_mul(1024);
-    let cost = &result.cost;
-    let errors = result.errors.values().map(|error| error.count);
-    // One per nanosecond.
-    let count = elapsed;
-    let histograms = [&result.service_time, &result.response_time, &result.lag];
-    let finite = |reported: &Reported| {
-        let values = [
-            reported.mean_ns,
-            reported.deviation_ns,
-            reported.median_ns,
-            reported.p99_ns,
-            reported.max_ns,
-        ];
-        values
-            .into_iter()
-            .flatten()
-            .chain([reported.resolution_ns])
-            // 1e18 ns are 31 years.
-            .all(|value| (0.0..1e18).contains(&value))
+/// A request and its reply take longer, on any connection.
+const LEAST_NS: u64 = 20;
+/// What clocks and the digits of histograms may differ by, as a share.
+const CLOCKS: f64 = 0.02;
+/// No more CPUs work for a driver.
+const MOST_CPUS: u64 = 1024;
+/// 100 GB/s: no memory moves more.
+const MOST_BYTES_PER_NS: u64 = 100;
+
+/// Refuses a result that no trial of this case can have that took no longer than lasthop waited: names the field. This also
+/// keeps sums over many trials within their types.
+fn possible(result: &TrialResult, bounds: Bounds, waited: Duration) -> Result<(), String> {
+    let waited_ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+    let at_once = bounds.at_once;
+    let seconds = format!("{:.3} s", waited.as_secs_f64());
+
+    let longest = if result.reported.is_some() || result.ran_ns.is_some() {
+        // A tool rounds its times.
+        waited_ns.saturating_mul(2).saturating_add(1_000_000_000)
+    } else {
+        waited_ns.saturating_add((waited_ns as f64 * CLOCKS) as u64)
     };
-    [
-        // Rates divide by it.
-        (result.elapsed_ns == 0, "no time has passed"),
-        (result.elapsed_ns > elapsed, "it took more time than it was given"),
-        (
-            result.requests > result.requests_total,
-            "there are more requests in its measure phase than in all of it",
-        ),
-        (
-            result.requests_total > count,
-            "there are more requests than nanoseconds",
-        ),
-        (
-            errors.fold(0, u64::saturating_add) > count,
-            "there are more errors than nanoseconds",
-        ),
-        (
-            histograms.iter().copied().flatten().any(|one| one.count() > count),
-            "there are more times than nanoseconds",
-        ),
-        (
-            // 2^56 bytes a day are 830 GB/s.
-            result.bytes_received > 1 << 56,
-            "there are more bytes than memory moves in a day",
-        ),
-        (
-            cost.user_ns.max(cost.system_ns) > cpu,
-            "it used more CPU time than a thousand CPUs have",
-        ),
-        (
-            cost.run_delay_ns.is_some_and(|delay| delay > cpu),
-            "it waited longer for CPUs than a thousand threads can",
-        ),
-        (
-            result
-                .offered
-                .is_some_and(|offered| !(0.0..1e12).contains(&offered.rate)),
-            "its rate is not a rate",
-        ),
-        (
-            result.reported.as_ref().is_some_and(|reported| !finite(reported)),
-            "its reported times are not times",
-        ),
-        (
-            result
-                .speed
-                .is_some_and(|speed| ![speed.before, speed.after].into_iter().all(is_speed)),
-            "its speed is not one",
-        ),
-    ]
-    .into_iter()
-    .find_map(|(is_so, what)| is_so.then_some(what))
+    let time = format!("though lasthop waited only {seconds}");
+    // Rates divide by it.
+    refuse(result.elapsed_ns == 0, "elapsed_ns", 0, "no rate follows from that")?;
+    refuse(result.elapsed_ns > longest, "elapsed_ns", result.elapsed_ns, &time)?;
+    let ran = result.ran_ns.unwrap_or(0);
+    refuse(ran > longest, "ran_ns", ran, &time)?;
+
+    let most = (longest / LEAST_NS).saturating_mul(at_once);
+    let too_many = format!("more than {at_once} requests at a time can be in {seconds}");
+    let total = result.requests_total;
+    let but_total = format!("but `requests_total` is {total}");
+    refuse(result.requests > total, "requests", result.requests, but_total)?;
+    refuse(total > most, "requests_total", total, &too_many)?;
+    let errors = result.errors.values().map(|error| error.count);
+    let errors = errors.fold(0, u64::saturating_add);
+    refuse(errors > most, "errors", errors, &too_many)?;
+    refuse(result.unanswered > most, "unanswered", result.unanswered, &too_many)?;
+    let opened = result.connections_opened;
+    refuse(
+        opened > most.saturating_add(at_once),
+        "connections_opened",
+        opened,
+        &too_many,
+    )?;
+    let bytes = result.bytes_received;
+    let most_bytes = longest.saturating_mul(MOST_BYTES_PER_NS);
+    refuse(
+        bytes > most_bytes,
+        "bytes_received",
+        bytes,
+        format!("too many for {seconds}"),
+    )?;
+    if let Some(half) = result.first_half {
+        let whole = "more than in both halves";
+        refuse(
+            half.requests > result.requests,
+            "first_half.requests",
+            half.requests,
+            whole,
+        )?;
+        refuse(
+            half.elapsed_ns > result.elapsed_ns,
+            "first_half.elapsed_ns",
+            half.elapsed_ns,
+            whole,
+        )?;
+    }
+
+    for (field, times) in [
+        ("service_time", &result.service_time),
+        ("response_time", &result.response_time),
+        ("lag", &result.lag),
+    ] {
+        let count = times.as_ref().map_or(0, Histogram::count);
+        refuse(count > most, field, format!("{count} times"), &too_many)?;
+    }
+    possible_times(result, bounds, waited)?;
+    if let Some(one_way) = &result.one_way {
+        let [sent, total, received] = [one_way.sent, one_way.sent_total, one_way.received_total];
+        refuse(
+            !bounds.is_one_way,
+            "one_way",
+            format!("{sent} sent"),
+            "but there are replies",
+        )?;
+        refuse(total > most, "one_way.sent_total", total, too_many)?;
+        let but_sent = format!("but `sent_total` is {total}");
+        refuse(sent > total, "one_way.sent", sent, &but_sent)?;
+        refuse(received > total, "one_way.received_total", received, &but_sent)?;
+        refuse(
+            one_way.waited > sent,
+            "one_way.waited",
+            one_way.waited,
+            format!("but `sent` is {sent}"),
+        )?;
+    }
+
+    let cost = &result.cost;
+    let most_ns = longest.saturating_mul(MOST_CPUS);
+    for (field, value) in [
+        ("cost.user_ns", cost.user_ns),
+        ("cost.system_ns", cost.system_ns),
+        ("cost.run_delay_ns", cost.run_delay_ns.unwrap_or(0)),
+        ("cost.voluntary_switches", cost.voluntary_switches),
+        ("cost.involuntary_switches", cost.involuntary_switches),
+        ("cost.system_calls", cost.system_calls),
+    ] {
+        refuse(
+            value > most_ns,
+            field,
+            value,
+            format!("more than {MOST_CPUS} CPUs have in {seconds}"),
+        )?;
+    }
+    if let Some(speed) = result.speed {
+        refuse(
+            !is_speed(speed.before),
+            "speed.before",
+            speed.before,
+            "which no CPU does in a microsecond",
+        )?;
+        refuse(
+            !is_speed(speed.after),
+            "speed.after",
+            speed.after,
+            "which no CPU does in a microsecond",
+        )?;
+    }
+    Ok(())
+}
+
+/// The same of the times of requests.
+fn possible_times(result: &TrialResult, bounds: Bounds, waited: Duration) -> Result<(), String> {
+    let Bounds { at_once, together, .. } = bounds;
+    for (field, is_there) in [
+        ("offered", result.offered.is_some()),
+        ("response_time", result.response_time.is_some()),
+        ("lag", result.lag.is_some()),
+    ] {
+        refuse(is_there && !bounds.is_open, field, "given", "but no rate was asked for")?;
+    }
+    if let Some(offered) = result.offered {
+        let is_rate = (0.0..1e12).contains(&offered.rate);
+        refuse(!is_rate, "offered.rate", offered.rate, "which is not a rate")?;
+        let due = format!("but `scheduled` is {}", offered.scheduled);
+        refuse(offered.sent > offered.scheduled, "offered.sent", offered.sent, due)?;
+    }
+    if let Some(times) = &result.service_time {
+        let (count, requests) = (times.count(), result.requests);
+        // Those that began before the phase or ended after it are in one of the two.
+        let differ = count.saturating_mul(together).abs_diff(requests) > at_once.saturating_mul(together);
+        let is_counted = !bounds.is_open && !bounds.is_one_way;
+        let but = format!("but `requests` is {requests}");
+        refuse(is_counted && differ, "service_time", format!("{count} times"), but)?;
+        let sum = times.sum();
+        let most = waited.as_secs_f64() * 1e9 * at_once as f64 * (1.0 + CLOCKS);
+        let but = format!(
+            "more than {at_once} requests at a time have in {:.3} s",
+            waited.as_secs_f64()
+        );
+        refuse(sum > most, "service_time", format!("{:.3} s in all", sum / 1e9), but)?;
+    }
+    let Some(reported) = result.reported.as_deref() else {
+        return Ok(());
+    };
+    let Reported {
+        mean_ns,
+        median_ns,
+        p99_ns,
+        max_ns,
+        ..
+    } = reported;
+    for (field, value) in [
+        ("reported.resolution_ns", &Some(reported.resolution_ns)),
+        ("reported.deviation_ns", &reported.deviation_ns),
+        ("reported.mean_ns", mean_ns),
+        ("reported.median_ns", median_ns),
+        ("reported.p99_ns", p99_ns),
+        ("reported.max_ns", max_ns),
+    ] {
+        // 1e18 ns are 31 years.
+        let is_time = |value: &f64| (0.0..1e18).contains(value);
+        refuse(
+            !value.iter().all(is_time),
+            field,
+            value.unwrap_or_default(),
+            "which is no time",
+        )?;
+    }
+    for (field, value, next, larger) in [
+        ("reported.mean_ns", mean_ns, "max_ns", max_ns),
+        ("reported.median_ns", median_ns, "p99_ns", p99_ns),
+        ("reported.median_ns", median_ns, "max_ns", max_ns),
+        ("reported.p99_ns", p99_ns, "max_ns", max_ns),
+    ] {
+        if let (Some(value), Some(larger)) = (value, larger) {
+            let but = format!("but `{next}` is {larger}");
+            refuse(*value > larger + reported.resolution_ns, field, value, but)?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse(is_so: bool, field: &str, value: impl Display, why: impl Display) -> Result<(), String> {
+    if is_so {
+        return Err(format!("`{field}` is {value}, {why}"));
+    }
+    Ok(())
 }
 
 /// Steps per microsecond: less than a hundred for each nanosecond.
@@ -323,7 +511,7 @@ mod tests {
     };
 
     use lasthop_protocol::{
-        result::{DriverCost, ErrorClass, ErrorCount},
+        result::{ErrorClass, ErrorCount, FirstHalf, Offered, Speed},
         spec::Engine,
     };
 
@@ -381,61 +569,152 @@ mod tests {
         driver.close("a").unwrap();
     }
 
-    #[test]
-    fn numbers_that_cannot_be_are_refused() {
-        let good = TrialResult {
+    /// One connection over which requests follow one another.
+    const BOUNDS: Bounds = Bounds {
+        at_once: 1,
+        together: 1,
+        is_open: false,
+        is_one_way: false,
+    };
+
+    /// Ten requests in 5 ms, of which lasthop waited for 6.
+    fn good() -> TrialResult {
+        let mut times = Histogram::new();
+        times.record_n(500_000, 10);
+        TrialResult {
             requests: 10,
             requests_total: 12,
+            service_time: Some(times),
             ..TrialResult::empty(Engine::Blocking, 5_000_000)
+        }
+    }
+
+    fn judged(result: &TrialResult) -> Result<(), String> {
+        possible(result, BOUNDS, Duration::from_millis(6))
+    }
+
+    /// The field that is wrong, and how it came to be.
+    type Change<'a> = (&'static str, &'a dyn Fn(&mut TrialResult));
+
+    #[test]
+    fn a_result_that_cannot_be_is_refused_by_its_field() {
+        assert_eq!(judged(&good()), Ok(()));
+        let times = |nanoseconds, count| {
+            let mut times = Histogram::new();
+            times.record_n(nanoseconds, count);
+            Some(times)
         };
-        let judged = |result| absurdity(&result, Duration::from_millis(6));
-        assert_eq!(judged(good.clone()), None);
-        assert!(
-            judged(TrialResult {
-                elapsed_ns: 0,
-                ..good.clone()
-            })
-            .is_some()
-        );
-        assert!(
-            judged(TrialResult {
-                elapsed_ns: u64::MAX,
-                ..good.clone()
-            })
-            .is_some()
-        );
-        assert!(
-            judged(TrialResult {
-                requests: 13,
-                ..good.clone()
-            })
-            .is_some()
-        );
-        assert!(
-            judged(TrialResult {
-                requests: u64::MAX,
-                requests_total: u64::MAX,
-                ..good.clone()
-            })
-            .is_some()
-        );
-        let cost = DriverCost {
-            user_ns: u64::MAX,
-            system_ns: u64::MAX,
-            ..DriverCost::default()
+        let errors = |count| {
+            let first = String::new();
+            [ErrorClass::Reset, ErrorClass::Os]
+                .map(|class| {
+                    (
+                        class,
+                        ErrorCount {
+                            count,
+                            first: first.clone(),
+                        },
+                    )
+                })
+                .into()
         };
-        assert!(judged(TrialResult { cost, ..good.clone() }).is_some());
-        let error = |class| {
-            (
-                class,
-                ErrorCount {
-                    count: u64::MAX,
-                    first: String::new(),
-                },
-            )
+        let reported = |median, p99, max| {
+            Some(Box::new(Reported {
+                median_ns: Some(median),
+                p99_ns: Some(p99),
+                max_ns: Some(max),
+                ..Reported::default()
+            }))
         };
-        let errors = [error(ErrorClass::Reset), error(ErrorClass::Os)].into_iter().collect();
-        assert!(judged(TrialResult { errors, ..good }).is_some());
+        let half = |requests, elapsed_ns| Some(FirstHalf { requests, elapsed_ns });
+        let changes: [Change<'_>; 24] = [
+            ("elapsed_ns", &|it| it.elapsed_ns = 0),
+            ("elapsed_ns", &|it| it.elapsed_ns = 7_000_000),
+            ("elapsed_ns", &|it| it.elapsed_ns = u64::MAX),
+            ("ran_ns", &|it| it.ran_ns = Some(u64::MAX)),
+            ("requests", &|it| it.requests = 13),
+            ("requests_total", &|it| it.requests_total = 1_000_000),
+            ("requests_total", &|it| it.requests_total = u64::MAX),
+            ("errors", &|it| it.errors = errors(u64::MAX)),
+            ("unanswered", &|it| it.unanswered = u64::MAX),
+            ("connections_opened", &|it| it.connections_opened = u64::MAX),
+            ("bytes_received", &|it| it.bytes_received = 1 << 40),
+            ("first_half.requests", &|it| it.first_half = half(11, 1)),
+            ("first_half.elapsed_ns", &|it| it.first_half = half(5, 6_000_000)),
+            ("service_time", &|it| it.service_time = times(500_000, 8)),
+            ("service_time", &|it| it.service_time = times(10, 12)),
+            ("service_time", &|it| it.service_time = times(700_000, 10)),
+            ("response_time", &|it| it.response_time = times(500_000, 10)),
+            ("offered", &|it| {
+                it.offered = Some(Offered {
+                    rate: 2_000.0,
+                    scheduled: 10,
+                    sent: 10,
+                });
+            }),
+            ("one_way", &|it| it.one_way = Some(Box::default())),
+            ("cost.user_ns", &|it| it.cost.user_ns = u64::MAX),
+            ("cost.system_calls", &|it| it.cost.system_calls = u64::MAX),
+            ("speed.after", &|it| {
+                it.speed = Some(Speed {
+                    before: 700.0,
+                    after: f64::NAN,
+                });
+            }),
+            ("reported.median_ns", &|it| it.reported = reported(3.0, 2.0, 4.0)),
+            ("reported.p99_ns", &|it| {
+                it.reported = reported(f64::NAN, 5.0, 4.0).map(|mut all| {
+                    all.median_ns = None;
+                    all
+                })
+            }),
+        ];
+        for (field, change) in changes {
+            let mut result = good();
+            change(&mut result);
+            let why = judged(&result).expect_err(field);
+            assert!(why.starts_with(&format!("`{field}` is ")), "{field}: {why}");
+        }
+        let mut lying = good();
+        lying.requests = 13;
+        assert_eq!(
+            judged(&lying).unwrap_err(),
+            "`requests` is 13, but `requests_total` is 12"
+        );
+    }
+
+    #[test]
+    fn what_overlaps_the_phase_is_possible() {
+        // One request began before the phase or ended after it; several are under way on several connections.
+        let mut result = good();
+        for requests in [9, 11] {
+            result.requests = requests;
+            assert_eq!(judged(&result), Ok(()));
+        }
+        let mut slow = Histogram::new();
+        slow.record_n(5_000_000, 10);
+        result.service_time = Some(slow);
+        let ten = Bounds { at_once: 10, ..BOUNDS };
+        assert_eq!(possible(&result, ten, Duration::from_millis(6)), Ok(()));
+        assert!(judged(&result).is_err());
+    }
+
+    #[test]
+    fn a_result_of_another_case_is_refused() {
+        let mut driver = scripted(vec![HELLO, "{\"closed\":{\"case\":\"b\"}}\n"]).unwrap();
+        assert_eq!(
+            driver.close("a").unwrap_err().to_string(),
+            "the driver's reply has the `case` `b`, but `a` was asked for"
+        );
+    }
+
+    #[test]
+    fn a_field_that_is_no_number_is_named() {
+        for (value, why) in [("-5", "invalid value: integer `-5`"), ("NaN", "expected value")] {
+            let line = format!("{{\"trial\":{{\"case\":\"a\",\"result\":{{\"elapsed_ns\":1,\"requests\":{value}}}}}}}");
+            let error = parse(line.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(&format!("trial.result.requests: {why}")), "{error}");
+        }
     }
 
     #[test]
