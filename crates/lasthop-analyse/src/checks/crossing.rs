@@ -8,6 +8,7 @@ use lasthop_model::{
     quantity::counted,
     record::{CasePlan, Elsewhere, MeasuredTrial},
 };
+use lasthop_protocol::spec::Reuse;
 
 use super::finding::{Finding, invalid};
 use crate::trials::{Trials, served};
@@ -95,7 +96,7 @@ fn figure(value: f64) -> String {
 
 pub fn load_not_over_link(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     if trials.is_direct() {
-        return None;
+        return not_answered(trials, plan);
     }
     let text = idle(trials, plan)
         .or_else(|| too_few_opened(trials, plan))
@@ -103,6 +104,26 @@ pub fn load_not_over_link(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let effect =
         "the case did not measure the link: an answer came from a cache, from another server or by another address";
     Some(invalid(text, effect))
+}
+
+/// A driver of others counts more answers than the server can have given. lasthop's own sees the link itself.
+fn not_answered(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let load = &plan.load;
+    // Several requests at once may take one call.
+    if load.is_own() || load.pipeline > 1 {
+        return None;
+    }
+    let server = &trials.data.header.experiment.to;
+    let work = Work::of(trials, &plan.case, server).filter(|work| work.cpu_us < LEAST_CPU_US);
+    let idle = work.map(|work| {
+        format!(
+            "for each answer that `{}` counts, {server} took {}, which is not enough for one",
+            load.driver,
+            work.words()
+        )
+    });
+    let text = idle.or_else(|| too_few_opened(trials, plan))?;
+    Some(invalid(text, "the driver counts answers that the server did not give"))
 }
 
 /// The link's server did next to nothing, or far less than in a case that is compared with this one.
@@ -174,12 +195,14 @@ fn compared_with<'a>(trials: &Trials<'a>, plan: &'a CasePlan) -> impl Iterator<I
 /// Other traffic of the machine opens connections too, so that there may be more, but never fewer.
 fn too_few_opened(trials: &Trials, plan: &CasePlan) -> Option<String> {
     let experiment = &trials.data.header.experiment;
-    let is_tcp = !plan.transport.is_unix()
-        && trials.proofs(&plan.case).last().is_some_and(|seen| {
-            seen.link
-                .as_ref()
-                .is_some_and(|link| link.wanted.as_deref() == Some("per-request"))
-        });
+    let load = &plan.load;
+    let is_per_request = if trials.is_direct() {
+        load.reuse == Reuse::PerRequest && load.requests_per_connection == 1
+    } else {
+        let link = trials.proofs(&plan.case).last().and_then(|seen| seen.link.as_ref());
+        link.is_some_and(|link| link.wanted.as_deref() == Some("per-request"))
+    };
+    let is_tcp = !plan.transport.is_unix() && is_per_request;
     let opened = trials.sum(&plan.case, |trial| trial.observations.network.tcp_opened);
     let answers: f64 = trials.of(&plan.case).map(served).sum();
     let share = opened as f64 / answers.max(1.0);

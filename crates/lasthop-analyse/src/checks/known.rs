@@ -176,8 +176,9 @@ const LINK: &[CheckMeaning] = &[
         "Answers came another way than over the link, so the case does not measure it",
         "behind a proxy, the load went another way: for each answer the link's server did next to nothing, or far less \
          than in the compared case; fewer connections were opened than there were answers; or the proxy reached the \
-         server by another of its addresses.",
-        "Turn off the proxy's cache, and give it no other server and no other address.",
+         server by another of its addresses. Or a driver of others counts answers for which the server did next to nothing \
+         or that opened no connections.",
+        "Turn off the proxy's cache, and give it no other server and no other address. Mend the driver.",
     ),
     known(
         "less-work",

@@ -528,6 +528,29 @@ fn a_server_that_does_nothing_for_an_answer_did_not_answer() {
     let mut direct = data;
     direct.header.experiment.from = "driver".to_owned();
     assert_eq!(findings(&direct, LOAD), []);
+    // One of others says what it likes.
+    for plan in &mut direct.header.cases {
+        plan.load.driver = "driver.py".to_owned();
+    }
+    let check = finding(&direct, LOAD);
+    assert_eq!(check.case.as_deref(), Some("unix"));
+    assert_eq!(
+        check.evidence,
+        "for each answer that `driver.py` counts, server took 0.0 µs of CPU time and 0.0 context switches, which is not \
+         enough for one"
+    );
+    direct.header.cases[1].load.pipeline = 16;
+    assert_eq!(findings(&direct, LOAD), []);
+    let tcp = &mut direct.header.cases[0];
+    tcp.load.reuse = Reuse::PerRequest;
+    each_trial(&mut direct, "tcp", |trial| {
+        trial.observations.network.tcp_opened = trial.result.requests_total / 5;
+    });
+    assert!(
+        finding(&direct, LOAD)
+            .evidence
+            .starts_with("for 100 answers 20 TCP connections")
+    );
 }
 
 #[test]

@@ -288,7 +288,10 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     let per_sent = |line: &Line<'_>| Some(line.metrics.one_way.as_ref()?.cpu_us_per_sent);
     let is_one_way = lines.iter().any(|line| per_sent(line).is_some());
     if is_one_way {
-        columns = columns.right("services per sent", column(&lines.iter().map(per_sent).collect::<Vec<_>>()));
+        columns = columns.right(
+            "services per sent",
+            column(&lines.iter().map(per_sent).collect::<Vec<_>>()),
+        );
     }
     columns = cpu_columns(columns, &lines);
     let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte;
