@@ -35,7 +35,10 @@ mod trials;
 use std::path::PathBuf;
 
 pub use cases::name_of;
-use lasthop_model::record::{Resumption, RunHeader, Stopped};
+use lasthop_model::{
+    quantity::joined,
+    record::{FactorSummary, Resumption, RunHeader, Stopped},
+};
 use lasthop_record::data::RunData;
 pub use progress::{Look, ProgressLine, is_due, look, seconds_to};
 
@@ -152,11 +155,17 @@ fn unless_ratios_only<T>(trials: &Trials, all: fn(&Trials) -> Vec<T>) -> Vec<T> 
     if trials.ratios_only { Vec::new() } else { all(trials) }
 }
 
+/// What levels mean, each as `level: meaning` in the help of its factor: of those that ran.
 fn explanations(header: &RunHeader) -> Vec<String> {
+    let explained = |factor: &FactorSummary| {
+        let ran = |level: &str| factor.levels.iter().any(|own| own.word() == Some(level));
+        let parts = factor.help.split("; ");
+        joined(parts.filter(|part| part.split_once(':').is_none_or(|(level, _)| ran(level))), "; ")
+    };
     let asked = header.answer.explain.iter().filter_map(|name| header.factors.get(name));
     asked
         .filter(|factor| factor.levels.len() > 1)
-        .map(|factor| factor.help.clone())
+        .map(explained)
         .collect()
 }
 
