@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_model::record::{MeasuredTrial, Stage, Stopped, TrialRecord};
+use lasthop_model::{
+    quantity::written,
+    record::{MeasuredTrial, Stage, Stopped, TrialRecord},
+};
 use lasthop_observe::observer::Snapshot;
 use lasthop_protocol::{TrialResult, wire::TrialPhases};
 
@@ -294,9 +297,9 @@ pub(super) fn failure(result: &TrialResult) -> Option<String> {
         return None;
     }
     let Some(first) = result.errors.values().next().map(|error| &error.first) else {
-        let seconds = result.elapsed_ns as f64 / 1e9;
+        let time = written(Duration::from_millis(result.elapsed_ns / 1_000_000));
         return Some(format!(
-            "no reply came within the {seconds:.1} s of the trial: longer trials (--trial) may have some"
+            "no reply came within the {time} of the trial: longer trials (--trial) may have some"
         ));
     };
     Some(format!(
