@@ -160,13 +160,13 @@ fn explanations(header: &RunHeader) -> Vec<String> {
     let explained = |factor: &FactorSummary| {
         let ran = |level: &str| factor.levels.iter().any(|own| own.word() == Some(level));
         let parts = factor.help.split("; ");
-        joined(parts.filter(|part| part.split_once(':').is_none_or(|(level, _)| ran(level))), "; ")
+        joined(
+            parts.filter(|part| part.split_once(':').is_none_or(|(level, _)| ran(level))),
+            "; ",
+        )
     };
     let asked = header.answer.explain.iter().filter_map(|name| header.factors.get(name));
-    asked
-        .filter(|factor| factor.levels.len() > 1)
-        .map(explained)
-        .collect()
+    asked.filter(|factor| factor.levels.len() > 1).map(explained).collect()
 }
 
 fn controls(header: &RunHeader) -> Vec<String> {
