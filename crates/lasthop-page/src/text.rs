@@ -100,7 +100,7 @@ fn without_commands(text: String) -> String {
 }
 
 /// In place of lasthop's own signs, where the locale has only ASCII. What others say stays as it is.
-const SPELLED: [(char, &str); 13] = [
+const SPELLED: [(char, &str); 14] = [
     ('µ', "u"),
     ('→', "->"),
     ('·', "-"),
@@ -109,6 +109,7 @@ const SPELLED: [(char, &str); 13] = [
     ('×', "x"),
     ('±', "+-"),
     ('…', "..."),
+    ('≈', "~"),
     ('≥', ">="),
     ('≤', "<="),
     ('│', "|"),
