@@ -226,7 +226,7 @@ fn one_way(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<OneW
         |trial| weight(trial) * sent(|one| one.sent)(trial),
         |trial| weight(trial) * answered(trial),
     );
-    let services = |trial: &MeasuredTrial| trial.observations.roles.values().map(|role| role.cpu_ns as f64).sum();
+    let services = |trial: &MeasuredTrial| trial.observations.services_cpu_ns() as f64;
     let services = per(trials, case, services, sent(|one| one.sent_total));
     Some(OneWay {
         sent: all.sent_total,

@@ -3,7 +3,10 @@
 //! Each figure is of one trial; a [`Span`] has them of all repetitions.
 
 use indexmap::{IndexMap, IndexSet};
-use lasthop_model::{observation::NetworkCounters, record::OverloadTrial};
+use lasthop_model::{
+    observation::{MachineUsage, NetworkCounters},
+    record::OverloadTrial,
+};
 use lasthop_protocol::{
     Histogram,
     result::{ErrorClass, StageResult, WrongKind},
@@ -56,9 +59,7 @@ fn foreign_share(data: &RunData) -> f64 {
     let environment = data.environment.as_ref();
     let cpus = environment.map_or(1, |environment| environment.cpus).max(1);
     let machines = || data.overloads().map(|trial| &trial.observations.machine);
-    let used: i64 = machines()
-        .map(|machine| machine.foreign_ns + machine.steal_ns.cast_signed())
-        .sum();
+    let used: i64 = machines().map(MachineUsage::taken_ns).sum();
     let wall: u64 = machines().map(|machine| machine.wall_ns).sum();
     used.max(0) as f64 / (wall.max(1) as f64 * f64::from(cpus))
 }

@@ -110,8 +110,7 @@ impl<'a> Trials<'a> {
         };
         let ended = given.pids.keys().any(|role| !self.has_always(case, role));
         let named = !given.pids.is_empty() || self.given(case).is_some_and(|one| one.server.is_some());
-        let services = self.of(case).flat_map(|trial| trial.observations.roles.values());
-        let spent: u64 = services.map(|role| role.cpu_ns).sum();
+        let spent: u64 = self.of(case).map(|trial| trial.observations.services_cpu_ns()).sum();
         let requests: f64 = self.of(case).map(served).sum();
         !ended && named && spent as f64 >= LEAST_CPU_NS * requests
     }
@@ -333,14 +332,16 @@ pub fn served(trial: &MeasuredTrial) -> f64 {
 /// Microseconds of CPU time per request of the services, in the whole trial. The driver's is not in it: it stands for the
 /// user's clients, whose own work nobody knows.
 pub fn cpu(trial: &MeasuredTrial) -> Totals {
-    let services: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();
-    Totals::of(services as f64 / 1e3, served(trial))
+    Totals::of(cpu_us(trial), served(trial))
 }
 
 /// [`cpu`] as a number; `None` without a request.
 pub fn cpu_per_request(trial: &MeasuredTrial) -> Option<f64> {
-    let parts = cpu(trial).0;
-    Some(parts.iter().map(|part| part.numerator / part.denominator).sum()).filter(|cpu: &f64| cpu.is_finite())
+    Some(cpu_us(trial) / served(trial)).filter(|cpu| cpu.is_finite())
+}
+
+fn cpu_us(trial: &MeasuredTrial) -> f64 {
+    trial.observations.services_cpu_ns() as f64 / 1e3
 }
 
 /// The latencies of a trial, in nanoseconds.

@@ -16,6 +16,14 @@ pub struct Observations {
     pub held_ports: Option<Box<HeldPorts>>,
 }
 
+impl Observations {
+    /// CPU time of all services.
+    #[must_use]
+    pub fn services_cpu_ns(&self) -> u64 {
+        self.roles.values().map(|role| role.cpu_ns).sum()
+    }
+}
+
 /// Local ports that sockets in `TIME_WAIT` held towards one server at the end of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,17 +73,24 @@ pub struct MachineUsage {
     pub softirq_ns: u64,
     /// CPU time that the hypervisor gave to others.
     pub steal_ns: u64,
-    /// CPU time of processes that are neither the driver nor a service nor lasthop. The kernel samples it in ticks, so a
-    /// single trial says little, and may be below 0: only a sum over many trials of all cases means something. Records of
-    /// earlier versions have none below 0.
+    /// CPU time of processes that are neither the driver nor a service nor lasthop, or below 0: the kernel samples in
+    /// ticks, and misses short runs between which a CPU idles. With one request under way it is up to a tenth of the
+    /// machine too low. Only a sum over many trials of all cases means something. Records of earlier versions have none
+    /// below 0.
     pub foreign_ns: i64,
 }
 
 impl MachineUsage {
-    /// How many CPUs' worth of time the hypervisor and other processes took.
+    /// CPU time that the hypervisor and other processes took; it may be below 0, as `foreign_ns` may.
+    #[must_use]
+    pub fn taken_ns(&self) -> i64 {
+        self.steal_ns.cast_signed() + self.foreign_ns
+    }
+
+    /// The same in CPUs.
     #[must_use]
     pub fn taken(&self) -> f64 {
-        (self.steal_ns.cast_signed() + self.foreign_ns).max(0) as f64 / self.wall_ns.max(1) as f64
+        self.taken_ns().max(0) as f64 / self.wall_ns.max(1) as f64
     }
 }
 

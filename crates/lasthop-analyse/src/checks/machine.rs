@@ -57,8 +57,7 @@ pub fn own_load(evidence: &Evidence) -> Option<Finding> {
 
 fn own_ns(trial: &MeasuredTrial) -> i64 {
     let observed = &trial.observations;
-    let services: u64 = observed.roles.values().map(|role| role.cpu_ns).sum();
-    let known = services + trial.result.cost.cpu_ns() + observed.machine.softirq_ns;
+    let known = observed.services_cpu_ns() + trial.result.cost.cpu_ns() + observed.machine.softirq_ns;
     observed.machine.busy_ns.cast_signed() - known.cast_signed() - observed.machine.foreign_ns
 }
 

@@ -402,7 +402,7 @@ fn cpu_time_of_nobody_is_that_of_lasthop() {
     assert_eq!(findings(&data, "own-load"), []);
     for case in ["unix", "tcp"] {
         each_trial(&mut data, case, |trial| {
-            let roles: u64 = trial.observations.roles.values().map(|role| role.cpu_ns).sum();
+            let roles = trial.observations.services_cpu_ns();
             let machine = &mut trial.observations.machine;
             // Of 4 CPUs × 110 ms.
             machine.busy_ns = roles + trial.result.cost.cpu_ns() + machine.softirq_ns + 300_000_000;
