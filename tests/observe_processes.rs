@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     path::Path,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -164,12 +165,40 @@ fn work_of_lasthop_itself_is_not_foreign() {
     let seen = observed(&mut observer, 0, || driver.work("self", 300));
     assert!(seen.roles.is_empty());
     // Other tests and builders run on this machine: only what is certain is asserted.
-    let all = seen.machine.busy_ns;
-    assert!(
-        seen.machine.foreign_ns <= all.cast_signed() - 290_000_000,
-        "{seen:?} in {:?}",
-        begin.elapsed()
-    );
+    let others = seen.machine.busy_ns.cast_signed() - 290_000_000;
+    for reading in [seen.machine.foreign_ns, seen.machine.others_ns.cast_signed()] {
+        assert!(reading <= others, "{seen:?} in {:?}", begin.elapsed());
+    }
+}
+
+/// A process that nobody of ours started: its shell ends, and leaves it to the first one of the machine.
+struct Stranger(i32);
+
+impl Stranger {
+    fn start(script: &str) -> Self {
+        let shell = format!("timeout 60 sh -c '{script}' >/dev/null 2>&1 & echo $!");
+        let output = Command::new("sh").args(["-c", &shell]).output().unwrap();
+        Self(String::from_utf8(output.stdout).unwrap().trim().parse().unwrap())
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_raw(self.0).unwrap();
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+/// Beside a server and a driver that wake each other, most of whose runs are shorter than a tick.
+#[test]
+fn what_others_take_is_seen_by_their_clocks() {
+    let (guard, _sandbox) = launch();
+    let mut server = Worker::start(&guard);
+    let _busy = Stranger::start("while :; do :; done");
+    thread::sleep(Duration::from_millis(100));
+    let mut observer = Observer::new(vec![role(0, "server", &server)]);
+    let seen = observed(&mut observer, 0, || server.work("sleep", 2_000));
+    assert!(seen.machine.others_ns > seen.machine.wall_ns / 10, "{seen:?}");
 }
 
 /// Burns in its second thread; the first sleeps.

@@ -78,6 +78,14 @@ pub struct MachineUsage {
     /// machine too low. Only a sum over many trials of all cases means something. Records of earlier versions have none
     /// below 0.
     pub foreign_ns: i64,
+    /// The same, by the clocks of the processes: exact, but only of those that lasthop can see, and that were there
+    /// before the round and after the trial. 0 in records of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub others_ns: u64,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 impl MachineUsage {

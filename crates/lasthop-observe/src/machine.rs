@@ -56,6 +56,7 @@ impl MachineReading {
             softirq_ns: after.times.softirq.saturating_sub(self.times.softirq),
             steal_ns,
             foreign_ns: charged_ns.cast_signed() - ours_ns.cast_signed(),
+            others_ns: 0,
         }
     }
 }

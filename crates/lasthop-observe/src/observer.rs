@@ -1,13 +1,14 @@
 //! One look at everything, before and after a trial.
 
-use lasthop_model::observation::{InContainer, Observations, Role};
+use lasthop_model::observation::{InContainer, MachineUsage, Observations, Role};
+use lasthop_system::{files, process};
 
 use super::{
     cgroup::{Cgroup, CgroupReading},
     machine::{self, MachineReading},
     namespaces::Namespaces,
     network::NetworkReading,
-    procfs::{Consumption, Meter, Usage},
+    procfs::{Consumption, Meter, Usage, cpu_clock},
 };
 
 /// Takes the snapshots of one round. The services of a round keep their roles until they end.
@@ -18,12 +19,16 @@ pub struct Observer {
     cgroups: Vec<Option<Cgroup>>,
     namespaces: Namespaces,
     irq_apart: bool,
+    /// The processes of others, as they were when the round began.
+    others: Vec<i32>,
 }
 
 /// Everything at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     usage: Usage,
+    /// The clocks of the others; `None` of one that has ended.
+    others: Vec<Option<u64>>,
     cgroups: Vec<Option<CgroupReading>>,
     machine: MachineReading,
     /// By number of the namespace.
@@ -43,6 +48,7 @@ impl Observer {
         // Opens the files of all processes, so that the first real snapshot is as quick as the others.
         meter.read(None);
         Self {
+            others: others(&meter),
             meter,
             cgroups,
             namespaces,
@@ -65,6 +71,7 @@ impl Observer {
         Snapshot {
             cgroups: cgroups.collect(),
             usage: self.meter.read(Some(stack)),
+            others: self.others.iter().map(|pid| cpu_clock(*pid)).collect(),
             machine: MachineReading::now(),
             network: self.namespaces.read(stack),
         }
@@ -75,15 +82,28 @@ impl Observer {
         let roles = self.meter.roles();
         let mut consumption = before.usage.until(&after.usage, roles.len());
         add_cgroups(&mut consumption, roles, before, after);
+        let others = before.others.iter().zip(&after.others);
+        let spent = others.filter_map(|(before, after)| Some((*after)?.saturating_sub((*before)?)));
         Observations {
             roles: consumption.of_stack(roles, stack),
-            machine: before
-                .machine
-                .until(&after.machine, consumption.total_ns(), self.irq_apart),
+            machine: MachineUsage {
+                others_ns: spent.sum(),
+                ..before
+                    .machine
+                    .until(&after.machine, consumption.total_ns(), self.irq_apart)
+            },
             network: self.namespaces.between(&before.network, &after.network, stack),
             held_ports: self.namespaces.held(&after.network, stack).map(Box::new),
         }
     }
+}
+
+/// Processes that this meter does not read, without threads of the kernel: these work for those who asked them to, and
+/// have no command line.
+fn others(meter: &Meter) -> Vec<i32> {
+    let has_command = |pid: &i32| files::text(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+    let all = process::all().into_iter();
+    all.filter(|pid| !meter.reads(*pid) && has_command(pid)).collect()
 }
 
 /// A cgroup's account is whole where that of processes is not: ended ones leave theirs in ticks, or nowhere.

@@ -119,6 +119,11 @@ impl Meter {
         meter
     }
 
+    /// Whether a process is lasthop's, or a service's.
+    pub fn reads(&self, pid: i32) -> bool {
+        self.processes.iter().any(|process| process.pid == pid)
+    }
+
     pub fn roles(&self) -> &[Role] {
         &self.roles
     }

@@ -396,6 +396,25 @@ fn steal_and_foreign_load_are_shares_of_all_cpus() {
     assert_eq!(finding(&data, "foreign-load").severity, Severity::Doubt);
 }
 
+/// Ticks miss work between which a CPU idles, so that they may be below 0 beside a process that is busy.
+#[test]
+fn foreign_load_is_seen_by_clocks_where_ticks_miss_it() {
+    let mut data = healthy();
+    for case in ["unix", "tcp"] {
+        each_trial(&mut data, case, |trial| {
+            let machine = &mut trial.observations.machine;
+            (machine.foreign_ns, machine.others_ns) = (-30_000_000, 21_000_000);
+        });
+    }
+    assert_eq!(findings(&data, "foreign-load"), []);
+    for case in ["unix", "tcp"] {
+        each_trial(&mut data, case, |trial| {
+            trial.observations.machine.others_ns = 66_000_000
+        });
+    }
+    assert!(finding(&data, "foreign-load").evidence.contains("15 %"));
+}
+
 #[test]
 fn cpu_time_of_nobody_is_that_of_lasthop() {
     let mut data = healthy();

@@ -255,7 +255,9 @@ impl Round {
                 let mut observations = self.observer.between(&reply.before, &reply.after, case.stack);
                 if runner.driver_place.as_ref().is_some_and(DriverPlace::is_stranger_here) {
                     // It descends from sshd, but it is not foreign load.
-                    observations.machine.foreign_ns -= result.cost.cpu_ns().cast_signed();
+                    let machine = &mut observations.machine;
+                    machine.foreign_ns -= result.cost.cpu_ns().cast_signed();
+                    machine.others_ns = machine.others_ns.saturating_sub(result.cost.cpu_ns());
                 }
                 let trial = MeasuredTrial {
                     round: self.number,
