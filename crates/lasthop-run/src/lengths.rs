@@ -52,6 +52,12 @@ impl Replies {
     }
 }
 
+/// Whether trials may still become longer. Those before no longer count then, so after the first round it takes half of
+/// the budget: the check `short-trials` says what trials that stay short mean.
+pub fn may_grow(round: u32, left: Duration, budget: Duration) -> bool {
+    round == 0 || left >= budget / 2
+}
+
 impl Lengths {
     /// For groups of indices of cases that are compared.
     pub fn new(settings: &Settings, groups: Vec<Vec<usize>>) -> Self {
@@ -225,6 +231,13 @@ mod tests {
     /// How many blocks of all cases fit into 20 seconds.
     fn blocks(lengths: &Lengths) -> u64 {
         20_000 * MS / (0..4).map(|case| length(lengths.of(case))).sum::<u64>()
+    }
+
+    #[test]
+    fn a_run_that_is_half_over_keeps_what_it_has() {
+        let second = Duration::from_secs(1);
+        let may = |round, left| may_grow(round, left * second, 60 * second);
+        assert!(may(0, 2) && may(1, 30) && !may(1, 29) && !may(7, 6));
     }
 
     #[test]

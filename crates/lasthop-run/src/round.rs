@@ -57,7 +57,7 @@ use super::{
     event::Event,
     given,
     job::{RunError, nanoseconds},
-    kept, probe, site,
+    kept, lengths, probe, site,
 };
 
 /// The home of an account that has none, as Debian has it for `nobody`.
@@ -354,6 +354,9 @@ impl Round {
 
     /// Lengthens the trials of slow cases. Returns whether any became longer.
     fn lengthen(&self, runner: &mut Runner<'_>) -> bool {
+        if !lengths::may_grow(self.number, runner.left(), runner.budget()) {
+            return false;
+        }
         let changed = runner.lengths.adapt(runner.left(), |case| self.ready[case].is_some());
         if changed {
             runner.pace.forget_blocks();
