@@ -206,9 +206,14 @@ pub fn sending(trials: &Trials, case: &str) -> Option<Sending> {
 
 /// Whether what was sent is what was received, within the margin. Otherwise CPU time per request is that of the others, too,
 /// and a difference in it may be one in loss.
-pub fn arrives(trials: &Trials, case: &str) -> bool {
+fn arrives(trials: &Trials, case: &str) -> bool {
     let margin = trials.data.header.settings.margin;
     sending(trials, case).is_none_or(|all| all.lost() as f64 <= margin * all.sent_total as f64)
+}
+
+/// Whether that is so of two cases, which may then be compared by what requests cost.
+pub fn both_arrive(trials: &Trials, case: &str, reference: &str) -> bool {
+    arrives(trials, case) && arrives(trials, reference)
 }
 
 fn one_way(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<OneWay> {

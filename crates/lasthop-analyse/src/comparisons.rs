@@ -99,10 +99,8 @@ fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
 }
 
 fn cpu(trials: &Trials, pairs: &Pairs) -> Option<Basis> {
-    let arrives = [pairs.case, pairs.reference]
-        .iter()
-        .all(|plan| cases::arrives(trials, &plan.case));
-    (arrives && trials.knows_servers())
+    let arrive = cases::both_arrive(trials, &pairs.case.case, &pairs.reference.case);
+    (arrive && trials.knows_servers())
         .then(|| located(pairs, trials::cpu_per_request))
         .flatten()
 }

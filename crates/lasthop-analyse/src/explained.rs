@@ -399,7 +399,7 @@ fn telling(frames: &[String]) -> &str {
 
 fn difference(trials: &Trials, plan: &CasePlan) -> Option<LayerDifference> {
     let reference = plan.reference.as_ref()?;
-    if ![&plan.case, reference].iter().all(|name| cases::arrives(trials, name)) {
+    if !cases::both_arrive(trials, &plan.case, reference) {
         return None;
     }
     let pairs = Pairs::of(trials, plan, reference, sampled_trials);

@@ -21,7 +21,7 @@ pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Opti
         metric,
         ..
     } = comparison;
-    if ![case, reference].iter().all(|name| cases::arrives(trials, name)) {
+    if !cases::both_arrive(trials, case, reference) {
         return None;
     }
     let load = &trials.plan(case)?.load;

@@ -84,12 +84,8 @@ pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
 /// Only with the metric that the verdict is about. `None` for the others, if requests are lost, or if fewer than two blocks
 /// have it for both.
 pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelaySaved> {
-    let arrives = || {
-        [pairs.case, pairs.reference]
-            .iter()
-            .all(|plan| cases::arrives(trials, &plan.case))
-    };
-    if trials.ratios_only || metric != Metric::primary(&pairs.case.load) || !arrives() {
+    let arrive = || cases::both_arrive(trials, &pairs.case.case, &pairs.reference.case);
+    if trials.ratios_only || metric != Metric::primary(&pairs.case.load) || !arrive() {
         return None;
     }
     let saved = RunDelaySaved {

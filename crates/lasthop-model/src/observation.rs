@@ -80,12 +80,8 @@ pub struct MachineUsage {
     pub foreign_ns: i64,
     /// The same, by the clocks of the processes: exact, but only of those that lasthop can see, and that were there
     /// before the round and after the trial. 0 in records of earlier versions.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::record::is_zero")]
     pub others_ns: u64,
-}
-
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 impl MachineUsage {

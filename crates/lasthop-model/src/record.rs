@@ -254,7 +254,7 @@ pub struct ExperimentSummary {
     pub services: IndexMap<String, String>,
 }
 
-fn is_zero(count: &u64) -> bool {
+pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

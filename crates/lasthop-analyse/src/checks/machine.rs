@@ -38,7 +38,10 @@ pub fn steal(evidence: &Evidence) -> Option<Finding> {
 pub fn foreign_load(evidence: &Evidence) -> Option<Finding> {
     let by_ticks = share(evidence, |trial| trial.observations.machine.foreign_ns)?;
     let by_clocks = share(evidence, |trial| trial.observations.machine.others_ns.cast_signed())?;
-    let share = Some(by_ticks.max(by_clocks)).filter(|share| *share >= FOREIGN_SHARE)?;
+    let share = by_ticks.max(by_clocks);
+    if share < FOREIGN_SHARE {
+        return None;
+    }
     let text = format!("other processes used {} of the machine's CPU time", percent(share));
     let effect = "other processes compete with the driver and the services for cores and caches; without them the ratio \
                   may be another, and nobody can compute it from this run: stop them and repeat";
