@@ -50,7 +50,9 @@ impl CounterReading {
         }
     }
 
-    fn accounted(self) -> u64 {
+    /// Requests that came as far as the server's socket.
+    #[must_use]
+    pub fn accounted(self) -> u64 {
         self.received + self.dropped.unwrap_or(0)
     }
 }
