@@ -2,6 +2,7 @@
 //!
 //! - [`summarise`]: the whole record → [`summary::Summary`], deterministic for a record.
 //! - [`look`]: the ratios so far that verdicts are about, for the progress line and for stopping at a precision.
+//! - [`groups`]: cases by what they are compared with.
 //! - [`across`]: several runs: what changed, and what differs between them.
 //! - [`answers`]: the figures of the records that the project keeps.
 //! - [`limit`]: whether a result is beyond what the user allows.
@@ -17,6 +18,7 @@ pub mod checks;
 mod comparisons;
 mod derived;
 mod explained;
+pub mod groups;
 pub mod limit;
 mod materiality;
 mod overload;

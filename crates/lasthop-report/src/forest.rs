@@ -6,12 +6,15 @@
 use std::fmt::Write as _;
 
 use indexmap::IndexSet;
-use lasthop_analyse::summary::{Comparison, Metric, Summary, Verdict};
+use lasthop_analyse::{
+    groups::{Compared, Group, cases, groups},
+    summary::{Comparison, Metric, Summary, Verdict},
+};
 use lasthop_model::quantity::joined;
 
 use super::{
     content::{answer, ends, quantity, subtitle, title},
-    groups::{Compared, Group, cases, compared_name, groups},
+    names::{Named, compared_name},
     units::{NBSP, grouped},
     wording::{Quantity, margin, word},
 };
@@ -218,7 +221,7 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
                 }
             };
             Part {
-                heading: group.setting.clone(),
+                heading: group.setting().clone(),
                 rows: group.compared().map(row).collect(),
             }
         };

@@ -18,11 +18,11 @@ pub mod explained;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod forest;
-mod groups;
 mod index;
 mod json;
 mod listing;
 mod markdown;
+mod names;
 mod page;
 mod plots;
 mod terminal;

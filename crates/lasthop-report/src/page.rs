@@ -4,6 +4,7 @@
 //! All that the script reads is [`Data`]; `web/src/data.ts` says the same in TypeScript.
 
 use lasthop_analyse::{
+    groups::{Compared, Group, groups},
     plots::CasePlots,
     rows::TrialRow,
     summary::{CaseSummary, Metric, Metrics, Summary},
@@ -16,9 +17,9 @@ use super::{
     csv,
     document::{Block, Text},
     forest::Picture,
-    groups::{Compared, Group, compared_name, groups},
     html::{self, SCRIPT, inline, section},
     json,
+    names::{Named, compared_name},
     wording::{Quantity, word},
 };
 use crate::text::{embedded, markup as escape};
@@ -64,7 +65,7 @@ struct Data<'a> {
 /// Cases that are compared with each other.
 #[derive(Serialize)]
 struct GroupData<'a> {
-    setting: &'a str,
+    setting: String,
     /// Whether latencies are response times, which are then what is compared.
     open: bool,
     cases: Vec<CaseData<'a>>,
@@ -243,7 +244,7 @@ fn of_group<'a>(group: &'a Group<'a>, extras: &'a Extras) -> GroupData<'a> {
         matter: group.compare(case).and_then(matter),
     });
     GroupData {
-        setting: &group.setting,
+        setting: group.setting(),
         open: quantity(group) == Quantity::ResponseTime,
         cases: cases.collect(),
     }

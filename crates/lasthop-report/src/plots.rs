@@ -2,7 +2,10 @@
 //! `forest`, on its axis.
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::{Comparison, Summary};
+use lasthop_analyse::{
+    groups::groups,
+    summary::{Comparison, Summary},
+};
 use lasthop_model::quantity::joined;
 use textwrap::core::display_width;
 
@@ -10,7 +13,7 @@ use super::{
     content::ends,
     document::{Text, Tone},
     forest::{Axis, Panel, Row, panels, tick_text},
-    groups::{groups, short_name},
+    names::short_name,
     units::Micros,
     wording::{margin as margin_text, tone},
 };

@@ -14,6 +14,7 @@ use lasthop_analyse::{
         Ratio,
         diff::{CaseChange, Diff, RatioChange},
     },
+    groups::{Group, cases, groups},
     name_of,
     summary::{CaseSummary, Comparison, Measured, Metric, Verdict},
 };
@@ -26,7 +27,7 @@ use crate::{
     content::{case_title, section, the, title},
     document::{Block, Cell, Columns, Depth, Section, Table, Text, Tone},
     forest::{self, Part},
-    groups::{Group, cases, compared_name, groups},
+    names::{Named, compared_name},
     units::{NBSP, TimeUnit, capital, column, percent, ratio, significant},
     wording::{self, Quantity, bounds, margin, ratio_places, tone},
 };
@@ -182,10 +183,10 @@ fn sentence(diff: &Diff, changed: &Changed<'_>) -> Text {
     } else {
         (format!("{name} lost to {reference}"), "and went")
     };
-    let setting = if group.setting.is_empty() {
+    let setting = if group.setting().is_empty() {
         String::new()
     } else {
-        format!("{}: ", group.setting)
+        format!("{}: ", group.setting())
     };
     let shown = changed.comparison();
     let places = ratio_places(&shown);

@@ -8,6 +8,7 @@ use lasthop_analyse::{
         Ratio,
         fleet::{Fleet, Judged, Kind, Machine, Spread, Together},
     },
+    groups::{Group, cases, groups},
     name_of,
     summary::{CaseSummary, Verdict},
 };
@@ -19,7 +20,7 @@ use crate::{
     content::{case_title, full_name, section, table_under_settings, the, title},
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
     forest::{self, Part},
-    groups::{Group, cases, compared_name, groups},
+    names::{Named, compared_name},
     units::{NBSP, capital, percent, plural, ratio},
     wording::{Quantity, bounds, ratio_places, tone},
 };

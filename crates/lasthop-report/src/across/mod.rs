@@ -13,6 +13,7 @@ use lasthop_analyse::{
         Ratio, Side,
         facts::{Differing, Kind},
     },
+    groups::{Compared, Group, groups},
     summary::{CaseSummary, Comparison, Held, Metric, Summary, Verdict},
 };
 use lasthop_model::quantity::joined;
@@ -24,8 +25,8 @@ use super::{
     content::{limits as of_limits, quantity, section, table_under_settings, untitled},
     document::{Block, Columns, Depth, Document, Section, Table, Text, Tone},
     forest::{Panel, Part, Picture, Row, directed},
-    groups::{Compared, Group, groups},
     html,
+    names::Named,
     page::{figure, header},
     units::{NBSP, NONE, Seconds, plural},
     wording::Quantity,
@@ -192,10 +193,10 @@ fn panels(runs: &[(&str, &Summary)], main: &Summary) -> Vec<Panel> {
 
 /// A label, and behind it the setting, if there is more than one.
 fn in_setting(label: String, group: &Group<'_>) -> String {
-    if group.setting.is_empty() {
+    if group.setting().is_empty() {
         label
     } else {
-        format!("{label}, {}", group.setting)
+        format!("{label}, {}", group.setting())
     }
 }
 

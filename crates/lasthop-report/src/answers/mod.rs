@@ -5,6 +5,7 @@ mod shown;
 use indexmap::IndexMap;
 use lasthop_analyse::{
     answers::{Against, Answer, CpuAgainst, Figure, KnownCase, Machine, Setting, rounded},
+    groups::{Group, compared_level, groups, is_compared},
     summary::{CaseSummary, Comparison, Materiality, Metric, Severity, Summary},
 };
 
@@ -12,7 +13,7 @@ pub use self::shown::{csv, document, extremes};
 use crate::{
     content::{answer, asked, conditions},
     document::Text,
-    groups::{Group, compared_level, groups, is_compared},
+    names::Named,
     units::NBSP,
 };
 
@@ -86,7 +87,7 @@ fn setting(group: &Group<'_>) -> Option<Setting> {
         .map(|(factor, level)| (factor.clone(), level.to_string()))
         .collect();
     (cases.len() > 1).then(|| Setting {
-        name: plain(&group.setting),
+        name: plain(&group.setting()),
         levels,
         load: head.load.clone(),
         cases,

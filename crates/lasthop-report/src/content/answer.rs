@@ -16,18 +16,23 @@
 //! among so many comparisons. What is certain beside it has no `perhaps`.
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::{Comparison, Metric, Severity, Summary, Verdict};
+use lasthop_analyse::{
+    groups::{Compared, Group, groups},
+    summary::{Comparison, Metric, Severity, Summary, Verdict},
+};
 use lasthop_model::quantity::joined;
 
 use super::{
-    effects::{MANY_SETTINGS, brief, each_said, effects, ends, extremes, less_cpu, measured, settings, some, time},
+    effects::{
+        MANY_SETTINGS, Told, brief, each_said, effects, ends, extremes, less_cpu, measured, settings, some, time,
+    },
     figures::listed,
     question,
     verdicts::{quantity, sentence, why_none},
 };
 use crate::{
     document::{Text, Tone},
-    groups::{Compared, Group, groups},
+    names::Named,
     units::{NBSP, capital, percent},
     wording::{Quantity, margin, more_time},
 };
@@ -43,7 +48,7 @@ struct Rival<'a> {
     reference: String,
     compared: Vec<Compared<'a>>,
     /// Settings in which it failed or must not be used.
-    without_verdict: Vec<&'a str>,
+    without_verdict: Vec<String>,
 }
 
 /// What the experiment asks, what to do, and when it stops mattering: at least one line.
@@ -110,7 +115,7 @@ fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
             });
             match group.compare(case) {
                 Some(compared) => rival.compared.push(compared),
-                None => rival.without_verdict.push(&group.setting),
+                None => rival.without_verdict.push(group.setting()),
             }
         }
     }

@@ -1,12 +1,15 @@
 //! Quantities that follow from several cases, one table per kind of value.
 
-use lasthop_analyse::summary::{Derived, Measured, Outside, Summary};
+use lasthop_analyse::{
+    groups::is_compared,
+    summary::{Derived, Measured, Outside, Summary},
+};
 use lasthop_model::level::Level;
 
 use super::parts;
 use crate::{
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Tone},
-    groups::{is_compared, phrase, phrases},
+    names::{phrase, phrases},
     units::{NONE, TimeUnit, significant},
     wording::margin,
 };

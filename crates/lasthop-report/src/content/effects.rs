@@ -1,40 +1,28 @@
 //! A comparison in its setting, and several of them, in words.
 
-use lasthop_analyse::summary::{Comparison, Materiality, Metric};
+use lasthop_analyse::{groups::Compared, summary::Comparison};
 use lasthop_model::quantity::joined;
 
 use super::verdicts::quantity;
 use crate::{
-    groups::Compared,
+    names::Named,
     units::{NBSP, TimeUnit, ratio, significant},
-    wording::{Quantity, ratio_places},
+    wording::ratio_places,
 };
 
 /// Of more settings than this, only the least and the most are told, and only so many names.
 pub const MANY_SETTINGS: usize = 4;
 
-impl Compared<'_> {
-    /// How much better it is, in logarithms.
-    pub fn gain(&self) -> f64 {
-        let log = self.comparison.ratio.ln();
-        if quantity(self.group) == Quantity::ResponseTime {
-            -log
-        } else {
-            log
-        }
-    }
-
-    /// CPU time per request, if it is known to differ.
-    pub fn cpu(&self) -> Option<&Materiality> {
-        let comparison = self.group.comparison(self.case, Metric::CpuPerRequest)?;
-        let materiality = comparison.materiality.as_ref()?;
-        // Both ends have the same sign.
-        let is_known = materiality.saved_us_low * materiality.saved_us_high > 0.0;
-        (comparison.verdict.differs() && is_known).then_some(materiality)
-    }
-
+/// A comparison in words.
+pub trait Told {
     /// `at least 1.87 times`
-    pub fn times(&self) -> String {
+    fn times(&self) -> String;
+    /// `1.05 times (echo)`
+    fn times_there(&self) -> String;
+}
+
+impl Told for Compared<'_> {
+    fn times(&self) -> String {
         let Comparison { lower_bound, ratio, .. } = self.comparison;
         let bound = match (lower_bound, *ratio >= 1.0) {
             (false, _) => "",
@@ -44,7 +32,6 @@ impl Compared<'_> {
         format!("{bound}{}{NBSP}times", ends(self.comparison)[1])
     }
 
-    /// `1.05 times (echo)`
     fn times_there(&self) -> String {
         self.times() + &self.group.in_brackets()
     }
@@ -154,19 +141,19 @@ fn saved(all: &[&Compared<'_>]) -> String {
 }
 
 /// The names of the settings.
-pub fn settings<'b, 'a: 'b>(all: impl IntoIterator<Item = &'b Compared<'a>>) -> Vec<&'b str> {
-    all.into_iter().map(|one| one.group.setting.as_str()).collect()
+pub fn settings<'b, 'a: 'b>(all: impl IntoIterator<Item = &'b Compared<'a>>) -> Vec<String> {
+    all.into_iter().map(|one| one.group.setting()).collect()
 }
 
 /// `within 2 % (echo)`, `undecided (hello; stream)`: settings with what is said of them, if there are any.
-pub fn each_said<const N: usize>(all: [(Vec<&str>, &str); N]) -> Vec<String> {
+pub fn each_said<const N: usize>(all: [(Vec<String>, &str); N]) -> Vec<String> {
     let said = all.into_iter().filter(|(settings, _)| !settings.is_empty());
     said.map(|(settings, word)| format!("{word} ({})", some(&settings)).replace(" ()", ""))
         .collect()
 }
 
 /// `hello; echo, 64 B; and 3 more`
-pub fn some(settings: &[&str]) -> String {
+pub fn some(settings: &[String]) -> String {
     let shown = settings.len().min(MANY_SETTINGS);
     let named = settings[..shown].join("; ");
     match settings.len() - shown {

@@ -1,7 +1,7 @@
 //! Failures: stage, cause and the last lines of the log. A failure that repeats in several rounds is shown once.
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::Summary;
+use lasthop_analyse::{groups::Group, summary::Summary};
 use lasthop_model::{
     quantity::joined,
     record::{Failure, Stage},
@@ -10,7 +10,7 @@ use lasthop_model::{
 use super::{parts, verdicts::sentence};
 use crate::{
     document::{Block, Depth, Section, Text, Tone},
-    groups::{Group, short_name},
+    names::short_name,
     units::plural,
 };
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use indexmap::IndexSet;
-use lasthop_analyse::summary::{
-    BANDWIDTH, COLUMNS, CaseColumn, CaseSummary, Comparison, Metric, Metrics, PER_REQUEST, Shown, Summary, THROUGHPUT,
-    Verdict, Writing,
+use lasthop_analyse::{
+    groups::{Group, cases},
+    summary::{
+        BANDWIDTH, COLUMNS, CaseColumn, CaseSummary, Comparison, Metric, Metrics, PER_REQUEST, Shown, Summary,
+        THROUGHPUT, Verdict, Writing,
+    },
 };
 use lasthop_model::quantity::{joined, rate_text};
 use lasthop_protocol::spec::Reuse;
@@ -16,7 +19,7 @@ use super::{
 };
 use crate::{
     document::{Block, Cell, Columns, Depth, Row, Section, Table, Tone},
-    groups::{Group, cases},
+    names::Named,
     units::{ByteRateUnit, Count, NONE, TimeUnit, column, percent, ratio, significant},
     wording::{Quantity, bounds, margin, ratio_places, tone, word},
 };

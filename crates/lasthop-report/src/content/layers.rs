@@ -1,14 +1,15 @@
 //! By which layers of work the CPU time of a case differs from that of its reference, from profile trials.
 
-use lasthop_analyse::summary::{
-    Explained, LayerDifference, LayerSaving, Measured, ProfiledRole, Summary, ThreadTime, Verdict,
+use lasthop_analyse::{
+    groups::{Compared, Group, groups},
+    summary::{Explained, LayerDifference, LayerSaving, Measured, ProfiledRole, Summary, ThreadTime, Verdict},
 };
 use lasthop_model::{profile::KERNEL, quantity::joined};
 
 use super::{parts, why::place};
 use crate::{
     document::{Block, Cell, Columns, Row, Table, Tone},
-    groups::{Compared, Group, groups},
+    names::Named,
     units::{Micros, NBSP, NONE, TimeUnit, capital, grouped, percent},
 };
 

@@ -1,12 +1,15 @@
 //! Whether a difference matters: what it means for one request and for a machine.
 
-use lasthop_analyse::summary::{Comparison, Materiality, Metric, Summary, Verdict};
+use lasthop_analyse::{
+    groups::{Compared, Group},
+    summary::{Comparison, Materiality, Metric, Summary, Verdict},
+};
 use lasthop_stats::Interval;
 
 use super::parts::{self, case_title, table_under_settings};
 use crate::{
     document::{Block, Cell, Columns, Depth, Section, Tone},
-    groups::{Compared, Group},
+    names::Named,
     units::{Micros, NONE, TimeUnit},
     wording::{freed, margin, matters_below},
 };

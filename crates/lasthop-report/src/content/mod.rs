@@ -24,7 +24,7 @@ pub use effects::ends;
 pub use environment::{conditions, origin};
 pub use figures::ratios;
 use indexmap::IndexMap;
-use lasthop_analyse::summary::Summary;
+use lasthop_analyse::{groups::groups, summary::Summary};
 use lasthop_model::{
     quantity::{joined, rate_text},
     record::Environment,
@@ -37,7 +37,7 @@ pub use verdicts::{failed_stage, quantity};
 
 use super::{
     document::{Block, Document, Section, Text, Tone},
-    groups::{constants, groups},
+    names::constants,
     units::{NBSP, Seconds, plural},
 };
 

@@ -3,13 +3,16 @@
 //! Two figures joined by a dash are the least and the most of the repetitions.
 
 use indexmap::{IndexMap, IndexSet};
-use lasthop_analyse::summary::{CaseSummary, Overload, OverloadCase, OverloadPoint, Recovery, Span};
+use lasthop_analyse::{
+    groups::Group,
+    summary::{CaseSummary, Overload, OverloadCase, OverloadPoint, Recovery, Span},
+};
 use lasthop_model::quantity::joined;
 
 use super::{answer::the, parts};
 use crate::{
     document::{Block, Columns, Depth, Row, Section, Table, Text, Tone},
-    groups::Group,
+    names::Named,
     units::{NBSP, NONE, Seconds, capital, grouped, percent, plural, significant},
 };
 
@@ -59,7 +62,7 @@ fn cases<'a>(group: &'a Group<'a>, overload: &'a Overload) -> Vec<Loaded<'a>> {
 
 /// What the cases of a group have in common, if there are several groups.
 fn setting(group: &Group<'_>) -> Option<Text> {
-    (!group.setting.is_empty()).then(|| Text::of(Tone::Strong, capital(&group.setting)))
+    (!group.setting().is_empty()).then(|| Text::of(Tone::Strong, capital(&group.setting())))
 }
 
 /// What happens, in words: a line for each setting with a result.
@@ -397,7 +400,9 @@ mod tests {
     use lasthop_analyse::summary::{Summary, Wrong};
 
     use super::*;
-    use crate::{fixtures, groups::groups};
+    use lasthop_analyse::groups::groups;
+
+    use crate::fixtures;
 
     fn span(least: f64, most: f64) -> Span {
         Span {

@@ -1,10 +1,13 @@
 //! What several parts of a report have in common.
 
-use lasthop_analyse::summary::{CaseSummary, Summary};
+use lasthop_analyse::{
+    groups::{Group, compared_factor},
+    summary::{CaseSummary, Summary},
+};
 
 use crate::{
     document::{Block, Columns, Depth, Row, Section, Table},
-    groups::{Group, compared_factor},
+    names::Named,
 };
 
 pub fn section(title: &str, depth: Depth, blocks: Vec<Block>) -> Option<Section> {
@@ -28,8 +31,8 @@ pub fn under_settings<'b, 'a: 'b>(
     let mut all = Vec::new();
     for group in groups {
         let rows = rows(group);
-        if !group.setting.is_empty() && !rows.is_empty() {
-            all.push(Row::Group(group.setting.clone()));
+        if !group.setting().is_empty() && !rows.is_empty() {
+            all.push(Row::Group(group.setting().clone()));
         }
         all.extend(rows);
     }

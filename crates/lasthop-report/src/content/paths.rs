@@ -1,10 +1,8 @@
 //! The path that the link takes to a container, in words.
 
 use super::parts::{self, full_name};
-use crate::{
-    document::{Block, Depth, Section, Text, Tone},
-    groups::{Group, cases},
-};
+use crate::document::{Block, Depth, Section, Text, Tone};
+use lasthop_analyse::groups::{Group, cases};
 
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let mut seen: Vec<String> = Vec::new();

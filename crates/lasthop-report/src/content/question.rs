@@ -3,7 +3,10 @@
 use std::cmp::Ordering;
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::{CaseSummary, Summary, Verdict};
+use lasthop_analyse::{
+    groups::{Compared, Group, cases, compared_level},
+    summary::{CaseSummary, Summary, Verdict},
+};
 use lasthop_model::quantity::joined;
 
 use super::{
@@ -13,7 +16,7 @@ use super::{
 };
 use crate::{
     document::Text,
-    groups::{Compared, Group, cases, compared_level, compared_name},
+    names::{Named, compared_name},
     units::{Micros, NBSP, capital, percent, significant},
     wording::margin,
 };
@@ -164,7 +167,9 @@ mod tests {
     use lasthop_analyse::summary::{Measured, OneWay};
 
     use super::*;
-    use crate::{fixtures, groups::groups};
+    use lasthop_analyse::groups::groups;
+
+    use crate::fixtures;
 
     fn said(summary: &Summary) -> Vec<String> {
         lines(summary, &groups(summary))

@@ -1,13 +1,13 @@
 //! The sentence in "Why" that tells who waited for a CPU.
 
-use lasthop_analyse::summary::{Measured, Metrics};
+use lasthop_analyse::{
+    groups::Compared,
+    summary::{Measured, Metrics},
+};
 use lasthop_model::quantity::joined;
 
 use super::why::place;
-use crate::{
-    groups::Compared,
-    units::{Micros, NBSP},
-};
+use crate::units::{Micros, NBSP};
 
 /// A difference in run delay is reported if it is at least this share of the time or CPU time that the case saves,
 /// whichever is less. The run delays of several threads overlap with each other and with other work, so they are not

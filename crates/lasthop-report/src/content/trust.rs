@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use indexmap::{IndexMap, IndexSet};
 use lasthop_analyse::{
     checks::known::CheckMeaning,
+    groups::Group,
     summary::{Check, Severity, Summary},
 };
 use lasthop_model::quantity::joined;
@@ -12,7 +13,7 @@ use lasthop_model::quantity::joined;
 use super::parts;
 use crate::{
     document::{Block, Depth, Section, Text, Tone},
-    groups::{Group, short_name},
+    names::short_name,
     units::{Count, NBSP, plural},
 };
 
@@ -210,7 +211,9 @@ fn fragment(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{fixtures, groups::groups};
+    use lasthop_analyse::groups::groups;
+
+    use crate::fixtures;
 
     fn check(id: &str, severity: Severity, case: Option<&str>) -> Check {
         let id = id.to_owned();

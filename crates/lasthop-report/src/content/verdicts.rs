@@ -1,7 +1,10 @@
 //! The result in one line, why there is none, and what you must know before you read it.
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::{CaseSummary, Summary, Verdict};
+use lasthop_analyse::{
+    groups::{Compared, Group, groups},
+    summary::{CaseSummary, Summary, Verdict},
+};
 use lasthop_model::{
     quantity::joined,
     record::{Stage, Stopped},
@@ -10,7 +13,7 @@ use lasthop_model::{
 use super::parts;
 use crate::{
     document::{Block, Section, Text, Tone},
-    groups::{Compared, Group, compared_name, groups, short_name},
+    names::{Named, compared_name, short_name},
     units::{NBSP, Seconds, capital, plural, ratio},
     wording::{self, Quantity},
 };

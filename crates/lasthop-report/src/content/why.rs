@@ -2,14 +2,17 @@
 
 use std::cmp::Ordering;
 
-use lasthop_analyse::summary::{CaseSummary, Comparison, Metric, Metrics, Throttled, Verdict};
+use lasthop_analyse::{
+    groups::{Compared, Group, cases},
+    summary::{CaseSummary, Comparison, Metric, Metrics, Throttled, Verdict},
+};
 
 use lasthop_model::quantity::joined;
 
 use super::{layers, parts, run_delay};
 use crate::{
     document::{Block, Depth, Section, Text},
-    groups::{Compared, Group, cases},
+    names::Named,
     units::{Micros, NBSP, capital, grouped, percent, plural},
 };
 
