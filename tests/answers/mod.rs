@@ -11,6 +11,7 @@ use std::{
 
 use lasthop_analyse::{
     answers::{Answer, Answers, speed},
+    decision::{Advice, Decision},
     summarise,
     summary::Summary,
 };
@@ -78,12 +79,40 @@ fn told(record: &Path, group: &str) -> Told {
         ..summarise(&data)
     };
     let render = |format| lasthop_report::render(&summary, &Extras::default(), format, &Default::default());
+    agrees(&summary, &render(Format::Json));
     Told {
         answer: answer_of(&summary, group, speed(&data))
             .unwrap_or_else(|| panic!("{} answers nothing: remove it", record.display())),
         page: render(Format::Markdown),
         picture: render(Format::Svg),
     }
+}
+
+/// What is decided is what the answer says in words.
+fn agrees(summary: &Summary, json: &[u8]) {
+    let Decision { advice, perhaps, .. } = summary.decision;
+    let start = match (advice, perhaps) {
+        (Advice::Use, None) => "Use ",
+        (Advice::Use, Some(_)) => "Perhaps ",
+        (Advice::Depends, None) => "It depends: ",
+        (Advice::Depends, Some(_)) => "Perhaps it depends: ",
+        (Advice::Stay, None) => "Stay with ",
+        (Advice::Stay, Some(_)) => "Perhaps stay with ",
+        (Advice::Same, None) => "It makes no difference: ",
+        (Advice::Same, Some(_)) => "Perhaps it makes no difference: ",
+        (Advice::Undecided, _) => "Undecided: ",
+        (Advice::None, _) => "No answer: ",
+    };
+    let said: serde_json::Value = serde_json::from_slice(json).unwrap();
+    let lines = said["answer"].as_array().unwrap();
+    let mut lines = lines.iter().map(|line| line.as_str().unwrap());
+    let name = &summary.experiment;
+    assert!(
+        summary.overload.is_some() || lines.any(|line| line.starts_with(start)),
+        "{name}: {start}: {}",
+        said["answer"]
+    );
+    println!("{name}: {start}");
 }
 
 /// By name of the experiment.

@@ -184,6 +184,7 @@ fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, basis: Basis) -> Compar
         low: ratio.low,
         high: ratio.high,
         verdict,
+        perhaps: None,
         lower_bound: false,
         adjusted_p: None,
         blocks: u32::try_from(pairs.blocks.len()).unwrap_or(u32::MAX),

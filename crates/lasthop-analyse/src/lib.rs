@@ -3,6 +3,7 @@
 //! - [`summarise`]: the whole record → [`summary::Summary`], deterministic for a record.
 //! - [`look`]: the ratios so far that verdicts are about, for the progress line and for stopping at a precision.
 //! - [`groups`]: cases by what they are compared with.
+//! - [`decision`]: what a run says to do.
 //! - [`across`]: several runs: what changed, and what differs between them.
 //! - [`answers`]: the figures of the records that the project keeps.
 //! - [`limit`]: whether a result is beyond what the user allows.
@@ -16,6 +17,7 @@ pub mod answers;
 mod cases;
 pub mod checks;
 mod comparisons;
+pub mod decision;
 mod derived;
 mod explained;
 pub mod groups;
@@ -46,6 +48,7 @@ pub use progress::{Look, ProgressLine, is_due, look, seconds_to};
 
 use self::{
     absolute::Absolute,
+    decision::Decision,
     pairs::Compared,
     summary::{Check, Comparison, LinkEnds, Resumed, SCHEMA, SettingsSummary, Summary, Verdict},
     trials::Trials,
@@ -69,11 +72,12 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
     checks::driver::mark_lower_bounds(trials, &mut comparisons);
     withhold_verdicts(&checks, &mut comparisons);
     let header = &data.header;
-    Summary {
+    let mut summary = Summary {
         schema: SCHEMA.to_owned(),
         experiment: header.experiment.name.clone(),
         title: header.experiment.title.clone(),
         question: header.experiment.question.clone(),
+        decision: Decision::default(),
         answer: Vec::new(),
         limits: Vec::new(),
         link: LinkEnds {
@@ -120,7 +124,9 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         explained: explained::summarise(trials),
         checks,
         failures: data.failures().cloned().collect(),
-    }
+    };
+    summary.decide();
+    summary
 }
 
 /// What must not be used gets no verdict.

@@ -15,6 +15,8 @@ use lasthop_stats::{CONFIDENCE, Interval};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::decision::{self, Decision, Perhaps};
+
 pub const SCHEMA: &str = "lasthop/1";
 
 /// The result of one run.
@@ -26,6 +28,9 @@ pub struct Summary {
     pub experiment: String,
     pub title: String,
     pub question: String,
+    /// What to do, by the verdicts.
+    #[serde(default)]
+    pub decision: Decision,
     /// What answers it, line by line, as reports for people say it.
     #[serde(default)]
     pub answer: Vec<String>,
@@ -107,6 +112,19 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Summary {
+    /// Decides what to do, by verdicts and checks as they are.
+    pub fn decide(&mut self) {
+        let perhaps: Vec<_> = self
+            .comparisons
+            .iter()
+            .map(|one| decision::perhaps(self, one))
+            .collect();
+        for (one, perhaps) in self.comparisons.iter_mut().zip(perhaps) {
+            one.perhaps = perhaps;
+        }
+        self.decision = decision::decide(self);
+    }
+
     #[must_use]
     pub fn case(&self, name: &str) -> Option<&CaseSummary> {
         self.cases.iter().find(|case| case.case == name)
@@ -910,6 +928,9 @@ pub struct Comparison {
     pub high: f64,
     /// `undecided` also where a check says that one of the two must not be used.
     pub verdict: Verdict,
+    /// Why the verdict is not firm; absent if it is, or is `undecided`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perhaps: Option<Perhaps>,
     /// True if a check found that the driver or the machine hides part of the difference. The ratio is then closer to 1
     /// than the truth.
     pub lower_bound: bool,

@@ -116,6 +116,7 @@ pub fn compare(case: &str, reference: &str, ratio: [f64; 3], verdict: Verdict) -
         ratio: ratio[1],
         high: ratio[2],
         verdict,
+        perhaps: None,
         lower_bound: false,
         adjusted_p: None,
         blocks: 96,
@@ -296,6 +297,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         seed: 42,
         stopped: Stopped::Precision,
         complete: true,
+        decision: Decision::default(),
         running: false,
         folder: PathBuf::new(),
         word: "sockets-20260801-120000".into(),
@@ -328,6 +330,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         failures: vec![],
     };
     agree(&mut summary);
+    summary.decide();
     summary
 }
 

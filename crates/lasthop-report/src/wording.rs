@@ -314,6 +314,7 @@ mod tests {
             low,
             high,
             verdict,
+            perhaps: None,
             lower_bound: false,
             adjusted_p: None,
             blocks: 40,

@@ -151,6 +151,7 @@ pub(crate) fn comparison(case: &str, reference: &str, metric: Metric, ratio: &Ra
         low: ratio.low,
         high: ratio.high,
         verdict,
+        perhaps: None,
         lower_bound: false,
         adjusted_p: None,
         blocks: 0,

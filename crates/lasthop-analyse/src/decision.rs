@@ -1,0 +1,380 @@
+//! What a run says to do: decided once, from its verdicts. Reports only say it.
+//!
+//! It counts the settings in which the verdict is for each alternative to the reference, and against it. An alternative
+//! that fewer settings have than others is no advice for all of them.
+//!
+//! | verdicts | advice |
+//! |---|---|
+//! | an alternative is better somewhere and worse nowhere | [`Advice::Use`]; of several, the one that is better in most settings, then by most |
+//! | one is better here and worse there | [`Advice::Depends`] |
+//! | one may be better | [`Advice::Undecided`], about the best so far |
+//! | all are equivalent | [`Advice::Same`] |
+//! | all are worse, or equivalent | [`Advice::Stay`] with the reference |
+//!
+//! An advice is not firm if each verdict that it rests on may be luck.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    groups::{Compared, Group, groups},
+    summary::{Comparison, Metric, Severity, Summary, Verdict},
+};
+
+/// With fewer rounds, the luck of a start is in the answer and not in its interval.
+const LEAST_ROUNDS: u32 = 2;
+
+/// What a run says to do, and how sure that is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Decision {
+    pub advice: Advice,
+    /// The alternative that it is about, as the command line calls it: `unix`. Absent where it is about several, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alternative: Option<String>,
+    /// What it is compared with: `tcp`. Absent where nothing was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// Why it is not firm; absent if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perhaps: Option<Perhaps>,
+    /// Cases of the alternative by verdict, one for each setting; of all alternatives where it is about several.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub settings: Settings,
+    /// Where the alternative is better: where by least, and where by most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least: Option<Effect>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<Effect>,
+    /// Up to which CPU time of your own for a request (`ms`) the alternative makes a difference of the margin, where CPU
+    /// is the limit: in the setting where that is least, and where it is most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matters_below_ms: Option<[f64; 2]>,
+    /// The other alternatives that the run cannot tell from it.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub others: IndexMap<String, Beside>,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Advice {
+    /// Use the alternative: it is better somewhere, and worse nowhere.
+    Use,
+    /// The alternative is better in some settings, and worse, or not to be had, in others.
+    Depends,
+    /// Stay with the reference.
+    Stay,
+    /// All are equivalent.
+    Same,
+    /// The alternative may be better.
+    Undecided,
+    /// Nothing was compared that may be used, or nothing is to be chosen.
+    #[default]
+    None,
+}
+
+/// Why a verdict is no firm advice. Where several hold, the first one is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Perhaps {
+    /// The run has one round, and the next may say otherwise.
+    OneRound,
+    /// It rests on few rounds.
+    FewRounds,
+    /// Another case must not be used.
+    AnotherInvalid,
+    /// It may be chance among so many comparisons.
+    Chance,
+}
+
+/// Names of cases, by verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Settings {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub better: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worse: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub equivalent: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undecided: Vec<String>,
+    /// Those that failed, or must not be used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unusable: Vec<String>,
+}
+
+/// How much an alternative changes in a setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Effect {
+    pub case: String,
+    /// Case divided by reference, of the quantity that verdicts are about.
+    pub ratio: f64,
+    /// CPU time of the services that it saves per request, in microseconds; absent unless it is known to differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_saved_us: Option<f64>,
+}
+
+/// How another alternative stands to the advised one, wherever that is better than the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Beside {
+    /// Equivalent.
+    AsGood,
+    /// Whether it is worse is undecided.
+    Undecided,
+    /// It takes more CPU per request, and whether it is slower is undecided.
+    Costlier,
+}
+
+impl Settings {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, rival: &Rival<'_>) {
+        for one in &rival.compared {
+            let list = match one.comparison.verdict {
+                Verdict::Faster => &mut self.better,
+                Verdict::Slower => &mut self.worse,
+                Verdict::Equivalent => &mut self.equivalent,
+                Verdict::Undecided => &mut self.undecided,
+            };
+            list.push(one.case.case.clone());
+        }
+        self.unusable.extend(rival.unusable.iter().map(ToString::to_string));
+    }
+}
+
+/// An alternative to the reference, in all settings.
+struct Rival<'a> {
+    name: String,
+    reference: String,
+    compared: Vec<Compared<'a>>,
+    /// Cases that failed or must not be used.
+    unusable: Vec<&'a str>,
+}
+
+/// What the verdicts of a run say to do.
+#[must_use]
+pub fn decide(summary: &Summary) -> Decision {
+    if summary.aa {
+        return Decision::default();
+    }
+    let groups = groups(summary);
+    let rivals = choices(summary, rivals(&groups));
+    let Some(first) = rivals.iter().find(|rival| !rival.compared.is_empty()) else {
+        return Decision::default();
+    };
+    if let Some(best) = best(&rivals) {
+        return Decision {
+            others: others(summary, &rivals, best),
+            ..about(Advice::Use, best)
+        };
+    }
+    let has = |verdict| move |rival: &&Rival<'_>| rival.count(verdict) > 0;
+    let better = rivals.iter().filter(has(Verdict::Faster));
+    if let Some(mixed) = better
+        .clone()
+        .find(has(Verdict::Slower))
+        .or_else(|| better.clone().next())
+    {
+        return about(Advice::Depends, mixed);
+    }
+    let open = rivals.iter().filter(has(Verdict::Undecided));
+    let may_be_better = open.filter(|rival| rival.count(Verdict::Slower) == 0);
+    let gain = |rival: &&Rival<'_>| rival.gain(Verdict::Undecided);
+    if let Some(open) = may_be_better.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
+        return about(Advice::Undecided, open);
+    }
+    let loses = rivals.iter().any(|rival| rival.count(Verdict::Slower) > 0);
+    let advice = if loses { Advice::Stay } else { Advice::Same };
+    match &rivals[..] {
+        [only] => about(advice, only),
+        _ => about_all(advice, &rivals, first),
+    }
+}
+
+/// Why a verdict is no firm advice.
+#[must_use]
+pub fn perhaps(summary: &Summary, comparison: &Comparison) -> Option<Perhaps> {
+    let has_few_rounds = || {
+        let mut few = summary.checks.iter().filter(|check| check.id == "too-few-blocks");
+        few.any(|check| check.case.as_ref() == Some(&comparison.case))
+    };
+    if comparison.verdict == Verdict::Undecided {
+        None
+    } else if summary.rounds < LEAST_ROUNDS {
+        Some(Perhaps::OneRound)
+    } else if has_few_rounds() {
+        Some(Perhaps::FewRounds)
+    } else if summary.checks.iter().any(|check| check.severity == Severity::Invalid) {
+        Some(Perhaps::AnotherInvalid)
+    } else if comparison.may_be_chance() {
+        Some(Perhaps::Chance)
+    } else {
+        None
+    }
+}
+
+/// Why an advice that rests on these verdicts is not firm: each of them may be luck.
+fn luck<'b, 'a: 'b>(compared: impl IntoIterator<Item = &'b Compared<'a>>) -> Option<Perhaps> {
+    let each: Option<Vec<Perhaps>> = compared.into_iter().map(|one| one.comparison.perhaps).collect();
+    each?.into_iter().min()
+}
+
+/// A decision about one alternative.
+fn about(advice: Advice, rival: &Rival<'_>) -> Decision {
+    let won: Vec<&Compared<'_>> = rival.with(Verdict::Faster).collect();
+    let lost: Vec<&Compared<'_>> = rival.with(Verdict::Slower).collect();
+    let by_gain = |one: &&&Compared<'_>, other: &&&Compared<'_>| one.gain().total_cmp(&other.gain());
+    let limits = || won.iter().filter_map(|one| one.matters_below_ms());
+    let limits = limits().min_by(f64::total_cmp).zip(limits().max_by(f64::total_cmp));
+    let mut settings = Settings::default();
+    settings.add(rival);
+    Decision {
+        advice,
+        alternative: Some(rival.name.clone()),
+        reference: Some(rival.reference.clone()),
+        perhaps: match advice {
+            // It takes both to depend, or one that is firm and another that cannot be had.
+            Advice::Depends if lost.is_empty() => luck(won.iter().copied()),
+            Advice::Depends => luck(won.iter().copied()).and(luck(lost.iter().copied())),
+            Advice::Use => luck(won.iter().copied()),
+            Advice::Stay => luck(lost.iter().copied()),
+            Advice::Same => luck(&rival.compared),
+            Advice::Undecided | Advice::None => None,
+        },
+        settings,
+        least: won.iter().min_by(by_gain).map(|one| one.effect()),
+        most: won.iter().max_by(by_gain).map(|one| one.effect()),
+        matters_below_ms: limits.map(|(least, most)| [least, most]),
+        others: IndexMap::new(),
+    }
+}
+
+/// A decision against all alternatives, or for none.
+fn about_all(advice: Advice, rivals: &[Rival<'_>], first: &Rival<'_>) -> Decision {
+    let rests_on = rivals.iter().flat_map(|rival| &rival.compared);
+    let mut settings = Settings::default();
+    rivals.iter().for_each(|rival| settings.add(rival));
+    Decision {
+        advice,
+        reference: Some(first.reference.clone()),
+        perhaps: luck(rests_on.filter(|one| advice == Advice::Same || one.comparison.verdict == Verdict::Slower)),
+        settings,
+        ..Decision::default()
+    }
+}
+
+/// What somebody can choose: without what only controls, if anything else was compared.
+fn choices<'a>(summary: &Summary, mut rivals: Vec<Rival<'a>>) -> Vec<Rival<'a>> {
+    let controls = |rival: &Rival<'_>| {
+        let mut compared = rival.compared.iter();
+        !rival.compared.is_empty() && compared.all(|one| summary.controls.contains(&one.case.case))
+    };
+    if rivals.iter().any(|rival| !controls(rival)) {
+        rivals.retain(|rival| !controls(rival));
+    }
+    rivals
+}
+
+fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
+    let mut rivals: IndexMap<String, Rival<'a>> = IndexMap::new();
+    for group in groups {
+        for case in group.cases.iter().filter(|case| case.case != group.head().case) {
+            let name = group.alternative(case);
+            let rival = rivals.entry(name.clone()).or_insert_with(|| Rival {
+                name,
+                reference: group.alternative(group.head()),
+                compared: vec![],
+                unusable: vec![],
+            });
+            match group.compare(case) {
+                Some(compared) => rival.compared.push(compared),
+                None => rival.unusable.push(&case.case),
+            }
+        }
+    }
+    rivals.into_values().collect()
+}
+
+impl<'a> Rival<'a> {
+    fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Compared<'a>> {
+        let all = self.compared.iter();
+        all.filter(move |one| one.comparison.verdict == verdict)
+    }
+
+    fn count(&self, verdict: Verdict) -> usize {
+        self.with(verdict).count()
+    }
+
+    fn settings(&self) -> usize {
+        self.compared.len() + self.unusable.len()
+    }
+
+    /// The mean size of the effects with a verdict, in logarithms.
+    fn gain(&self, verdict: Verdict) -> f64 {
+        self.with(verdict).map(Compared::gain).sum::<f64>() / self.count(verdict).max(1) as f64
+    }
+}
+
+impl Compared<'_> {
+    fn effect(&self) -> Effect {
+        Effect {
+            case: self.case.case.clone(),
+            ratio: self.comparison.ratio,
+            cpu_saved_us: self.cpu().map(|cpu| cpu.saved_us),
+        }
+    }
+
+    fn matters_below_ms(&self) -> Option<f64> {
+        let cpu = self.cpu().filter(|cpu| cpu.saved_us > 0.0)?;
+        let limit = cpu.break_even.as_ref()?.estimate;
+        (limit > 0.0 && self.group.summary().settings.margin > 0.0).then_some(limit)
+    }
+}
+
+/// Better somewhere, worse nowhere, and to be had in as many settings as any.
+fn best<'b, 'a>(rivals: &'b [Rival<'a>]) -> Option<&'b Rival<'a>> {
+    let most = rivals.iter().map(Rival::settings).max()?;
+    let safe = rivals.iter().filter(|rival| {
+        rival.settings() == most && rival.count(Verdict::Faster) > 0 && rival.count(Verdict::Slower) == 0
+    });
+    let rank = |rival: &&Rival<'_>| (rival.count(Verdict::Faster), rival.gain(Verdict::Faster));
+    // A pair with an `f64` has no total order.
+    safe.max_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(std::cmp::Ordering::Equal))
+}
+
+/// Alternatives that the run cannot tell from the best one, each compared with it in the same blocks.
+fn others(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> IndexMap<String, Beside> {
+    let others = rivals.iter().filter(|rival| rival.name != best.name);
+    let known = others.filter(|rival| rival.count(Verdict::Slower) == 0);
+    known
+        .filter_map(|rival| Some((rival.name.clone(), beside(summary, rival, best)?)))
+        .collect()
+}
+
+/// `None` if the best one is better, or the two were not compared.
+fn beside(summary: &Summary, rival: &Rival<'_>, best: &Rival<'_>) -> Option<Beside> {
+    let judged = |metric| -> Option<Vec<Verdict>> {
+        let of = |won: &Compared<'_>| {
+            let mut all = rival.compared.iter();
+            let same = all.find(|one| one.reference.case == won.reference.case)?;
+            summary.against(&won.case.case, &same.case.case, metric)
+        };
+        best.with(Verdict::Faster).map(of).collect()
+    };
+    // One that failed in every setting has nothing to say of itself.
+    let metric = Metric::primary(&rival.compared.first()?.case.load);
+    let verdicts = judged(metric).filter(|all| !all.contains(&Verdict::Faster))?;
+    let all_are = |all: &[Verdict], wanted| all.iter().all(|verdict| *verdict == wanted);
+    let is_costlier = judged(Metric::CpuPerRequest).is_some_and(|all| all_are(&all, Verdict::Faster));
+    Some(if is_costlier {
+        Beside::Costlier
+    } else if all_are(&verdicts, Verdict::Equivalent) {
+        Beside::AsGood
+    } else {
+        Beside::Undecided
+    })
+}
