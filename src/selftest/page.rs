@@ -21,7 +21,7 @@ pub fn document(result: &SelfTest) -> Document {
         blocks,
     };
     Document {
-        title: format!("Selftest of {}", result.experiment),
+        title: Text::of(Tone::Strong, format!("Selftest of {}", result.experiment)),
         subtitle: Text::of(
             Tone::Dim,
             format!(

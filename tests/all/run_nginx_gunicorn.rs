@@ -157,7 +157,7 @@ fn planted(lasthop: &Lasthop, place: &Path, edit: impl Fn(&Path)) -> (String, St
         "{found}"
     );
     let report = lasthop.run(["report", "--format", "markdown"]).ok().stdout;
-    assert!(report.contains("**No answer**"), "{report}");
+    assert!(report.contains("## No answer."), "{report}");
     lasthop.assert_nothing_left();
     (found["evidence"].as_str().unwrap().to_owned(), report)
 }

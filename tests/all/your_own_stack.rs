@@ -39,22 +39,20 @@ fn commands(text: &str) -> Vec<(String, String)> {
     all
 }
 
-/// Lines without what differs from run to run: figures, verdicts, the answer above the table, and layout.
+/// Lines without what differs from run to run: figures, verdicts, the advice, and layout.
 fn shape(text: &str) -> Vec<String> {
     let figure = Regex::new(r"[0-9][0-9,.]*|–").unwrap();
-    let verdict = Regex::new(r"\b(faster|slower|equivalent|undecided)\b").unwrap();
-    let (mut lines, mut in_answer) = (Vec::new(), false);
-    for line in text.lines() {
-        in_answer = in_answer && !line.trim_start().starts_with("transport ");
-        if !in_answer && !line.trim().is_empty() {
-            let masked = verdict
-                .replace_all(&figure.replace_all(line, "#"), "VERDICT")
-                .into_owned();
-            lines.push(masked.split_whitespace().collect::<Vec<_>>().join(" "));
-        }
-        in_answer |= line.contains(" → ") && line.contains(" blocks in ");
-    }
-    lines
+    let verdict = Regex::new(r"\b(sure|no difference|undecided|perhaps: [a-zA-Z ]+)$").unwrap();
+    let advice = Regex::new(r"^(Use|Perhaps|Stay|It|Undecided).*\.$").unwrap();
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let masked = lines.map(|line| {
+        let line = advice.replace_all(line, "ADVICE");
+        let masked = verdict
+            .replace_all(&figure.replace_all(&line, "#"), "VERDICT")
+            .into_owned();
+        masked.split_whitespace().collect::<Vec<_>>().join(" ")
+    });
+    masked.collect()
 }
 
 /// Whether the printed lines are those of the page, where `…` stands for any number of them.

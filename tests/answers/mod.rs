@@ -11,7 +11,6 @@ use std::{
 
 use lasthop_analyse::{
     answers::{Answer, Answers, speed},
-    decision::{Advice, Decision},
     summarise,
     summary::Summary,
 };
@@ -79,40 +78,12 @@ fn told(record: &Path, group: &str) -> Told {
         ..summarise(&data)
     };
     let render = |format| lasthop_report::render(&summary, &Extras::default(), format, &Default::default());
-    agrees(&summary, &render(Format::Json));
     Told {
         answer: answer_of(&summary, group, speed(&data))
             .unwrap_or_else(|| panic!("{} answers nothing: remove it", record.display())),
         page: render(Format::Markdown),
         picture: render(Format::Svg),
     }
-}
-
-/// What is decided is what the answer says in words.
-fn agrees(summary: &Summary, json: &[u8]) {
-    let Decision { advice, perhaps, .. } = summary.decision;
-    let start = match (advice, perhaps) {
-        (Advice::Use, None) => "Use ",
-        (Advice::Use, Some(_)) => "Perhaps ",
-        (Advice::Depends, None) => "It depends: ",
-        (Advice::Depends, Some(_)) => "Perhaps it depends: ",
-        (Advice::Stay, None) => "Stay with ",
-        (Advice::Stay, Some(_)) => "Perhaps stay with ",
-        (Advice::Same, None) => "It makes no difference: ",
-        (Advice::Same, Some(_)) => "Perhaps it makes no difference: ",
-        (Advice::Undecided, _) => "Undecided: ",
-        (Advice::None, _) => "No answer: ",
-    };
-    let said: serde_json::Value = serde_json::from_slice(json).unwrap();
-    let lines = said["answer"].as_array().unwrap();
-    let mut lines = lines.iter().map(|line| line.as_str().unwrap());
-    let name = &summary.experiment;
-    assert!(
-        summary.overload.is_some() || lines.any(|line| line.starts_with(start)),
-        "{name}: {start}: {}",
-        said["answer"]
-    );
-    println!("{name}: {start}");
 }
 
 /// By name of the experiment.
@@ -234,10 +205,8 @@ const FIGURES: &str = "\
 ";
 
 /// The rows of README about an experiment.
-fn rows(name: &str, page: &str, answers: &Answers) -> String {
-    let Some(answer) = answers.get(name) else {
-        return rows_of_page(name, page);
-    };
+fn rows(answer: &Answer) -> String {
+    let name = &answer.experiment;
     let rows = extremes(answer).into_iter().map(|one| {
         format!(
             "| [{}](docs/answers/{name}.md) | {} | {} | {} ({}) | {} | {} |\n",
@@ -253,81 +222,22 @@ fn rows(name: &str, page: &str, answers: &Answers) -> String {
     rows.collect::<String>().replace(lasthop_page::units::NBSP, " ")
 }
 
-/// The rows of a report's tables that have these columns: their setting, and these cells.
-fn cells(report: &str, columns: &[&str]) -> Vec<(String, Vec<String>)> {
-    let mut found = Vec::new();
-    let (mut at, mut setting) = (Vec::new(), String::new());
-    for line in report.lines() {
-        let Some(row) = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |")) else {
-            at.clear();
-            setting.clear();
-            continue;
-        };
-        let row: Vec<String> = row.split(" | ").map(|cell| cell.trim().replace("**", "")).collect();
-        let place = |column: &&str| row.iter().position(|cell| cell == column);
-        if at.is_empty() {
-            at = columns.iter().filter_map(place).collect();
-            at.resize(if at.len() == columns.len() { at.len() } else { 0 }, 0);
-        } else if row[1..].iter().all(String::is_empty) {
-            setting.clone_from(&row[0]);
-        } else if !row[0].starts_with(":-") {
-            let cells = [0].iter().chain(&at).map(|column| row[*column].clone());
-            found.push((setting.clone(), cells.collect()));
-        }
-    }
-    found
-}
-
-/// The rows of an experiment that has no record yet, from its page: the largest and the smallest ratio, of the first
-/// alternative in all settings, or of all alternatives in the only one.
-fn rows_of_page(name: &str, report: &str) -> String {
-    let all = cells(report, &["ratio", "95 % interval", "verdict"]);
-    let reference = &all.iter().find(|(_, row)| row[3] == "reference").unwrap().1[0];
-    let compared = |row: &[String]| row[3] != "reference" && !row[2].is_empty();
-    let first = &all.iter().find(|(_, row)| compared(row)).unwrap().1[0];
-    let mut rows: Vec<_> = all
-        .iter()
-        .filter(|(_, row)| row[0] == *first && compared(row))
-        .collect();
-    if rows.len() == 1 {
-        rows = all.iter().filter(|(_, row)| compared(row)).collect();
-    }
-    let ratio = |row: &[String]| {
-        row[1]
-            .trim_start_matches(|c: char| !c.is_ascii_digit())
-            .parse::<f64>()
-            .unwrap()
-    };
-    rows.sort_by(|one, other| ratio(&other.1).total_cmp(&ratio(&one.1)));
-    if rows.len() > 2 {
-        rows.drain(1..rows.len() - 1);
-    }
-    let saved = cells(report, &["µs CPU saved", "throughput below"]);
-    let written = rows.into_iter().map(|(setting, row)| {
-        let level = &row[0];
-        let saved = saved.iter().find(|(place, saved)| place == setting && saved[0] == *level);
-        let [cpu, below] = [1, 2].map(|at| saved.map_or("–", |(_, cells)| cells[at].as_str()));
-        let unit = if cpu == "–" { "" } else { " µs" };
-        format!(
-            "| [{name}](docs/answers/{name}.md) | {setting} | {level} / {reference} | {} ({}) | {cpu}{unit} | {below} |\n",
-            row[1], row[2]
-        )
-    });
-    written.collect()
-}
-
 /// The rows of experiments whose link is behind an application, each with the ratios of the experiment that drives it.
-fn beside_bare(pages: &BTreeMap<String, String>, answers: &Answers) -> String {
+fn beside_bare(answers: &Answers) -> String {
     let ratios = |rows: &str| {
         let cells = rows.lines().map(|row| row.split(" | ").nth(3).unwrap());
         cells.collect::<Vec<_>>().join(", ")
     };
     let mut all = String::new();
-    for (name, page) in pages.iter().filter(|(name, _)| is_application(name)) {
-        let bare = Catalog::default().load(name).unwrap().link.to;
-        let beside = pages.get(&bare).map(|page| ratios(&rows(&bare, page, answers)));
+    for answer in answers
+        .answers
+        .iter()
+        .filter(|answer| is_application(&answer.experiment))
+    {
+        let bare = Catalog::default().load(&answer.experiment).unwrap().link.to;
+        let beside = answers.get(&bare).map(|answer| ratios(&rows(answer)));
         let beside = beside.map(|ratios| format!("[{ratios}](docs/answers/{bare}.md)"));
-        for row in rows(name, page, answers).lines() {
+        for row in rows(answer).lines() {
             all += &format!("{row} {} |\n", beside.as_deref().unwrap_or("–"));
         }
     }
@@ -338,25 +248,6 @@ fn is_application(name: &str) -> bool {
     Catalog::default()
         .load(name)
         .is_ok_and(|experiment| experiment.group == "through an application")
-}
-
-/// What an experiment asks besides which transport to choose.
-fn own_answer(name: &str, page: &str, answers: &Answers) -> String {
-    let own: Vec<String> = match answers.get(name) {
-        Some(answer) => answer.asked.iter().map(|line| text::markdown(line)).collect(),
-        None => {
-            let quoted: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("> ")).collect();
-            assert!((1..=7).contains(&quoted.len()), "{name}: {quoted:?}");
-            let own = quoted.into_iter().take_while(|line| !line.contains("**"));
-            own.map(str::to_owned).collect()
-        }
-    };
-    if own.is_empty() {
-        String::new()
-    } else {
-        let named = answers.get(name).map_or_else(|| name.to_owned(), Answer::named);
-        format!("| [{named}](docs/answers/{name}.md) | {} |\n", own.join(" "))
-    }
 }
 
 /// README begins with the picture of all stacks, once half of them have been asked.
@@ -373,34 +264,29 @@ fn headed(readme: &str, answers: &Answers) -> String {
     image.into_owned()
 }
 
-/// README has the tables of these answers, and of the pages that have no record yet.
+/// README has the tables of these answers.
 fn readme(answers: &Answers) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let pages: BTreeMap<String, String> = files(&docs(), ".md")
-        .into_iter()
-        .map(|(name, path)| (name, fs::read_to_string(path).unwrap()))
-        .collect();
-    let all = |of: fn(&str, &str, &Answers) -> String| {
-        let bare = pages.iter().filter(|(name, _)| !is_application(name));
-        bare.map(|(name, page)| of(name, page, answers)).collect::<String>()
-    };
     let on_disk = fs::read_to_string(root.join("README.md")).unwrap();
     let kept = headed(&on_disk, answers);
     let (before, rest) = kept.split_once(ANSWERS[0]).unwrap();
     let (_, after) = rest.split_once(ANSWERS[1]).unwrap();
-    let (figures, own) = (all(rows), all(own_answer));
-    let applications = match beside_bare(&pages, answers) {
+    let bare = answers
+        .answers
+        .iter()
+        .filter(|answer| !is_application(&answer.experiment));
+    let figures: String = bare.map(rows).collect();
+    let applications = match beside_bare(answers) {
         rows if rows.is_empty() => rows,
-        rows => format!("{APPLICATIONS}{rows}\n"),
+        rows => format!("\n{APPLICATIONS}{rows}"),
     };
-    let more = "Some experiments ask more than which transport to choose:\n\n| experiment | answer |\n|---|---|\n";
     let page = if answers.answers.is_empty() {
         ""
     } else {
         "[What the last hop costs](docs/findings.md) puts these together ([one file](docs/findings.html)).\n\n"
     };
     let fresh = format!(
-        "{before}{}{page}{FIGURES}{figures}\n{applications}{more}{own}{}{after}",
+        "{before}{}{page}{FIGURES}{figures}{applications}{}{after}",
         ANSWERS[0], ANSWERS[1]
     );
     keep(&root.join("README.md"), fresh.as_bytes());

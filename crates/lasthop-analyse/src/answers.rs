@@ -60,13 +60,8 @@ pub struct Answer {
     pub question: String,
     /// Ends of the link under test.
     pub link: LinkEnds,
-    /// What the experiment asks besides what to choose, as reports say it; empty if nothing.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asked: Vec<String>,
-    /// What to choose, as reports say it.
+    /// What to choose, and what is to be said besides, as reports say it.
     pub advice: Vec<String>,
-    /// Whose work decides when a difference no longer matters, with its article: `your handler`, `a query`.
-    pub work: String,
     /// Differences within this share count as none.
     pub margin: f64,
     /// When the run began, RFC 3339.

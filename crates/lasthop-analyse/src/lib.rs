@@ -39,10 +39,7 @@ mod trials;
 use std::path::PathBuf;
 
 pub use cases::name_of;
-use lasthop_model::{
-    quantity::joined,
-    record::{FactorSummary, Resumption, RunHeader, Stopped},
-};
+use lasthop_model::record::{Resumption, RunHeader, Stopped};
 use lasthop_record::data::RunData;
 pub use progress::{Look, ProgressLine, is_due, look, seconds_to};
 
@@ -114,8 +111,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
             .collect(),
         controls: controls(header),
         alternatives: unless_ratios_only(trials, comparisons::alternatives),
-        asked: header.answer.clone(),
-        explanations: explanations(header),
+        template: header.answer.clone(),
         environment: data.environment.clone(),
         cases,
         comparisons,
@@ -161,20 +157,6 @@ fn settings(data: &RunData) -> SettingsSummary {
 
 fn unless_ratios_only<T>(trials: &Trials, all: fn(&Trials) -> Vec<T>) -> Vec<T> {
     if trials.ratios_only { Vec::new() } else { all(trials) }
-}
-
-/// What levels mean, each as `level: meaning` in the help of its factor: of those that ran.
-fn explanations(header: &RunHeader) -> Vec<String> {
-    let explained = |factor: &FactorSummary| {
-        let ran = |level: &str| factor.levels.iter().any(|own| own.word() == Some(level));
-        let parts = factor.help.split("; ");
-        joined(
-            parts.filter(|part| part.split_once(':').is_none_or(|(level, _)| ran(level))),
-            "; ",
-        )
-    };
-    let asked = header.answer.explain.iter().filter_map(|name| header.factors.get(name));
-    asked.filter(|factor| factor.levels.len() > 1).map(explained).collect()
 }
 
 fn controls(header: &RunHeader) -> Vec<String> {

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use lasthop_model::{
     level::{Levels, as_text},
     profile::KERNEL,
-    record::{AnswerPlan, Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped},
+    record::{Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped},
 };
 use lasthop_protocol::spec::Transport;
 use lasthop_stats::{CONFIDENCE, Interval};
@@ -91,12 +91,9 @@ pub struct Summary {
     /// Quantities that follow from several cases.
     #[serde(default)]
     pub derived: Vec<Derived>,
-    /// What answers the question of the experiment, besides what to choose.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub asked: AnswerPlan,
-    /// Words of the experiment, explained.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub explanations: Vec<String>,
+    /// What the experiment says besides, as a template, which reports render.
+    #[serde(skip)]
+    pub template: Option<String>,
     /// What a run with overload found; absent in every other run. Its cases have no metrics and no comparisons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<Overload>,
@@ -105,10 +102,6 @@ pub struct Summary {
     pub explained: Option<Explained>,
     pub checks: Vec<Check>,
     pub failures: Vec<Failure>,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Summary {

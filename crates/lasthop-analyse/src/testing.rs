@@ -6,9 +6,9 @@ use lasthop_model::{
     observation::{MachineUsage, NetworkCounters, Observations, RoleUsage},
     profile::{FoldedStack, Profile, RoleProfile},
     record::{
-        AnswerPlan, CasePlan, CaseProof, Environment, ExperimentSummary, FactorSummary, Failure, LoadSummary,
-        MeasuredTrial, Placement, ProfileRecord, ProfileTrial, RoundRecord, RunEnd, RunHeader, Settings, Stage,
-        Stopped, TrialRecord, VERSION,
+        CasePlan, CaseProof, Environment, ExperimentSummary, FactorSummary, Failure, LoadSummary, MeasuredTrial,
+        Placement, ProfileRecord, ProfileTrial, RoundRecord, RunEnd, RunHeader, Settings, Stage, Stopped, TrialRecord,
+        VERSION,
     },
 };
 use lasthop_protocol::{
@@ -332,7 +332,7 @@ fn header(cases: Vec<CasePlan>) -> RunHeader {
         factors: IndexMap::from([("transport".to_owned(), factor)]),
         cases,
         derived: vec![],
-        answer: AnswerPlan::default(),
+        answer: None,
         differences: vec![],
         given: None,
         labels: IndexMap::new(),

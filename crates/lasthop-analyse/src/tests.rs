@@ -609,12 +609,3 @@ fn looks_become_rare_in_a_long_run() {
         );
     }
 }
-
-#[test]
-fn only_levels_that_ran_are_explained() {
-    let mut data = healthy();
-    let factor = data.header.factors.get_mut("transport").unwrap();
-    factor.help = "unix: no network; tls: TCP and more; tcp: the network".to_owned();
-    data.header.answer.explain = vec!["transport".to_owned()];
-    assert_eq!(summarise(&data).explanations, ["unix: no network; tcp: the network"]);
-}

@@ -38,7 +38,7 @@ use lasthop_protocol::{
     wire::{self, TrialPhases},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de::Error};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     driver::{DriverAt, Remote, ToolChoice},
@@ -78,13 +78,9 @@ pub struct RunHeader {
     /// Quantities that follow from several cases.
     #[serde(default)]
     pub derived: Vec<DerivedPlan>,
-    /// What answers the question, besides what to choose.
-    #[serde(
-        default,
-        skip_serializing_if = "AnswerPlan::is_empty",
-        deserialize_with = "AnswerPlan::of_any_version"
-    )]
-    pub answer: AnswerPlan,
+    /// What the experiment says of its result besides what to choose: a template over [`ANSWERED`].
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "template")]
+    pub answer: Option<String>,
     /// The endpoints of `lasthop compare`, whose servers lasthop did not start; `None` in a run of an experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<Given>,
@@ -176,43 +172,13 @@ pub struct DerivedPlan {
     pub from: Derivation,
 }
 
-/// What answers the question of an experiment, besides which alternative to choose: a report says it first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct AnswerPlan {
-    /// Of a protocol without replies: whether to say what each transport lost, and what it costs the sender.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub lost: bool,
-    /// Levels of the compared factor: what each costs, compared with the reference.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub price: Vec<String>,
-    /// The same of levels that the question does not name: told after what to choose.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub also: Vec<String>,
-    /// Levels of the compared factor that spin while they wait: how many CPUs each keeps busy, and the reference.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub occupies: Vec<String>,
-    /// Factors whose levels need explaining: the report shows their `help`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub explain: Vec<String>,
-    /// Whose work decides when a difference no longer matters, with its article: `a query` [default: your handler].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub work: Option<String>,
-}
+/// The parts of a result that an experiment's own answer is a template over.
+pub const ANSWERED: [&str; 4] = ["cases", "comparisons", "decision", "derived"];
 
-impl AnswerPlan {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Records of earlier versions name quantities, too, of which reports made sentences.
-    fn of_any_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut keys = serde_json::Map::deserialize(deserializer)?;
-        for gone in ["until", "which", "costs"] {
-            keys.remove(gone);
-        }
-        serde_json::from_value(keys.into()).map_err(D::Error::custom)
-    }
+/// Records of earlier versions list what to say, in a table, of which reports made sentences.
+fn template<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let found = serde_json::Value::deserialize(deserializer)?;
+    Ok(found.as_str().map(str::to_owned))
 }
 
 /// How a quantity follows from cases, by their ids.

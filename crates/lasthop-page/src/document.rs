@@ -7,7 +7,7 @@ use std::{fmt, path::PathBuf};
 /// A whole report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    pub title: String,
+    pub title: Text,
     /// What was measured, in one line.
     pub subtitle: Text,
     pub sections: Vec<Section>,

@@ -55,10 +55,10 @@ pub fn document_with(document: &Document, picture: &str) -> Vec<u8> {
     let sections: String = document.sections.iter().map(section).collect();
     let head = format!(
         "<h1>{}</h1>\n<p class=\"sub\">{}</p>\n",
-        escape(&document.title),
+        inline(&document.title),
         inline(&document.subtitle)
     );
-    frame(&document.title, &(head + picture + &sections))
+    frame(&document.title.to_string(), &(head + picture + &sections))
 }
 
 /// A section under its heading, folded if the document says so.

@@ -7,33 +7,16 @@ use lasthop_model::quantity::joined;
 use super::document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone};
 use crate::text::{self, fenced, html, markdown as escape};
 
-/// Any document, under a heading of the second level. What comes first, the answer, is quoted, so that it stands out.
+/// Any document, under a heading of the second level.
 #[must_use]
 pub fn page(document: &Document) -> String {
     let mut page = format!(
         "## {}\n\n{}\n",
-        escape(&document.title),
+        escape(&document.title.to_string()),
         escape(&document.subtitle.to_string())
     );
-    for (place, part) in document.sections.iter().enumerate() {
-        let mut text = String::new();
-        section(&mut text, part);
-        let is_answer = place == 0 && part.title.is_none();
-        page.push_str(&if is_answer { quoted(&text) } else { text });
-    }
+    page.push_str(&sections(&document.sections));
     page
-}
-
-fn quoted(text: &str) -> String {
-    let lines = text.trim_matches('\n').lines();
-    let quoted = lines.map(|line| {
-        if line.is_empty() {
-            ">\n".to_owned()
-        } else {
-            format!("> {line}\n")
-        }
-    });
-    format!("\n{}", quoted.collect::<String>())
 }
 
 /// Sections without the head of a page.

@@ -98,7 +98,7 @@ impl Page {
     }
 
     pub fn document(&mut self, document: &Document) {
-        self.wrapped(&Text::of(Tone::Strong, &document.title), 0, INDENT);
+        self.wrapped(&document.title, 0, INDENT);
         self.wrapped(&document.subtitle, 0, INDENT);
         for section in &document.sections {
             if self.shows(section) {
@@ -319,7 +319,10 @@ fn widths(table: &Table, room: usize) -> Vec<usize> {
         }
     }
     let others: usize = widths.iter().skip(1).map(|width| width + GAP).sum();
-    let limit = room.saturating_sub(others).clamp(SHORTEST_NAME, LONGEST_NAME);
+    let left = room.saturating_sub(others);
+    // Names on lines of their own are better than a table in two parts.
+    let shortest = if left >= INDENT { INDENT } else { SHORTEST_NAME };
+    let limit = left.clamp(shortest, LONGEST_NAME);
     let names = table.rows.iter().filter_map(|row| match row {
         Row::Group(_) => None,
         Row::Cells(cells) => cells.first(),

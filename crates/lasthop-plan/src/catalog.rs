@@ -405,26 +405,15 @@ mod tests {
     #[test]
     fn what_an_answer_cannot_name_is_shown_in_its_place() {
         let files = EXPERIMENTS
-            .get_file("file-transfer/experiment.toml")
+            .get_file("ipc/experiment.toml")
             .unwrap()
             .contents_utf8()
             .unwrap();
-        let wrong = |from: &str, to: &str| {
-            assert!(files.contains(from));
-            errors(&[("experiment.toml", &files.replace(from, to))])
-        };
-        let work = "work = \"a request to the application\"";
-        for (line, expected) in [
-            ("price = [\"tls\"]", "`tls` is not one of the levels"),
-            ("explain = [\"sise\"]", "did you mean `size`?"),
-            ("loss = true", "unknown key `loss`"),
-        ] {
-            let error = wrong(work, line);
-            assert!(
-                error.contains(expected) && error.contains(line.split(' ').next().unwrap()),
-                "{line}: {error}"
-            );
-        }
+        assert!(files.contains("case in cases"));
+        let error = errors(&[("experiment.toml", &files.replace("case in cases", "case in case"))]);
+        assert!(error.contains("there is no `case` here"), "{error}");
+        let error = errors(&[("experiment.toml", &files.replace("endfor", "end"))]);
+        assert!(error.contains("template: "), "{error}");
     }
 
     /// `redis` with these lines in its `[load]`, and without some of its own.

@@ -13,7 +13,7 @@ use indexmap::IndexMap;
 use lasthop_model::{
     level::Level,
     program::{Packages, Program},
-    record::{AnswerPlan, Digests},
+    record::Digests,
 };
 use lasthop_protocol::spec::Transport;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -54,6 +54,10 @@ pub struct Experiment {
     pub title: String,
     /// The question that the experiment answers, in one sentence.
     pub question: String,
+    /// What to say of the result besides which alternative to choose, a sentence a line: a template over its `cases`,
+    /// `comparisons`, `decision` and `derived`, as the JSON report has them.
+    #[serde(default)]
+    pub answer: Option<String>,
     /// The heading under which `lasthop list` shows it: `databases`, for example.
     #[serde(default)]
     pub group: String,
@@ -69,9 +73,6 @@ pub struct Experiment {
     /// Quantities that follow from several cases, by name.
     #[serde(default)]
     pub derive: IndexMap<String, Derive>,
-    /// What answers the question, besides which alternative to choose: a report says it first.
-    #[serde(default)]
-    pub answer: AnswerPlan,
     #[serde(default)]
     pub overload: Overload,
     #[serde(default)]

@@ -57,7 +57,7 @@ fn sentences(known: &CheckMeaning) -> Vec<String> {
 pub fn of(known: &CheckMeaning) -> Document {
     let blocks = sentences(known).into_iter().map(|text| Block::Paragraph(text.into()));
     Document {
-        title: known.id.to_owned(),
+        title: Text::of(Tone::Strong, known.id),
         subtitle: Text::of(Tone::Dim, address_of_check(known.id)),
         sections: untitled(blocks.collect()).into_iter().collect(),
     }
@@ -72,7 +72,7 @@ pub fn list() -> Document {
         section(title, Depth::Open, checks.iter().map(item).collect())
     };
     Document {
-        title: "Checks: what may speak against a result".to_owned(),
+        title: Text::of(Tone::Strong, "Checks: what may speak against a result"),
         subtitle: Text::of(
             Tone::Dim,
             "lasthop explain-check ID says when one is found, and what to do",

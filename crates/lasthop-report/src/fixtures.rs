@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::*;
+use lasthop_analyse::{decision::Decision, summary::*};
 use lasthop_model::level::Level;
 use lasthop_model::record::{
-    AnswerPlan, Environment, Failure, LoadSummary, PacketFilter, Placement, ProgramVersion, Stage, Stopped,
+    Environment, Failure, LoadSummary, PacketFilter, Placement, ProgramVersion, Stage, Stopped,
 };
 use lasthop_protocol::spec::{Arrivals, Reuse, Transport};
 
@@ -321,8 +321,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         cases,
         comparisons,
         alternatives: vec![],
-        asked: AnswerPlan::default(),
-        explanations: vec![],
+        template: None,
         overload: None,
         explained: None,
         derived: vec![],
@@ -330,7 +329,6 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         failures: vec![],
     };
     agree(&mut summary);
-    summary.decide();
     summary
 }
 
@@ -844,7 +842,7 @@ pub fn explained() -> Summary {
 }
 
 pub fn all() -> Vec<(&'static str, Summary)> {
-    vec![
+    let mut all = vec![
         ("explained", explained()),
         ("three_transports", three_transports()),
         ("equivalent", equivalent()),
@@ -861,5 +859,7 @@ pub fn all() -> Vec<(&'static str, Summary)> {
         ("patterns", patterns()),
         ("stream", stream()),
         ("at_a_rate", at_a_rate()),
-    ]
+    ];
+    all.iter_mut().for_each(|(_, summary)| summary.decide());
+    all
 }

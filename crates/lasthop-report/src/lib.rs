@@ -29,6 +29,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 pub mod wording;
+mod words;
 
 use lasthop_analyse::summary::Summary;
 use lasthop_page::{Options, Page, document, html, text, units};

@@ -120,7 +120,7 @@ fn document(runs: &[RunEntry]) -> Document {
         .into_rows();
     let rows = rows.into_iter().map(Row::Cells).collect();
     Document {
-        title: "Recorded runs".to_owned(),
+        title: Text::of(Tone::Strong, "Recorded runs"),
         subtitle: total(runs).into(),
         sections: section("Oldest first", Depth::Open, vec![Block::Table(Table { columns, rows })])
             .into_iter()

@@ -155,6 +155,8 @@ fn count(number: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use indexmap::IndexMap;
+
     use super::*;
     use crate::fixtures::three_transports;
 

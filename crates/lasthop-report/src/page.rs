@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use super::{
     again::again,
-    content::{Part, answer, origin, quantity, ratios, sections, subtitle, title},
+    content::{Part, advice, origin, quantity, sections, subtitle, title},
     csv,
-    document::{Block, Text},
+    document::Text,
     forest::Picture,
     html::{self, SCRIPT, inline, section},
     json,
@@ -129,7 +129,7 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
         shown.map(|one| section(&one)).collect()
     };
     let ratios = if compared {
-        figure("ratios", "Ratios", &(brief(&groups) + &Picture::of(summary).inline()))
+        figure("ratios", "Ratios", &Picture::of(summary).inline())
     } else {
         String::new()
     };
@@ -144,7 +144,10 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
     };
     let body = [
         head(summary),
-        show(&[Part::CutOff, Part::Limits]),
+        show(&[Part::CutOff]),
+        // As a table on a phone, too, where the others are lists.
+        format!("<div class=\"reading\">\n{}</div>\n", show(&[Part::Answer])),
+        show(&[Part::Besides, Part::Limits]),
         ratios,
         show(&[Part::Figures]),
         plots.iter().map(drawn).collect(),
@@ -162,7 +165,7 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
 
 fn head(summary: &Summary) -> String {
     let below = [subtitle(summary), origin(summary)];
-    header(&summary.question, &title(summary), &answer(summary), &below)
+    header(&summary.question, &title(summary), &[advice(summary)], &below)
 }
 
 /// The head of a page: the question, its answer, and what that rests on.
@@ -185,12 +188,6 @@ pub fn header(question: &str, title: &str, answer: &[Text], below: &[Text]) -> S
 #[must_use]
 pub fn figure(id: &str, title: &str, content: &str) -> String {
     format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{content}</section>\n")
-}
-
-/// The ratios as a table, which only a phone shows: its other tables are lists.
-fn brief(groups: &[Group<'_>]) -> String {
-    let table: Vec<Block> = ratios(groups).into_iter().collect();
-    format!("<div class=\"brief\">\n{}</div>\n", html::blocks(&table))
 }
 
 /// Where the script draws, in the place of what is there.
@@ -332,11 +329,15 @@ mod tests {
     fn a_phone_has_a_row_for_each_ratio() {
         let summary = fixtures::patterns();
         let page = shown(&summary, &Extras::default());
-        let (_, rest) = page.split_once("<div class=\"brief\">").unwrap();
+        let (_, rest) = page.split_once("<div class=\"reading\">").unwrap();
         let (table, _) = rest.split_once("</table>").unwrap();
         let rows = table.matches("<th scope=\"row\">").count();
-        assert_eq!(rows, summary.cases.iter().filter(|case| case.metrics.is_some()).count());
-        assert_eq!(table.matches("<th scope=\"col\"").count(), 4, "{table}");
+        let ratios = summary
+            .comparisons
+            .iter()
+            .filter(|one| one.metric == Metric::Throughput);
+        assert_eq!(rows, ratios.count());
+        assert_eq!(table.matches("<th scope=\"col\"").count(), 6, "{table}");
     }
 
     #[test]

@@ -11,11 +11,13 @@ use super::*;
 use crate::fixtures;
 
 fn text(summary: &Summary, format: Format) -> String {
+    let mut summary = summary.clone();
+    summary.decide();
     let everything = Options {
         verbose: true,
         ..Options::default()
     };
-    String::from_utf8(render(summary, &Extras::default(), format, &everything)).expect("reports are UTF-8")
+    String::from_utf8(render(&summary, &Extras::default(), format, &everything)).expect("reports are UTF-8")
 }
 
 /// What a terminal shows unless asked for more.
@@ -34,19 +36,9 @@ fn a_report_fits_a_screen() {
             page.lines().count() <= 40 || summary.failures.len() > 1 || summary.explained.is_some(),
             "{name}:\n{page}"
         );
-    }
-    for (name, summary) in [
-        ("three_transports", fixtures::three_transports()),
-        ("patterns", fixtures::patterns()),
-        ("lower_bound", fixtures::lower_bound()),
-    ] {
-        let page = String::from_utf8(render(
-            &summary,
-            &Extras::default(),
-            Format::Terminal,
-            &Options::default(),
-        ))
-        .unwrap();
+        if !["three_transports", "patterns", "lower_bound"].contains(&name) {
+            continue;
+        }
         insta::assert_snapshot!(format!("brief_{name}"), page);
     }
 }
@@ -93,7 +85,7 @@ fn a_reference_alone_is_compared_with_nothing() {
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");
-    assert!(page.contains("No answer: TLS over TCP failed at ready. "), "{page}");
+    assert!(page.contains("No answer. "), "{page}");
     assert!(page.contains("stopped: nothing was left to compare"), "{page}");
 }
 
@@ -476,7 +468,7 @@ fn a_run_that_died_before_its_first_case_renders() {
     for format in Format::ALL {
         assert!(!render(&summary, &Extras::default(), format, &Options::default()).is_empty());
     }
-    assert!(text(&summary, Format::Terminal).contains("no case has a result."));
+    assert!(text(&summary, Format::Terminal).contains("No case has a result."));
     assert_eq!(text(&summary, Format::Csv).lines().count(), 1);
 }
 

@@ -20,7 +20,7 @@ pub fn document(result: &Repetition) -> Document {
     }
     sections.extend([missed(result), environment(result)]);
     Document {
-        title: format!("{}: {}", result.study, result.title),
+        title: Text::of(Tone::Strong, format!("{}: {}", result.study, result.title)),
         subtitle: Text::of(
             Tone::Dim,
             format!(
@@ -344,7 +344,7 @@ pub fn listing(studies: &[(Study, String)]) -> Document {
         rows: studies.iter().map(row).collect(),
     };
     Document {
-        title: "Studies".to_owned(),
+        title: Text::of(Tone::Strong, "Studies"),
         subtitle: Text::of(
             Tone::Dim,
             "lasthop repro NAME repeats one study, lasthop repro --all writes a book of all",

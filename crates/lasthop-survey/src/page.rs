@@ -51,7 +51,7 @@ pub fn document(survey: &Survey, all: bool) -> Document {
     ];
     sections.retain(|section| !section.blocks.is_empty());
     Document {
-        title: "Local links of this machine".to_owned(),
+        title: Text::of(Tone::Strong, "Local links of this machine"),
         subtitle: Text::of(Tone::Dim, format!("watched for {}", Seconds(survey.seconds))),
         sections,
     }

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
     rate::{CONSTANT, POISSON},
-    record::MOST_CASES,
+    record::{ANSWERED, MOST_CASES},
     selection::{PATH, TRANSPORT},
 };
 use lasthop_protocol::{PROTOCOLS, custom, spec::Transport};
@@ -91,7 +91,9 @@ impl Checker<'_> {
         self.check_overload(file);
         self.check_use(file);
         self.derive(file);
-        self.answer(file);
+        if let Some(answer) = &file.answer {
+            self.template("/answer", answer, &Scope::default().add(ANSWERED));
+        }
     }
 
     fn check_overload(&mut self, file: &Experiment) {
@@ -127,24 +129,6 @@ impl Checker<'_> {
                 (None, None, Some(over)) => self.must_be_numbers(&join(&pointer, "crossover"), over, file),
                 _ => self.key_error(&pointer, "exactly one of `minus`, `per` and `crossover` is needed"),
             }
-        }
-    }
-
-    fn answer(&mut self, file: &Experiment) {
-        let answer = &file.answer;
-        let compared = [PATH, TRANSPORT].into_iter().find_map(|name| file.factors.get(name));
-        let levels = compared.map_or(&[][..], |factor| &factor.levels);
-        for (key, named) in [
-            ("price", &answer.price),
-            ("also", &answer.also),
-            ("occupies", &answer.occupies),
-        ] {
-            for (at, level) in named.iter().enumerate() {
-                self.must_be_level(&format!("/answer/{key}/{at}"), &Level::Text(level.clone()), levels);
-            }
-        }
-        for (at, factor) in answer.explain.iter().enumerate() {
-            self.must_be_known(&format!("/answer/explain/{at}"), "factor", factor, file.factors.keys());
         }
     }
 

@@ -88,7 +88,7 @@ impl Parts<'_> {
         let answer = self.answer.into_iter().map(Block::Paragraph).collect();
         let first = [untitled(answer), of_limits(self.limits)];
         Document {
-            title: self.title,
+            title: Text::of(Tone::Strong, self.title),
             subtitle: self.subtitle,
             sections: first.into_iter().chain(self.sections).flatten().collect(),
         }
@@ -109,7 +109,7 @@ impl Parts<'_> {
         let ratios = figure("ratios", "Intervals", &self.picture().inline());
         let document = self.document();
         let sections: String = document.sections[1..].iter().map(html::section).collect();
-        html::frame(&document.title, &(head + &ratios + &sections))
+        html::frame(&document.title.to_string(), &(head + &ratios + &sections))
     }
 }
 

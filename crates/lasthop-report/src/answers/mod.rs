@@ -11,14 +11,10 @@ use lasthop_analyse::{
 
 pub use self::shown::{csv, document, extremes};
 use crate::{
-    content::{answer, asked, conditions},
-    document::Text,
+    content::{answer, conditions},
     names::Named,
     units::NBSP,
 };
-
-/// The handler whose work decides, unless the experiment names another.
-const HANDLER: &str = "your handler";
 
 /// What a run says; `group` is the heading that its experiment stands under, `speed` that of the driver's CPU. `None` if
 /// there is nothing to know: of a run with overload or of cases with themselves, and without figures.
@@ -29,8 +25,6 @@ pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<A
         return None;
     }
     let settings: Vec<Setting> = groups(summary).iter().filter_map(setting).collect();
-    let said = answer(summary);
-    let (asked, advice) = said.split_at(asked(summary).len());
     let mut doubts: Vec<String> = Vec::new();
     for check in summary.checks.iter().filter(|check| check.severity >= Severity::Doubt) {
         if !doubts.contains(&check.id) {
@@ -43,9 +37,7 @@ pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<A
         title: summary.title.clone(),
         question: summary.question.clone(),
         link: summary.link.clone(),
-        asked: lines(asked),
-        advice: lines(advice),
-        work: summary.asked.work.clone().unwrap_or_else(|| HANDLER.to_owned()),
+        advice: answer(summary).iter().map(|line| plain(&line.to_string())).collect(),
         margin: summary.settings.margin,
         started: summary.started.clone(),
         seconds: rounded(summary.seconds),
@@ -65,10 +57,6 @@ pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<A
         doubts,
         settings,
     })
-}
-
-fn lines(said: &[Text]) -> Vec<String> {
-    said.iter().map(|line| plain(&line.to_string())).collect()
 }
 
 fn plain(text: &str) -> String {

@@ -174,7 +174,7 @@ pub fn document(answers: &[&Answer], whole: bool) -> Document {
         vec![overview(answers)]
     };
     Document {
-        title: "What lasthop knows without running anything".to_owned(),
+        title: Text::of(Tone::Strong, "What lasthop knows without running anything"),
         subtitle: Text::of(
             Tone::Dim,
             "measured elsewhere, so your machine may answer otherwise: lasthop run EXPERIMENT",
@@ -234,7 +234,7 @@ fn figures<'a>(columns: Columns, rows: Vec<Compared<'a>>) -> Columns {
 }
 
 fn section(answer: &Answer) -> Section {
-    let said = answer.asked.iter().chain(&answer.advice);
+    let said = answer.advice.iter();
     let mut blocks: Vec<Block> = said.map(|line| Block::Paragraph(line.as_str().into())).collect();
     let all: Vec<Compared<'_>> = compared(answer).collect();
     let (columns, rows) = figures(Columns::default(), all).into_rows();

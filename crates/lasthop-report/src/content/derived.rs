@@ -28,7 +28,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
     let (places, times): (Vec<&[&Derived]>, Vec<_>) = by_quantity.partition(|of| is_place(of));
     let tables = [time_table(summary, &times), crossover_table(summary, &places.concat())];
     let blocks = tables.into_iter().flatten().map(Block::Table).collect();
-    parts::section("What follows from several cases", Depth::Open, blocks)
+    parts::section("What follows from several cases", Depth::Folded, blocks)
 }
 
 /// A crossover is a level, everything else a time.

@@ -36,19 +36,11 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
         times_in_send(measured.map(|(_, metrics)| metrics)),
     ];
     blocks.extend(explained.into_iter().flatten().map(Block::legend));
-    parts::untitled(blocks)
-}
-
-/// Only what verdicts are on, for a window with room for little.
-pub fn ratios(groups: &[Group<'_>]) -> Option<Block> {
-    let lines = lines(groups);
-    let summary = lines.first()?.group.summary();
-    let columns = Columns::default().left(case_title(summary), lines.iter().map(name));
-    Some(Block::Table(table_under_settings(
-        groups,
-        ratio_columns(columns, &lines),
-        measured,
-    )))
+    if cases(groups).any(|(group, case)| group.declared(case).is_some()) {
+        parts::section("Rates and latencies", Depth::Folded, blocks)
+    } else {
+        parts::untitled(blocks)
+    }
 }
 
 /// How many cases have figures.
@@ -306,10 +298,8 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
         let costs = costs.map(|cost| cost.map_or(NONE.to_owned(), |ns| significant(ns, 3)));
         columns = columns.right("ns/byte", costs);
     }
-    if !summary.asked.occupies.is_empty() {
-        let busy = lines.iter().map(|line| significant(line.metrics.cpus_busy(), 2));
-        columns = columns.right("CPUs busy", busy);
-    }
+    let busy = lines.iter().map(|line| significant(line.metrics.cpus_busy(), 2));
+    columns = columns.right("CPUs busy", busy);
     let title = format!("{} per request", listed(&headings));
     let mut blocks = vec![Block::Table(table_under_settings(groups, columns, measured))];
     if is_one_way {

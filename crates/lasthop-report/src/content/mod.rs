@@ -1,9 +1,7 @@
 //! What a report for people says, in this order: answer, table, does it matter, why, doubts, failures,
 //! environment. One file per part; the format comes later.
 
-mod answer;
 mod derived;
-mod effects;
 mod environment;
 mod failures;
 mod figures;
@@ -13,16 +11,14 @@ mod matter;
 mod overload;
 mod parts;
 mod paths;
-mod question;
+mod reading;
 mod run_delay;
 mod trust;
 mod verdicts;
 mod why;
 
-pub use answer::{asked, the};
-pub use effects::ends;
 pub use environment::{conditions, origin};
-pub use figures::ratios;
+pub use figures::listed;
 use indexmap::IndexMap;
 use lasthop_analyse::{groups::groups, summary::Summary};
 use lasthop_model::{
@@ -33,6 +29,7 @@ use lasthop_protocol::spec::Arrivals;
 pub use layers::in_words as layers_in_words;
 pub use limits::limits;
 pub use parts::{case_title, full_name, section, table_under_settings, untitled};
+pub use reading::{ends, the};
 pub use verdicts::{failed_stage, quantity};
 
 use super::{
@@ -46,6 +43,7 @@ use super::{
 pub enum Part {
     CutOff,
     Answer,
+    Besides,
     Limits,
     Figures,
     Derived,
@@ -66,11 +64,20 @@ pub enum Part {
 pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
     let groups = groups(summary);
     let conditions = summary.environment.as_ref().and_then(conditions).map(Block::legend);
-    let answer = answer(summary).into_iter().map(Block::Paragraph);
-    let answer = answer.chain(conditions).collect();
+    let (answer, besides): (Vec<Block>, Vec<Block>) = match &summary.overload {
+        Some(found) => {
+            let said = overload::answer(&groups, found).into_iter();
+            (said.map(Block::Paragraph).chain(conditions).collect(), vec![])
+        }
+        None => (
+            reading::blocks(summary, &groups),
+            reading::besides(summary, &groups).chain(conditions).collect(),
+        ),
+    };
     let all = [
         (Part::CutOff, verdicts::cut_off(summary)),
         (Part::Answer, parts::untitled(answer)),
+        (Part::Besides, parts::untitled(besides)),
         (Part::Limits, limits(&summary.limits)),
         (
             Part::Figures,
@@ -95,12 +102,21 @@ pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
     known.collect()
 }
 
-/// What to do, in at most a few lines, the first of which is always there.
+/// What to do, and what is to be said besides: at least one line.
 #[must_use]
 pub fn answer(summary: &Summary) -> Vec<Text> {
     match &summary.overload {
         Some(found) => overload::answer(&groups(summary), found),
-        None => answer::answer(summary),
+        None => reading::lines(summary),
+    }
+}
+
+/// What to do, in a line; of a run with overload, what became of it.
+#[must_use]
+pub fn advice(summary: &Summary) -> Text {
+    match &summary.overload {
+        Some(_) => Text::of(Tone::Strong, headline(summary)),
+        None => reading::advice(summary),
     }
 }
 
@@ -116,9 +132,16 @@ pub fn headline(summary: &Summary) -> String {
 /// Turns a summary into a document.
 #[must_use]
 pub fn document(summary: &Summary) -> Document {
+    let (title, subtitle) = match summary.overload {
+        Some(_) => (Text::of(Tone::Strong, title(summary)), subtitle(summary)),
+        None => (
+            reading::advice(summary),
+            Text::of(Tone::Dim, format!("{}: ", summary.experiment)).join(subtitle(summary)),
+        ),
+    };
     Document {
-        title: title(summary),
-        subtitle: subtitle(summary),
+        title,
+        subtitle,
         sections: sections(summary).into_values().collect(),
     }
 }

@@ -9,7 +9,7 @@ use lasthop_analyse::{
 };
 use lasthop_model::quantity::joined;
 
-use super::{answer::the, parts};
+use super::{parts, reading::the};
 use crate::{
     document::{Block, Columns, Depth, Row, Section, Table, Text, Tone},
     names::Named,

@@ -1,0 +1,813 @@
+//! The reading: what to do in a line, each alternative against the reference in a row, and below it a sentence about
+//! each thing that is to be said besides.
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
+use lasthop_analyse::{
+    decision::{Advice, Beside, Decision, Perhaps},
+    groups::{Group, groups, is_compared},
+    summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
+};
+use lasthop_model::{level::Level, quantity::joined};
+use serde::Serialize;
+
+use super::{
+    parts::case_title,
+    verdicts::{failed_stage, quantity, why_none},
+};
+use crate::{
+    document::{Block, Cell, Columns, Row, Table, Text, Tone},
+    names::Named,
+    units::{ByteRateUnit, NBSP, NONE, TimeUnit, column, percent, ratio, significant},
+    wording::{Quantity, bounds, margin, more_time, ratio_places, tone},
+    words::{own, say},
+};
+
+/// What templates may say of a decision.
+#[derive(Serialize)]
+struct Said {
+    advice: Advice,
+    perhaps: bool,
+    /// The alternative and the reference, as they stand in a sentence.
+    who: String,
+    than: String,
+    depends_on: String,
+    margin: String,
+    /// Up to which CPU time of one's own it matters: nothing, a time, or the least and the most.
+    limits: Vec<String>,
+    as_good: Vec<String>,
+    open: Vec<String>,
+    costlier: Vec<String>,
+    more: String,
+    why: String,
+}
+
+/// The advice, in at most ten words.
+#[must_use]
+pub fn advice(summary: &Summary) -> Text {
+    if summary.aa {
+        return Text::of(Tone::Strong, "There is nothing to choose.");
+    }
+    let words = say("advice", said(summary, &groups(summary))).concat();
+    Text::of(tone_of(&summary.decision), words)
+}
+
+/// What colour the advice has.
+fn tone_of(decision: &Decision) -> Tone {
+    match (decision.advice, decision.perhaps) {
+        (Advice::Undecided | Advice::None, _) | (_, Some(_)) => Tone::Warning,
+        (Advice::Use, None) => Tone::Good,
+        (Advice::Depends | Advice::Stay | Advice::Same, None) => Tone::Strong,
+    }
+}
+
+/// The advice, and what is to be said besides.
+#[must_use]
+pub fn lines(summary: &Summary) -> Vec<Text> {
+    let sentences = sentences(summary, &groups(summary)).into_iter().map(Text::from);
+    let own = own(summary).into_iter().map(Text::from);
+    std::iter::once(advice(summary)).chain(sentences).chain(own).collect()
+}
+
+/// The table; none if nothing was compared.
+#[must_use]
+pub fn blocks(summary: &Summary, groups: &[Group<'_>]) -> Vec<Block> {
+    table(summary, groups).map(Block::Table).into_iter().collect()
+}
+
+/// What is to be said below the table.
+pub fn besides(summary: &Summary, groups: &[Group<'_>]) -> impl Iterator<Item = Block> {
+    let sentences = sentences(summary, groups).into_iter();
+    let own = own(summary).into_iter();
+    sentences
+        .map(|text| Block::Paragraph(text.into()))
+        .chain(own.map(Block::legend))
+}
+
+fn sentences(summary: &Summary, groups: &[Group<'_>]) -> Vec<String> {
+    if summary.aa {
+        vec!["This run compares each case with itself.".to_owned()]
+    } else {
+        say("sentences", said(summary, groups))
+    }
+}
+
+fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
+    let decision = &summary.decision;
+    let name = |key: &Option<String>| key.as_ref().map_or(String::new(), |key| in_words(groups, key));
+    let others = |wanted| -> Vec<String> {
+        let all = decision.others.iter().filter(|(_, beside)| **beside == wanted);
+        all.map(|(key, _)| in_words(groups, key)).collect()
+    };
+    let mut limits: Vec<String> = decision
+        .matters_below_ms
+        .iter()
+        .flatten()
+        .map(|limit| time(limit * 1e3))
+        .collect();
+    limits.dedup();
+    Said {
+        advice: decision.advice,
+        perhaps: decision.perhaps.is_some(),
+        who: name(&decision.alternative),
+        than: name(&decision.reference),
+        depends_on: depends_on(summary),
+        margin: margin(summary.settings.margin),
+        limits: if decision.advice == Advice::Use { limits } else { vec![] },
+        as_good: others(Beside::AsGood),
+        open: others(Beside::Undecided),
+        costlier: others(Beside::Costlier),
+        more: more(summary),
+        why: match decision.advice {
+            Advice::None => {
+                let none = why_none(summary, groups);
+                none.unwrap_or_else(|| "What was compared must not be used (see Doubts).".to_owned())
+            }
+            _ => String::new(),
+        },
+    }
+}
+
+/// An alternative or the reference in a sentence.
+fn in_words(groups: &[Group<'_>], key: &str) -> String {
+    let mut all = groups
+        .iter()
+        .flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
+    let found = all.find(|(group, case)| group.alternative(case) == key);
+    the(&found.map_or_else(|| key.to_owned(), |(group, case)| group.name(case)))
+}
+
+/// A name as it stands in a sentence: things, such as sockets and ports, have an article, protocols and levels have
+/// none.
+#[must_use]
+pub fn the(name: &str) -> String {
+    const THINGS: [&str; 8] = [
+        "socket",
+        "port",
+        "address",
+        "network",
+        "namespace",
+        "socketpair",
+        "pair",
+        "queue",
+    ];
+    let is_thing = name.split(' ').any(|word| THINGS.contains(&word)) && !name.contains(" over ");
+    if is_thing {
+        format!("the {name}")
+    } else {
+        name.to_owned()
+    }
+}
+
+/// The factor whose levels tell where an alternative is better from where it is worse. Empty where it is worse nowhere,
+/// but not to be had everywhere.
+fn depends_on(summary: &Summary) -> String {
+    let settings = &summary.decision.settings;
+    if settings.worse.is_empty() {
+        return String::new();
+    }
+    let levels = |cases: &[String], factor: &str| -> Option<BTreeSet<Level>> {
+        let level = |name: &String| summary.case(name)?.levels.get(factor).cloned();
+        cases.iter().map(level).collect()
+    };
+    let tells = |factor: &&String| {
+        let both = levels(&settings.better, factor).zip(levels(&settings.worse, factor));
+        !is_compared(factor) && both.is_some_and(|(better, worse)| better.is_disjoint(&worse))
+    };
+    let Some(factor) = summary.factors.keys().find(tells) else {
+        return "the setting".to_owned();
+    };
+    let is_number = summary.factors[factor].iter().all(|level| level.parse::<i64>().is_ok());
+    let number = if factor.ends_with('s') && is_number {
+        "number of "
+    } else {
+        ""
+    };
+    format!("the {number}{}", factor.replace(['_', '-'], " "))
+}
+
+/// What it takes to decide what is undecided.
+fn more(summary: &Summary) -> String {
+    let decision = &summary.decision;
+    if decision.advice != Advice::Undecided {
+        return String::new();
+    }
+    let cases = decision.settings.undecided.iter().filter_map(|name| summary.case(name));
+    let open: Vec<&Comparison> = cases.filter_map(|case| summary.declared(case)).collect();
+    more_time(&open, summary.seconds, summary.settings.budget_seconds)
+}
+
+/// Of more settings than this, those that say the same are one row.
+const MANY_SETTINGS: usize = 4;
+
+/// An alternative in a setting.
+struct Line<'a> {
+    group: &'a Group<'a>,
+    case: &'a CaseSummary,
+    comparison: Option<&'a Comparison>,
+}
+
+/// A row, or several that say the same.
+enum Shown<'a, 'b> {
+    Whole(&'b Line<'a>),
+    Without(&'b Line<'a>),
+    Alike(Vec<&'b Line<'a>>),
+}
+
+/// Every alternative against the reference: in its settings, or where there is one, beside each other.
+fn table(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
+    let lines: Vec<Line<'_>> = groups.iter().flat_map(alternatives).collect();
+    let mut by_name: IndexMap<String, Vec<&Line<'_>>> = IndexMap::new();
+    for line in &lines {
+        let lines = by_name.entry(line.group.alternative(line.case)).or_default();
+        lines.push(line);
+    }
+    let advised = summary.decision.alternative.as_ref();
+    if let Some(place) = advised.and_then(|advised| by_name.get_index_of(advised)) {
+        by_name.move_index(place, 0);
+    }
+    let by_setting = groups.len() > 1;
+    let shown: Vec<(String, Vec<Shown<'_, '_>>)> = by_name
+        .values()
+        .map(|lines| (lines[0].group.label(lines[0].case), rows_of(lines, by_setting)))
+        .collect();
+    let whole = shown.iter().flat_map(|(_, rows)| rows);
+    let whole: Vec<&Line<'_>> = whole
+        .filter_map(|row| match row {
+            Shown::Whole(line) => Some(*line),
+            _ => None,
+        })
+        .collect();
+    let first = lines.iter().find(|line| line.comparison.is_some())?;
+    let quantities: BTreeSet<&str> = groups.iter().map(|group| quantity(group).word()).collect();
+    let name = |line: &Line<'_>| {
+        let text = if by_setting {
+            line.group.setting()
+        } else {
+            line.group.label(line.case)
+        };
+        Cell::new(Tone::Strong, text)
+    };
+    let title = if by_setting { "" } else { case_title(summary) };
+    let reference = first.group.label(first.group.head());
+    let alternative = match &shown[..] {
+        [(only, _)] => only.clone(),
+        _ => "instead".to_owned(),
+    };
+    let columns = Columns::default().left(title, whole.iter().map(|line| name(line)));
+    let columns = figures(columns, &whole, [reference, alternative], quantities.len() > 1);
+    let columns = lost(ratios(columns, &whole, summary), &whole);
+    let (columns, cells) = cpu(columns, &whole)
+        .joined("sure?", whole.iter().map(|line| sure(line)))
+        .into_rows();
+    let mut cells = cells.into_iter();
+    let mut rows = Vec::new();
+    let has_headings = by_setting && shown.len() > 1;
+    for (label, lines) in &shown {
+        rows.extend(has_headings.then(|| Row::Group(label.clone())));
+        rows.extend(lines.iter().filter_map(|row| match row {
+            Shown::Whole(_) => cells.next().map(Row::Cells),
+            Shown::Without(line) => Some(Row::Note(name(line), Cell::new(Tone::Bad, without(line)))),
+            Shown::Alike(lines) => Some(alike(lines)),
+        }));
+    }
+    Some(Table { columns, rows })
+}
+
+/// The rows of an alternative. In many settings, those in which no difference was found are one row.
+fn rows_of<'a, 'b>(lines: &[&'b Line<'a>], by_setting: bool) -> Vec<Shown<'a, 'b>> {
+    let is_same = |line: &&Line<'_>, verdict| {
+        line.comparison.is_some_and(|one| one.verdict == verdict) && line.group.invalid(line.case).is_none()
+    };
+    let mut rows = Vec::new();
+    let mut told: Vec<&Line<'_>> = lines.to_vec();
+    let mut last = Vec::new();
+    if by_setting && lines.len() > MANY_SETTINGS {
+        for verdict in [Verdict::Equivalent, Verdict::Undecided] {
+            let (same, others): (Vec<_>, Vec<_>) = told.iter().partition(|line| is_same(line, verdict));
+            if same.len() > 1 {
+                told = others;
+                last.push(Shown::Alike(same));
+            }
+        }
+    }
+    rows.extend(told.into_iter().map(|line| match line.comparison {
+        Some(_) => Shown::Whole(line),
+        None => Shown::Without(line),
+    }));
+    rows.extend(last);
+    rows
+}
+
+/// Settings that say the same, with the interval that holds all of theirs.
+fn alike(lines: &[&Line<'_>]) -> Row {
+    let names = joined(lines.iter().map(|line| line.group.setting()), "; ");
+    let all = || lines.iter().filter_map(|line| line.comparison);
+    let low = all().map(|one| one.low).fold(f64::INFINITY, f64::min);
+    let high = all().map(|one| one.high).fold(0.0, f64::max);
+    let places = all().map(ratio_places).max().unwrap_or(2);
+    let said = sure(lines[0]);
+    let text = format!("{}: {} to {}", said.text, ratio(low, places), ratio(high, places));
+    Row::Note(Cell::new(Tone::Strong, names), Cell::new(said.tone, text))
+}
+
+/// The alternatives of a group, whether or not they were compared.
+fn alternatives<'a>(group: &'a Group<'a>) -> impl Iterator<Item = Line<'a>> {
+    let cases = group.cases.iter().filter(|case| case.case != group.head().case);
+    cases.map(move |case| Line {
+        group,
+        case,
+        comparison: group.declared(case),
+    })
+}
+
+/// Why a case has no figures.
+fn without(line: &Line<'_>) -> String {
+    let stage = failed_stage(line.group.summary(), line.case);
+    stage.map_or("not measured".to_owned(), |stage| format!("failed at {stage}"))
+}
+
+/// What the reference and the alternative reached. A column of several quantities has their units in its cells.
+fn figures(columns: Columns, lines: &[&Line<'_>], names: [String; 2], is_mixed: bool) -> Columns {
+    let mut cells = [vec![String::new(); lines.len()], vec![String::new(); lines.len()]];
+    let mut unit = String::new();
+    for wanted in Quantity::DECLARED {
+        let places: Vec<usize> = (0..lines.len())
+            .filter(|at| quantity(lines[*at].group) == wanted)
+            .collect();
+        if places.is_empty() {
+            continue;
+        }
+        let theirs = places.iter().map(|at| reached(wanted, lines[*at].group.head()));
+        let values: Vec<Option<f64>> = theirs
+            .chain(places.iter().map(|at| reached(wanted, lines[*at].case)))
+            .collect();
+        let (name, texts) = written(wanted, &values);
+        for (place, text) in texts.into_iter().enumerate() {
+            let at = places[place % places.len()];
+            let unit = if is_mixed { name.as_str() } else { "" };
+            cells[place / places.len()][at] = format!("{text}{unit}");
+        }
+        unit = name;
+    }
+    let title = |name: String| if is_mixed { name } else { format!("{name}{unit}") };
+    let [reference, alternative] = names.map(title);
+    let [theirs, ours] = cells;
+    columns.right(reference, theirs).right(alternative, ours)
+}
+
+fn reached(quantity: Quantity, case: &CaseSummary) -> Option<f64> {
+    let metrics = case.metrics.as_ref()?;
+    Some(match quantity {
+        Quantity::Bytes => metrics.bandwidth.as_ref()?.estimate,
+        Quantity::ResponseTime => metrics.latency_p50.as_ref()?.estimate,
+        _ => metrics.throughput.estimate,
+    })
+}
+
+/// The unit that suits all values, as it follows a name or a number, and each in it.
+fn written(quantity: Quantity, values: &[Option<f64>]) -> (String, Vec<String>) {
+    let known: Vec<f64> = values.iter().flatten().copied().collect();
+    match quantity {
+        Quantity::Bytes => {
+            let unit = ByteRateUnit::of_column(&known);
+            let each = |rate: &Option<f64>| rate.map_or(NONE.to_owned(), |rate| significant(rate / unit.bytes, 3));
+            (format!("{NBSP}{}", unit.name), values.iter().map(each).collect())
+        }
+        Quantity::ResponseTime => {
+            let unit = TimeUnit::of_column(&known);
+            (format!(" p50{NBSP}{}", unit.name()), unit.column(values))
+        }
+        _ => ("/s".to_owned(), column(values)),
+    }
+}
+
+fn ratios(columns: Columns, lines: &[&Line<'_>], summary: &Summary) -> Columns {
+    let comparisons = || lines.iter().filter_map(|line| Some((line, line.comparison?)));
+    let places = comparisons().map(|(_, one)| ratio_places(one)).max().unwrap_or(2);
+    let bound = |one: &Comparison| match (one.lower_bound, one.ratio >= 1.0) {
+        (false, _) => "",
+        (true, true) => "≥ ",
+        (true, false) => "≤ ",
+    };
+    let ratios = comparisons().map(|(line, one)| {
+        let tone = if line.group.invalid(line.case).is_some() {
+            Tone::Plain
+        } else {
+            tone(one.verdict)
+        };
+        Cell::new(tone, format!("{}{}", bound(one), ratio(one.ratio, places)))
+    });
+    columns.right("ratio", ratios).joined(
+        format!("{} interval", percent(summary.settings.confidence, 0)),
+        comparisons().map(|(_, one)| bounds(one, places)),
+    )
+}
+
+/// What never arrived, where nobody answers: from the reference to the alternative.
+fn lost(columns: Columns, lines: &[&Line<'_>]) -> Columns {
+    let share = |case: &CaseSummary| Some(percent(case.metrics.as_ref()?.one_way.as_ref()?.lost, 1));
+    let both = |line: &&Line<'_>| Some(format!("{} → {}", share(line.group.head())?, share(line.case)?));
+    if lines.iter().all(|line| both(line).is_none()) {
+        return columns;
+    }
+    columns.right("lost", lines.iter().map(|line| both(line).unwrap_or_default()))
+}
+
+/// CPU time of the services for a request, from the reference to the alternative, where it is known to differ.
+fn cpu(columns: Columns, lines: &[&Line<'_>]) -> Columns {
+    let known = |line: &Line<'_>| {
+        line.group.compare(line.case)?.cpu()?;
+        let total = |case: &CaseSummary| Some(case.metrics.as_ref()?.cpu_total());
+        Some([total(line.group.head())?, total(line.case)?])
+    };
+    let pairs: Vec<Option<[f64; 2]>> = lines.iter().map(|line| known(line)).collect();
+    let is_compared = |line: &&&Line<'_>| line.group.comparison(line.case, Metric::CpuPerRequest).is_some();
+    if !lines.iter().any(|line| is_compared(&line)) {
+        return columns;
+    }
+    let all: Vec<f64> = pairs.iter().flatten().flatten().copied().collect();
+    // By the median, because one that does without the kernel would put all the others in nanoseconds.
+    let unit = TimeUnit::of_differences(&all);
+    let written = unit.column(&all.iter().copied().map(Some).collect::<Vec<_>>());
+    let mut written = written.chunks(2);
+    let cells = pairs.iter().map(|pair| match pair.and_then(|_| written.next()) {
+        Some([theirs, ours]) => format!("{theirs} → {ours}"),
+        _ => NONE.to_owned(),
+    });
+    columns.right(format!("CPU {}/req", unit.name()), cells.collect::<Vec<_>>())
+}
+
+/// Whether a row can be relied on.
+fn sure(line: &Line<'_>) -> Cell {
+    let Some(comparison) = line.comparison else {
+        return Cell::default();
+    };
+    if line.group.invalid(line.case).is_some() {
+        return Cell::new(Tone::Bad, "must not be used");
+    }
+    let word = match comparison.verdict {
+        Verdict::Faster | Verdict::Slower => "sure",
+        Verdict::Equivalent => "no difference",
+        Verdict::Undecided => "undecided",
+    };
+    let luck = comparison.perhaps.map(|perhaps| match perhaps {
+        Perhaps::OneRound => "one round",
+        Perhaps::FewRounds => "few rounds",
+        Perhaps::AnotherInvalid => "see Doubts",
+        Perhaps::Chance => "chance",
+    });
+    match luck {
+        Some(why) => Cell::new(Tone::Warning, format!("perhaps: {why}")),
+        None => Cell::new(tone(comparison.verdict), word),
+    }
+}
+
+/// The ends of a ratio's interval with the ratio between them, all to the same place.
+#[must_use]
+pub fn ends(comparison: &Comparison) -> [String; 3] {
+    [comparison.low, comparison.ratio, comparison.high].map(|value| ratio(value, ratio_places(comparison)))
+}
+
+/// A time in microseconds: `4.0 µs`
+fn time(micros: f64) -> String {
+    let unit = TimeUnit::of(micros);
+    format!("{}{NBSP}{}", significant(micros / unit.micros(), 2), unit.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_analyse::{
+        summary::{Check, Severity},
+        testing,
+    };
+    use lasthop_protocol::spec::Transport;
+
+    use super::*;
+    use crate::fixtures;
+
+    /// What is said of a run once its verdicts have been changed.
+    fn said(summary: &mut Summary) -> Vec<String> {
+        summary.decide();
+        let said = lines(summary).into_iter();
+        said.map(|line| line.to_string().replace(NBSP, " ")).collect()
+    }
+
+    fn decided(summary: &mut Summary) -> (Advice, Option<Perhaps>) {
+        summary.decide();
+        (summary.decision.advice, summary.decision.perhaps)
+    }
+
+    /// A run in which `unix` has these verdicts against `tcp`, one for each setting.
+    fn with(verdicts: &[Verdict]) -> Summary {
+        let mut summary = fixtures::patterns();
+        let mut left = verdicts.iter();
+        summary.comparisons.retain_mut(|comparison| {
+            if comparison.metric != Metric::Throughput || !comparison.case.starts_with("unix") {
+                return false;
+            }
+            let Some(verdict) = left.next() else { return false };
+            (comparison.low, comparison.ratio, comparison.high) = match verdict {
+                Verdict::Faster => (1.2, 1.3, 1.4),
+                Verdict::Slower => (0.7, 0.8, 0.9),
+                Verdict::Equivalent => (0.99, 1.0, 1.01),
+                Verdict::Undecided => (0.9, 1.05, 1.2),
+            };
+            comparison.verdict = *verdict;
+            comparison.more_seconds = None;
+            true
+        });
+        let kept: Vec<String> = summary
+            .comparisons
+            .iter()
+            .flat_map(|one| [one.case.clone(), one.reference.clone()])
+            .collect();
+        summary.cases.retain(|case| kept.contains(&case.case));
+        assert_eq!(summary.comparisons.len(), verdicts.len());
+        summary
+    }
+
+    /// A run in which another alternative has the first setting alone.
+    fn with_another(verdicts: &[Verdict]) -> Summary {
+        let mut summary = with(verdicts);
+        let first = summary.comparisons[0].case.clone();
+        let other = first.replace("unix", "abstract");
+        let mut case = summary.case(&first).unwrap().clone();
+        case.case.clone_from(&other);
+        case.transport = Transport::Abstract;
+        case.levels.insert("transport".to_owned(), "abstract".into());
+        let mut comparison = summary.comparisons[0].clone();
+        comparison.case = other;
+        summary.cases.insert(0, case);
+        summary.comparisons.insert(0, comparison);
+        summary
+    }
+
+    #[test]
+    fn every_kind_of_result_has_a_reading() {
+        let all: String = fixtures::all()
+            .iter_mut()
+            .map(|(name, summary)| format!("{name}:\n  {}\n", said(summary).join("\n  ")))
+            .collect();
+        insta::assert_snapshot!("answers", all);
+    }
+
+    #[test]
+    fn verdicts_decide_and_words_say_it() {
+        use Advice::{Depends, Same, Stay, Undecided as Open, Use};
+        use Verdict::{Equivalent, Faster, Slower, Undecided};
+        for (verdicts, advice, first) in [
+            (&[Faster, Faster][..], Use, "Use the Unix socket."),
+            (&[Faster, Equivalent], Use, "Use the Unix socket."),
+            (&[Faster, Undecided], Use, "Use the Unix socket."),
+            (&[Faster, Slower], Depends, "It depends on the pattern."),
+            (&[Slower, Slower], Stay, "Stay with TCP."),
+            (&[Slower, Equivalent], Stay, "Stay with TCP."),
+            (&[Equivalent, Equivalent], Same, "It makes no difference."),
+            (
+                &[Undecided, Equivalent],
+                Open,
+                "Undecided: the Unix socket may be better.",
+            ),
+            (
+                &[Undecided, Undecided],
+                Open,
+                "Undecided: the Unix socket may be better.",
+            ),
+        ] {
+            let mut summary = with(verdicts);
+            assert_eq!(decided(&mut summary), (advice, None), "{verdicts:?}");
+            assert_eq!(said(&mut summary)[0], first, "{verdicts:?}");
+            assert!(first.split(' ').count() <= 10);
+            if advice == Open || advice == Stay || advice == Same && summary.decision.perhaps.is_none() {
+                continue;
+            }
+            let better = verdicts.iter().filter(|verdict| **verdict == Faster).count();
+            assert_eq!(summary.decision.settings.better.len(), better);
+        }
+    }
+
+    #[test]
+    fn what_may_be_luck_is_no_firm_advice() {
+        use Verdict::{Equivalent, Faster, Slower, Undecided};
+        let chance = |verdicts: &[Verdict], places: &[usize]| {
+            let mut summary = with(verdicts);
+            for place in places {
+                summary.comparisons[*place].adjusted_p = Some(0.08);
+            }
+            decided(&mut summary).1
+        };
+        assert_eq!(chance(&[Faster, Undecided], &[0]), Some(Perhaps::Chance));
+        assert_eq!(chance(&[Faster, Faster], &[1]), None, "the other one is certain");
+        assert_eq!(chance(&[Faster, Slower], &[1]), None);
+        assert_eq!(chance(&[Faster, Slower], &[0, 1]), Some(Perhaps::Chance));
+        for (verdicts, first) in [
+            (&[Faster, Faster], "Perhaps the Unix socket."),
+            (&[Faster, Slower], "Perhaps it depends on the pattern."),
+            (&[Slower, Slower], "Perhaps stay with TCP."),
+            (&[Equivalent, Equivalent], "Perhaps it makes no difference."),
+        ] {
+            let mut summary = with(verdicts);
+            summary.rounds = 1;
+            assert_eq!(decided(&mut summary).1, Some(Perhaps::OneRound));
+            assert_eq!(said(&mut summary)[0], first);
+        }
+        let bold = with(&[Faster]);
+        let case = bold.comparisons[0].case.clone();
+        for (id, severity, case, perhaps) in [
+            (
+                "too-few-blocks",
+                Severity::Doubt,
+                case.as_str(),
+                Some(Perhaps::FewRounds),
+            ),
+            (
+                "errors",
+                Severity::Invalid,
+                "tls/pattern=hello",
+                Some(Perhaps::AnotherInvalid),
+            ),
+            ("headroom", Severity::Note, case.as_str(), None),
+        ] {
+            let mut summary = bold.clone();
+            summary.checks.push(Check {
+                id: id.to_owned(),
+                severity,
+                case: Some(case.to_owned()),
+                evidence: String::new(),
+                effect: String::new(),
+            });
+            assert_eq!(decided(&mut summary), (Advice::Use, perhaps), "{id}");
+        }
+    }
+
+    /// A run of two alternatives to `tcp`, and what is known of the one against the other by rate and by CPU time.
+    fn rivals_of(verdict: Verdict, adjusted_p: f64, cpu: Verdict) -> Summary {
+        let mut summary = fixtures::three_transports();
+        let [unix, tls] = ["unix/pattern=echo/size=64", "tls/pattern=echo/size=64"];
+        for one in summary.comparisons.iter_mut().filter(|one| one.case == tls) {
+            (one.low, one.ratio, one.high) = (1.3, 1.5, 1.7);
+            if one.metric == Metric::Throughput {
+                one.verdict = Verdict::Faster;
+            }
+        }
+        let of = |metric, verdict| Comparison {
+            adjusted_p: Some(adjusted_p),
+            ..fixtures::by(
+                metric,
+                &fixtures::compare(tls, unix, [1.0; 3], verdict),
+                [1.0; 3],
+                verdict,
+            )
+        };
+        summary.alternatives = vec![of(Metric::Throughput, verdict), of(Metric::CpuPerRequest, cpu)];
+        summary
+    }
+
+    #[test]
+    fn alternatives_are_as_good_only_if_they_were_compared() {
+        use Verdict::{Equivalent, Faster, Slower, Undecided};
+        let open = "Whether TLS over TCP is worse is undecided.";
+        for (verdict, p, cpu, beside) in [
+            (Equivalent, 0.01, Undecided, "TLS over TCP is as good, within 2 %."),
+            (Undecided, 0.2, Undecided, open),
+            (Slower, 0.2, Undecided, open),
+            (Slower, 0.01, Undecided, ""),
+            (
+                Undecided,
+                0.01,
+                Slower,
+                "TLS over TCP takes more CPU a request; whether it is slower is undecided.",
+            ),
+            (Equivalent, 0.01, Faster, "TLS over TCP is as good, within 2 %."),
+        ] {
+            let lines = said(&mut rivals_of(verdict, p, cpu));
+            assert_eq!(lines[0], "Use the Unix socket.");
+            let found = lines
+                .iter()
+                .find(|line| line.contains("TLS"))
+                .map_or("", String::as_str);
+            assert_eq!(found, beside, "{verdict:?} {p} {cpu:?}");
+        }
+        // Another one that failed in every setting changes nothing of that.
+        let mut failed = rivals_of(Equivalent, 0.01, Undecided);
+        let mut case = failed.cases.last().unwrap().clone();
+        (case.transport, case.metrics) = (Transport::Abstract, None);
+        case.case = case.case.replace("tls", "abstract");
+        case.levels.insert("transport".to_owned(), "abstract".into());
+        failed.cases.insert(0, case);
+        assert!(said(&mut failed).concat().contains("TLS over TCP is as good"));
+        let mut unknown = rivals_of(Equivalent, 0.01, Undecided);
+        unknown.alternatives.clear();
+        assert!(!said(&mut unknown).concat().contains("TLS"));
+    }
+
+    #[test]
+    fn undecided_is_about_the_best_so_far() {
+        let mut summary = fixtures::three_transports();
+        summary.comparisons.retain(|one| one.metric == Metric::Throughput);
+        for (place, one) in summary.comparisons.iter_mut().enumerate() {
+            let ratio = [1.3, 1.02][place];
+            (one.low, one.ratio, one.high, one.verdict) = (ratio / 1.4, ratio, ratio * 1.4, Verdict::Undecided);
+        }
+        for _ in 0..2 {
+            assert_eq!(said(&mut summary)[0], "Undecided: the Unix socket may be better.");
+            summary.comparisons.swap(0, 1);
+            summary.cases.reverse();
+        }
+        summary.comparisons.iter_mut().for_each(|one| one.one_start = true);
+        assert_eq!(
+            said(&mut summary)[1],
+            "One start of the servers decides nothing, so use a larger budget."
+        );
+    }
+
+    #[test]
+    fn what_few_settings_have_is_no_answer_for_all() {
+        let mut summary = with_another(&[Verdict::Faster, Verdict::Slower]);
+        assert_eq!(said(&mut summary)[0], "It depends on the pattern.");
+        let unix = summary
+            .comparisons
+            .iter_mut()
+            .filter(|one| one.case.starts_with("unix"));
+        unix.for_each(|one| (one.low, one.ratio, one.high, one.verdict) = (0.9, 1.0, 1.1, Verdict::Undecided));
+        assert_eq!(
+            said(&mut summary)[0],
+            "Use the abstract Unix socket where you can have it."
+        );
+    }
+
+    #[test]
+    fn what_only_controls_is_not_advised() {
+        use Verdict::Faster;
+        let mut summary = with(&[Faster, Faster]);
+        let controls: Vec<String> = summary.comparisons.iter().map(|one| one.case.clone()).collect();
+        let alone = said(&mut summary);
+        summary.controls = controls;
+        assert_eq!(said(&mut summary), alone, "there is nothing else");
+        let mut summary = fixtures::three_transports();
+        assert_eq!(said(&mut summary)[0], "Use the Unix socket.");
+        let names = summary.cases.iter().map(|one| one.case.clone());
+        summary.controls = names.filter(|one| one.starts_with("unix")).collect();
+        assert_eq!(said(&mut summary)[0], "Stay with TCP.");
+    }
+
+    #[test]
+    fn what_must_not_be_used_is_no_answer() {
+        let none = ["No answer.", "What was compared must not be used (see Doubts)."];
+        let mut data = testing::healthy();
+        assert_eq!(said(&mut lasthop_analyse::summarise(&data))[0], "Use the Unix socket.");
+        testing::fail(&mut data, "unix", |trial| trial.round < 2 && trial.block == 4);
+        assert_eq!(said(&mut lasthop_analyse::summarise(&data)), none);
+        let mut summary = fixtures::lower_bound();
+        summary.checks[3].case = Some("tcp/pattern=echo/size=64".into());
+        assert_eq!(said(&mut summary), none);
+    }
+
+    #[test]
+    fn an_experiment_says_more_by_its_template() {
+        let mut summary = fixtures::three_transports();
+        summary.template = Some(
+            "{% for case in cases if case.levels.transport == 'tls' %}\n{{ case.transport }}: {{ \
+             case.metrics.throughput.estimate | round | int }}/s, for\n{{ decision.alternative }}\n{% endfor %}\n"
+                .to_owned(),
+        );
+        let lines = said(&mut summary);
+        let [.., rate, alternative] = &lines[..] else {
+            panic!("{lines:?}")
+        };
+        assert!(rate.starts_with("tls: ") && rate.ends_with("/s, for"), "{rate}");
+        assert_eq!(alternative, "unix");
+        summary.template = Some("{{ cases[0].nothing.at_all }}".to_owned());
+        let last = said(&mut summary).pop().unwrap();
+        assert!(
+            last.starts_with("The answer of the experiment cannot be written: "),
+            "{last}"
+        );
+    }
+
+    /// What several settings say alike is one row, however many there are.
+    #[test]
+    fn of_many_settings_those_that_say_the_same_are_one_row() {
+        let mut summary = fixtures::patterns();
+        summary.decide();
+        let groups = groups(&summary);
+        let of = |verdict| {
+            let lines: Vec<Line<'_>> = groups.iter().flat_map(alternatives).collect();
+            let line = lines
+                .into_iter()
+                .find(|line| line.comparison.is_some_and(|one| one.verdict == verdict));
+            line.unwrap()
+        };
+        let (won, open) = (of(Verdict::Faster), of(Verdict::Undecided));
+        let rows = rows_of(&[&won, &open, &open, &won, &open], true);
+        let is_whole = |row: &Shown<'_, '_>| matches!(row, Shown::Whole(line) if line.comparison == won.comparison);
+        assert!(rows[..2].iter().all(is_whole));
+        let [_, _, Shown::Alike(same)] = &rows[..] else {
+            panic!()
+        };
+        assert_eq!(same.len(), 3);
+        assert_eq!(rows_of(&[&won, &open, &open], true).len(), 3, "few are few");
+    }
+}
