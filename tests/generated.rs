@@ -54,6 +54,7 @@ fn schemas(files: &mut Files) {
         ("load", load::schema()),
         ("driver", lasthop_protocol::wire::schema()),
         ("result", lasthop_report::schema()),
+        ("page", lasthop_report::page_schema()),
         ("answers", schemars::schema_for!(Answers).to_value()),
         ("diff", schemars::schema_for!(Diff).to_value()),
         ("fleet", schemars::schema_for!(Fleet).to_value()),

@@ -27,7 +27,7 @@ const glyph = (label: string) => element("li", {}, element("span", { class: "gly
 
 function legend(id: string): HTMLElement {
   const any = (has: (group: Group) => boolean, text: string) => (data.groups.some(has) ? [element("li", {}, text)] : []);
-  const waits = ({ cases }: Group) => cases.some(({ cost }) => cost.some(({ waiting }) => waiting !== null));
+  const waits = ({ cases }: Group) => cases.some(({ cost }) => cost.some(({ waiting }) => waiting != null));
   const cases = labels.map((label) => swatch(colorOf(label), label));
   const entries = {
     cost: () => [...roles.map((role) => swatch(roleColor(role), role)), ...any(waits, "pale: ready to run, but waiting for a CPU")],

@@ -259,7 +259,7 @@ export function costs(group: Group, width: number): Drawn | null {
   const rows = group.cases.flatMap(({ label, cost }) =>
     cost.flatMap(({ role, cpu, waiting }) => [
       { label, role, micros: cpu, kind: "CPU" },
-      ...(waiting === null ? [] : [{ label, role, micros: waiting, kind: "waiting for a CPU" }]),
+      ...(waiting == null ? [] : [{ label, role, micros: waiting, kind: "waiting for a CPU" }]),
     ]),
   );
   if (!rows.length) return null;

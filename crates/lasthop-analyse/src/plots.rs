@@ -3,6 +3,7 @@
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_protocol::{Histogram, TrialResult};
 use lasthop_record::data::RunData;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -17,7 +18,7 @@ const POINTS: u32 = 16;
 const BINS: f64 = 30.0;
 
 /// The plots of one case, in the order of the summary's cases.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CasePlots {
     /// Times from send to last byte, all trials together; `None` if the driver has none.
     pub service: Option<Latencies>,
@@ -27,10 +28,11 @@ pub struct CasePlots {
 }
 
 /// One kind of latency.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Latencies {
     /// Nines and microseconds: 0 is the fastest request, 1 the 90th percentile, 2 the 99th. The last point is the
     /// slowest.
+    #[schemars(with = "Vec<[f64; 2]>")]
     pub curve: Vec<(f64, f64)>,
     /// Of the first entry of `shares`: bin `n` begins at 10^(n/30) ns.
     pub first: i32,
@@ -39,7 +41,7 @@ pub struct Latencies {
 }
 
 /// Trials with an answer, one entry of each column for each, in order.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TrialColumns {
     pub round: Vec<u32>,
     pub block: Vec<u32>,

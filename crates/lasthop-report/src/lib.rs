@@ -40,7 +40,7 @@ pub use self::{
     index::{Indexed, index},
     json::schema,
     listing::{ExperimentEntry, RunEntry, RunState, Runs, experiments_table, runs},
-    page::Extras,
+    page::{Extras, schema as page_schema},
 };
 
 /// The formats, by the names of the option `--format`.

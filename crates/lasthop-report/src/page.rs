@@ -1,7 +1,7 @@
 //! The page of a run: text and tables as in the other reports, plots that a script draws from the numbers embedded in
 //! it, and the numbers to download.
 //!
-//! All that the script reads is [`Data`]; `web/src/data.ts` says the same in TypeScript.
+//! All that the script reads is [`Data`], whose schema the script's types are made from.
 
 use lasthop_analyse::{
     groups::{Compared, Group, groups},
@@ -9,7 +9,9 @@ use lasthop_analyse::{
     rows::TrialRow,
     summary::{CaseSummary, Metric, Metrics, Summary},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     again::again,
@@ -52,7 +54,7 @@ const OFFERED: [(&str, &str); 2] = [
 ];
 
 /// What the script of a page reads.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Data<'a> {
     groups: Vec<GroupData<'a>>,
     /// Differences within this share count as none.
@@ -63,7 +65,7 @@ struct Data<'a> {
 }
 
 /// Cases that are compared with each other.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct GroupData<'a> {
     setting: String,
     /// Whether latencies are response times, which are then what is compared.
@@ -71,7 +73,7 @@ struct GroupData<'a> {
     cases: Vec<CaseData<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct CaseData<'a> {
     /// Its name in the record.
     case: &'a str,
@@ -83,7 +85,7 @@ struct CaseData<'a> {
 }
 
 /// What a role costs per right answer, in microseconds.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Cost<'a> {
     role: &'a str,
     cpu: f64,
@@ -92,7 +94,7 @@ struct Cost<'a> {
 }
 
 /// What a difference is worth.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Matter {
     reference: String,
     time: Worth,
@@ -102,7 +104,7 @@ struct Matter {
 }
 
 /// Microseconds per request.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Worth {
     verdict: &'static str,
     /// Low end, estimate, high end.
@@ -111,6 +113,12 @@ struct Worth {
     spent: f64,
     /// Whether it holds for a handler: not if requests queued.
     advises: bool,
+}
+
+/// JSON schema (draft 2020-12) of what the script of a page reads.
+#[must_use]
+pub fn schema() -> Value {
+    schemars::schema_for!(Data<'_>).to_value()
 }
 
 /// The page.
