@@ -125,7 +125,7 @@ pub fn advice(summary: &Summary) -> Text {
 pub fn headline(summary: &Summary) -> String {
     match &summary.overload {
         Some(found) => overload::headline(&groups(summary), found).replace(NBSP, " "),
-        None => verdicts::headline(summary),
+        None => reading::headline(summary),
     }
 }
 

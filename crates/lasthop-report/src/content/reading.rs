@@ -53,6 +53,30 @@ pub fn advice(summary: &Summary) -> Text {
     Text::of(tone_of(&summary.decision), words)
 }
 
+/// The advice with what it brings, for a list of runs: `Use the Unix socket: 1.09 to 1.11 times`
+#[must_use]
+pub fn headline(summary: &Summary) -> String {
+    let advice = advice(summary).to_string();
+    let Decision { least, most, .. } = &summary.decision;
+    let mut ratios: Vec<String> = [least, most]
+        .into_iter()
+        .flatten()
+        .map(|one| ratio(one.ratio, 2))
+        .collect();
+    ratios.dedup();
+    let of = if summary.cases.iter().any(|case| case.load.is_open()) {
+        " the response time"
+    } else {
+        ""
+    };
+    let effect = if ratios.is_empty() {
+        String::new()
+    } else {
+        format!(": {} times{of}", ratios.join(" to "))
+    };
+    advice.trim_end_matches('.').to_owned() + &effect
+}
+
 /// What colour the advice has.
 fn tone_of(decision: &Decision) -> Tone {
     match (decision.advice, decision.perhaps) {

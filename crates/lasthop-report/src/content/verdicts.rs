@@ -1,21 +1,17 @@
-//! The result in one line, why there is none, and what you must know before you read it.
+//! Why there is no result, and what you must know before you read one.
 
-use indexmap::IndexMap;
 use lasthop_analyse::{
-    groups::{Compared, Group, groups},
-    summary::{CaseSummary, Summary, Verdict},
+    groups::Group,
+    summary::{CaseSummary, Summary},
 };
-use lasthop_model::{
-    quantity::joined,
-    record::{Stage, Stopped},
-};
+use lasthop_model::record::{Stage, Stopped};
 
 use super::parts;
 use crate::{
     document::{Block, Section, Text, Tone},
-    names::{Named, compared_name, short_name},
-    units::{NBSP, Seconds, capital, plural, ratio},
-    wording::{self, Quantity},
+    names::{compared_name, short_name},
+    units::{Seconds, capital, plural},
+    wording::Quantity,
 };
 
 /// An unfinished run says so first.
@@ -115,72 +111,4 @@ pub fn sentence(cause: &str) -> String {
     } else {
         format!("{cause}.")
     }
-}
-
-/// The verdict in a few words, for a list of runs: `unix 1.87 times tcp, tls 0.69 times`, `unix 0.53 times the median
-/// time of tcp`.
-#[must_use]
-pub fn headline(summary: &Summary) -> String {
-    let groups = groups(summary);
-    let mut by_label: IndexMap<String, Vec<Option<Compared<'_>>>> = IndexMap::new();
-    for group in &groups {
-        for compared in group.compared() {
-            let label = group.label(compared.case);
-            by_label.entry(label).or_default().push(Some(compared));
-        }
-        for (case, _) in group.unusable() {
-            by_label.entry(group.label(case)).or_default().push(None);
-        }
-    }
-    if by_label.is_empty() {
-        return if is_without_result(summary) {
-            "no result"
-        } else {
-            "nothing compared"
-        }
-        .into();
-    }
-    let parts = by_label.iter().map(|(label, all)| match all[0] {
-        _ if groups.len() > 1 => counted(label, all),
-        Some(compared) => single(label, compared),
-        None => format!("{label} invalid"),
-    });
-    joined(parts, ", ").replace(NBSP, " ")
-}
-
-fn single(label: &str, compared: Compared<'_>) -> String {
-    let reference = compared.group.label(compared.reference);
-    match compared.comparison.verdict {
-        Verdict::Equivalent => format!("{label} equivalent to {reference}"),
-        Verdict::Undecided => format!("{label} against {reference} undecided"),
-        _ => {
-            let of = if quantity(compared.group) == Quantity::ResponseTime {
-                "the median time of "
-            } else {
-                ""
-            };
-            let ratio = ratio(compared.comparison.ratio, 2);
-            format!("{label} {ratio}{NBSP}times {of}{reference}")
-        }
-    }
-}
-
-/// `None` is a case that must not be used.
-fn counted(label: &str, all: &[Option<Compared<'_>>]) -> String {
-    let verdicts = [
-        Verdict::Faster,
-        Verdict::Slower,
-        Verdict::Equivalent,
-        Verdict::Undecided,
-    ];
-    let order = verdicts.map(|verdict| (Some(verdict), wording::word(verdict)));
-    let counts = order.into_iter().chain([(None, "invalid")]);
-    let counts = counts.filter_map(|(verdict, word)| {
-        let count = all
-            .iter()
-            .filter(|one| one.map(|compared| compared.comparison.verdict) == verdict)
-            .count();
-        (count > 0).then(|| format!("{word} {count}/{}", all.len()))
-    });
-    format!("{label} {}", joined(counts, " "))
 }
