@@ -206,10 +206,7 @@ fn a_limit_decides_by_the_interval() {
         failed.stderr
     );
     let said = one_line(&failed.stdout);
-    assert!(
-        said.contains("The Unix socket lost to TCP and went from 1.000 to 0.900 times the requests/s"),
-        "{said}"
-    );
+    assert!(said.starts_with("Changed: the Unix socket against TCP. "), "{said}");
     diff(&["unix slower > 15%"]).ok();
     two.lasthop
         .run(["report", slow, "--fail-if", "unix slower > 5%"])

@@ -1,13 +1,6 @@
 //! What changed from one run to another.
 //!
 //! The first line follows from the changes of ratios that are judged: the declared metric and the CPU time.
-//!
-//! | changes | the first line |
-//! |---|---|
-//! | one is more than chance | what it was and what it is |
-//! | several are | how many, then the largest |
-//! | all are equivalent | `Nothing changed` |
-//! | none is, but some are undecided | `No change was found`, with the largest that could hide |
 
 use lasthop_analyse::{
     across::{
@@ -27,9 +20,9 @@ use crate::{
     content::{case_title, section, the, title},
     document::{Block, Cell, Columns, Depth, Section, Table, Text, Tone},
     forest::{self, Part},
-    names::{Named, compared_name},
-    units::{NBSP, TimeUnit, capital, column, percent, ratio, significant},
-    wording::{self, Quantity, bounds, margin, ratio_places, tone},
+    names::Named,
+    units::{NBSP, TimeUnit, column, percent, ratio, significant},
+    wording::{self, Quantity, bounds, ratio_places, tone},
 };
 
 /// A larger share is said as a factor.
@@ -110,96 +103,44 @@ impl Changed<'_> {
     }
 }
 
+/// What changed, and what may explain it.
 fn answer(diff: &Diff, groups: &[Group<'_>]) -> Vec<Text> {
     let mut all = changed(diff, groups, |one| one.declared && one.is_judged());
     all.extend(changed(diff, groups, |one| {
         one.metric == Metric::CpuPerRequest && one.is_judged()
     }));
-    let mut surely: Vec<&Changed<'_>> = all.iter().filter(|one| one.change.changed()).collect();
-    let size = |one: &Changed<'_>| one.change.change.ratio.ln().abs();
-    surely.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    let surely: Vec<&Changed<'_>> = all.iter().filter(|one| one.change.changed()).collect();
+    let is_same = |one: &Changed<'_>| one.change.verdict == Some(Verdict::Equivalent);
     let first = match surely[..] {
-        [] => unchanged(diff, &all),
-        [one] => sentence(diff, one),
-        [largest, ..] => {
-            let count = format!("{} of {} ratios changed", surely.len(), all.len());
-            let count = Text::of(Tone::Strong, count).plain(", this one most: ");
-            count.join(sentence(diff, largest))
+        _ if all.is_empty() => Text::of(Tone::Warning, "Nothing can be said."),
+        [] if all.iter().all(is_same) => Text::of(Tone::Good, "Nothing changed."),
+        [] => Text::of(Tone::Strong, "No change was found."),
+        [Changed { group, case, .. }] => {
+            let [name, reference] = [group.name(case), group.name(group.head())].map(|name| the(&name));
+            Text::of(Tone::Strong, format!("Changed: {name} against {reference}."))
         }
+        _ => Text::of(
+            Tone::Strong,
+            format!("Changed: {} of {} ratios.", surely.len(), all.len()),
+        ),
     };
+    let hidden = (surely.is_empty() && !all.iter().all(is_same)).then(|| hidden(&all));
     let differences = differences_in_short(&diff.differences);
-    [Some(first), everything(diff), Some(differences)]
+    [Some(first), hidden, everything(diff), Some(differences)]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn unchanged(diff: &Diff, judged: &[Changed<'_>]) -> Text {
-    let within = margin(diff.margin);
+/// How large a change may be that was not found.
+fn hidden(judged: &[Changed<'_>]) -> Text {
     let reach = judged.iter().map(Changed::reach).fold(0.0, f64::max);
-    let chance = judged.iter().filter(|one| one.change.may_be_chance()).count();
-    if judged.is_empty() {
-        return Text::of(Tone::Warning, "Nothing can be said").plain(": no ratio of both runs may be used.");
-    }
-    if judged.iter().all(|one| one.change.verdict == Some(Verdict::Equivalent)) {
-        let lead = Text::of(Tone::Good, format!("Nothing changed beyond ±{within}"));
-        return lead.plain(": each ratio is what it was.");
-    }
-    let hint = match chance {
-        0 => String::new(),
-        count => format!(
-            " {count} of {} may have changed, but so many do by chance.",
-            judged.len()
-        ),
-    };
-    let hidden = if reach < LARGE {
+    let change = if reach < LARGE {
         format!("of up to ±{}", percent(reach, usize::from(reach < 0.1)))
     } else {
         format!("by a factor of up to {}", significant(1.0 + reach, 2))
     };
-    Text::of(Tone::Strong, "No change was found").plain(format!(": one {hidden} could hide in the intervals.{hint}"))
-}
-
-/// `The Unix socket's advantage over TCP shrank from 1.62 to 1.41 times the requests/s (−13 %, 95 % interval …).`
-fn sentence(diff: &Diff, changed: &Changed<'_>) -> Text {
-    let Changed { group, case, change } = changed;
-    let quantity = changed.quantity();
-    let less = matches!(quantity, Quantity::ResponseTime | Quantity::Cpu);
-    let both = |is: fn(&Ratio) -> bool| is(&change.old) && is(&change.new);
-    let above = both(|ratio| ratio.low > 1.0);
-    let below = both(|ratio| ratio.high < 1.0);
-    let gained = change.verdict == Some(Verdict::Faster);
-    let name = capital(&the(&group.name(case)));
-    let reference = the(compared_name(group.summary(), group.head()));
-    let is_ahead = if less { below } else { above };
-    let (subject, went) = if is_ahead {
-        let went = if gained { "grew" } else { "shrank" };
-        (format!("{name}'s advantage over {reference}"), went)
-    } else if above || below {
-        let went = if gained { "shrank" } else { "grew" };
-        (format!("{name}'s disadvantage against {reference}"), went)
-    } else if gained {
-        (format!("{name} gained on {reference}"), "and went")
-    } else {
-        (format!("{name} lost to {reference}"), "and went")
-    };
-    let setting = if group.setting().is_empty() {
-        String::new()
-    } else {
-        format!("{}: ", group.setting())
-    };
-    let shown = changed.comparison();
-    let places = ratio_places(&shown);
-    let [old, new] = [change.old.ratio, change.new.ratio].map(|value| ratio(value, places));
-    let tone = if gained { Tone::Good } else { Tone::Bad };
-    Text::of(Tone::Strong, setting)
-        .plain(format!("{subject} "))
-        .and(tone, went)
-        .plain(format!(
-            " from {old} to {new}{NBSP}times the {} ({}).",
-            quantity.word(),
-            wording::change(&shown, diff.confidence)
-        ))
+    format!("A change {change} could hide in the intervals.").into()
 }
 
 /// The figures that verdicts would be about, if the machine were the same.

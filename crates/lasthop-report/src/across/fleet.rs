@@ -21,7 +21,7 @@ use crate::{
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
     forest::{self, Part},
     names::{Named, compared_name},
-    units::{NBSP, capital, percent, plural, ratio},
+    units::{capital, percent, plural, ratio},
     wording::{Quantity, bounds, ratio_places, tone},
 };
 
@@ -125,18 +125,9 @@ fn declared<'a>(fleet: &'a Fleet, groups: &'a [Group<'a>]) -> Vec<Declared<'a>> 
     found
 }
 
-/// From the least to the largest ratio, each with whose it is.
-fn ends(known: impl Iterator<Item = (f64, String)> + Clone) -> String {
-    let said = |one: Option<(f64, String)>| one.map(|(value, whose)| format!("{} ({whose})", ratio(value, 2)));
-    let least = said(known.clone().min_by(|one, other| one.0.total_cmp(&other.0)));
-    let most = said(known.max_by(|one, other| one.0.total_cmp(&other.0)));
-    format!("from {} to {}", least.unwrap_or_default(), most.unwrap_or_default())
-}
-
 fn answer(fleet: &Fleet, all: &[Declared<'_>]) -> Vec<Text> {
     if all.is_empty() {
-        let lead = Text::of(Tone::Warning, "Nothing can be said");
-        return vec![lead.plain(format!(": no ratio of any {} may be used.", fleet.unit))];
+        return vec![Text::of(Tone::Warning, "Nothing can be said.")];
     }
     let lines = [
         Some(what_to_use(fleet, all)),
@@ -173,38 +164,23 @@ fn votes<'a>(all: &'a [Declared<'a>]) -> IndexMap<&'a str, Votes<'a>> {
     by_name
 }
 
-/// `Use the Unix socket: faster than TCP on 5 of 5 machines.`
 fn what_to_use(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
-    let on = on(fleet);
-    let unit = fleet.unit;
     let votes = votes(all);
     // Shares, because not every machine has a result for each name.
     let ahead = |votes: &Votes<'_>| votes.faster as f64 / votes.all as f64 - votes.slower as f64 / votes.all as f64;
     let best = votes
         .iter()
         .max_by(|one, other| ahead(one.1).total_cmp(&ahead(other.1)));
-    let Some((name, best)) = best.filter(|(_, best)| best.faster > 0) else {
-        let reference = votes.first().map_or("reference", |(_, votes)| votes.reference);
-        let lead = Text::of(Tone::Strong, format!("Nothing is faster than {}", the(reference)));
-        return lead.plain(format!(" {on} any of the {unit}s, as far as their intervals decide."));
-    };
-    let Votes {
-        faster, slower, all, ..
-    } = best;
-    let name = the(name);
-    let reference = the(best.reference);
-    let count = match best.settings {
-        1 => format!("{on} {faster} of {}", plural(*all as u64, unit)),
-        settings => format!("in {faster} of {all} results of {settings} settings"),
-    };
-    if *slower == 0 {
-        let lead = Text::of(Tone::Strong, format!("Use {name}"));
-        lead.plain(format!(": faster than {reference} {count}, slower in none."))
-    } else {
-        let lead = format!("It depends on the {unit} or the setting");
-        Text::of(Tone::Warning, lead).plain(format!(
-            ": {name} is faster than {reference} {count}, and slower in {slower}."
-        ))
+    match best.filter(|(_, best)| best.faster > 0) {
+        None => {
+            let reference = votes.first().map_or("reference", |(_, votes)| votes.reference);
+            Text::of(Tone::Strong, format!("Stay with {}.", the(reference)))
+        }
+        Some((name, best)) if best.slower == 0 => Text::of(Tone::Good, format!("Use {}.", the(name))),
+        Some(_) => Text::of(
+            Tone::Strong,
+            format!("It depends on the {} or the setting.", fleet.unit),
+        ),
     }
 }
 
@@ -219,24 +195,6 @@ fn typical(factor: f64) -> String {
     }
 }
 
-fn interval(spread: &Spread) -> String {
-    let [low, high] = [spread.typical.low, spread.typical.high].map(typical);
-    if spread.typical.high < FURTHEST {
-        format!("95{NBSP}% interval {low} to {high}")
-    } else {
-        format!("95{NBSP}% interval from {low} up")
-    }
-}
-
-/// What machines, or runs, of one kind differ by.
-fn within(unit: &str, spread: &Spread) -> String {
-    if spread.differs() {
-        format!("{unit}s of one kind by {}", typical(spread.typical.ratio))
-    } else {
-        format!("{unit}s of one kind by less than {}", typical(spread.typical.high))
-    }
-}
-
 /// The comparison in which machines differ most surely.
 fn surest<'a>(all: &'a [Declared<'a>], of: impl Fn(&Together) -> Option<Spread>) -> Option<(&'a Declared<'a>, Spread)> {
     let known = all.iter().filter_map(|one| Some((one, of(one.together)?)));
@@ -246,79 +204,41 @@ fn surest<'a>(all: &'a [Declared<'a>], of: impl Fn(&Together) -> Option<Spread>)
     })
 }
 
+/// Whether machines differ; the table says how much.
 fn by_machine(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
     let unit = fleet.unit;
-    let Some((one, spread)) = surest(all, |one| one.between_machines) else {
-        // Also by another metric, as in an open loop.
-        let with_results = |place: &usize| {
-            let mut declared = fleet.comparisons.iter().filter(|one| one.declared);
-            declared.any(|one| one.machines[*place].is_some())
-        };
-        if (0..fleet.machines.len()).filter(with_results).count() == 1 {
-            let lead = Text::of(Tone::Warning, format!("One {unit} has results"));
-            return lead.plain(format!(": whether the answer depends on the {unit} takes two."));
-        }
-        let lead = format!("Nothing can be said of differences between {unit}s");
-        return Text::of(Tone::Warning, lead).plain(": no two of them have a ratio in common.");
+    let Some((_, spread)) = surest(all, |one| one.between_machines) else {
+        let lead = format!("Whether the answer depends on the {unit} takes two with a ratio in common.");
+        return Text::of(Tone::Warning, lead);
     };
-    let spreads = || all.iter().filter_map(|one| one.together.between_machines);
-    if !spread.differs() {
-        let others = fleet.comparisons.iter().filter(|one| !one.declared);
-        let costs = others.filter_map(|one| one.between_machines?.differs);
-        let costs = costs.filter(|differs| *differs).count();
-        if costs > 0 {
-            let lead = Text::of(Tone::Strong, format!("Only CPU time differs between {unit}s"));
-            return lead.plain(format!(", in {costs} of the cases."));
-        }
-        let reach = typical(spreads().map(|spread| spread.typical.high).fold(1.0, f64::max));
-        let lead = Text::of(Tone::Strong, format!("No difference between {unit}s was found"));
-        return lead.plain(format!(
-            "; typical differences of up to {reach} could hide in the intervals."
-        ));
+    if spread.differs() {
+        return Text::of(
+            Tone::Strong,
+            format!("How large the difference is depends on the {unit}."),
+        );
     }
-    let differing = spreads().filter(Spread::differs).count();
-    let lead = match all.len() {
-        1 => format!("How much depends on the {unit}"),
-        settings => format!("How much depends on the {unit}, in {differing} of {settings} comparisons"),
-    };
-    let machines = one.together.machines.iter().zip(&fleet.machines);
-    let known = machines.filter_map(|(judged, machine)| Some((judged.as_ref()?.ratio.ratio, machine.name.clone())));
-    Text::of(Tone::Strong, lead).plain(format!(
-        ": {}, {}. {}s typically differ from the mean by {} ({}).",
-        one.name(),
-        ends(known),
-        capital(unit),
-        typical(spread.typical.ratio),
-        interval(&spread)
-    ))
+    let mut costs = fleet.comparisons.iter().filter(|one| !one.declared);
+    if costs.any(|one| one.between_machines.is_some_and(|spread| spread.differs())) {
+        return Text::of(Tone::Strong, format!("Only CPU time differs between {unit}s."));
+    }
+    let reach = all.iter().filter_map(|one| one.together.between_machines);
+    let reach = typical(reach.map(|spread| spread.typical.high).fold(1.0, f64::max));
+    format!("No difference between {unit}s was found; one of up to {reach} could hide in the intervals.").into()
 }
 
 fn by_kind(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Text> {
     let unit = fleet.unit;
     let by = fleet.by.join(", ");
-    let Some((one, spread)) = surest(all, |one| Some(one.kinds.as_ref()?.between)) else {
+    let Some((_, spread)) = surest(all, |one| Some(one.kinds.as_ref()?.between)) else {
         let why = format!("each has {by} of its own. Name what makes a kind (--by)");
         let text = format!("Kinds cannot be told from {unit}s: {why}.");
         return (fleet.kinds.len() > 1).then(|| Text::of(Tone::Dim, text));
     };
-    let kinds = one.together.kinds.as_ref()?;
-    let within = within(unit, &kinds.within);
-    if !spread.differs() {
-        return Some(Text::from(format!(
-            "Kinds of {unit}s ({by}) do not differ more than chance; {within}."
-        )));
-    }
-    let known = kinds.means.iter().zip(&fleet.kinds);
-    let known = known.filter_map(|(mean, kind)| Some((mean.as_ref()?.ratio, name(kind))));
-    Some(
-        Text::of(Tone::Strong, format!("Kinds of {unit}s differ ({by})")).plain(format!(
-            ": {}, {}. Kinds typically differ by {} ({}), {within}.",
-            one.name(),
-            ends(known),
-            typical(spread.typical.ratio),
-            interval(&spread)
-        )),
-    )
+    Some(if spread.differs() {
+        Text::of(Tone::Strong, format!("Kinds of {unit}s differ ({by})."))
+    } else {
+        format!("Kinds of {unit}s ({by}) do not differ more than chance.").into()
+    })
 }
 
 fn name(kind: &Kind) -> String {

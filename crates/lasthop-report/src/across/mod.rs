@@ -85,12 +85,15 @@ pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> 
 
 impl Parts<'_> {
     fn document(self) -> Document {
-        let answer = self.answer.into_iter().map(Block::Paragraph).collect();
-        let first = [untitled(answer), of_limits(self.limits)];
+        let mut answer = self.answer.into_iter();
+        let title = answer.next().unwrap_or_default();
+        let besides = untitled(answer.map(Block::Paragraph).collect());
+        let mut sections = self.sections.into_iter().flatten();
+        let first = [of_limits(self.limits), sections.next(), besides];
         Document {
-            title: Text::of(Tone::Strong, self.title),
-            subtitle: self.subtitle,
-            sections: first.into_iter().chain(self.sections).flatten().collect(),
+            title,
+            subtitle: Text::of(Tone::Dim, format!("{} · ", self.title)).join(self.subtitle),
+            sections: first.into_iter().flatten().chain(sections).collect(),
         }
     }
 
@@ -105,11 +108,11 @@ impl Parts<'_> {
     }
 
     fn page(mut self) -> Vec<u8> {
-        let head = header(self.question, &self.title, &self.answer, &[self.subtitle.clone()]);
+        let head = header(self.question, &self.title, &self.answer[..1], &[self.subtitle.clone()]);
         let ratios = figure("ratios", "Intervals", &self.picture().inline());
-        let document = self.document();
-        let sections: String = document.sections[1..].iter().map(html::section).collect();
-        html::frame(&document.title.to_string(), &(head + &ratios + &sections))
+        let title = self.title.clone();
+        let sections: String = self.document().sections.iter().map(html::section).collect();
+        html::frame(&title, &(head + &sections + &ratios))
     }
 }
 
