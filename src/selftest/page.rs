@@ -8,29 +8,25 @@ use lasthop_page::{
 use super::outcome::{Resolution, SelfTest, Share};
 
 pub fn document(result: &SelfTest) -> Document {
-    let mut blocks = vec![Block::Paragraph(conclusion(result))];
-    if result.interrupted {
-        blocks.push(Block::Paragraph(Text::of(
-            Tone::Warning,
-            "Interrupted: these are the runs that ended before.",
-        )));
-    }
-    let conclusion = Section {
+    let interrupted = Text::of(Tone::Warning, "Interrupted: these are the runs that ended before.");
+    let cut_off = Section {
         title: None,
         depth: Depth::Open,
-        blocks,
+        blocks: vec![Block::Paragraph(interrupted)],
     };
+    let cut_off = result.interrupted.then_some(cut_off);
     Document {
-        title: Text::of(Tone::Strong, format!("Selftest of {}", result.experiment)),
+        title: conclusion(result),
         subtitle: Text::of(
             Tone::Dim,
             format!(
-                "each reference case against itself · runs of {} · {} in all",
+                "selftest of {}: each reference case against itself · runs of {} · {} in all",
+                result.experiment,
                 Seconds(result.budget_seconds),
                 Seconds(result.seconds)
             ),
         ),
-        sections: vec![figures(result), conclusion],
+        sections: [Some(figures(result)), cut_off].into_iter().flatten().collect(),
     }
 }
 
@@ -110,18 +106,12 @@ fn widths(budget: f64, half: f64, resolution: &[Resolution]) -> Text {
 
 fn conclusion(result: &SelfTest) -> Text {
     if result.held.of == 0 {
-        return Text::of(Tone::Warning, "Nothing was measured, so nothing is known.");
+        return Text::of(Tone::Warning, "Nothing was measured.");
     }
     match (result.passed, result.failures.is_empty()) {
-        (true, _) => Text::of(
-            Tone::Good,
-            "The intervals hold as often as they should, within what chance allows.",
-        ),
+        (true, _) => Text::of(Tone::Good, "The intervals hold as often as they should."),
         (_, false) => Text::of(Tone::Bad, "A case failed."),
-        _ => Text::of(
-            Tone::Bad,
-            "Fewer intervals hold than chance allows (less than 1 in 100): do not trust a single run on this machine.",
-        ),
+        _ => Text::of(Tone::Bad, "Do not trust a single run on this machine."),
     }
 }
 

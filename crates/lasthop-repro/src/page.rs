@@ -6,7 +6,7 @@ use lasthop_page::{
 };
 use lasthop_report::wording::word;
 
-use super::outcome::{ClaimRow, FigureRow, Found, Part, Ratios, Repetition, Value};
+use super::outcome::{ClaimRow, FigureRow, Found, Part, Ratios, Repetition, Value, Word};
 use crate::study::model::Study;
 
 /// The document of a repetition.
@@ -20,11 +20,12 @@ pub fn document(result: &Repetition) -> Document {
     }
     sections.extend([missed(result), environment(result)]);
     Document {
-        title: Text::of(Tone::Strong, format!("{}: {}", result.study, result.title)),
+        title: verdict(result),
         subtitle: Text::of(
             Tone::Dim,
             format!(
-                "{}, {} · {} · repeated in {}",
+                "{} · {}, {} · {} · repeated in {}",
+                result.title,
                 result.author,
                 result.published,
                 result.question,
@@ -36,6 +37,25 @@ pub fn document(result: &Repetition) -> Document {
             .filter(|section| !section.blocks.is_empty())
             .collect(),
     }
+}
+
+/// What became of the claims, in a line.
+fn verdict(result: &Repetition) -> Text {
+    let all = result.claims.len();
+    let count = |word| result.claims.iter().filter(|row| row.word == word).count();
+    let [reproduced, refuted] = [Word::Reproduced, Word::Refuted].map(count);
+    let tone = match (reproduced == all, refuted) {
+        _ if all == 0 => Tone::Warning,
+        (true, _) => Tone::Good,
+        (false, 0) => Tone::Strong,
+        (false, _) => Tone::Bad,
+    };
+    let claims = plural(all as u64, "claim");
+    let study = &result.study;
+    Text::of(
+        tone,
+        format!("{study}: {reproduced} of {claims} reproduced, {refuted} refuted."),
+    )
 }
 
 fn section(title: &str, depth: Depth, blocks: Vec<Block>) -> Section {
@@ -58,8 +78,8 @@ fn columns(first: &str) -> Vec<Column> {
 fn claims(result: &Repetition) -> Section {
     let row = |row: &ClaimRow| {
         let tone = match row.word {
-            super::outcome::Word::Reproduced => Tone::Good,
-            super::outcome::Word::Refuted => Tone::Bad,
+            Word::Reproduced => Tone::Good,
+            Word::Refuted => Tone::Bad,
             _ => Tone::Warning,
         };
         let Ratios {

@@ -51,9 +51,28 @@ pub fn document(survey: &Survey, all: bool) -> Document {
     ];
     sections.retain(|section| !section.blocks.is_empty());
     Document {
-        title: Text::of(Tone::Strong, "Local links of this machine"),
-        subtitle: Text::of(Tone::Dim, format!("watched for {}", Seconds(survey.seconds))),
+        title: advice(&shown),
+        subtitle: Text::of(
+            Tone::Dim,
+            format!("Local links of this machine, watched for {}", Seconds(survey.seconds)),
+        ),
         sections,
+    }
+}
+
+/// How many links are worth a Unix socket, in a line.
+fn advice(shown: &[&Link]) -> Text {
+    let is_worth_it = |link: &&&Link| {
+        link.outlook
+            .as_ref()
+            .is_some_and(|outlook| outlook.worth == Worth::WorthIt)
+    };
+    let links = counted(shown.len() as u64, "link");
+    match shown.iter().filter(is_worth_it).count() {
+        _ if shown.is_empty() => Text::of(Tone::Strong, "No traffic was seen."),
+        0 => Text::of(Tone::Strong, "No link is known to be worth a Unix socket."),
+        1 => Text::of(Tone::Good, format!("1 of {links} is worth a Unix socket.")),
+        many => Text::of(Tone::Good, format!("{many} of {links} are worth a Unix socket.")),
     }
 }
 
