@@ -183,7 +183,11 @@ impl Root {
 
 #[track_caller]
 fn answered(ran: Ran) {
-    assert!(ran.stdout.contains("sockets: driver → server, "), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("sockets: Unix socket, TCP and TLS between two processes"),
+        "{ran:?}"
+    );
     assert!(
         ran.stdout.contains("sure?\n") && !ran.stdout.contains("No answer"),
         "{ran:?}"

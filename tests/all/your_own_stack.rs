@@ -173,12 +173,12 @@ fn files_of_an_experiment_are_listed_and_printed_as_they_are() {
 fn shapes_differ_where_more_than_figures_does() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(
-        shape("  unix   1,990  65.5\n\n  tls  faster"),
+        shape("  unix   1,990  65.5\n\n  tls  perhaps: chance"),
         ["unix # #", "tls VERDICT"]
     );
     assert_eq!(
-        shape("a → b · 3 rounds, 9 blocks in 2 s\nUse it\n  transport  x"),
-        ["a → b · # rounds, # blocks in # s", "transport x"]
+        shape("Use it.\na → b · 3 rounds, 9 blocks in 2 s\n  transport  x"),
+        ["ADVICE", "a → b · # rounds, # blocks in # s", "transport x"]
     );
     assert!(is_like(&lines("a\nb\nc\nd"), &lines("a\n…\nd")) && is_like(&lines("a"), &lines("a\n…")));
     assert!(!is_like(&lines("a\nb"), &lines("a")) && !is_like(&lines("a"), &lines("…\nb")));

@@ -75,13 +75,17 @@ fn told(record: &Path, group: &str) -> Told {
     let data = unpacked(record);
     let summary = Summary {
         word: data.header.run.clone(),
+        // Of the experiment as it is now, so that its words are tried.
+        template: Catalog::default().load(&data.header.experiment.name).unwrap().answer,
         ..summarise(&data)
     };
     let render = |format| lasthop_report::render(&summary, &Extras::default(), format, &Default::default());
+    let page = String::from_utf8(render(Format::Markdown)).unwrap();
+    assert!(!page.contains("cannot be written"), "{page}");
     Told {
         answer: answer_of(&summary, group, speed(&data))
             .unwrap_or_else(|| panic!("{} answers nothing: remove it", record.display())),
-        page: render(Format::Markdown),
+        page: page.into(),
         picture: render(Format::Svg),
     }
 }

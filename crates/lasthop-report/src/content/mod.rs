@@ -136,7 +136,7 @@ pub fn document(summary: &Summary) -> Document {
         Some(_) => (Text::of(Tone::Strong, title(summary)), subtitle(summary)),
         None => (
             reading::advice(summary),
-            Text::of(Tone::Dim, format!("{}: ", summary.experiment)).join(subtitle(summary)),
+            Text::of(Tone::Dim, format!("{} · ", title(summary))).join(subtitle(summary)),
         ),
     };
     Document {
