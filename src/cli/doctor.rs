@@ -47,7 +47,7 @@ pub struct Finding {
 }
 
 impl Severity {
-    fn of(self, text: impl Into<String>) -> Finding {
+    pub fn of(self, text: impl Into<String>) -> Finding {
         Finding {
             severity: self,
             text: text.into(),
@@ -135,7 +135,7 @@ pub fn engines() -> Vec<Finding> {
     EngineKind::ALL.into_iter().map(engine).collect()
 }
 
-fn engine(kind: EngineKind) -> Finding {
+pub fn engine(kind: EngineKind) -> Finding {
     match Engine::find(Some(kind)) {
         Ok(engine) => {
             let rights = if engine.rootless {

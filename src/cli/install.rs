@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lasthop_classic::{TOOLS, Tool};
-use lasthop_model::program::Program;
+use lasthop_model::{engine::EngineKind, program::Program};
 use lasthop_page::{Page, text};
 use lasthop_plan::model::Experiment;
 use lasthop_stack::{
@@ -17,50 +17,111 @@ use super::{
     args,
     context::{catalog, home, locator, locator_of_tools},
     doctor::{self, Finding, Severity},
-    output::{CliError, DONE, Exit, FAILED, OrExit, agreed, can_ask, print, talk, terminal},
+    list,
+    output::{CliError, DONE, Exit, FAILED, OrExit, agreed, can_ask, counted, print, talk, terminal},
     selftest,
 };
 
-/// Prints what this machine can run, what is missing, and what makes it noisy. Exits with 1 if the experiment asked
-/// for, or every one, cannot run.
+/// Prints what is ready and what one command makes ready, or all about one experiment. Exits with 1 if that, or every
+/// experiment, cannot run.
 pub fn doctor(arguments: &args::Doctor) -> Exit {
+    let args::Doctor {
+        experiment,
+        measure,
+        programs,
+    } = arguments;
     let home = home()?;
-    let facts = Facts::here();
-    let mut sections: Vec<(String, Vec<Finding>)> = Vec::new();
-    for experiment in experiments(arguments.experiment.as_deref())? {
-        let locator = locator(&home, &experiment, &arguments.programs)?;
-        let programs = experiment
-            .recipes
-            .iter()
-            .map(|(name, recipe)| doctor::program(name, &recipe.program, &locator));
-        let services = experiment.services.iter();
-        let lacking = services.filter_map(|(name, service)| doctor::packages(name, &service.packages, &locator));
-        sections.push((
-            format!("Experiment {}", experiment.name),
-            programs.chain(lacking).collect(),
-        ));
-    }
-    let mut missing = arguments.experiment.is_some() && sections.iter().any(|(_, found)| lacks_something(found));
-    if arguments.experiment.is_none() {
-        let locator = locator_of_tools(&home, &arguments.programs);
-        let found = TOOLS.iter().map(|tool| doctor::tool(tool, &locator));
-        sections.push((
-            "Classic tools (for --driver, --cross-check and repro)".to_owned(),
-            found.collect(),
-        ));
-    }
+    let measured = measure.then(|| selftest::in_short(experiment.as_deref())).transpose()?;
     let mut machine = vec![doctor::home(&home), doctor::folders()];
     machine.extend(doctor::privileges());
-    missing |= lacks_something(&machine);
-    sections.push(("This machine".to_owned(), machine));
-    sections.push(("Containers".to_owned(), doctor::engines()));
-    let mut noise = doctor::noise(&facts);
-    if arguments.measure {
-        noise.push(selftest::in_short(arguments.experiment.as_deref())?);
-    }
-    sections.push(("Noise".to_owned(), noise));
+    let mut noise = doctor::noise(&Facts::here());
+    let mut missing = lacks_something(&machine);
+    let sections = if let Some(name) = experiment {
+        let found = of_experiment(name, &home, programs)?;
+        missing |= lacks_something(&found);
+        noise.extend(measured);
+        vec![
+            (format!("Experiment {name}"), found),
+            ("This machine".to_owned(), machine),
+            ("Containers".to_owned(), doctor::engines()),
+            ("Noise".to_owned(), noise),
+        ]
+    } else {
+        machine.extend(noise);
+        let mut found = readiness(&home, programs)?;
+        found.extend(shortened(machine));
+        found.extend(measured);
+        vec![("This machine (details: lasthop doctor EXPERIMENT)".to_owned(), found)]
+    };
     print(&page(&sections))?;
     Ok(if missing { FAILED } else { DONE })
+}
+
+/// The programs and packages of an experiment.
+fn of_experiment(name: &str, home: &Home, programs: &args::Programs) -> Result<Vec<Finding>, CliError> {
+    let experiment = catalog()?.load(name).or_usage()?;
+    let locator = locator(home, &experiment, programs)?;
+    let recipes = experiment.recipes.iter();
+    let found = recipes.map(|(name, recipe)| doctor::program(name, &recipe.program, &locator));
+    let services = experiment.services.iter();
+    let lacking = services.filter_map(|(name, service)| doctor::packages(name, &service.packages, &locator));
+    Ok(found.chain(lacking).collect())
+}
+
+/// Which experiments, tools and container engines are ready.
+fn readiness(home: &Home, programs: &args::Programs) -> Result<Vec<Finding>, CliError> {
+    let is_ready = |experiment: Experiment| {
+        let locator = locator(home, &experiment, programs)?;
+        let is_ready = list::missing(&experiment, &locator, true).is_empty();
+        Ok((experiment.name, is_ready))
+    };
+    let experiments = experiments(None)?.into_iter().map(is_ready);
+    let experiments = experiments.collect::<Result<Vec<_>, CliError>>()?;
+    let locator = locator_of_tools(home, programs);
+    let is_good = |finding: &Finding| finding.severity == Severity::Good;
+    let tools = TOOLS.map(|tool| (tool.name.to_owned(), is_good(&doctor::tool(tool, &locator))));
+    let engines = EngineKind::ALL.map(|kind| (kind.name().to_owned(), is_good(&doctor::engine(kind))));
+    let all = Some("lasthop setup --all");
+    let tools_alone = Some("lasthop setup --tools");
+    Ok(vec![
+        told("experiments", &experiments, Severity::Missing, all),
+        told("classic tools", &tools, Severity::Note, tools_alone),
+        told("container engines", &engines, Severity::Note, None),
+    ])
+}
+
+/// As many names of what is not ready are shown.
+const SHOWN: usize = 8;
+
+/// Says how many of these are ready, which are not, and what makes them so.
+fn told(what: &str, all: &[(String, bool)], otherwise: Severity, remedy: Option<&str>) -> Finding {
+    let lacking = all.iter().filter(|(_, is_ready)| !is_ready);
+    let mut lacking: Vec<&str> = lacking.map(|(name, _)| name.as_str()).collect();
+    let text = format!("{} of {} {what} are ready", all.len() - lacking.len(), all.len());
+    if lacking.is_empty() {
+        return Severity::Good.of(text);
+    }
+    if lacking.len() > SHOWN {
+        lacking.splice(SHOWN.., ["…"]);
+    }
+    Finding {
+        text: format!("{text}; not {}", lacking.join(", ")),
+        remedy: remedy.map(str::to_owned),
+        severity: otherwise,
+    }
+}
+
+/// What prevents runs, and how much else there is to know.
+fn shortened(findings: Vec<Finding>) -> Vec<Finding> {
+    let (mut shown, others): (Vec<_>, Vec<_>) = findings
+        .into_iter()
+        .filter(|finding| finding.severity > Severity::Good)
+        .partition(|finding| finding.severity == Severity::Missing);
+    if let Some(worst) = others.iter().map(|finding| finding.severity).max() {
+        let count = counted(others.len(), "finding");
+        shown.push(worst.of(format!("{count} on what disturbs measurements here")));
+    }
+    shown
 }
 
 fn lacks_something(findings: &[Finding]) -> bool {

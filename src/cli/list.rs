@@ -60,13 +60,17 @@ fn listed(home: &Home, entry: &Entry, versions: bool) -> Option<Result<Experimen
     Some(locator(home, experiment, &args::Programs::default()).map(entry))
 }
 
-/// The recipes of the default cases whose program cannot be found, or, if `versions` are asked for, is too old.
+/// The recipes of the default cases whose program cannot be found, or, if `versions` are asked for, is too old; and the
+/// services that lack packages.
 pub fn missing(experiment: &Experiment, locator: &Locator, versions: bool) -> Vec<String> {
     let mut recipes = usual_recipes(experiment).unwrap_or_default();
     recipes.retain(|recipe| {
         let program = &experiment.recipes[recipe].program;
         !locator.is_there(recipe, program) || (versions && locator.locate(recipe, program).is_err())
     });
+    let services = experiment.services.iter();
+    let lacking = services.filter(|(_, service)| locator.lacks(&service.packages).is_some());
+    recipes.extend(lacking.map(|(name, _)| name.clone()));
     recipes.into_iter().collect()
 }
 

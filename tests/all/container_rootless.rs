@@ -45,7 +45,7 @@ fn a_user_without_rights_has_containers_too() {
     }
     let world = World::new("podman");
     let user = Rootless::new(&world, true);
-    let found = user.run(&["doctor"]);
+    let found = user.run(&["doctor", "redis-published-port"]);
     assert!(found.stdout.contains("(rootless: "), "{found:?}");
     let only = "path=published-port,bridge,host-network,shared-volume,no-container-tcp";
     let ran = user.run(&[&REDIS[..], &["--only", only, "--format", "json"]].concat());
@@ -95,7 +95,7 @@ fn a_user_whom_podman_refuses_learns_why() {
     for part in ["podman", "/etc/subuid", "uidmap"] {
         assert!(cause.contains(part), "`{part}` is not in {cause}");
     }
-    let found = user.run(&["doctor"]);
+    let found = user.run(&["doctor", "redis-published-port"]);
     assert!(found.stdout.contains("/etc/subuid"), "{found:?}");
 }
 

@@ -416,7 +416,7 @@ fn who_may_not_observe_is_told_what_is_missing() {
         .json();
     assert_eq!(summary["explained"]["cases"], serde_json::json!({}));
     assert_eq!(summary["failures"], serde_json::json!([]));
-    let doctor = without_rights(&lasthop, &["doctor"]).stdout;
+    let doctor = without_rights(&lasthop, &["doctor", "sockets"]).stdout;
     assert!(
         one_line(&doctor).contains("`run --explain` would see no layers"),
         "{doctor}"

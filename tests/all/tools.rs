@@ -317,18 +317,7 @@ fn a_tool_that_does_not_fit_or_is_missing_is_refused_at_once() {
 fn doctor_and_setup_know_the_tools() {
     let lasthop = Lasthop::new();
     let page = lasthop.run(["doctor"]).stdout;
-    for tool in [
-        "wrk",
-        "ab",
-        "httperf",
-        "h2load",
-        "psql",
-        "pgbench",
-        "sysbench",
-        "redis-benchmark",
-    ] {
-        assert!(page.contains(tool), "{tool} is not in:\n{page}");
-    }
+    assert!(page.contains("of 8 classic tools are ready"), "{page}");
     let shown = lasthop.run(["setup", "--tools", "--dry-run"]);
     assert_eq!(shown.code, Some(0), "{}", shown.stderr);
 }

@@ -109,7 +109,7 @@ const LAYERS: &[CheckMeaning] = &[
         NOTE,
         "The run was to be explained, and its processes could not be observed",
         "`--explain` asked for profile trials, and the kernel did not allow them.",
-        "Do what the finding says, then `lasthop explain RUN`. `lasthop doctor` says beforehand what is missing.",
+        "Do what the finding says, then `lasthop explain RUN`. `lasthop doctor EXPERIMENT` says beforehand what is missing.",
     )
     .asked(),
 ];
