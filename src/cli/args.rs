@@ -318,7 +318,7 @@ pub struct TalkOptions {
     /// Show warnings but no progress
     #[arg(short, long)]
     pub quiet: bool,
-    /// Print one line per round instead of a progress bar
+    /// Print a line every ten seconds instead of one that replaces itself
     #[arg(long)]
     pub no_progress: bool,
 }

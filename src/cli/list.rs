@@ -29,7 +29,6 @@ use super::{
     context::{catalog, deliver_bytes, home, locator},
     diff, index,
     output::{CliError, OrExit, agreed, can_ask, print, talk, terminal},
-    progress::WIDE,
     run::selection,
 };
 
@@ -103,6 +102,9 @@ fn configurations(record: &Path) -> Result<(), CliError> {
     let summary = lasthop_analyse::summarise(&data);
     print(configuration::shown(record, &data, &summary).or_failed()?.as_bytes())
 }
+
+/// An interval of a comparison that is wider than this is wide.
+const WIDE: f64 = 0.05;
 
 /// For half of the comparisons and for all, seconds for each of them until an interval is within ±5 %: what the answers
 /// in `docs/answers` took in the middle.

@@ -1,16 +1,19 @@
-//! What a run shows while it goes on: one line on a terminal, sentences where something fails.
+//! What a run shows while it goes on: the answer so far and the time left in one line, sentences where something fails.
 
 use std::{
     io::IsTerminal,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lasthop_analyse::{ProgressLine, summary::Metric};
 use lasthop_model::record::Stage;
-use lasthop_page::{text, units::significant};
+use lasthop_page::{
+    text,
+    units::{decimals_for, ratio},
+};
 use lasthop_run::event::Event;
 use lasthop_system::interrupt;
 
@@ -21,19 +24,19 @@ const AWAITED: Duration = Duration::from_secs(1);
 /// A wait is named again after this many [`AWAITED`].
 const AGAIN: u32 = 10;
 
-/// An interval of a comparison is still to become narrower than this.
-pub const WIDE: f64 = 0.05;
-
 /// A ratio whose interval is wider, in logarithms, says nothing.
 const TOO_WIDE: f64 = 1.0;
+
+/// Where no terminal is, a line comes no sooner after another.
+const EVERY: Duration = Duration::from_secs(10);
 
 /// How much is printed to standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Talk {
     /// One line that is rewritten.
     Line,
-    /// A sentence per round, for logs.
-    Sentences,
+    /// A line every ten seconds, for logs.
+    Lines,
     /// Only failures.
     Warnings,
 }
@@ -42,7 +45,7 @@ impl Talk {
     pub fn choose(quiet: bool, no_progress: bool) -> Self {
         match (quiet, no_progress || !std::io::stderr().is_terminal()) {
             (true, _) => Self::Warnings,
-            (false, true) => Self::Sentences,
+            (false, true) => Self::Lines,
             (false, false) => Self::Line,
         }
     }
@@ -50,7 +53,7 @@ impl Talk {
 
 /// A line that is rewritten, if it is to be seen.
 fn bar(is_shown: bool, length: Duration) -> ProgressBar {
-    drawn("{bar:16} {wide_msg}", is_shown, length)
+    drawn("{bar:10} {wide_msg}", is_shown, length)
 }
 
 /// The same with another line below, the prefix.
@@ -75,7 +78,9 @@ pub struct Progress {
     bar: ProgressBar,
     budget: Duration,
     elapsed: Duration,
-    so_far: String,
+    answer: Option<String>,
+    /// When the last of the [`Talk::Lines`] came.
+    said: Instant,
     shown: Vec<String>,
     /// Whether it was said that there are restarts.
     restarts: bool,
@@ -103,7 +108,8 @@ impl Progress {
             bar,
             budget: Duration::ZERO,
             elapsed: Duration::ZERO,
-            so_far: String::new(),
+            answer: None,
+            said: Instant::now(),
             shown: Vec::new(),
             restarts: false,
             awaited,
@@ -113,38 +119,23 @@ impl Progress {
     pub fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Began { run, cases, budget, .. } => {
-                self.budget = *budget;
-                self.bar.set_length(milliseconds(*budget));
-                self.say(&format!(
-                    "{run}: {}, at most {}",
-                    counted(*cases, "case"),
-                    seconds(*budget)
-                ));
+                let cases = counted(*cases, "case");
+                self.begin(&format!("{run}: {cases}"), *budget, Duration::ZERO);
             }
             Event::Resumed { run, resumption } => {
-                let [used, budget] = [resumption.at_ns, resumption.budget_ns].map(Duration::from_nanos);
-                self.budget = budget;
-                self.bar.set_length(milliseconds(budget));
-                let pause = seconds(Duration::from_nanos(resumption.pause_ns));
-                self.say(&format!(
-                    "{run}: resumed after {pause}, {} of {} used",
-                    seconds(used),
-                    seconds(budget)
-                ));
+                let [budget, elapsed] = [resumption.budget_ns, resumption.at_ns].map(Duration::from_nanos);
+                self.begin(&format!("{run}: resumed"), budget, elapsed);
             }
             Event::Containing => self
                 .awaited
                 .set("the container engine to create image and network".to_owned()),
             Event::Starting { services, .. } => {
-                let what = format!("starting {}", members(*services));
                 self.awaited.set(format!("{} to finish starting", members(*services)));
-                self.bar
-                    .set_message(line(&what, self.elapsed, self.budget, &self.so_far));
+                self.update(&format!("starting {}", members(*services)));
             }
             Event::Restarting { patience } => {
                 self.awaited.set("the restart command to end".to_owned());
-                self.bar
-                    .set_message(line("restarting the servers", self.elapsed, self.budget, &self.so_far));
+                self.update("restarting the servers");
                 if !std::mem::replace(&mut self.restarts, true) {
                     self.say(&format!("restarting the servers, for at most {}", seconds(*patience)));
                 }
@@ -157,18 +148,11 @@ impl Progress {
             Event::Trial { case, elapsed, .. } => {
                 self.awaited.set(format!("the trial of {case} to end"));
                 self.elapsed = *elapsed;
-                self.bar.set_position(milliseconds(*elapsed));
-                self.bar
-                    .set_message(line(&format!("measuring {case}"), *elapsed, self.budget, &self.so_far));
+                self.update(&format!("measuring {case}"));
             }
             Event::Profiling { case } => {
                 self.awaited.set(format!("the profile trial of {case} to end"));
-                self.bar.set_message(line(
-                    &format!("observing {case}"),
-                    self.elapsed,
-                    self.budget,
-                    &self.so_far,
-                ));
+                self.update(&format!("observing {case}"));
             }
             Event::NotObserved { why } => self.bar.suspend(|| talk(&format!("warning: {why}"))),
             Event::Paused { case } => self.bar.suspend(|| {
@@ -178,24 +162,34 @@ impl Progress {
             }),
             Event::CaseFailed(failure) => self.warn(&failure.case, &failure.stage, &failure.cause),
             Event::Progress {
-                round,
-                elapsed,
-                comparisons,
+                elapsed, comparisons, ..
             } => {
-                self.so_far = known(comparisons);
-                self.say(&format!(
-                    "round {} done after {}: {}",
-                    round + 1,
-                    seconds(*elapsed),
-                    self.so_far
-                ));
+                self.elapsed = *elapsed;
+                self.answer = answer(comparisons);
             }
-            Event::Ended { elapsed, .. } => {
+            Event::Ended { .. } => {
                 self.bar.finish_and_clear();
                 self.awaited.set("the report".to_owned());
-                self.say(&format!("ended after {}", seconds(*elapsed)));
             }
         }
+    }
+
+    fn begin(&mut self, what: &str, budget: Duration, elapsed: Duration) {
+        self.budget = budget;
+        self.elapsed = elapsed;
+        self.bar.set_length(milliseconds(budget));
+        self.say(&format!("{what}, at most {}", seconds(budget.saturating_sub(elapsed))));
+    }
+
+    /// Tells the time left and the answer so far, or what happens until there is one.
+    fn update(&mut self, now: &str) {
+        let left = seconds(self.budget.saturating_sub(self.elapsed));
+        let line = format!("{left} left  {}", text::line(self.answer.as_deref().unwrap_or(now)));
+        if self.said.elapsed() >= EVERY {
+            self.say(&line);
+        }
+        self.bar.set_position(milliseconds(self.elapsed));
+        self.bar.set_message(line);
     }
 
     /// Shows each cause once, because a service that does not start fails every case in every round.
@@ -207,8 +201,9 @@ impl Progress {
         }
     }
 
-    fn say(&self, text: &str) {
-        if self.talk == Talk::Sentences {
+    fn say(&mut self, text: &str) {
+        self.said = Instant::now();
+        if self.talk == Talk::Lines {
             talk(text);
         }
     }
@@ -267,61 +262,25 @@ fn members(services: usize) -> String {
     }
 }
 
-fn line(now: &str, elapsed: Duration, budget: Duration, so_far: &str) -> String {
-    let time = format!("{:.0}/{:.0} s", elapsed.as_secs_f64(), budget.as_secs_f64());
-    format!("{time}  {}", text::line(if so_far.is_empty() { now } else { so_far }))
-}
-
-/// `3 of 6 comparisons decided, 2 wider than ±5 %; unix is about 1.6 × tcp, ±12 %`. Shows the widest interval of those that are not
-/// decided, or else of all, because it decides when the run may stop.
-fn known(comparisons: &[ProgressLine]) -> String {
-    let width = |line: &ProgressLine| line.ratio.map_or(0.0, |ratio| ratio.log_half_width());
-    let with_ratio = || comparisons.iter().filter(|line| line.ratio.is_some());
-    let awaited = with_ratio().max_by(|one, other| {
-        one.decided
-            .cmp(&other.decided)
-            .reverse()
-            .then(width(one).total_cmp(&width(other)))
-    });
-    let Some((line, ratio)) = awaited.and_then(|line| Some((line, line.ratio?))) else {
-        return "nothing to compare yet".to_owned();
-    };
+/// `unix / tcp 1.28 (1.21 to 1.35), 3 of 6 decided, pattern=echo`: the first comparison, once its interval says something.
+fn answer(comparisons: &[ProgressLine]) -> Option<String> {
     let decided = comparisons.iter().filter(|line| line.decided).count();
-    let decided = match comparisons.len() {
-        1 => if decided == 1 { "decided" } else { "not decided yet" }.to_owned(),
-        all => {
-            let wide = with_ratio().filter(|line| width(line) > WIDE.ln_1p()).count();
-            let wide = wide + comparisons.len() - with_ratio().count();
-            let open = match wide {
-                0 => "all within".to_owned(),
-                some => format!("{some} wider than"),
-            };
-            format!("{decided} of {all} comparisons decided, {open} ±{:.0} %", WIDE * 100.0)
-        }
+    let line = comparisons.first()?;
+    let decided = format!("{decided} of {} decided", comparisons.len());
+    let Some(interval) = line.ratio.filter(|ratio| ratio.log_half_width() < TOO_WIDE) else {
+        return Some(decided);
     };
+    let places = decimals_for(interval.high - interval.low, 10.0, 2, 3);
+    let [estimate, low, high] = [interval.estimate, interval.low, interval.high].map(|value| ratio(value, places));
     let (case, setting) = line.case.split_once('/').unwrap_or((&line.case, ""));
     let reference = line.reference.split('/').next().unwrap_or_default();
-    let setting = if setting.is_empty() {
-        String::new()
+    let of = if line.metric == Metric::Throughput {
+        ""
     } else {
-        format!(" ({setting})")
+        "times of "
     };
-    if ratio.log_half_width() > TOO_WIDE {
-        return format!("{decided}; it is too early to say anything about {case}{setting}");
-    }
-    let (is, times) = match line.metric {
-        Metric::Throughput => ("is", "×"),
-        _ => ("takes", "× the time of"),
-    };
-    let about = rounded(ratio.estimate);
-    let width = (ratio.log_half_width() * 100.0).ceil();
-    format!("{decided}; {case} {is} about {about} {times} {reference}{setting}, ±{width:.0} %")
-}
-
-/// Two digits, or three from 0.95 to 1.05, where the third matters.
-fn rounded(ratio: f64) -> String {
-    let near_one = (ratio - 1.0).abs() < 0.05;
-    significant(ratio, if near_one { 3 } else { 2 })
+    let answer = format!("{of}{case} / {reference} {estimate} ({low} to {high}), {decided}, {setting}");
+    Some(answer.trim_end_matches(", ").to_owned())
 }
 
 fn milliseconds(duration: Duration) -> u64 {
@@ -353,55 +312,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_awaited_leads() {
+    fn the_first_comparison_is_the_answer_so_far() {
         let unix = comparison("unix/pattern=echo", "tcp/pattern=echo", [1.2, 1.63, 2.2], true);
         let tls = comparison("tls/pattern=echo", "tcp/pattern=echo", [0.98, 1.004, 1.03], false);
-        let lines = [unix.clone(), tls.clone()];
+        let said = |lines: &[ProgressLine]| answer(lines).unwrap_or_default();
         assert_eq!(
-            known(&lines),
-            "1 of 2 comparisons decided, 1 wider than ±5 %; tls is about 1.00 × tcp (pattern=echo), ±3 %"
+            said(&[unix.clone(), tls.clone()]),
+            "unix / tcp 1.63 (1.20 to 2.20), 1 of 2 decided, pattern=echo"
         );
-        let lines = [unix.clone(), ProgressLine { decided: true, ..tls }];
         assert_eq!(
-            known(&lines),
-            "2 of 2 comparisons decided, 1 wider than ±5 %; unix is about 1.6 × tcp (pattern=echo), ±31 %"
-        );
-        let narrow = comparison("unix", "tcp", [0.995, 1.0, 1.005], true);
-        assert_eq!(
-            known(&[narrow.clone(), narrow]),
-            "2 of 2 comparisons decided, all within ±5 %; unix is about 1.00 × tcp, ±1 %"
+            said(std::slice::from_ref(&tls)),
+            "tls / tcp 1.004 (0.980 to 1.030), 0 of 1 decided, pattern=echo"
         );
         let slower = ProgressLine {
             metric: Metric::LatencyP50,
             ..comparison("unix", "tcp", [0.7, 0.8, 0.9], true)
         };
         assert_eq!(
-            known(&[slower]),
-            "decided; unix takes about 0.80 × the time of tcp, ±13 %"
+            said(&[slower]),
+            "times of unix / tcp 0.80 (0.70 to 0.90), 1 of 1 decided"
         );
-        let wild = comparison("unix/pattern=echo", "tcp/pattern=echo", [0.1, 1.5, 22.5], false);
-        assert_eq!(
-            known(&[wild]),
-            "not decided yet; it is too early to say anything about unix (pattern=echo)"
-        );
-        assert_eq!(known(&[]), "nothing to compare yet");
-        assert_eq!(known(&[ProgressLine { ratio: None, ..unix }]), "nothing to compare yet");
-    }
-
-    #[test]
-    fn a_line_says_time_and_what_is_known() {
-        let line = |so_far| {
-            line(
-                "measuring unix",
-                Duration::from_secs(3),
-                Duration::from_secs(25),
-                so_far,
-            )
-        };
-        assert_eq!(line(""), "3/25 s  measuring unix");
-        assert_eq!(
-            line("decided; unix is about 1.9 × tcp, ±5 %"),
-            "3/25 s  decided; unix is about 1.9 × tcp, ±5 %"
-        );
+        let wild = comparison("unix", "tcp", [0.1, 1.5, 22.5], false);
+        let none = ProgressLine { ratio: None, ..unix };
+        assert_eq!(said(&[wild, tls.clone()]), "0 of 2 decided");
+        assert_eq!(said(&[none, tls]), "1 of 2 decided");
+        assert_eq!(answer(&[]), None);
     }
 }
