@@ -150,7 +150,7 @@ fn a_fleet_is_reported_in_little_memory() {
         fs::write(copy.join("run.json"), header.to_string()).unwrap();
     }
     let runs = (0..MACHINES).map(|number| folder.join(format!("machine-{number}")).into_os_string());
-    let arguments: Vec<OsString> = ["fleet", "report"].map(Into::into).into_iter().chain(runs).collect();
+    let arguments: Vec<OsString> = ["report"].map(Into::into).into_iter().chain(runs).collect();
     let page = lasthop.home().join("fleet.html");
     let to_page = ["--format", "html", "--output"]
         .map(Into::into)

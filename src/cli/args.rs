@@ -71,18 +71,12 @@ pub enum Command {
     /// Continue a run that was interrupted or killed, or that used up its budget
     #[command(after_help = note!("run"))]
     Resume(Resume),
-    /// Say which layers of work make the difference between two cases
-    #[command(after_help = note!("run"))]
-    Explain(Explain),
     /// List the experiments
     List(List),
     /// Show an experiment: its question, services, factors and cases, or its files. Of a run: how its servers were configured
     Show(Show),
     /// Print what lasthop found on another machine, without running anything
     Answers(Answers),
-    /// Report all errors of an experiment, then ask each of its cases for two seconds
-    #[command(after_help = note!("exit-codes"))]
-    Check(Check),
     /// Load a single endpoint and print its figures
     Load(Box<load::LoadArgs>),
     /// Compare endpoints that are there already, such as your own servers
@@ -112,12 +106,11 @@ pub enum Command {
     Doctor(Doctor),
     /// Install what an experiment needs (shows the commands first)
     Setup(Setup),
-    /// Create your own experiment: a folder of data that runs as it is
+    /// Create your own experiment, a folder of data that runs as it is, or check one
+    #[command(after_help = note!("exit-codes"))]
     New(New),
     /// Remove what a killed run left behind
     Clean,
-    /// Say what a check of a report means and what to do about it, or list all checks
-    ExplainCheck(ExplainCheck),
     /// Print a completion script for your shell
     Completions { shell: Shell },
     /// The load generator as a process: JSON lines in, JSON lines out
@@ -156,9 +149,22 @@ pub struct GuardArgs {
 
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Name of an experiment (see `lasthop list`), or the folder of your own experiment
-    #[arg(default_value = "sockets")]
+    /// Name of an experiment (see `lasthop list`), or the folder of your own experiment; with --again, a run
+    #[arg(value_name = "EXPERIMENT|RUN")]
+    #[arg(
+        default_value = "sockets",
+        default_value_if("again", "true", "last"),
+        hide_default_value = true
+    )]
     pub experiment: String,
+    /// Make a recorded run again, with its cases and settings
+    ///
+    /// It is the last one, or that of this name, part of a name, or directory. With --explain, to see why its cases
+    /// differ.
+    #[arg(long, conflicts_with_all = ["Select", "OpenLoop", "Pace", "Drivers", "Programs", "labels"])]
+    #[arg(conflicts_with_all = ["precision", "margin", "trial", "warm_up", "settle", "blocks", "seed"])]
+    #[arg(conflicts_with_all = ["no_headroom", "rounds", "placement"])]
+    pub again: bool,
     #[command(flatten)]
     pub options: RunOptions,
 }
@@ -179,7 +185,7 @@ pub struct RunOptions {
     pub programs: Programs,
     #[command(flatten)]
     pub output: OutputOptions,
-    /// Say in the record what machine this is, for `lasthop fleet report`: `machine=NAME` names it, other labels are its
+    /// Say in the record what machine this is, for `report` of several runs: `machine=NAME` names it, other labels are its
     /// kind (`instance=m7g.large`)
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, help_heading = "Output")]
     pub labels: Vec<(String, String)>,
@@ -361,12 +367,6 @@ pub struct Runs {
 }
 
 #[derive(Debug, Args)]
-pub struct ExplainCheck {
-    /// Id of a check, which reports print in brackets: `driver-kept-off`
-    pub id: Option<String>,
-}
-
-#[derive(Debug, Args)]
 pub struct Show {
     /// Name of an experiment, or the folder of your own experiment. Or a run, as for `report`: its configurations, the
     /// winner's first, and what must be true to use them
@@ -380,23 +380,18 @@ pub struct Show {
 }
 
 #[derive(Debug, Args)]
-pub struct Check {
-    /// Name of an experiment, or the folder of your own experiment
-    pub experiment: String,
-    /// Check only the files, and start nothing
-    #[arg(long)]
-    pub no_run: bool,
-    #[command(flatten)]
-    pub select: Select,
-    #[command(flatten)]
-    pub programs: Programs,
-}
-
-#[derive(Debug, Args)]
 pub struct Report {
     /// A run: its name or part of its name, its directory, or `last`. Several runs are reported together
     #[arg(value_name = "RUN", default_value = "last")]
     pub runs: Vec<String>,
+    /// Several runs: what makes a kind of machine: architecture, cpu, cpus, kernel, distribution, virtualization, or
+    /// labels [default: the first four and all labels, where they differ]
+    #[arg(long, value_name = "FACT,…", value_delimiter = ',')]
+    pub by: Vec<String>,
+    /// Say instead what a check means and what to do about it, by the id that reports print in brackets
+    /// (`driver-kept-off`); without an id, list all checks
+    #[arg(long, value_name = "ID", conflicts_with_all = ["runs", "by", "OutputOptions"])]
+    pub check: Option<Option<String>>,
     #[command(flatten)]
     pub output: OutputOptions,
 }
@@ -417,9 +412,6 @@ pub enum Fleet {
     /// Run an experiment on the nodes of a Kubernetes cluster and report the runs together. Nothing stays there
     #[command(after_help = note!("fleet-run"))]
     Run(Box<FleetRun>),
-    /// Report the runs of several machines together, with a row for each
-    #[command(after_help = note!("fleet-report"))]
-    Report(FleetReport),
     /// Print the Job that `fleet run` would make, for those who apply it by other means
     #[command(after_help = note!("fleet-export"))]
     Export(Box<FleetExport>),
@@ -462,7 +454,7 @@ pub struct FleetRun {
     pub cluster: FleetCluster,
     #[command(flatten)]
     pub run: Passed<FleetRunOptions>,
-    /// What makes a kind of machine in the report, as for `fleet report`
+    /// What makes a kind of machine, as for `report`
     #[arg(long, value_name = "FACT,…", value_delimiter = ',', help_heading = "Output")]
     pub by: Vec<String>,
     #[command(flatten)]
@@ -625,19 +617,6 @@ fn typed(option: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
 }
 
 #[derive(Debug, Args)]
-pub struct FleetReport {
-    /// Runs of one experiment, each made on another machine: names or parts of names, or directories
-    #[arg(value_name = "RUN", required = true)]
-    pub runs: Vec<String>,
-    /// What makes a kind of machine: architecture, cpu, cpus, kernel, distribution, virtualization, or labels [default:
-    /// the first four and all labels, where they differ]
-    #[arg(long, value_name = "FACT,…", value_delimiter = ',')]
-    pub by: Vec<String>,
-    #[command(flatten)]
-    pub output: OutputOptions,
-}
-
-#[derive(Debug, Args)]
 pub struct Resume {
     /// A run: its name or part of its name, its directory, or `last`
     #[arg(default_value = "last")]
@@ -652,24 +631,6 @@ pub struct Resume {
     /// Put load on other machines again; of a comparison only
     #[arg(long)]
     pub remote: bool,
-    #[command(flatten)]
-    pub output: OutputOptions,
-    #[command(flatten)]
-    pub talk: TalkOptions,
-}
-
-#[derive(Debug, Args)]
-pub struct Explain {
-    /// A run: its name or part of its name, its directory, or `last`. One without profile trials is made again with them
-    #[arg(default_value = "last")]
-    pub run: String,
-    /// Your own layers, or lines of layers for functions that have none: a file like lasthop's `layers.toml`. The run is
-    /// then made again
-    #[arg(long, value_name = "FILE")]
-    pub layers: Option<PathBuf>,
-    /// Time for the run that is made again [default: that of the run]
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
-    pub budget: Option<Duration>,
     #[command(flatten)]
     pub output: OutputOptions,
     #[command(flatten)]
@@ -849,8 +810,10 @@ pub struct Setup {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_group("Select", |group| group.requires("check")))]
+#[command(mut_group("Programs", |group| group.requires("check")))]
 pub struct New {
-    /// Name of the experiment, and of the folder to create
+    /// Name of the experiment, and of the folder to create; with --check, of an experiment or the folder of your own
     pub name: String,
     /// Copy this experiment, with the recipes that it uses, instead of the smallest one
     #[arg(long, value_name = "EXPERIMENT")]
@@ -858,6 +821,16 @@ pub struct New {
     /// Make one with a driver of your own, in Python and in Node, for a protocol that lasthop does not speak
     #[arg(long, conflicts_with = "from")]
     pub driver: bool,
+    /// Report all errors of an experiment, then ask each of its cases for two seconds
+    #[arg(long, conflicts_with_all = ["from", "driver"])]
+    pub check: bool,
+    /// Check only the files, and start nothing
+    #[arg(long, requires = "check")]
+    pub no_run: bool,
+    #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
+    pub programs: Programs,
 }
 
 fn engine() -> impl TypedValueParser<Value = EngineKind> {

@@ -1,4 +1,4 @@
-//! `lasthop check`
+//! `lasthop new --check`
 
 use std::{
     fs,
@@ -26,8 +26,8 @@ const BLOCKS: u32 = 4;
 const TRIAL: Duration = Duration::from_millis(500);
 
 /// Reports all errors in the files of an experiment. Then starts its servers and asks every case for a short time.
-pub fn check(arguments: &args::Check) -> Exit {
-    let experiment = catalog()?.load(&arguments.experiment).or_usage()?;
+pub fn check(arguments: &args::New) -> Exit {
+    let experiment = catalog()?.load(&arguments.name).or_usage()?;
     let plan = Plan::new(experiment, &selection(&arguments.select)).or_usage()?;
     talk(&format!(
         "{}: no error in its files; {}",
@@ -63,15 +63,12 @@ pub fn check(arguments: &args::Check) -> Exit {
     }
     // Its logs are of no use, and nobody would look for a record here.
     let _ = fs::remove_dir_all(&summary.folder);
-    talk(&format!(
-        "every case answers; next: lasthop run {}",
-        arguments.experiment
-    ));
+    talk(&format!("every case answers; next: lasthop run {}", arguments.name));
     Ok(DONE)
 }
 
 /// Starts the servers once, and asks each case for two seconds.
-fn ask(plan: &Plan, arguments: &args::Check) -> Result<Summary, CliError> {
+fn ask(plan: &Plan, arguments: &args::New) -> Result<Summary, CliError> {
     sweep();
     watch_signals()?;
     let overrides = Overrides {

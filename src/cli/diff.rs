@@ -1,4 +1,4 @@
-//! `lasthop diff`, `lasthop report` of several runs, `lasthop fleet report`, and `--fail-if`
+//! `lasthop diff`, `lasthop report` of several runs, and `--fail-if`
 
 use std::path::{Path, PathBuf};
 
@@ -101,13 +101,7 @@ fn members(directories: &[PathBuf]) -> Result<Vec<Member>, CliError> {
     })
 }
 
-/// Several runs, usually of several machines.
-pub fn fleet(arguments: &args::FleetReport) -> Exit {
-    let wanted: Vec<&str> = arguments.runs.iter().map(String::as_str).collect();
-    fleet_of(&find(&wanted)?, &arguments.by, &arguments.output)
-}
-
-/// Several runs, by their directories.
+/// Several runs, usually of several machines, by their directories.
 pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOptions) -> Exit {
     has_format(output)?;
     let members = members(directories)?;

@@ -1,4 +1,4 @@
-//! `lasthop explain`
+//! `lasthop run --explain` and `lasthop run --again`
 
 use std::path::Path;
 
@@ -10,42 +10,36 @@ use lasthop_run::{Job, repeat::Repeat};
 
 use super::{
     args,
-    context::{catalog, command_line, deliver, home, locator_with, summarise},
-    diff,
+    context::{catalog, command_line, home, locator_with},
     output::{CliError, Exit, OrExit, talk},
     run,
 };
 
-/// Tells the layers of a run, or makes the run again to see them.
-pub fn explain(arguments: &args::Explain) -> Exit {
+/// Makes a run again, with profile trials if they are asked for.
+pub fn again(arguments: &args::Run) -> Exit {
+    let options = &arguments.options;
     let home = home()?;
     let own = Store::new(home.path());
-    let directory = own.find(&arguments.run).or_usage()?;
+    let directory = own.find(&arguments.experiment).or_usage()?;
     let data = store::read(&directory).or_failed()?;
-    if arguments.layers.is_none() && data.profile_trials().next().is_some() {
-        let summary = diff::with_limits(&arguments.output.fail_if, summarise(&directory)?)?;
-        deliver(&summary, &arguments.output)?;
-        return Ok(diff::hold(&summary.limits));
-    }
     let repeat = Repeat::of(&data, &directory, &own).or_usage()?;
     let experiment = catalog()?.load(&repeat.origin.experiment).or_usage()?;
     repeat.same_experiment(&experiment).or_usage()?;
     let plan = Plan::new(experiment, &repeat.origin.selection).or_usage()?;
-    let mut settings = repeat.settings(self::settings(arguments.layers.as_deref())?);
-    if let Some(budget) = arguments.budget {
+    let mut settings = repeat.settings(wanted(&options.layers)?);
+    if let Some(budget) = options.overrides.budget {
         settings.budget_ns = u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX);
     }
-    lasthop_profile::Profiler::available().or_failed()?;
-    talk(&format!(
-        "{} has no profile trials: it is made again with them",
-        repeat.header.run
-    ));
+    if options.layers.explain {
+        lasthop_profile::Profiler::available().or_failed()?;
+    }
+    talk(&format!("{} is made again", repeat.header.run));
     let locator = locator_with(&home, &plan.experiment, repeat.origin.programs.clone())?;
     let job = Job {
         labels: repeat.header.labels.clone(),
         ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(repeat.origin)
     };
-    run::carry_out(&job, None, &arguments.talk, &arguments.output)
+    run::carry_out(&job, None, &options.talk, &options.output)
 }
 
 /// How profile trials are made, if they are to be.

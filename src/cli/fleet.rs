@@ -56,7 +56,6 @@ const FEW: usize = 8;
 pub fn fleet(command: args::Fleet) -> Exit {
     match command {
         args::Fleet::Run(arguments) => run(&arguments),
-        args::Fleet::Report(arguments) => diff::fleet(&arguments),
         args::Fleet::Export(arguments) => export(&arguments).map(|()| DONE),
         args::Fleet::Collect(arguments) => collect(&arguments).map(|()| DONE),
         args::Fleet::Worker(arguments) => work(&arguments),

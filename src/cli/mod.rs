@@ -31,6 +31,7 @@ mod run;
 mod selftest;
 mod serve;
 mod signals;
+mod spelling;
 mod survey;
 mod values;
 
@@ -74,7 +75,9 @@ pub fn main() -> ExitCode {
         talk(&format!("error: {error}"));
         return FAILED.into();
     }
-    let done = match Cli::try_parse() {
+    let (words, hint) = spelling::today(std::env::args_os().collect());
+    hint.iter().for_each(|hint| talk(hint));
+    let done = match Cli::try_parse_from(words) {
         Ok(cli) => dispatch(cli),
         Err(error) => Ok(shown_by_clap(&advised(error))),
     };
@@ -160,17 +163,16 @@ fn dispatch(cli: Cli) -> Exit {
         }
         return run::run(&Run {
             experiment: "sockets".to_owned(),
+            again: false,
             options: cli.run.0,
         });
     };
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Resume(arguments) => resume::resume(&arguments),
-        Command::Explain(arguments) => explain::explain(&arguments),
         Command::List(arguments) => list::experiments(&arguments).map(done),
         Command::Show(arguments) => list::show(&arguments).map(done),
         Command::Answers(arguments) => answers::answers(&arguments).map(done),
-        Command::Check(arguments) => check::check(&arguments),
         Command::Load(arguments) => load::load(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Survey(arguments) => survey::watch(&arguments),
@@ -182,9 +184,9 @@ fn dispatch(cli: Cli) -> Exit {
         Command::SelfTest(arguments) => selftest::selftest(&arguments),
         Command::Doctor(arguments) => install::doctor(&arguments),
         Command::Setup(arguments) => install::setup(&arguments),
+        Command::New(arguments) if arguments.check => check::check(&arguments),
         Command::New(arguments) => new(&arguments).map(done),
         Command::Clean => clean().map(done),
-        Command::ExplainCheck(arguments) => explain_check(arguments.id.as_deref()).map(done),
         Command::Completions { shell } => completions(shell).map(done),
         Command::Drive(arguments) => drive(&arguments).map(done),
         Command::Hold => namespace::hold().map(done).or_failed(),
@@ -226,14 +228,17 @@ fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
 }
 
 fn new(arguments: &args::New) -> Result<(), CliError> {
-    let args::New { name, from, driver } = arguments;
+    let args::New { name, from, driver, .. } = arguments;
     let pattern = match from {
         Some(original) => Pattern::Copy(original),
         None if *driver => Pattern::Driver,
         None => Pattern::Smallest,
     };
     let folder = catalog()?.create(name, pattern, Path::new(".")).or_usage()?;
-    talk(&format!("created {}; next: lasthop check ./{name}", folder.display()));
+    talk(&format!(
+        "created {}; next: lasthop new --check ./{name}",
+        folder.display()
+    ));
     Ok(())
 }
 
@@ -307,7 +312,7 @@ fn explain_check(id: Option<&str>) -> Result<(), CliError> {
             let near = closest(id, known::all().map(|known| known.id));
             let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
             CliError::usage(format!(
-                "there is no check `{id}`; {near}`lasthop explain-check` lists all"
+                "there is no check `{id}`; {near}`lasthop report --check` lists all"
             ))
         })?),
     };
@@ -315,14 +320,17 @@ fn explain_check(id: Option<&str>) -> Result<(), CliError> {
 }
 
 fn report_again(arguments: &args::Report) -> Exit {
+    if let Some(id) = &arguments.check {
+        return explain_check(id.as_deref()).map(|()| DONE);
+    }
     let wanted: Vec<&str> = arguments.runs.iter().map(String::as_str).collect();
     let output = &arguments.output;
     match &diff::find(&wanted)?[..] {
-        [one] => {
+        [one] if arguments.by.is_empty() => {
             let summary = diff::with_limits(&output.fail_if, summarise(one)?)?;
             deliver(&summary, output)?;
             Ok(diff::hold(&summary.limits))
         }
-        several => diff::fleet_of(several, &[], output),
+        several => diff::fleet_of(several, &arguments.by, output),
     }
 }

@@ -31,6 +31,9 @@ use super::{
 };
 
 pub fn run(arguments: &args::Run) -> Exit {
+    if arguments.again {
+        return explain::again(arguments);
+    }
     let options = &arguments.options;
     let experiment = catalog()?.load(&arguments.experiment).or_usage()?;
     let wanted = Selection {

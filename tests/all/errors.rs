@@ -884,22 +884,28 @@ fn wrong_words_get_the_right_ones() {
 #[test]
 fn a_check_is_explained_by_its_id() {
     let lasthop = Lasthop::new();
-    let said = lasthop.run(["explain-check", "driver-kept-off"]).ok().stdout;
+    let said = lasthop.run(["report", "--check", "driver-kept-off"]).ok().stdout;
     assert!(
         said.contains("High percentiles are too high") && said.contains("`pidstat`"),
         "{said}"
     );
-    let all = lasthop.run(["explain-check"]).ok().stdout;
+    let old = lasthop.run(["explain-check", "driver-kept-off"]).ok();
+    assert_eq!(old.stdout, said);
+    assert_eq!(
+        old.stderr,
+        "`explain-check` is now `report --check`; this spelling goes in the next version\n"
+    );
+    let all = lasthop.run(["report", "--check"]).ok().stdout;
     assert!(
         all.contains("  driver-kept-off: ") && all.contains("  coarse-clock: "),
         "{all}"
     );
     lasthop
-        .run(["explain-check", "driver-kept"])
+        .run(["report", "--check", "driver-kept"])
         .fails(2, "there is no check `driver-kept`; did you mean");
     let ran = lasthop
-        .run(["explain-check", "nonsense"])
-        .fails(2, "`lasthop explain-check` lists all");
+        .run(["report", "--check", "nonsense"])
+        .fails(2, "`lasthop report --check` lists all");
     assert!(!ran.stderr.contains("did you mean"), "{}", ran.stderr);
 }
 

@@ -243,9 +243,7 @@ fn a_relay_between_given_endpoints_is_a_role_of_its_own() {
     let spent = |case: &Value| case["roles"].get("relay").map_or(0.0, |role| sum(&role["layers"]));
     assert!(spent(direct) < spent(relayed) / 20.0, "{direct:#} {relayed:#}");
     assert!(number(&relayed["roles"]["relay"]["layers"]["tcp"]) > 0.0, "{relayed:#}");
-    lasthop
-        .run(["explain", "last", "--layers", "none.toml"])
-        .fails(2, "compare them again with --explain");
+    lasthop.run(["run", "last", "--again"]).fails(2, "compare them again");
 }
 
 #[test]
@@ -336,16 +334,13 @@ fn a_run_without_layers_is_made_again() {
     let lasthop = Lasthop::new();
     lasthop.run(RUN.iter().chain(&["--rounds=2"])).ok();
     let plain = lasthop.runs();
-    let ran = lasthop.run(["explain", "last", "-q"]).ok();
+    let ran = lasthop.run(["run", "last", "--again", "--explain", "-q"]).ok();
     assert!(ran.stderr.contains("is made again"), "{}", ran.stderr);
     assert!(
         one_line(&ran.stdout).contains("In the profile trials"),
         "{}",
         ran.stdout
     );
-    assert_eq!(lasthop.runs().len(), 2);
-    // Now it has them.
-    lasthop.run(["explain", "last", "-q"]).ok();
     assert_eq!(lasthop.runs().len(), 2);
     let copy = lasthop.home().join("copy");
     assert!(
@@ -357,7 +352,7 @@ fn a_run_without_layers_is_made_again() {
             .success()
     );
     lasthop
-        .run([Path::new("explain"), &copy])
+        .run([Path::new("run"), &copy, Path::new("--again")])
         .fails(2, "may be somebody else's");
     assert_eq!(lasthop.runs().len(), 2, "nothing of it was executed");
 }

@@ -52,7 +52,7 @@ fn machines_are_reported_together() {
     lasthop.assert_nothing_left();
     let report = |more: &[&str]| {
         lasthop.run(
-            ["fleet", "report"]
+            ["report"]
                 .into_iter()
                 .chain(runs.iter().map(String::as_str))
                 .chain(more.iter().copied()),
@@ -97,7 +97,7 @@ fn machines_are_reported_together() {
     report(&["--by", "colour"]).fails(2, "no record has `colour`");
     report(&["--fail-if", "tls slower > 5%"]).fails(2, "names no case");
     report(&[&runs[0]]).fails(2, "is named twice");
-    lasthop.run(["fleet", "report", "nothing"]).fails(2, "no run `nothing`");
+    lasthop.run(["report", "nothing"]).fails(2, "no run `nothing`");
     lasthop
         .run(["run", "sockets", "--label", "small"])
         .fails(2, "expected NAME=VALUE");

@@ -641,12 +641,11 @@ fn no_text_of_a_foreign_record_reaches_the_terminal_raw() {
         .unwrap();
     }
     let limit = ["--fail-if", "unix slower > 1%"];
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 6] = [
         &["diff", "./one", "./two"],
         &["diff", "./one", "./two", "--verbose"],
-        &["fleet", "report", "./one", "./two"],
-        &["fleet", "report", "./one", "./two", "--by", "kernel"],
         &["report", "./one", "./two"],
+        &["report", "./one", "./two", "--by", "kernel"],
         &["report", "./one", "--verbose"],
         &["runs"],
     ];

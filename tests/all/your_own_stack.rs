@@ -132,8 +132,10 @@ fn a_check_finds_what_no_file_says() {
     let experiment = lasthop.home().join("mine/experiment.toml");
     let text = fs::read_to_string(&experiment).unwrap();
     fs::write(&experiment, text.replace("Hello there!", "Good day!")).unwrap();
-    lasthop.run(["check", "./mine", "--no-run"]).ok();
-    let ran = lasthop.run(["check", "./mine"]).fails(1, "0 of 2 cases answer rightly");
+    lasthop.run(["new", "--check", "./mine", "--no-run"]).ok();
+    let ran = lasthop
+        .run(["new", "--check", "./mine"])
+        .fails(1, "0 of 2 cases answer rightly");
     assert!(
         ran.stdout.contains("failed at verify") && ran.stdout.contains("Good day!"),
         "{}",

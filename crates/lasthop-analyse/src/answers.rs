@@ -73,7 +73,7 @@ pub struct Answer {
     /// Version of lasthop that measured.
     pub lasthop: String,
     pub machine: Machine,
-    /// Ids of the checks that cast doubt on it (`lasthop explain-check ID`).
+    /// Ids of the checks that cast doubt on it (`lasthop report --check ID`).
     pub doubts: Vec<String>,
     pub settings: Vec<Setting>,
 }

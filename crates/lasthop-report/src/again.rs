@@ -12,9 +12,7 @@ pub fn again(summary: &Summary) -> String {
     let has_seed = options
         .iter()
         .any(|word| word == "--seed" || word.starts_with("--seed="));
-    let takes_seed = !options
-        .first()
-        .is_some_and(|command| WITHOUT_SEED.contains(&command.as_str()));
+    let takes_seed = !options.iter().any(|word| WITHOUT_SEED.contains(&word.as_str()));
     let added = if has_seed || !takes_seed {
         vec![]
     } else {
@@ -27,5 +25,5 @@ pub fn again(summary: &Summary) -> String {
     shlex::try_join(words).unwrap_or_default()
 }
 
-/// Commands that make runs and choose their seeds.
-const WITHOUT_SEED: [&str; 2] = ["selftest", "check"];
+/// Words of commands that make runs and choose their seeds, also of earlier versions.
+const WITHOUT_SEED: [&str; 5] = ["selftest", "--check", "--again", "check", "explain"];

@@ -1,4 +1,4 @@
-//! What a check means, wherever that is said: `docs/checks.md`, `lasthop explain-check`, and links to the former.
+//! What a check means, wherever that is said: `docs/checks.md`, `lasthop report --check`, and links to the former.
 
 use lasthop_analyse::checks::known::{CheckMeaning, THEMES};
 
@@ -14,7 +14,7 @@ const HEAD: &str = "\
 
 A check looks for one reason to distrust a result. Each finding has a stable id, its evidence with figures, and its
 effect on the verdict. Reports say in a line what the worst mean for the answer, and with `--verbose` all of them with
-their evidence; the JSON has them under `checks`. `lasthop explain-check ID` prints a part of this page, which
+their evidence; the JSON has them under `checks`. `lasthop report --check ID` prints a part of this page, which
 `script/generate` writes from `crates/lasthop-analyse/src/checks/known.rs`.
 
 Severities: a **note** is worth knowing, a **doubt** weakens the result, and **invalid** means that you must not use the
@@ -75,7 +75,7 @@ pub fn list() -> Document {
         title: Text::of(Tone::Strong, "Checks: what may speak against a result"),
         subtitle: Text::of(
             Tone::Dim,
-            "lasthop explain-check ID says when one is found, and what to do",
+            "lasthop report --check ID says when one is found, and what to do",
         ),
         sections: THEMES.iter().filter_map(theme).collect(),
     }

@@ -30,7 +30,7 @@ pub fn render(summary: &Summary, options: &Options) -> Vec<u8> {
         format!("lasthop report {} --format html, a page with plots", summary.word)
     };
     if !summary.checks.is_empty() {
-        more.push_str("; lasthop explain-check ID for what a check means");
+        more.push_str("; lasthop report --check ID for what a check means");
     }
     page.wrapped(&Text::of(Tone::Dim, "More: ").and(Tone::Dim, more), 0, INDENT);
     page.finish()

@@ -21,8 +21,7 @@ impl Repeat {
         let run = header.run.clone();
         if let Err(because) = own.made_here(directory) {
             return Err(format!(
-                "run {run} may be somebody else's: {because}. Nothing that it names is executed; make a run of your own \
-                 with --explain"
+                "run {run} may be somebody else's: {because}. Nothing that it names is executed; make a run of your own"
             ));
         }
         if store::state(directory) == store::State::Running {
@@ -30,14 +29,16 @@ impl Repeat {
         }
         if header.given.is_some() {
             return Err(format!(
-                "run {run} compared servers that lasthop did not start: compare them again with --explain"
+                "run {run} compared servers that lasthop did not start: compare them again"
             ));
         }
         if header.settings.overload.is_some() {
-            return Err(format!("run {run} is one with overload, which has no profile trials"));
+            return Err(format!(
+                "run {run} is one with overload: run its experiment with --overload"
+            ));
         }
         let origin = header.origin.clone().ok_or_else(|| {
-            format!("run {run} belongs to `lasthop repro` and cannot be made again: run its experiment with --explain")
+            format!("run {run} belongs to `lasthop repro` and cannot be made again: run its experiment")
         })?;
         Ok(Self { header, origin })
     }
@@ -48,17 +49,18 @@ impl Repeat {
             return Ok(());
         }
         Err(format!(
-            "run {} cannot be explained, because its experiment has changed: {}",
+            "run {} cannot be made again, because its experiment has changed: {}",
             self.header.run,
             changes.join(", ")
         ))
     }
 
-    /// Its settings, with profile trials.
-    pub fn settings(&self, explain: ExplainSettings) -> Settings {
+    /// Its settings, with profile trials if it had some or if they are wanted.
+    pub fn settings(&self, explain: Option<ExplainSettings>) -> Settings {
+        let settings = self.header.settings.clone();
         Settings {
-            explain: Some(explain),
-            ..self.header.settings.clone()
+            explain: explain.or(settings.explain),
+            ..settings
         }
     }
 }

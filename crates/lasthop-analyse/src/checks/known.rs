@@ -1,4 +1,4 @@
-//! What each check means to people: what `docs/checks.md` and `lasthop explain-check` say, and the line of a report.
+//! What each check means to people: what `docs/checks.md` and `lasthop report --check` say, and the line of a report.
 
 use crate::summary::Severity;
 
@@ -109,7 +109,7 @@ const LAYERS: &[CheckMeaning] = &[
         NOTE,
         "The run was to be explained, and its processes could not be observed",
         "`--explain` asked for profile trials, and the kernel did not allow them.",
-        "Do what the finding says, then `lasthop explain RUN`. `lasthop doctor EXPERIMENT` says beforehand what is missing.",
+        "Do what the finding says, then `lasthop run RUN --again --explain`. `lasthop doctor EXPERIMENT` says beforehand what is missing.",
     )
     .asked(),
 ];
