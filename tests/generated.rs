@@ -14,9 +14,7 @@ use std::{
     process::Command,
 };
 
-use clap::CommandFactory;
 use common::Lasthop;
-use lasthop::cli::Cli;
 use lasthop::load;
 use lasthop::selftest::outcome::SelfTest;
 use lasthop_analyse::{
@@ -35,7 +33,7 @@ type Files = BTreeMap<String, Vec<u8>>;
 
 fn man_pages(files: &mut Files) {
     let folder = tempfile::tempdir().unwrap();
-    clap_mangen::generate_to(Cli::command(), folder.path()).unwrap();
+    clap_mangen::generate_to(lasthop::cli::command(), folder.path()).unwrap();
     read(folder.path(), "man", files);
 }
 

@@ -19,9 +19,6 @@ _lasthop() {
             lasthop,answers)
                 cmd="lasthop__subcmd__answers"
                 ;;
-            lasthop,check)
-                cmd="lasthop__subcmd__check"
-                ;;
             lasthop,clean)
                 cmd="lasthop__subcmd__clean"
                 ;;
@@ -37,17 +34,8 @@ _lasthop() {
             lasthop,doctor)
                 cmd="lasthop__subcmd__doctor"
                 ;;
-            lasthop,explain)
-                cmd="lasthop__subcmd__explain"
-                ;;
-            lasthop,explain-check)
-                cmd="lasthop__subcmd__explain__subcmd__check"
-                ;;
             lasthop,fleet)
                 cmd="lasthop__subcmd__fleet"
-                ;;
-            lasthop,help)
-                cmd="lasthop__subcmd__help"
                 ;;
             lasthop,list)
                 cmd="lasthop__subcmd__list"
@@ -97,128 +85,11 @@ _lasthop() {
             lasthop__subcmd__fleet,export)
                 cmd="lasthop__subcmd__fleet__subcmd__export"
                 ;;
-            lasthop__subcmd__fleet,help)
-                cmd="lasthop__subcmd__fleet__subcmd__help"
-                ;;
-            lasthop__subcmd__fleet,report)
-                cmd="lasthop__subcmd__fleet__subcmd__report"
-                ;;
             lasthop__subcmd__fleet,run)
                 cmd="lasthop__subcmd__fleet__subcmd__run"
                 ;;
             lasthop__subcmd__fleet,worker)
                 cmd="lasthop__subcmd__fleet__subcmd__worker"
-                ;;
-            lasthop__subcmd__fleet__subcmd__help,collect)
-                cmd="lasthop__subcmd__fleet__subcmd__help__subcmd__collect"
-                ;;
-            lasthop__subcmd__fleet__subcmd__help,drive)
-                cmd="lasthop__subcmd__fleet__subcmd__help__subcmd__drive"
-                ;;
-            lasthop__subcmd__fleet__subcmd__help,export)
-                cmd="lasthop__subcmd__fleet__subcmd__help__subcmd__export"
-                ;;
-            lasthop__subcmd__fleet__subcmd__help,help)
-                cmd="lasthop__subcmd__fleet__subcmd__help__subcmd__help"
-                ;;
-            lasthop__subcmd__fleet__subcmd__help,report)
-                cmd="lasthop__subcmd__fleet__subcmd__help__subcmd__report"
-                ;;
-            lasthop__subcmd__fleet__subcmd__help,run)
-                cmd="lasthop__subcmd__fleet__subcmd__help__subcmd__run"
-                ;;
-            lasthop__subcmd__fleet__subcmd__help,worker)
-                cmd="lasthop__subcmd__fleet__subcmd__help__subcmd__worker"
-                ;;
-            lasthop__subcmd__help,answers)
-                cmd="lasthop__subcmd__help__subcmd__answers"
-                ;;
-            lasthop__subcmd__help,check)
-                cmd="lasthop__subcmd__help__subcmd__check"
-                ;;
-            lasthop__subcmd__help,clean)
-                cmd="lasthop__subcmd__help__subcmd__clean"
-                ;;
-            lasthop__subcmd__help,compare)
-                cmd="lasthop__subcmd__help__subcmd__compare"
-                ;;
-            lasthop__subcmd__help,completions)
-                cmd="lasthop__subcmd__help__subcmd__completions"
-                ;;
-            lasthop__subcmd__help,diff)
-                cmd="lasthop__subcmd__help__subcmd__diff"
-                ;;
-            lasthop__subcmd__help,doctor)
-                cmd="lasthop__subcmd__help__subcmd__doctor"
-                ;;
-            lasthop__subcmd__help,explain)
-                cmd="lasthop__subcmd__help__subcmd__explain"
-                ;;
-            lasthop__subcmd__help,explain-check)
-                cmd="lasthop__subcmd__help__subcmd__explain__subcmd__check"
-                ;;
-            lasthop__subcmd__help,fleet)
-                cmd="lasthop__subcmd__help__subcmd__fleet"
-                ;;
-            lasthop__subcmd__help,help)
-                cmd="lasthop__subcmd__help__subcmd__help"
-                ;;
-            lasthop__subcmd__help,list)
-                cmd="lasthop__subcmd__help__subcmd__list"
-                ;;
-            lasthop__subcmd__help,load)
-                cmd="lasthop__subcmd__help__subcmd__load"
-                ;;
-            lasthop__subcmd__help,new)
-                cmd="lasthop__subcmd__help__subcmd__new"
-                ;;
-            lasthop__subcmd__help,report)
-                cmd="lasthop__subcmd__help__subcmd__report"
-                ;;
-            lasthop__subcmd__help,repro)
-                cmd="lasthop__subcmd__help__subcmd__repro"
-                ;;
-            lasthop__subcmd__help,resume)
-                cmd="lasthop__subcmd__help__subcmd__resume"
-                ;;
-            lasthop__subcmd__help,run)
-                cmd="lasthop__subcmd__help__subcmd__run"
-                ;;
-            lasthop__subcmd__help,runs)
-                cmd="lasthop__subcmd__help__subcmd__runs"
-                ;;
-            lasthop__subcmd__help,selftest)
-                cmd="lasthop__subcmd__help__subcmd__selftest"
-                ;;
-            lasthop__subcmd__help,serve)
-                cmd="lasthop__subcmd__help__subcmd__serve"
-                ;;
-            lasthop__subcmd__help,setup)
-                cmd="lasthop__subcmd__help__subcmd__setup"
-                ;;
-            lasthop__subcmd__help,show)
-                cmd="lasthop__subcmd__help__subcmd__show"
-                ;;
-            lasthop__subcmd__help,survey)
-                cmd="lasthop__subcmd__help__subcmd__survey"
-                ;;
-            lasthop__subcmd__help__subcmd__fleet,collect)
-                cmd="lasthop__subcmd__help__subcmd__fleet__subcmd__collect"
-                ;;
-            lasthop__subcmd__help__subcmd__fleet,drive)
-                cmd="lasthop__subcmd__help__subcmd__fleet__subcmd__drive"
-                ;;
-            lasthop__subcmd__help__subcmd__fleet,export)
-                cmd="lasthop__subcmd__help__subcmd__fleet__subcmd__export"
-                ;;
-            lasthop__subcmd__help__subcmd__fleet,report)
-                cmd="lasthop__subcmd__help__subcmd__fleet__subcmd__report"
-                ;;
-            lasthop__subcmd__help__subcmd__fleet,run)
-                cmd="lasthop__subcmd__help__subcmd__fleet__subcmd__run"
-                ;;
-            lasthop__subcmd__help__subcmd__fleet,worker)
-                cmd="lasthop__subcmd__help__subcmd__fleet__subcmd__worker"
                 ;;
             *)
                 ;;
@@ -227,7 +98,7 @@ _lasthop() {
 
     case "${cmd}" in
         lasthop)
-            opts="-o -v -q -h -V --only --set --aa --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --rate --arrivals --overload --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --explain --layers --program --engine --format --output --verbose --fail-if --label --quiet --no-progress --help --version run resume explain list show answers check load compare survey report diff fleet runs repro selftest doctor setup new clean explain-check completions serve help"
+            opts="-o -v -q -h -V --only --set --aa --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --rate --arrivals --overload --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --explain --layers --program --engine --format --output --verbose --fail-if --label --quiet --no-progress --help --version run resume list show answers load compare survey report diff fleet runs repro selftest doctor setup new clean completions serve"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -369,36 +240,6 @@ _lasthop() {
             case "${prev}" in
                 --format)
                     COMPREPLY=($(compgen -W "terminal json csv trials markdown html svg" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__check)
-            opts="-h --no-run --only --set --aa --program --engine --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --only)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --set)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --program)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --engine)
-                    COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -722,60 +563,8 @@ _lasthop() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        lasthop__subcmd__explain)
-            opts="-o -v -q -h --layers --budget --format --output --verbose --fail-if --quiet --no-progress --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --layers)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --budget)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --format)
-                    COMPREPLY=($(compgen -W "terminal json csv trials markdown html svg" -- "${cur}"))
-                    return 0
-                    ;;
-                --output)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -o)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --fail-if)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__explain__subcmd__check)
-            opts="-h --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         lasthop__subcmd__fleet)
-            opts="-h --help run report export collect worker drive help"
+            opts="-h --help run export collect worker drive"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -986,152 +775,6 @@ _lasthop() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        lasthop__subcmd__fleet__subcmd__help)
-            opts="run report export collect worker drive help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__fleet__subcmd__help__subcmd__collect)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__fleet__subcmd__help__subcmd__drive)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__fleet__subcmd__help__subcmd__export)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__fleet__subcmd__help__subcmd__help)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__fleet__subcmd__help__subcmd__report)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__fleet__subcmd__help__subcmd__run)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__fleet__subcmd__help__subcmd__worker)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__fleet__subcmd__report)
-            opts="-o -v -h --by --format --output --verbose --fail-if --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --by)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --format)
-                    COMPREPLY=($(compgen -W "terminal json csv trials markdown html svg" -- "${cur}"))
-                    return 0
-                    ;;
-                --output)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -o)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --fail-if)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         lasthop__subcmd__fleet__subcmd__run)
             opts="-n -o -v -q -h --nodes --node --per-node --label --image --cpus --memory --pods --wait --context --namespace --only --set --aa --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --rate --arrivals --by --format --output --verbose --fail-if --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1281,440 +924,6 @@ _lasthop() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help)
-            opts="run resume explain list show answers check load compare survey report diff fleet runs repro selftest doctor setup new clean explain-check completions serve help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__answers)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__check)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__clean)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__compare)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__completions)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__diff)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__doctor)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__explain)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__explain__subcmd__check)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__fleet)
-            opts="run report export collect worker drive"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__fleet__subcmd__collect)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__fleet__subcmd__drive)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__fleet__subcmd__export)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__fleet__subcmd__report)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__fleet__subcmd__run)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__fleet__subcmd__worker)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__help)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__list)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__load)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__new)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__report)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__repro)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__resume)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__run)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__runs)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__selftest)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__serve)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__setup)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__show)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lasthop__subcmd__help__subcmd__survey)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;
@@ -1947,7 +1156,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__new)
-            opts="-h --from --driver --help"
+            opts="-h --from --driver --check --no-run --only --set --aa --program --engine --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1955,6 +1164,22 @@ _lasthop() {
             case "${prev}" in
                 --from)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --only)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --engine)
+                    COMPREPLY=($(compgen -W "podman docker" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -1965,12 +1190,20 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__report)
-            opts="-o -v -h --format --output --verbose --fail-if --help"
+            opts="-o -v -h --by --check --format --output --verbose --fail-if --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --by)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --check)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "terminal json csv trials markdown html svg" -- "${cur}"))
                     return 0
@@ -2067,7 +1300,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__run)
-            opts="-o -v -q -h --only --set --aa --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --rate --arrivals --overload --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --explain --layers --program --engine --format --output --verbose --fail-if --label --quiet --no-progress --help"
+            opts="-o -v -q -h --again --only --set --aa --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --rate --arrivals --overload --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --explain --layers --program --engine --format --output --verbose --fail-if --label --quiet --no-progress --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -15,10 +15,10 @@ _lasthop() {
 
     local context curcontext="$curcontext" state line
     _arguments "${_arguments_options[@]}" : \
-'*--only=[Run only these of a factor'\''s default levels. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'*--set=[Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'--precision=[Stop once every interval is this narrow\: half its width, as a share of the ratio]:SHARE:_default' \
-'--budget=[Time for the whole run, including the starts of services (\`60s\`, \`5m\`)]:TIME:_default' \
+'*--only=[Run only these of a factor'\''s default levels]:FACTOR=LEVEL,…:_default' \
+'*--set=[Run these levels, also ones off by default]:FACTOR=LEVEL,…:_default' \
+'--precision=[Stop once every interval is this narrow]:SHARE:_default' \
+'--budget=[Time for the whole run (\`60s\`, \`5m\`)]:TIME:_default' \
 '--margin=[Treat cases that differ by less than this share as equivalent]:SHARE:_default' \
 '--trial=[Length of one trial \[default\: the experiment'\''s, mostly 50 ms, or longer for slow replies\]]:TIME:_default' \
 '--warm-up=[Length of the warm-up before each trial \[default\: a tenth of the trial, at least 10 ms and two slow replies\]]:TIME:_default' \
@@ -30,10 +30,10 @@ _lasthop() {
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
-'--rate=[Open loop\: send this many requests per second in total to each case, and compare response times instead of throughput. 0 restores the closed loop]:PER_SECOND:_default' \
+'--rate=[Open loop\: requests per second for each case]:PER_SECOND:_default' \
 '--arrivals=[Spacing of an open loop'\''s requests \[default\: the experiment'\''s, else constant\]]:ARRIVALS:((constant\:"The same gap between any two requests"
 poisson\:"Random and independent, as if from many users"))' \
-'(--aa --rate --precision --blocks --fail-if --driver --cross-check --explain)--overload=[Overload each case\: offer it multiples of its capacity, which is measured first, and report right answers, errors, and how long it takes to recover. Without a value\: 0.5,0.75,1,1.5,2,3]::TIMES,…:_default' \
+'(--aa --rate --precision --blocks --fail-if --driver --cross-check --explain)--overload=[Offer each case multiples of its capacity]::TIMES,…:_default' \
 '--driver=[Drive with a classic tool instead\: wrk, ab, httperf, h2load, psql, pgbench, sysbench or redis-benchmark. You can add flags for the tool (\`'\''wrk -t2 -c10 -d5s'\''\`). Trials then last whole seconds]:TOOL:_default' \
 '(--driver)*--cross-check=[Measure every case with this classic tool too, and report whether it agrees with lasthop'\''s load generator]:TOOL:_default' \
 '--driver-at=[Run the driver elsewhere\: \`netns\:new\` (a network namespace that lasthop creates), \`netns\:NAME\`, or \`ssh\:\[USER@\]HOST\[\:PORT\]\` (lasthop copies itself there and removes the copy afterwards)]:PLACE:_default' \
@@ -44,27 +44,27 @@ poisson\:"Random and independent, as if from many users"))' \
 '--layers=[Your own layers, or lines of layers for functions that have none\: a file like lasthop'\''s \`layers.toml\`]:FILE:_files' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Container engine \[default\: the first that works\]]:ENGINE:(podman docker)' \
-'--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
+'--format=[Format\: json, html, …]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
 trials\:"One row per trial, to make your own statistics (tidy CSV)"
 markdown\:"To paste into an issue"
 html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
-'-o+[Write the report to a file instead of standard output]:FILE:_files' \
-'--output=[Write the report to a file instead of standard output]:FILE:_files' \
-'*--fail-if=[Exit with 3 if the whole interval of a case is beyond a limit, such as '\''unix slower > 5%'\''\: against its reference, or for \`diff\` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or \`any\`]:LIMIT:_default' \
-'*--label=[Say in the record what machine this is, for \`lasthop fleet report\`\: \`machine=NAME\` names it, other labels are its kind (\`instance=m7g.large\`)]:NAME=VALUE:_default' \
-'--aa[Compare each reference case with itself, to see the smallest difference that this machine can resolve]' \
+'-o+[Write the report to a file]:FILE:_files' \
+'--output=[Write the report to a file]:FILE:_files' \
+'*--fail-if=[Exit with 3 beyond a limit ('\''unix slower > 5%'\'')]:LIMIT:_default' \
+'*--label=[Say in the record what machine this is, for \`report\` of several runs\: \`machine=NAME\` names it, other labels are its kind (\`instance=m7g.large\`)]:NAME=VALUE:_default' \
+'--aa[Compare each reference case with itself]' \
 '--no-headroom[Skip the calibration of the load generator against a server that does nothing]' \
-'--explain[Also say where the CPU time goes\: each round ends with profile trials, which the kernel samples and which are in no other figure]' \
-'-v[Also show each verdict in words, costs, reasons and the environment]' \
-'--verbose[Also show each verdict in words, costs, reasons and the environment]' \
+'--explain[Also say where the CPU time goes]' \
+'-v[Also show costs, reasons and the environment]' \
+'--verbose[Also show costs, reasons and the environment]' \
 '-q[Show warnings but no progress]' \
 '--quiet[Show warnings but no progress]' \
-'--no-progress[Print one line per round instead of a progress bar]' \
-'-h[Print help]' \
-'--help[Print help]' \
+'--no-progress[Print a line every ten seconds instead of one that replaces itself]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 '-V[Print version]' \
 '--version[Print version]' \
 ":: :_lasthop_commands" \
@@ -78,10 +78,10 @@ svg\:"The ratios with their intervals, as a picture"))' \
         case $line[1] in
             (run)
 _arguments "${_arguments_options[@]}" : \
-'*--only=[Run only these of a factor'\''s default levels. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'*--set=[Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'--precision=[Stop once every interval is this narrow\: half its width, as a share of the ratio]:SHARE:_default' \
-'--budget=[Time for the whole run, including the starts of services (\`60s\`, \`5m\`)]:TIME:_default' \
+'*--only=[Run only these of a factor'\''s default levels]:FACTOR=LEVEL,…:_default' \
+'*--set=[Run these levels, also ones off by default]:FACTOR=LEVEL,…:_default' \
+'--precision=[Stop once every interval is this narrow]:SHARE:_default' \
+'--budget=[Time for the whole run (\`60s\`, \`5m\`)]:TIME:_default' \
 '--margin=[Treat cases that differ by less than this share as equivalent]:SHARE:_default' \
 '--trial=[Length of one trial \[default\: the experiment'\''s, mostly 50 ms, or longer for slow replies\]]:TIME:_default' \
 '--warm-up=[Length of the warm-up before each trial \[default\: a tenth of the trial, at least 10 ms and two slow replies\]]:TIME:_default' \
@@ -93,10 +93,10 @@ _arguments "${_arguments_options[@]}" : \
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
-'--rate=[Open loop\: send this many requests per second in total to each case, and compare response times instead of throughput. 0 restores the closed loop]:PER_SECOND:_default' \
+'--rate=[Open loop\: requests per second for each case]:PER_SECOND:_default' \
 '--arrivals=[Spacing of an open loop'\''s requests \[default\: the experiment'\''s, else constant\]]:ARRIVALS:((constant\:"The same gap between any two requests"
 poisson\:"Random and independent, as if from many users"))' \
-'(--aa --rate --precision --blocks --fail-if --driver --cross-check --explain)--overload=[Overload each case\: offer it multiples of its capacity, which is measured first, and report right answers, errors, and how long it takes to recover. Without a value\: 0.5,0.75,1,1.5,2,3]::TIMES,…:_default' \
+'(--aa --rate --precision --blocks --fail-if --driver --cross-check --explain)--overload=[Offer each case multiples of its capacity]::TIMES,…:_default' \
 '--driver=[Drive with a classic tool instead\: wrk, ab, httperf, h2load, psql, pgbench, sysbench or redis-benchmark. You can add flags for the tool (\`'\''wrk -t2 -c10 -d5s'\''\`). Trials then last whole seconds]:TOOL:_default' \
 '(--driver)*--cross-check=[Measure every case with this classic tool too, and report whether it agrees with lasthop'\''s load generator]:TOOL:_default' \
 '--driver-at=[Run the driver elsewhere\: \`netns\:new\` (a network namespace that lasthop creates), \`netns\:NAME\`, or \`ssh\:\[USER@\]HOST\[\:PORT\]\` (lasthop copies itself there and removes the copy afterwards)]:PLACE:_default' \
@@ -107,95 +107,72 @@ poisson\:"Random and independent, as if from many users"))' \
 '--layers=[Your own layers, or lines of layers for functions that have none\: a file like lasthop'\''s \`layers.toml\`]:FILE:_files' \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Container engine \[default\: the first that works\]]:ENGINE:(podman docker)' \
-'--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
+'--format=[Format\: json, html, …]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
 trials\:"One row per trial, to make your own statistics (tidy CSV)"
 markdown\:"To paste into an issue"
 html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
-'-o+[Write the report to a file instead of standard output]:FILE:_files' \
-'--output=[Write the report to a file instead of standard output]:FILE:_files' \
-'*--fail-if=[Exit with 3 if the whole interval of a case is beyond a limit, such as '\''unix slower > 5%'\''\: against its reference, or for \`diff\` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or \`any\`]:LIMIT:_default' \
-'*--label=[Say in the record what machine this is, for \`lasthop fleet report\`\: \`machine=NAME\` names it, other labels are its kind (\`instance=m7g.large\`)]:NAME=VALUE:_default' \
-'--aa[Compare each reference case with itself, to see the smallest difference that this machine can resolve]' \
+'-o+[Write the report to a file]:FILE:_files' \
+'--output=[Write the report to a file]:FILE:_files' \
+'*--fail-if=[Exit with 3 beyond a limit ('\''unix slower > 5%'\'')]:LIMIT:_default' \
+'*--label=[Say in the record what machine this is, for \`report\` of several runs\: \`machine=NAME\` names it, other labels are its kind (\`instance=m7g.large\`)]:NAME=VALUE:_default' \
+'(--only --set --aa --rate --arrivals --driver --cross-check --driver-at --ssh-option --ssh-config --driver-program --listen --program --engine --label --precision --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement)--again[Make a recorded run again, with its cases and settings]' \
+'--aa[Compare each reference case with itself]' \
 '--no-headroom[Skip the calibration of the load generator against a server that does nothing]' \
-'--explain[Also say where the CPU time goes\: each round ends with profile trials, which the kernel samples and which are in no other figure]' \
-'-v[Also show each verdict in words, costs, reasons and the environment]' \
-'--verbose[Also show each verdict in words, costs, reasons and the environment]' \
+'--explain[Also say where the CPU time goes]' \
+'-v[Also show costs, reasons and the environment]' \
+'--verbose[Also show costs, reasons and the environment]' \
 '-q[Show warnings but no progress]' \
 '--quiet[Show warnings but no progress]' \
-'--no-progress[Print one line per round instead of a progress bar]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
-'::experiment -- Name of an experiment (see `lasthop list`), or the folder of your own experiment:_default' \
+'--no-progress[Print a line every ten seconds instead of one that replaces itself]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
+'::experiment -- An experiment (`lasthop list`), or the folder of your own:_default' \
 && ret=0
 ;;
 (resume)
 _arguments "${_arguments_options[@]}" : \
 '--budget=[More time for the run, including the starts of services \[default\: the rest of its budget\]]:TIME:_default' \
-'--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
+'--format=[Format\: json, html, …]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
 trials\:"One row per trial, to make your own statistics (tidy CSV)"
 markdown\:"To paste into an issue"
 html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
-'-o+[Write the report to a file instead of standard output]:FILE:_files' \
-'--output=[Write the report to a file instead of standard output]:FILE:_files' \
-'*--fail-if=[Exit with 3 if the whole interval of a case is beyond a limit, such as '\''unix slower > 5%'\''\: against its reference, or for \`diff\` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or \`any\`]:LIMIT:_default' \
+'-o+[Write the report to a file]:FILE:_files' \
+'--output=[Write the report to a file]:FILE:_files' \
+'*--fail-if=[Exit with 3 beyond a limit ('\''unix slower > 5%'\'')]:LIMIT:_default' \
 '--trust-record[Execute what the record names (hosts, ssh commands, programs, its experiment'\''s folder) without asking, even if the record is not proven to be your own]' \
 '--remote[Put load on other machines again; of a comparison only]' \
-'-v[Also show each verdict in words, costs, reasons and the environment]' \
-'--verbose[Also show each verdict in words, costs, reasons and the environment]' \
+'-v[Also show costs, reasons and the environment]' \
+'--verbose[Also show costs, reasons and the environment]' \
 '-q[Show warnings but no progress]' \
 '--quiet[Show warnings but no progress]' \
-'--no-progress[Print one line per round instead of a progress bar]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
+'--no-progress[Print a line every ten seconds instead of one that replaces itself]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 '::run -- A run\: its name or part of its name, its directory, or `last`:_default' \
-&& ret=0
-;;
-(explain)
-_arguments "${_arguments_options[@]}" : \
-'--layers=[Your own layers, or lines of layers for functions that have none\: a file like lasthop'\''s \`layers.toml\`. The run is then made again]:FILE:_files' \
-'--budget=[Time for the run that is made again \[default\: that of the run\]]:TIME:_default' \
-'--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
-json\:"The whole result, for programs (schema lasthop/1)"
-csv\:"One row per case, for spreadsheets and data frames"
-trials\:"One row per trial, to make your own statistics (tidy CSV)"
-markdown\:"To paste into an issue"
-html\:"A page with plots, in one file"
-svg\:"The ratios with their intervals, as a picture"))' \
-'-o+[Write the report to a file instead of standard output]:FILE:_files' \
-'--output=[Write the report to a file instead of standard output]:FILE:_files' \
-'*--fail-if=[Exit with 3 if the whole interval of a case is beyond a limit, such as '\''unix slower > 5%'\''\: against its reference, or for \`diff\` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or \`any\`]:LIMIT:_default' \
-'-v[Also show each verdict in words, costs, reasons and the environment]' \
-'--verbose[Also show each verdict in words, costs, reasons and the environment]' \
-'-q[Show warnings but no progress]' \
-'--quiet[Show warnings but no progress]' \
-'--no-progress[Print one line per round instead of a progress bar]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
-'::run -- A run\: its name or part of its name, its directory, or `last`. One without profile trials is made again with them:_default' \
 && ret=0
 ;;
 (list)
 _arguments "${_arguments_options[@]}" : \
 '--all[Also show experiments that are not ready, and what they miss]' \
 '--versions[Also ask each program for its version, which takes a second\: without this, one that is too old counts as there]' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 && ret=0
 ;;
 (show)
 _arguments "${_arguments_options[@]}" : \
-'*--only=[Run only these of a factor'\''s default levels. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'*--set=[Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
+'*--only=[Run only these of a factor'\''s default levels]:FACTOR=LEVEL,…:_default' \
+'*--set=[Run these levels, also ones off by default]:FACTOR=LEVEL,…:_default' \
 '(--only --set --aa)*--files=[List its files and those of its recipes instead, or print one (\`--files nginx.conf.j2\`)]::FILE:_files' \
-'--aa[Compare each reference case with itself, to see the smallest difference that this machine can resolve]' \
-'-h[Print help]' \
-'--help[Print help]' \
+'--aa[Compare each reference case with itself]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 ':subject -- Name of an experiment, or the folder of your own experiment. Or a run, as for `report`\: its configurations, the winner'\''s first, and what must be true to use them:_default' \
 && ret=0
 ;;
@@ -208,22 +185,9 @@ trials\:"One row per trial, to make your own statistics (tidy CSV)"
 markdown\:"To paste into an issue"
 html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 '::stack -- An experiment, a server or a group\: `redis`, `nginx`, `databases`; all in a line or two each without it:_default' \
-&& ret=0
-;;
-(check)
-_arguments "${_arguments_options[@]}" : \
-'*--only=[Run only these of a factor'\''s default levels. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'*--set=[Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
-'--engine=[Container engine \[default\: the first that works\]]:ENGINE:(podman docker)' \
-'--no-run[Check only the files, and start nothing]' \
-'--aa[Compare each reference case with itself, to see the smallest difference that this machine can resolve]' \
-'-h[Print help]' \
-'--help[Print help]' \
-':experiment -- Name of an experiment, or the folder of your own experiment:_default' \
 && ret=0
 ;;
 (load)
@@ -234,21 +198,21 @@ _arguments "${_arguments_options[@]}" : \
 '--duration=[Length of the measurement]:TIME:_default' \
 '--warm-up=[Length of the warm-up before it, which is not counted]:TIME:_default' \
 '--seed=[Seed for Poisson arrivals, and for \`--order random\`]:N:_default' \
-'(-X --method --body --expect)--requests=[Send the requests of this file, in the format that editors have for them (\`.http\`); see below. \`--header\` adds to each]:FILE:_files' \
+'(-X --method --body --expect)--requests=[Send the requests of this file (\`.http\`)]:FILE:_files' \
 '--order=[Order of the requests of \`--requests\`]:ORDER:((given\:"As in the file, over and over"
 random\:"Drawn by their weights"))' \
 '-c+[Number of concurrent connections]:N:_default' \
 '--connections=[Number of concurrent connections]:N:_default' \
-'-t+[Number of threads of the load generator]:N:_default' \
-'--threads=[Number of threads of the load generator]:N:_default' \
-'-R+[Open loop\: send this many requests per second in total, on schedule, without waiting for replies]:PER SECOND:_default' \
-'--rate=[Open loop\: send this many requests per second in total, on schedule, without waiting for replies]:PER SECOND:_default' \
+'-t+[Threads of the load generator]:N:_default' \
+'--threads=[Threads of the load generator]:N:_default' \
+'-R+[Open loop\: requests per second]:PER SECOND:_default' \
+'--rate=[Open loop\: requests per second]:PER SECOND:_default' \
 '--arrivals=[Spacing of an open loop'\''s requests]:ARRIVALS:((constant\:"The same gap between any two requests"
 poisson\:"Random and independent, as if from many users"))' \
-'-P+[Requests to send at once on a connection before waiting for their replies]:DEPTH:_default' \
-'--pipeline=[Requests to send at once on a connection before waiting for their replies]:DEPTH:_default' \
+'-P+[Requests at once on a connection]:DEPTH:_default' \
+'--pipeline=[Requests at once on a connection]:DEPTH:_default' \
 '--requests-per-connection=[With \`--reuse per-request\`\: requests to send one after the other on a connection before closing it. They are timed together, including the connect]:N:_default' \
-'--reuse=[What to do with a connection after a reply]:REUSE:((keep-alive\:"Keep it open for the next request"
+'--reuse=[A connection after a reply]:REUSE:((keep-alive\:"Keep it open for the next request"
 per-request\:"Close it; each request opens a new one"))' \
 '--engine=[How to wait for sockets; blocking needs one thread per connection]:ENGINE:((auto\:"Blocking if there is one connection per thread, otherwise epoll"
 blocking\:""
@@ -263,9 +227,9 @@ epoll\:""))' \
 '--server-name=[Name that the server'\''s certificate must have, instead of the URL'\''s host]:NAME:_default' \
 '-X+[Request method]:METHOD:_default' \
 '--method=[Request method]:METHOD:_default' \
-'*-H+[Header to add, \`Name\: value\`. \`@FILE\` reads headers from a file, one per line, so that no other user can see them and no record keeps them; \`@-\` reads them from standard input]:NAME: VALUE|@FILE:_default' \
-'*--header=[Header to add, \`Name\: value\`. \`@FILE\` reads headers from a file, one per line, so that no other user can see them and no record keeps them; \`@-\` reads them from standard input]:NAME: VALUE|@FILE:_default' \
-'--body=[Body of the request. \`@FILE\` reads it from a file, \`@-\` from standard input]:TEXT|@FILE:_default' \
+'*-H+[Header to add, or @FILE with headers]:NAME: VALUE:_default' \
+'*--header=[Header to add, or @FILE with headers]:NAME: VALUE:_default' \
+'--body=[Body of the request, or @FILE with it]:TEXT:_default' \
 '--expect-status=[Expected status \[default\: 200\]]:STATUS:_default' \
 '--command=[Redis and memcached\: command, for example "GET key" \[default\: PING; get lasthop\]]:WORDS:_default' \
 '--query=[PostgreSQL and MySQL\: query \[default\: select 1\]]:SQL:_default' \
@@ -278,7 +242,7 @@ epoll\:""))' \
 '--bytes=[A reply has so many bytes]:N:_default' \
 '--length-prefix=[A reply tells its length, in WIDTH bytes behind OFFSET others, most significant first, or least with \`le\`. It has REST bytes more than that \[default\: WIDTH + OFFSET\]. 4@0 counts what follows it, 4@0+0 also itself]:WIDTH@OFFSET[le][+REST]:_default' \
 '--size=[echo and WebSocket\: bytes per message; stream\: bytes per transfer \[default\: 64\]; gRPC\: bytes of the message'\''s field 1 \[default\: 0\]]:BYTES:_default' \
-'--expect=[Expected reply. HTTP\: the body; Redis and memcached\: the value; gRPC\: field 1 of the message; PostgreSQL and MySQL\: the first column of the first row; WebSocket\: the message, in place of an echo; raw\: all of it, with the escapes of --send]:TEXT:_default' \
+'--expect=[Expected reply]:TEXT:_default' \
 '--format=[Format of the figures]:FORMAT:((terminal\:""
 json\:""
 csv\:"One row, below its header"))' \
@@ -296,27 +260,27 @@ csv\:"One row, below its header"))' \
 '(--expect)--no-reference[Check only the form and status of replies; do not compare them with the first one]' \
 '-q[Show no progress]' \
 '--quiet[Show no progress]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
-':url -- Endpoint to load; see URLs below:_default' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
+':url -- Endpoint to load, such as http\://HOST/ or http+unix\:/PATH\:/:_default' \
 && ret=0
 ;;
 (compare)
 _arguments "${_arguments_options[@]}" : \
-'--restart=[Shell command that restarts the servers between rounds. It must end within a minute and what is left of the budget, and leave the servers running, which may be its own background processes]:COMMAND:_default' \
+'--restart=[Command that restarts the servers between rounds]:COMMAND:_default' \
 '*--pid=[Measure the CPU time of this process and those that it started, where lasthop cannot find the server by itself]:ROLE=PID:_default' \
 '-c+[Number of concurrent connections]:N:_default' \
 '--connections=[Number of concurrent connections]:N:_default' \
-'-t+[Number of threads of the load generator]:N:_default' \
-'--threads=[Number of threads of the load generator]:N:_default' \
-'-R+[Open loop\: send this many requests per second in total, on schedule, without waiting for replies]:PER SECOND:_default' \
-'--rate=[Open loop\: send this many requests per second in total, on schedule, without waiting for replies]:PER SECOND:_default' \
+'-t+[Threads of the load generator]:N:_default' \
+'--threads=[Threads of the load generator]:N:_default' \
+'-R+[Open loop\: requests per second]:PER SECOND:_default' \
+'--rate=[Open loop\: requests per second]:PER SECOND:_default' \
 '--arrivals=[Spacing of an open loop'\''s requests]:ARRIVALS:((constant\:"The same gap between any two requests"
 poisson\:"Random and independent, as if from many users"))' \
-'-P+[Requests to send at once on a connection before waiting for their replies]:DEPTH:_default' \
-'--pipeline=[Requests to send at once on a connection before waiting for their replies]:DEPTH:_default' \
+'-P+[Requests at once on a connection]:DEPTH:_default' \
+'--pipeline=[Requests at once on a connection]:DEPTH:_default' \
 '--requests-per-connection=[With \`--reuse per-request\`\: requests to send one after the other on a connection before closing it. They are timed together, including the connect]:N:_default' \
-'--reuse=[What to do with a connection after a reply]:REUSE:((keep-alive\:"Keep it open for the next request"
+'--reuse=[A connection after a reply]:REUSE:((keep-alive\:"Keep it open for the next request"
 per-request\:"Close it; each request opens a new one"))' \
 '--engine=[How to wait for sockets; blocking needs one thread per connection]:ENGINE:((auto\:"Blocking if there is one connection per thread, otherwise epoll"
 blocking\:""
@@ -331,9 +295,9 @@ epoll\:""))' \
 '--server-name=[Name that the server'\''s certificate must have, instead of the URL'\''s host]:NAME:_default' \
 '-X+[Request method]:METHOD:_default' \
 '--method=[Request method]:METHOD:_default' \
-'*-H+[Header to add, \`Name\: value\`. \`@FILE\` reads headers from a file, one per line, so that no other user can see them and no record keeps them; \`@-\` reads them from standard input]:NAME: VALUE|@FILE:_default' \
-'*--header=[Header to add, \`Name\: value\`. \`@FILE\` reads headers from a file, one per line, so that no other user can see them and no record keeps them; \`@-\` reads them from standard input]:NAME: VALUE|@FILE:_default' \
-'--body=[Body of the request. \`@FILE\` reads it from a file, \`@-\` from standard input]:TEXT|@FILE:_default' \
+'*-H+[Header to add, or @FILE with headers]:NAME: VALUE:_default' \
+'*--header=[Header to add, or @FILE with headers]:NAME: VALUE:_default' \
+'--body=[Body of the request, or @FILE with it]:TEXT:_default' \
 '--expect-status=[Expected status \[default\: 200\]]:STATUS:_default' \
 '--command=[Redis and memcached\: command, for example "GET key" \[default\: PING; get lasthop\]]:WORDS:_default' \
 '--query=[PostgreSQL and MySQL\: query \[default\: select 1\]]:SQL:_default' \
@@ -346,9 +310,9 @@ epoll\:""))' \
 '--bytes=[A reply has so many bytes]:N:_default' \
 '--length-prefix=[A reply tells its length, in WIDTH bytes behind OFFSET others, most significant first, or least with \`le\`. It has REST bytes more than that \[default\: WIDTH + OFFSET\]. 4@0 counts what follows it, 4@0+0 also itself]:WIDTH@OFFSET[le][+REST]:_default' \
 '--size=[echo and WebSocket\: bytes per message; stream\: bytes per transfer \[default\: 64\]; gRPC\: bytes of the message'\''s field 1 \[default\: 0\]]:BYTES:_default' \
-'--expect=[Expected reply. HTTP\: the body; Redis and memcached\: the value; gRPC\: field 1 of the message; PostgreSQL and MySQL\: the first column of the first row; WebSocket\: the message, in place of an echo; raw\: all of it, with the escapes of --send]:TEXT:_default' \
-'--precision=[Stop once every interval is this narrow\: half its width, as a share of the ratio]:SHARE:_default' \
-'--budget=[Time for the whole run, including the starts of services (\`60s\`, \`5m\`)]:TIME:_default' \
+'--expect=[Expected reply]:TEXT:_default' \
+'--precision=[Stop once every interval is this narrow]:SHARE:_default' \
+'--budget=[Time for the whole run (\`60s\`, \`5m\`)]:TIME:_default' \
 '--margin=[Treat cases that differ by less than this share as equivalent]:SHARE:_default' \
 '--trial=[Length of one trial \[default\: the experiment'\''s, mostly 50 ms, or longer for slow replies\]]:TIME:_default' \
 '--warm-up=[Length of the warm-up before each trial \[default\: a tenth of the trial, at least 10 ms and two slow replies\]]:TIME:_default' \
@@ -361,16 +325,16 @@ apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
 '--layers=[Your own layers, or lines of layers for functions that have none\: a file like lasthop'\''s \`layers.toml\`]:FILE:_files' \
-'--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
+'--format=[Format\: json, html, …]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
 trials\:"One row per trial, to make your own statistics (tidy CSV)"
 markdown\:"To paste into an issue"
 html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
-'-o+[Write the report to a file instead of standard output]:FILE:_files' \
-'--output=[Write the report to a file instead of standard output]:FILE:_files' \
-'*--fail-if=[Exit with 3 if the whole interval of a case is beyond a limit, such as '\''unix slower > 5%'\''\: against its reference, or for \`diff\` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or \`any\`]:LIMIT:_default' \
+'-o+[Write the report to a file]:FILE:_files' \
+'--output=[Write the report to a file]:FILE:_files' \
+'*--fail-if=[Exit with 3 beyond a limit ('\''unix slower > 5%'\'')]:LIMIT:_default' \
 '--differing[Compare endpoints that do not answer alike]' \
 '--remote[Put load on other machines, too]' \
 '--resumption[Offer TLS session resumption on later connections]' \
@@ -383,22 +347,22 @@ svg\:"The ratios with their intervals, as a picture"))' \
 '--until-close[A reply ends when the peer closes the connection]' \
 '(--expect)--no-reference[Check only the form and status of replies; do not compare them with the first one]' \
 '--no-headroom[Skip the calibration of the load generator against a server that does nothing]' \
-'--explain[Also say where the CPU time goes\: each round ends with profile trials, which the kernel samples and which are in no other figure]' \
-'-v[Also show each verdict in words, costs, reasons and the environment]' \
-'--verbose[Also show each verdict in words, costs, reasons and the environment]' \
+'--explain[Also say where the CPU time goes]' \
+'-v[Also show costs, reasons and the environment]' \
+'--verbose[Also show costs, reasons and the environment]' \
 '-q[Show warnings but no progress]' \
 '--quiet[Show warnings but no progress]' \
-'--no-progress[Print one line per round instead of a progress bar]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
-'*::urls -- Endpoints to compare; the first is the reference. See URLs below:_default' \
+'--no-progress[Print a line every ten seconds instead of one that replaces itself]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
+'*::urls -- Endpoints to compare; the first is the reference:_default' \
 && ret=0
 ;;
 (survey)
 _arguments "${_arguments_options[@]}" : \
 '--for=[How long to watch]:TIME:_default' \
-'--interval=[How often to look at the open connections. With very many it takes longer, so that looking takes at most 2 % of a CPU, besides the first look and the last]:TIME:_default' \
-'*--only=[Only links with this in the name of a process, its container or unit, or in the address. Repeat the option for more]:NAME:_default' \
+'--interval=[How often to look at the open connections]:TIME:_default' \
+'*--only=[Only links with this in a name or address]:NAME:_default' \
 '--budget=[Time for each run of --measure \[default\: the experiment'\''s\]]:TIME:_default' \
 '--format=[Format of the result\: terminal, json, csv, markdown or html]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
@@ -409,58 +373,60 @@ html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
 '-o+[Write the result to a file instead of standard output]:FILE:_files' \
 '--output=[Write the result to a file instead of standard output]:FILE:_files' \
-'--measure[Run the experiments that would tell more of these links and that you have not run yet, as \`lasthop run\` does\: with servers that lasthop starts, beside those that run already. It is said what they are]' \
+'--measure[Run the experiments that would tell more of these links]' \
 '-v[Also list links that nothing or little went over]' \
 '--verbose[Also list links that nothing or little went over]' \
 '-q[Do not say how long it takes, and show no progress]' \
 '--quiet[Do not say how long it takes, and show no progress]' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 && ret=0
 ;;
 (report)
 _arguments "${_arguments_options[@]}" : \
-'--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
+'*--by=[Several runs\: what makes a kind of machine\: architecture, cpu, cpus, kernel, distribution, virtualization, or labels \[default\: the first four and all labels, where they differ\]]:FACT,…:_default' \
+'(--by --format -o --output -v --verbose --fail-if)--check=[Say instead what a check means and what to do about it, by the id that reports print in brackets (\`driver-kept-off\`); without an id, list all checks]::ID:_default' \
+'--format=[Format\: json, html, …]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
 trials\:"One row per trial, to make your own statistics (tidy CSV)"
 markdown\:"To paste into an issue"
 html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
-'-o+[Write the report to a file instead of standard output]:FILE:_files' \
-'--output=[Write the report to a file instead of standard output]:FILE:_files' \
-'*--fail-if=[Exit with 3 if the whole interval of a case is beyond a limit, such as '\''unix slower > 5%'\''\: against its reference, or for \`diff\` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or \`any\`]:LIMIT:_default' \
-'-v[Also show each verdict in words, costs, reasons and the environment]' \
-'--verbose[Also show each verdict in words, costs, reasons and the environment]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
+'-o+[Write the report to a file]:FILE:_files' \
+'--output=[Write the report to a file]:FILE:_files' \
+'*--fail-if=[Exit with 3 beyond a limit ('\''unix slower > 5%'\'')]:LIMIT:_default' \
+'-v[Also show costs, reasons and the environment]' \
+'--verbose[Also show costs, reasons and the environment]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 '*::runs -- A run\: its name or part of its name, its directory, or `last`. Several runs are reported together:_default' \
 && ret=0
 ;;
 (diff)
 _arguments "${_arguments_options[@]}" : \
-'--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
+'--format=[Format\: json, html, …]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
 trials\:"One row per trial, to make your own statistics (tidy CSV)"
 markdown\:"To paste into an issue"
 html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
-'-o+[Write the report to a file instead of standard output]:FILE:_files' \
-'--output=[Write the report to a file instead of standard output]:FILE:_files' \
-'*--fail-if=[Exit with 3 if the whole interval of a case is beyond a limit, such as '\''unix slower > 5%'\''\: against its reference, or for \`diff\` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or \`any\`]:LIMIT:_default' \
-'-v[Also show each verdict in words, costs, reasons and the environment]' \
-'--verbose[Also show each verdict in words, costs, reasons and the environment]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
+'-o+[Write the report to a file]:FILE:_files' \
+'--output=[Write the report to a file]:FILE:_files' \
+'*--fail-if=[Exit with 3 beyond a limit ('\''unix slower > 5%'\'')]:LIMIT:_default' \
+'-v[Also show costs, reasons and the environment]' \
+'--verbose[Also show costs, reasons and the environment]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 ':old -- The run before\: its name or part of its name, or its directory:_default' \
 '::new -- The run after:_default' \
 && ret=0
 ;;
 (fleet)
 _arguments "${_arguments_options[@]}" : \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 ":: :_lasthop__subcmd__fleet_commands" \
 "*::: :->fleet" \
 && ret=0
@@ -473,22 +439,22 @@ _arguments "${_arguments_options[@]}" : \
         case $line[1] in
             (run)
 _arguments "${_arguments_options[@]}" : \
-'--nodes=[Run on the ready nodes with these labels (\`pool=bench,!spot\`) \[default\: on every ready node\]]:SELECTOR:_default' \
+'--nodes=[Run on the ready nodes with these labels]:SELECTOR:_default' \
 '(--nodes)*--node=[Run on this node, which need not be listed]:NAME:_default' \
-'--per-node=[Runs on each node, one after the other]:N:_default' \
-'*--label=[Label of the nodes for the record, without what is before its slash (\`topology.kubernetes.io/zone\` becomes \`zone\`), or a label of your own (\`NAME=VALUE\`) \[default\: the instance type, if the nodes have it\]]:LABEL:_default' \
-'--image=[Image whose entry point is lasthop, with the servers of the experiment]:IMAGE:_default' \
-'--cpus=[Whole CPUs for each Pod, which nobody else has if the node'\''s CPU manager is static; 0 requests nothing \[default\: 2, or what a node has\]]:N:_default' \
+'--per-node=[Runs on each node]:N:_default' \
+'*--label=[Label of the nodes for the record, or NAME=VALUE]:LABEL:_default' \
+'--image=[Image with lasthop and the servers of the experiment]:IMAGE:_default' \
+'--cpus=[Whole CPUs for each Pod]:N:_default' \
 '--memory=[Memory for each Pod]:QUANTITY:_default' \
-'*--pods=[Start the services of the experiment as containers, and compare how they reach each other\: over TCP and over a Unix socket in one Pod (tcp, unix), over a Service on the same node (service), and from Pod to Pod across nodes (other-node). Without a value\: all of them. --cpus then counts for each container \[default\: 0\]]::LAYOUT,…:(tcp unix service other-node)' \
+'*--pods=[Compare layouts of Pods\: tcp, unix, …]::LAYOUT,…:(tcp unix service other-node)' \
 '--wait=[Longest time until a Pod has started]:TIME:_default' \
 '--context=[Context of the kubeconfig \[default\: its current one\]]:CONTEXT:_default' \
 '-n+[Namespace \[default\: the context'\''s\]]:NAMESPACE:_default' \
 '--namespace=[Namespace \[default\: the context'\''s\]]:NAMESPACE:_default' \
-'*--only=[Run only these of a factor'\''s default levels. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'*--set=[Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'--precision=[Stop once every interval is this narrow\: half its width, as a share of the ratio]:SHARE:_default' \
-'--budget=[Time for the whole run, including the starts of services (\`60s\`, \`5m\`)]:TIME:_default' \
+'*--only=[Run only these of a factor'\''s default levels]:FACTOR=LEVEL,…:_default' \
+'*--set=[Run these levels, also ones off by default]:FACTOR=LEVEL,…:_default' \
+'--precision=[Stop once every interval is this narrow]:SHARE:_default' \
+'--budget=[Time for the whole run (\`60s\`, \`5m\`)]:TIME:_default' \
 '--margin=[Treat cases that differ by less than this share as equivalent]:SHARE:_default' \
 '--trial=[Length of one trial \[default\: the experiment'\''s, mostly 50 ms, or longer for slow replies\]]:TIME:_default' \
 '--warm-up=[Length of the warm-up before each trial \[default\: a tenth of the trial, at least 10 ms and two slow replies\]]:TIME:_default' \
@@ -500,63 +466,43 @@ _arguments "${_arguments_options[@]}" : \
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
-'--rate=[Open loop\: send this many requests per second in total to each case, and compare response times instead of throughput. 0 restores the closed loop]:PER_SECOND:_default' \
+'--rate=[Open loop\: requests per second for each case]:PER_SECOND:_default' \
 '--arrivals=[Spacing of an open loop'\''s requests \[default\: the experiment'\''s, else constant\]]:ARRIVALS:((constant\:"The same gap between any two requests"
 poisson\:"Random and independent, as if from many users"))' \
-'*--by=[What makes a kind of machine in the report, as for \`fleet report\`]:FACT,…:_default' \
-'--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
+'*--by=[What makes a kind of machine, as for \`report\`]:FACT,…:_default' \
+'--format=[Format\: json, html, …]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
 trials\:"One row per trial, to make your own statistics (tidy CSV)"
 markdown\:"To paste into an issue"
 html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
-'-o+[Write the report to a file instead of standard output]:FILE:_files' \
-'--output=[Write the report to a file instead of standard output]:FILE:_files' \
-'*--fail-if=[Exit with 3 if the whole interval of a case is beyond a limit, such as '\''unix slower > 5%'\''\: against its reference, or for \`diff\` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or \`any\`]:LIMIT:_default' \
-'--aa[Compare each reference case with itself, to see the smallest difference that this machine can resolve]' \
+'-o+[Write the report to a file]:FILE:_files' \
+'--output=[Write the report to a file]:FILE:_files' \
+'*--fail-if=[Exit with 3 beyond a limit ('\''unix slower > 5%'\'')]:LIMIT:_default' \
+'--aa[Compare each reference case with itself]' \
 '--no-headroom[Skip the calibration of the load generator against a server that does nothing]' \
-'-v[Also show each verdict in words, costs, reasons and the environment]' \
-'--verbose[Also show each verdict in words, costs, reasons and the environment]' \
+'-v[Also show costs, reasons and the environment]' \
+'--verbose[Also show costs, reasons and the environment]' \
 '-q[Show warnings but no progress]' \
 '--quiet[Show warnings but no progress]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
-'::experiment -- Name of an experiment (see `lasthop list`), or the folder of your own experiment:_default' \
-&& ret=0
-;;
-(report)
-_arguments "${_arguments_options[@]}" : \
-'*--by=[What makes a kind of machine\: architecture, cpu, cpus, kernel, distribution, virtualization, or labels \[default\: the first four and all labels, where they differ\]]:FACT,…:_default' \
-'--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
-json\:"The whole result, for programs (schema lasthop/1)"
-csv\:"One row per case, for spreadsheets and data frames"
-trials\:"One row per trial, to make your own statistics (tidy CSV)"
-markdown\:"To paste into an issue"
-html\:"A page with plots, in one file"
-svg\:"The ratios with their intervals, as a picture"))' \
-'-o+[Write the report to a file instead of standard output]:FILE:_files' \
-'--output=[Write the report to a file instead of standard output]:FILE:_files' \
-'*--fail-if=[Exit with 3 if the whole interval of a case is beyond a limit, such as '\''unix slower > 5%'\''\: against its reference, or for \`diff\` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or \`any\`]:LIMIT:_default' \
-'-v[Also show each verdict in words, costs, reasons and the environment]' \
-'--verbose[Also show each verdict in words, costs, reasons and the environment]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
-'*::runs -- Runs of one experiment, each made on another machine\: names or parts of names, or directories:_default' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
+'::experiment -- An experiment (`lasthop list`), or the folder of your own:_default' \
 && ret=0
 ;;
 (export)
 _arguments "${_arguments_options[@]}" : \
 '*--node=[A Job for the node of this name \[default\: one Job, for any node\]]:NAME:_default' \
 '*--label=[Label for the record]:NAME=VALUE:_default' \
-'--image=[Image whose entry point is lasthop, with the servers of the experiment]:IMAGE:_default' \
-'--cpus=[Whole CPUs for each Pod, which nobody else has if the node'\''s CPU manager is static; 0 requests nothing \[default\: 2, or what a node has\]]:N:_default' \
+'--image=[Image with lasthop and the servers of the experiment]:IMAGE:_default' \
+'--cpus=[Whole CPUs for each Pod]:N:_default' \
 '--memory=[Memory for each Pod]:QUANTITY:_default' \
-'*--pods=[Start the services of the experiment as containers, and compare how they reach each other\: over TCP and over a Unix socket in one Pod (tcp, unix), over a Service on the same node (service), and from Pod to Pod across nodes (other-node). Without a value\: all of them. --cpus then counts for each container \[default\: 0\]]::LAYOUT,…:(tcp unix service other-node)' \
-'*--only=[Run only these of a factor'\''s default levels. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'*--set=[Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'--precision=[Stop once every interval is this narrow\: half its width, as a share of the ratio]:SHARE:_default' \
-'--budget=[Time for the whole run, including the starts of services (\`60s\`, \`5m\`)]:TIME:_default' \
+'*--pods=[Compare layouts of Pods\: tcp, unix, …]::LAYOUT,…:(tcp unix service other-node)' \
+'*--only=[Run only these of a factor'\''s default levels]:FACTOR=LEVEL,…:_default' \
+'*--set=[Run these levels, also ones off by default]:FACTOR=LEVEL,…:_default' \
+'--precision=[Stop once every interval is this narrow]:SHARE:_default' \
+'--budget=[Time for the whole run (\`60s\`, \`5m\`)]:TIME:_default' \
 '--margin=[Treat cases that differ by less than this share as equivalent]:SHARE:_default' \
 '--trial=[Length of one trial \[default\: the experiment'\''s, mostly 50 ms, or longer for slow replies\]]:TIME:_default' \
 '--warm-up=[Length of the warm-up before each trial \[default\: a tenth of the trial, at least 10 ms and two slow replies\]]:TIME:_default' \
@@ -568,37 +514,37 @@ _arguments "${_arguments_options[@]}" : \
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
-'--rate=[Open loop\: send this many requests per second in total to each case, and compare response times instead of throughput. 0 restores the closed loop]:PER_SECOND:_default' \
+'--rate=[Open loop\: requests per second for each case]:PER_SECOND:_default' \
 '--arrivals=[Spacing of an open loop'\''s requests \[default\: the experiment'\''s, else constant\]]:ARRIVALS:((constant\:"The same gap between any two requests"
 poisson\:"Random and independent, as if from many users"))' \
-'--aa[Compare each reference case with itself, to see the smallest difference that this machine can resolve]' \
+'--aa[Compare each reference case with itself]' \
 '--no-headroom[Skip the calibration of the load generator against a server that does nothing]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
-'::experiment -- Name of an experiment (see `lasthop list`), or the folder of your own experiment:_default' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
+'::experiment -- An experiment (`lasthop list`), or the folder of your own:_default' \
 && ret=0
 ;;
 (collect)
 _arguments "${_arguments_options[@]}" : \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 '*::logs -- Saved logs \[default\: standard input\]:_files' \
 && ret=0
 ;;
 (worker)
 _arguments "${_arguments_options[@]}" : \
 '--linger=[How long to wait for the reader of the log]:TIME:_default' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 '*::arguments:_default' \
 && ret=0
 ;;
 (drive)
 _arguments "${_arguments_options[@]}" : \
-'*--only=[Run only these of a factor'\''s default levels. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'*--set=[Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'--precision=[Stop once every interval is this narrow\: half its width, as a share of the ratio]:SHARE:_default' \
-'--budget=[Time for the whole run, including the starts of services (\`60s\`, \`5m\`)]:TIME:_default' \
+'*--only=[Run only these of a factor'\''s default levels]:FACTOR=LEVEL,…:_default' \
+'*--set=[Run these levels, also ones off by default]:FACTOR=LEVEL,…:_default' \
+'--precision=[Stop once every interval is this narrow]:SHARE:_default' \
+'--budget=[Time for the whole run (\`60s\`, \`5m\`)]:TIME:_default' \
 '--margin=[Treat cases that differ by less than this share as equivalent]:SHARE:_default' \
 '--trial=[Length of one trial \[default\: the experiment'\''s, mostly 50 ms, or longer for slow replies\]]:TIME:_default' \
 '--warm-up=[Length of the warm-up before each trial \[default\: a tenth of the trial, at least 10 ms and two slow replies\]]:TIME:_default' \
@@ -610,75 +556,31 @@ _arguments "${_arguments_options[@]}" : \
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
-'--rate=[Open loop\: send this many requests per second in total to each case, and compare response times instead of throughput. 0 restores the closed loop]:PER_SECOND:_default' \
+'--rate=[Open loop\: requests per second for each case]:PER_SECOND:_default' \
 '--arrivals=[Spacing of an open loop'\''s requests \[default\: the experiment'\''s, else constant\]]:ARRIVALS:((constant\:"The same gap between any two requests"
 poisson\:"Random and independent, as if from many users"))' \
 '*--label=[]:NAME=VALUE:_default' \
-'--format=[Format of the report]:FORMAT:((terminal\:"Text for a terminal"
+'--format=[Format\: json, html, …]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
 trials\:"One row per trial, to make your own statistics (tidy CSV)"
 markdown\:"To paste into an issue"
 html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
-'-o+[Write the report to a file instead of standard output]:FILE:_files' \
-'--output=[Write the report to a file instead of standard output]:FILE:_files' \
-'*--fail-if=[Exit with 3 if the whole interval of a case is beyond a limit, such as '\''unix slower > 5%'\''\: against its reference, or for \`diff\` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or \`any\`]:LIMIT:_default' \
-'--aa[Compare each reference case with itself, to see the smallest difference that this machine can resolve]' \
+'-o+[Write the report to a file]:FILE:_files' \
+'--output=[Write the report to a file]:FILE:_files' \
+'*--fail-if=[Exit with 3 beyond a limit ('\''unix slower > 5%'\'')]:LIMIT:_default' \
+'--aa[Compare each reference case with itself]' \
 '--no-headroom[Skip the calibration of the load generator against a server that does nothing]' \
-'-v[Also show each verdict in words, costs, reasons and the environment]' \
-'--verbose[Also show each verdict in words, costs, reasons and the environment]' \
+'-v[Also show costs, reasons and the environment]' \
+'--verbose[Also show costs, reasons and the environment]' \
 '-q[Show warnings but no progress]' \
 '--quiet[Show warnings but no progress]' \
-'--no-progress[Print one line per round instead of a progress bar]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
+'--no-progress[Print a line every ten seconds instead of one that replaces itself]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 ':given -- The endpoints, as JSON:_files' \
 && ret=0
-;;
-(help)
-_arguments "${_arguments_options[@]}" : \
-":: :_lasthop__subcmd__fleet__subcmd__help_commands" \
-"*::: :->help" \
-&& ret=0
-
-    case $state in
-    (help)
-        words=($line[1] "${words[@]}")
-        (( CURRENT += 1 ))
-        curcontext="${curcontext%:*:*}:lasthop-fleet-help-command-$line[1]:"
-        case $line[1] in
-            (run)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(report)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(export)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(collect)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(worker)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(drive)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(help)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-        esac
-    ;;
-esac
 ;;
         esac
     ;;
@@ -698,8 +600,8 @@ svg\:"The ratios with their intervals, as a picture"))' \
 '(--format)*--remove=[Remove these runs for good\: names, parts of names, or \`last\`]:RUN:_default' \
 '-y[Remove without asking]' \
 '--yes[Remove without asking]' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 && ret=0
 ;;
 (repro)
@@ -721,15 +623,15 @@ svg\:"The ratios with their intervals, as a picture"))' \
 '--explain[Also say by which layers of CPU time the conditions of a study differ]' \
 '-q[Show warnings but no progress]' \
 '--quiet[Show warnings but no progress]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 '::study -- Name of a study; leave it out to list the studies:_default' \
 && ret=0
 ;;
 (selftest)
 _arguments "${_arguments_options[@]}" : \
-'*--only=[Run only these of a factor'\''s default levels. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
-'*--set=[Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor]:FACTOR=LEVEL[,LEVEL]:_default' \
+'*--only=[Run only these of a factor'\''s default levels]:FACTOR=LEVEL,…:_default' \
+'*--set=[Run these levels, also ones off by default]:FACTOR=LEVEL,…:_default' \
 '--runs=[Number of runs]:N:_default' \
 '--budget=[Time for all runs together \[default\: 2m\]]:TIME:_default' \
 '--plant=[Cost to plant in a second reading of each run, as a share of a request]:SHARE:_default' \
@@ -742,8 +644,8 @@ html\:"A page with plots, in one file"
 svg\:"The ratios with their intervals, as a picture"))' \
 '-q[Show warnings but no progress]' \
 '--quiet[Show warnings but no progress]' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 '::experiment -- Name of an experiment, or the folder of your own experiment:_default' \
 && ret=0
 ;;
@@ -752,8 +654,8 @@ _arguments "${_arguments_options[@]}" : \
 '*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
 '--engine=[Container engine \[default\: the first that works\]]:ENGINE:(podman docker)' \
 '--measure[Also measure for a dozen seconds which differences this machine can see\: a short selftest of the experiment, or of \`sockets\`]' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 '::experiment -- Check only what this experiment needs:_default' \
 && ret=0
 ;;
@@ -764,48 +666,48 @@ _arguments "${_arguments_options[@]}" : \
 '-y[Run the commands without asking]' \
 '--yes[Run the commands without asking]' \
 '(-y --yes)--dry-run[Show the commands and stop]' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 '::experiment -- Name of an experiment, or the folder of your own experiment:_default' \
 && ret=0
 ;;
 (new)
 _arguments "${_arguments_options[@]}" : \
 '--from=[Copy this experiment, with the recipes that it uses, instead of the smallest one]:EXPERIMENT:_default' \
+'*--only=[Run only these of a factor'\''s default levels]:FACTOR=LEVEL,…:_default' \
+'*--set=[Run these levels, also ones off by default]:FACTOR=LEVEL,…:_default' \
+'*--program=[Use this executable for a recipe]:RECIPE=PATH:_default' \
+'--engine=[Container engine \[default\: the first that works\]]:ENGINE:(podman docker)' \
 '(--from)--driver[Make one with a driver of your own, in Python and in Node, for a protocol that lasthop does not speak]' \
-'-h[Print help]' \
-'--help[Print help]' \
-':name -- Name of the experiment, and of the folder to create:_default' \
+'(--from --driver)--check[Report all errors of an experiment, then ask each of its cases for two seconds]' \
+'--no-run[Check only the files, and start nothing]' \
+'--aa[Compare each reference case with itself]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
+':name -- Name of the experiment, and of the folder to create; with --check, of an experiment or the folder of your own:_default' \
 && ret=0
 ;;
 (clean)
 _arguments "${_arguments_options[@]}" : \
-'-h[Print help]' \
-'--help[Print help]' \
-&& ret=0
-;;
-(explain-check)
-_arguments "${_arguments_options[@]}" : \
-'-h[Print help]' \
-'--help[Print help]' \
-'::id -- Id of a check, which reports print in brackets\: `driver-kept-off`:_default' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 && ret=0
 ;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 ':shell:(bash elvish fish powershell zsh)' \
 && ret=0
 ;;
 (serve)
 _arguments "${_arguments_options[@]}" : \
-'--pattern=[What to do on a connection]:PATTERN:((hello\:"Says a text and closes it"
+'--pattern=[What to do on a connection\: echo, hello, stream, …]:PATTERN:((hello\:"Says a text and closes it"
 echo\:"Says every message again"
 stream\:"Sends as many bytes as it is asked for"
 statsd\:"Counts the metrics in whole messages and says nothing"))' \
 '--unix=[Path of a Unix socket]:PATH:_files' \
-'--channel=[Hand this out to each client of the Unix socket, instead of using the socket itself\: pipe, socketpair, shm or shm-spin]:CHANNEL:_default' \
+'--channel=[Hand out pipe, socketpair, shm or shm-spin]:CHANNEL:_default' \
 '--abstract=[Name of an abstract Unix socket]:NAME:_default' \
 '--tcp=[Address and port]:ADDRESS:PORT:_default' \
 '--unixgram=[Path of a Unix datagram socket]:PATH:_files' \
@@ -813,161 +715,13 @@ statsd\:"Counts the metrics in whole messages and says nothing"))' \
 '--udp=[Address and port for UDP]:ADDRESS:PORT:_default' \
 '--counter=[Where to tell by HTTP how many metrics were received (pattern statsd)]:ADDRESS:PORT:_default' \
 '--pause=[How long to sleep after each message (pattern statsd), such as 1ms]:TIME:_default' \
-'--certificate=[PEM file of the certificate; makes the server speak TLS]:CERTIFICATE:_files' \
-'--key=[PEM file of its private key]:KEY:_files' \
+'--certificate=[PEM file of the certificate; makes the server speak TLS]:FILE:_files' \
+'--key=[PEM file of its private key]:FILE:_files' \
 '--nodelay=[TCP_NODELAY on accepted connections]:NODELAY:(true false)' \
 '--backlog=[Length of the accept queue]:BACKLOG:_default' \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
+'-h[Print help; with --all, everything]' \
+'--help[Print help; with --all, everything]' \
 && ret=0
-;;
-(help)
-_arguments "${_arguments_options[@]}" : \
-":: :_lasthop__subcmd__help_commands" \
-"*::: :->help" \
-&& ret=0
-
-    case $state in
-    (help)
-        words=($line[1] "${words[@]}")
-        (( CURRENT += 1 ))
-        curcontext="${curcontext%:*:*}:lasthop-help-command-$line[1]:"
-        case $line[1] in
-            (run)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(resume)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(explain)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(list)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(show)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(answers)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(check)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(load)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(compare)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(survey)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(report)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(diff)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(fleet)
-_arguments "${_arguments_options[@]}" : \
-":: :_lasthop__subcmd__help__subcmd__fleet_commands" \
-"*::: :->fleet" \
-&& ret=0
-
-    case $state in
-    (fleet)
-        words=($line[1] "${words[@]}")
-        (( CURRENT += 1 ))
-        curcontext="${curcontext%:*:*}:lasthop-help-fleet-command-$line[1]:"
-        case $line[1] in
-            (run)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(report)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(export)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(collect)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(worker)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(drive)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-        esac
-    ;;
-esac
-;;
-(runs)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(repro)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(selftest)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(doctor)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(setup)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(new)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(clean)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(explain-check)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(completions)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(serve)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(help)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-        esac
-    ;;
-esac
 ;;
         esac
     ;;
@@ -978,29 +732,25 @@ esac
 _lasthop_commands() {
     local commands; commands=(
 'run:Run an experiment and report its result' \
-'resume:Continue a run that was interrupted or killed, or that used up its budget' \
-'explain:Say which layers of work make the difference between two cases' \
+'resume:Continue a run that was cut off, or that used up its budget' \
 'list:List the experiments' \
-'show:Show an experiment\: its question, services, factors and cases, or its files. Of a run\: how its servers were configured' \
-'answers:Print what lasthop found on another machine, without running anything' \
-'check:Report all errors of an experiment, then ask each of its cases for two seconds' \
+'show:Show an experiment, or how the servers of a run were configured' \
+'answers:Print what lasthop found on another machine; runs nothing' \
 'load:Load a single endpoint and print its figures' \
-'compare:Compare endpoints that are there already, such as your own servers' \
-'survey:Say which processes of this machine talk to each other now, how much, and what a Unix socket would save them' \
+'compare:Compare endpoints that are there already, such as your servers' \
+'survey:Say who talks to whom here, and what a Unix socket would save' \
 'report:Print a recorded run in any format, or several runs together' \
 'diff:Show what changed from one run to another, with intervals' \
 'fleet:Ask several machines\: does the answer depend on the machine?' \
 'runs:List the recorded runs with their sizes, or remove some' \
 'repro:Repeat published studies by their own method and by lasthop'\''s' \
-'selftest:Compare cases with themselves, to see which answers this machine can give' \
-'doctor:Check what this machine can run, what is missing, and what makes it noisy' \
+'selftest:Compare cases with themselves\: what can this machine tell?' \
+'doctor:Say what this machine can run, and what makes the rest ready' \
 'setup:Install what an experiment needs (shows the commands first)' \
-'new:Create your own experiment\: a folder of data that runs as it is' \
+'new:Create your own experiment, or check one' \
 'clean:Remove what a killed run left behind' \
-'explain-check:Say what a check of a report means and what to do about it, or list all checks' \
 'completions:Print a completion script for your shell' \
-'serve:Start lasthop'\''s own server, for the URLs echo, hello and stream of \`load\`' \
-'help:Print this message or the help of the given subcommand(s)' \
+'serve:Start lasthop'\''s own server, for echo, hello and stream URLs' \
     )
     _describe -t commands 'lasthop commands' commands "$@"
 }
@@ -1008,11 +758,6 @@ _lasthop_commands() {
 _lasthop__subcmd__answers_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop answers commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__check_commands] )) ||
-_lasthop__subcmd__check_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop check commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__clean_commands] )) ||
 _lasthop__subcmd__clean_commands() {
@@ -1039,26 +784,14 @@ _lasthop__subcmd__doctor_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop doctor commands' commands "$@"
 }
-(( $+functions[_lasthop__subcmd__explain_commands] )) ||
-_lasthop__subcmd__explain_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop explain commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__explain-check_commands] )) ||
-_lasthop__subcmd__explain-check_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop explain-check commands' commands "$@"
-}
 (( $+functions[_lasthop__subcmd__fleet_commands] )) ||
 _lasthop__subcmd__fleet_commands() {
     local commands; commands=(
-'run:Run an experiment on the nodes of a Kubernetes cluster and report the runs together. Nothing stays there' \
-'report:Report the runs of several machines together, with a row for each' \
-'export:Print the Job that \`fleet run\` would make, for those who apply it by other means' \
-'collect:Make a record of a Pod'\''s log\: \`kubectl logs POD | lasthop fleet collect\`' \
+'run:Run an experiment on nodes of a Kubernetes cluster, and report it' \
+'export:Print the Job that \`fleet run\` would make' \
+'collect:Make a record of a Pod'\''s log' \
 'worker:What a Pod of a fleet run executes. Internal' \
 'drive:What it executes to compare layouts of Pods. Internal' \
-'help:Print this message or the help of the given subcommand(s)' \
     )
     _describe -t commands 'lasthop fleet commands' commands "$@"
 }
@@ -1077,59 +810,6 @@ _lasthop__subcmd__fleet__subcmd__export_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop fleet export commands' commands "$@"
 }
-(( $+functions[_lasthop__subcmd__fleet__subcmd__help_commands] )) ||
-_lasthop__subcmd__fleet__subcmd__help_commands() {
-    local commands; commands=(
-'run:Run an experiment on the nodes of a Kubernetes cluster and report the runs together. Nothing stays there' \
-'report:Report the runs of several machines together, with a row for each' \
-'export:Print the Job that \`fleet run\` would make, for those who apply it by other means' \
-'collect:Make a record of a Pod'\''s log\: \`kubectl logs POD | lasthop fleet collect\`' \
-'worker:What a Pod of a fleet run executes. Internal' \
-'drive:What it executes to compare layouts of Pods. Internal' \
-'help:Print this message or the help of the given subcommand(s)' \
-    )
-    _describe -t commands 'lasthop fleet help commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__fleet__subcmd__help__subcmd__collect_commands] )) ||
-_lasthop__subcmd__fleet__subcmd__help__subcmd__collect_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop fleet help collect commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__fleet__subcmd__help__subcmd__drive_commands] )) ||
-_lasthop__subcmd__fleet__subcmd__help__subcmd__drive_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop fleet help drive commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__fleet__subcmd__help__subcmd__export_commands] )) ||
-_lasthop__subcmd__fleet__subcmd__help__subcmd__export_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop fleet help export commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__fleet__subcmd__help__subcmd__help_commands] )) ||
-_lasthop__subcmd__fleet__subcmd__help__subcmd__help_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop fleet help help commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__fleet__subcmd__help__subcmd__report_commands] )) ||
-_lasthop__subcmd__fleet__subcmd__help__subcmd__report_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop fleet help report commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__fleet__subcmd__help__subcmd__run_commands] )) ||
-_lasthop__subcmd__fleet__subcmd__help__subcmd__run_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop fleet help run commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__fleet__subcmd__help__subcmd__worker_commands] )) ||
-_lasthop__subcmd__fleet__subcmd__help__subcmd__worker_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop fleet help worker commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__fleet__subcmd__report_commands] )) ||
-_lasthop__subcmd__fleet__subcmd__report_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop fleet report commands' commands "$@"
-}
 (( $+functions[_lasthop__subcmd__fleet__subcmd__run_commands] )) ||
 _lasthop__subcmd__fleet__subcmd__run_commands() {
     local commands; commands=()
@@ -1139,193 +819,6 @@ _lasthop__subcmd__fleet__subcmd__run_commands() {
 _lasthop__subcmd__fleet__subcmd__worker_commands() {
     local commands; commands=()
     _describe -t commands 'lasthop fleet worker commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help_commands] )) ||
-_lasthop__subcmd__help_commands() {
-    local commands; commands=(
-'run:Run an experiment and report its result' \
-'resume:Continue a run that was interrupted or killed, or that used up its budget' \
-'explain:Say which layers of work make the difference between two cases' \
-'list:List the experiments' \
-'show:Show an experiment\: its question, services, factors and cases, or its files. Of a run\: how its servers were configured' \
-'answers:Print what lasthop found on another machine, without running anything' \
-'check:Report all errors of an experiment, then ask each of its cases for two seconds' \
-'load:Load a single endpoint and print its figures' \
-'compare:Compare endpoints that are there already, such as your own servers' \
-'survey:Say which processes of this machine talk to each other now, how much, and what a Unix socket would save them' \
-'report:Print a recorded run in any format, or several runs together' \
-'diff:Show what changed from one run to another, with intervals' \
-'fleet:Ask several machines\: does the answer depend on the machine?' \
-'runs:List the recorded runs with their sizes, or remove some' \
-'repro:Repeat published studies by their own method and by lasthop'\''s' \
-'selftest:Compare cases with themselves, to see which answers this machine can give' \
-'doctor:Check what this machine can run, what is missing, and what makes it noisy' \
-'setup:Install what an experiment needs (shows the commands first)' \
-'new:Create your own experiment\: a folder of data that runs as it is' \
-'clean:Remove what a killed run left behind' \
-'explain-check:Say what a check of a report means and what to do about it, or list all checks' \
-'completions:Print a completion script for your shell' \
-'serve:Start lasthop'\''s own server, for the URLs echo, hello and stream of \`load\`' \
-'help:Print this message or the help of the given subcommand(s)' \
-    )
-    _describe -t commands 'lasthop help commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__answers_commands] )) ||
-_lasthop__subcmd__help__subcmd__answers_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help answers commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__check_commands] )) ||
-_lasthop__subcmd__help__subcmd__check_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help check commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__clean_commands] )) ||
-_lasthop__subcmd__help__subcmd__clean_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help clean commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__compare_commands] )) ||
-_lasthop__subcmd__help__subcmd__compare_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help compare commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__completions_commands] )) ||
-_lasthop__subcmd__help__subcmd__completions_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help completions commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__diff_commands] )) ||
-_lasthop__subcmd__help__subcmd__diff_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help diff commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__doctor_commands] )) ||
-_lasthop__subcmd__help__subcmd__doctor_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help doctor commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__explain_commands] )) ||
-_lasthop__subcmd__help__subcmd__explain_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help explain commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__explain-check_commands] )) ||
-_lasthop__subcmd__help__subcmd__explain-check_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help explain-check commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__fleet_commands] )) ||
-_lasthop__subcmd__help__subcmd__fleet_commands() {
-    local commands; commands=(
-'run:Run an experiment on the nodes of a Kubernetes cluster and report the runs together. Nothing stays there' \
-'report:Report the runs of several machines together, with a row for each' \
-'export:Print the Job that \`fleet run\` would make, for those who apply it by other means' \
-'collect:Make a record of a Pod'\''s log\: \`kubectl logs POD | lasthop fleet collect\`' \
-'worker:What a Pod of a fleet run executes. Internal' \
-'drive:What it executes to compare layouts of Pods. Internal' \
-    )
-    _describe -t commands 'lasthop help fleet commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__fleet__subcmd__collect_commands] )) ||
-_lasthop__subcmd__help__subcmd__fleet__subcmd__collect_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help fleet collect commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__fleet__subcmd__drive_commands] )) ||
-_lasthop__subcmd__help__subcmd__fleet__subcmd__drive_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help fleet drive commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__fleet__subcmd__export_commands] )) ||
-_lasthop__subcmd__help__subcmd__fleet__subcmd__export_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help fleet export commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__fleet__subcmd__report_commands] )) ||
-_lasthop__subcmd__help__subcmd__fleet__subcmd__report_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help fleet report commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__fleet__subcmd__run_commands] )) ||
-_lasthop__subcmd__help__subcmd__fleet__subcmd__run_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help fleet run commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__fleet__subcmd__worker_commands] )) ||
-_lasthop__subcmd__help__subcmd__fleet__subcmd__worker_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help fleet worker commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__help_commands] )) ||
-_lasthop__subcmd__help__subcmd__help_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help help commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__list_commands] )) ||
-_lasthop__subcmd__help__subcmd__list_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help list commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__load_commands] )) ||
-_lasthop__subcmd__help__subcmd__load_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help load commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__new_commands] )) ||
-_lasthop__subcmd__help__subcmd__new_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help new commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__report_commands] )) ||
-_lasthop__subcmd__help__subcmd__report_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help report commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__repro_commands] )) ||
-_lasthop__subcmd__help__subcmd__repro_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help repro commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__resume_commands] )) ||
-_lasthop__subcmd__help__subcmd__resume_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help resume commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__run_commands] )) ||
-_lasthop__subcmd__help__subcmd__run_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help run commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__runs_commands] )) ||
-_lasthop__subcmd__help__subcmd__runs_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help runs commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__selftest_commands] )) ||
-_lasthop__subcmd__help__subcmd__selftest_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help selftest commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__serve_commands] )) ||
-_lasthop__subcmd__help__subcmd__serve_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help serve commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__setup_commands] )) ||
-_lasthop__subcmd__help__subcmd__setup_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help setup commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__show_commands] )) ||
-_lasthop__subcmd__help__subcmd__show_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help show commands' commands "$@"
-}
-(( $+functions[_lasthop__subcmd__help__subcmd__survey_commands] )) ||
-_lasthop__subcmd__help__subcmd__survey_commands() {
-    local commands; commands=()
-    _describe -t commands 'lasthop help survey commands' commands "$@"
 }
 (( $+functions[_lasthop__subcmd__list_commands] )) ||
 _lasthop__subcmd__list_commands() {

@@ -30,37 +30,13 @@ use super::{
 /// transport is faster, by how much, with what confidence, why, and whether it matters. Without a command it runs
 /// `lasthop run sockets`, which needs nothing installed.
 #[derive(Debug, Parser)]
-#[command(name = "lasthop", version, after_help = note!("short"), after_long_help = note!("lasthop"))]
+#[command(name = "lasthop", version, override_usage = "lasthop [COMMAND]", after_long_help = note!("lasthop"))]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
     #[command(flatten)]
-    pub run: Unlisted<RunOptions>,
-}
-
-/// Options that are taken here and listed elsewhere.
-#[derive(Debug)]
-pub struct Unlisted<T>(pub T);
-
-impl<T: Args> Args for Unlisted<T> {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        T::augment_args(command).mut_args(|option| option.hide(true))
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        T::augment_args_for_update(command).mut_args(|option| option.hide(true))
-    }
-}
-
-impl<T: FromArgMatches> FromArgMatches for Unlisted<T> {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        T::from_arg_matches(matches).map(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.update_from_arg_matches(matches)
-    }
+    pub run: RunOptions,
 }
 
 #[derive(Debug, Subcommand)]
@@ -68,20 +44,20 @@ pub enum Command {
     /// Run an experiment and report its result
     #[command(after_help = note!("run"))]
     Run(Box<Run>),
-    /// Continue a run that was interrupted or killed, or that used up its budget
+    /// Continue a run that was cut off, or that used up its budget
     #[command(after_help = note!("run"))]
     Resume(Resume),
     /// List the experiments
     List(List),
-    /// Show an experiment: its question, services, factors and cases, or its files. Of a run: how its servers were configured
+    /// Show an experiment, or how the servers of a run were configured
     Show(Show),
-    /// Print what lasthop found on another machine, without running anything
+    /// Print what lasthop found on another machine; runs nothing
     Answers(Answers),
     /// Load a single endpoint and print its figures
     Load(Box<load::LoadArgs>),
-    /// Compare endpoints that are there already, such as your own servers
+    /// Compare endpoints that are there already, such as your servers
     Compare(Box<Compare>),
-    /// Say which processes of this machine talk to each other now, how much, and what a Unix socket would save them
+    /// Say who talks to whom here, and what a Unix socket would save
     #[command(after_help = note!("survey"))]
     Survey(Survey),
     /// Print a recorded run in any format, or several runs together
@@ -99,14 +75,16 @@ pub enum Command {
     /// Repeat published studies by their own method and by lasthop's
     #[command(after_help = note!("exit-codes"))]
     Repro(Repro),
-    /// Compare cases with themselves, to see which answers this machine can give
+    /// Compare cases with themselves: what can this machine tell?
     #[command(name = "selftest", after_help = note!("selftest"))]
     SelfTest(SelfTest),
-    /// Check what this machine can run, what is missing, and what makes it noisy
+    /// Say what this machine can run, and what makes the rest ready
     Doctor(Doctor),
     /// Install what an experiment needs (shows the commands first)
     Setup(Setup),
-    /// Create your own experiment, a folder of data that runs as it is, or check one
+    /// Create your own experiment, or check one
+    ///
+    /// It is a folder of data that runs as it is.
     #[command(after_help = note!("exit-codes"))]
     New(New),
     /// Remove what a killed run left behind
@@ -125,7 +103,7 @@ pub enum Command {
     /// A server that sends one fixed reply to every request
     #[command(hide = true)]
     Null,
-    /// Start lasthop's own server, for the URLs echo, hello and stream of `load`
+    /// Start lasthop's own server, for echo, hello and stream URLs
     Serve(super::serve::ServeArgs),
 }
 
@@ -149,7 +127,9 @@ pub struct GuardArgs {
 
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Name of an experiment (see `lasthop list`), or the folder of your own experiment; with --again, a run
+    /// An experiment (`lasthop list`), or the folder of your own
+    ///
+    /// With --again a run: its name or part of its name, its directory, or `last`, which is the default.
     #[arg(value_name = "EXPERIMENT|RUN")]
     #[arg(
         default_value = "sockets",
@@ -159,8 +139,7 @@ pub struct Run {
     pub experiment: String,
     /// Make a recorded run again, with its cases and settings
     ///
-    /// It is the last one, or that of this name, part of a name, or directory. With --explain, to see why its cases
-    /// differ.
+    /// With --explain, to see why its cases differ.
     #[arg(long, conflicts_with_all = ["Select", "OpenLoop", "Pace", "Drivers", "Programs", "labels"])]
     #[arg(conflicts_with_all = ["precision", "margin", "trial", "warm_up", "settle", "blocks", "seed"])]
     #[arg(conflicts_with_all = ["no_headroom", "rounds", "placement"])]
@@ -196,13 +175,19 @@ pub struct RunOptions {
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Cases")]
 pub struct Select {
-    /// Run only these of a factor's default levels. Repeat the option for a further factor
-    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
+    /// Run only these of a factor's default levels
+    ///
+    /// Repeat the option for a further factor.
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
     pub only: Vec<Choice>,
-    /// Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor
-    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
+    /// Run these levels, also ones off by default
+    ///
+    /// Repeat the option for a further factor.
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
     pub set: Vec<Choice>,
-    /// Compare each reference case with itself, to see the smallest difference that this machine can resolve
+    /// Compare each reference case with itself
+    ///
+    /// To see the smallest difference that this machine can resolve.
     #[arg(long)]
     pub aa: bool,
 }
@@ -210,8 +195,9 @@ pub struct Select {
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Rate")]
 pub struct OpenLoop {
-    /// Open loop: send this many requests per second in total to each case, and compare response times instead of
-    /// throughput. 0 restores the closed loop
+    /// Open loop: requests per second for each case
+    ///
+    /// Response times are then compared instead of throughput. 0 restores the closed loop.
     #[arg(long, value_name = "PER_SECOND", allow_negative_numbers = true)]
     pub rate: Option<Rate>,
     /// Spacing of an open loop's requests [default: the experiment's, else constant]
@@ -224,8 +210,10 @@ pub struct OpenLoop {
 pub struct Pace {
     #[command(flatten)]
     pub open: OpenLoop,
-    /// Overload each case: offer it multiples of its capacity, which is measured first, and report right answers, errors,
-    /// and how long it takes to recover. Without a value: 0.5,0.75,1,1.5,2,3
+    /// Offer each case multiples of its capacity
+    ///
+    /// The capacity is measured first. Reports right answers, errors, and how long it takes to recover. Without a value:
+    /// 0.5,0.75,1,1.5,2,3
     #[arg(long, value_name = "TIMES,…", value_parser = Times::from_str, num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = Times::USUAL)]
     #[arg(conflicts_with_all = ["aa", "rate", "precision", "blocks", "fail_if", "driver", "cross_check", "explain"])]
@@ -279,8 +267,9 @@ impl Drivers {
 #[derive(Debug, Default, Args, Clone)]
 #[command(next_help_heading = "Explanation")]
 pub struct LayerOptions {
-    /// Also say where the CPU time goes: each round ends with profile trials, which the kernel samples and which are in
-    /// no other figure
+    /// Also say where the CPU time goes
+    ///
+    /// Each round ends with profile trials, which the kernel samples and which are in no other figure.
     #[arg(long)]
     pub explain: bool,
     /// Your own layers, or lines of layers for functions that have none: a file like lasthop's `layers.toml`
@@ -302,18 +291,22 @@ pub struct Programs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputOptions {
-    /// Format of the report
+    /// Format: json, html, …
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
-    /// Write the report to a file instead of standard output
+    /// Write the report to a file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Also show each verdict in words, costs, reasons and the environment
+    /// Also show costs, reasons and the environment
+    ///
+    /// And each verdict in words.
     #[arg(short, long)]
     pub verbose: bool,
-    /// Exit with 3 if the whole interval of a case is beyond a limit, such as 'unix slower > 5%': against its reference,
-    /// or for `diff` against what it was before. CASES slower|faster > SHARE, where CASES is a case, a level,
-    /// FACTOR=LEVEL, several of these joined by a slash, or `any`
+    /// Exit with 3 beyond a limit ('unix slower > 5%')
+    ///
+    /// If the whole interval of a case is beyond it: against its reference, or for `diff` against what it was before.
+    /// CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or
+    /// `any`.
     #[arg(long, value_name = "LIMIT")]
     pub fail_if: Vec<Limit>,
 }
@@ -409,13 +402,19 @@ pub struct Diff {
 
 #[derive(Debug, Subcommand)]
 pub enum Fleet {
-    /// Run an experiment on the nodes of a Kubernetes cluster and report the runs together. Nothing stays there
+    /// Run an experiment on nodes of a Kubernetes cluster, and report it
+    ///
+    /// The runs are reported together. Nothing stays there.
     #[command(after_help = note!("fleet-run"))]
     Run(Box<FleetRun>),
-    /// Print the Job that `fleet run` would make, for those who apply it by other means
+    /// Print the Job that `fleet run` would make
+    ///
+    /// For those who apply it by other means.
     #[command(after_help = note!("fleet-export"))]
     Export(Box<FleetExport>),
-    /// Make a record of a Pod's log: `kubectl logs POD | lasthop fleet collect`
+    /// Make a record of a Pod's log
+    ///
+    /// `kubectl logs POD | lasthop fleet collect`
     Collect(FleetCollect),
     /// What a Pod of a fleet run executes. Internal
     #[command(hide = true)]
@@ -427,21 +426,27 @@ pub enum Fleet {
 
 #[derive(Debug, Args)]
 pub struct FleetRun {
-    /// Name of an experiment (see `lasthop list`), or the folder of your own experiment
+    /// An experiment (`lasthop list`), or the folder of your own
     #[arg(default_value = "sockets")]
     pub experiment: String,
-    /// Run on the ready nodes with these labels (`pool=bench,!spot`) [default: on every ready node]
+    /// Run on the ready nodes with these labels
+    ///
+    /// Such as `pool=bench,!spot` [default: on every ready node].
     #[arg(long, value_name = "SELECTOR", help_heading = "Nodes")]
     pub nodes: Option<String>,
     /// Run on this node, which need not be listed
     #[arg(long, value_name = "NAME", conflicts_with = "nodes", help_heading = "Nodes")]
     pub node: Vec<String>,
-    /// Runs on each node, one after the other
+    /// Runs on each node
+    ///
+    /// One after the other.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[arg(help_heading = "Nodes")]
     pub per_node: u32,
-    /// Label of the nodes for the record, without what is before its slash (`topology.kubernetes.io/zone` becomes
-    /// `zone`), or a label of your own (`NAME=VALUE`) [default: the instance type, if the nodes have it]
+    /// Label of the nodes for the record, or NAME=VALUE
+    ///
+    /// Without what is before its slash: `topology.kubernetes.io/zone` becomes `zone`. [default: the instance type, if
+    /// the nodes have it]
     #[arg(long = "label", value_name = "LABEL", value_parser = node_label)]
     #[arg(help_heading = "Nodes")]
     pub labels: Vec<(String, Option<String>)>,
@@ -479,19 +484,24 @@ pub struct FleetRunOptions {
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Pods")]
 pub struct FleetPods {
-    /// Image whose entry point is lasthop, with the servers of the experiment
+    /// Image with lasthop and the servers of the experiment
+    ///
+    /// Its entry point is lasthop.
     #[arg(long, default_value = concat!("localhost/lasthop:", env!("CARGO_PKG_VERSION")))]
     pub image: String,
-    /// Whole CPUs for each Pod, which nobody else has if the node's CPU manager is static; 0 requests nothing [default:
-    /// 2, or what a node has]
+    /// Whole CPUs for each Pod
+    ///
+    /// Nobody else has them if the node's CPU manager is static; 0 requests nothing [default: 2, or what a node has].
     #[arg(long, value_name = "N")]
     pub cpus: Option<u32>,
     /// Memory for each Pod
     #[arg(long, value_name = "QUANTITY", default_value = "1Gi")]
     pub memory: String,
-    /// Start the services of the experiment as containers, and compare how they reach each other: over TCP and over a
-    /// Unix socket in one Pod (tcp, unix), over a Service on the same node (service), and from Pod to Pod across nodes
-    /// (other-node). Without a value: all of them. --cpus then counts for each container [default: 0]
+    /// Compare layouts of Pods: tcp, unix, …
+    ///
+    /// The services of the experiment are then containers, which reach each other over TCP and over a Unix socket in one
+    /// Pod (tcp, unix), over a Service on the same node (service), and from Pod to Pod across nodes (other-node).
+    /// Without a value: all of them. --cpus then counts for each container [default: 0].
     #[arg(long, value_name = "LAYOUT,…", value_delimiter = ',', num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "tcp,unix,service,other-node", value_parser = layout())]
     pub pods: Option<Vec<Layout>>,
@@ -515,7 +525,7 @@ pub struct FleetCluster {
 
 #[derive(Debug, Args)]
 pub struct FleetExport {
-    /// Name of an experiment (see `lasthop list`), or the folder of your own experiment
+    /// An experiment (`lasthop list`), or the folder of your own
     #[arg(default_value = "sockets")]
     pub experiment: String,
     /// A Job for the node of this name [default: one Job, for any node]
@@ -680,11 +690,15 @@ pub struct SelfTest {
     /// Name of an experiment, or the folder of your own experiment
     #[arg(default_value = SelfTest::EXPERIMENT)]
     pub experiment: String,
-    /// Run only these of a factor's default levels. Repeat the option for a further factor
-    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
+    /// Run only these of a factor's default levels
+    ///
+    /// Repeat the option for a further factor.
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
     pub only: Vec<Choice>,
-    /// Run these levels of a factor, including levels that are off by default. Repeat the option for a further factor
-    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL]", value_parser = clap::value_parser!(Choice))]
+    /// Run these levels, also ones off by default
+    ///
+    /// Repeat the option for a further factor.
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = clap::value_parser!(Choice))]
     pub set: Vec<Choice>,
     /// Number of runs
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -706,11 +720,15 @@ pub struct SelfTest {
 #[derive(Debug, Args)]
 #[command(after_help = load::urls() + "\n" + note!("compare"))]
 pub struct Compare {
-    /// Endpoints to compare; the first is the reference. See URLs below
+    /// Endpoints to compare; the first is the reference
+    ///
+    /// See URLs below.
     #[arg(value_name = "URL", required = true, num_args = 2..)]
     pub urls: Vec<String>,
-    /// Shell command that restarts the servers between rounds. It must end within a minute and what is left of the budget, and
-    /// leave the servers running, which may be its own background processes
+    /// Command that restarts the servers between rounds
+    ///
+    /// It is given to a shell. It must end within a minute and what is left of the budget, and leave the servers running, which may be its own
+    /// background processes.
     #[arg(long, value_name = "COMMAND")]
     pub restart: Option<String>,
     /// Measure the CPU time of this process and those that it started, where lasthop cannot find the server by itself
@@ -739,15 +757,20 @@ pub struct Survey {
     /// How long to watch
     #[arg(long = "for", value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub watch: Duration,
-    /// How often to look at the open connections. With very many it takes longer, so that looking takes at most 2 % of
-    /// a CPU, besides the first look and the last
+    /// How often to look at the open connections
+    ///
+    /// With very many it takes longer, so that looking takes at most 2 % of a CPU, besides the first look and the last.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub interval: Duration,
-    /// Only links with this in the name of a process, its container or unit, or in the address. Repeat the option for more
+    /// Only links with this in a name or address
+    ///
+    /// In the name of a process, its container or unit, or in the address. Repeat the option for more.
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
-    /// Run the experiments that would tell more of these links and that you have not run yet, as `lasthop run` does: with
-    /// servers that lasthop starts, beside those that run already. It is said what they are
+    /// Run the experiments that would tell more of these links
+    ///
+    /// Those that you have not run yet, as `lasthop run` does: with servers that lasthop starts, beside those that run
+    /// already. It is said what they are.
     #[arg(long)]
     pub measure: bool,
     /// Time for each run of --measure [default: the experiment's]

@@ -63,7 +63,9 @@ const FORM: usize = 34;
 #[derive(Debug, Args)]
 #[command(after_help = urls() + "\n" + note!("load"))]
 pub struct LoadArgs {
-    /// Endpoint to load; see URLs below
+    /// Endpoint to load, such as http://HOST/ or http+unix:/PATH:/
+    ///
+    /// See URLs below.
     pub url: String,
     /// Send this many requests in all, then stop; `--duration` is still the limit. There is no warm-up
     #[arg(short, long, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "warm_up", value_name = "N")]
@@ -77,8 +79,9 @@ pub struct LoadArgs {
     /// Seed for Poisson arrivals, and for `--order random`
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Send the requests of this file, in the format that editors have for them (`.http`); see below. `--header` adds to
-    /// each
+    /// Send the requests of this file (`.http`)
+    ///
+    /// In the format that editors have for them; see below. `--header` adds to each.
     #[arg(long = "requests", value_name = "FILE", conflicts_with_all = ["method", "body", "expect"])]
     file: Option<PathBuf>,
     /// Order of the requests of `--requests`
@@ -108,23 +111,27 @@ pub struct RequestArgs {
     /// Number of concurrent connections
     #[arg(short, long, default_value_t = 1, value_name = "N")]
     connections: u32,
-    /// Number of threads of the load generator
+    /// Threads of the load generator
     #[arg(short, long, default_value_t = 1, value_name = "N")]
     threads: u32,
-    /// Open loop: send this many requests per second in total, on schedule, without waiting for replies
+    /// Open loop: requests per second
+    ///
+    /// In total, on schedule, without waiting for replies.
     #[arg(short = 'R', long, value_name = "PER SECOND")]
     rate: Option<f64>,
     /// Spacing of an open loop's requests
     #[arg(long, value_enum, default_value_t = ArrivalsArg::Constant, requires = "rate")]
     arrivals: ArrivalsArg,
-    /// Requests to send at once on a connection before waiting for their replies
+    /// Requests at once on a connection
+    ///
+    /// They are sent before waiting for their replies.
     #[arg(short = 'P', long, default_value_t = 1, value_name = "DEPTH")]
     pipeline: u32,
     /// With `--reuse per-request`: requests to send one after the other on a connection before closing it. They are
     /// timed together, including the connect
     #[arg(long, default_value_t = 1, value_name = "N")]
     requests_per_connection: u32,
-    /// What to do with a connection after a reply
+    /// A connection after a reply
     #[arg(long, value_enum, default_value_t = ReuseArg::KeepAlive)]
     reuse: ReuseArg,
     /// How to wait for sockets; blocking needs one thread per connection
@@ -181,12 +188,16 @@ struct HttpArgs {
     /// Request method
     #[arg(short = 'X', long, value_name = "METHOD")]
     method: Option<String>,
-    /// Header to add, `Name: value`. `@FILE` reads headers from a file, one per line, so that no other user can see them
-    /// and no record keeps them; `@-` reads them from standard input
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE", value_parser = headers)]
+    /// Header to add, or @FILE with headers
+    ///
+    /// A file has one per line, so that no other user can see them and no record keeps them; `@-` reads them from standard
+    /// input.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = headers)]
     headers: Vec<Headers>,
-    /// Body of the request. `@FILE` reads it from a file, `@-` from standard input
-    #[arg(long, value_name = "TEXT|@FILE", value_parser = body)]
+    /// Body of the request, or @FILE with it
+    ///
+    /// `@-` reads it from standard input.
+    #[arg(long, value_name = "TEXT", value_parser = body)]
     body: Option<String>,
     /// Expected status [default: 200]
     #[arg(long, value_name = "STATUS")]
@@ -274,7 +285,9 @@ struct OwnArgs {
     /// echo and WebSocket: bytes per message; stream: bytes per transfer [default: 64]; gRPC: bytes of the message's field 1 [default: 0]
     #[arg(long, value_name = "BYTES")]
     size: Option<u32>,
-    /// Expected reply. HTTP: the body; Redis and memcached: the value; gRPC: field 1 of the message; PostgreSQL and MySQL: the first column of the first row; WebSocket: the message, in place of an echo; raw: all of it, with the escapes of --send
+    /// Expected reply
+    ///
+    /// HTTP: the body; Redis and memcached: the value; gRPC: field 1 of the message; PostgreSQL and MySQL: the first column of the first row; WebSocket: the message, in place of an echo; raw: all of it, with the escapes of --send
     #[arg(long, value_name = "TEXT")]
     expect: Option<String>,
     /// Check only the form and status of replies; do not compare them with the first one

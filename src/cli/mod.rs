@@ -19,6 +19,7 @@ mod doctor;
 mod explain;
 mod fleet;
 mod hang_up;
+mod help;
 mod index;
 mod install;
 mod list;
@@ -43,7 +44,7 @@ use std::{
 };
 
 use clap::{
-    CommandFactory, Parser,
+    FromArgMatches,
     error::{ContextKind, ContextValue},
 };
 use clap_complete::Shell;
@@ -62,7 +63,7 @@ use lasthop_stack::{
 use lasthop_system::namespace;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-pub use self::{args::Cli, output::OUTPUT_IS_CLOSED};
+pub use self::{args::Cli, help::command, output::OUTPUT_IS_CLOSED};
 use self::{
     args::{Command, Run},
     context::{catalog, deliver, summarise, tighten},
@@ -75,9 +76,13 @@ pub fn main() -> ExitCode {
         talk(&format!("error: {error}"));
         return FAILED.into();
     }
-    let (words, hint) = spelling::today(std::env::args_os().collect());
+    let (words, whole) = help::asked(std::env::args_os().collect());
+    let (words, hint) = spelling::today(words);
     hint.iter().for_each(|hint| talk(hint));
-    let done = match Cli::try_parse_from(words) {
+    let mut command = help::shown(whole);
+    let parsed = command.try_get_matches_from_mut(words);
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
+    let done = match parsed {
         Ok(cli) => dispatch(cli),
         Err(error) => Ok(shown_by_clap(&advised(error))),
     };
@@ -118,7 +123,7 @@ fn advised(mut error: clap::Error) -> clap::Error {
         return error;
     };
     let experiments = catalog().map(|catalog| catalog.names()).unwrap_or_default();
-    let cli = Cli::command();
+    let cli = command();
     let commands = cli
         .get_subcommands()
         .filter(|command| !command.is_hide_set())
@@ -156,7 +161,7 @@ fn dispatch(cli: Cli) -> Exit {
     tighten();
     let Some(command) = cli.command else {
         // With many programs, `-v` by itself prints the version.
-        if cli.run.0.output.verbose && std::env::args_os().len() == 2 {
+        if cli.run.output.verbose && std::env::args_os().len() == 2 {
             return Err(CliError::usage(
                 "`lasthop -V` prints the version, and `lasthop run -v` a longer report",
             ));
@@ -164,7 +169,7 @@ fn dispatch(cli: Cli) -> Exit {
         return run::run(&Run {
             experiment: "sockets".to_owned(),
             again: false,
-            options: cli.run.0,
+            options: cli.run,
         });
     };
     match command {
@@ -198,10 +203,12 @@ fn dispatch(cli: Cli) -> Exit {
 
 fn completions(shell: Shell) -> Result<(), CliError> {
     // clap_complete offers hidden commands, too.
-    let all = Cli::command();
+    let all = command();
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set());
     let mut shown = clap::Command::new("lasthop")
         .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_flag(true)
+        .disable_help_subcommand(true)
         .args(all.get_arguments())
         .subcommands(shown.cloned());
     let mut script = Vec::new();

@@ -11,15 +11,17 @@ use super::output::{CliError, OrExit};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("address").required(true))]
+#[command(override_usage = "lasthop serve [OPTIONS] --pattern <PATTERN> (--unix|--tcp|…) <WHERE>")]
 pub struct ServeArgs {
-    /// What to do on a connection
+    /// What to do on a connection: echo, hello, stream, …
     #[arg(long, value_enum)]
     pattern: PatternArg,
     /// Path of a Unix socket
     #[arg(long, group = "address", value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Hand this out to each client of the Unix socket, instead of using the socket itself: pipe, socketpair, shm
-    /// or shm-spin
+    /// Hand out pipe, socketpair, shm or shm-spin
+    ///
+    /// To each client of the Unix socket, instead of using the socket itself.
     #[arg(long, requires = "unix", value_parser = channel, value_name = "CHANNEL")]
     channel: Option<Transport>,
     /// Name of an abstract Unix socket
@@ -44,10 +46,10 @@ pub struct ServeArgs {
     #[arg(long, default_value = "0", value_parser = duration_or_none, value_name = "TIME")]
     pause: Duration,
     /// PEM file of the certificate; makes the server speak TLS
-    #[arg(long, requires = "key")]
+    #[arg(long, requires = "key", value_name = "FILE")]
     certificate: Option<PathBuf>,
     /// PEM file of its private key
-    #[arg(long, requires = "certificate")]
+    #[arg(long, requires = "certificate", value_name = "FILE")]
     key: Option<PathBuf>,
     /// TCP_NODELAY on accepted connections
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]

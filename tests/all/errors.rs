@@ -924,11 +924,16 @@ fn a_folder_without_a_name_is_this_folder() {
 fn the_help_fits_a_screen_and_ends_with_examples() {
     let lasthop = Lasthop::new();
     let short = lasthop.run(["-h"]).ok().stdout;
-    assert!((20..=40).contains(&short.lines().count()), "{short}");
-    let long = lasthop.run(["help"]).ok().stdout;
-    assert!(long.contains("LASTHOP_HOME"), "{long}");
+    assert!((20..=24).contains(&short.lines().count()), "{short}");
+    assert!(!short.contains("fleet"), "{short}");
+    let long = lasthop.run(["help", "--all"]).ok().stdout;
+    assert!(long.contains("LASTHOP_HOME") && long.contains("  fleet "), "{long}");
     assert!(long.trim_end().ends_with("lasthop run ./my-stack"), "{long}");
-    assert!(lasthop.run(["run", "-h"]).ok().stdout.contains("--budget"));
+    let run = lasthop.run(["help", "run"]).ok().stdout;
+    assert!(run.contains("--budget") && !run.contains("--ssh-option"), "{run}");
+    let all = lasthop.run(["run", "--all", "--help"]).ok().stdout;
+    assert!(all.contains("--ssh-option"), "{all}");
+    lasthop.run(["run", "--all"]).fails(2, "unexpected argument '--all'");
     let shown = lasthop.run(["show", "nginx-gunicorn-containers"]).ok().stdout;
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }

@@ -26,10 +26,14 @@ const LEAST_WARM_UP: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Duration and precision")]
 pub struct Overrides {
-    /// Stop once every interval is this narrow: half its width, as a share of the ratio
+    /// Stop once every interval is this narrow
+    ///
+    /// Half its width, as a share of the ratio.
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub precision: Option<f64>,
-    /// Time for the whole run, including the starts of services (`60s`, `5m`)
+    /// Time for the whole run (`60s`, `5m`)
+    ///
+    /// It includes the starts of services.
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
     /// Treat cases that differ by less than this share as equivalent
