@@ -147,6 +147,14 @@ fn budget(seconds: f64) -> Duration {
     Duration::from_secs(((seconds / step).ceil() * step) as u64)
 }
 
+/// `a, b and c`
+pub fn listed(words: &[&str]) -> String {
+    match words {
+        [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
 /// The word of a verdict.
 #[must_use]
 pub fn word(verdict: Verdict) -> &'static str {

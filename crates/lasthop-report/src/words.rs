@@ -7,7 +7,7 @@ use lasthop_model::record::ANSWERED;
 use minijinja::{Environment, Error, UndefinedBehavior};
 use serde::Serialize;
 
-use super::{content::listed, units::capital};
+use super::{units::capital, wording::listed};
 
 static WORDS: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut words = environment();

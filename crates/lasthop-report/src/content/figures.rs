@@ -21,7 +21,7 @@ use crate::{
     document::{Block, Cell, Columns, Depth, Row, Section, Table, Tone},
     names::Named,
     units::{ByteRateUnit, Count, NONE, TimeUnit, column, percent, ratio, significant},
-    wording::{Quantity, bounds, margin, ratio_places, tone, word},
+    wording::{Quantity, bounds, listed, margin, ratio_places, tone, word},
 };
 
 /// Rates, latencies and ratios. Groups measured in bytes per second get a separate table.
@@ -312,14 +312,6 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     let clients = "The driver stands in for your clients: its CPU time is in no comparison.";
     blocks.push(Block::legend(clients.to_owned()));
     parts::section(&title, Depth::Folded, blocks)
-}
-
-/// `a, b and c`
-pub fn listed(words: &[&str]) -> String {
-    match words {
-        [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
-        _ => words.concat(),
-    }
 }
 
 /// The driver, and the services if there are several: a single one is all of them.

@@ -18,7 +18,6 @@ mod verdicts;
 mod why;
 
 pub use environment::{conditions, origin};
-pub use figures::listed;
 use indexmap::IndexMap;
 use lasthop_analyse::{groups::groups, summary::Summary};
 use lasthop_model::{
