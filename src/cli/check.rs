@@ -14,7 +14,7 @@ use lasthop_stack::home::Home;
 
 use super::{
     args,
-    context::{catalog, command_line, home, locator, summarise},
+    context::{catalog, command_line, home, locator, read},
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk, terminal},
     progress::{Progress, Talk},
     run::{not_run, selection, sweep},
@@ -91,5 +91,5 @@ fn ask(plan: &Plan, arguments: &args::New) -> Result<Summary, CliError> {
     };
     let mut progress = Progress::new(Talk::choose(!io::stderr().is_terminal(), false));
     let outcome = lasthop_run::carry_out(&job, None, &mut |event| progress.show(event)).map_err(not_run)?;
-    summarise(&outcome.record)
+    Ok(read(&outcome.record)?.summary)
 }

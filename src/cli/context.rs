@@ -17,7 +17,7 @@ use lasthop_plan::{
 };
 use lasthop_protocol::url::redacted;
 use lasthop_record::{
-    Store, recorded,
+    RunData, Store, recorded,
     store::{self, State},
 };
 use lasthop_report::{Extras, Format, configuration};
@@ -30,8 +30,14 @@ use super::{
     output::{CliError, OrExit, print, talk, terminal},
 };
 
-/// The result of a record on disk. Every report is made from it.
-pub fn summarise(directory: &Path) -> Result<Summary, CliError> {
+/// A record, read once for all that is made of it, and its result.
+pub struct Recorded {
+    data: RunData,
+    pub summary: Summary,
+}
+
+/// A record on disk. Every report is made from it.
+pub fn read(directory: &Path) -> Result<Recorded, CliError> {
     // Ask before reading: if the run ends in between, the record read says so.
     let running = store::state(directory) == State::Running;
     let data = store::read(directory).or_failed()?;
@@ -41,12 +47,13 @@ pub fn summarise(directory: &Path) -> Result<Summary, CliError> {
         |_| store::word_for_folder(directory),
         |home| Store::new(home.path()).word_for(directory),
     );
-    Ok(Summary {
+    let summary = Summary {
         running,
         folder: directory.to_owned(),
         word,
         ..lasthop_analyse::summarise(&data)
-    })
+    };
+    Ok(Recorded { data, summary })
 }
 
 /// The command line for the record, which other people may read: passwords are removed from URLs.
@@ -135,7 +142,8 @@ fn given(programs: &Programs) -> BTreeMap<String, PathBuf> {
 
 /// Renders a result and writes it to the file asked for, or to standard output; and for people to the page of a job of
 /// GitHub Actions.
-pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError> {
+pub fn deliver(recorded: &Recorded, output: &OutputOptions) -> Result<(), CliError> {
+    let summary = &recorded.summary;
     add_to_job(
         summary,
         std::env::var_os(JOB_PAGE)
@@ -144,7 +152,7 @@ pub fn deliver(summary: &Summary, output: &OutputOptions) -> Result<(), CliError
             .map(Path::new),
     )?;
     has_format(summary.overload.is_some(), output)?;
-    let extras = extras(summary, output.format)?;
+    let extras = extras(recorded, output.format);
     deliver_bytes(output.output.as_deref(), output.verbose, |options| {
         lasthop_report::render(summary, &extras, output.format, options)
     })
@@ -253,10 +261,10 @@ pub fn not_written(path: &Path, error: &std::io::Error) -> CliError {
 }
 
 /// The page of a run.
-pub fn page(summary: &Summary) -> Result<Vec<u8>, CliError> {
-    let extras = extras(summary, Format::Html)?;
+pub fn page(recorded: &Recorded) -> Vec<u8> {
+    let extras = extras(recorded, Format::Html);
     let options = lasthop_page::Options::default();
-    Ok(lasthop_report::render(summary, &extras, Format::Html, &options))
+    lasthop_report::render(&recorded.summary, &extras, Format::Html, &options)
 }
 
 /// Works on each of `all`, in their order. Each CPU takes a share, one after the other, so that few records are in memory
@@ -280,21 +288,17 @@ pub fn on_all_cpus<One: Sync, Made: Send>(
 
 /// What a report in a format shows that only the record has: trials, plots, and the configuration of the winner if
 /// there is one.
-fn extras(summary: &Summary, format: Format) -> Result<Extras, CliError> {
-    let data = || store::read(&summary.folder).or_failed();
+fn extras(Recorded { data, summary }: &Recorded, format: Format) -> Extras {
     match format {
-        Format::Trials => Ok(Extras {
-            trials: rows(&data()?),
+        Format::Trials => Extras {
+            trials: rows(data),
             ..Extras::default()
-        }),
-        Format::Html => {
-            let data = data()?;
-            Ok(Extras {
-                plots: plots(&data),
-                configuration: configuration::of_winner(&summary.folder, &data, summary),
-                ..Extras::default()
-            })
-        }
-        _ => Ok(Extras::default()),
+        },
+        Format::Html => Extras {
+            plots: plots(data),
+            configuration: configuration::of_winner(&summary.folder, data, summary),
+            ..Extras::default()
+        },
+        _ => Extras::default(),
     }
 }

@@ -116,13 +116,9 @@ pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOpt
     Ok(hold(&fleet.limits))
 }
 
-/// With how its cases stand to each limit.
-pub fn with_limits(limits: &[Limit], summary: Summary) -> Result<Summary, CliError> {
-    let held = judged(limits, &limit::of_run(&summary), summary.settings.confidence)?;
-    Ok(Summary {
-        limits: held,
-        ..summary
-    })
+/// How the cases of a run stand to each limit.
+pub fn held(limits: &[Limit], summary: &Summary) -> Result<Vec<Held>, CliError> {
+    judged(limits, &limit::of_run(summary), summary.settings.confidence)
 }
 
 /// Each limit names something.

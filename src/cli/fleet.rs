@@ -28,7 +28,7 @@ use lasthop_system::{files, interrupt, limits::lift_descriptors};
 use super::{
     args::{self, FleetRunOptions, Passed},
     compare::origin,
-    context::{catalog, command_line, deliver, home, ready, summarise},
+    context::{catalog, command_line, deliver, home, read, ready},
     diff,
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk},
     run::{carry_out, selection, sweep},
@@ -301,7 +301,7 @@ fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Exit {
         .collect();
     let reported = match &folders[..] {
         [] => DONE,
-        [one] => deliver(&summarise(one)?, &arguments.output).map(|()| DONE)?,
+        [one] => deliver(&read(one)?, &arguments.output).map(|()| DONE)?,
         several => diff::fleet_of(several, &arguments.by, &arguments.output)?,
     };
     for failure in &outcome.failures {

@@ -15,7 +15,7 @@ use lasthop_report::{Indexed, RunEntry, RunState, across};
 use lasthop_system::{files, named};
 
 use super::{
-    context::{deliver_bytes, not_written, on_all_cpus, page, summarise},
+    context::{deliver_bytes, not_written, on_all_cpus, page, read},
     output::{CliError, talk},
 };
 
@@ -76,10 +76,10 @@ fn write_pages(runs: &[Listed], folder: &Path, index: &Path) -> Result<(), CliEr
     let wanted: Vec<&Listed> = runs.iter().filter(is_readable).filter(is_stale).collect();
     on_all_cpus(&wanted, |listed| {
         // The index says why a record cannot be read.
-        let Ok(summary) = summarise(&listed.1) else {
+        let Ok(recorded) = read(&listed.1) else {
             return Ok(());
         };
-        put(&file(listed), &page(&summary)?)
+        put(&file(listed), &page(&recorded))
     })?;
     Ok(())
 }

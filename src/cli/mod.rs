@@ -66,7 +66,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub use self::{args::Cli, help::command, output::OUTPUT_IS_CLOSED};
 use self::{
     args::{Command, Run},
-    context::{catalog, deliver, summarise, tighten},
+    context::{catalog, deliver, read, tighten},
     output::{CliError, DONE, Exit, FAILED, OrExit, USAGE, counted, is_styled, print, talk, terminal},
 };
 
@@ -334,9 +334,10 @@ fn report_again(arguments: &args::Report) -> Exit {
     let output = &arguments.output;
     match &diff::find(&wanted)?[..] {
         [one] if arguments.by.is_empty() => {
-            let summary = diff::with_limits(&output.fail_if, summarise(one)?)?;
-            deliver(&summary, output)?;
-            Ok(diff::hold(&summary.limits))
+            let mut recorded = read(one)?;
+            recorded.summary.limits = diff::held(&output.fail_if, &recorded.summary)?;
+            deliver(&recorded, output)?;
+            Ok(diff::hold(&recorded.summary.limits))
         }
         several => diff::fleet_of(several, &arguments.by, output),
     }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_analyse::{limit, summary::Summary};
+use lasthop_analyse::limit;
 use lasthop_model::{
     driver::Remote,
     quantity::written,
@@ -23,7 +23,7 @@ use lasthop_stack::guard;
 
 use super::{
     args,
-    context::{self, catalog, command_line, deliver, home, locator, summarise},
+    context::{self, Recorded, catalog, command_line, deliver, home, locator, read},
     diff, explain,
     output::{CliError, Exit, FAILED, INTERRUPTED, OrExit, talk},
     progress::{Progress, Talk},
@@ -100,7 +100,7 @@ impl Ready {
         let origin = origin(&self.plan, self.wanted, &programs, Remote::default())?;
         let job = Job::new(&self.plan, self.settings, &locator, &home, command_line()).with_origin(origin);
         let outcome = measure(&job, None, talk)?;
-        summary_of(&outcome)?;
+        record_of(&outcome)?;
         Ok(outcome)
     }
 }
@@ -125,11 +125,11 @@ fn measure(job: &Job<'_>, unfinished: Option<Unfinished>, talk: &args::TalkOptio
     lasthop_run::carry_out(job, unfinished, &mut |event| progress.show(event)).map_err(not_run)
 }
 
-/// The result of a run that has just ended, whose first line the record keeps.
-fn summary_of(outcome: &Outcome) -> Result<Summary, CliError> {
-    let summary = summarise(&outcome.record)?;
-    lasthop_record::keep_headline(&outcome.record, &lasthop_report::headline(&summary)).or_failed()?;
-    Ok(summary)
+/// The record of a run that has just ended, which keeps the first line of its result.
+fn record_of(outcome: &Outcome) -> Result<Recorded, CliError> {
+    let recorded = read(&outcome.record)?;
+    lasthop_record::keep_headline(&outcome.record, &lasthop_report::headline(&recorded.summary)).or_failed()?;
+    Ok(recorded)
 }
 
 /// Removes what killed lasthop processes left behind.
@@ -170,8 +170,10 @@ pub fn not_run(error: RunError) -> CliError {
 
 /// Reports a run that has just ended, and chooses the exit code.
 fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Exit {
-    let summary = diff::with_limits(&output.fail_if, summary_of(outcome)?)?;
-    deliver(&summary, output)?;
+    let mut recorded = record_of(outcome)?;
+    recorded.summary.limits = diff::held(&output.fail_if, &recorded.summary)?;
+    deliver(&recorded, output)?;
+    let summary = &recorded.summary;
     let held = diff::hold(&summary.limits);
     Ok(match outcome.stopped {
         Stopped::Interrupted => {
