@@ -109,14 +109,14 @@ pub fn is_styled(stream: &impl anstream::stream::RawStream) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }
 
-/// Columns of the terminal, at least 60 so that tables have room, at most 100 so that lines can be read.
+/// Columns of the terminal, at least 40 so that tables have room, at most 110 so that lines can be read.
 pub fn width() -> usize {
     if !io::stdout().is_terminal() {
         return WIDTH;
     }
     rustix::termios::tcgetwinsize(io::stdout())
         .map_or(WIDTH, |size| usize::from(size.ws_col))
-        .clamp(60, 100)
+        .clamp(40, 110)
 }
 
 /// Whether lasthop began with a closed standard output. Rust opens `/dev/null` in its place, where a result would
