@@ -8,15 +8,16 @@ use std::fmt::Write as _;
 use indexmap::IndexSet;
 use lasthop_analyse::{
     groups::{Compared, Group, cases, groups},
-    summary::{Comparison, Metric, Summary, Verdict},
+    summary::{Comparison, Summary, Verdict},
 };
 use lasthop_model::quantity::joined;
+use lasthop_stats::Interval;
 
 use super::{
-    content::{answer, ends, quantity, subtitle, title},
+    content::{answer, quantity, subtitle, title},
     names::{Named, compared_name},
     units::{NBSP, grouped},
-    wording::{Quantity, margin, word},
+    wording::{Quantity, ends, margin, word},
 };
 use crate::text::markup as escape;
 
@@ -73,22 +74,36 @@ pub struct Row {
     color: Option<usize>,
     pub(super) label: String,
     pub(super) bound: &'static str,
-    pub(super) comparison: Comparison,
+    pub(super) ratio: Interval,
+    pub(super) verdict: Verdict,
+    /// Of what the verdict is.
+    quantity: Quantity,
 }
 
 impl Row {
     #[must_use]
-    pub fn new(label: String, comparison: &Comparison) -> Self {
+    pub fn new(label: String, ratio: Interval, verdict: Verdict, quantity: Quantity) -> Self {
+        Self {
+            color: None,
+            label,
+            bound: "",
+            ratio,
+            verdict,
+            quantity,
+        }
+    }
+
+    /// By a declared metric.
+    #[must_use]
+    pub fn of(label: String, comparison: &Comparison, quantity: Quantity) -> Self {
         let bound = match (comparison.lower_bound, comparison.ratio >= 1.0) {
             (false, _) => "",
             (true, true) => "at least ",
             (true, false) => "at most ",
         };
         Self {
-            color: None,
-            label,
             bound,
-            comparison: comparison.clone(),
+            ..Self::new(label, comparison.interval(), comparison.verdict, quantity)
         }
     }
 
@@ -194,7 +209,7 @@ fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
             "{}{}: {}, {}.",
             group.label(case),
             group.in_brackets(),
-            interval(comparison),
+            interval(comparison.interval()),
             word(comparison.verdict)
         )
     });
@@ -217,7 +232,7 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
                 let label = group.label(compared.case);
                 Row {
                     color: labels.get_index_of(&label),
-                    ..Row::new(label, compared.comparison)
+                    ..Row::of(label, compared.comparison, wanted)
                 }
             };
             Part {
@@ -247,11 +262,11 @@ pub fn directed(quantity: Quantity, relative: &str) -> String {
 
 impl Axis {
     pub(super) fn of(rows: &[&Row], margin: f64) -> Self {
-        let all = || rows.iter().map(|row| &row.comparison);
-        let least = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 - margin, f64::min);
-        let most = |of: fn(&Comparison) -> f64| all().map(of).fold(1.0 + margin, f64::max);
-        let low = least(|one| one.low).max(least(|one| one.ratio) / FURTHEST);
-        let high = most(|one| one.high).min(most(|one| one.ratio) * FURTHEST);
+        let all = || rows.iter().map(|row| row.ratio);
+        let least = |of: fn(Interval) -> f64| all().map(of).fold(1.0 - margin, f64::min);
+        let most = |of: fn(Interval) -> f64| all().map(of).fold(1.0 + margin, f64::max);
+        let low = least(|one| one.low).max(least(|one| one.estimate) / FURTHEST);
+        let high = most(|one| one.high).min(most(|one| one.estimate) * FURTHEST);
         // 6 % of the axis on either side, on its logarithmic scale.
         let room = (high / low).powf(0.06);
         Self {
@@ -356,7 +371,8 @@ impl Axis {
         let Row {
             label,
             bound,
-            comparison,
+            ratio,
+            verdict,
             ..
         } = row;
         let base = down + 18.0;
@@ -365,31 +381,25 @@ impl Axis {
             svg,
             "<g class=\"{}{}\"><text class=\"case\" x=\"0\" y=\"{base}\">{}</text>\
              <text class=\"value\" x=\"100%\" y=\"{last}\">{bound}{} <tspan class=\"verdict\">{}</tspan></text>",
-            word(comparison.verdict),
+            word(*verdict),
             row.color
                 .map(|color| format!(" c{}", color % COLORS))
                 .unwrap_or_default(),
             escape(label),
-            escape(&interval(comparison)),
-            match comparison.metric {
-                Metric::CpuPerRequest => Quantity::Cpu.verdict(comparison.verdict),
-                _ => word(comparison.verdict),
-            },
+            escape(&interval(*ratio)),
+            row.quantity.verdict(*verdict),
         );
-        self.draw_interval(svg, last + 14.0, comparison);
+        self.draw_interval(svg, last + 14.0, row);
         svg.push_str("</g>\n");
     }
 
-    fn draw_interval(&self, svg: &mut String, middle: f64, comparison: &Comparison) {
-        let [low, at, high] = [comparison.low, comparison.ratio, comparison.high].map(|ratio| self.place(ratio));
+    fn draw_interval(&self, svg: &mut String, middle: f64, Row { ratio, verdict, .. }: &Row) {
+        let [low, at, high] = [ratio.low, ratio.estimate, ratio.high].map(|ratio| self.place(ratio));
         let _ = write!(
             svg,
             "<line class=\"interval\" x1=\"{low:.2}%\" x2=\"{high:.2}%\" y1=\"{middle}\" y2=\"{middle}\"/>"
         );
-        let cut = [
-            (comparison.low < self.low, low, "‹"),
-            (comparison.high > self.high, high, "›"),
-        ];
+        let cut = [(ratio.low < self.low, low, "‹"), (ratio.high > self.high, high, "›")];
         for (is_cut, end, arrow) in cut {
             svg.push_str(&if is_cut {
                 format!(
@@ -407,7 +417,7 @@ impl Axis {
         let _ = write!(
             svg,
             "<svg x=\"{at:.2}%\" y=\"{middle}\" overflow=\"visible\"><path class=\"mark\" d=\"{}\"/></svg>",
-            shape(comparison.verdict)
+            shape(*verdict)
         );
     }
 }
@@ -433,8 +443,8 @@ pub(super) fn tick_text(tick: f64) -> String {
 }
 
 /// `1.63 × (1.58 to 1.68)`
-fn interval(comparison: &Comparison) -> String {
-    let [low, ratio, high] = ends(comparison);
+fn interval(of: Interval) -> String {
+    let [low, ratio, high] = ends(of);
     format!("{ratio}{NBSP}× ({low} to {high})")
 }
 

@@ -2,20 +2,17 @@
 //! `forest`, on its axis.
 
 use indexmap::IndexMap;
-use lasthop_analyse::{
-    groups::groups,
-    summary::{Comparison, Summary},
-};
+use lasthop_analyse::{groups::groups, summary::Summary};
 use lasthop_model::quantity::joined;
+use lasthop_stats::Interval;
 use textwrap::core::display_width;
 
 use super::{
-    content::ends,
     document::{Text, Tone},
     forest::{Axis, Panel, Row, panels, tick_text},
     names::short_name,
     units::Micros,
-    wording::{margin as margin_text, tone},
+    wording::{ends, margin as margin_text, tone},
 };
 
 const GAP: usize = 2;
@@ -139,7 +136,7 @@ pub fn layers(summary: &Summary, width: usize, unicode: bool) -> Vec<Text> {
 fn drawn(panel: &Panel, margin: f64, width: usize, glyphs: &Glyphs) -> Vec<Text> {
     let all: Vec<&Row> = panel.parts.iter().flat_map(|part| &part.rows).collect();
     let axis = Axis::of(&all, margin);
-    let value = |row: &Row| format!("{}{}", row.bound, ends(&row.comparison)[1]);
+    let value = |row: &Row| format!("{}{}", row.bound, ends(row.ratio)[1]);
     let values = all.iter().map(|row| display_width(&value(row))).max().unwrap_or(0);
     let labels = label_width(all.iter().map(|row| row.label.as_str()), width);
     let room = width.saturating_sub(labels + values + 2 * GAP).max(1);
@@ -147,9 +144,9 @@ fn drawn(panel: &Panel, margin: f64, width: usize, glyphs: &Glyphs) -> Vec<Text>
     for part in &panel.parts {
         lines.extend(heading(&part.heading, glyphs));
         for row in &part.rows {
-            let bar = bar(&axis, &row.comparison, margin, room, glyphs);
+            let bar = bar(&axis, row.ratio, margin, room, glyphs);
             let value = format!("{:GAP$}{:>values$}", "", value(row));
-            let drawn = Text::of(tone(row.comparison.verdict), bar).plain(value);
+            let drawn = Text::of(tone(row.verdict), bar).plain(value);
             lines.extend(labelled(&glyphs.words(&row.label), labels, drawn));
         }
     }
@@ -182,9 +179,8 @@ fn place(axis: &Axis, ratio: f64, room: usize) -> usize {
 }
 
 /// `  ░│░  ├──●──┤  `
-fn bar(axis: &Axis, comparison: &Comparison, margin: f64, room: usize, glyphs: &Glyphs) -> String {
+fn bar(axis: &Axis, Interval { estimate, low, high }: Interval, margin: f64, room: usize, glyphs: &Glyphs) -> String {
     let at = |ratio| place(axis, ratio, room);
-    let Comparison { low, ratio, high, .. } = *comparison;
     let mut cells = vec![' '; room];
     // A damaged record may have ends in the wrong order.
     let mut fill = |from: usize, to: usize, glyph| cells[from..=to.max(from)].fill(glyph);
@@ -194,7 +190,7 @@ fn bar(axis: &Axis, comparison: &Comparison, margin: f64, room: usize, glyphs: &
     for (end, end_at, is_cut) in [(0, low, low < axis.low), (1, high, high > axis.high)] {
         cells[at(end_at)] = if is_cut { glyphs.cut[end] } else { glyphs.ends[end] };
     }
-    cells[at(ratio)] = glyphs.ratio;
+    cells[at(estimate)] = glyphs.ratio;
     cells.into_iter().collect()
 }
 
@@ -222,17 +218,15 @@ mod tests {
     #[test]
     fn a_row_shows_margin_interval_and_ratio() {
         let axis = Axis { low: 0.5, high: 2.0 };
-        let mut comparison = fixtures::compare(
-            "unix",
-            "tcp",
-            [1.3, 1.5, 1.7],
-            lasthop_analyse::summary::Verdict::Faster,
-        );
-        let drawn = bar(&axis, &comparison, 0.02, 41, &UNICODE);
+        let interval = |low, high| Interval {
+            estimate: 1.5,
+            low,
+            high,
+        };
+        let drawn = bar(&axis, interval(1.3, 1.7), 0.02, 41, &UNICODE);
         assert_eq!(drawn.trim(), "░│░      ├───●──┤");
         assert_eq!(drawn.chars().position(|one| one == '│'), Some(20), "1 is in the middle");
-        (comparison.low, comparison.high) = (0.1, 9.0);
-        let cut = bar(&axis, &comparison, 0.02, 41, &ASCII);
+        let cut = bar(&axis, interval(0.1, 9.0), 0.02, 41, &ASCII);
         assert!(
             cut.starts_with('<') && cut.ends_with('>') && cut.contains("-o-"),
             "{cut}"

@@ -53,39 +53,6 @@ impl Quantity {
     }
 }
 
-/// The interval: of a large effect as ratios, of a small one in percent.
-fn interval(comparison: &Comparison) -> String {
-    let Comparison { low, high, .. } = *comparison;
-    if is_large(comparison.ratio) {
-        let places = ratio_places(comparison);
-        return format!("{} to {}", ratio(low, places), ratio(high, places));
-    }
-    if low < 1.0 && high > 1.0 {
-        return signed_interval(comparison);
-    }
-    let places = percent_places(comparison);
-    let (near, far) = if comparison.ratio >= 1.0 {
-        (low, high)
-    } else {
-        (high, low)
-    };
-    format!(
-        "{} to {}",
-        percent((near - 1.0).abs(), places),
-        percent((far - 1.0).abs(), places)
-    )
-}
-
-/// `−18 % to +2 %`
-fn signed_interval(comparison: &Comparison) -> String {
-    let places = percent_places(comparison);
-    format!(
-        "{} to {}",
-        signed_percent(comparison.low - 1.0, places),
-        signed_percent(comparison.high - 1.0, places)
-    )
-}
-
 /// What it takes to decide these comparisons, or those that a longer run can decide: how much time, and the option to
 /// grant it. The run took `spent` of a budget of `allowed`, both in seconds.
 #[must_use]
@@ -225,29 +192,30 @@ fn is_large(ratio: f64) -> bool {
 
 /// The ends of a ratio's interval: `1.59 to 1.88`
 #[must_use]
-pub fn bounds(comparison: &Comparison, places: usize) -> String {
-    format!(
-        "{} to {}",
-        ratio(comparison.low, places),
-        ratio(comparison.high, places)
-    )
+pub fn bounds(of: Interval, places: usize) -> String {
+    format!("{} to {}", ratio(of.low, places), ratio(of.high, places))
+}
+
+/// The ends of a ratio's interval with the ratio between them, all to the same place.
+#[must_use]
+pub fn ends(of: Interval) -> [String; 3] {
+    [of.low, of.estimate, of.high].map(|value| ratio(value, ratio_places(of)))
+}
+
+/// What stands before a ratio if the truth is at least as far from 1.
+#[must_use]
+pub fn bound(is_bound: bool, ratio: f64) -> &'static str {
+    match (is_bound, ratio >= 1.0) {
+        (false, _) => "",
+        (true, true) => "≥ ",
+        (true, false) => "≤ ",
+    }
 }
 
 /// Decimal places needed to show the interval of a ratio.
 #[must_use]
-pub fn ratio_places(comparison: &Comparison) -> usize {
-    places_of(comparison.interval())
-}
-
-/// The same of a ratio that comes from elsewhere.
-#[must_use]
-pub fn places_of(ratio: Interval) -> usize {
-    places([ratio.low, ratio.high], 1.0, units(ratio.estimate), 2, 3)
-}
-
-fn percent_places(comparison: &Comparison) -> usize {
-    let ends = [comparison.low, comparison.high].map(|end| (end - 1.0) * 100.0);
-    places(ends, 0.0, units(comparison.ratio), 0, 2)
+pub fn ratio_places(of: Interval) -> usize {
+    places([of.low, of.high], 1.0, units(of.estimate), 2, 3)
 }
 
 /// Decimal places for the ends of an interval: one more where an end would read as `none` and is not, for the verdict
@@ -278,14 +246,17 @@ fn signed_percent(share: f64, places: usize) -> String {
 
 /// A change with its interval: `−13 % (95 % interval −18 % to −8 %)`, or as a ratio if it is large.
 #[must_use]
-pub fn change(comparison: &Comparison, confidence: f64) -> String {
+pub fn change(of: Interval, confidence: f64) -> String {
     let confidence = percent(confidence, 0);
-    if is_large(comparison.ratio) {
-        let ratio = ratio(comparison.ratio, ratio_places(comparison));
-        return format!("{ratio}{NBSP}times, {confidence} interval {}", interval(comparison));
+    if is_large(of.estimate) {
+        let [low, ratio, high] = ends(of);
+        return format!("{ratio}{NBSP}times, {confidence} interval {low} to {high}");
     }
-    let share = signed_percent(comparison.ratio - 1.0, percent_places(comparison));
-    format!("{share}, {confidence} interval {}", signed_interval(comparison))
+    let shares = [of.low, of.estimate, of.high].map(|ratio| ratio - 1.0);
+    let [low, _, high] = shares.map(|share| share * 100.0);
+    let places = places([low, high], 0.0, units(of.estimate), 0, 2);
+    let [low, share, high] = shares.map(|share| signed_percent(share, places));
+    format!("{share}, {confidence} interval {low} to {high}")
 }
 
 /// A margin or precision in percent, with as many places as it was given.
@@ -313,30 +284,23 @@ mod tests {
         option.captures_iter(text).map(|found| read(&found[1])).collect()
     }
 
-    fn comparison(verdict: Verdict, low: f64, ratio: f64, high: f64) -> Comparison {
+    fn open(more_seconds: Option<f64>) -> Comparison {
         Comparison {
             case: "unix".into(),
             reference: "tcp".into(),
             metric: Metric::Throughput,
-            ratio,
-            low,
-            high,
-            verdict,
+            ratio: 1.01,
+            low: 0.97,
+            high: 1.05,
+            verdict: Verdict::Undecided,
             perhaps: None,
             lower_bound: false,
             adjusted_p: None,
             blocks: 40,
             one_start: false,
-            more_seconds: None,
+            more_seconds,
             materiality: None,
             run_delay_saved: None,
-        }
-    }
-
-    fn open(more_seconds: Option<f64>) -> Comparison {
-        Comparison {
-            more_seconds,
-            ..comparison(Verdict::Undecided, 0.97, 1.01, 1.05)
         }
     }
 
@@ -387,14 +351,15 @@ mod tests {
 
     #[test]
     fn no_end_reads_as_none_beside_a_verdict() {
-        let slower = comparison(Verdict::Slower, 0.942, 0.969, 0.997);
-        assert_eq!(bounds(&slower, ratio_places(&slower)), "0.942 to 0.997");
+        let interval = |low, estimate, high| Interval { estimate, low, high };
+        let slower = interval(0.942, 0.969, 0.997);
+        assert_eq!(bounds(slower, ratio_places(slower)), "0.942 to 0.997");
         assert_eq!(
-            change(&slower, 0.95).replace(NBSP, " "),
+            change(slower, 0.95).replace(NBSP, " "),
             "−3.1 %, 95 % interval −5.8 % to −0.3 %"
         );
-        let open = comparison(Verdict::Undecided, 0.94, 0.97, 1.0);
-        assert_eq!(bounds(&open, ratio_places(&open)), "0.94 to 1.00");
+        let open = interval(0.94, 0.97, 1.0);
+        assert_eq!(bounds(open, ratio_places(open)), "0.94 to 1.00");
     }
 
     #[test]

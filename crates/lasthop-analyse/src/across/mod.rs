@@ -89,6 +89,17 @@ pub struct Ratio {
     pub high: f64,
 }
 
+impl Ratio {
+    #[must_use]
+    pub fn interval(&self) -> Interval {
+        Interval {
+            estimate: self.ratio,
+            low: self.low,
+            high: self.high,
+        }
+    }
+}
+
 impl From<&Comparison> for Ratio {
     fn from(&Comparison { ratio, low, high, .. }: &Comparison) -> Self {
         Self { ratio, low, high }

@@ -9,12 +9,13 @@ use lasthop_analyse::{
     },
     groups::{Group, cases, groups},
     name_of,
-    summary::{CaseSummary, Comparison, Measured, Metric, Verdict},
+    summary::{CaseSummary, Measured, Metric, Verdict},
 };
+use lasthop_stats::Interval;
 
 use super::{
-    Parts, Told, by_quantity, comparison, differences, differences_in_short, in_setting, of_cases, own_doubts, panels,
-    quantity_of, side,
+    Parts, Told, by_quantity, differences, differences_in_short, in_setting, of_cases, own_doubts, panels, quantity_of,
+    side,
 };
 use crate::{
     content::{case_title, section, the, title},
@@ -86,13 +87,6 @@ fn changed<'a>(diff: &'a Diff, groups: &'a [Group<'a>], wanted: impl Fn(&RatioCh
 impl Changed<'_> {
     fn quantity(&self) -> Quantity {
         quantity_of(self.group, self.change.metric)
-    }
-
-    /// The change itself.
-    fn comparison(&self) -> Comparison {
-        let one = self.change;
-        let verdict = one.verdict.unwrap_or(Verdict::Undecided);
-        comparison(&one.case, &one.reference, one.metric, &one.change, verdict)
     }
 
     /// How far the interval reaches.
@@ -194,8 +188,8 @@ fn cpu(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
 }
 
 fn table(diff: &Diff, groups: &[Group<'_>], all: &[Changed<'_>]) -> Option<Block> {
-    let shown: Vec<Comparison> = all.iter().map(Changed::comparison).collect();
-    let places = shown.iter().map(ratio_places).max()?;
+    let shown: Vec<Interval> = all.iter().map(|one| one.change.change.interval()).collect();
+    let places = shown.iter().copied().map(ratio_places).max()?;
     let verdict = |one: &Changed<'_>| match one.change.verdict {
         None => "invalid".into(),
         Some(verdict) => {
@@ -223,14 +217,14 @@ fn name(group: &Group<'_>, case: &CaseSummary) -> Cell {
 }
 
 /// New divided by old, with the interval.
-fn quotients(columns: Columns, diff: &Diff, shown: &[Comparison]) -> Columns {
-    let places = shown.iter().map(ratio_places).max().unwrap_or(2);
+fn quotients(columns: Columns, diff: &Diff, shown: &[Interval]) -> Columns {
+    let places = shown.iter().copied().map(ratio_places).max().unwrap_or(2);
     let confidence = percent(diff.confidence, 0);
     columns
-        .right("new/old", shown.iter().map(|one| ratio(one.ratio, places)))
+        .right("new/old", shown.iter().map(|one| ratio(one.estimate, places)))
         .joined(
             format!("{confidence} interval"),
-            shown.iter().map(|one| bounds(one, places)),
+            shown.iter().map(|one| bounds(*one, places)),
         )
 }
 
@@ -270,10 +264,7 @@ fn figures(diff: &Diff, groups: &[Group<'_>], metric: Metric, wanted: bool) -> O
         Metric::CpuPerRequest => "CPU ",
     };
     let scaled = |values: &[f64]| column(&values.iter().map(|value| Some(value / scale)).collect::<Vec<_>>());
-    let changes = all.iter().map(|(_, _, one)| &one.change);
-    let shown: Vec<Comparison> = changes
-        .map(|change| comparison("", "", metric, change, Verdict::Undecided))
-        .collect();
+    let shown: Vec<Interval> = all.iter().map(|(_, _, one)| one.change.interval()).collect();
     let columns = Columns::default()
         .left(
             case_title(&diff.runs[1]),
@@ -326,7 +317,8 @@ fn changes(diff: &Diff, groups: &[Group<'_>], quantity: Quantity) -> Vec<Part> {
         })
         .map(|one| {
             let label = in_setting(one.group.label(one.case), one.group);
-            forest::Row::new(label, &one.comparison())
+            let verdict = one.change.verdict.unwrap_or(Verdict::Undecided);
+            forest::Row::new(label, one.change.change.interval(), verdict, one.quantity())
         })
         .collect();
     let heading = String::new();

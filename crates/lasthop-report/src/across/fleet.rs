@@ -15,14 +15,14 @@ use lasthop_analyse::{
 
 use lasthop_model::quantity::joined;
 
-use super::{Parts, Told, by_quantity, comparison, differing_in, own_doubts, quantity_of};
+use super::{Parts, Told, by_quantity, differing_in, own_doubts, quantity_of};
 use crate::{
     content::{case_title, full_name, section, table_under_settings, the, title},
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
     forest::{self, Part},
     names::{Named, compared_name},
     units::{capital, percent, plural, ratio},
-    wording::{Quantity, bounds, ratio_places, tone},
+    wording::{self, Quantity, tone},
 };
 
 /// More machines have their rows folded.
@@ -87,9 +87,8 @@ impl Declared<'_> {
 
     /// `1.73`, `1.59 to 1.88`
     fn shown(&self, of: &Ratio) -> [String; 2] {
-        let shown = comparison("", "", self.together.metric, of, Verdict::Undecided);
-        let places = ratio_places(&shown);
-        [ratio(of.ratio, places), bounds(&shown, places)]
+        let [low, ratio, high] = wording::ends(of.interval());
+        [ratio, format!("{low} to {high}")]
     }
 
     fn known(&self) -> usize {
@@ -377,15 +376,8 @@ fn depth_of(count: usize) -> Depth {
 
 /// A picture's rows: the machines, then all of them.
 fn part(fleet: &Fleet, one: &Declared<'_>) -> Part {
-    let Together {
-        case,
-        reference,
-        metric,
-        ..
-    } = one.together;
-    let row = |name: &str, ratio: &Ratio, verdict| {
-        forest::Row::new(name.to_owned(), &comparison(case, reference, *metric, ratio, verdict))
-    };
+    let row =
+        |name: &str, ratio: &Ratio, verdict| forest::Row::new(name.to_owned(), ratio.interval(), verdict, one.quantity);
     let machines = fleet.machines.iter().zip(&one.together.machines);
     let rows = machines.filter_map(|(machine, judged)| {
         let Judged { ratio, verdict } = judged.as_ref()?;

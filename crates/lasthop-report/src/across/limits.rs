@@ -2,10 +2,9 @@
 
 use lasthop_analyse::{
     limit::Finding,
-    summary::{Held, Metric, Standing, Verdict},
+    summary::{Held, Metric, Standing},
 };
 
-use super::comparison;
 use crate::{
     units::NBSP,
     wording::{Quantity, change},
@@ -44,8 +43,7 @@ fn line(finding: &Finding<'_>, confidence: f64) -> String {
             } else {
                 Quantity::Requests
             };
-            let shown = comparison(&subject.case, "", metric, &ratio, Verdict::Undecided);
-            format!("{} ({})", quantity.word(), change(&shown, confidence))
+            format!("{} ({})", quantity.word(), change(ratio.interval(), confidence))
         }
         None => "it has no ratio that may be used".to_owned(),
     };

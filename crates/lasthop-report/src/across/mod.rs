@@ -10,11 +10,11 @@ pub use self::{diff::change, limits::held};
 use indexmap::IndexMap;
 use lasthop_analyse::{
     across::{
-        Ratio, Side,
+        Side,
         facts::{Differing, Kind},
     },
     groups::{Compared, Group, groups},
-    summary::{CaseSummary, Comparison, Held, Metric, Summary, Verdict},
+    summary::{CaseSummary, Held, Metric, Summary},
 };
 use lasthop_model::quantity::joined;
 use lasthop_page::{document_markdown, document_terminal};
@@ -144,27 +144,6 @@ fn quantity_of(group: &Group<'_>, metric: Metric) -> Quantity {
     }
 }
 
-/// A ratio in the form that sentences and pictures take.
-pub(crate) fn comparison(case: &str, reference: &str, metric: Metric, ratio: &Ratio, verdict: Verdict) -> Comparison {
-    Comparison {
-        case: case.to_owned(),
-        reference: reference.to_owned(),
-        metric,
-        ratio: ratio.ratio,
-        low: ratio.low,
-        high: ratio.high,
-        verdict,
-        perhaps: None,
-        lower_bound: false,
-        adjusted_p: None,
-        blocks: 0,
-        one_start: false,
-        more_seconds: None,
-        materiality: None,
-        run_delay_saved: None,
-    }
-}
-
 /// A table with a row for each case that `has` one, under their settings.
 fn of_cases(groups: &[Group<'_>], columns: Columns, has: impl Fn(&CaseSummary) -> bool) -> Table {
     table_under_settings(groups, columns, |group| {
@@ -180,7 +159,8 @@ fn panels(runs: &[(&str, &Summary)], main: &Summary) -> Vec<Panel> {
         let row = |(run, summary): &(&str, &Summary)| {
             let comparison = summary.declared(summary.case(name)?)?;
             let usable = summary.invalid(name, &comparison.reference).is_none();
-            usable.then(|| Row::new((*run).to_owned(), comparison))
+            let quantity = quantity_of(compared.group, comparison.metric);
+            usable.then(|| Row::of((*run).to_owned(), comparison, quantity))
         };
         let label = compared.group.label(compared.case);
         Part {

@@ -12,8 +12,8 @@ use super::plain;
 use crate::{
     csv::line,
     document::{Block, Cell, Columns, Depth, Document, Row, Section, Table, Text, Tone},
-    units::{NONE, Seconds, plural, ratio},
-    wording::{freed, matters_below, places_of, tone, word},
+    units::{NONE, Seconds, plural},
+    wording::{bound, ends, freed, matters_below, tone, word},
 };
 
 /// A comparison of an answer, and where it is.
@@ -80,20 +80,15 @@ impl Compared<'_> {
     #[must_use]
     pub fn ratio(&self) -> String {
         let figure = &self.against.ratio;
-        let bound = match (self.against.lower_bound, figure.estimate >= 1.0) {
-            (false, _) => "",
-            (true, true) => "≥ ",
-            (true, false) => "≤ ",
-        };
-        format!("{bound}{}", ratio(figure.estimate, places_of(interval(figure))))
+        let bound = bound(self.against.lower_bound, figure.estimate);
+        format!("{bound}{}", ends(interval(figure))[1])
     }
 
     /// `1.35 to 1.55`
     #[must_use]
     pub fn ends(&self) -> String {
-        let figure = &self.against.ratio;
-        let places = places_of(interval(figure));
-        format!("{} to {}", ratio(figure.low, places), ratio(figure.high, places))
+        let [low, _, high] = ends(interval(&self.against.ratio));
+        format!("{low} to {high}")
     }
 
     /// What it frees at 1,000 requests per second.
@@ -313,11 +308,11 @@ fn row(answer: &Answer, one: &Compared<'_>) -> Vec<String> {
     let load = &one.setting.load;
     let against = one.against;
     let cpu = against.cpu.as_ref();
-    let ends = |figure: Option<&Figure>| match figure {
+    let three = |figure: Option<&Figure>| match figure {
         Some(figure) => [figure.estimate, figure.low, figure.high].map(|value| value.to_string()),
         None => [const { String::new() }; 3],
     };
-    let below = ends(cpu.and_then(|cpu| cpu.matters_below_us.as_ref()));
+    let below = three(cpu.and_then(|cpu| cpu.matters_below_us.as_ref()));
     let name = |verdict: Verdict| word(verdict).to_owned();
     let mut cells = vec![
         answer.experiment.clone(),
@@ -335,10 +330,10 @@ fn row(answer: &Answer, one: &Compared<'_>) -> Vec<String> {
         one.case.cpu_us.to_string(),
         written(&against.metric),
     ];
-    cells.extend(ends(Some(&against.ratio)));
+    cells.extend(three(Some(&against.ratio)));
     cells.extend([name(against.verdict), against.lower_bound.to_string()]);
-    cells.extend(ends(against.saved_us.as_ref()));
-    cells.extend(ends(cpu.map(|cpu| &cpu.saved_us)));
+    cells.extend(three(against.saved_us.as_ref()));
+    cells.extend(three(cpu.map(|cpu| &cpu.saved_us)));
     cells.push(cpu.map(|cpu| name(cpu.verdict)).unwrap_or_default());
     cells.extend(below.into_iter().skip(1));
     cells.extend([

@@ -21,7 +21,7 @@ use crate::{
     document::{Block, Cell, Columns, Depth, Row, Section, Table, Tone},
     names::Named,
     units::{ByteRateUnit, Count, NONE, TimeUnit, column, percent, ratio, significant},
-    wording::{Quantity, bounds, listed, margin, ratio_places, tone, word},
+    wording::{Quantity, bound, bounds, ends, listed, margin, ratio_places, tone, word},
 };
 
 /// Rates, latencies and ratios. Groups measured in bytes per second get a separate table.
@@ -222,25 +222,28 @@ impl Judged {
             marks_bounds,
             reference,
         } = self;
-        let Some(places) = lines.iter().filter_map(|line| of(line).map(ratio_places)).max() else {
+        let Some(places) = lines
+            .iter()
+            .filter_map(|line| Some(ratio_places(of(line)?.interval())))
+            .max()
+        else {
             return columns;
-        };
-        let bound = |lower: bool, ratio: f64| match (lower && *marks_bounds, ratio >= 1.0) {
-            (false, _) => "",
-            (true, true) => "≥ ",
-            (true, false) => "≤ ",
         };
         let ratios = lines.iter().map(|line| match of(line) {
             Some(c) => Cell::new(
                 toned(line, c),
-                format!("{}{}", bound(c.lower_bound, c.ratio), ratio(c.ratio, places)),
+                format!(
+                    "{}{}",
+                    bound(c.lower_bound && *marks_bounds, c.ratio),
+                    ratio(c.ratio, places)
+                ),
             ),
             None if line.case.reference => ratio(1.0, places).into(),
             None => NONE.into(),
         });
         let intervals = lines
             .iter()
-            .map(|line| of(line).map_or(String::new(), |c| bounds(c, places)));
+            .map(|line| of(line).map_or(String::new(), |c| bounds(c.interval(), places)));
         let verdicts = lines.iter().map(|line| match of(line) {
             Some(_) if line.group.invalid(line.case).is_some() => "invalid".into(),
             Some(comparison) => Cell::new(tone(comparison.verdict), word(comparison.verdict)),
@@ -336,8 +339,11 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
         .left("case", all.iter().map(|c| c.case.clone()))
         .left("against", all.iter().map(|c| c.reference.clone()))
         .left("metric", all.iter().map(|c| metric_name(summary, c)))
-        .right("ratio", all.iter().map(|c| ratio(c.ratio, ratio_places(c))))
-        .left("interval", all.iter().map(|c| bounds(c, ratio_places(c))))
+        .right("ratio", all.iter().map(|c| ends(c.interval())[1].clone()))
+        .left(
+            "interval",
+            all.iter().map(|c| bounds(c.interval(), ratio_places(c.interval()))),
+        )
         .right("blocks", all.iter().map(|c| c.blocks.to_string()))
         .left("verdict", all.iter().map(verdict));
     let (columns, rows) = columns.into_rows();

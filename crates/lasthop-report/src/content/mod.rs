@@ -28,7 +28,7 @@ use lasthop_protocol::spec::Arrivals;
 pub use layers::in_words as layers_in_words;
 pub use limits::limits;
 pub use parts::{case_title, full_name, section, table_under_settings, untitled};
-pub use reading::{ends, the};
+pub use reading::the;
 pub use verdicts::{failed_stage, quantity};
 
 use super::{

@@ -20,7 +20,7 @@ use crate::{
     document::{Block, Cell, Columns, Row, Table, Text, Tone},
     names::Named,
     units::{ByteRateUnit, NBSP, NONE, TimeUnit, column, percent, ratio, significant},
-    wording::{Quantity, bounds, margin, more_time, ratio_places, tone},
+    wording::{Quantity, bound, bounds, margin, more_time, ratio_places, tone},
     words::{own, say},
 };
 
@@ -330,7 +330,7 @@ fn alike(lines: &[&Line<'_>]) -> Row {
     let all = || lines.iter().filter_map(|line| line.comparison);
     let low = all().map(|one| one.low).fold(f64::INFINITY, f64::min);
     let high = all().map(|one| one.high).fold(0.0, f64::max);
-    let places = all().map(ratio_places).max().unwrap_or(2);
+    let places = all().map(|one| ratio_places(one.interval())).max().unwrap_or(2);
     let said = sure(lines[0]);
     let text = format!("{}: {} to {}", said.text, ratio(low, places), ratio(high, places));
     Row::Note(Cell::new(Tone::Strong, names), Cell::new(said.tone, text))
@@ -409,23 +409,24 @@ fn written(quantity: Quantity, values: &[Option<f64>]) -> (String, Vec<String>) 
 
 fn ratios(columns: Columns, lines: &[&Line<'_>], summary: &Summary) -> Columns {
     let comparisons = || lines.iter().filter_map(|line| Some((line, line.comparison?)));
-    let places = comparisons().map(|(_, one)| ratio_places(one)).max().unwrap_or(2);
-    let bound = |one: &Comparison| match (one.lower_bound, one.ratio >= 1.0) {
-        (false, _) => "",
-        (true, true) => "≥ ",
-        (true, false) => "≤ ",
-    };
+    let places = comparisons()
+        .map(|(_, one)| ratio_places(one.interval()))
+        .max()
+        .unwrap_or(2);
     let ratios = comparisons().map(|(line, one)| {
         let tone = if line.group.invalid(line.case).is_some() {
             Tone::Plain
         } else {
             tone(one.verdict)
         };
-        Cell::new(tone, format!("{}{}", bound(one), ratio(one.ratio, places)))
+        Cell::new(
+            tone,
+            format!("{}{}", bound(one.lower_bound, one.ratio), ratio(one.ratio, places)),
+        )
     });
     columns.right("ratio", ratios).joined(
         format!("{} interval", percent(summary.settings.confidence, 0)),
-        comparisons().map(|(_, one)| bounds(one, places)),
+        comparisons().map(|(_, one)| bounds(one.interval(), places)),
     )
 }
 
@@ -486,12 +487,6 @@ fn sure(line: &Line<'_>) -> Cell {
         Some(why) => Cell::new(Tone::Warning, format!("perhaps: {why}")),
         None => Cell::new(tone(comparison.verdict), word),
     }
-}
-
-/// The ends of a ratio's interval with the ratio between them, all to the same place.
-#[must_use]
-pub fn ends(comparison: &Comparison) -> [String; 3] {
-    [comparison.low, comparison.ratio, comparison.high].map(|value| ratio(value, ratio_places(comparison)))
 }
 
 /// A time in microseconds: `4.0 µs`
