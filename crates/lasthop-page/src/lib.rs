@@ -3,6 +3,7 @@
 //!
 //! [`text`] is the one door for foreign text.
 
+pub mod columns;
 pub mod document;
 pub mod html;
 pub mod markdown;

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use lasthop_model::quantity::{counted, thousands};
+use lasthop_stats::Interval;
 
 /// No-break space: keeps number and unit on one line.
 pub const NBSP: char = '\u{a0}';
@@ -207,6 +208,55 @@ pub fn ratio(value: f64, places: usize) -> String {
     } else {
         grouped(value, places)
     }
+}
+
+/// The ends of a ratio's interval: `1.59 to 1.88`
+#[must_use]
+pub fn bounds(of: Interval, places: usize) -> String {
+    format!("{} to {}", ratio(of.low, places), ratio(of.high, places))
+}
+
+/// The ends of a ratio's interval with the ratio between them, all to the same place.
+#[must_use]
+pub fn ends(of: Interval) -> [String; 3] {
+    [of.low, of.estimate, of.high].map(|value| ratio(value, ratio_places(of)))
+}
+
+/// What stands before a ratio if the truth is at least as far from 1.
+#[must_use]
+pub fn bound(is_bound: bool, ratio: f64) -> &'static str {
+    match (is_bound, ratio >= 1.0) {
+        (false, _) => "",
+        (true, true) => "≥ ",
+        (true, false) => "≤ ",
+    }
+}
+
+/// Decimal places needed to show the interval of a ratio.
+#[must_use]
+pub fn ratio_places(of: Interval) -> usize {
+    places([of.low, of.high], 1.0, units(of.estimate), 2, 3)
+}
+
+/// Places for the ends of a change in percent.
+#[must_use]
+pub fn percent_places(of: Interval) -> usize {
+    let ends = [of.low, of.high].map(|end| (end - 1.0) * 100.0);
+    places(ends, 0.0, units(of.estimate), 0, 2)
+}
+
+/// Decimal places for the ends of an interval: one more where an end would read as `none` and is not, for the verdict
+/// tells on which side of it the interval is.
+fn places([low, high]: [f64; 2], none: f64, units: f64, least: usize, most: usize) -> usize {
+    let enough = decimals_for(high - low, units, least, most);
+    let reads_as_none = |end: f64| end != none && (end - none).abs() * 10f64.powi(enough as i32) < 0.5;
+    (enough + usize::from(reads_as_none(low) || reads_as_none(high))).min(most)
+}
+
+/// The least number of units in the last place that an interval spans. Small effects get more places, to show whether
+/// they reach the margin.
+fn units(ratio: f64) -> f64 {
+    if (ratio - 1.0).abs() < 0.1 { 5.0 } else { 2.0 }
 }
 
 /// The values of a column with the same number of places: three significant digits for the largest, two for the
@@ -417,6 +467,16 @@ mod tests {
         assert_eq!(decimals_for(0.70 - 0.68, 2.0, 2, 4), 2);
         assert_eq!(decimals_for(0.0001, 5.0, 2, 4), 4);
         assert_eq!(decimals_for(0.0, 5.0, 0, 2), 2);
+    }
+
+    #[test]
+    fn no_end_reads_as_none_beside_a_verdict() {
+        let shown = |estimate, low, high| {
+            let [low, _, high] = ends(Interval { estimate, low, high });
+            format!("{low} to {high}")
+        };
+        assert_eq!(shown(0.969, 0.942, 0.997), "0.942 to 0.997");
+        assert_eq!(shown(0.97, 0.94, 1.0), "0.94 to 1.00");
     }
 
     #[test]

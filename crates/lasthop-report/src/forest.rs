@@ -16,8 +16,8 @@ use lasthop_stats::Interval;
 use super::{
     content::{answer, quantity, subtitle, title},
     names::{Named, compared_name},
-    units::{NBSP, grouped},
-    wording::{Quantity, ends, margin, word},
+    units::{NBSP, ends, grouped},
+    wording::{Quantity, margin, word},
 };
 use crate::text::markup as escape;
 

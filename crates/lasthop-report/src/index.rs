@@ -3,7 +3,8 @@
 use lasthop_model::record::Environment;
 
 use super::{
-    document::{Block, Cell, Columns, Row, Table},
+    columns::Columns,
+    document::{Block, Cell, Table},
     html,
     listing::{RunEntry, state_of, total},
     text::markup as escape,
@@ -41,20 +42,18 @@ pub fn index(runs: &[Indexed]) -> Vec<u8> {
 }
 
 fn table(runs: &[Indexed]) -> Table {
-    let cells = |of: fn(&Indexed) -> Cell| runs.iter().rev().map(of);
-    let (columns, rows) = Columns::default()
-        .left("run", cells(name))
-        .left("experiment", cells(|run| run.entry.experiment.clone().into()))
-        .left("began", cells(|run| run.entry.when.clone().into()))
-        .left("state", cells(|run| state_of(&run.entry)))
-        .left("machine", cells(|run| machine(run.environment.as_ref()).into()))
-        .left("kernel", cells(|run| kernel(run.environment.as_ref()).into()))
-        .right("KiB", cells(|run| grouped(run.entry.bytes as f64 / KIBIBYTE, 0).into()))
-        .left("result", cells(|run| run.entry.headline.clone().into()))
-        .left("since the run before", cells(|run| run.change.clone()))
-        .into_rows();
-    let rows = rows.into_iter().map(Row::Cells).collect();
-    Table { columns, rows }
+    let runs: Vec<&Indexed> = runs.iter().rev().collect();
+    Columns::of(&runs)
+        .left("run", |run| name(run))
+        .left("experiment", |run| &run.entry.experiment)
+        .left("began", |run| &run.entry.when)
+        .left("state", |run| state_of(&run.entry))
+        .left("machine", |run| machine(run.environment.as_ref()))
+        .left("kernel", |run| kernel(run.environment.as_ref()))
+        .right("KiB", |run| grouped(run.entry.bytes as f64 / KIBIBYTE, 0))
+        .left("result", |run| &run.entry.headline)
+        .left("since the run before", |run| run.change.clone())
+        .table()
 }
 
 fn name(run: &Indexed) -> Cell {

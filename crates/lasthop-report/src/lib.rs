@@ -32,7 +32,7 @@ pub mod wording;
 mod words;
 
 use lasthop_analyse::summary::Summary;
-use lasthop_page::{Options, Page, document, html, text, units};
+use lasthop_page::{Options, Page, columns, document, html, text, units};
 
 use self::content::Part;
 pub use self::{

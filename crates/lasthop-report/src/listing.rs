@@ -1,7 +1,5 @@
 //! Lists for `lasthop runs` and `lasthop list`.
 
-use std::collections::BTreeMap;
-
 use lasthop_model::quantity::{counted, joined};
 use lasthop_page::document_markdown;
 use schemars::JsonSchema;
@@ -9,9 +7,9 @@ use serde::Serialize;
 
 use super::{
     Format, Options, Page,
+    columns::Columns,
     content::section,
-    csv,
-    document::{Block, Cell, Column, Columns, Depth, Document, Row, Table, Text, Tone},
+    document::{Block, Cell, Depth, Document, Text, Tone},
     text,
     units::Bytes,
 };
@@ -75,9 +73,6 @@ pub struct ExperimentEntry {
     pub missing: Vec<String>,
 }
 
-/// Columns of the CSV.
-const COLUMNS: [&str; 7] = ["run", "experiment", "started", "state", "is_own", "bytes", "headline"];
-
 /// The list of runs: in a terminal two lines each, what was run and the result.
 #[must_use]
 pub fn runs(runs: &[RunEntry], format: Format, options: &Options) -> Vec<u8> {
@@ -86,43 +81,32 @@ pub fn runs(runs: &[RunEntry], format: Format, options: &Options) -> Vec<u8> {
             schema: "lasthop-runs/1",
             runs,
         }),
-        Format::Csv => {
-            let rows = runs.iter().map(|entry| {
-                let [own, bytes] = [entry.is_own.to_string(), entry.bytes.to_string()];
-                let word = state(entry.state).0.replace(' ', "-");
-                let cells = [
-                    &entry.run,
-                    &entry.experiment,
-                    &entry.started,
-                    &word,
-                    &own,
-                    &bytes,
-                    &entry.headline,
-                ];
-                csv::line(cells.into_iter().map(String::as_str))
-            });
-            let header = csv::line(COLUMNS.into_iter());
-            std::iter::once(header).chain(rows).collect::<String>().into_bytes()
-        }
+        Format::Csv => Columns::of(runs)
+            .data("run", |entry| &entry.run)
+            .data("experiment", |entry| &entry.experiment)
+            .data("started", |entry| &entry.started)
+            .data("state", |entry| state(entry.state).0.replace(' ', "-"))
+            .data("is_own", |entry| entry.is_own)
+            .data("bytes", |entry| entry.bytes)
+            .data("headline", |entry| &entry.headline)
+            .csv(),
         Format::Markdown => document_markdown(&document(runs)),
         _ => terminal(runs, options),
     }
 }
 
 fn document(runs: &[RunEntry]) -> Document {
-    let cells = |of: fn(&RunEntry) -> String| runs.iter().map(of);
-    let (columns, rows) = Columns::default()
-        .left("run", cells(|entry| entry.run.clone()))
-        .left("began", cells(|entry| entry.when.clone()))
-        .left("state", cells(|entry| state_of(entry).text))
-        .right("size", cells(|entry| Bytes(entry.bytes).to_string()))
-        .left("result", cells(|entry| entry.headline.clone()))
-        .into_rows();
-    let rows = rows.into_iter().map(Row::Cells).collect();
+    let table = Columns::of(runs)
+        .left("run", |entry| &entry.run)
+        .left("began", |entry| &entry.when)
+        .left("state", |entry| state_of(entry).text)
+        .right("size", |entry| Bytes(entry.bytes).to_string())
+        .left("result", |entry| &entry.headline)
+        .table();
     Document {
         title: Text::of(Tone::Strong, "Recorded runs"),
         subtitle: total(runs).into(),
-        sections: section("Oldest first", Depth::Open, vec![Block::Table(Table { columns, rows })])
+        sections: section("Oldest first", Depth::Open, vec![Block::Table(table)])
             .into_iter()
             .collect(),
     }
@@ -182,19 +166,17 @@ fn state(state: RunState) -> (&'static str, Tone) {
 /// Experiments under their groups, a line each. Those that are not ready are only named, unless `all` are asked for.
 #[must_use]
 pub fn experiments_table(experiments: &[ExperimentEntry], all: bool, options: &Options) -> Vec<u8> {
-    let mut groups: BTreeMap<&str, Vec<&ExperimentEntry>> = BTreeMap::new();
-    for entry in experiments.iter().filter(|entry| all || entry.missing.is_empty()) {
-        groups.entry(&entry.group).or_default().push(entry);
-    }
-    let mut rows = Vec::new();
-    for (group, entries) in groups {
-        let group = if group.is_empty() { "others" } else { group };
-        rows.push(Row::Group(group.to_owned()));
-        rows.extend(entries.into_iter().map(row));
-    }
+    let shown = experiments.iter().filter(|entry| all || entry.missing.is_empty());
+    let mut shown: Vec<&ExperimentEntry> = shown.collect();
+    shown.sort_by_key(|entry| &entry.group);
+    let table = Columns::of(&shown)
+        .names("experiment", |entry| &entry.name)
+        .left("about", |entry| about(entry))
+        .under(|entry| if entry.group.is_empty() { "others" } else { &entry.group })
+        .noted(|entry| (!entry.missing.is_empty()).then(|| missing(entry)))
+        .table();
     let mut page = Page::new(options);
-    let columns = vec![Column::left("experiment"), Column::left("about")];
-    page.table(&Table { columns, rows });
+    page.table(&table);
     let left = experiments.iter().filter(|entry| !entry.missing.is_empty());
     let left = joined(left.map(|entry| &entry.name[..]), ", ");
     if !all && !left.is_empty() {
@@ -205,17 +187,16 @@ pub fn experiments_table(experiments: &[ExperimentEntry], all: bool, options: &O
     page.finish()
 }
 
-fn row(entry: &ExperimentEntry) -> Row {
-    let name = Cell::new(Tone::Strong, &entry.name);
-    let title = if entry.source == BUILT_IN {
+fn about(entry: &ExperimentEntry) -> String {
+    if entry.source == BUILT_IN {
         entry.title.clone()
     } else {
         format!("{} ({})", entry.title, entry.source)
-    };
-    if entry.missing.is_empty() {
-        return Row::Cells(vec![name, title.into()]);
     }
+}
+
+fn missing(entry: &ExperimentEntry) -> Cell {
     let missing = entry.missing.join(", ");
-    let text = format!("{title}; missing: {missing} (lasthop setup {})", entry.name);
-    Row::Note(name, Cell::new(Tone::Warning, text))
+    let text = format!("{}; missing: {missing} (lasthop setup {})", about(entry), entry.name);
+    Cell::new(Tone::Warning, text)
 }

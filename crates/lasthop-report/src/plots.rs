@@ -11,8 +11,8 @@ use super::{
     document::{Text, Tone},
     forest::{Axis, Panel, Row, panels, tick_text},
     names::short_name,
-    units::Micros,
-    wording::{ends, margin as margin_text, tone},
+    units::{Micros, ends},
+    wording::{margin as margin_text, tone},
 };
 
 const GAP: usize = 2;

@@ -22,8 +22,8 @@ use crate::{
     document::{Block, Cell, Columns, Depth, Section, Table, Text, Tone},
     forest::{self, Part},
     names::Named,
-    units::{NBSP, TimeUnit, column, percent, ratio, significant},
-    wording::{self, Quantity, bounds, ratio_places, tone},
+    units::{NBSP, TimeUnit, bounds, column, percent, ratio, ratio_places, significant},
+    wording::{self, Quantity, tone},
 };
 
 /// A larger share is said as a factor.

@@ -21,8 +21,8 @@ use crate::{
     document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
     forest::{self, Part},
     names::{Named, compared_name},
-    units::{capital, percent, plural, ratio},
-    wording::{self, Quantity, tone},
+    units::{capital, ends, percent, plural, ratio},
+    wording::{Quantity, tone},
 };
 
 /// More machines have their rows folded.
@@ -87,7 +87,7 @@ impl Declared<'_> {
 
     /// `1.73`, `1.59 to 1.88`
     fn shown(&self, of: &Ratio) -> [String; 2] {
-        let [low, ratio, high] = wording::ends(of.interval());
+        let [low, ratio, high] = ends(of.interval());
         [ratio, format!("{low} to {high}")]
     }
 

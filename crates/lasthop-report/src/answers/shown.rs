@@ -12,8 +12,8 @@ use super::plain;
 use crate::{
     csv::line,
     document::{Block, Cell, Columns, Depth, Document, Row, Section, Table, Text, Tone},
-    units::{NONE, Seconds, plural},
-    wording::{bound, ends, freed, matters_below, tone, word},
+    units::{NONE, Seconds, bound, ends, plural},
+    wording::{freed, matters_below, tone, word},
 };
 
 /// A comparison of an answer, and where it is.

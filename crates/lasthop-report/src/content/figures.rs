@@ -20,8 +20,10 @@ use super::{
 use crate::{
     document::{Block, Cell, Columns, Depth, Row, Section, Table, Tone},
     names::Named,
-    units::{ByteRateUnit, Count, NONE, TimeUnit, column, percent, ratio, significant},
-    wording::{Quantity, bound, bounds, ends, listed, margin, ratio_places, tone, word},
+    units::{
+        ByteRateUnit, Count, NONE, TimeUnit, bound, bounds, column, ends, percent, ratio, ratio_places, significant,
+    },
+    wording::{Quantity, listed, margin, tone, word},
 };
 
 /// Rates, latencies and ratios. Groups measured in bytes per second get a separate table.

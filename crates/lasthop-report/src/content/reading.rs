@@ -19,8 +19,8 @@ use super::{
 use crate::{
     document::{Block, Cell, Columns, Row, Table, Text, Tone},
     names::Named,
-    units::{ByteRateUnit, NBSP, NONE, TimeUnit, column, percent, ratio, significant},
-    wording::{Quantity, bound, bounds, margin, more_time, ratio_places, tone},
+    units::{ByteRateUnit, NBSP, NONE, TimeUnit, bound, bounds, column, percent, ratio, ratio_places, significant},
+    wording::{Quantity, margin, more_time, tone},
     words::{own, say},
 };
 
