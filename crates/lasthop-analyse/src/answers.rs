@@ -7,11 +7,11 @@ use indexmap::IndexMap;
 use lasthop_model::record::{LoadSummary, TrialRecord};
 use lasthop_protocol::spec::Transport;
 use lasthop_record::RunData;
-use lasthop_stats::middle;
+use lasthop_stats::{Interval, middle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::summary::{LinkEnds, Measured, Metric, Verdict};
+use super::summary::{LinkEnds, Metric, Verdict};
 
 pub const SCHEMA: &str = "lasthop-answers/1";
 
@@ -146,7 +146,7 @@ pub struct KnownCase {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
     /// Right answers per second.
-    pub requests_per_s: Figure,
+    pub requests_per_s: Interval,
     /// CPU time per request in microseconds, of the services and of a driver that is an end of the link.
     pub cpu_us: f64,
     /// `None` for the reference.
@@ -160,14 +160,14 @@ pub struct Against {
     /// What the ratio and the verdict are of.
     pub metric: Metric,
     /// Case divided by reference.
-    pub ratio: Figure,
+    pub ratio: Interval,
     pub verdict: Verdict,
     /// Whether the true ratio is at least as far from 1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_bound: bool,
     /// Time per request that it saves, in microseconds; negative if it costs time. It includes queueing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub saved_us: Option<Figure>,
+    pub saved_us: Option<Interval>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuAgainst>,
 }
@@ -176,49 +176,15 @@ pub struct Against {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuAgainst {
     /// Case divided by reference: less is better.
-    pub ratio: Figure,
+    pub ratio: Interval,
     /// `faster` is less.
     pub verdict: Verdict,
     /// Microseconds that a request saves; negative if it costs more.
-    pub saved_us: Figure,
+    pub saved_us: Interval,
     /// While the work for a request takes less CPU time than this (microseconds), the difference is more than the margin
     /// of what busy CPUs handle. It begins at 0 if the saving may be none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub matters_below_us: Option<Figure>,
-}
-
-/// An estimate with its interval, to nine digits.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Figure {
-    pub estimate: f64,
-    pub low: f64,
-    pub high: f64,
-}
-
-impl Figure {
-    #[must_use]
-    pub fn of(estimate: f64, low: f64, high: f64) -> Self {
-        Self {
-            estimate: rounded(estimate),
-            low: rounded(low),
-            high: rounded(high),
-        }
-    }
-
-    /// In another unit.
-    #[must_use]
-    pub fn scaled(measured: &Measured, factor: f64) -> Self {
-        let Measured {
-            estimate, low, high, ..
-        } = measured;
-        Self::of(estimate * factor, low * factor, high * factor)
-    }
-
-    /// Whether its sign is known.
-    #[must_use]
-    pub fn is_known(&self) -> bool {
-        self.low > 0.0 || self.high < 0.0
-    }
+    pub matters_below_us: Option<Interval>,
 }
 
 /// To nine digits: what is shown is rounded once more, and to five it would at times be another number. JSON has no
@@ -253,13 +219,17 @@ mod tests {
     #[test]
     fn figures_keep_nine_digits_and_stay_finite() {
         assert_eq!(
-            Figure::of(1.914_961_234_5, -0.001_234_567_894, f64::MAX),
-            Figure {
+            Interval {
+                estimate: 1.914_961_234_5,
+                low: -0.001_234_567_894,
+                high: f64::MAX,
+            }
+            .map(rounded),
+            Interval {
                 estimate: 1.914_961_23,
                 low: -0.001_234_567_89,
                 high: 1e15,
             }
         );
-        assert!(Figure::of(2.0, 1.0, 3.0).is_known() && !Figure::of(1.0, -1.0, 2.0).is_known());
     }
 }

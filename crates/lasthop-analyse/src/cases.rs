@@ -303,18 +303,9 @@ pub fn log_latency(trials: &Trials, case: &str, latencies: &Merged, share: f64, 
 /// One block gives no interval. Then `low` and `high` repeat the estimate, and the check `no-interval` fires. They
 /// repeat it, too, where only ratios are wanted.
 fn measured(unit: &str, figure: &Figure, confidence: f64, factor: f64) -> Measured {
-    let alone = Interval {
-        estimate: figure.value,
-        low: figure.value,
-        high: figure.value,
-    };
-    let Interval { estimate, low, high } = figure.log.map_or(alone, |log| log.exponential(confidence));
-    Measured {
-        unit: unit.to_owned(),
-        estimate: estimate * factor,
-        low: low * factor,
-        high: high * factor,
-    }
+    let alone = Interval::exact(figure.value);
+    let interval = figure.log.map_or(alone, |log| log.exponential(confidence));
+    Measured::of(unit, interval.times(factor))
 }
 
 /// The slowest right answer, in microseconds.

@@ -330,7 +330,7 @@ impl Compared<'_> {
 
     fn matters_below_ms(&self) -> Option<f64> {
         let cpu = self.cpu().filter(|cpu| cpu.saved_us > 0.0)?;
-        let limit = cpu.break_even.as_ref()?.estimate;
+        let limit = cpu.break_even.as_ref()?.interval.estimate;
         (limit > 0.0 && self.group.summary().settings.margin > 0.0).then_some(limit)
     }
 }

@@ -236,13 +236,16 @@ mod tests {
 
     fn covers(found: Option<&Measured>, truth: f64, share: f64) {
         let found = found.unwrap();
-        assert!(found.low <= found.estimate && found.estimate <= found.high, "{found:?}");
         assert!(
-            (found.estimate - truth).abs() <= share * truth.abs().max(1.0),
+            found.interval.low <= found.interval.estimate && found.interval.estimate <= found.interval.high,
+            "{found:?}"
+        );
+        assert!(
+            (found.interval.estimate - truth).abs() <= share * truth.abs().max(1.0),
             "{found:?}, truth {truth}"
         );
         assert!(
-            found.high - found.low < 4.0 * share * truth.abs().max(1.0),
+            found.interval.high - found.interval.low < 4.0 * share * truth.abs().max(1.0),
             "{found:?}, truth {truth}"
         );
     }
@@ -316,7 +319,7 @@ mod tests {
         let value = found.value.as_ref().unwrap();
         assert_eq!(value.unit, "size");
         assert!(
-            value.estimate > 4096.0 && value.estimate < 16384.0 && value.high <= 16384.0,
+            value.interval.estimate > 4096.0 && value.interval.estimate < 16384.0 && value.interval.high <= 16384.0,
             "{value:?}"
         );
         let [found] = &with(run(&truths, 6, 5), crossover(&names[..2]))[..] else {

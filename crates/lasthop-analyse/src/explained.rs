@@ -313,7 +313,7 @@ impl<'a> Pairs<'a> {
             self.over_roles(trial, |role| in_layer(role, layer))
         })?;
         Some(LayerSaving {
-            functions: self.functions(layer, saved.estimate),
+            functions: self.functions(layer, saved.interval.estimate),
             layer: layer.to_owned(),
             roles: self.by_role(|role| in_layer(role, layer)),
             saved,
@@ -411,25 +411,29 @@ fn difference(trials: &Trials, plan: &CasePlan) -> Option<LayerDifference> {
         .filter_map(|layer| pairs.saving(trials, layer))
         .collect();
     let is_listed = |saving: &LayerSaving| {
-        let Measured {
-            low, high, estimate, ..
-        } = saving.saved;
-        let interval = Interval { low, high, estimate };
-        !interval.contains(0.0) || estimate.abs() >= LARGE * saved.estimate.abs()
+        let interval = saving.saved.interval;
+        !interval.contains(0.0) || interval.estimate.abs() >= LARGE * saved.interval.estimate.abs()
     };
     let (mut layers, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_listed);
-    layers.sort_by(|one, other| other.saved.estimate.abs().total_cmp(&one.saved.estimate.abs()));
+    layers.sort_by(|one, other| {
+        other
+            .saved
+            .interval
+            .estimate
+            .abs()
+            .total_cmp(&one.saved.interval.estimate.abs())
+    });
     let kernel = |trial: &ProfileTrial| trial.profile.roles.get(KERNEL).map_or(0.0, sampled);
     let counts = counted.counts();
     Some(LayerDifference {
         case: plan.case.clone(),
         reference: reference.clone(),
         roles: pairs.by_role(sampled),
-        others_us: others.iter().map(|saving| saving.saved.estimate).sum(),
+        others_us: others.iter().map(|saving| saving.saved.interval.estimate).sum(),
         not_attributed: pairs.saving(trials, NOT_ATTRIBUTED)?,
         kernel: pairs
             .saved(trials, KERNEL, kernel)
-            .filter(|saved| saved.low > 0.0 || saved.high < 0.0),
+            .filter(|saved| saved.interval.is_known()),
         events: counted.fewer_events(trials, counts.keys()),
         counts,
         layers,

@@ -88,10 +88,9 @@ fn break_even(saved: &Interval, spent_us: f64, margin: f64) -> Measured {
         }
     };
     let [one, other] = [saved.low.abs(), saved.high.abs()];
-    let is_unknown = saved.low <= 0.0 && saved.high >= 0.0;
     let ends = Interval {
         estimate: handler_ms(saved.estimate.abs()),
-        low: handler_ms(if is_unknown { 0.0 } else { one.min(other) }),
+        low: handler_ms(if saved.is_known() { one.min(other) } else { 0.0 }),
         high: handler_ms(one.max(other)),
     };
     Measured::of("ms", ends)
@@ -113,7 +112,7 @@ mod tests {
     fn of(saved: [f64; 3], margin: f64) -> [f64; 3] {
         let [low, estimate, high] = saved;
         let found = break_even(&Interval { estimate, low, high }, 100.0, margin);
-        [found.low, found.estimate, found.high]
+        [found.interval.low, found.interval.estimate, found.interval.high]
     }
 
     #[test]

@@ -176,7 +176,9 @@ mod tests {
     }
 
     fn is(saved: &Measured, truth: f64) -> bool {
-        saved.low <= saved.estimate && saved.estimate <= saved.high && (saved.estimate - truth).abs() < 0.01
+        saved.interval.low <= saved.interval.estimate
+            && saved.interval.estimate <= saved.interval.high
+            && (saved.interval.estimate - truth).abs() < 0.01
     }
 
     #[test]
@@ -220,7 +222,7 @@ mod tests {
         }
         let saved = saved_by_unix(&summarise(&data), Metric::Throughput).unwrap();
         let server = &saved.roles["server"];
-        assert!(server.low < 0.0 && 0.0 < server.high, "{server:?}");
+        assert!(server.interval.low < 0.0 && 0.0 < server.interval.high, "{server:?}");
     }
 
     #[test]

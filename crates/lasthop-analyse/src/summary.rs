@@ -580,7 +580,7 @@ impl Metrics {
     /// How many CPUs the services keep busy.
     #[must_use]
     pub fn cpus_busy(&self) -> f64 {
-        self.cpu_total() * self.throughput.estimate / 1e6
+        self.cpu_total() * self.throughput.interval.estimate / 1e6
     }
 
     /// Run delay per request of the services, in microseconds; `None` unless it is known for each that ran.
@@ -699,7 +699,7 @@ impl CaseColumn {
     pub fn of(&self, case: &CaseSummary) -> Option<f64> {
         match self.value {
             CaseValue::Of(of) => of(case),
-            CaseValue::Measured(of) => Some(of(case.metrics.as_ref()?)?.estimate),
+            CaseValue::Measured(of) => Some(of(case.metrics.as_ref()?)?.interval.estimate),
             CaseValue::OneWay(of) => of(case.metrics.as_ref()?.one_way.as_ref()?),
         }
     }
@@ -847,19 +847,16 @@ pub struct OneWay {
 pub struct Measured {
     /// `1/s`, `us`, `bytes/s`.
     pub unit: String,
-    pub estimate: f64,
-    pub low: f64,
-    pub high: f64,
+    #[serde(flatten)]
+    pub interval: Interval,
 }
 
 impl Measured {
     #[must_use]
-    pub fn of(unit: &str, Interval { estimate, low, high }: Interval) -> Self {
+    pub fn of(unit: &str, interval: Interval) -> Self {
         Self {
             unit: unit.to_owned(),
-            estimate,
-            low,
-            high,
+            interval,
         }
     }
 }
@@ -1009,6 +1006,18 @@ pub struct Materiality {
     pub break_even: Option<Measured>,
     /// CPU cores saved at 1,000 requests/s by the same roles as the CPU time; negative if it costs cores.
     pub cores_saved_at_1000_per_second: f64,
+}
+
+impl Materiality {
+    /// What is saved, in microseconds.
+    #[must_use]
+    pub fn saved(&self) -> Interval {
+        Interval {
+            estimate: self.saved_us,
+            low: self.saved_us_low,
+            high: self.saved_us_high,
+        }
+    }
 }
 
 /// Run delay per request that a case saves compared with its reference, in microseconds; negative if it waits longer.

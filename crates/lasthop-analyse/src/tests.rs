@@ -60,10 +60,16 @@ fn a_case_is_described_by_totals() {
     let summary = summarise(&healthy());
     let unix = summary.cases.iter().find(|case| case.case == "unix").unwrap();
     let metrics = unix.metrics.as_ref().unwrap();
-    assert!((metrics.throughput.estimate / 26_000.0 - 1.0).abs() < 0.05);
-    assert!((metrics.latency_p50.as_ref().unwrap().estimate / (1e6 / 26_000.0) - 1.0).abs() < 0.05);
-    assert!(metrics.latency_p99.as_ref().unwrap().estimate > metrics.latency_p50.as_ref().unwrap().estimate);
-    assert!((metrics.bandwidth.as_ref().unwrap().estimate / metrics.throughput.estimate - 64.0).abs() < 1e-9);
+    assert!((metrics.throughput.interval.estimate / 26_000.0 - 1.0).abs() < 0.05);
+    assert!((metrics.latency_p50.as_ref().unwrap().interval.estimate / (1e6 / 26_000.0) - 1.0).abs() < 0.05);
+    assert!(
+        metrics.latency_p99.as_ref().unwrap().interval.estimate
+            > metrics.latency_p50.as_ref().unwrap().interval.estimate
+    );
+    assert!(
+        (metrics.bandwidth.as_ref().unwrap().interval.estimate / metrics.throughput.interval.estimate - 64.0).abs()
+            < 1e-9
+    );
     assert!((metrics.cpu_per_request.driver - 10.0).abs() < 0.02);
     assert!((metrics.cpu_per_request.roles["server"] - 14.0).abs() < 0.02);
     assert!((metrics.switches_per_request["driver"] - 1.0).abs() < 1e-9);
@@ -85,7 +91,7 @@ fn materiality_is_in_microseconds_and_cores() {
         // 11.54 / 0.02 − 50 = 527 µs.
         let handler = matter.break_even.unwrap();
         assert!(
-            (handler.estimate - 0.527).abs() < 0.05 && handler.low < handler.estimate,
+            (handler.interval.estimate - 0.527).abs() < 0.05 && handler.interval.low < handler.interval.estimate,
             "{handler:?}"
         );
         assert!((matter.cores_saved_at_1000_per_second - 0.006).abs() < 1e-4);
@@ -96,7 +102,7 @@ fn materiality_is_in_microseconds_and_cores() {
         .unwrap();
     assert!((cpu.saved_us - 6.0).abs() < 0.1, "{cpu:?}");
     // 6 / 0.02 − 20 = 280 µs.
-    assert!((cpu.break_even.unwrap().estimate - 0.28).abs() < 0.01);
+    assert!((cpu.break_even.unwrap().interval.estimate - 0.28).abs() < 0.01);
     assert!(
         comparison(&summary, "unix", Metric::LatencyP99)
             .unwrap()
@@ -112,7 +118,7 @@ fn a_case_that_costs_saves_less_than_nothing() {
     assert_eq!(found.verdict, Verdict::Slower);
     let matter = found.materiality.unwrap();
     assert!(matter.saved_us < -10.0 && matter.cores_saved_at_1000_per_second < 0.0);
-    assert!(matter.break_even.unwrap().low > 0.0);
+    assert!(matter.break_even.unwrap().interval.low > 0.0);
 }
 
 /// A handler makes each request of a queue wait once more: its saving is no saving of time.
@@ -514,7 +520,7 @@ fn an_open_loop_is_compared_by_its_response_time() {
     let (_, low, high) = known(&summary, Metric::CpuPerRequest);
     assert!(low - 1e-3 <= 0.7 && 0.7 <= high + 1e-3, "{low} {high}");
     let metrics = summary.cases[1].metrics.as_ref().unwrap();
-    assert!(metrics.latency_p50.as_ref().unwrap().low > 130.0 && metrics.latency_max.unwrap() > 150.0);
+    assert!(metrics.latency_p50.as_ref().unwrap().interval.low > 130.0 && metrics.latency_max.unwrap() > 150.0);
     assert!(
         (metrics.latency_mean.unwrap() - (100.0 + 1e6 / 26_000.0)).abs() < 2.0,
         "{:?}",

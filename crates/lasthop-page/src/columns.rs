@@ -52,11 +52,7 @@ pub struct Ratio {
 impl Ratio {
     /// That of what others are compared with.
     pub const REFERENCE: Self = Self {
-        of: Interval {
-            estimate: 1.0,
-            low: 1.0,
-            high: 1.0,
-        },
+        of: Interval::exact(1.0),
         tone: Tone::Plain,
         is_bound: false,
     };

@@ -248,7 +248,7 @@ fn columns_divide_to_the_ratio_beside_them() {
 #[test]
 fn a_contradiction_is_found() {
     let mut summary = fixtures::three_transports();
-    summary.cases[0].metrics.as_mut().unwrap().throughput.estimate *= 0.9;
+    summary.cases[0].metrics.as_mut().unwrap().throughput.interval.estimate *= 0.9;
     assert!(check(&summary).is_err());
     let mut summary = fixtures::three_transports();
     summary.comparisons[1].materiality.as_mut().unwrap().saved_us *= 1.2;

@@ -200,7 +200,10 @@ impl Row {
     }
 
     fn measured(&mut self, name: &str, value: Option<&Measured>) {
-        self.interval(name, value.map(|value| [value.estimate, value.low, value.high]));
+        self.interval(
+            name,
+            value.map(|value| [value.interval.estimate, value.interval.low, value.interval.high]),
+        );
     }
 
     fn interval(&mut self, name: &str, figures: Option<[f64; 3]>) {

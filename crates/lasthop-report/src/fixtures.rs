@@ -9,6 +9,7 @@ use lasthop_model::record::{
     Environment, Failure, LoadSummary, PacketFilter, Placement, ProgramVersion, Stage, Stopped,
 };
 use lasthop_protocol::spec::{Arrivals, Reuse, Transport};
+use lasthop_stats::Interval;
 
 /// Figures of a case: requests/s, p50 and p99 in µs, CPU of the driver and of each service in µs.
 pub struct Figures<'a> {
@@ -20,12 +21,14 @@ pub struct Figures<'a> {
 }
 
 pub fn measured(unit: &str, estimate: f64) -> Measured {
-    Measured {
-        unit: unit.into(),
-        estimate,
-        low: estimate * 0.98,
-        high: estimate * 1.02,
-    }
+    Measured::of(
+        unit,
+        Interval {
+            estimate,
+            low: estimate * 0.98,
+            high: estimate * 1.02,
+        },
+    )
 }
 
 pub fn metrics(figures: &Figures<'_>) -> Metrics {
@@ -133,12 +136,14 @@ fn materiality(spent_us: f64, ratio: [f64; 3], advises: bool) -> Materiality {
     let handler_ms = |ratio: f64| (spent_us * ((1.0 - ratio).abs() / 0.02 - 1.0)).max(0.0) / 1e3;
     let mut ends = [handler_ms(ratio[0]), handler_ms(ratio[2])];
     ends.sort_by(f64::total_cmp);
-    let break_even = Measured {
-        unit: "ms".into(),
-        estimate: handler_ms(ratio[1]),
-        low: ends[0],
-        high: ends[1],
-    };
+    let break_even = Measured::of(
+        "ms",
+        Interval {
+            estimate: handler_ms(ratio[1]),
+            low: ends[0],
+            high: ends[1],
+        },
+    );
     Materiality {
         saved_us: saved(ratio[1]),
         saved_us_low: saved(ratio[2]),
@@ -171,23 +176,23 @@ fn agree(summary: &mut Summary) {
         } = comparison;
         match metric {
             Metric::Throughput => {
-                metrics.throughput = measured("1/s", reference.throughput.estimate * ratio);
+                metrics.throughput = measured("1/s", reference.throughput.interval.estimate * ratio);
                 if let (Some(ours), Some(theirs)) = (&mut metrics.bandwidth, &reference.bandwidth) {
-                    *ours = measured("bytes/s", theirs.estimate * ratio);
+                    *ours = measured("bytes/s", theirs.interval.estimate * ratio);
                 }
-                let spent = f64::from(connections) * 1e6 / reference.throughput.estimate;
+                let spent = f64::from(connections) * 1e6 / reference.throughput.interval.estimate;
                 let remains = [1.0 / high, 1.0 / ratio, 1.0 / low];
                 comparison.materiality = Some(materiality(spent, remains, connections == 1));
             }
             Metric::LatencyP50 => {
-                let spent = reference.latency_p50.as_ref().map_or(0.0, |one| one.estimate);
+                let spent = reference.latency_p50.as_ref().map_or(0.0, |one| one.interval.estimate);
                 metrics.latency_p50 = Some(measured("us", spent * ratio));
                 if is_open {
                     comparison.materiality = Some(materiality(spent, [low, ratio, high], false));
                 }
             }
             Metric::LatencyP99 => {
-                let theirs = reference.latency_p99.as_ref().map_or(0.0, |one| one.estimate);
+                let theirs = reference.latency_p99.as_ref().map_or(0.0, |one| one.interval.estimate);
                 metrics.latency_p99 = Some(measured("us", theirs * ratio));
             }
             Metric::CpuPerRequest => {
@@ -411,11 +416,15 @@ pub fn shared_cpu() -> Summary {
         let (driver, server) = (delay(driver, cpu.driver), delay(server, cpu.roles["server"]));
         metrics.run_delay = IndexMap::from([("driver".to_owned(), driver), ("server".to_owned(), server)]);
     }
-    let saved = |us: f64| Measured {
-        unit: "us".into(),
-        estimate: us,
-        low: us - 0.5,
-        high: us + 0.5,
+    let saved = |us: f64| {
+        Measured::of(
+            "us",
+            Interval {
+                estimate: us,
+                low: us - 0.5,
+                high: us + 0.5,
+            },
+        )
     };
     let declared = summary
         .comparisons
@@ -782,12 +791,14 @@ pub fn explained() -> Summary {
     };
     let saving = |layer: &str, us: [f64; 2], functions: &[&str]| LayerSaving {
         layer: layer.into(),
-        saved: Measured {
-            unit: "us".into(),
-            estimate: us[0] + us[1],
-            low: us[0] + us[1] - 0.4,
-            high: us[0] + us[1] + 0.4,
-        },
+        saved: Measured::of(
+            "us",
+            Interval {
+                estimate: us[0] + us[1],
+                low: us[0] + us[1] - 0.4,
+                high: us[0] + us[1] + 0.4,
+            },
+        ),
         roles: IndexMap::from([("driver".to_owned(), us[0]), ("server".to_owned(), us[1])]),
         functions: functions.iter().map(|name| (*name).to_owned()).collect(),
     };
@@ -815,12 +826,14 @@ pub fn explained() -> Summary {
             differences: vec![LayerDifference {
                 case: name(0),
                 reference: name(1),
-                saved: Measured {
-                    unit: "us".into(),
-                    estimate: 12.3,
-                    low: 11.2,
-                    high: 13.4,
-                },
+                saved: Measured::of(
+                    "us",
+                    Interval {
+                        estimate: 12.3,
+                        low: 11.2,
+                        high: 13.4,
+                    },
+                ),
                 roles: IndexMap::from([("driver".to_owned(), 7.1), ("server".to_owned(), 5.2)]),
                 layers: vec![
                     saving("tcp", [4.1, 3.8], &["tcp_sendmsg_locked", "tcp_ack"]),

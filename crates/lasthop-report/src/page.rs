@@ -288,8 +288,11 @@ fn matter(compared: Compared<'_>) -> Option<Matter> {
         })
     };
     // The time of all connections, divided by the requests.
-    let mean = f64::from(compared.reference.load.connections.max(1)) * 1e6 / reference.throughput.estimate;
-    let median = reference.latency_p50.as_ref().map_or(0.0, |median| median.estimate);
+    let mean = f64::from(compared.reference.load.connections.max(1)) * 1e6 / reference.throughput.interval.estimate;
+    let median = reference
+        .latency_p50
+        .as_ref()
+        .map_or(0.0, |median| median.interval.estimate);
     let cpu = of(Metric::CpuPerRequest, reference.cpu_total());
     Some(Matter {
         reference: compared_name(group.summary(), compared.reference).to_owned(),

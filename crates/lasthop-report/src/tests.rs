@@ -119,10 +119,10 @@ proptest::proptest! {
     fn any_figures_fit(scale in -4.0f64..7.0, low in 0.01f64..4.0, up in 0.0f64..1.0, further in 0.0f64..1.0) {
         let mut summary = fixtures::three_transports();
         for metrics in summary.cases.iter_mut().filter_map(|case| case.metrics.as_mut()) {
-            metrics.throughput.estimate *= 10f64.powf(-scale);
+            metrics.throughput.interval.estimate *= 10f64.powf(-scale);
             metrics.cpu_per_request.driver *= 10f64.powf(scale);
             for latency in [&mut metrics.latency_p50, &mut metrics.latency_p99].into_iter().flatten() {
-                latency.estimate *= 10f64.powf(scale);
+                latency.interval.estimate *= 10f64.powf(scale);
             }
         }
         for comparison in &mut summary.comparisons {
@@ -344,8 +344,8 @@ fn terminal_and_markdown_say_the_numbers_of_the_json() {
         );
         for metrics in summary.cases.iter().filter_map(|case| case.metrics.as_ref()) {
             let rate = match name {
-                "stream" => units::significant(metrics.bandwidth.as_ref().unwrap().estimate / 1e6, 3),
-                _ => units::significant(metrics.throughput.estimate, 3),
+                "stream" => units::significant(metrics.bandwidth.as_ref().unwrap().interval.estimate / 1e6, 3),
+                _ => units::significant(metrics.throughput.interval.estimate, 3),
             };
             let rate = rate.replace(',', "");
             assert!(
@@ -391,7 +391,10 @@ fn csv_holds_the_numbers_of_the_json_in_full() {
             assert_eq!(row.len(), header.len(), "{name}");
             let field = |title: &str| row[header.iter().position(|column| *column == title).unwrap()];
             assert_eq!(field("case"), case.case);
-            let rate = case.metrics.as_ref().map(|metrics| metrics.throughput.estimate);
+            let rate = case
+                .metrics
+                .as_ref()
+                .map(|metrics| metrics.throughput.interval.estimate);
             assert_eq!(field("throughput_per_s").parse().ok(), rate, "{name}");
         }
     }

@@ -155,7 +155,7 @@ pub fn matters_below(verdict: Verdict, saved_us: Interval, micros: f64, referenc
     if verdict == Verdict::Equivalent || micros <= 0.0 {
         return "never".to_owned();
     }
-    if !verdict.differs() || is_unknown(saved_us) {
+    if !verdict.differs() || !saved_us.is_known() {
         return NOT_SHOWN.to_owned();
     }
     let limit = if micros > YEAR {
@@ -174,15 +174,11 @@ pub fn matters_below(verdict: Verdict, saved_us: Interval, micros: f64, referenc
 /// Which part of a CPU a saving per request frees at 1,000 requests per second: `0.84 % of a CPU`
 #[must_use]
 pub fn freed(saved_us: Interval) -> String {
-    if is_unknown(saved_us) {
+    if !saved_us.is_known() {
         return NOT_SHOWN.to_owned();
     }
     // 1,000 requests of a microsecond each are a thousandth of a second.
     format!("{}{NBSP}% of a CPU", significant(saved_us.estimate / 10.0, 2))
-}
-
-fn is_unknown(saved: Interval) -> bool {
-    saved.low <= 0.0 && saved.high >= 0.0
 }
 
 /// Whether a ratio is clearer than a percentage.

@@ -526,7 +526,7 @@ fn slowest(design: &Summary) -> f64 {
     let rates = design
         .cases
         .iter()
-        .filter_map(|case| Some(case.metrics.as_ref()?.throughput.estimate));
+        .filter_map(|case| Some(case.metrics.as_ref()?.throughput.interval.estimate));
     // Without a rate, infinity comes out of the fold.
     rates.fold(f64::INFINITY, f64::min).clamp(0.05, 1e7)
 }

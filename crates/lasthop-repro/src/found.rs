@@ -64,17 +64,7 @@ pub fn found(run: &StudyRun, design: &Summary) -> Vec<Found> {
 }
 
 fn value(measured: &Measured) -> Value {
-    bounded(measured.estimate, measured.low, measured.high)
-}
-
-/// One block gives no interval: its bounds repeat the value.
-fn bounded(value: f64, low: f64, high: f64) -> Value {
-    let known = high > low;
-    Value {
-        value,
-        low: known.then_some(low),
-        high: known.then_some(high),
-    }
+    measured.interval.into()
 }
 
 fn quantity(derived: &Derived) -> Found {
@@ -103,7 +93,7 @@ fn condition(case: &CaseSummary, design: &Summary) -> Found {
         condition: case.case.clone(),
         unit: "1/s".to_owned(),
         value: metrics.map(|metrics| value(&metrics.throughput)),
-        against: against.map(|found| bounded(found.ratio, found.low, found.high)),
+        against: against.map(|found| found.interval().into()),
         latency_p99: metrics.and_then(|metrics| metrics.latency_p99.as_ref()).map(value),
         verdict: against.map(|found| found.verdict),
     }

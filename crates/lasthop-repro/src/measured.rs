@@ -1,10 +1,10 @@
 //! What the two ways of measuring yielded, by condition, in the quantities of the study.
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::{CaseSummary, Measured, Summary};
+use lasthop_analyse::summary::{CaseSummary, Comparison, Summary};
 use lasthop_model::level::texts;
 use lasthop_protocol::TrialResult;
-use lasthop_stats::mean;
+use lasthop_stats::{Interval, mean};
 
 use super::outcome::{Ratios, Sample, Value};
 use crate::study::model::{Base, Claim, Quantity, StudyRun, Time, unit};
@@ -32,70 +32,6 @@ pub struct MeasuredPart<'a> {
     pub minus: Option<Box<MeasuredPart<'a>>>,
 }
 
-/// A quantity in seconds, bytes, or pieces, with its interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Known {
-    value: f64,
-    low: f64,
-    high: f64,
-}
-
-impl Known {
-    /// The errors of two measurements that know nothing of each other add up in squares, each side by itself.
-    fn minus(self, other: Self) -> Self {
-        let value = self.value - other.value;
-        let low = value - (self.value - self.low).hypot(other.high - other.value);
-        let high = value + (self.high - self.value).hypot(other.value - other.low);
-        Self { value, low, high }
-    }
-
-    /// One block gives no interval: its bounds repeat the value.
-    fn shown(self) -> Value {
-        let bounded = self.high > self.low;
-        Value {
-            value: self.value,
-            low: bounded.then_some(self.low),
-            high: bounded.then_some(self.high),
-        }
-    }
-
-    fn times(self, factor: f64) -> Self {
-        Self {
-            value: self.value * factor,
-            low: self.low * factor,
-            high: self.high * factor,
-        }
-    }
-
-    /// One divided by it. An interval that reaches 0 has no inverse.
-    fn inverse(self) -> Option<Self> {
-        (self.low > 0.0).then(|| Self {
-            value: 1.0 / self.value,
-            low: 1.0 / self.high,
-            high: 1.0 / self.low,
-        })
-    }
-
-    /// On a scale of logarithms, as ratios are. Where an interval reaches 0 the ratio has none.
-    fn by(self, other: Self) -> Option<Self> {
-        let ratio = self.value / other.value;
-        if self.low <= 0.0 || other.low <= 0.0 {
-            return (self.value > 0.0 && other.value > 0.0).then_some(Self {
-                value: ratio,
-                low: ratio,
-                high: ratio,
-            });
-        }
-        let down = (self.value / self.low).ln().hypot((other.high / other.value).ln());
-        let up = (self.high / self.value).ln().hypot((other.value / other.low).ln());
-        Some(Self {
-            value: ratio,
-            low: ratio * (-down).exp(),
-            high: ratio * up.exp(),
-        })
-    }
-}
-
 pub fn fits(have: &IndexMap<String, String>, wanted: &IndexMap<String, String>) -> bool {
     wanted.iter().all(|(factor, level)| have.get(factor) == Some(level))
 }
@@ -114,7 +50,7 @@ impl MeasuredPart<'_> {
     /// A quantity by lasthop's design, in `of`'s unit, with its interval.
     pub fn design_value(&self, quantity: &Quantity, levels: &IndexMap<String, String>, of: &str) -> Option<Value> {
         let known = self.by_design(quantity, levels)?.times(1.0 / unit(of));
-        known.value.is_finite().then(|| known.shown())
+        known.estimate.is_finite().then(|| known.into())
     }
 
     fn method_case(&self, levels: &IndexMap<String, String>) -> Option<&MethodCase> {
@@ -183,7 +119,7 @@ impl MeasuredPart<'_> {
                 Base::Time => self.method_time(levels),
                 Base::Difference => Some(self.method_time(levels)? - self.minus.as_ref()?.method_time(levels)?),
                 Base::Subtracted => self.minus.as_ref()?.method_time(levels),
-                Base::ToolStart => Some(self.method_time(levels)? - self.design_time(levels)?.value),
+                Base::ToolStart => Some(self.method_time(levels)? - self.design_time(levels)?.estimate),
                 Base::Printed => None,
             },
         }
@@ -233,7 +169,7 @@ impl MeasuredPart<'_> {
     }
 
     /// The derived quantity of the experiment that answers what the study got by a line or a subtraction, in seconds.
-    fn derived(&self, quantity: &Quantity, levels: &Levels) -> Option<Known> {
+    fn derived(&self, quantity: &Quantity, levels: &Levels) -> Option<Interval> {
         let name = self
             .run
             .design
@@ -243,7 +179,7 @@ impl MeasuredPart<'_> {
         let wanted = self.design_condition(levels);
         let mut all = self.design?.derived.iter();
         let found = all.find(|derived| derived.quantity == *name && fits(&texts(&derived.levels), &wanted))?;
-        found.value.as_ref().map(|value| known(value).times(1e-6))
+        found.value.as_ref().map(|value| value.interval.times(1e-6))
     }
 
     /// Whether a quantity follows from several cases rather than from one.
@@ -254,7 +190,7 @@ impl MeasuredPart<'_> {
     }
 
     /// Seconds of a unit of so many requests on a connection of its own.
-    fn unit_time(&self, requests: u32, levels: &Levels) -> Option<Known> {
+    fn unit_time(&self, requests: u32, levels: &Levels) -> Option<Interval> {
         let wanted = self.design_condition(levels);
         let mut cases = self.design?.cases.iter();
         let case =
@@ -263,7 +199,7 @@ impl MeasuredPart<'_> {
     }
 
     /// Seconds of a request at a level of the factor that a line goes over.
-    fn design_time_at(&self, level: &str, levels: &Levels) -> Option<Known> {
+    fn design_time_at(&self, level: &str, levels: &Levels) -> Option<Interval> {
         let Time::Levels(factor) = &self.run.time else {
             return None;
         };
@@ -273,7 +209,7 @@ impl MeasuredPart<'_> {
     }
 
     /// Seconds of a request by lasthop's design, in one case or of a line through several.
-    fn design_time(&self, levels: &IndexMap<String, String>) -> Option<Known> {
+    fn design_time(&self, levels: &IndexMap<String, String>) -> Option<Interval> {
         let per = |levels: &IndexMap<String, String>| request_time(self.design_case(levels)?);
         let Time::Levels(factor) = &self.run.time else {
             return per(levels);
@@ -282,22 +218,22 @@ impl MeasuredPart<'_> {
         let ends = ends(cases.iter(), factor, levels)?;
         Some(
             per(&ends.1.1)?
-                .minus(per(&ends.0.1)?)
+                .minus(&per(&ends.0.1)?)
                 .times(1.0 / (ends.1.0 - ends.0.0)),
         )
     }
 
     /// What another of the runs takes from its own: its line where it has one, else the time of its case.
-    fn subtracted(&self, levels: &Levels) -> Option<Known> {
+    fn subtracted(&self, levels: &Levels) -> Option<Interval> {
         self.derived(&Quantity::of(Base::Time), levels)
             .or_else(|| self.design_time(levels))
     }
 
-    fn by_design(&self, quantity: &Quantity, levels: &IndexMap<String, String>) -> Option<Known> {
+    fn by_design(&self, quantity: &Quantity, levels: &IndexMap<String, String>) -> Option<Interval> {
         if self.is_derived(quantity) {
             let found = self.derived(quantity, levels)?;
             return if quantity.base == Base::Rate {
-                found.inverse()
+                inverse(found)
             } else {
                 Some(found)
             };
@@ -307,24 +243,17 @@ impl MeasuredPart<'_> {
             Quantity { count: Some(count), .. } => self.unit_time(u32::try_from(*count).ok()?, levels),
             Quantity { level: Some(level), .. } => self.design_time_at(level, levels),
             Quantity { base, .. } => match base {
-                Base::Rate if matches!(self.run.time, Time::Levels(_)) => self.design_time(levels)?.inverse(),
-                Base::Rate => metrics().map(|metrics| known(&metrics.throughput)),
+                Base::Rate if matches!(self.run.time, Time::Levels(_)) => inverse(self.design_time(levels)?),
+                Base::Rate => metrics().map(|metrics| metrics.throughput.interval),
                 Base::LatencyP99 => metrics()?
                     .latency_p99
                     .as_ref()
-                    .map(|measured| known(measured).times(1e-6)),
-                Base::LatencyMax => metrics()?.latency_max.map(|value| {
-                    Known {
-                        value,
-                        low: value,
-                        high: value,
-                    }
-                    .times(1e-6)
-                }),
+                    .map(|measured| measured.interval.times(1e-6)),
+                Base::LatencyMax => metrics()?.latency_max.map(|value| Interval::exact(value * 1e-6)),
                 Base::LatencyMean | Base::Time => self.design_time(levels),
                 Base::Difference => Some(
                     self.design_time(levels)?
-                        .minus(self.minus.as_ref()?.design_time(levels)?),
+                        .minus(&self.minus.as_ref()?.design_time(levels)?),
                 ),
                 Base::Subtracted => self.minus.as_ref()?.subtracted(levels),
                 _ => None,
@@ -364,8 +293,8 @@ impl MeasuredPart<'_> {
                 return Some(paired);
             }
             self.by_design(&claim.measured, case)?
-                .by(self.by_design(&claim.against_measured, against)?)
-                .map(Known::shown)
+                .by(&self.by_design(&claim.against_measured, against)?)
+                .map(Value::from)
         };
         let ratios: Option<Vec<Value>> = self.pairs(&claim.case, &claim.against).iter().map(one).collect();
         geometric_mean(&ratios?)
@@ -442,35 +371,22 @@ impl MeasuredPart<'_> {
                 .filter(|comparison| comparison.metric == Metric::Throughput);
             all.find(|comparison| comparison.case == one && comparison.reference == other)
         };
-        let straight = find(&over.case, &under.case).map(|found| (found.ratio, found.low, found.high));
-        let turned =
-            || find(&under.case, &over.case).map(|found| (1.0 / found.ratio, 1.0 / found.high, 1.0 / found.low));
-        let (ratio, low, high) = straight.or_else(turned)?;
-        let of = |value: f64, low: f64, high: f64| Value {
-            value,
-            low: Some(low),
-            high: Some(high),
-        };
-        Some(if time {
-            of(1.0 / ratio, 1.0 / high, 1.0 / low)
-        } else {
-            of(ratio, low, high)
-        })
+        let straight = find(&over.case, &under.case).map(Comparison::interval);
+        let turned = || find(&under.case, &over.case).map(|found| found.interval().inverse());
+        let ratio = straight.or_else(turned)?;
+        Some(if time { ratio.inverse() } else { ratio }.into())
     }
 }
 
-fn known(measured: &Measured) -> Known {
-    Known {
-        value: measured.estimate,
-        low: measured.low,
-        high: measured.high,
-    }
+/// One divided by it. An interval that reaches 0 has no inverse.
+fn inverse(known: Interval) -> Option<Interval> {
+    (known.low > 0.0).then(|| known.inverse())
 }
 
 /// Seconds of a request in one case: one divided by the rate of a connection.
-fn request_time(case: &CaseSummary) -> Option<Known> {
-    let rate = known(&case.metrics.as_ref()?.throughput);
-    Some(rate.inverse()?.times(f64::from(case.load.connections.max(1))))
+fn request_time(case: &CaseSummary) -> Option<Interval> {
+    let rate = case.metrics.as_ref()?.throughput.interval;
+    Some(inverse(rate)?.times(f64::from(case.load.connections.max(1))))
 }
 
 /// On a scale of logarithms; the errors of the parts add up in squares. `None` for no ratio.
@@ -524,23 +440,25 @@ fn ends<'a>(
 mod tests {
     use super::*;
 
-    fn known(value: f64, low: f64, high: f64) -> Known {
-        Known { value, low, high }
+    fn known(estimate: f64, low: f64, high: f64) -> Interval {
+        Interval { estimate, low, high }
     }
 
     #[test]
     fn intervals_go_through_arithmetic() {
-        assert_eq!(known(4.0, 2.0, 8.0).inverse(), Some(known(0.25, 0.125, 0.5)));
-        assert_eq!(known(1.0, -1.0, 3.0).inverse(), None);
+        assert_eq!(inverse(known(4.0, 2.0, 8.0)), Some(known(0.25, 0.125, 0.5)));
+        assert_eq!(inverse(known(1.0, -1.0, 3.0)), None);
         assert_eq!(
-            known(10.0, 7.0, 13.0).minus(known(4.0, 0.0, 8.0)),
+            known(10.0, 7.0, 13.0).minus(&known(4.0, 0.0, 8.0)),
             known(6.0, 1.0, 11.0)
         );
-        let ratio = known(8.0, 4.0, 16.0).by(known(2.0, 2.0, 2.0)).unwrap();
-        assert!((ratio.value - 4.0).abs() < 1e-9 && (ratio.low - 2.0).abs() < 1e-9 && (ratio.high - 8.0).abs() < 1e-9);
-        let unbounded = known(3.0, 0.5, 4.0).by(known(1.0, -1.0, 2.0)).unwrap().shown();
+        let ratio = known(8.0, 4.0, 16.0).by(&known(2.0, 2.0, 2.0)).unwrap();
+        assert!(
+            (ratio.estimate - 4.0).abs() < 1e-9 && (ratio.low - 2.0).abs() < 1e-9 && (ratio.high - 8.0).abs() < 1e-9
+        );
+        let unbounded = known(3.0, 0.5, 4.0).by(&known(1.0, -1.0, 2.0)).unwrap();
         assert_eq!(
-            unbounded,
+            Value::from(unbounded),
             Value {
                 value: 3.0,
                 low: None,
@@ -548,7 +466,7 @@ mod tests {
             },
             "undecided, not nothing"
         );
-        assert_eq!(known(1.0, 0.5, 2.0).by(known(-1.0, -2.0, 2.0)), None);
+        assert_eq!(known(1.0, 0.5, 2.0).by(&known(-1.0, -2.0, 2.0)), None);
     }
 
     #[test]
@@ -571,7 +489,7 @@ mod tests {
         };
         assert_eq!(geometric_mean(&[without, ratio(2.0, 1.1)]).unwrap().low, None);
         assert_eq!(
-            known(3.0, 3.0, 3.0).shown(),
+            Value::from(Interval::exact(3.0)),
             Value {
                 value: 3.0,
                 low: None,

@@ -2,6 +2,7 @@
 
 use lasthop_analyse::summary::Verdict;
 use lasthop_model::{engine::EngineKind, record::Environment};
+use lasthop_stats::Interval;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +109,18 @@ pub struct Value {
     pub value: f64,
     pub low: Option<f64>,
     pub high: Option<f64>,
+}
+
+impl From<Interval> for Value {
+    /// One block gives no interval: its bounds repeat the value.
+    fn from(Interval { estimate, low, high }: Interval) -> Self {
+        let bounded = high > low;
+        Self {
+            value: estimate,
+            low: bounded.then_some(low),
+            high: bounded.then_some(high),
+        }
+    }
 }
 
 /// A published figure and what was measured here, in its unit.

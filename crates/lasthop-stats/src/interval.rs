@@ -1,9 +1,12 @@
 //! From an estimate and its standard error to an interval.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::student;
 
 /// An estimate with the ends of its confidence interval; `low` ≤ `estimate` ≤ `high`, all finite.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     pub estimate: f64,
     pub low: f64,
@@ -25,6 +28,69 @@ impl Interval {
             low: 1.0 / self.high,
             high: 1.0 / self.low,
         }
+    }
+
+    /// Of what is known without error.
+    #[must_use]
+    pub const fn exact(value: f64) -> Self {
+        Self {
+            estimate: value,
+            low: value,
+            high: value,
+        }
+    }
+
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        self.map(|value| value * factor)
+    }
+
+    /// With a function of each of its numbers, which keeps their order.
+    #[must_use]
+    pub fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Self {
+            estimate: of(self.estimate),
+            low: of(self.low),
+            high: of(self.high),
+        }
+    }
+
+    /// This minus another that knows nothing of it: their errors add up in squares, each side by itself.
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Self {
+        let estimate = self.estimate - other.estimate;
+        Self {
+            estimate,
+            low: estimate - (self.estimate - self.low).hypot(other.high - other.estimate),
+            high: estimate + (self.high - self.estimate).hypot(other.estimate - other.low),
+        }
+    }
+
+    /// This divided by another that knows nothing of it, on a scale of logarithms, as ratios are. Where one reaches 0
+    /// the ratio has no width.
+    #[must_use]
+    pub fn by(&self, other: &Self) -> Option<Self> {
+        let estimate = self.estimate / other.estimate;
+        if self.low <= 0.0 || other.low <= 0.0 {
+            return (self.estimate > 0.0 && other.estimate > 0.0).then_some(Self::exact(estimate));
+        }
+        let down = (self.estimate / self.low)
+            .ln()
+            .hypot((other.high / other.estimate).ln());
+        let up = (self.high / self.estimate)
+            .ln()
+            .hypot((other.estimate / other.low).ln());
+        Some(Self {
+            estimate,
+            low: estimate * (-down).exp(),
+            high: estimate * up.exp(),
+        })
+    }
+
+    /// Whether its sign is known.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.low > 0.0 || self.high < 0.0
     }
 
     #[must_use]

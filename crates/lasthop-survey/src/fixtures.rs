@@ -1,7 +1,7 @@
 //! Surveys for tests.
 
-use lasthop_analyse::answers::Figure;
 use lasthop_protocol::spec::Transport;
+use lasthop_stats::Interval;
 
 use super::{
     links::{Direction, Link, LinkLoad, Party, SCHEMA, Shape, Survey},
@@ -52,7 +52,7 @@ pub fn link(client: &str, server: &str, transport: Transport, requests: Option<f
 }
 
 /// The link with CPU time that a Unix socket would save, in microseconds a request.
-pub fn predicted(link: Link, cpu_us: Figure) -> Link {
+pub fn predicted(link: Link, cpu_us: Interval) -> Link {
     let rate = link.load.map_or(0.0, |load| load.turns_per_second_at_most) / 1e6;
     let outlook = Outlook {
         worth: Worth::WorthIt,
@@ -60,7 +60,7 @@ pub fn predicted(link: Link, cpu_us: Figure) -> Link {
         experiment: Some("example".to_owned()),
         saving: Some(Saving {
             cpu_us,
-            cpus: Figure::of(cpu_us.estimate * rate, cpu_us.low * rate, cpu_us.high * rate),
+            cpus: cpu_us.times(rate),
             response_us: None,
             setting: String::new(),
             from: "your run of a test".to_owned(),

@@ -350,8 +350,8 @@ pub fn csv(survey: &Survey) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_analyse::answers::Figure;
     use lasthop_protocol::spec::Transport;
+    use lasthop_stats::Interval;
 
     use super::*;
     use crate::fixtures::{link, predicted, survey};
@@ -360,7 +360,11 @@ mod tests {
     const HOSTILE: &str = "</title><script>";
 
     fn example() -> Survey {
-        let saving = Figure::of(20.0, 15.0, 25.0);
+        let saving = Interval {
+            estimate: 20.0,
+            low: 15.0,
+            high: 25.0,
+        };
         let [busy, short, back] = [("web", "redis", 5000.0), ("cron", HOSTILE, 3.0), ("redis", "web", 40.0)]
             .map(|(client, server, rate)| link(client, server, Transport::Tcp, Some(rate)));
         let unix = link("web", "db", Transport::Unix, None);

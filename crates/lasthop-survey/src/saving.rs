@@ -7,7 +7,7 @@ use std::{
     fmt,
 };
 
-use lasthop_analyse::answers::{Answer, Figure, Setting};
+use lasthop_analyse::answers::{Answer, Setting, rounded};
 use lasthop_model::{
     rate::Rate,
     selection::{self, Choice, Selection},
@@ -21,6 +21,7 @@ use lasthop_protocol::{
     options::Reuse,
     url::{self, UrlOptions},
 };
+use lasthop_stats::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -97,12 +98,12 @@ pub struct Ask {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Saving {
     /// CPU time per request, in microseconds.
-    pub cpu_us: Figure,
+    pub cpu_us: Interval,
     /// CPUs, at the requests per second that were counted.
-    pub cpus: Figure,
+    pub cpus: Interval,
     /// Time until a reply, in microseconds; absent where it was only measured with a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_us: Option<Figure>,
+    pub response_us: Option<Interval>,
     /// The setting of the experiment that is most like the link.
     pub setting: String,
     /// Where the figures are from.
@@ -312,7 +313,7 @@ impl Ask {
                 _ => 1.0,
             };
             selection.rate = match rate(link, load) {
-                [least, most] if least == most => Rate::try_from(rounded(most / each)).ok(),
+                [least, most] if least == most => Rate::try_from(to_two_digits(most / each)).ok(),
                 _ => None,
             };
             selection.set = like.map_or_else(Vec::new, |(answer, setting)| stack.apart(answer, setting));
@@ -338,8 +339,7 @@ impl fmt::Display for Ask {
     }
 }
 
-/// To two digits.
-fn rounded(rate: f64) -> f64 {
+fn to_two_digits(rate: f64) -> f64 {
     let power = rate.max(0.001).log10().floor() as i32 - 1;
     let unit = 10f64.powi(power.abs());
     if power < 0 {
@@ -451,7 +451,7 @@ fn saving<'a>(
     };
     let connections = link.connections.max(1) as f64;
     let distance = |setting: &Setting| (connections / f64::from(setting.load.connections.max(1))).ln().abs();
-    let mut like: Vec<(&'a Setting, Figure, Option<Figure>)> = Vec::new();
+    let mut like: Vec<(&'a Setting, Interval, Option<Interval>)> = Vec::new();
     for setting in &known.answer.settings {
         let is_like = reuse(setting, stack).is_none_or(|reuse| reuse == wanted) && setting.load.pipeline == 1;
         let unix = is_like.then(|| figures(setting, level)).flatten();
@@ -507,12 +507,12 @@ fn requests(setting: &Setting, stack: &Stack) -> f64 {
     level.and_then(|level| level.parse().ok()).unwrap_or(1.0) + f64::from(stack.besides)
 }
 
-fn shared(figure: Figure, among: f64) -> Figure {
-    Figure::of(figure.estimate / among, figure.low / among, figure.high / among)
+fn shared(figure: Interval, among: f64) -> Interval {
+    figure.map(|value| rounded(value / among))
 }
 
 /// CPU time and response time that a Unix socket saves, of a setting whose reference is this level.
-fn figures(setting: &Setting, level: &str) -> Option<(Figure, Option<Figure>)> {
+fn figures(setting: &Setting, level: &str) -> Option<(Interval, Option<Interval>)> {
     setting.reference().filter(|reference| reference.level == level)?;
     let mut unix = setting
         .compared()
@@ -531,35 +531,38 @@ fn rate(link: &Link, load: &LinkLoad) -> [f64; 2] {
 }
 
 /// CPUs, of microseconds a request and requests per second.
-fn times(us: Figure, [least, most]: [f64; 2]) -> Figure {
+fn times(us: Interval, [least, most]: [f64; 2]) -> Interval {
     let ends = [us.low * least, us.low * most, us.high * least, us.high * most];
-    Figure::of(
-        us.estimate * f64::midpoint(least, most) / 1e6,
-        ends.iter().copied().fold(f64::INFINITY, f64::min) / 1e6,
-        ends.iter().copied().fold(f64::NEG_INFINITY, f64::max) / 1e6,
-    )
+    Interval {
+        estimate: us.estimate * f64::midpoint(least, most),
+        low: ends.iter().copied().fold(f64::INFINITY, f64::min),
+        high: ends.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    }
+    .map(|value| rounded(value / 1e6))
 }
 
-fn hull(one: Figure, other: Figure) -> Figure {
-    Figure::of(
-        f64::midpoint(one.estimate, other.estimate),
-        one.low.min(other.low),
-        one.high.max(other.high),
-    )
+fn hull(one: Interval, other: Interval) -> Interval {
+    Interval {
+        estimate: f64::midpoint(one.estimate, other.estimate),
+        low: one.low.min(other.low),
+        high: one.high.max(other.high),
+    }
+    .map(rounded)
 }
 
 /// A time of another machine, by the speed of both CPUs, with an interval that is as much wider as machines differ.
-fn elsewhere(time: Figure, there: Option<f64>, here: f64) -> Figure {
+fn elsewhere(time: Interval, there: Option<f64>, here: f64) -> Interval {
     let (factor, wider) = match there {
         Some(there) if here > 0.0 => (there / here, ELSEWHERE),
         _ => (1.0, UNKNOWN_SPEED),
     };
     let further = |end: f64, down: bool| if (end > 0.0) == down { end / wider } else { end * wider };
-    Figure::of(
-        time.estimate * factor,
-        further(time.low * factor, true),
-        further(time.high * factor, false),
-    )
+    Interval {
+        estimate: time.estimate * factor,
+        low: further(time.low * factor, true),
+        high: further(time.high * factor, false),
+    }
+    .map(rounded)
 }
 
 #[cfg(test)]
@@ -569,8 +572,12 @@ mod tests {
     use super::*;
     use crate::fixtures::link;
 
-    fn figure(low: f64, high: f64) -> Figure {
-        Figure::of(f64::midpoint(low, high), low, high)
+    fn figure(low: f64, high: f64) -> Interval {
+        Interval {
+            estimate: f64::midpoint(low, high),
+            low,
+            high,
+        }
     }
 
     #[test]

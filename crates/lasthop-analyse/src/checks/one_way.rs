@@ -116,7 +116,7 @@ mod tests {
             let metrics = metrics(&summary, case);
             let (sent, received) = (
                 metrics.one_way.as_ref().unwrap().sent_per_s,
-                metrics.throughput.estimate,
+                metrics.throughput.interval.estimate,
             );
             assert!((sent / received - 1.0).abs() < 1e-9, "{case}: {sent} {received}");
         }

@@ -225,7 +225,13 @@ fn a_driver_that_alone_saw_the_replies_is_noted() {
 fn scarce_headroom_is_doubted() {
     let null = |times: f64| {
         let mut data = healthy();
-        let rate = summarise(&data).cases[1].metrics.as_ref().unwrap().throughput.estimate;
+        let rate = summarise(&data).cases[1]
+            .metrics
+            .as_ref()
+            .unwrap()
+            .throughput
+            .interval
+            .estimate;
         each_round(&mut data)
             .next()
             .unwrap()

@@ -52,7 +52,7 @@ fn each_layer_has_its_own_part_of_the_difference() {
     let layers: Vec<(&str, f64)> = found
         .layers
         .iter()
-        .map(|one| (&one.layer[..], one.saved.estimate))
+        .map(|one| (&one.layer[..], one.saved.interval.estimate))
         .collect();
     let names: Vec<&str> = layers.iter().map(|(name, _)| *name).collect();
     assert_eq!(
@@ -64,25 +64,31 @@ fn each_layer_has_its_own_part_of_the_difference() {
         assert!((saved - truth).abs() < 0.15, "{name}: {saved}");
     }
     for one in &found.layers {
-        let Measured {
-            low, estimate, high, ..
-        } = one.saved;
+        let Interval { low, estimate, high } = one.saved.interval;
         assert!(low < estimate && estimate < high && high - low < 0.5, "{one:?}");
     }
     assert_eq!(found.layers[0].functions, ["tcp_work"]);
     assert_eq!(found.layers[2].functions, ["unix-socket_work"]);
-    assert!((found.layers[0].roles["server"] - found.layers[0].saved.estimate).abs() < 1e-9);
+    assert!((found.layers[0].roles["server"] - found.layers[0].saved.interval.estimate).abs() < 1e-9);
     assert!(found.layers[0].roles["driver"].abs() < 1e-9);
 }
 
 #[test]
 fn the_parts_add_up_to_the_difference() {
     let found = of_unix(&profiled());
-    let listed: f64 = found.layers.iter().map(|one| one.saved.estimate).sum();
-    let sum = listed + found.others_us + found.not_attributed.saved.estimate;
-    assert!((sum - found.saved.estimate).abs() < 1e-9, "{sum} and {:?}", found.saved);
+    let listed: f64 = found.layers.iter().map(|one| one.saved.interval.estimate).sum();
+    let sum = listed + found.others_us + found.not_attributed.saved.interval.estimate;
+    assert!(
+        (sum - found.saved.interval.estimate).abs() < 1e-9,
+        "{sum} and {:?}",
+        found.saved
+    );
     let roles: f64 = found.roles.values().sum();
-    assert!((roles - found.saved.estimate).abs() < 1e-9, "{:?}", found.roles);
+    assert!(
+        (roles - found.saved.interval.estimate).abs() < 1e-9,
+        "{:?}",
+        found.roles
+    );
     assert!(!found.roles.contains_key(KERNEL), "its work is in no sum");
     assert!(found.kernel.is_none(), "it does not differ");
 }
@@ -98,7 +104,10 @@ fn events_that_differ_have_an_interval() {
     assert_eq!(found.counts, IndexMap::from([("switches".to_owned(), [1.0, 2.0])]));
     assert_eq!(found.events.keys().collect::<Vec<_>>(), ["switches"]);
     let fewer = &found.events["switches"];
-    assert_eq!([fewer.low, fewer.estimate, fewer.high], [1.0; 3]);
+    assert_eq!(
+        [fewer.interval.low, fewer.interval.estimate, fewer.interval.high],
+        [1.0; 3]
+    );
 }
 
 #[test]
@@ -114,7 +123,10 @@ fn a_case_has_its_layers_by_role() {
     assert!((server.layers["tcp"] - 8.0).abs() < 0.2 && server.layers.keys().next().unwrap() == "tcp");
     assert_eq!(server.stacks[0].stack, "main;tcp_work");
     let speed = tcp.speed.as_ref().unwrap();
-    assert!(speed.low < 0.9 && 0.9 < speed.high && speed.high < 1.0, "{speed:?}");
+    assert!(
+        speed.interval.low < 0.9 && 0.9 < speed.interval.high && speed.interval.high < 1.0,
+        "{speed:?}"
+    );
 }
 
 #[test]

@@ -250,8 +250,8 @@ fn figures(diff: &Diff, groups: &[Group<'_>], metric: Metric, wanted: bool) -> O
     let all: Vec<_> = all.collect();
     let (_, _, one) = all.first()?;
     let values = |pick: fn(&CaseChange) -> f64| all.iter().map(|(_, _, one)| pick(one)).collect::<Vec<f64>>();
-    let old = values(|one| one.old.estimate);
-    let new = values(|one| one.new.estimate);
+    let old = values(|one| one.old.interval.estimate);
+    let new = values(|one| one.new.interval.estimate);
     let unit = TimeUnit::of_column(&[&old[..], &new].concat());
     let (what, scale) = match one.old.unit.as_str() {
         "us" => (unit.name(), unit.micros()),
@@ -350,7 +350,7 @@ const HEADER: [&str; 15] = [
 /// Ratios, then absolute figures, which have no reference and no verdict.
 fn rows(diff: &Diff) -> Vec<Vec<String>> {
     let three = |ratio: &Ratio| [ratio.ratio, ratio.low, ratio.high];
-    let of = |value: &Measured| [value.estimate, value.low, value.high];
+    let of = |value: &Measured| [value.interval.estimate, value.interval.low, value.interval.high];
     let line = |names: [&str; 4], figures: [[f64; 3]; 3], ends: [String; 2]| -> Vec<String> {
         let figures = figures.concat().into_iter().map(|figure| figure.to_string());
         names

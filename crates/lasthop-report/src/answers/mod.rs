@@ -4,9 +4,9 @@ mod shown;
 
 use indexmap::IndexMap;
 use lasthop_analyse::{
-    answers::{Against, Answer, CpuAgainst, Figure, KnownCase, Machine, Setting, rounded},
+    answers::{Against, Answer, CpuAgainst, KnownCase, Machine, Setting, rounded},
     groups::{Group, compared_level, groups, is_compared},
-    summary::{CaseSummary, Comparison, Materiality, Metric, Severity, Summary},
+    summary::{CaseSummary, Comparison, Metric, Severity, Summary},
 };
 
 pub use self::shown::{csv, document, extremes};
@@ -90,7 +90,7 @@ fn known(group: &Group<'_>, case: &CaseSummary, declared: Option<&Comparison>) -
         name: plain(&group.name(case)),
         transport: case.transport,
         control: summary.controls.contains(&case.case),
-        requests_per_s: Figure::scaled(&metrics.throughput, 1.0),
+        requests_per_s: metrics.throughput.interval.map(rounded),
         cpu_us: rounded(metrics.cpu_total()),
         against: declared.map(|declared| against(summary, case, declared)),
     })
@@ -100,31 +100,19 @@ fn against(summary: &Summary, case: &CaseSummary, declared: &Comparison) -> Agai
     let cpu = summary.comparison(case, Metric::CpuPerRequest);
     Against {
         metric: declared.metric,
-        ratio: ratio(declared),
+        ratio: declared.interval().map(rounded),
         verdict: declared.verdict,
         lower_bound: declared.lower_bound,
-        saved_us: declared.materiality.as_ref().map(saved),
+        saved_us: declared.materiality.as_ref().map(|of| of.saved().map(rounded)),
         cpu: cpu.and_then(|cpu| {
             let materiality = cpu.materiality.as_ref()?;
             let below = materiality.break_even.as_ref();
             Some(CpuAgainst {
-                ratio: ratio(cpu),
+                ratio: cpu.interval().map(rounded),
                 verdict: cpu.verdict,
-                saved_us: saved(materiality),
-                matters_below_us: below.map(|ms| Figure::scaled(ms, 1e3)),
+                saved_us: materiality.saved().map(rounded),
+                matters_below_us: below.map(|ms| ms.interval.map(|ms| rounded(ms * 1e3))),
             })
         }),
     }
-}
-
-fn ratio(comparison: &Comparison) -> Figure {
-    Figure::of(comparison.ratio, comparison.low, comparison.high)
-}
-
-fn saved(materiality: &Materiality) -> Figure {
-    Figure::of(
-        materiality.saved_us,
-        materiality.saved_us_low,
-        materiality.saved_us_high,
-    )
 }

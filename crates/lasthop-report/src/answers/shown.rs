@@ -1,7 +1,7 @@
 //! What is known, for people and for spreadsheets.
 
 use lasthop_analyse::{
-    answers::{Against, Answer, Figure, KnownCase, Machine, Setting},
+    answers::{Against, Answer, KnownCase, Machine, Setting},
     summary::Verdict,
 };
 use lasthop_model::quantity::joined;
@@ -61,14 +61,6 @@ pub fn extremes(answer: &Answer) -> Vec<Compared<'_>> {
     rows
 }
 
-fn interval(figure: &Figure) -> Interval {
-    Interval {
-        estimate: figure.estimate,
-        low: figure.low,
-        high: figure.high,
-    }
-}
-
 impl Compared<'_> {
     /// `unix / tcp`
     #[must_use]
@@ -79,22 +71,21 @@ impl Compared<'_> {
     /// `1.44`, `≥ 3.579`
     #[must_use]
     pub fn ratio(&self) -> String {
-        let figure = &self.against.ratio;
-        let bound = bound(self.against.lower_bound, figure.estimate);
-        format!("{bound}{}", ends(interval(figure))[1])
+        let bound = bound(self.against.lower_bound, self.against.ratio.estimate);
+        format!("{bound}{}", ends(self.against.ratio)[1])
     }
 
     /// `1.35 to 1.55`
     #[must_use]
     pub fn ends(&self) -> String {
-        let [low, _, high] = ends(interval(&self.against.ratio));
+        let [low, _, high] = ends(self.against.ratio);
         format!("{low} to {high}")
     }
 
     /// What it frees at 1,000 requests per second.
     #[must_use]
     pub fn freed(&self) -> String {
-        let saved = self.against.cpu.as_ref().map(|cpu| interval(&cpu.saved_us));
+        let saved = self.against.cpu.as_ref().map(|cpu| cpu.saved_us);
         saved.map_or_else(|| NONE.to_owned(), freed)
     }
 
@@ -108,14 +99,7 @@ impl Compared<'_> {
             .and_then(|cpu| Some((cpu, cpu.matters_below_us.as_ref()?)));
         known.map_or_else(
             || NONE.to_owned(),
-            |(cpu, below)| {
-                matters_below(
-                    cpu.verdict,
-                    interval(&cpu.saved_us),
-                    below.estimate,
-                    &self.reference.level,
-                )
-            },
+            |(cpu, below)| matters_below(cpu.verdict, cpu.saved_us, below.estimate, &self.reference.level),
         )
     }
 }
@@ -308,7 +292,7 @@ fn row(answer: &Answer, one: &Compared<'_>) -> Vec<String> {
     let load = &one.setting.load;
     let against = one.against;
     let cpu = against.cpu.as_ref();
-    let three = |figure: Option<&Figure>| match figure {
+    let three = |figure: Option<&Interval>| match figure {
         Some(figure) => [figure.estimate, figure.low, figure.high].map(|value| value.to_string()),
         None => [const { String::new() }; 3],
     };

@@ -52,13 +52,13 @@ fn time_table(summary: &Summary, quantities: &[&[&Derived]]) -> Option<Table> {
 
 fn time_columns(summary: &Summary, all: &[&Derived]) -> Columns {
     let known = all.iter().filter_map(|derived| derived.value.as_ref());
-    let times: Vec<f64> = known.map(|value| value.estimate).collect();
+    let times: Vec<f64> = known.map(|value| value.interval.estimate).collect();
     let unit = TimeUnit::of_differences(&times);
     let figures = |of: fn(&Derived) -> &Option<Measured>| {
         let known = all.iter().map(move |derived| of(derived).as_ref());
         let values = known
             .clone()
-            .map(move |value| value.map_or(NONE.to_owned(), |value| time(value.estimate, unit)));
+            .map(move |value| value.map_or(NONE.to_owned(), |value| time(value.interval.estimate, unit)));
         let ends = known.map(move |value| value.map_or(String::new(), |value| ends(value, unit)));
         (values, ends)
     };
@@ -76,7 +76,11 @@ fn time_columns(summary: &Summary, all: &[&Derived]) -> Columns {
 }
 
 fn ends(value: &Measured, unit: TimeUnit) -> String {
-    format!("{} to {}", in_unit(value.low, unit), in_unit(value.high, unit))
+    format!(
+        "{} to {}",
+        in_unit(value.interval.low, unit),
+        in_unit(value.interval.high, unit)
+    )
 }
 
 fn in_unit(micros: f64, unit: TimeUnit) -> String {
@@ -115,14 +119,16 @@ fn crossover_table(summary: &Summary, all: &[&Derived]) -> Option<Table> {
         let factor = derived.over.as_deref()?;
         let level = |value: f64| phrase(summary, factor, &Level::Int(value.round() as i64));
         let from = match (&derived.value, derived.outside) {
-            (Some(at), _) => level(at.estimate),
+            (Some(at), _) => level(at.interval.estimate),
             (None, Some(Outside::Before)) => "every level".to_owned(),
             (None, Some(Outside::Beyond)) => "no level".to_owned(),
             (None, Some(Outside::Open)) => "undecided".to_owned(),
             (None, None) => NONE.to_owned(),
         };
         let ends = derived.value.as_ref();
-        let ends = ends.map_or(String::new(), |at| format!("{} to {}", level(at.low), level(at.high)));
+        let ends = ends.map_or(String::new(), |at| {
+            format!("{} to {}", level(at.interval.low), level(at.interval.high))
+        });
         if place == 0 || all[place - 1].quantity != derived.quantity {
             rows.push(Row::Group(format!("{}: {}", derived.quantity, derived.help)));
         }

@@ -5,6 +5,7 @@ use lasthop_analyse::{
     summary::{Explained, LayerDifference, LayerSaving, Measured, ProfiledRole, Summary, ThreadTime, Verdict},
 };
 use lasthop_model::{profile::KERNEL, quantity::joined};
+use lasthop_stats::Interval;
 
 use super::{parts, why::place};
 use crate::{
@@ -51,13 +52,16 @@ pub fn in_words(summary: &Summary, case: &str) -> Option<String> {
         .find(|one| one.case.case == case)?;
     let (explained, found) = difference(compared)?;
     let sign = sign(found);
-    let differing: Vec<&LayerSaving> = found.layers.iter().filter(|saving| is_certain(&saving.saved)).collect();
+    let differing: Vec<&LayerSaving> = found
+        .layers
+        .iter()
+        .filter(|saving| saving.saved.interval.is_known())
+        .collect();
     let said = differing.iter().map(|saving| {
-        let Measured {
-            low, high, estimate, ..
-        } = saving.saved;
+        let Interval { low, high, estimate } = saving.saved.interval;
         let ends = if sign < 0.0 { [-high, -low] } else { [low, high] };
-        let [estimate, low, high] = [estimate * sign, ends[0], ends[1]].map(|us| written(us, found.saved.estimate));
+        let [estimate, low, high] =
+            [estimate * sign, ends[0], ends[1]].map(|us| written(us, found.saved.interval.estimate));
         format!("{} {estimate} ({low} to {high})", explained.title(&saving.layer))
     });
     let said = match joined(said, ", ") {
@@ -95,10 +99,6 @@ fn kept(explained: &Explained, role: &str, of: &ProfiledRole, differing: &[&Laye
     ))
 }
 
-fn is_certain(saved: &Measured) -> bool {
-    saved.low > 0.0 || saved.high < 0.0
-}
-
 fn names(compared: Compared<'_>) -> (String, String) {
     (
         parts::full_name(compared.group, compared.case),
@@ -108,7 +108,7 @@ fn names(compared: Compared<'_>) -> (String, String) {
 
 /// -1 where the case takes more.
 fn sign(found: &LayerDifference) -> f64 {
-    if found.saved.estimate < 0.0 { -1.0 } else { 1.0 }
+    if found.saved.interval.estimate < 0.0 { -1.0 } else { 1.0 }
 }
 
 fn difference<'a>(compared: Compared<'a>) -> Option<(&'a Explained, &'a LayerDifference)> {
@@ -122,9 +122,7 @@ fn difference<'a>(compared: Compared<'a>) -> Option<(&'a Explained, &'a LayerDif
 
 /// `In the profile trials, the Unix socket saves 17.6 µs of CPU per request (16.9 to 18.3; 8.1 in the driver, …):`
 fn heading((case, reference): &(String, String), found: &LayerDifference, sign: f64) -> String {
-    let Measured {
-        estimate, low, high, ..
-    } = found.saved;
+    let Interval { estimate, low, high } = found.saved.interval;
     let mut values = vec![low * sign, high * sign];
     values.sort_by(f64::total_cmp);
     values.extend(found.roles.values().map(|saved| saved * sign));
@@ -159,8 +157,8 @@ struct Line<'a> {
 fn lines<'a>(explained: &'a Explained, found: &'a LayerDifference) -> Vec<Line<'a>> {
     let of = |title, saving: &'a LayerSaving| Line {
         title,
-        saved: saving.saved.estimate,
-        ends: Some([saving.saved.low, saving.saved.high]),
+        saved: saving.saved.interval.estimate,
+        ends: Some([saving.saved.interval.low, saving.saved.interval.high]),
         saving: Some(saving),
     };
     let layers = found
@@ -179,7 +177,7 @@ fn lines<'a>(explained: &'a Explained, found: &'a LayerDifference) -> Vec<Line<'
 }
 
 fn table(found: &LayerDifference, lines: &[Line<'_>], sign: f64) -> Table {
-    let unit = TimeUnit::of(found.saved.estimate);
+    let unit = TimeUnit::of(found.saved.interval.estimate);
     let roles: Vec<&String> = found.roles.keys().filter(|_| found.roles.len() <= ROLES).collect();
     let signed = |value: f64| Some(value * sign + 0.0);
     // All cells of a table are written alike.
@@ -193,7 +191,8 @@ fn table(found: &LayerDifference, lines: &[Line<'_>], sign: f64) -> Table {
         let all = [Some(line.saved), ends.map(|ends| ends[0]), ends.map(|ends| ends[1])];
         all.into_iter().chain(by_role).map(|value| value.and_then(signed))
     });
-    let write = |value: Option<f64>| value.map_or(NONE.to_owned(), |value| written(value, found.saved.estimate));
+    let write =
+        |value: Option<f64>| value.map_or(NONE.to_owned(), |value| written(value, found.saved.interval.estimate));
     let cells: Vec<String> = figures.map(write).collect();
     let cells: Vec<&[String]> = cells.chunks(3 + roles.len()).collect();
     let interval =
@@ -247,17 +246,17 @@ fn events(reference: &str, found: &LayerDifference) -> Option<String> {
 
 /// `; 0.35 to 0.45 fewer`
 fn fewer(saved: &Measured) -> String {
-    let Measured { low, high, .. } = saved;
-    let (low, high, fewer) = if saved.estimate < 0.0 {
+    let Interval { low, high, .. } = saved.interval;
+    let (low, high, fewer) = if saved.interval.estimate < 0.0 {
         (-high, -low, "more")
     } else {
-        (*low, *high, "fewer")
+        (low, high, "fewer")
     };
     format!("; {} to {} {fewer}", grouped(low, 2), grouped(high, 2))
 }
 
 fn kernel(found: &LayerDifference) -> Option<String> {
-    let saved = found.kernel.as_ref()?.estimate;
+    let saved = found.kernel.as_ref()?.interval.estimate;
     let less = if saved < 0.0 { "more" } else { "less" };
     Some(format!(
         "The kernel itself works {} {less} per request in nobody's context, which is in no sum.",
@@ -312,17 +311,17 @@ pub fn cost(groups: &[Group<'_>]) -> Option<Block> {
         .cases
         .iter()
         .filter_map(|(case, of)| Some((case, of, of.speed.as_ref()?)))
-        .filter(|(.., speed)| speed.high <= speed.low * TOO_WIDE);
-    let slowest = known.min_by(|one, other| one.2.estimate.total_cmp(&other.2.estimate));
+        .filter(|(.., speed)| speed.interval.high <= speed.interval.low * TOO_WIDE);
+    let slowest = known.min_by(|one, other| one.2.interval.estimate.total_cmp(&other.2.interval.estimate));
     let share = |value: f64| percent(value, 0);
     let cost = slowest.map_or_else(
         || "They are too few, or differ too much, to say what observing costs.".to_owned(),
         |(case, of, speed)| {
             format!(
                 "They ran at {} of the speed of the other trials ({} to {}){}.",
-                share(speed.estimate),
-                share(speed.low),
-                share(speed.high),
+                share(speed.interval.estimate),
+                share(speed.interval.low),
+                share(speed.interval.high),
                 if explained.cases.len() > 1 {
                     format!(" or faster; {case} was slowed down most, in {} trials", of.trials)
                 } else {

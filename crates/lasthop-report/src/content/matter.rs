@@ -4,7 +4,6 @@ use lasthop_analyse::{
     groups::{Compared, Group},
     summary::{Comparison, Materiality, Metric, Summary, Verdict},
 };
-use lasthop_stats::Interval;
 
 use super::parts::{self, case_title, table_under_settings};
 use crate::{
@@ -81,7 +80,7 @@ fn columns(summary: &Summary, lines: &[Line<'_>]) -> Columns {
     let columns = saved(columns, "CPU saved", &cpu);
     let freed = cpu
         .iter()
-        .map(|cpu| cpu.map_or(NONE.to_owned(), |cpu| freed(cpu.saved())));
+        .map(|cpu| cpu.map_or(NONE.to_owned(), |cpu| freed(cpu.materiality.saved())));
     let columns = columns.left("freed at 1,000/s", freed);
     below(columns, &format!("≥ {margin} of capacity below"), lines, &cpu)
 }
@@ -109,19 +108,16 @@ impl Worth<'_> {
         self.materiality.break_even.is_some()
     }
 
-    fn saved(&self) -> Interval {
-        Interval {
-            estimate: self.materiality.saved_us,
-            low: self.materiality.saved_us_low,
-            high: self.materiality.saved_us_high,
-        }
-    }
-
     /// The handlers that the difference matters to.
     fn below(&self, reference: &str) -> String {
         let handler = self.materiality.break_even.as_ref();
         handler.map_or(NONE.to_owned(), |handler| {
-            matters_below(self.verdict, self.saved(), handler.estimate * 1e3, reference)
+            matters_below(
+                self.verdict,
+                self.materiality.saved(),
+                handler.interval.estimate * 1e3,
+                reference,
+            )
         })
     }
 }

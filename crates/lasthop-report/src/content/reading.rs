@@ -384,9 +384,9 @@ fn figures(columns: Columns, lines: &[&Line<'_>], names: [String; 2], is_mixed: 
 fn reached(quantity: Quantity, case: &CaseSummary) -> Option<f64> {
     let metrics = case.metrics.as_ref()?;
     Some(match quantity {
-        Quantity::Bytes => metrics.bandwidth.as_ref()?.estimate,
-        Quantity::ResponseTime => metrics.latency_p50.as_ref()?.estimate,
-        _ => metrics.throughput.estimate,
+        Quantity::Bytes => metrics.bandwidth.as_ref()?.interval.estimate,
+        Quantity::ResponseTime => metrics.latency_p50.as_ref()?.interval.estimate,
+        _ => metrics.throughput.interval.estimate,
     })
 }
 

@@ -30,7 +30,7 @@ struct Waited {
 pub fn sentence(reference: &str, compared: Compared<'_>, cpu: Option<f64>) -> String {
     let least = yardstick(compared, cpu) * NOTICEABLE;
     let said = waited(compared, |saved| {
-        (saved.low > 0.0 || saved.high < 0.0) && saved.estimate.abs() >= least
+        (saved.interval.low > 0.0 || saved.interval.high < 0.0) && saved.interval.estimate.abs() >= least
     })
     .into_iter()
     .enumerate()
@@ -70,7 +70,7 @@ fn waited(compared: Compared<'_>, differs: impl Fn(&Measured) -> bool) -> Vec<Wa
         .iter()
         .filter(|(role, saved)| counts(role) && differs(saved));
     let mut roles: Vec<_> = roles.collect();
-    roles.sort_by(|a, b| b.1.estimate.abs().total_cmp(&a.1.estimate.abs()));
+    roles.sort_by(|a, b| b.1.interval.estimate.abs().total_cmp(&a.1.interval.estimate.abs()));
     let of = |metrics: &Metrics, role: &str| Some(metrics.run_delay.get(role)?.us_per_request);
     let alone = |role: &String| {
         Some(Waited {
@@ -110,6 +110,7 @@ fn yardstick(compared: Compared<'_>, cpu: Option<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use lasthop_analyse::summary::{Comparison, Measured, Metric, RunDelaySaved, Summary, Verdict};
+    use lasthop_stats::Interval;
 
     use crate::{Extras, Format, Options, fixtures, render};
 
@@ -135,12 +136,14 @@ mod tests {
     }
 
     fn about(us: f64) -> Measured {
-        Measured {
-            unit: "us".into(),
-            estimate: us,
-            low: us - 0.1,
-            high: us + 0.1,
-        }
+        Measured::of(
+            "us",
+            Interval {
+                estimate: us,
+                low: us - 0.1,
+                high: us + 0.1,
+            },
+        )
     }
 
     const SAID: &str = "Per request, server waited 5.30 µs for a CPU (TCP: 14.1 µs).";
@@ -159,7 +162,7 @@ mod tests {
         roles
             .values_mut()
             .chain(all)
-            .for_each(|one| (one.low, one.high) = (-0.1, 20.0));
+            .for_each(|one| (one.interval.low, one.interval.high) = (-0.1, 20.0));
         assert!(!page(&summary).contains("waited"));
         by_unix(&mut summary, Metric::Throughput).run_delay_saved = None;
         assert!(!page(&summary).contains("waited"));
