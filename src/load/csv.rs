@@ -1,8 +1,10 @@
 //! The figures of a load as a row below its header. Columns are the same for every load, so that rows can be put together;
 //! what does not apply is empty.
 
+use std::slice;
+
 use lasthop_model::quantity::joined;
-use lasthop_report::csv::Row;
+use lasthop_page::columns::Columns;
 
 use super::{
     Figures,
@@ -10,19 +12,19 @@ use super::{
 };
 
 pub fn render(figures: &Figures) -> Vec<u8> {
-    let mut row = Row::default();
-    row.put("url", &figures.url);
-    row.put("seconds", figures.seconds);
-    row.put("requests", figures.requests);
-    row.put("requests_total", figures.requests_total);
-    row.put("errors", figures.errors.values().sum::<u64>());
     let classes = figures.errors.iter().map(|(class, count)| format!("{class}: {count}"));
-    row.put("error_classes", joined(classes, "; "));
-    row.put("unanswered", figures.unanswered);
-    row.put("open_at_end", figures.open_at_end.count);
-    row.put("open_at_end_longest_us", figures.open_at_end.longest_ns as f64 / 1e3);
-    row.put("throughput_per_s", figures.throughput);
-    row.put("bandwidth_bytes_per_s", figures.bytes_per_second);
+    let mut columns = Columns::of(slice::from_ref(figures))
+        .data("url", |one| &one.url)
+        .data("seconds", |one| one.seconds)
+        .data("requests", |one| one.requests)
+        .data("requests_total", |one| one.requests_total)
+        .data("errors", |one| one.errors.values().sum::<u64>())
+        .data("error_classes", |_| joined(classes.clone(), "; "))
+        .data("unanswered", |one| one.unanswered)
+        .data("open_at_end", |one| one.open_at_end.count)
+        .data("open_at_end_longest_us", |one| one.open_at_end.longest_ns as f64 / 1e3)
+        .data("throughput_per_s", |one| one.throughput)
+        .data("bandwidth_bytes_per_s", |one| one.bytes_per_second);
     let phase = |name: &str| figures.phases_ns.get(name).copied();
     for (name, times) in [
         ("latency", figures.latency_ns),
@@ -33,40 +35,36 @@ pub fn render(figures: &Figures) -> Vec<u8> {
         ("auth", phase("auth")),
         ("first_byte", phase("first_byte")),
     ] {
-        percentiles(&mut row, name, times);
+        columns = percentiles(columns, name, times);
     }
-    let offered = figures.offered;
-    row.put_some("rate_per_s", offered.map(|offered| offered.rate));
-    row.put_some("scheduled", offered.map(|offered| offered.scheduled));
-    row.put_some("sent", offered.map(|offered| offered.sent));
-    let one_way = figures.one_way.as_ref();
-    row.put_some("lost", one_way.map(|sending| sending.lost));
-    row.put_some("dropped", one_way.and_then(|sending| sending.dropped));
-    row.put("cpu_driver_us", figures.driver_cpu_ns_per_request / 1e3);
-    row.put("driver_system_calls_per_request", figures.system_calls_per_request);
-    row.put("connections", figures.connections);
-    row.put("connections_opened", figures.connections_opened);
-    row.put("slow_connects", figures.slow_connects.count);
-    row.put("threads", figures.threads);
-    row.put("pipeline", figures.pipeline);
-    row.put("requests_per_connection", figures.requests_per_connection);
-    row.put("checked", &figures.checked);
-    row.put_some("unchecked", figures.unchecked.as_ref());
-    let headroom = figures.headroom.as_ref();
-    row.put_some("headroom", headroom.and_then(|headroom| headroom.times));
-    row.put_some("headroom_low", headroom.and_then(|headroom| headroom.times_low));
-    row.put_some("headroom_high", headroom.and_then(|headroom| headroom.times_high));
-    row.put("cut_short", figures.cut_short);
-    row.put_some("failure", figures.failure.as_ref().map(|failure| &failure.cause));
-    row.alone()
+    columns
+        .known("rate_per_s", |one| Some(one.offered?.rate))
+        .known("scheduled", |one| Some(one.offered?.scheduled))
+        .known("sent", |one| Some(one.offered?.sent))
+        .known("lost", |one| Some(one.one_way.as_ref()?.lost))
+        .known("dropped", |one| one.one_way.as_ref()?.dropped)
+        .data("cpu_driver_us", |one| one.driver_cpu_ns_per_request / 1e3)
+        .data("driver_system_calls_per_request", |one| one.system_calls_per_request)
+        .data("connections", |one| one.connections)
+        .data("connections_opened", |one| one.connections_opened)
+        .data("slow_connects", |one| one.slow_connects.count)
+        .data("threads", |one| one.threads)
+        .data("pipeline", |one| one.pipeline)
+        .data("requests_per_connection", |one| one.requests_per_connection)
+        .data("checked", |one| &one.checked)
+        .known("unchecked", |one| one.unchecked.as_ref())
+        .known("headroom", |one| one.headroom.as_ref()?.times)
+        .known("headroom_low", |one| one.headroom.as_ref()?.times_low)
+        .known("headroom_high", |one| one.headroom.as_ref()?.times_high)
+        .data("cut_short", |one| one.cut_short)
+        .known("failure", |one| Some(&one.failure.as_ref()?.cause))
+        .csv()
 }
 
 /// In microseconds.
-fn percentiles(row: &mut Row, name: &str, times: Option<Percentiles>) {
+fn percentiles<'a>(mut columns: Columns<'a, Figures>, name: &str, times: Option<Percentiles>) -> Columns<'a, Figures> {
     for (column, _, of) in SUMMARY {
-        row.put_some(
-            format!("{name}_{column}_us"),
-            times.as_ref().map(|times| of(times) / 1e3),
-        );
+        columns = columns.known(format!("{name}_{column}_us"), |_| Some(of(times.as_ref()?) / 1e3));
     }
+    columns
 }

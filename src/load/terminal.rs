@@ -2,8 +2,9 @@
 
 use lasthop_page::{
     Options, Page,
-    document::{Cell, Column, Row, Table, Text, Tone},
-    units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, column, percent},
+    columns::Columns,
+    document::{Table, Text, Tone},
+    units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, percent},
 };
 use lasthop_protocol::{
     result::Longest,
@@ -199,19 +200,22 @@ fn latencies(figures: &Figures) -> Table {
     // Of the first row only: the lag is often far shorter, and would put all rows in microseconds.
     let smallest: Vec<f64> = rows.iter().take(1).flat_map(|(_, row)| cells(row)).collect();
     let unit = TimeUnit::of_column(&smallest);
-    let mut table = Table {
-        columns: vec![Column::left(unit.name())],
-        rows: Vec::new(),
-    };
-    table
-        .columns
-        .extend(shown.clone().map(|(_, title, _)| Column::right(*title)));
-    for (name, row) in rows {
-        let values: Vec<Option<f64>> = cells(&row).iter().map(|us| Some(us / unit.micros())).collect();
-        let cells = [name.to_owned()].into_iter().chain(column(&values));
-        table.rows.push(Row::Cells(cells.map(Cell::from).collect()));
-    }
-    table
+    let rows: Vec<(&str, Vec<String>)> = rows
+        .iter()
+        .map(|(name, row)| {
+            (
+                *name,
+                unit.column(&cells(row).into_iter().map(Some).collect::<Vec<_>>()),
+            )
+        })
+        .collect();
+    let columns = Columns::of(&rows).left(unit.name(), |(name, _)| *name);
+    let titles = shown.map(|(_, title, _)| *title).enumerate();
+    titles
+        .fold(columns, |columns, (place, title)| {
+            columns.right(title, |(_, cells)| &cells[place])
+        })
+        .table()
 }
 
 fn facts(figures: &Figures) -> Vec<Text> {

@@ -259,12 +259,27 @@ impl<'a, R> Columns<'a, R> {
         self
     }
 
+    /// Several numbers, each in the column `id` with an ending of its own.
+    #[must_use]
+    pub fn several<const N: usize>(
+        mut self,
+        id: &str,
+        endings: [&str; N],
+        of: impl Fn(&'a R) -> Option<[f64; N]>,
+    ) -> Self {
+        for (place, ending) in endings.iter().enumerate() {
+            self = self.known(format!("{id}{ending}"), |row| Some(of(row)?[place]));
+        }
+        self
+    }
+
     /// An estimate in the column `id`, the ends of its interval in `id_low` and `id_high`.
     #[must_use]
     pub fn interval(self, id: &str, of: impl Fn(&'a R) -> Option<Interval>) -> Self {
-        self.known(id, |row| Some(of(row)?.estimate))
-            .known(format!("{id}_low"), |row| Some(of(row)?.low))
-            .known(format!("{id}_high"), |row| Some(of(row)?.high))
+        self.several(id, ["", "_low", "_high"], |row| {
+            let Interval { estimate, low, high } = of(row)?;
+            Some([estimate, low, high])
+        })
     }
 
     /// The table for programs, by RFC 4180: a header, and lines that end in CR LF.

@@ -33,263 +33,168 @@ use lasthop_analyse::{
     name_of,
     rows::{QUANTILES, TrialRow},
     summary::{
-        COLUMNS, CaseSummary, CaseValue, Comparison, LATENCY_MAX, Measured, Metric, Metrics, Overload, OverloadCase,
-        OverloadPoint, PER_REQUEST, Span, Summary,
+        COLUMNS, CaseSummary, CaseValue, LATENCY_MAX, Metric, Metrics, Overload, OverloadCase, OverloadPoint,
+        PER_REQUEST, Span, Summary,
     },
 };
 use lasthop_model::quantity::joined;
 
-use crate::{content::failed_stage, text};
+use crate::{columns::Columns, content::failed_stage, wording::word};
 
 /// The report for spreadsheets and data frames.
 #[must_use]
 pub fn render(summary: &Summary) -> Vec<u8> {
-    if let Some(overload) = &summary.overload {
-        return loads(summary, overload);
+    match &summary.overload {
+        Some(overload) => loads(summary, overload),
+        None => cases(summary),
     }
-    let shape = Shape::of(summary);
-    page(&summary.cases, |case| row(summary, case, &shape))
-}
-
-/// A line for each item. The row of none has the names of the header.
-fn page<T>(items: impl IntoIterator<Item = T>, row: impl Fn(Option<T>) -> Row) -> Vec<u8> {
-    let mut page = line(row(None).0.iter().map(|(name, _)| name.as_str()));
-    for item in items {
-        page.push_str(&line(row(Some(item)).0.iter().map(|(_, value)| value.as_str())));
-    }
-    page.into_bytes()
 }
 
 /// A row for each trial.
 #[must_use]
 pub fn trials(summary: &Summary, trials: &[TrialRow]) -> Vec<u8> {
-    let factors = Shape::of(summary).factors;
-    page(trials, |trial| trial_row(summary, trial, &factors))
+    let mut columns = setting(Columns::of(trials), summary, |trial| summary.cases.get(trial.case))
+        .data("round", |trial| trial.round)
+        .data("block", |trial| trial.block)
+        .data("position", |trial| trial.position)
+        .data("at_s", |trial| trial.at)
+        .data("seconds", |trial| trial.seconds)
+        .data("requests", |trial| trial.requests)
+        .data("errors", |trial| trial.errors)
+        .data("bytes_received", |trial| trial.bytes)
+        .data("throughput_per_s", |trial| trial.rate);
+    for (place, (_, name)) in QUANTILES.iter().enumerate() {
+        columns = columns.known(format!("latency_{name}_us"), |trial| Some(trial.latencies?[place]));
+    }
+    columns.data("cpu_driver_us", |trial| trial.driver_cpu).csv()
 }
 
-/// The row of a trial. Without a trial, its names make the header.
-fn trial_row(summary: &Summary, trial: Option<&TrialRow>, factors: &IndexSet<&str>) -> Row {
-    let mut row = Row::default();
-    row.put("experiment", &summary.experiment);
-    row.put("run", &summary.run);
-    let case = trial.map(|trial| &summary.cases[trial.case]);
-    setting(&mut row, summary, case, factors);
-    row.put_some("round", trial.map(|trial| trial.round));
-    row.put_some("block", trial.map(|trial| trial.block));
-    row.put_some("position", trial.map(|trial| trial.position));
-    row.put_some("at_s", trial.map(|trial| trial.at));
-    row.put_some("seconds", trial.map(|trial| trial.seconds));
-    row.put_some("requests", trial.map(|trial| trial.requests));
-    row.put_some("errors", trial.map(|trial| trial.errors));
-    row.put_some("bytes_received", trial.map(|trial| trial.bytes));
-    row.put_some("throughput_per_s", trial.map(|trial| trial.rate));
-    for (place, (_, name)) in QUANTILES.iter().enumerate() {
-        let latency = trial.and_then(|trial| Some(trial.latencies?[place]));
-        row.put_some(format!("latency_{name}_us"), latency);
-    }
-    row.put_some("cpu_driver_us", trial.map(|trial| trial.driver_cpu));
-    row
-}
+/// A load that a case was offered.
+type Load<'a> = (&'a OverloadCase, &'a OverloadPoint);
 
 /// A run with overload: one row per case and offered load. Figures have the columns `_least`, `_median` and `_most`,
 /// over the repetitions. Shares are of the requests that were due; `error_KIND_share` is one for each way in which
 /// requests ended.
 fn loads(summary: &Summary, overload: &Overload) -> Vec<u8> {
-    let factors = Shape::of(summary).factors;
     let cases = overload.cases.iter();
     let points = cases.flat_map(|case| case.points.iter().map(move |point| (case, point)));
-    let kinds: IndexSet<&String> = points.clone().flat_map(|(_, point)| point.wrong.keys()).collect();
-    let logged: IndexSet<&String> = points.clone().flat_map(|(_, point)| point.logged.keys()).collect();
-    let row = |of: Option<(&OverloadCase, &OverloadPoint)>| {
-        let mut row = Row::default();
-        row.put("experiment", &summary.experiment);
-        row.put("run", &summary.run);
-        let case = of.and_then(|(found, _)| summary.case(&found.case));
-        setting(&mut row, summary, case, &factors);
-        row.spans("capacity_per_s", of.and_then(|(case, _)| case.capacity));
-        load(&mut row, of.map(|(_, point)| point), &kinds, &logged);
-        row
-    };
-    page(points, row)
-}
-
-fn load(row: &mut Row, point: Option<&OverloadPoint>, kinds: &IndexSet<&String>, logged: &IndexSet<&String>) {
-    row.put_some("times", point.map(|point| point.times));
-    row.put_some("offered_per_s", point.map(|point| point.offered));
-    row.put_some("trials", point.map(|point| point.trials));
-    row.put_some("served", point.map(|point| point.served));
-    row.spans("goodput_per_s", point.map(|point| point.goodput));
-    row.spans("right_share", point.map(|point| point.right));
+    let points: Vec<Load<'_>> = points.collect();
+    let mut columns = setting(Columns::of(&points), summary, |(found, _)| summary.case(&found.case));
+    columns = spans(columns, "capacity_per_s", |(case, _)| case.capacity)
+        .data("times", |(_, point)| point.times)
+        .data("offered_per_s", |(_, point)| point.offered)
+        .data("trials", |(_, point)| point.trials)
+        .data("served", |(_, point)| point.served);
+    columns = spans(columns, "goodput_per_s", |(_, point)| Some(point.goodput));
+    columns = spans(columns, "right_share", |(_, point)| Some(point.right));
+    let kinds: IndexSet<&String> = points.iter().flat_map(|(_, point)| point.wrong.keys()).collect();
     for kind in kinds {
-        row.spans(
-            &format!("error_{kind}_share"),
-            point.and_then(|point| point.wrong.get(*kind).map(|wrong| wrong.share)),
-        );
-        row.put_some(
-            format!("error_{kind}_after_ms"),
-            point.and_then(|point| point.wrong.get(*kind).map(|wrong| wrong.after_ms)),
-        );
+        columns = spans(columns, &format!("error_{kind}_share"), |(_, point)| {
+            Some(point.wrong.get(kind)?.share)
+        })
+        .known(format!("error_{kind}_after_ms"), |(_, point)| {
+            Some(point.wrong.get(kind)?.after_ms)
+        });
     }
-    row.spans("not_sent_share", point.map(|point| point.not_sent));
-    row.spans("waiting_share", point.map(|point| point.unanswered));
-    row.spans("p50_ms", point.and_then(|point| point.p50_ms));
-    row.spans("p99_ms", point.and_then(|point| point.p99_ms));
-    row.spans("lag_p99_ms", point.and_then(|point| point.lag_p99_ms));
-    let recovery = point.and_then(|point| point.recovery);
-    row.spans("recovery_s", recovery.and_then(|recovery| recovery.seconds));
-    row.put_some("not_recovered", recovery.map(|recovery| recovery.late));
-    row.spans("listen_overflows", point.map(|point| point.listen_overflows));
-    row.spans("listen_drops", point.map(|point| point.listen_drops));
-    row.spans("syns_retransmitted", point.map(|point| point.syns_retransmitted));
+    columns = spans(columns, "not_sent_share", |(_, point)| Some(point.not_sent));
+    columns = spans(columns, "waiting_share", |(_, point)| Some(point.unanswered));
+    columns = spans(columns, "p50_ms", |(_, point)| point.p50_ms);
+    columns = spans(columns, "p99_ms", |(_, point)| point.p99_ms);
+    columns = spans(columns, "lag_p99_ms", |(_, point)| point.lag_p99_ms);
+    columns = spans(columns, "recovery_s", |(_, point)| point.recovery?.seconds)
+        .known("not_recovered", |(_, point)| Some(point.recovery?.late));
+    columns = spans(columns, "listen_overflows", |(_, point)| Some(point.listen_overflows));
+    columns = spans(columns, "listen_drops", |(_, point)| Some(point.listen_drops));
+    columns = spans(columns, "syns_retransmitted", |(_, point)| {
+        Some(point.syns_retransmitted)
+    });
+    let logged: IndexSet<&String> = points.iter().flat_map(|(_, point)| point.logged.keys()).collect();
     for meaning in logged {
-        row.spans(
-            &format!("logged {meaning}"),
-            point.and_then(|point| point.logged.get(*meaning).copied()),
-        );
+        columns = spans(columns, &format!("logged {meaning}"), |(_, point)| {
+            point.logged.get(meaning).copied()
+        });
     }
+    columns.csv()
 }
 
-/// Columns that depend on the run.
-struct Shape<'a> {
-    factors: IndexSet<&'a str>,
-    /// The roles that have what is in [`PER_REQUEST`].
-    roles: [IndexSet<&'a str>; PER_REQUEST.len()],
-    /// Nothing comes back in some case.
-    has_one_way: bool,
+fn spans<'a, R>(columns: Columns<'a, R>, id: &str, of: impl Fn(&'a R) -> Option<Span>) -> Columns<'a, R> {
+    columns.several(id, ["_least", "_median", "_most"], |row| {
+        let Span { least, median, most } = of(row)?;
+        Some([least, median, most])
+    })
 }
 
-impl<'a> Shape<'a> {
-    fn of(summary: &'a Summary) -> Self {
-        let metrics = || summary.cases.iter().filter_map(|case| case.metrics.as_ref());
-        let levels = summary.cases.iter().flat_map(|case| case.levels.keys());
-        let mut roles: [IndexSet<&str>; _] = PER_REQUEST
-            .each_ref()
-            .map(|one| metrics().flat_map(one.roles).collect());
-        if roles[0].is_empty() {
-            // There is always a driver.
-            roles[0] = IndexSet::from(["driver"]);
-        }
-        let has_one_way = metrics().any(|metrics| metrics.one_way.is_some());
-        Self {
-            roles,
-            has_one_way,
-            factors: summary.factors.keys().chain(levels).map(String::as_str).collect(),
-        }
-    }
-}
-
-/// Names and values of one row.
-#[derive(Default)]
-pub struct Row(Vec<(String, String)>);
-
-impl Row {
-    /// The row below its header.
-    #[must_use]
-    pub fn alone(&self) -> Vec<u8> {
-        let names = line(self.0.iter().map(|(name, _)| name.as_str()));
-        let values = line(self.0.iter().map(|(_, value)| value.as_str()));
-        (names + &values).into_bytes()
-    }
-
-    pub fn put(&mut self, name: impl Into<String>, value: impl ToString) {
-        self.0.push((name.into(), value.to_string()));
-    }
-
-    pub fn put_some(&mut self, name: impl Into<String>, value: Option<impl ToString>) {
-        self.put(name, value.map(|value| value.to_string()).unwrap_or_default());
-    }
-
-    fn measured(&mut self, name: &str, value: Option<&Measured>) {
-        self.interval(
-            name,
-            value.map(|value| [value.interval.estimate, value.interval.low, value.interval.high]),
-        );
-    }
-
-    fn interval(&mut self, name: &str, figures: Option<[f64; 3]>) {
-        for (place, end) in ["", "_low", "_high"].into_iter().enumerate() {
-            self.put_some(format!("{name}{end}"), figures.map(|figures| figures[place]));
-        }
-    }
-
-    fn spans(&mut self, name: &str, span: Option<Span>) {
-        self.put_some(format!("{name}_least"), span.map(|span| span.least));
-        self.put_some(format!("{name}_median"), span.map(|span| span.median));
-        self.put_some(format!("{name}_most"), span.map(|span| span.most));
-    }
-
-    fn ratio(&mut self, name: &str, comparison: Option<&Comparison>) {
-        self.interval(name, comparison.map(|one| [one.ratio, one.low, one.high]));
-        let verdict = comparison.map(|comparison| super::wording::word(comparison.verdict));
-        self.put_some(format!("{name}_verdict"), verdict);
-    }
-}
-
-/// The row of a case. Without a case, its names make the header.
-fn row(summary: &Summary, case: Option<&CaseSummary>, shape: &Shape<'_>) -> Row {
-    let mut row = Row::default();
-    row.put("experiment", &summary.experiment);
-    row.put("run", &summary.run);
-    setting(&mut row, summary, case, &shape.factors);
+fn cases(summary: &Summary) -> Vec<u8> {
+    let mut metrics = summary.cases.iter().filter_map(|case| case.metrics.as_ref());
+    let has_one_way = metrics.any(|metrics| metrics.one_way.is_some());
+    let mut columns = setting(Columns::of(&summary.cases), summary, Some);
     for column in &COLUMNS {
-        match column.value {
-            CaseValue::Measured(of) => row.measured(column.name, case.and_then(|case| of(case.metrics.as_ref()?))),
-            CaseValue::OneWay(_) if !shape.has_one_way => {}
-            CaseValue::Of(_) | CaseValue::OneWay(_) => {
-                row.put_some(column.name, case.and_then(|case| column.of(case)));
-            }
-        }
+        columns = match column.value {
+            CaseValue::Measured(of) => columns.interval(column.name, |case| Some(of(case.metrics.as_ref()?)?.interval)),
+            CaseValue::OneWay(_) if !has_one_way => columns,
+            CaseValue::Of(_) | CaseValue::OneWay(_) => columns.known(column.name, |case| column.of(case)),
+        };
         if column.name == LATENCY_MAX {
-            costs(&mut row, case.and_then(|case| case.metrics.as_ref()), shape);
+            columns = costs(columns, summary);
         }
     }
-    ratios(&mut row, summary, case);
-    row.put_some("failed_stage", case.and_then(|case| failed_stage(summary, case)));
-    row
-}
-
-fn setting(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>, factors: &IndexSet<&str>) {
-    row.put_some("case", case.map(|case| &case.case));
-    for factor in factors {
-        let level = case.and_then(|case| case.levels.get(*factor));
-        row.put_some(format!("factor_{factor}"), level);
+    for metric in Metric::ALL {
+        let id = format!("{}_ratio", name_of(metric));
+        columns = columns
+            .interval(&id, |case| Some(summary.comparison(case, metric)?.interval()))
+            .known(format!("{id}_verdict"), |case| {
+                Some(word(summary.comparison(case, metric)?.verdict))
+            });
     }
-    row.put_some("is_reference", case.map(|case| case.reference));
-    let reference = case.and_then(|case| summary.declared(case)).map(|c| &c.reference);
-    row.put_some("reference", reference);
-}
-
-fn costs(row: &mut Row, metrics: Option<&Metrics>, shape: &Shape<'_>) {
-    for (one, roles) in PER_REQUEST.iter().zip(&shape.roles) {
-        for role in roles {
-            for (name, value) in one.csv {
-                row.put_some(name.replace("ROLE", role), metrics.and_then(|m| value(m, role)));
-            }
-        }
-    }
-}
-
-fn ratios(row: &mut Row, summary: &Summary, case: Option<&CaseSummary>) {
-    let of = |metric| case.and_then(|case| summary.comparison(case, metric));
-    row.ratio("throughput_ratio", of(Metric::Throughput));
-    row.ratio("latency_p50_ratio", of(Metric::LatencyP50));
-    row.ratio("latency_p99_ratio", of(Metric::LatencyP99));
-    row.ratio("cpu_per_request_ratio", of(Metric::CpuPerRequest));
     if !summary.limits.is_empty() {
-        let of = |case: &CaseSummary| {
+        columns = columns.data("limits", |case| {
             let own = summary.limits.iter().filter(|held| held.case == case.case);
             joined(
                 own.map(|held| format!("{}: {}", held.limit, name_of(held.standing))),
                 "; ",
             )
-        };
-        row.put_some("limits", case.map(of));
+        });
     }
-    let declared = case.and_then(|case| summary.declared(case));
-    row.put_some("lower_bound", declared.map(|comparison| comparison.lower_bound));
+    columns
+        .known("lower_bound", |case| Some(summary.declared(case)?.lower_bound))
+        .known("failed_stage", |case| failed_stage(summary, case))
+        .csv()
 }
 
-/// A line of fields.
-pub fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {
-    joined(fields.map(text::csv), ",") + "\r\n"
+/// The run, and the case of a row.
+fn setting<'a, R>(
+    columns: Columns<'a, R>,
+    summary: &Summary,
+    case: impl Fn(&'a R) -> Option<&'a CaseSummary>,
+) -> Columns<'a, R> {
+    let mut columns = columns
+        .data("experiment", |_| &summary.experiment)
+        .data("run", |_| &summary.run)
+        .known("case", |row| Some(&case(row)?.case));
+    let levels = summary.cases.iter().flat_map(|case| case.levels.keys());
+    let factors: IndexSet<&String> = summary.factors.keys().chain(levels).collect();
+    for factor in factors {
+        columns = columns.known(format!("factor_{factor}"), |row| case(row)?.levels.get(factor));
+    }
+    columns
+        .known("is_reference", |row| Some(case(row)?.reference))
+        .known("reference", |row| Some(&summary.declared(case(row)?)?.reference))
+}
+
+/// What requests cost, of the roles that have such a cost.
+fn costs<'a>(mut columns: Columns<'a, CaseSummary>, summary: &'a Summary) -> Columns<'a, CaseSummary> {
+    let metrics = || summary.cases.iter().filter_map(|case| case.metrics.as_ref());
+    for (place, one) in PER_REQUEST.iter().enumerate() {
+        let mut roles: IndexSet<&str> = metrics().flat_map(|metrics: &Metrics| (one.roles)(metrics)).collect();
+        if place == 0 && roles.is_empty() {
+            // There is always a driver.
+            roles.insert("driver");
+        }
+        for role in roles {
+            for (name, value) in one.csv {
+                columns = columns.known(name.replace("ROLE", role), |case| value(case.metrics.as_ref()?, role));
+            }
+        }
+    }
+    columns
 }

@@ -9,21 +9,22 @@ use lasthop_analyse::{
     },
     groups::{Group, cases, groups},
     name_of,
-    summary::{CaseSummary, Measured, Metric, Verdict},
+    summary::{CaseSummary, Metric, Verdict},
 };
 use lasthop_stats::Interval;
 
 use super::{
-    Parts, Told, by_quantity, differences, differences_in_short, in_setting, of_cases, own_doubts, panels, quantity_of,
-    side,
+    Parts, Told, by_quantity, differences, differences_in_short, in_setting, interval_title, own_doubts, panels,
+    quantity_of, side,
 };
 use crate::{
+    columns::{self, Columns},
     content::{case_title, section, the, title},
-    document::{Block, Cell, Columns, Depth, Section, Table, Text, Tone},
+    document::{Block, Cell, Depth, Section, Table, Text, Tone},
     forest::{self, Part},
     names::Named,
-    units::{NBSP, TimeUnit, bounds, column, percent, ratio, ratio_places, significant},
-    wording::{self, Quantity, tone},
+    units::{NBSP, percent, ratio, ratio_places, significant},
+    wording::{Quantity, tone, word},
 };
 
 /// A larger share is said as a factor.
@@ -54,8 +55,24 @@ impl Told for Diff {
             panels,
             margin: self.margin,
             limits: &self.limits,
-            rows: rows(self),
         }
+    }
+
+    fn csv(&self) -> Vec<u8> {
+        let ratios = self.comparisons.iter().map(Line::from);
+        let lines: Vec<Line<'_>> = ratios.chain(self.cases.iter().map(Line::from)).collect();
+        let mut columns = Columns::of(&lines)
+            .data("case", |line| line.case)
+            .data("reference", |line| line.reference)
+            .data("metric", |line| name_of(line.metric))
+            .data("unit", |line| line.unit);
+        for (place, id) in ["old", "new", "change"].into_iter().enumerate() {
+            columns = columns.interval(id, |line| Some(line.figures[place]));
+        }
+        columns
+            .known("verdict", |line| line.change?.verdict.map(word))
+            .known("adjusted_p", |line| line.change?.adjusted_p)
+            .csv()
     }
 }
 
@@ -164,7 +181,7 @@ fn everything(diff: &Diff) -> Option<Text> {
 
 fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
     let all = changed(diff, groups, |one| one.declared);
-    let mut blocks = vec![table(diff, groups, &all)?];
+    let mut blocks = vec![table(diff, &all)?];
     let what = match all.first()?.quantity() {
         Quantity::ResponseTime => "median response times",
         _ => "requests/s",
@@ -183,13 +200,13 @@ fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
 
 fn cpu(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
     let all = changed(diff, groups, |one| one.metric == Metric::CpuPerRequest);
-    let table = table(diff, groups, &all)?;
+    let table = table(diff, &all)?;
     section("Ratios of CPU per request", Depth::Folded, vec![table])
 }
 
-fn table(diff: &Diff, groups: &[Group<'_>], all: &[Changed<'_>]) -> Option<Block> {
-    let shown: Vec<Interval> = all.iter().map(|one| one.change.change.interval()).collect();
-    let places = shown.iter().copied().map(ratio_places).max()?;
+fn table(diff: &Diff, all: &[Changed<'_>]) -> Option<Block> {
+    let changes = all.iter().map(|one| ratio_places(one.change.change.interval()));
+    let places = changes.max()?;
     let verdict = |one: &Changed<'_>| match one.change.verdict {
         None => "invalid".into(),
         Some(verdict) => {
@@ -197,35 +214,22 @@ fn table(diff: &Diff, groups: &[Group<'_>], all: &[Changed<'_>]) -> Option<Block
             Cell::new(tone(verdict), format!("{}{mark}", one.quantity().verdict(verdict)))
         }
     };
-    let old = all.iter().map(|one| ratio(one.change.old.ratio, places));
-    let new = all.iter().map(|one| ratio(one.change.new.ratio, places));
-    let columns = Columns::default()
-        .left(
-            case_title(&diff.runs[1]),
-            all.iter().map(|one| name(one.group, one.case)),
-        )
-        .right("old", old)
-        .right("new", new);
-    let columns = quotients(columns, diff, &shown).joined("verdict", all.iter().map(verdict));
-    Some(Block::Table(of_cases(groups, columns, |case| {
-        all.iter().any(|one| one.case.case == case.case)
-    })))
-}
-
-fn name(group: &Group<'_>, case: &CaseSummary) -> Cell {
-    Cell::new(Tone::Strong, group.label(case))
+    let columns = Columns::of(all)
+        .names(case_title(&diff.runs[1]), |one| one.group.label(one.case))
+        .right("old", |one| ratio(one.change.old.ratio, places))
+        .right("new", |one| ratio(one.change.new.ratio, places));
+    let table = quotients(columns, diff, |one| &one.change.change)
+        .joined("verdict", verdict)
+        .under(|one| one.group.setting())
+        .table();
+    Some(Block::Table(table))
 }
 
 /// New divided by old, with the interval.
-fn quotients(columns: Columns, diff: &Diff, shown: &[Interval]) -> Columns {
-    let places = shown.iter().copied().map(ratio_places).max().unwrap_or(2);
-    let confidence = percent(diff.confidence, 0);
-    columns
-        .right("new/old", shown.iter().map(|one| ratio(one.estimate, places)))
-        .joined(
-            format!("{confidence} interval"),
-            shown.iter().map(|one| bounds(*one, places)),
-        )
+fn quotients<'a, R>(columns: Columns<'a, R>, diff: &Diff, of: impl Fn(&'a R) -> &'a Ratio) -> Columns<'a, R> {
+    columns.ratios(["new/old", &interval_title(diff.confidence)], |row| {
+        Some(columns::Ratio::new(of(row).interval()))
+    })
 }
 
 /// Absolute figures: those that verdicts would be about, or the others.
@@ -247,33 +251,28 @@ fn figures(diff: &Diff, groups: &[Group<'_>], metric: Metric, wanted: bool) -> O
         all.find(|one| one.metric == metric && one.declared == wanted)
     };
     let all = cases(groups).filter_map(|(group, case)| Some((group, case, of(case)?)));
-    let all: Vec<_> = all.collect();
-    let (_, _, one) = all.first()?;
-    let values = |pick: fn(&CaseChange) -> f64| all.iter().map(|(_, _, one)| pick(one)).collect::<Vec<f64>>();
-    let old = values(|one| one.old.interval.estimate);
-    let new = values(|one| one.new.interval.estimate);
-    let unit = TimeUnit::of_column(&[&old[..], &new].concat());
-    let (what, scale) = match one.old.unit.as_str() {
-        "us" => (unit.name(), unit.micros()),
-        _ => ("requests/s", 1.0),
+    let all: Vec<(&Group<'_>, &CaseSummary, &CaseChange)> = all.collect();
+    all.first()?;
+    let columns = Columns::of(&all).names(case_title(&diff.runs[1]), |(group, case, _)| group.label(case));
+    let name = match metric {
+        Metric::Throughput => "requests/s",
+        Metric::LatencyP50 => "p50",
+        Metric::LatencyP99 => "p99",
+        Metric::CpuPerRequest => "CPU",
     };
-    let name_of = match metric {
-        Metric::Throughput => "",
-        Metric::LatencyP50 => "p50 ",
-        Metric::LatencyP99 => "p99 ",
-        Metric::CpuPerRequest => "CPU ",
+    let [old, new] = ["old", "new"].map(|run| format!("{run} {name}"));
+    let columns = if metric == Metric::Throughput {
+        columns
+            .figures(old, |(.., one)| Some(one.old.interval.estimate))
+            .figures(new, |(.., one)| Some(one.new.interval.estimate))
+    } else {
+        columns.times([
+            (old, &|(.., one)| Some(one.old.interval.estimate)),
+            (new, &|(.., one)| Some(one.new.interval.estimate)),
+        ])
     };
-    let scaled = |values: &[f64]| column(&values.iter().map(|value| Some(value / scale)).collect::<Vec<_>>());
-    let shown: Vec<Interval> = all.iter().map(|(_, _, one)| one.change.interval()).collect();
-    let columns = Columns::default()
-        .left(
-            case_title(&diff.runs[1]),
-            all.iter().map(|(group, case, _)| name(group, case)),
-        )
-        .right(format!("old {name_of}{what}"), scaled(&old))
-        .right(format!("new {name_of}{what}"), scaled(&new));
-    let columns = quotients(columns, diff, &shown);
-    Some(of_cases(groups, columns, |case| of(case).is_some()))
+    let columns = quotients(columns, diff, |(.., one)| &one.change);
+    Some(columns.under(|(group, ..)| group.setting()).table())
 }
 
 /// Cases that one run lacks.
@@ -329,54 +328,38 @@ fn changes(diff: &Diff, groups: &[Group<'_>], quantity: Quantity) -> Vec<Part> {
     }
 }
 
-const HEADER: [&str; 15] = [
-    "case",
-    "reference",
-    "metric",
-    "unit",
-    "old",
-    "old_low",
-    "old_high",
-    "new",
-    "new_low",
-    "new_high",
-    "change",
-    "change_low",
-    "change_high",
-    "verdict",
-    "adjusted_p",
-];
+/// A figure of CSV: a ratio, or an absolute one, which has no reference and no verdict.
+struct Line<'a> {
+    case: &'a str,
+    reference: &'a str,
+    metric: Metric,
+    unit: &'a str,
+    figures: [Interval; 3],
+    change: Option<&'a RatioChange>,
+}
 
-/// Ratios, then absolute figures, which have no reference and no verdict.
-fn rows(diff: &Diff) -> Vec<Vec<String>> {
-    let three = |ratio: &Ratio| [ratio.ratio, ratio.low, ratio.high];
-    let of = |value: &Measured| [value.interval.estimate, value.interval.low, value.interval.high];
-    let line = |names: [&str; 4], figures: [[f64; 3]; 3], ends: [String; 2]| -> Vec<String> {
-        let figures = figures.concat().into_iter().map(|figure| figure.to_string());
-        names
-            .map(str::to_owned)
-            .into_iter()
-            .chain(figures)
-            .chain(ends)
-            .collect()
-    };
-    let ratio = |one: &RatioChange| {
-        let verdict = one.verdict.map(wording::word).unwrap_or_default().to_owned();
-        let p = one.adjusted_p.map(|p| p.to_string()).unwrap_or_default();
-        line(
-            [&one.case, &one.reference, &name_of(one.metric), ""],
-            [three(&one.old), three(&one.new), three(&one.change)],
-            [verdict, p],
-        )
-    };
-    let figure = |one: &CaseChange| {
-        line(
-            [&one.case, "", &name_of(one.metric), &one.old.unit],
-            [of(&one.old), of(&one.new), three(&one.change)],
-            [String::new(), String::new()],
-        )
-    };
-    let header = HEADER.map(str::to_owned).to_vec();
-    let ratios = std::iter::once(header).chain(diff.comparisons.iter().map(ratio));
-    ratios.chain(diff.cases.iter().map(figure)).collect()
+impl<'a> From<&'a RatioChange> for Line<'a> {
+    fn from(one: &'a RatioChange) -> Self {
+        Self {
+            case: &one.case,
+            reference: &one.reference,
+            metric: one.metric,
+            unit: "",
+            figures: [one.old, one.new, one.change].map(|ratio| ratio.interval()),
+            change: Some(one),
+        }
+    }
+}
+
+impl<'a> From<&'a CaseChange> for Line<'a> {
+    fn from(one: &'a CaseChange) -> Self {
+        Self {
+            case: &one.case,
+            reference: "",
+            metric: one.metric,
+            unit: &one.old.unit,
+            figures: [one.old.interval, one.new.interval, one.change.interval()],
+            change: None,
+        }
+    }
 }

@@ -1,7 +1,5 @@
 //! Several runs, of as many machines or of one: what they say together, each kind, each machine or run.
 
-use std::iter;
-
 use indexmap::IndexMap;
 use lasthop_analyse::{
     across::{
@@ -15,10 +13,11 @@ use lasthop_analyse::{
 
 use lasthop_model::quantity::joined;
 
-use super::{Parts, Told, by_quantity, differing_in, own_doubts, quantity_of};
+use super::{NONE, Parts, Told, by_quantity, differing_in, interval_title, own_doubts, quantity_of};
 use crate::{
-    content::{case_title, full_name, section, table_under_settings, the, title},
-    document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Text, Tone},
+    columns::{self, Columns},
+    content::{case_title, full_name, section, the, title},
+    document::{Block, Cell, Depth, Section, Text, Tone},
     forest::{self, Part},
     names::{Named, compared_name},
     units::{capital, ends, percent, plural, ratio},
@@ -29,8 +28,6 @@ use crate::{
 const MANY: usize = 12;
 /// A larger factor says nothing.
 const FURTHEST: f64 = 1e3;
-/// What a row of the CSV is about.
-const SCOPES: [&str; 3] = ["machine", "kind", "all"];
 
 impl Told for Fleet {
     fn told(&self) -> Parts<'_> {
@@ -47,7 +44,7 @@ impl Told for Fleet {
             ),
             subtitle: Text::of(Tone::Dim, "ratios of each case to the reference in the same run"),
             sections: vec![
-                together(self, &groups, &all),
+                together(self, &all),
                 kinds(self, &all),
                 machines(self, &all),
                 differing_in(self.machines.len(), &self.differences),
@@ -59,8 +56,25 @@ impl Told for Fleet {
             }),
             margin: self.margin,
             limits: &self.limits,
-            rows: rows(self),
         }
+    }
+
+    fn csv(&self) -> Vec<u8> {
+        let lines = lines(self);
+        let mut columns = Columns::of(&lines)
+            .data("scope", |line| line.scope)
+            .known("machine", |line| Some(&line.machine?.name))
+            .known("run", |line| Some(&line.machine?.run.run))
+            .known("host", |line| line.machine?.run.host.as_ref());
+        for (place, by) in self.by.iter().enumerate() {
+            columns = columns.known(by, |line| line.kind?.values[place].as_ref());
+        }
+        columns
+            .data("case", |line| &line.of.case)
+            .data("reference", |line| &line.of.reference)
+            .data("metric", |line| name_of(line.of.metric))
+            .interval("ratio", |line| Some(line.ratio.interval()))
+            .csv()
     }
 }
 
@@ -83,12 +97,6 @@ struct Declared<'a> {
 impl Declared<'_> {
     fn name(&self) -> String {
         full_name(self.group, self.case) + &self.which
-    }
-
-    /// `1.73`, `1.59 to 1.88`
-    fn shown(&self, of: &Ratio) -> [String; 2] {
-        let [low, ratio, high] = ends(of.interval());
-        [ratio, format!("{low} to {high}")]
     }
 
     fn known(&self) -> usize {
@@ -248,11 +256,7 @@ fn name(kind: &Kind) -> String {
 }
 
 /// A row for each comparison.
-fn together(fleet: &Fleet, groups: &[Group<'_>], all: &[Declared<'_>]) -> Option<Section> {
-    let none = || super::NONE.to_owned();
-    let shown = |one: &Declared<'_>, of: Option<Ratio>| of.map_or_else(|| [none(), none()], |of| one.shown(&of));
-    let means = || all.iter().map(|one| shown(one, one.together.mean));
-    let nexts = all.iter().map(|one| shown(one, one.together.next));
+fn together(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Section> {
     let faster = |one: &Declared<'_>| {
         let count = |verdict| one.together.count(verdict);
         match (count(Verdict::Faster), count(Verdict::Slower)) {
@@ -261,26 +265,32 @@ fn together(fleet: &Fleet, groups: &[Group<'_>], all: &[Declared<'_>]) -> Option
             (count, _) => format!("{count} of {} faster", one.known()),
         }
     };
+    let next = |one: &Declared<'_>| {
+        let next = one.together.next;
+        next.map_or_else(
+            || NONE.to_owned(),
+            |next| {
+                let [low, _, high] = ends(next.interval());
+                format!("{low} to {high}")
+            },
+        )
+    };
     let differ = |one: &Declared<'_>| match one.together.between_machines {
         Some(spread) if spread.differs() => Cell::new(Tone::Warning, typical(spread.typical.ratio)),
         Some(spread) => Cell::from(format!("under {}", typical(spread.typical.high))),
-        None => super::NONE.into(),
+        None => NONE.into(),
     };
-    let columns = Columns::default()
-        .left(
-            case_title(&fleet.main),
-            all.iter()
-                .map(|one| Cell::new(Tone::Strong, one.group.label(one.case) + &one.which)),
-        )
-        .left("verdicts", all.iter().map(faster))
-        .right("mean", means().map(|[mean, _]| mean))
-        .joined(interval_title(fleet), means().map(|[_, ends]| ends))
-        .left(format!("another {}", fleet.unit), nexts.map(|[_, ends]| ends))
-        .left("spread", all.iter().map(differ));
-    let table = table_under_settings(groups, columns, |group| {
-        all.iter().filter(|one| std::ptr::eq(one.group, group)).count()
-    });
     let unit = fleet.unit;
+    let table = Columns::of(all)
+        .names(case_title(&fleet.main), |one| one.group.label(one.case) + &one.which)
+        .left("verdicts", faster)
+        .ratios(["mean", &interval_title(fleet.confidence)], |one| {
+            shown(one.together.mean)
+        })
+        .left(format!("another {unit}"), next)
+        .left("spread", differ)
+        .under(|one| one.group.setting())
+        .table();
     let legend = format!(
         "The mean is that of all such {unit}s, of which these are a sample; another one has a ratio of the given range. \
          Spread: a typical difference from the mean, where {unit}s reliably differ; else how large it may be."
@@ -289,84 +299,55 @@ fn together(fleet: &Fleet, groups: &[Group<'_>], all: &[Declared<'_>]) -> Option
     section(&format!("All {unit}s"), Depth::Open, blocks)
 }
 
-fn interval_title(fleet: &Fleet) -> String {
-    format!("{} interval", percent(fleet.confidence, 0))
-}
-
-/// Rows under the name of each comparison.
-fn under_names(
-    all: &[Declared<'_>],
-    columns: Vec<Column>,
-    rows: impl Fn(&Declared<'_>) -> Option<Vec<Row>>,
-) -> Vec<Block> {
-    let mut shown = Vec::new();
-    for one in all {
-        if let Some(rows) = rows(one) {
-            shown.push(Row::Group(capital(&one.name())));
-            shown.extend(rows);
-        }
-    }
-    vec![Block::Table(Table { columns, rows: shown })]
+fn shown(ratio: Option<Ratio>) -> Option<columns::Ratio> {
+    Some(columns::Ratio::new(ratio?.interval()))
 }
 
 /// A row for each kind, under each comparison.
 fn kinds(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Section> {
-    all.iter().find_map(|one| one.together.kinds.as_ref())?;
-    let columns = vec![
-        Column::left(fleet.by.join(", ")),
-        Column::right(format!("{}s", fleet.unit)),
-        Column::right("mean"),
-        Column::left(interval_title(fleet)).joined(),
-    ];
-    let row = |one: &Declared<'_>, kind: &Kind, mean: &Option<Ratio>| {
-        let [mean, ends] = mean.map_or_else(|| [super::NONE.to_owned(), String::new()], |mean| one.shown(&mean));
-        Row::Cells(vec![
-            Cell::new(Tone::Strong, name(kind)),
-            kind.machines.to_string().into(),
-            mean.into(),
-            ends.into(),
-        ])
-    };
-    let blocks = under_names(all, columns, |one| {
-        let means = fleet.kinds.iter().zip(&one.together.kinds.as_ref()?.means);
-        Some(means.map(|(kind, mean)| row(one, kind, mean)).collect())
-    });
-    section("Kinds", Depth::Open, blocks)
+    let mut rows: Vec<(&Declared<'_>, &Kind, Option<Ratio>)> = Vec::new();
+    for one in all {
+        let means = one.together.kinds.iter().flat_map(|kinds| &kinds.means);
+        rows.extend(fleet.kinds.iter().zip(means).map(|(kind, mean)| (one, kind, *mean)));
+    }
+    rows.first()?;
+    let table = Columns::of(&rows)
+        .names(fleet.by.join(", "), |(_, kind, _)| name(kind))
+        .right(format!("{}s", fleet.unit), |(_, kind, _)| kind.machines.to_string())
+        .ratios(["mean", &interval_title(fleet.confidence)], |(.., mean)| shown(*mean))
+        .under(|(one, ..)| capital(&one.name()))
+        .table();
+    section("Kinds", Depth::Open, vec![Block::Table(table)])
 }
 
 /// A row for each machine, under each comparison.
 fn machines(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Section> {
-    let columns = vec![
-        Column::left(fleet.unit),
-        Column::right("ratio"),
-        Column::left(interval_title(fleet)).joined(),
-        Column::left("verdict"),
-        Column::left("kind"),
-    ];
-    let row = |one: &Declared<'_>, machine: &Machine, judged: &Option<Judged>| {
-        let kind = Cell::new(Tone::Dim, name(&fleet.kinds[machine.kind]));
-        let Some(Judged { ratio, verdict }) = judged else {
-            let why = "no result that may be used".into();
-            return Row::Note(Cell::new(Tone::Strong, machine.name.clone()), why);
-        };
-        let [value, ends] = one.shown(ratio);
-        let word = Cell::new(tone(*verdict), one.quantity.verdict(*verdict));
-        Row::Cells(vec![
-            Cell::new(Tone::Strong, machine.name.clone()),
-            value.into(),
-            ends.into(),
-            word,
-            kind,
-        ])
-    };
-    let blocks = under_names(all, columns, |one| {
+    let mut rows: Vec<(&Declared<'_>, &Machine, &Option<Judged>)> = Vec::new();
+    for one in all {
         let machines = fleet.machines.iter().zip(&one.together.machines);
-        Some(machines.map(|(machine, judged)| row(one, machine, judged)).collect())
-    });
+        rows.extend(machines.map(|(machine, judged)| (one, machine, judged)));
+    }
+    let verdict = |(one, _, judged): &(&Declared<'_>, &Machine, &Option<Judged>)| {
+        judged.map_or_else(Cell::default, |Judged { verdict, .. }| {
+            Cell::new(tone(verdict), one.quantity.verdict(verdict))
+        })
+    };
+    let table = Columns::of(&rows)
+        .names(fleet.unit, |(_, machine, _)| &machine.name)
+        .ratios(["ratio", &interval_title(fleet.confidence)], |(.., judged)| {
+            shown(judged.map(|judged| judged.ratio))
+        })
+        .left("verdict", verdict)
+        .left("kind", |(_, machine, _)| {
+            Cell::new(Tone::Dim, name(&fleet.kinds[machine.kind]))
+        })
+        .under(|(one, ..)| capital(&one.name()))
+        .noted(|(.., judged)| judged.is_none().then(|| "no result that may be used".into()))
+        .table();
     section(
         &format!("{}s", capital(fleet.unit)),
         depth_of(fleet.machines.len()),
-        blocks,
+        vec![Block::Table(table)],
     )
 }
 
@@ -407,32 +388,45 @@ fn doubts(fleet: &Fleet) -> Option<Section> {
     section("Doubts", depth, blocks)
 }
 
-fn rows(fleet: &Fleet) -> Vec<Vec<String>> {
-    let header = ["scope", "machine", "run", "host"]
-        .into_iter()
-        .chain(fleet.by.iter().map(String::as_str));
-    let header = header.chain(["case", "reference", "metric", "ratio", "ratio_low", "ratio_high"]);
-    let blank = || vec![None; fleet.by.len()];
-    let line = |scope: usize, place: [&str; 3], kind: Vec<Option<String>>, one: &Together, found: &Ratio| {
-        let words = iter::once(SCOPES[scope]).chain(place).map(str::to_owned);
-        let kind = kind.into_iter().map(Option::unwrap_or_default);
-        let names = [one.case.clone(), one.reference.clone(), name_of(one.metric)];
-        let figures = [found.ratio, found.low, found.high].map(|value| value.to_string());
-        words.chain(kind).chain(names).chain(figures).collect::<Vec<String>>()
-    };
-    let mut all = vec![header.map(str::to_owned).collect()];
-    for one in &fleet.comparisons {
-        let machines = fleet.machines.iter().zip(&one.machines);
-        let machines = machines.filter_map(|(machine, judged)| {
-            let host = machine.run.host.as_deref().unwrap_or_default();
-            let kind = fleet.kinds[machine.kind].values.clone();
-            let ratio = &judged.as_ref()?.ratio;
-            Some(line(0, [&machine.name, &machine.run.run, host], kind, one, ratio))
-        });
-        let kinds = one.kinds.iter().flat_map(|kinds| fleet.kinds.iter().zip(&kinds.means));
-        let kinds = kinds.filter_map(|(kind, mean)| Some(line(1, [""; 3], kind.values.clone(), one, mean.as_ref()?)));
-        let mean = one.mean.iter().map(|mean| line(2, [""; 3], blank(), one, mean));
-        all.extend(machines.chain(kinds).chain(mean));
+/// A ratio of CSV: of a machine, of a kind, or of all.
+struct Line<'a> {
+    scope: &'static str,
+    machine: Option<&'a Machine>,
+    kind: Option<&'a Kind>,
+    of: &'a Together,
+    ratio: Ratio,
+}
+
+fn lines(fleet: &Fleet) -> Vec<Line<'_>> {
+    let mut all = Vec::new();
+    for of in &fleet.comparisons {
+        let machines = fleet.machines.iter().zip(&of.machines);
+        all.extend(machines.filter_map(|(machine, judged)| {
+            Some(Line {
+                scope: "machine",
+                machine: Some(machine),
+                kind: Some(&fleet.kinds[machine.kind]),
+                of,
+                ratio: judged.as_ref()?.ratio,
+            })
+        }));
+        let kinds = of.kinds.iter().flat_map(|kinds| fleet.kinds.iter().zip(&kinds.means));
+        all.extend(kinds.filter_map(|(kind, mean)| {
+            Some(Line {
+                scope: "kind",
+                machine: None,
+                kind: Some(kind),
+                of,
+                ratio: (*mean)?,
+            })
+        }));
+        all.extend(of.mean.map(|ratio| Line {
+            scope: "all",
+            machine: None,
+            kind: None,
+            of,
+            ratio,
+        }));
     }
     all
 }

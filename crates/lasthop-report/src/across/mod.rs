@@ -14,7 +14,7 @@ use lasthop_analyse::{
         facts::{Differing, Kind},
     },
     groups::{Compared, Group, groups},
-    summary::{CaseSummary, Held, Metric, Summary},
+    summary::{Held, Metric, Summary},
 };
 use lasthop_model::quantity::joined;
 use lasthop_page::{document_markdown, document_terminal};
@@ -22,13 +22,13 @@ use serde::Serialize;
 
 use super::{
     Format, Options,
-    content::{limits as of_limits, quantity, section, table_under_settings, untitled},
-    document::{Block, Columns, Depth, Document, Section, Table, Text, Tone},
+    content::{limits as of_limits, quantity, section, untitled},
+    document::{Block, Depth, Document, Section, Text, Tone},
     forest::{Panel, Part, Picture, Row, directed},
     html,
     names::Named,
     page::{figure, header},
-    units::{NBSP, NONE, Seconds, plural},
+    units::{NBSP, NONE, Seconds, percent, plural},
     wording::Quantity,
 };
 use crate::text;
@@ -46,6 +46,9 @@ const KINDS: [(Kind, &str); 4] = [
 /// A result of several runs.
 pub trait Told: Serialize {
     fn told(&self) -> Parts<'_>;
+
+    /// A row for each figure.
+    fn csv(&self) -> Vec<u8>;
 }
 
 /// What reports say of a result.
@@ -61,8 +64,6 @@ pub struct Parts<'a> {
     margin: f64,
     /// How cases stand to the user's limits.
     limits: &'a [Held],
-    /// One row for each figure; the first is the header.
-    rows: Vec<Vec<String>>,
 }
 
 /// The report in any format but that of trials, which becomes CSV.
@@ -73,11 +74,7 @@ pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> 
         Format::Terminal => document_terminal(&parts.document(), options),
         Format::Markdown => document_markdown(&parts.document()),
         Format::Json => text::json(result),
-        Format::Csv | Format::Trials => {
-            let rows = parts.rows.iter();
-            let lines = rows.map(|row| super::csv::line(row.iter().map(String::as_str)));
-            lines.collect::<String>().into()
-        }
+        Format::Csv | Format::Trials => result.csv(),
         Format::Html => parts.page(),
         Format::Svg => parts.picture().file(),
     }
@@ -144,11 +141,9 @@ fn quantity_of(group: &Group<'_>, metric: Metric) -> Quantity {
     }
 }
 
-/// A table with a row for each case that `has` one, under their settings.
-fn of_cases(groups: &[Group<'_>], columns: Columns, has: impl Fn(&CaseSummary) -> bool) -> Table {
-    table_under_settings(groups, columns, |group| {
-        group.cases.iter().filter(|case| has(case)).count()
-    })
+/// The title of a column of intervals.
+fn interval_title(confidence: f64) -> String {
+    format!("{} interval", percent(confidence, 0))
 }
 
 /// The declared ratios of all runs, those of a case under each other. `main` is the run that names the cases.

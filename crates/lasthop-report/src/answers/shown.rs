@@ -2,16 +2,13 @@
 
 use lasthop_analyse::{
     answers::{Against, Answer, KnownCase, Machine, Setting},
-    summary::Verdict,
+    name_of,
 };
-use lasthop_model::quantity::joined;
-use lasthop_stats::Interval;
-use serde::Serialize;
 
 use super::plain;
 use crate::{
-    csv::line,
-    document::{Block, Cell, Columns, Depth, Document, Row, Section, Table, Text, Tone},
+    columns::Columns,
+    document::{Block, Cell, Depth, Document, Section, Text, Tone},
     units::{NONE, Seconds, bound, ends, plural},
     wording::{freed, matters_below, tone, word},
 };
@@ -162,28 +159,20 @@ pub fn document(answers: &[&Answer], whole: bool) -> Document {
     }
 }
 
-fn overview(answers: &[&Answer]) -> Section {
-    let shown: Vec<(&Answer, Vec<Compared<'_>>)> = answers.iter().map(|answer| (*answer, extremes(answer))).collect();
-    let flat: Vec<(&Answer, Compared<'_>)> = shown
-        .iter()
-        .flat_map(|(answer, rows)| rows.iter().map(|row| (*answer, *row)))
-        .collect();
-    let names = flat.iter().map(|(answer, _)| Cell::new(Tone::Strong, answer.named()));
-    let columns = Columns::default()
-        .left("experiment", names)
-        .left("setting", flat.iter().map(|(_, one)| one.setting.name.clone()));
-    let columns = figures(columns, flat.iter().map(|(_, one)| *one).collect());
-    let (columns, rows) = columns.into_rows();
-    let mut rows = rows.into_iter();
-    let mut grouped: Vec<Row> = Vec::new();
-    let mut last = None;
-    for (answer, shown) in &shown {
-        if last != Some(&answer.group) && !answer.group.is_empty() {
-            grouped.push(Row::Group(answer.group.clone()));
-        }
-        last = Some(&answer.group);
-        grouped.extend(rows.by_ref().take(shown.len()).map(Row::Cells));
-    }
+fn overview<'a>(answers: &[&'a Answer]) -> Section {
+    let shown = |answer: &&'a Answer| {
+        extremes(answer)
+            .into_iter()
+            .map(move |one| (*answer, one))
+            .collect::<Vec<_>>()
+    };
+    let rows: Vec<(&Answer, Compared<'_>)> = answers.iter().flat_map(shown).collect();
+    let columns = Columns::of(&rows)
+        .names("experiment", |(answer, _)| answer.named())
+        .left("setting", |(_, one)| &one.setting.name);
+    let table = figures(columns, |(_, one)| one)
+        .under(|(answer, _)| &answer.group)
+        .table();
     let legend = "Of each experiment the settings with the largest and the smallest ratio; `lasthop answers \
                   EXPERIMENT` has all. Chosen by their estimates, these lie somewhat too far out. If CPU is your limit, a \
                   difference matters (by the margin or more) while your own code uses less CPU for a request than the \
@@ -191,41 +180,31 @@ fn overview(answers: &[&Answer]) -> Section {
     Section {
         title: None,
         depth: Depth::Open,
-        blocks: vec![
-            Block::Table(Table { columns, rows: grouped }),
-            Block::legend(legend.to_owned()),
-        ],
+        blocks: vec![Block::Table(table), Block::legend(legend)],
     }
 }
 
-fn figures<'a>(columns: Columns, rows: Vec<Compared<'a>>) -> Columns {
-    let each = |of: fn(&Compared<'a>) -> String| rows.iter().map(of).collect::<Vec<_>>();
-    let verdicts = rows
-        .iter()
-        .map(|one| Cell::new(tone(one.against.verdict), word(one.against.verdict)));
+fn figures<'a, R>(columns: Columns<'a, R>, of: impl Fn(&'a R) -> &'a Compared<'a>) -> Columns<'a, R> {
     columns
-        .left("compared", each(Compared::levels))
-        .right("ratio", each(Compared::ratio))
-        .joined("95 % interval", each(Compared::ends))
-        .joined("verdict", verdicts)
-        .left("freed at 1,000/s", each(Compared::freed))
-        .left("matters below", each(Compared::matters_below))
+        .left("compared", |row| of(row).levels())
+        .right("ratio", |row| of(row).ratio())
+        .joined("95 % interval", |row| of(row).ends())
+        .joined("verdict", |row| {
+            let verdict = of(row).against.verdict;
+            Cell::new(tone(verdict), word(verdict))
+        })
+        .left("freed at 1,000/s", |row| of(row).freed())
+        .left("matters below", |row| of(row).matters_below())
 }
 
 fn section(answer: &Answer) -> Section {
     let said = answer.advice.iter();
     let mut blocks: Vec<Block> = said.map(|line| Block::Paragraph(line.as_str().into())).collect();
-    let all: Vec<Compared<'_>> = compared(answer).collect();
-    let (columns, rows) = figures(Columns::default(), all).into_rows();
-    let mut cells = rows.into_iter();
-    let mut rows = Vec::new();
-    for setting in &answer.settings {
-        if !setting.name.is_empty() {
-            rows.push(Row::Group(setting.name.clone()));
-        }
-        rows.extend(cells.by_ref().take(setting.compared().count()).map(Row::Cells));
-    }
-    blocks.push(Block::Table(Table { columns, rows }));
+    let rows: Vec<Compared<'_>> = compared(answer).collect();
+    let table = figures(Columns::of(&rows), |one| one)
+        .under(|one| &one.setting.name)
+        .table();
+    blocks.push(Block::Table(table));
     blocks.push(Block::legend(format!(
         "{}. Yours: lasthop run {}",
         provenance(answer),
@@ -241,91 +220,39 @@ fn section(answer: &Answer) -> Section {
 /// A row for each comparison. Times are in microseconds.
 #[must_use]
 pub fn csv(answers: &[&Answer]) -> Vec<u8> {
-    let header = [
-        "experiment",
-        "group",
-        "setting",
-        "case",
-        "reference",
-        "protocol",
-        "target",
-        "connections",
-        "reuse",
-        "bytes",
-        "pipeline",
-        "requests_per_s",
-        "cpu_us",
-        "metric",
-        "ratio",
-        "ratio_low",
-        "ratio_high",
-        "verdict",
-        "lower_bound",
-        "saved_us",
-        "saved_us_low",
-        "saved_us_high",
-        "saved_cpu_us",
-        "saved_cpu_us_low",
-        "saved_cpu_us_high",
-        "cpu_verdict",
-        "matters_below_us_low",
-        "matters_below_us_high",
-        "rounds",
-        "started",
-        "doubts",
-    ];
-    let rows = answers
+    let all = answers
         .iter()
-        .flat_map(|answer| compared(answer).map(move |one| row(answer, &one)));
-    let rows = rows.map(|cells| line(cells.iter().map(String::as_str)));
-    let header = line(header.into_iter());
-    std::iter::once(header).chain(rows).collect::<String>().into_bytes()
-}
-
-/// A word as JSON has it.
-fn written(word: &impl Serialize) -> String {
-    let value = serde_json::to_value(word).unwrap_or_default();
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-fn row(answer: &Answer, one: &Compared<'_>) -> Vec<String> {
-    let load = &one.setting.load;
-    let against = one.against;
-    let cpu = against.cpu.as_ref();
-    let three = |figure: Option<&Interval>| match figure {
-        Some(figure) => [figure.estimate, figure.low, figure.high].map(|value| value.to_string()),
-        None => [const { String::new() }; 3],
-    };
-    let below = three(cpu.and_then(|cpu| cpu.matters_below_us.as_ref()));
-    let name = |verdict: Verdict| word(verdict).to_owned();
-    let mut cells = vec![
-        answer.experiment.clone(),
-        answer.group.clone(),
-        one.setting.name.clone(),
-        one.case.level.clone(),
-        one.reference.level.clone(),
-        load.protocol.clone(),
-        load.target.clone(),
-        load.connections.to_string(),
-        written(&load.reuse),
-        load.bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
-        load.pipeline.to_string(),
-        one.case.requests_per_s.estimate.to_string(),
-        one.case.cpu_us.to_string(),
-        written(&against.metric),
-    ];
-    cells.extend(three(Some(&against.ratio)));
-    cells.extend([name(against.verdict), against.lower_bound.to_string()]);
-    cells.extend(three(against.saved_us.as_ref()));
-    cells.extend(three(cpu.map(|cpu| &cpu.saved_us)));
-    cells.push(cpu.map(|cpu| name(cpu.verdict)).unwrap_or_default());
-    cells.extend(below.into_iter().skip(1));
-    cells.extend([
-        answer.rounds.to_string(),
-        answer.started.clone(),
-        joined(answer.doubts.iter().map(String::as_str), " "),
-    ]);
-    cells
+        .flat_map(|answer| compared(answer).map(move |one| (*answer, one)));
+    let all: Vec<(&Answer, Compared<'_>)> = all.collect();
+    Columns::of(&all)
+        .data("experiment", |(answer, _)| &answer.experiment)
+        .data("group", |(answer, _)| &answer.group)
+        .data("setting", |(_, one)| &one.setting.name)
+        .data("case", |(_, one)| &one.case.level)
+        .data("reference", |(_, one)| &one.reference.level)
+        .data("protocol", |(_, one)| &one.setting.load.protocol)
+        .data("target", |(_, one)| &one.setting.load.target)
+        .data("connections", |(_, one)| one.setting.load.connections)
+        .data("reuse", |(_, one)| name_of(one.setting.load.reuse))
+        .known("bytes", |(_, one)| one.setting.load.bytes)
+        .data("pipeline", |(_, one)| one.setting.load.pipeline)
+        .data("requests_per_s", |(_, one)| one.case.requests_per_s.estimate)
+        .data("cpu_us", |(_, one)| one.case.cpu_us)
+        .data("metric", |(_, one)| name_of(one.against.metric))
+        .interval("ratio", |(_, one)| Some(one.against.ratio))
+        .data("verdict", |(_, one)| word(one.against.verdict))
+        .data("lower_bound", |(_, one)| one.against.lower_bound)
+        .interval("saved_us", |(_, one)| one.against.saved_us)
+        .interval("saved_cpu_us", |(_, one)| Some(one.against.cpu.as_ref()?.saved_us))
+        .known("cpu_verdict", |(_, one)| Some(word(one.against.cpu.as_ref()?.verdict)))
+        .several("matters_below_us", ["_low", "_high"], |(_, one)| {
+            let below = one.against.cpu.as_ref()?.matters_below_us?;
+            Some([below.low, below.high])
+        })
+        .data("rounds", |(answer, _)| answer.rounds)
+        .data("started", |(answer, _)| &answer.started)
+        .data("doubts", |(answer, _)| answer.doubts.join(" "))
+        .csv()
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use lasthop_model::{
 use lasthop_protocol::spec::Arrivals;
 pub use layers::in_words as layers_in_words;
 pub use limits::limits;
-pub use parts::{case_title, full_name, section, table_under_settings, untitled};
+pub use parts::{case_title, full_name, section, untitled};
 pub use reading::the;
 pub use verdicts::{failed_stage, quantity};
 
