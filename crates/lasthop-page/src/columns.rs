@@ -8,7 +8,7 @@
 //! let columns = Columns::of(&cases)
 //!     .names("case", |case| case.name)
 //!     .figures("requests/s", |case| case.rate)
-//!     .times([("p50", &|case: &Case| case.p50), ("p99", &|case: &Case| case.p99)]);
+//!     .times(["p50", "p99"], |case| [case.p50, case.p99]);
 //! let table = columns.table(); // its titles: case, requests/s, p50 µs, p99 µs
 //! let csv = Columns::of(&cases)
 //!     .data("case", |case| case.name)
@@ -26,9 +26,6 @@ use super::{
     text,
     units::{ByteRateUnit, NONE, TimeUnit, bound, bounds, column, percent, ratio, ratio_places, significant},
 };
-
-/// A column of numbers: its title and its value for a row.
-pub type Number<'f, 'a, R, T> = (T, &'f dyn Fn(&'a R) -> Option<f64>);
 
 /// A table that grows by columns, for people (`names` to `ratios`) and for programs (`data`, `known`, `interval`).
 pub struct Columns<'a, R> {
@@ -152,10 +149,14 @@ impl<'a, R> Columns<'a, R> {
 
     /// Times in microseconds. All columns are in the unit that suits the shortest time.
     #[must_use]
-    pub fn times<const N: usize, T: Into<String>>(mut self, columns: [Number<'_, 'a, R, T>; N]) -> Self {
-        let columns = columns.map(|(title, of)| (title, self.values(of)));
+    pub fn times<T: Into<String>, V: IntoIterator<Item = Option<f64>>>(
+        mut self,
+        titles: impl IntoIterator<Item = T>,
+        of: impl Fn(&'a R) -> V,
+    ) -> Self {
+        let columns = turned(self.rows.iter().map(of));
         let unit = TimeUnit::of_column(&known(&columns));
-        for (title, values) in columns {
+        for (title, values) in titles.into_iter().zip(columns) {
             self = self.numbers(titled(title, unit.name()), &values, unit.column(&values));
         }
         self
@@ -171,10 +172,14 @@ impl<'a, R> Columns<'a, R> {
 
     /// Bytes per second. All columns are in the unit that suits the most.
     #[must_use]
-    pub fn byte_rates<const N: usize, T: Into<String>>(mut self, columns: [Number<'_, 'a, R, T>; N]) -> Self {
-        let columns = columns.map(|(title, of)| (title, self.values(of)));
+    pub fn byte_rates<T: Into<String>, V: IntoIterator<Item = Option<f64>>>(
+        mut self,
+        titles: impl IntoIterator<Item = T>,
+        of: impl Fn(&'a R) -> V,
+    ) -> Self {
+        let columns = turned(self.rows.iter().map(of));
         let unit = ByteRateUnit::of_column(&known(&columns));
-        for (title, values) in columns {
+        for (title, values) in titles.into_iter().zip(columns) {
             let texts = each(&values, |rate| significant(rate / unit.bytes, 3));
             self = self.numbers(titled(title, unit.name), &values, texts);
         }
@@ -295,13 +300,22 @@ impl<'a, R> Columns<'a, R> {
     }
 }
 
-fn known<T>(columns: &[(T, Vec<Option<f64>>)]) -> Vec<f64> {
+/// Columns of the values of rows.
+fn turned(rows: impl Iterator<Item = impl IntoIterator<Item = Option<f64>>>) -> Vec<Vec<Option<f64>>> {
+    let mut columns: Vec<Vec<Option<f64>>> = Vec::new();
+    for row in rows {
+        for (place, value) in row.into_iter().enumerate() {
+            if place == columns.len() {
+                columns.push(Vec::new());
+            }
+            columns[place].push(value);
+        }
+    }
     columns
-        .iter()
-        .flat_map(|(_, values)| values)
-        .copied()
-        .flatten()
-        .collect()
+}
+
+fn known(columns: &[Vec<Option<f64>>]) -> Vec<f64> {
+    columns.iter().flatten().copied().flatten().collect()
 }
 
 fn each(values: &[Option<f64>], write: impl Fn(f64) -> String) -> Vec<String> {
@@ -354,7 +368,7 @@ mod tests {
         let cases = cases();
         let table = Columns::of(&cases)
             .names("case", |case| case.0)
-            .times([("p50", &|case: &Case| case.1), ("lag", &|_: &Case| None)])
+            .times(["p50", "lag"], |case| [case.1, None])
             .differences("{} saved", |case| Some(case.1? * -1e3))
             .ratios(["ratio", "interval"], |case| {
                 case.2.map(Ratio::new).or(Some(Ratio::REFERENCE))

@@ -266,10 +266,9 @@ fn figures(diff: &Diff, groups: &[Group<'_>], metric: Metric, wanted: bool) -> O
             .figures(old, |(.., one)| Some(one.old.interval.estimate))
             .figures(new, |(.., one)| Some(one.new.interval.estimate))
     } else {
-        columns.times([
-            (old, &|(.., one)| Some(one.old.interval.estimate)),
-            (new, &|(.., one)| Some(one.new.interval.estimate)),
-        ])
+        columns.times([old, new], |(.., one)| {
+            [&one.old, &one.new].map(|run| Some(run.interval.estimate))
+        })
     };
     let columns = quotients(columns, diff, |(.., one)| &one.change);
     Some(columns.under(|(group, ..)| group.setting()).table())

@@ -5,10 +5,12 @@ use lasthop_analyse::{
     summary::{Derived, Measured, Outside, Summary},
 };
 use lasthop_model::level::Level;
+use lasthop_stats::Interval;
 
 use super::parts;
 use crate::{
-    document::{Block, Cell, Column, Columns, Depth, Row, Section, Table, Tone},
+    columns::Columns,
+    document::{Block, Depth, Section, Table},
     names::{phrase, phrases},
     units::{NONE, TimeUnit, significant},
     wording::margin,
@@ -37,58 +39,56 @@ fn is_place(of: &[&Derived]) -> bool {
         .any(|derived| derived.outside.is_some() || derived.value.as_ref().is_some_and(|value| value.unit != "us"))
 }
 
+/// A derived quantity, in the unit of those of its name.
+struct Line<'a> {
+    derived: &'a Derived,
+    label: String,
+    unit: TimeUnit,
+}
+
 fn time_table(summary: &Summary, quantities: &[&[&Derived]]) -> Option<Table> {
-    let mut rows = Vec::new();
-    let mut columns = Vec::new();
-    for quantity in quantities {
-        let (titles, cells) = time_columns(summary, quantity).into_rows();
-        columns = titles;
-        let first = quantity.first()?;
-        rows.push(Row::Group(format!("{}: {}", first.quantity, first.help)));
-        rows.extend(cells.into_iter().map(Row::Cells));
+    let mut lines = Vec::new();
+    for all in quantities {
+        let known = all.iter().filter_map(|derived| derived.value.as_ref());
+        let times: Vec<f64> = known.map(|value| value.interval.estimate).collect();
+        let unit = TimeUnit::of_differences(&times);
+        lines.extend(all.iter().map(|derived| Line {
+            derived,
+            label: label(summary, all, derived),
+            unit,
+        }));
     }
-    (!rows.is_empty()).then_some(Table { columns, rows })
-}
-
-fn time_columns(summary: &Summary, all: &[&Derived]) -> Columns {
-    let known = all.iter().filter_map(|derived| derived.value.as_ref());
-    let times: Vec<f64> = known.map(|value| value.interval.estimate).collect();
-    let unit = TimeUnit::of_differences(&times);
-    let figures = |of: fn(&Derived) -> &Option<Measured>| {
-        let known = all.iter().map(move |derived| of(derived).as_ref());
-        let values = known
-            .clone()
-            .map(move |value| value.map_or(NONE.to_owned(), |value| time(value.interval.estimate, unit)));
-        let ends = known.map(move |value| value.map_or(String::new(), |value| ends(value, unit)));
-        (values, ends)
+    lines.first()?;
+    let time = |line: &Line<'_>, of: &Option<Measured>| {
+        let in_unit = |value: &Measured| format!("{} {}", line.written(value.interval.estimate), line.unit.name());
+        of.as_ref().map_or(NONE.to_owned(), in_unit)
     };
-    let (values, ends_of_values) = figures(|derived| &derived.value);
-    let (against, ends_against) = figures(|derived| &derived.against_reference);
-    let names = all
-        .iter()
-        .map(|derived| Cell::new(Tone::Strong, label(summary, all, derived)));
-    Columns::default()
-        .left("transport", names)
-        .right("time", values)
-        .left("95 % interval", ends_of_values)
-        .right("against reference", against)
-        .left("95 % interval", ends_against)
+    let ends = |line: &Line<'_>, of: &Option<Measured>| {
+        let ends = |value: &Measured| {
+            let Interval { low, high, .. } = value.interval;
+            format!("{} to {}", line.written(low), line.written(high))
+        };
+        of.as_ref().map_or(String::new(), ends)
+    };
+    let table = Columns::of(&lines)
+        .names("transport", |line| &line.label)
+        .right("time", |line| time(line, &line.derived.value))
+        .left("95 % interval", |line| ends(line, &line.derived.value))
+        .right("against reference", |line| time(line, &line.derived.against_reference))
+        .left("95 % interval", |line| ends(line, &line.derived.against_reference))
+        .under(|line| heading(line.derived))
+        .table();
+    Some(table)
 }
 
-fn ends(value: &Measured, unit: TimeUnit) -> String {
-    format!(
-        "{} to {}",
-        in_unit(value.interval.low, unit),
-        in_unit(value.interval.high, unit)
-    )
+fn heading(derived: &Derived) -> String {
+    format!("{}: {}", derived.quantity, derived.help)
 }
 
-fn in_unit(micros: f64, unit: TimeUnit) -> String {
-    significant(micros / unit.micros(), 3)
-}
-
-fn time(micros: f64, unit: TimeUnit) -> String {
-    format!("{} {}", in_unit(micros, unit), unit.name())
+impl Line<'_> {
+    fn written(&self, micros: f64) -> String {
+        significant(micros / self.unit.micros(), 3)
+    }
 }
 
 /// The levels that vary within a quantity, besides what is compared.
@@ -114,31 +114,30 @@ fn label(summary: &Summary, all: &[&Derived], derived: &Derived) -> String {
 
 /// From which level on a transport differs by less than the margin.
 fn crossover_table(summary: &Summary, all: &[&Derived]) -> Option<Table> {
-    let mut rows = Vec::new();
-    for (place, derived) in all.iter().enumerate() {
-        let factor = derived.over.as_deref()?;
-        let level = |value: f64| phrase(summary, factor, &Level::Int(value.round() as i64));
-        let from = match (&derived.value, derived.outside) {
-            (Some(at), _) => level(at.interval.estimate),
-            (None, Some(Outside::Before)) => "every level".to_owned(),
-            (None, Some(Outside::Beyond)) => "no level".to_owned(),
-            (None, Some(Outside::Open)) => "undecided".to_owned(),
-            (None, None) => NONE.to_owned(),
-        };
-        let ends = derived.value.as_ref();
-        let ends = ends.map_or(String::new(), |at| {
-            format!("{} to {}", level(at.interval.low), level(at.interval.high))
-        });
-        if place == 0 || all[place - 1].quantity != derived.quantity {
-            rows.push(Row::Group(format!("{}: {}", derived.quantity, derived.help)));
-        }
-        let name = Cell::new(Tone::Strong, derived.transport.name());
-        rows.push(Row::Cells(vec![name, from.into(), ends.into()]));
-    }
-    let columns = vec![
-        Column::left("transport"),
-        Column::left(format!("differs by less than {} from", margin(summary.settings.margin))),
-        Column::left("95 % interval").joined(),
-    ];
-    (!rows.is_empty()).then_some(Table { columns, rows })
+    all.first()?;
+    let level = |derived: &Derived, value: f64| {
+        let factor = derived.over.as_deref().unwrap_or_default();
+        phrase(summary, factor, &Level::Int(value.round() as i64))
+    };
+    let from = |derived: &&Derived| match (&derived.value, derived.outside) {
+        (Some(at), _) => level(derived, at.interval.estimate),
+        (None, Some(Outside::Before)) => "every level".to_owned(),
+        (None, Some(Outside::Beyond)) => "no level".to_owned(),
+        (None, Some(Outside::Open)) => "undecided".to_owned(),
+        (None, None) => NONE.to_owned(),
+    };
+    let ends = |derived: &&Derived| {
+        let at = derived.value.as_ref().map(|at| at.interval);
+        at.map_or(String::new(), |at| {
+            format!("{} to {}", level(derived, at.low), level(derived, at.high))
+        })
+    };
+    let margin = margin(summary.settings.margin);
+    let table = Columns::of(all)
+        .names("transport", |derived| derived.transport.name())
+        .left(format!("differs by less than {margin} from"), from)
+        .joined("95 % interval", ends)
+        .under(|derived| heading(derived))
+        .table();
+    Some(table)
 }

@@ -14,15 +14,14 @@ use lasthop_model::quantity::{joined, rate_text};
 use lasthop_protocol::spec::Reuse;
 
 use super::{
-    parts::{self, case_title, table_under_settings, under_settings},
+    parts::{self, case_title},
     verdicts::failed_stage,
 };
 use crate::{
-    document::{Block, Cell, Columns, Depth, Row, Section, Table, Tone},
+    columns::{Columns, Ratio},
+    document::{Block, Cell, Depth, Section, Tone},
     names::Named,
-    units::{
-        ByteRateUnit, Count, NONE, TimeUnit, bound, bounds, column, ends, percent, ratio, ratio_places, significant,
-    },
+    units::{Count, bounds, ends, percent, ratio_places, significant},
     wording::{Quantity, listed, margin, tone, word},
 };
 
@@ -43,11 +42,6 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     } else {
         parts::untitled(blocks)
     }
-}
-
-/// How many cases have figures.
-fn measured(group: &Group<'_>) -> usize {
-    group.cases.iter().filter(|case| case.metrics.is_some()).count()
 }
 
 /// Requests that are timed together, because they share a connection that is closed after them.
@@ -85,96 +79,85 @@ fn times_in_send<'a>(mut measured: impl Iterator<Item = &'a Metrics>) -> Option<
         .then(|| text.to_owned())
 }
 
-/// A group's case with figures.
+/// A group's case, and its figures if it has any.
 struct Line<'a> {
     group: &'a Group<'a>,
     case: &'a CaseSummary,
-    metrics: &'a Metrics,
+    metrics: Option<&'a Metrics>,
 }
 
 fn lines<'a>(groups: impl IntoIterator<Item = &'a Group<'a>>) -> Vec<Line<'a>> {
-    let mut lines = Vec::new();
-    for group in groups {
-        lines.extend(group.cases.iter().filter_map(|case| {
-            Some(Line {
-                group,
-                case,
-                metrics: case.metrics.as_ref()?,
-            })
-        }));
-    }
-    lines
+    let lines = groups.into_iter().flat_map(|group| {
+        group.cases.iter().map(move |case| Line {
+            group,
+            case,
+            metrics: case.metrics.as_ref(),
+        })
+    });
+    lines.collect()
 }
 
 /// The rows under their settings, with the cases without figures.
 fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Block> {
     let lines = lines(groups.iter().copied());
+    lines.iter().find_map(|line| line.metrics)?;
     let summary = lines.first()?.group.summary();
-    let columns = Columns::default().left(case_title(summary), lines.iter().map(name));
-    let columns = ratio_columns(figure_columns(columns, &lines), &lines);
-    let (columns, rows) = columns.into_rows();
-    // Only cases with figures have a row there, in the same order.
-    let mut figures = rows.into_iter();
-    let rows = under_settings(groups.iter().copied(), |group| {
-        let row = |case: &&CaseSummary| match case.metrics {
-            Some(_) => figures.next().map(Row::Cells),
-            None => {
-                let failed = failed_stage(summary, case).map(|stage| format!("failed at {stage}"));
-                let why = failed.unwrap_or_else(|| "not measured".to_owned());
-                Some(Row::Note(group.label(case).into(), Cell::new(Tone::Bad, why)))
-            }
-        };
-        group.cases.iter().filter_map(row).collect()
-    });
-    Some(Block::Table(Table { columns, rows }))
+    let without = |line: &Line<'_>| {
+        let failed = failed_stage(summary, line.case).map(|stage| format!("failed at {stage}"));
+        let why = failed.unwrap_or_else(|| "not measured".to_owned());
+        line.metrics.is_none().then(|| Cell::new(Tone::Bad, why))
+    };
+    let columns = figure_columns(named(&lines), &lines);
+    Some(Block::Table(ratio_columns(columns, &lines).noted(without).table()))
 }
 
-fn name(line: &Line<'_>) -> Cell {
-    Cell::new(Tone::Strong, line.group.label(line.case))
+/// Cases under their settings.
+fn named<'a>(lines: &'a [Line<'a>]) -> Columns<'a, Line<'a>> {
+    let title = lines.first().map_or("", |line| case_title(line.group.summary()));
+    Columns::of(lines)
+        .names(title, |line| line.group.label(line.case))
+        .under(|line| line.group.setting())
 }
 
 /// The [`COLUMNS`] for people.
-fn figure_columns(mut columns: Columns, lines: &[Line<'_>]) -> Columns {
+fn figure_columns<'a>(mut columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Columns<'a, Line<'a>> {
     let is_bulk = lines.iter().all(|line| line.group.is_bulk());
     let is_one_way = lines.iter().all(|line| line.group.is_one_way());
     // A rate that was kept need not be shown twice.
-    let is_kept = |line: &Line<'_>| line.metrics.open_loop.as_ref().is_some_and(|open| open.reached);
-    let kept = lines.iter().all(is_kept);
+    let is_kept = |metrics: &Metrics| metrics.open_loop.as_ref().is_some_and(|open| open.reached);
+    let kept = lines.iter().filter_map(|line| line.metrics).all(is_kept);
     let shown = COLUMNS.iter().filter_map(|column| Some((column.shown?, column)));
     let mut shown: Vec<(Shown, &CaseColumn)> = shown.collect();
     shown.sort_by_key(|(shown, _)| shown.place);
     shown.retain(|(_, column)| match column.name {
         THROUGHPUT => !is_bulk && !kept,
         BANDWIDTH => is_bulk,
-        _ => lines.iter().any(|line| column.of(line.case).is_some()),
+        _ => true,
     });
-    for (Shown { title, writing, .. }, figure) in &shown {
-        let title = if figure.name == THROUGHPUT && is_one_way {
-            "received/s"
-        } else {
-            *title
+    for alike in shown.chunk_by(|(one, _), (other, _)| one.writing == other.writing) {
+        let titles = alike.iter().map(|(Shown { title, .. }, figure)| match figure.name {
+            THROUGHPUT if is_one_way => "received/s",
+            _ => title,
+        });
+        let values = |line: &Line<'_>| -> Vec<Option<f64>> {
+            // What an open loop was asked for has a case without figures, too.
+            let of = |(_, figure): &(Shown, &CaseColumn)| line.metrics.and_then(|_| figure.of(line.case));
+            alike.iter().map(of).collect()
         };
-        let values: Vec<Option<f64>> = lines.iter().map(|line| figure.of(line.case)).collect();
-        let each = |text: &dyn Fn(f64) -> String| -> Vec<String> {
-            let texts = values.iter().map(|value| value.map(text));
-            texts.map(|text| text.unwrap_or_else(|| NONE.to_owned())).collect()
-        };
-        let (title, cells) = match writing {
-            Writing::Rate => (title.to_owned(), column(&values)),
-            Writing::Asked => (title.to_owned(), each(&rate_text)),
-            Writing::Share => (title.to_owned(), each(&|share| percent(share, 1))),
-            Writing::Bytes => {
-                let unit = ByteRateUnit::of_column(&values.iter().flatten().copied().collect::<Vec<_>>());
-                (unit.name.to_owned(), each(&|rate| significant(rate / unit.bytes, 3)))
-            }
-            Writing::Latency | Writing::Lag => {
-                let alike = shown.iter().filter(|(other, _)| other.writing == *writing);
-                let times = alike.flat_map(|(_, figure)| lines.iter().filter_map(|line| figure.of(line.case)));
-                let unit = TimeUnit::of_column(&times.collect::<Vec<_>>());
-                (format!("{title} {}", unit.name()), unit.column(&values))
-            }
-        };
-        columns = columns.right(title, cells);
+        let writing = alike[0].0.writing;
+        if matches!(writing, Writing::Latency | Writing::Lag) {
+            columns = columns.times(titles, values);
+            continue;
+        }
+        for (place, title) in titles.enumerate() {
+            let value = |line: &Line<'_>| values(line)[place];
+            columns = match writing {
+                Writing::Asked => columns.each(title, value, rate_text),
+                Writing::Share => columns.shares(title, value),
+                Writing::Bytes => columns.byte_rates([""], |line| [value(line)]),
+                _ => columns.figures(title, value),
+            };
+        }
     }
     columns
 }
@@ -191,7 +174,7 @@ struct Judged {
 }
 
 /// The declared quantity.
-fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
+fn ratio_columns<'a>(columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Columns<'a, Line<'a>> {
     let confidence = lines[0].group.summary().settings.confidence;
     let judged = Judged {
         of: |line| line.group.declared(line.case),
@@ -204,7 +187,7 @@ fn ratio_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
 }
 
 /// The CPU time of all roles together.
-fn cpu_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
+fn cpu_columns<'a>(columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Columns<'a, Line<'a>> {
     let judged = Judged {
         of: |line| line.group.comparison(line.case, Metric::CpuPerRequest),
         titles: ["CPU ratio".to_owned(), "interval".to_owned()],
@@ -216,97 +199,69 @@ fn cpu_columns(columns: Columns, lines: &[Line<'_>]) -> Columns {
 }
 
 impl Judged {
-    fn columns(&self, columns: Columns, lines: &[Line<'_>]) -> Columns {
-        let Self {
-            of,
-            titles: [title, interval],
-            word,
-            marks_bounds,
-            reference,
-        } = self;
-        let Some(places) = lines
-            .iter()
-            .filter_map(|line| Some(ratio_places(of(line)?.interval())))
-            .max()
-        else {
+    fn columns<'a>(self, columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Columns<'a, Line<'a>> {
+        let of = self.of;
+        if lines.iter().all(|line| of(line).is_none()) {
             return columns;
+        }
+        let is_invalid = |line: &Line<'_>| line.group.invalid(line.case).is_some();
+        let ratio = |line: &Line<'_>| match of(line) {
+            Some(one) => Some(Ratio {
+                of: one.interval(),
+                // What must not be used has no colour.
+                tone: if is_invalid(line) {
+                    Tone::Plain
+                } else {
+                    tone(one.verdict)
+                },
+                is_bound: one.lower_bound && self.marks_bounds,
+            }),
+            None => line.case.reference.then_some(Ratio::REFERENCE),
         };
-        let ratios = lines.iter().map(|line| match of(line) {
-            Some(c) => Cell::new(
-                toned(line, c),
-                format!(
-                    "{}{}",
-                    bound(c.lower_bound && *marks_bounds, c.ratio),
-                    ratio(c.ratio, places)
-                ),
-            ),
-            None if line.case.reference => ratio(1.0, places).into(),
-            None => NONE.into(),
-        });
-        let intervals = lines
-            .iter()
-            .map(|line| of(line).map_or(String::new(), |c| bounds(c.interval(), places)));
-        let verdicts = lines.iter().map(|line| match of(line) {
-            Some(_) if line.group.invalid(line.case).is_some() => "invalid".into(),
-            Some(comparison) => Cell::new(tone(comparison.verdict), word(comparison.verdict)),
-            None if line.case.reference => reference.map_or_else(Cell::default, |word| Cell::new(Tone::Dim, word)),
-            None => Cell::default(),
-        });
-        columns
-            .right(title, ratios)
-            .joined(interval, intervals)
-            .joined("verdict", verdicts)
-    }
-}
-
-/// What must not be used has no colour.
-fn toned(line: &Line<'_>, comparison: &Comparison) -> Tone {
-    if line.group.invalid(line.case).is_some() {
-        Tone::Plain
-    } else {
-        tone(comparison.verdict)
+        let verdict = |line: &Line<'_>| match of(line) {
+            Some(_) if is_invalid(line) => "invalid".into(),
+            Some(one) => Cell::new(tone(one.verdict), (self.word)(one.verdict)),
+            None => {
+                let word = self.reference.filter(|_| line.case.reference);
+                word.map_or_else(Cell::default, |word| Cell::new(Tone::Dim, word))
+            }
+        };
+        columns.ratios(self.titles.clone(), ratio).joined("verdict", verdict)
     }
 }
 
 /// CPU time, context switches and run delay per request, by role.
 pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
-    let lines = lines(groups);
+    let mut lines = lines(groups);
+    lines.retain(|line| line.metrics.is_some());
     let summary = lines.first()?.group.summary();
-    let mut columns = Columns::default().left(case_title(summary), lines.iter().map(name));
+    let mut columns = named(&lines);
     for role in roles(&lines) {
-        let values = lines.iter().map(|line| line.metrics.cpu_per_request.of(&role));
-        columns = columns.right(&role, column(&values.collect::<Vec<_>>()));
+        columns = columns.figures(&role, |line| line.metrics?.cpu_per_request.of(&role));
     }
     let mut headings = Vec::new();
     for one in &PER_REQUEST {
-        let totals: Vec<_> = lines.iter().map(|line| (one.total)(line.metrics)).collect();
-        if totals.iter().any(Option::is_some) {
-            columns = columns.right(one.title, column(&totals));
+        let total = |line: &Line<'_>| (one.total)(line.metrics?);
+        if lines.iter().any(|line| total(line).is_some()) {
+            columns = columns.figures(one.title, total);
             headings.push(one.heading);
         }
     }
-    let per_sent = |line: &Line<'_>| Some(line.metrics.one_way.as_ref()?.cpu_us_per_sent);
-    let is_one_way = lines.iter().any(|line| per_sent(line).is_some());
-    if is_one_way {
-        columns = columns.right(
-            "services per sent",
-            column(&lines.iter().map(per_sent).collect::<Vec<_>>()),
-        );
-    }
+    columns = columns.figures("services per sent", |line| {
+        Some(line.metrics?.one_way.as_ref()?.cpu_us_per_sent)
+    });
+    let is_one_way = measured(&lines).any(|metrics| metrics.one_way.is_some());
     columns = cpu_columns(columns, &lines);
-    let per_byte = |line: &Line<'_>| line.metrics.cpu_per_byte;
-    if lines
-        .iter()
-        .any(|line| line.group.is_bulk() && per_byte(line).is_some())
-    {
-        let costs = lines.iter().map(per_byte);
-        let costs = costs.map(|cost| cost.map_or(NONE.to_owned(), |ns| significant(ns, 3)));
-        columns = columns.right("ns/byte", costs);
+    if lines.iter().any(|line| line.group.is_bulk()) {
+        columns = columns.each("ns/byte", |line| line.metrics?.cpu_per_byte, |ns| significant(ns, 3));
     }
-    let busy = lines.iter().map(|line| significant(line.metrics.cpus_busy(), 2));
-    columns = columns.right("CPUs busy", busy);
+    columns = columns.each(
+        "CPUs busy",
+        |line| Some(line.metrics?.cpus_busy()),
+        |cpus| significant(cpus, 2),
+    );
     let title = format!("{} per request", listed(&headings));
-    let mut blocks = vec![Block::Table(table_under_settings(groups, columns, measured))];
+    let mut blocks = vec![Block::Table(columns.table())];
     if is_one_way {
         let within = margin(summary.settings.margin);
         blocks.push(Block::legend(format!(
@@ -319,9 +274,13 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     parts::section(&title, Depth::Folded, blocks)
 }
 
+fn measured<'a>(lines: &[Line<'a>]) -> impl Iterator<Item = &'a Metrics> {
+    lines.iter().filter_map(|line| line.metrics)
+}
+
 /// The driver, and the services if there are several: a single one is all of them.
 fn roles(lines: &[Line<'_>]) -> IndexSet<String> {
-    let all = lines.iter().flat_map(|line| line.metrics.cpu_per_request.of_all());
+    let all = measured(lines).flat_map(|metrics| metrics.cpu_per_request.of_all());
     let mut roles: IndexSet<String> = all.map(|(role, _)| role.to_owned()).collect();
     if roles.len() == 2 {
         roles.truncate(1);
@@ -337,28 +296,20 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
         None if c.metric == Metric::CpuPerRequest => Cell::new(tone(c.verdict), Quantity::Cpu.verdict(c.verdict)),
         None => Cell::new(tone(c.verdict), word(c.verdict)),
     };
-    let columns = Columns::default()
-        .left("case", all.iter().map(|c| c.case.clone()))
-        .left("against", all.iter().map(|c| c.reference.clone()))
-        .left("metric", all.iter().map(|c| metric_name(summary, c)))
-        .right("ratio", all.iter().map(|c| ends(c.interval())[1].clone()))
-        .left(
-            "interval",
-            all.iter().map(|c| bounds(c.interval(), ratio_places(c.interval()))),
-        )
-        .right("blocks", all.iter().map(|c| c.blocks.to_string()))
-        .left("verdict", all.iter().map(verdict));
-    let (columns, rows) = columns.into_rows();
-    let rows: Vec<Row> = rows.into_iter().map(Row::Cells).collect();
-    (!rows.is_empty())
-        .then(|| {
-            parts::section(
-                "All comparisons",
-                Depth::Detail,
-                vec![Block::Table(Table { columns, rows })],
-            )
+    let table = Columns::of(all)
+        .left("case", |c| &c.case)
+        .left("against", |c| &c.reference)
+        .left("metric", |c| metric_name(summary, c))
+        .right("ratio", |c| {
+            let [_, ratio, _] = ends(c.interval());
+            ratio
         })
-        .flatten()
+        .left("interval", |c| bounds(c.interval(), ratio_places(c.interval())))
+        .right("blocks", |c| c.blocks.to_string())
+        .left("verdict", verdict)
+        .table();
+    all.first()?;
+    parts::section("All comparisons", Depth::Detail, vec![Block::Table(table)])
 }
 
 fn metric_name(summary: &Summary, comparison: &Comparison) -> String {

@@ -9,7 +9,8 @@ use lasthop_stats::Interval;
 
 use super::{parts, why::place};
 use crate::{
-    document::{Block, Cell, Columns, Row, Table, Tone},
+    columns::Columns,
+    document::{Block, Cell, Table, Tone},
     names::Named,
     units::{Micros, NBSP, NONE, TimeUnit, capital, grouped, percent},
 };
@@ -178,44 +179,28 @@ fn lines<'a>(explained: &'a Explained, found: &'a LayerDifference) -> Vec<Line<'
 
 fn table(found: &LayerDifference, lines: &[Line<'_>], sign: f64) -> Table {
     let unit = TimeUnit::of(found.saved.interval.estimate);
-    let roles: Vec<&String> = found.roles.keys().filter(|_| found.roles.len() <= ROLES).collect();
-    let signed = |value: f64| Some(value * sign + 0.0);
-    // All cells of a table are written alike.
-    let figures = lines.iter().flat_map(|line| {
-        let ends = line
-            .ends
-            .map(|[low, high]| if sign < 0.0 { [high, low] } else { [low, high] });
-        let by_role = roles
-            .iter()
-            .map(|role| line.saving.and_then(|saving| saving.roles.get(*role)).copied());
-        let all = [Some(line.saved), ends.map(|ends| ends[0]), ends.map(|ends| ends[1])];
-        all.into_iter().chain(by_role).map(|value| value.and_then(signed))
-    });
-    let write =
-        |value: Option<f64>| value.map_or(NONE.to_owned(), |value| written(value, found.saved.interval.estimate));
-    let cells: Vec<String> = figures.map(write).collect();
-    let cells: Vec<&[String]> = cells.chunks(3 + roles.len()).collect();
-    let interval =
-        |row: &&[String], line: &Line<'_>| line.ends.map_or(String::new(), |_| format!("{} to {}", row[1], row[2]));
+    // All cells of a table are written alike. What is 0 has no sign.
+    let write = |value: f64| written(value * sign + 0.0, found.saved.interval.estimate);
+    let interval = |line: &Line<'_>| {
+        line.ends.map_or(String::new(), |ends| {
+            let [low, high] = if sign < 0.0 { [ends[1], ends[0]] } else { ends };
+            format!("{} to {}", write(low), write(high))
+        })
+    };
     let more = if sign < 0.0 { "more" } else { "less" };
-    let mut columns = Columns::default()
-        .left("layer", lines.iter().map(|line| line.title))
-        .right(
-            format!("{} {more}", unit.name()),
-            cells.iter().map(|row| Cell::new(Tone::Strong, &row[0])),
-        )
-        .joined(
-            "95 % interval",
-            cells.iter().zip(lines).map(|(row, line)| interval(row, line)),
-        );
-    for (number, role) in roles.iter().enumerate() {
-        columns = columns.right(role.as_str(), cells.iter().map(|row| row[3 + number].clone()));
+    let mut columns = Columns::of(lines)
+        .left("layer", |line| line.title)
+        .right(format!("{} {more}", unit.name()), |line| {
+            Cell::new(Tone::Strong, write(line.saved))
+        })
+        .joined("95 % interval", interval);
+    for role in found.roles.keys().filter(|_| found.roles.len() <= ROLES) {
+        columns = columns.right(role, |line| {
+            let saved = line.saving.and_then(|saving| saving.roles.get(role));
+            saved.map_or(NONE.to_owned(), |saved| write(*saved))
+        });
     }
-    let (columns, rows) = columns.into_rows();
-    Table {
-        columns,
-        rows: rows.into_iter().map(Row::Cells).collect(),
-    }
+    columns.table()
 }
 
 /// The functions that differ most, layer by layer.

@@ -5,16 +5,18 @@ use lasthop_analyse::{
     summary::{Comparison, Materiality, Metric, Summary, Verdict},
 };
 
-use super::parts::{self, case_title, table_under_settings};
+use super::parts::{self, case_title};
 use crate::{
-    document::{Block, Cell, Columns, Depth, Section, Tone},
+    columns::Columns,
+    document::{Block, Depth, Section, Table},
     names::Named,
-    units::{Micros, NONE, TimeUnit},
+    units::{Micros, NONE},
     wording::{freed, margin, matters_below},
 };
 
 /// A case, and what its differences are worth.
 struct Line<'a> {
+    setting: String,
     label: String,
     reference: String,
     time: Worth<'a>,
@@ -37,8 +39,10 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let blocks = if lines.is_empty() {
         vec![]
     } else if worths.any(|worth| worth.verdict.differs()) {
-        let table = table_under_settings(groups, columns(summary, &lines), |group| self::lines(group).len());
-        vec![Block::Table(table), Block::legend(legend(summary, &lines))]
+        vec![
+            Block::Table(table(summary, &lines)),
+            Block::legend(legend(summary, &lines)),
+        ]
     } else {
         vec![Block::Paragraph(nothing_found(&lines).into())]
     };
@@ -50,6 +54,7 @@ fn lines<'a>(group: &'a Group<'a>) -> Vec<Line<'a>> {
         let by = |metric| group.comparison(compared.case, metric).and_then(worth);
         // The mean time of a request, as the verdict. In an open loop, or if the mean is unknown, the median.
         Some(Line {
+            setting: group.setting(),
             label: group.label(compared.case),
             reference: group.label(compared.reference),
             time: by(Metric::Throughput).or_else(|| by(Metric::LatencyP50))?,
@@ -66,41 +71,43 @@ fn worth(comparison: &Comparison) -> Option<Worth<'_>> {
     })
 }
 
-fn columns(summary: &Summary, lines: &[Line<'_>]) -> Columns {
-    let names = lines.iter().map(|line| Cell::new(Tone::Strong, &line.label));
-    let columns = Columns::default().left(case_title(summary), names);
+fn table(summary: &Summary, lines: &[Line<'_>]) -> Table {
     let margin = margin(summary.settings.margin);
-    let times: Vec<_> = lines.iter().map(|line| Some(line.time)).collect();
-    let columns = saved(columns, "saved", &times);
-    let columns = below(columns, &format!("≥ {margin} of a response below"), lines, &times);
-    let cpu: Vec<_> = lines.iter().map(|line| line.cpu).collect();
-    if cpu.iter().all(Option::is_none) {
-        return columns;
+    let saved = |worth: Option<Worth<'_>>| Some(worth?.materiality.saved_us);
+    let columns = Columns::of(lines)
+        .names(case_title(summary), |line| &line.label)
+        .under(|line| &line.setting)
+        .differences("{} saved", |line| saved(Some(line.time)));
+    let columns = below(columns, &format!("≥ {margin} of a response below"), lines, |line| {
+        Some(line.time)
+    });
+    if lines.iter().all(|line| line.cpu.is_none()) {
+        return columns.table();
     }
-    let columns = saved(columns, "CPU saved", &cpu);
-    let freed = cpu
-        .iter()
-        .map(|cpu| cpu.map_or(NONE.to_owned(), |cpu| freed(cpu.materiality.saved())));
-    let columns = columns.left("freed at 1,000/s", freed);
-    below(columns, &format!("≥ {margin} of capacity below"), lines, &cpu)
-}
-
-fn saved(columns: Columns, title: &str, worths: &[Option<Worth<'_>>]) -> Columns {
-    let saved = worths.iter().map(|worth| worth.map(|worth| worth.materiality.saved_us));
-    let saved: Vec<Option<f64>> = saved.collect();
-    let known: Vec<f64> = saved.iter().copied().flatten().collect();
-    let unit = TimeUnit::of_differences(&known);
-    columns.right(format!("{} {title}", unit.name()), unit.column(&saved))
+    let columns = columns
+        .differences("{} CPU saved", |line| saved(line.cpu))
+        .left("freed at 1,000/s", |line| {
+            line.cpu.map_or(NONE.to_owned(), |cpu| freed(cpu.materiality.saved()))
+        });
+    below(columns, &format!("≥ {margin} of capacity below"), lines, |line| {
+        line.cpu
+    })
+    .table()
 }
 
 /// For which handlers a saving matters. A column without any entry is left out.
-fn below(columns: Columns, title: &str, lines: &[Line<'_>], worths: &[Option<Worth<'_>>]) -> Columns {
-    if !worths.iter().flatten().any(Worth::advises) {
+fn below<'a>(
+    columns: Columns<'a, Line<'a>>,
+    title: &str,
+    lines: &[Line<'a>],
+    of: impl Fn(&Line<'a>) -> Option<Worth<'a>>,
+) -> Columns<'a, Line<'a>> {
+    if !lines.iter().filter_map(&of).any(|worth| worth.advises()) {
         return columns;
     }
-    let limits = lines.iter().zip(worths);
-    let limits = limits.map(|(line, worth)| worth.map_or(NONE.to_owned(), |worth| worth.below(&line.reference)));
-    columns.left(title, limits)
+    columns.left(title, |line| {
+        of(line).map_or(NONE.to_owned(), |worth| worth.below(&line.reference))
+    })
 }
 
 impl Worth<'_> {

@@ -11,7 +11,8 @@ use lasthop_model::quantity::joined;
 
 use super::{parts, reading::the};
 use crate::{
-    document::{Block, Columns, Depth, Row, Section, Table, Text, Tone},
+    columns::Columns,
+    document::{Block, Depth, Section, Table, Text, Tone},
     names::Named,
     units::{NBSP, NONE, Seconds, capital, grouped, percent, plural, significant},
 };
@@ -228,22 +229,11 @@ fn capacity(cases: &[Loaded<'_>]) -> String {
 
 /// A row for each load of each case.
 fn table(cases: &[Loaded<'_>]) -> Table {
-    let points: Vec<&OverloadPoint> = cases.iter().flat_map(|one| &one.found.points).collect();
-    let cells = |of: &dyn Fn(&OverloadPoint) -> String| points.iter().map(|point| of(point)).collect::<Vec<_>>();
-    // `841 (3.0×)`
-    let offered = |point: &OverloadPoint| format!("{} ({}×)", significant(point.offered, 3), point.times);
-    let mut columns = Columns::default()
-        .left("requests/s", cells(&offered))
-        .right("right/s", cells(&|point| rates(point.goodput)));
-    for name in kinds(&points) {
-        let cell = |point: &OverloadPoint| {
-            point
-                .wrong
-                .get(&name)
-                .map_or_else(String::new, |wrong| shares(wrong.share))
-        };
-        columns = columns.right(wrong_title(&name), cells(&cell));
-    }
+    let rows = cases
+        .iter()
+        .flat_map(|one| one.found.points.iter().map(move |point| (one, point)));
+    let rows: Vec<(&Loaded<'_>, &OverloadPoint)> = rows.collect();
+    let points: Vec<&OverloadPoint> = rows.iter().map(|(_, point)| *point).collect();
     let left = |share: Span| {
         // It would read 0.0 %.
         if share.most < 0.0005 {
@@ -253,24 +243,33 @@ fn table(cases: &[Loaded<'_>]) -> Table {
         }
     };
     let time = |of: Option<Span>| of.map_or_else(|| NONE.to_owned(), |of| span(of, |value| significant(value, 2)));
-    let recovery = |point: &OverloadPoint| point.recovery.map_or_else(String::new, recovered);
+    let mut columns = Columns::of(&rows)
+        .under(|(one, _)| one.name())
+        // `841 (3.0×)`
+        .left("requests/s", |(_, point)| {
+            format!("{} ({}×)", significant(point.offered, 3), point.times)
+        })
+        .right("right/s", |(_, point)| rates(point.goodput));
+    for name in kinds(&points) {
+        columns = columns.right(wrong_title(&name), |(_, point)| {
+            point
+                .wrong
+                .get(&name)
+                .map_or_else(String::new, |wrong| shares(wrong.share))
+        });
+    }
     columns = columns
-        .right("not sent", cells(&|point| left(point.not_sent)))
-        .right("waiting", cells(&|point| left(point.unanswered)))
-        .right("p50 ms", cells(&|point| time(point.p50_ms)))
-        .right("p99 ms", cells(&|point| time(point.p99_ms)))
-        .right("recovery s", cells(&recovery));
-    for (title, of) in &counters(&points) {
-        columns = columns.right(title, cells(&|point| count(of(point))));
+        .right("not sent", |(_, point)| left(point.not_sent))
+        .right("waiting", |(_, point)| left(point.unanswered))
+        .right("p50 ms", |(_, point)| time(point.p50_ms))
+        .right("p99 ms", |(_, point)| time(point.p99_ms))
+        .right("recovery s", |(_, point)| {
+            point.recovery.map_or_else(String::new, recovered)
+        });
+    for (title, of) in counters(&points) {
+        columns = columns.right(title, |(_, point)| count(of(point)));
     }
-    let (columns, rows) = columns.into_rows();
-    let mut cells = rows.into_iter().map(Row::Cells);
-    let mut rows = Vec::new();
-    for one in cases {
-        rows.push(Row::Group(one.name()));
-        rows.extend(cells.by_ref().take(one.found.points.len()));
-    }
-    Table { columns, rows }
+    columns.table()
 }
 
 /// Every way in which requests ended without a right answer, the most frequent first.

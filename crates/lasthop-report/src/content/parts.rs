@@ -6,7 +6,7 @@ use lasthop_analyse::{
 };
 
 use crate::{
-    document::{Block, Columns, Depth, Row, Section, Table},
+    document::{Block, Depth, Section},
     names::Named,
 };
 
@@ -21,34 +21,6 @@ pub fn untitled(blocks: Vec<Block>) -> Option<Section> {
         title: None,
         ..section("", Depth::Open, blocks)?
     })
-}
-
-/// Rows of several groups, each under its setting.
-pub fn under_settings<'b, 'a: 'b>(
-    groups: impl IntoIterator<Item = &'b Group<'a>>,
-    mut rows: impl FnMut(&'b Group<'a>) -> Vec<Row>,
-) -> Vec<Row> {
-    let mut all = Vec::new();
-    for group in groups {
-        let rows = rows(group);
-        if !group.setting().is_empty() && !rows.is_empty() {
-            all.push(Row::Group(group.setting().clone()));
-        }
-        all.extend(rows);
-    }
-    all
-}
-
-/// A table whose rows are under the settings of their groups; `count` are those of a group.
-pub fn table_under_settings<'b, 'a: 'b>(
-    groups: impl IntoIterator<Item = &'b Group<'a>>,
-    columns: Columns,
-    count: impl Fn(&'b Group<'a>) -> usize,
-) -> Table {
-    let (columns, rows) = columns.into_rows();
-    let mut rows = rows.into_iter().map(Row::Cells);
-    let rows = under_settings(groups, |group| rows.by_ref().take(count(group)).collect());
-    Table { columns, rows }
 }
 
 /// Title of the column with the names of the cases.
