@@ -1,12 +1,13 @@
 //! A repetition for people: published figures, their method here, lasthop here, and why they differ.
 
 use lasthop_page::{
-    document::{Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone},
-    units::{Seconds, plural},
+    columns::Columns,
+    document::{Block, Cell, Depth, Document, Section, Table, Text, Tone},
+    units::{NONE, Seconds, plural},
 };
 use lasthop_report::wording::word;
 
-use super::outcome::{ClaimRow, FigureRow, Found, Part, Ratios, Repetition, Value, Word};
+use super::outcome::{ClaimRow, FigureRow, Found, Part, Repetition, Value, Word};
 use crate::study::model::Study;
 
 /// The document of a repetition.
@@ -66,59 +67,41 @@ fn section(title: &str, depth: Depth, blocks: Vec<Block>) -> Section {
     }
 }
 
-fn columns(first: &str) -> Vec<Column> {
-    vec![
-        Column::left(first),
-        Column::right("published"),
-        Column::right("their method here"),
-        Column::right("lasthop here"),
-    ]
+/// What is known, in words.
+fn known<T>(value: Option<T>, words: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| NONE.to_owned(), words)
 }
 
 fn claims(result: &Repetition) -> Section {
-    let row = |row: &ClaimRow| {
-        let tone = match row.word {
-            Word::Reproduced => Tone::Good,
-            Word::Refuted => Tone::Bad,
-            _ => Tone::Warning,
-        };
-        let Ratios {
-            method,
-            lasthop,
-            sample,
-        } = row.ratios;
-        let cell = |text: Option<String>| -> Cell { text.unwrap_or_else(|| "–".to_owned()).into() };
-        Row::Cells(vec![
-            claim_name(row).into(),
-            Cell::new(tone, row.word.words()),
-            cell(row.published.map(|ratio| format!("{ratio:.3}"))),
-            cell(method.map(|ratio| format!("{ratio:.3}"))),
-            cell(lasthop.map(ratio)),
-            cell(sample.map(|sample| sample.rounds.to_string())),
-            cell(sample.map(|sample| sample.blocks.to_string())),
-            row.because.clone().unwrap_or_default().into(),
-        ])
+    let tone = |word| match word {
+        Word::Reproduced => Tone::Good,
+        Word::Refuted => Tone::Bad,
+        _ => Tone::Warning,
     };
-    let mut columns = columns("claim (ratio)");
-    columns.insert(1, Column::left("verdict"));
-    columns.extend([
-        Column::right("rounds"),
-        Column::right("blocks"),
-        Column::left("because"),
-    ]);
-    let table = Table {
-        columns,
-        rows: result.claims.iter().map(row).collect(),
-    };
-    section(
-        "What was claimed",
-        Depth::Open,
-        if result.claims.is_empty() {
-            vec![]
-        } else {
-            vec![Block::Table(table)]
-        },
-    )
+    let plain = |ratio: f64| format!("{ratio:.3}");
+    let table = Columns::of(&result.claims)
+        .left("claim (ratio)", claim_name)
+        .left("verdict", |row| Cell::new(tone(row.word), row.word.words()))
+        .right("published", |row| known(row.published, plain))
+        .right("their method here", |row| known(row.ratios.method, plain))
+        .right("lasthop here", |row| known(row.ratios.lasthop, ratio))
+        .right("rounds", |row| {
+            known(row.ratios.sample, |sample| sample.rounds.to_string())
+        })
+        .right("blocks", |row| {
+            known(row.ratios.sample, |sample| sample.blocks.to_string())
+        })
+        .left("because", |row| row.because.as_deref().unwrap_or_default())
+        .table();
+    section("What was claimed", Depth::Open, unless_empty(table))
+}
+
+fn unless_empty(table: Table) -> Vec<Block> {
+    if table.rows.is_empty() {
+        vec![]
+    } else {
+        vec![Block::Table(table)]
+    }
 }
 
 fn claim_name(row: &ClaimRow) -> String {
@@ -163,90 +146,47 @@ fn figures(result: &Repetition, part: &Part) -> Section {
             .iter()
             .map(|failure| Block::Item(Text::of(Tone::Bad, failure))),
     );
-    let rows: Vec<&FigureRow> = result
-        .figures
-        .iter()
-        .filter(|row| row.figure.runs == part.runs)
-        .collect();
-    let mut cells = Vec::new();
-    let mut last = String::new();
-    for row in rows {
-        let system = if row.figure.system.is_empty() {
-            String::new()
-        } else {
-            format!(", system {}", row.figure.system)
-        };
-        let group = format!("{}{system}", row.figure.condition);
-        if group != last {
-            cells.push(Row::Group(group.clone()));
-            last = group;
-        }
-        cells.push(Row::Cells(vec![
-            row.figure.words().into(),
-            format!("{} {}", row.figure.printed, row.figure.unit).into(),
-            row.method
-                .map_or_else(|| "–".to_owned(), |value| shown(value, &row.figure.unit))
-                .into(),
-            row.lasthop
-                .map_or_else(|| "–".to_owned(), |value| shown(value, &row.figure.unit))
-                .into(),
-        ]));
-    }
-    if !cells.is_empty() {
-        blocks.push(Block::Table(Table {
-            columns: columns("figure"),
-            rows: cells,
-        }));
-    }
+    let rows = result.figures.iter().filter(|row| row.figure.runs == part.runs);
+    let rows: Vec<&FigureRow> = rows.collect();
+    let condition = |row: &&FigureRow| match row.figure.system.as_str() {
+        "" => row.figure.condition.clone(),
+        system => format!("{}, system {system}", row.figure.condition),
+    };
+    let table = Columns::of(&rows)
+        .left("figure", |row| row.figure.words())
+        .right("published", |row| format!("{} {}", row.figure.printed, row.figure.unit))
+        .right("their method here", |row| {
+            known(row.method, |value| shown(value, &row.figure.unit))
+        })
+        .right("lasthop here", |row| {
+            known(row.lasthop, |value| shown(value, &row.figure.unit))
+        })
+        .under(condition)
+        .table();
+    blocks.extend(unless_empty(table));
     section(&format!("{}: {}", part.experiment, part.runs), Depth::Open, blocks)
 }
 
 /// Conditions and quantities for which nothing was published.
 fn beside(part: &Part) -> Option<Section> {
     let difference = part.found.iter().any(|found| found.unit == "us");
-    let row = |found: &Found| {
-        let against = found
-            .against
-            .map(|value| if difference { shown(value, "us") } else { ratio(value) });
-        let mut cells: Vec<Cell> = vec![
-            found.condition.as_str().into(),
-            found
-                .value
-                .map_or_else(|| "–".to_owned(), |value| shown(value, &found.unit))
-                .into(),
-        ];
-        if !difference {
-            cells.push(
-                found
-                    .latency_p99
-                    .map_or_else(|| "–".to_owned(), |value| shown(value, "us"))
-                    .into(),
-            );
-        }
-        cells.push(against.unwrap_or_else(|| "–".to_owned()).into());
-        if !difference {
-            cells.push(found.verdict.map_or("reference", word).into());
-        }
-        Row::Cells(cells)
-    };
-    let columns = if difference {
-        vec![
-            Column::left("quantity"),
-            Column::right("time"),
-            Column::right("more than the reference"),
-        ]
+    let time = |value: Value| shown(value, "us");
+    let columns = Columns::of(&part.found);
+    let value = |found: &Found| known(found.value, |value| shown(value, &found.unit));
+    let table = if difference {
+        columns
+            .left("quantity", |found| &found.condition)
+            .right("time", value)
+            .right("more than the reference", |found| known(found.against, time))
+            .table()
     } else {
-        vec![
-            Column::left("condition"),
-            Column::right("requests/s"),
-            Column::right("99th percentile"),
-            Column::right("ratio to the reference"),
-            Column::left("verdict"),
-        ]
-    };
-    let table = Table {
-        columns,
-        rows: part.found.iter().map(row).collect(),
+        columns
+            .left("condition", |found| &found.condition)
+            .right("requests/s", value)
+            .right("99th percentile", |found| known(found.latency_p99, time))
+            .right("ratio to the reference", |found| known(found.against, ratio))
+            .left("verdict", |found| found.verdict.map_or("reference", word))
+            .table()
     };
     let title = match &part.beyond {
         Some(beyond) => format!("What the study could not do: {beyond}"),
@@ -345,24 +285,14 @@ fn environment(result: &Repetition) -> Section {
 
 /// A line for each study: name, question, what repeats it and whether it can be.
 pub fn listing(studies: &[(Study, String)]) -> Document {
-    let row = |(study, state): &(Study, String)| {
-        Row::Cells(vec![
-            study.name.as_str().into(),
-            study.numbers().len().to_string().into(),
-            study.method.tool.map_or("program", |tool| tool.name).into(),
-            state.as_str().into(),
-        ])
-    };
-    let columns = vec![
-        Column::left("study"),
-        Column::right("figures"),
-        Column::left("tool"),
-        Column::left("state here"),
-    ];
-    let table = Table {
-        columns,
-        rows: studies.iter().map(row).collect(),
-    };
+    let table = Columns::of(studies)
+        .left("study", |(study, _)| &study.name)
+        .right("figures", |(study, _)| study.numbers().len().to_string())
+        .left("tool", |(study, _)| {
+            study.method.tool.map_or("program", |tool| tool.name)
+        })
+        .left("state here", |(_, state)| state)
+        .table();
     Document {
         title: Text::of(Tone::Strong, "Studies"),
         subtitle: Text::of(

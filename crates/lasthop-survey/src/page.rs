@@ -2,8 +2,9 @@
 
 use lasthop_model::quantity::counted;
 use lasthop_page::{
-    document::{Block, Cell, Columns, Depth, Document, Row, Section, Table, Text, Tone},
-    html, text,
+    columns::Columns,
+    document::{Block, Cell, Depth, Document, Section, Table, Text, Tone},
+    html,
     units::{Bytes, Count, NBSP, NONE, Seconds, Significant, significant},
 };
 use serde_json::Value;
@@ -104,26 +105,21 @@ fn is_busy(link: &Link) -> bool {
 }
 
 fn table(links: &[&Link], all: bool) -> Table {
-    let each = |cell: &dyn Fn(&Link) -> String| links.iter().map(|link| cell(link)).collect::<Vec<_>>();
-    let requests = |link: &Link| link.load.as_ref().map_or_else(|| NONE.to_owned(), requests);
-    let mut columns = Columns::default()
-        .left("link", each(&Link::name))
-        .left("over", each(&over))
-        .right("requests/s", each(&requests));
+    let mut columns = Columns::of(links)
+        .left("link", |link| link.name())
+        .left("over", |link| over(link))
+        .right("requests/s", |link| {
+            link.load.as_ref().map_or_else(|| NONE.to_owned(), requests)
+        });
     if all {
         columns = columns
-            .left("connections", each(&connections))
-            .right("CPU", each(&cpus));
+            .left("connections", |link| connections(link))
+            .right("CPU", |link| cpus(link));
     }
-    let verdicts = links.iter().map(|link| verdict(link.outlook.as_ref()));
-    let columns = columns
-        .left("a Unix socket would save", each(&saves))
-        .joined("verdict", verdicts);
-    let (columns, rows) = columns.into_rows();
-    Table {
-        columns,
-        rows: rows.into_iter().map(Row::Cells).collect(),
-    }
+    columns
+        .left("a Unix socket would save", |link| saves(link))
+        .joined("verdict", |link| verdict(link.outlook.as_ref()))
+        .table()
 }
 
 /// `8.1 to 9.9 µs a request: 9.8 to 12 % of a CPU`
@@ -334,18 +330,20 @@ const CSV: [(&str, &str); 24] = [
 /// Never: a link has text as keys.
 #[must_use]
 pub fn csv(survey: &Survey) -> Vec<u8> {
-    let mut lines = CSV.map(|(name, _)| name).join(",") + "\r\n";
-    for link in &survey.links {
-        let link = serde_json::to_value(link).expect("its maps have text as keys");
-        let cells = CSV.map(|(_, place)| match link.pointer(place) {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text::csv(text),
-            Some(Value::Number(number)) if number.is_f64() => format!("{:.6}", number.as_f64().unwrap_or_default()),
-            Some(other) => other.to_string(),
-        });
-        lines.push_str(&(cells.join(",") + "\r\n"));
-    }
-    lines.into_bytes()
+    let links = survey.links.iter();
+    let links: Vec<Value> = links
+        .map(|link| serde_json::to_value(link).expect("its maps have text as keys"))
+        .collect();
+    CSV.iter()
+        .fold(Columns::of(&links), |columns, (name, place)| {
+            columns.known(*name, |link| match link.pointer(place)? {
+                Value::Null => None,
+                Value::String(text) => Some(text.clone()),
+                Value::Number(number) if number.is_f64() => Some(format!("{:.6}", number.as_f64()?)),
+                other => Some(other.to_string()),
+            })
+        })
+        .csv()
 }
 
 #[cfg(test)]
