@@ -122,8 +122,9 @@ fn contradictions(markdown: &str, ratio: &str, interval: &str, columns: &[&str])
     found
 }
 
-/// Where a row that has both the reference and the alternative contradicts the interval that is printed in it.
-fn contradictions_within_rows(markdown: &str) -> Vec<String> {
+/// Where a row that has both the reference and the alternative, or old and new, contradicts the interval that is printed
+/// in it; in the tables with such columns.
+pub fn contradictions_within_rows(markdown: &str, columns: &[&str]) -> Vec<String> {
     let contradicts = |row: &Cells| {
         let [.., low, high] = Printed::all(&row["95 % interval"])[..] else {
             return false;
@@ -138,7 +139,7 @@ fn contradictions_within_rows(markdown: &str) -> Vec<String> {
         ours.ends()[1] / theirs.ends()[0].max(f64::MIN_POSITIVE) < low.ends()[0]
             || ours.ends()[0] / theirs.ends()[1] > high.ends()[1]
     };
-    let rows = tables(markdown, &["ratio", "95 % interval", "sure?"]).concat();
+    let rows = tables(markdown, columns).concat();
     let wrong = rows.iter().filter(|row| contradicts(row));
     wrong.map(|row| format!("{row:?}")).collect()
 }
@@ -229,7 +230,7 @@ fn check(summary: &Summary) -> Result<(), String> {
     let confidence = "95 % interval";
     let mut found = contradictions(&page, "ratio", confidence, rates);
     found.extend(contradictions(&page, "CPU ratio", "interval", &["services"]));
-    found.extend(contradictions_within_rows(&page));
+    found.extend(contradictions_within_rows(&page, &["ratio", "95 % interval", "sure?"]));
     found.extend(unfounded(&summary, &page));
     if found.is_empty() {
         Ok(())

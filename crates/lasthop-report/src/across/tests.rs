@@ -12,6 +12,7 @@ use lasthop_record::data::RunData;
 use textwrap::core::display_width;
 
 use super::*;
+use crate::agreement::contradictions_within_rows;
 
 const TLS: Truth = Truth {
     transport: Transport::Tls,
@@ -63,6 +64,18 @@ fn a_change_is_named_and_the_table_says_how_large_it_is() {
     let faster = Truth { rate: 18_000.0, ..TLS };
     let said = answer(&against(&[TCP, slower, faster]));
     assert_eq!(said[0], "Changed: 2 of 4 ratios.");
+}
+
+/// Like the tables of one run.
+#[test]
+fn old_and_new_divide_to_the_ratio_beside_them() {
+    let slower = Truth { rate: 23_400.0, ..UNIX };
+    for unix in [UNIX, slower] {
+        let page = told(&against(&[TCP, unix, TLS]), Format::Markdown);
+        assert!(page.contains("| old requests/s | new requests/s | new/old |"), "{page}");
+        let wrong = contradictions_within_rows(&page, &["new/old", "95 % interval"]);
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
 }
 
 #[test]
