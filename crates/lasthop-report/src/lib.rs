@@ -8,6 +8,7 @@
 
 pub mod across;
 mod again;
+mod against;
 #[cfg(test)]
 mod agreement;
 pub mod answers;

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use lasthop_analyse::{
-    decision::{Advice, Beside, Decision, Perhaps},
-    groups::{Group, groups, is_compared},
-    summary::{CaseSummary, Comparison, Metric, Summary, Verdict},
+    decision::{Advice, Beside, Decision},
+    groups::{Group, cases, groups, is_compared},
+    summary::{CaseSummary, Comparison, Summary},
 };
-use lasthop_model::{level::Level, quantity::joined};
+use lasthop_model::level::Level;
 use serde::Serialize;
 
 use super::{
@@ -17,9 +17,11 @@ use super::{
     verdicts::{failed_stage, quantity, why_none},
 };
 use crate::{
-    document::{Block, Cell, Columns, Row, Table, Text, Tone},
+    against::{self, Against, Frame},
+    columns::Ratio,
+    document::{Block, Cell, Table, Text, Tone},
     names::Named,
-    units::{ByteRateUnit, NBSP, NONE, TimeUnit, bound, bounds, column, percent, ratio, ratio_places, significant},
+    units::{NBSP, TimeUnit, ratio, significant},
     wording::{Quantity, margin, more_time, tone},
     words::{own, say},
 };
@@ -222,163 +224,75 @@ fn more(summary: &Summary) -> String {
     more_time(&open, summary.seconds, summary.settings.budget_seconds)
 }
 
-/// Of more settings than this, those that say the same are one row.
-const MANY_SETTINGS: usize = 4;
-
-/// An alternative in a setting.
-struct Line<'a> {
-    group: &'a Group<'a>,
-    case: &'a CaseSummary,
-    comparison: Option<&'a Comparison>,
-}
-
-/// A row, or several that say the same.
-enum Shown<'a, 'b> {
-    Whole(&'b Line<'a>),
-    Without(&'b Line<'a>),
-    Alike(Vec<&'b Line<'a>>),
-}
-
 /// Every alternative against the reference: in its settings, or where there is one, beside each other.
 fn table(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
-    let lines: Vec<Line<'_>> = groups.iter().flat_map(alternatives).collect();
-    let mut by_name: IndexMap<String, Vec<&Line<'_>>> = IndexMap::new();
-    for line in &lines {
-        let lines = by_name.entry(line.group.alternative(line.case)).or_default();
-        lines.push(line);
+    let mut rows: IndexMap<String, Vec<Against>> = IndexMap::new();
+    let of_settings = groups.len() > 1;
+    for (group, case) in cases(groups).filter(|(group, case)| case.case != group.head().case) {
+        let alike = rows.entry(group.alternative(case)).or_default();
+        alike.push(against(group, case, of_settings));
     }
     let advised = summary.decision.alternative.as_ref();
-    if let Some(place) = advised.and_then(|advised| by_name.get_index_of(advised)) {
-        by_name.move_index(place, 0);
+    if let Some(place) = advised.and_then(|advised| rows.get_index_of(advised)) {
+        rows.move_index(place, 0);
     }
-    let by_setting = groups.len() > 1;
-    let shown: Vec<(String, Vec<Shown<'_, '_>>)> = by_name
-        .values()
-        .map(|lines| (lines[0].group.label(lines[0].case), rows_of(lines, by_setting)))
-        .collect();
-    let whole = shown.iter().flat_map(|(_, rows)| rows);
-    let whole: Vec<&Line<'_>> = whole
-        .filter_map(|row| match row {
-            Shown::Whole(line) => Some(*line),
-            _ => None,
-        })
-        .collect();
-    let first = lines.iter().find(|line| line.comparison.is_some())?;
-    let quantities: BTreeSet<&str> = groups.iter().map(|group| quantity(group).word()).collect();
-    let name = |line: &Line<'_>| {
-        let text = if by_setting {
-            line.group.setting()
-        } else {
-            line.group.label(line.case)
-        };
-        Cell::new(Tone::Strong, text)
+    let first = groups
+        .iter()
+        .find(|group| group.cases.iter().any(|case| group.declared(case).is_some()))?;
+    let alternative = match rows.len() {
+        1 => rows
+            .values_mut()
+            .flatten()
+            .map(|row| std::mem::take(&mut row.heading))
+            .next(),
+        _ => None,
     };
-    let title = if by_setting { "" } else { case_title(summary) };
-    let reference = first.group.label(first.group.head());
-    let alternative = match &shown[..] {
-        [(only, _)] => only.clone(),
-        _ => "instead".to_owned(),
+    let frame = Frame {
+        name: if of_settings { "" } else { case_title(summary) },
+        reference: &first.label(first.head()),
+        alternative: alternative.as_deref().unwrap_or("instead"),
+        confidence: summary.settings.confidence,
+        of_settings,
     };
-    let columns = Columns::default().left(title, whole.iter().map(|line| name(line)));
-    let columns = figures(columns, &whole, [reference, alternative], quantities.len() > 1);
-    let columns = lost(ratios(columns, &whole, summary), &whole);
-    let (columns, cells) = cpu(columns, &whole)
-        .joined("sure?", whole.iter().map(|line| sure(line)))
-        .into_rows();
-    let mut cells = cells.into_iter();
-    let mut rows = Vec::new();
-    let has_headings = by_setting && shown.len() > 1;
-    for (label, lines) in &shown {
-        rows.extend(has_headings.then(|| Row::Group(label.clone())));
-        rows.extend(lines.iter().filter_map(|row| match row {
-            Shown::Whole(_) => cells.next().map(Row::Cells),
-            Shown::Without(line) => Some(Row::Note(name(line), Cell::new(Tone::Bad, without(line)))),
-            Shown::Alike(lines) => Some(alike(lines)),
-        }));
+    let mut rows: Vec<Against> = rows.into_values().flatten().collect();
+    if !of_settings || alternative.is_some() {
+        rows.iter_mut().for_each(|row| row.heading.clear());
     }
-    Some(Table { columns, rows })
+    Some(against::table(rows, &frame))
 }
 
-/// The rows of an alternative. In many settings, those in which no difference was found are one row.
-fn rows_of<'a, 'b>(lines: &[&'b Line<'a>], by_setting: bool) -> Vec<Shown<'a, 'b>> {
-    let is_same = |line: &&Line<'_>, verdict| {
-        line.comparison.is_some_and(|one| one.verdict == verdict) && line.group.invalid(line.case).is_none()
-    };
-    let mut rows = Vec::new();
-    let mut told: Vec<&Line<'_>> = lines.to_vec();
-    let mut last = Vec::new();
-    if by_setting && lines.len() > MANY_SETTINGS {
-        for verdict in [Verdict::Equivalent, Verdict::Undecided] {
-            let (same, others): (Vec<_>, Vec<_>) = told.iter().partition(|line| is_same(line, verdict));
-            if same.len() > 1 {
-                told = others;
-                last.push(Shown::Alike(same));
-            }
-        }
+fn against(group: &Group<'_>, case: &CaseSummary, of_settings: bool) -> Against {
+    let declared = group.declared(case);
+    let is_invalid = group.invalid(case).is_some();
+    let both = |of: &dyn Fn(&CaseSummary) -> Option<f64>| Some([of(group.head())?, of(case)?]);
+    let quantity = quantity(group);
+    let label = group.label(case);
+    Against {
+        name: if of_settings { group.setting() } else { label.clone() },
+        heading: label,
+        quantity,
+        reached: [group.head(), case].map(|case| reached(quantity, case)),
+        ratio: declared.map(|one| Ratio {
+            of: one.interval(),
+            // What must not be used has no colour.
+            tone: if is_invalid { Tone::Plain } else { tone(one.verdict) },
+            is_bound: one.lower_bound,
+        }),
+        cpu: group
+            .compare(case)
+            .and_then(|one| one.cpu().map(|_| ()))
+            .and_then(|()| both(&|case| Some(case.metrics.as_ref()?.cpu_total()))),
+        lost: both(&|case| Some(case.metrics.as_ref()?.one_way.as_ref()?.lost)),
+        sure: match declared {
+            _ if is_invalid => Cell::new(Tone::Bad, "must not be used"),
+            Some(one) => against::sure(one.verdict, one.perhaps),
+            None => Cell::default(),
+        },
+        note: declared.is_none().then(|| {
+            let stage = failed_stage(group.summary(), case).map(|stage| format!("failed at {stage}"));
+            Cell::new(Tone::Bad, stage.unwrap_or_else(|| "not measured".to_owned()))
+        }),
     }
-    rows.extend(told.into_iter().map(|line| match line.comparison {
-        Some(_) => Shown::Whole(line),
-        None => Shown::Without(line),
-    }));
-    rows.extend(last);
-    rows
-}
-
-/// Settings that say the same, with the interval that holds all of theirs.
-fn alike(lines: &[&Line<'_>]) -> Row {
-    let names = joined(lines.iter().map(|line| line.group.setting()), "; ");
-    let all = || lines.iter().filter_map(|line| line.comparison);
-    let low = all().map(|one| one.low).fold(f64::INFINITY, f64::min);
-    let high = all().map(|one| one.high).fold(0.0, f64::max);
-    let places = all().map(|one| ratio_places(one.interval())).max().unwrap_or(2);
-    let said = sure(lines[0]);
-    let text = format!("{}: {} to {}", said.text, ratio(low, places), ratio(high, places));
-    Row::Note(Cell::new(Tone::Strong, names), Cell::new(said.tone, text))
-}
-
-/// The alternatives of a group, whether or not they were compared.
-fn alternatives<'a>(group: &'a Group<'a>) -> impl Iterator<Item = Line<'a>> {
-    let cases = group.cases.iter().filter(|case| case.case != group.head().case);
-    cases.map(move |case| Line {
-        group,
-        case,
-        comparison: group.declared(case),
-    })
-}
-
-/// Why a case has no figures.
-fn without(line: &Line<'_>) -> String {
-    let stage = failed_stage(line.group.summary(), line.case);
-    stage.map_or("not measured".to_owned(), |stage| format!("failed at {stage}"))
-}
-
-/// What the reference and the alternative reached. A column of several quantities has their units in its cells.
-fn figures(columns: Columns, lines: &[&Line<'_>], names: [String; 2], is_mixed: bool) -> Columns {
-    let mut cells = [vec![String::new(); lines.len()], vec![String::new(); lines.len()]];
-    let mut unit = String::new();
-    for wanted in Quantity::DECLARED {
-        let places: Vec<usize> = (0..lines.len())
-            .filter(|at| quantity(lines[*at].group) == wanted)
-            .collect();
-        if places.is_empty() {
-            continue;
-        }
-        let theirs = places.iter().map(|at| reached(wanted, lines[*at].group.head()));
-        let values: Vec<Option<f64>> = theirs
-            .chain(places.iter().map(|at| reached(wanted, lines[*at].case)))
-            .collect();
-        let (name, texts) = written(wanted, &values);
-        for (place, text) in texts.into_iter().enumerate() {
-            let at = places[place % places.len()];
-            let unit = if is_mixed { name.as_str() } else { "" };
-            cells[place / places.len()][at] = format!("{text}{unit}");
-        }
-        unit = name;
-    }
-    let title = |name: String| if is_mixed { name } else { format!("{name}{unit}") };
-    let [reference, alternative] = names.map(title);
-    let [theirs, ours] = cells;
-    columns.right(reference, theirs).right(alternative, ours)
 }
 
 fn reached(quantity: Quantity, case: &CaseSummary) -> Option<f64> {
@@ -390,105 +304,6 @@ fn reached(quantity: Quantity, case: &CaseSummary) -> Option<f64> {
     })
 }
 
-/// The unit that suits all values, as it follows a name or a number, and each in it.
-fn written(quantity: Quantity, values: &[Option<f64>]) -> (String, Vec<String>) {
-    let known: Vec<f64> = values.iter().flatten().copied().collect();
-    match quantity {
-        Quantity::Bytes => {
-            let unit = ByteRateUnit::of_column(&known);
-            let each = |rate: &Option<f64>| rate.map_or(NONE.to_owned(), |rate| significant(rate / unit.bytes, 3));
-            (format!("{NBSP}{}", unit.name), values.iter().map(each).collect())
-        }
-        Quantity::ResponseTime => {
-            let unit = TimeUnit::of_column(&known);
-            (format!(" p50{NBSP}{}", unit.name()), unit.column(values))
-        }
-        _ => ("/s".to_owned(), column(values)),
-    }
-}
-
-fn ratios(columns: Columns, lines: &[&Line<'_>], summary: &Summary) -> Columns {
-    let comparisons = || lines.iter().filter_map(|line| Some((line, line.comparison?)));
-    let places = comparisons()
-        .map(|(_, one)| ratio_places(one.interval()))
-        .max()
-        .unwrap_or(2);
-    let ratios = comparisons().map(|(line, one)| {
-        let tone = if line.group.invalid(line.case).is_some() {
-            Tone::Plain
-        } else {
-            tone(one.verdict)
-        };
-        Cell::new(
-            tone,
-            format!("{}{}", bound(one.lower_bound, one.ratio), ratio(one.ratio, places)),
-        )
-    });
-    columns.right("ratio", ratios).joined(
-        format!("{} interval", percent(summary.settings.confidence, 0)),
-        comparisons().map(|(_, one)| bounds(one.interval(), places)),
-    )
-}
-
-/// What never arrived, where nobody answers: from the reference to the alternative.
-fn lost(columns: Columns, lines: &[&Line<'_>]) -> Columns {
-    let share = |case: &CaseSummary| Some(percent(case.metrics.as_ref()?.one_way.as_ref()?.lost, 1));
-    let both = |line: &&Line<'_>| Some(format!("{} → {}", share(line.group.head())?, share(line.case)?));
-    if lines.iter().all(|line| both(line).is_none()) {
-        return columns;
-    }
-    columns.right("lost", lines.iter().map(|line| both(line).unwrap_or_default()))
-}
-
-/// CPU time of the services for a request, from the reference to the alternative, where it is known to differ.
-fn cpu(columns: Columns, lines: &[&Line<'_>]) -> Columns {
-    let known = |line: &Line<'_>| {
-        line.group.compare(line.case)?.cpu()?;
-        let total = |case: &CaseSummary| Some(case.metrics.as_ref()?.cpu_total());
-        Some([total(line.group.head())?, total(line.case)?])
-    };
-    let pairs: Vec<Option<[f64; 2]>> = lines.iter().map(|line| known(line)).collect();
-    let is_compared = |line: &&&Line<'_>| line.group.comparison(line.case, Metric::CpuPerRequest).is_some();
-    if !lines.iter().any(|line| is_compared(&line)) {
-        return columns;
-    }
-    let all: Vec<f64> = pairs.iter().flatten().flatten().copied().collect();
-    // By the median, because one that does without the kernel would put all the others in nanoseconds.
-    let unit = TimeUnit::of_differences(&all);
-    let written = unit.column(&all.iter().copied().map(Some).collect::<Vec<_>>());
-    let mut written = written.chunks(2);
-    let cells = pairs.iter().map(|pair| match pair.and_then(|_| written.next()) {
-        Some([theirs, ours]) => format!("{theirs} → {ours}"),
-        _ => NONE.to_owned(),
-    });
-    columns.right(format!("CPU {}/req", unit.name()), cells.collect::<Vec<_>>())
-}
-
-/// Whether a row can be relied on.
-fn sure(line: &Line<'_>) -> Cell {
-    let Some(comparison) = line.comparison else {
-        return Cell::default();
-    };
-    if line.group.invalid(line.case).is_some() {
-        return Cell::new(Tone::Bad, "must not be used");
-    }
-    let word = match comparison.verdict {
-        Verdict::Faster | Verdict::Slower => "sure",
-        Verdict::Equivalent => "no difference",
-        Verdict::Undecided => "undecided",
-    };
-    let luck = comparison.perhaps.map(|perhaps| match perhaps {
-        Perhaps::OneRound => "one round",
-        Perhaps::FewRounds => "few rounds",
-        Perhaps::AnotherInvalid => "see Doubts",
-        Perhaps::Chance => "chance",
-    });
-    match luck {
-        Some(why) => Cell::new(Tone::Warning, format!("perhaps: {why}")),
-        None => Cell::new(tone(comparison.verdict), word),
-    }
-}
-
 /// A time in microseconds: `4.0 µs`
 fn time(micros: f64) -> String {
     let unit = TimeUnit::of(micros);
@@ -498,7 +313,8 @@ fn time(micros: f64) -> String {
 #[cfg(test)]
 mod tests {
     use lasthop_analyse::{
-        summary::{Check, Severity},
+        decision::Perhaps,
+        summary::{Check, Metric, Severity, Verdict},
         testing,
     };
     use lasthop_protocol::spec::Transport;
@@ -804,29 +620,5 @@ mod tests {
             last.starts_with("The answer of the experiment cannot be written: "),
             "{last}"
         );
-    }
-
-    /// What several settings say alike is one row, however many there are.
-    #[test]
-    fn of_many_settings_those_that_say_the_same_are_one_row() {
-        let mut summary = fixtures::patterns();
-        summary.decide();
-        let groups = groups(&summary);
-        let of = |verdict| {
-            let lines: Vec<Line<'_>> = groups.iter().flat_map(alternatives).collect();
-            let line = lines
-                .into_iter()
-                .find(|line| line.comparison.is_some_and(|one| one.verdict == verdict));
-            line.unwrap()
-        };
-        let (won, open) = (of(Verdict::Faster), of(Verdict::Undecided));
-        let rows = rows_of(&[&won, &open, &open, &won, &open], true);
-        let is_whole = |row: &Shown<'_, '_>| matches!(row, Shown::Whole(line) if line.comparison == won.comparison);
-        assert!(rows[..2].iter().all(is_whole));
-        let [_, _, Shown::Alike(same)] = &rows[..] else {
-            panic!()
-        };
-        assert_eq!(same.len(), 3);
-        assert_eq!(rows_of(&[&won, &open, &open], true).len(), 3, "few are few");
     }
 }

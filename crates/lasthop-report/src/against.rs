@@ -1,0 +1,259 @@
+//! The table that reports begin with: each alternative against the reference, in each setting.
+
+use std::collections::BTreeSet;
+
+use lasthop_analyse::{decision::Perhaps, summary::Verdict};
+use lasthop_model::quantity::joined;
+
+use super::{
+    columns::{Columns, Ratio},
+    document::{Cell, Table, Tone},
+    units::{ByteRateUnit, NBSP, NONE, TimeUnit, bounds, column, percent, ratio_places, significant},
+    wording::{Quantity, tone},
+};
+
+/// Of more settings than this, those in which no difference was found are one row.
+const MANY_SETTINGS: usize = 4;
+
+/// An alternative against the reference in a setting.
+pub struct Against {
+    /// What several rows are of: the alternative, where there are several in several settings.
+    pub heading: String,
+    /// The setting, or the alternative where there is one setting.
+    pub name: String,
+    pub quantity: Quantity,
+    /// What the reference and the alternative reached of the quantity: per second, or microseconds.
+    pub reached: [Option<f64>; 2],
+    pub ratio: Option<Ratio>,
+    /// CPU time of the services for a request by each, in microseconds, if it is known to differ.
+    pub cpu: Option<[f64; 2]>,
+    /// The share that never arrived by each, where nobody answers.
+    pub lost: Option<[f64; 2]>,
+    pub sure: Cell,
+    /// In the place of figures.
+    pub note: Option<Cell>,
+}
+
+/// What differs from table to table.
+pub struct Frame<'a> {
+    /// Titles of columns.
+    pub name: &'a str,
+    pub reference: &'a str,
+    pub alternative: &'a str,
+    pub confidence: f64,
+    /// Whether rows are settings, not alternatives.
+    pub of_settings: bool,
+}
+
+/// Whether a verdict can be relied on.
+#[must_use]
+pub fn sure(verdict: Verdict, perhaps: Option<Perhaps>) -> Cell {
+    let word = match (perhaps, verdict) {
+        (Some(Perhaps::OneRound), _) => "perhaps: one round",
+        (Some(Perhaps::FewRounds), _) => "perhaps: few rounds",
+        (Some(Perhaps::AnotherInvalid), _) => "perhaps: see Doubts",
+        (Some(Perhaps::Chance), _) => "perhaps: chance",
+        (None, Verdict::Faster | Verdict::Slower) => "sure",
+        (None, Verdict::Equivalent) => "no difference",
+        (None, Verdict::Undecided) => "undecided",
+    };
+    let tone = perhaps.map_or_else(|| tone(verdict), |_| Tone::Warning);
+    Cell::new(tone, word)
+}
+
+/// Rows with the same heading follow each other.
+#[must_use]
+pub fn table(rows: Vec<Against>, frame: &Frame<'_>) -> Table {
+    let rows = if frame.of_settings { shortened(rows) } else { rows };
+    let quantities: BTreeSet<&str> = rows.iter().map(|row| row.quantity.word()).collect();
+    let (unit, reached) = reached(&rows, quantities.len() > 1);
+    let (cpu_unit, cpu) = cpu(&rows);
+    let texts = reached.into_iter().zip(cpu);
+    let rows: Vec<(&Against, [String; 2], String)> = rows
+        .iter()
+        .zip(texts)
+        .map(|(row, (reached, cpu))| (row, reached, cpu))
+        .collect();
+    let mut columns = Columns::of(&rows)
+        .names(frame.name, |(row, ..)| &row.name)
+        .right(format!("{}{unit}", frame.reference), |(_, [theirs, _], _)| theirs)
+        .right(format!("{}{unit}", frame.alternative), |(_, [_, ours], _)| ours)
+        .ratios(
+            ["ratio".to_owned(), format!("{} interval", percent(frame.confidence, 0))],
+            |(row, ..)| row.ratio,
+        );
+    if rows.iter().any(|(row, ..)| row.lost.is_some()) {
+        let share = |share| percent(share, 1);
+        columns = columns.right("lost", |(row, ..)| {
+            row.lost.map_or_else(String::new, |[theirs, ours]| {
+                format!("{} → {}", share(theirs), share(ours))
+            })
+        });
+    }
+    if rows.iter().any(|(row, ..)| row.cpu.is_some()) {
+        columns = columns.right(format!("CPU {cpu_unit}/req"), |(.., cpu)| cpu);
+    }
+    columns
+        .joined("sure?", |(row, ..)| row.sure.clone())
+        .under(|(row, ..)| &row.heading)
+        .noted(|(row, ..)| row.note.clone())
+        .table()
+}
+
+/// The rows, with one for those of a heading that say the same.
+fn shortened(rows: Vec<Against>) -> Vec<Against> {
+    let mut told: Vec<Against> = Vec::new();
+    let mut rows = rows.into_iter().peekable();
+    while let Some(first) = rows.next() {
+        let heading = first.heading.clone();
+        let mut all = vec![first];
+        while let Some(next) = rows.next_if(|next| next.heading == heading) {
+            all.push(next);
+        }
+        told.extend(if all.len() > MANY_SETTINGS {
+            without_alike(all)
+        } else {
+            all
+        });
+    }
+    told
+}
+
+fn without_alike(mut all: Vec<Against>) -> Vec<Against> {
+    for verdict in [Verdict::Equivalent, Verdict::Undecided] {
+        let word = sure(verdict, None);
+        if all.iter().filter(|row| row.sure == word).count() > 1 {
+            let (same, others): (Vec<Against>, Vec<Against>) = all.into_iter().partition(|row| row.sure == word);
+            all = others;
+            all.push(alike(same));
+        }
+    }
+    all
+}
+
+/// Settings that say the same, with the interval that holds all of theirs.
+fn alike(rows: Vec<Against>) -> Against {
+    let intervals = || rows.iter().filter_map(|row| row.ratio).map(|ratio| ratio.of);
+    let places = intervals().map(ratio_places).max().unwrap_or(2);
+    let hull = intervals().reduce(|one, other| lasthop_stats::Interval {
+        estimate: one.estimate,
+        low: one.low.min(other.low),
+        high: one.high.max(other.high),
+    });
+    let sure = rows[0].sure.clone();
+    let text = hull.map_or_else(String::new, |hull| format!(": {}", bounds(hull, places)));
+    Against {
+        name: joined(rows.iter().map(|row| row.name.as_str()), "; "),
+        note: Some(Cell::new(sure.tone, format!("{}{text}", sure.text))),
+        ratio: None,
+        cpu: None,
+        ..rows.into_iter().next().expect("there are several")
+    }
+}
+
+/// What was reached, in the unit that suits each quantity: behind every number if there are several, else at the end of
+/// frame.
+fn reached(rows: &[Against], is_mixed: bool) -> (String, Vec<[String; 2]>) {
+    let mut texts: Vec<[String; 2]> = rows.iter().map(|_| Default::default()).collect();
+    let mut title = String::new();
+    for quantity in Quantity::DECLARED {
+        let own = |row: &&Against| row.quantity == quantity && row.note.is_none();
+        let values: Vec<Option<f64>> = rows.iter().filter(own).flat_map(|row| row.reached).collect();
+        let (unit, written) = written(quantity, &values);
+        let places = (0..rows.len()).filter(|at| own(&&rows[*at]));
+        for (place, pair) in places.zip(written.chunks(2)) {
+            let behind = if is_mixed { unit.as_str() } else { "" };
+            texts[place] = [0, 1].map(|at| format!("{}{behind}", pair[at]));
+        }
+        if !is_mixed && !values.is_empty() {
+            title = unit;
+        }
+    }
+    (title, texts)
+}
+
+/// The unit that suits all values, as it follows a name or a number, and each in it.
+fn written(quantity: Quantity, values: &[Option<f64>]) -> (String, Vec<String>) {
+    let known: Vec<f64> = values.iter().flatten().copied().collect();
+    match quantity {
+        Quantity::Bytes => {
+            let unit = ByteRateUnit::of_column(&known);
+            let each = |rate: &Option<f64>| rate.map_or(NONE.to_owned(), |rate| significant(rate / unit.bytes, 3));
+            (format!("{NBSP}{}", unit.name), values.iter().map(each).collect())
+        }
+        Quantity::ResponseTime => {
+            let unit = TimeUnit::of_column(&known);
+            (format!(" p50{NBSP}{}", unit.name()), unit.column(values))
+        }
+        _ => ("/s".to_owned(), column(values)),
+    }
+}
+
+/// From the reference to the alternative.
+fn cpu(rows: &[Against]) -> (&'static str, Vec<String>) {
+    let all: Vec<f64> = rows.iter().filter_map(|row| row.cpu).flatten().collect();
+    // By the median, because one that does without the kernel would put all the others in nanoseconds.
+    let unit = TimeUnit::of_differences(&all);
+    let written = unit.column(&all.iter().copied().map(Some).collect::<Vec<_>>());
+    let mut pairs = written.chunks(2);
+    let text = |row: &Against| {
+        let pair = row.cpu.and_then(|_| pairs.next());
+        pair.map_or_else(|| NONE.to_owned(), |pair| format!("{} → {}", pair[0], pair[1]))
+    };
+    (unit.name(), rows.iter().map(text).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_stats::Interval;
+
+    use super::*;
+
+    fn row(setting: &str, verdict: Verdict) -> Against {
+        Against {
+            heading: String::new(),
+            name: setting.to_owned(),
+            quantity: Quantity::Requests,
+            reached: [Some(100.0), Some(130.0)],
+            ratio: Some(Ratio::new(Interval {
+                estimate: 1.3,
+                low: 1.1,
+                high: 1.5,
+            })),
+            cpu: None,
+            lost: None,
+            sure: sure(verdict, None),
+            note: None,
+        }
+    }
+
+    #[test]
+    fn of_many_settings_those_that_say_the_same_are_one_row() {
+        use Verdict::{Faster, Undecided};
+        let rows = |verdicts: &[Verdict]| {
+            let rows = verdicts.iter().zip(["a", "b", "c", "d", "e"]);
+            shortened(rows.map(|(verdict, name)| row(name, *verdict)).collect())
+        };
+        let short = rows(&[Faster, Undecided, Undecided, Faster, Undecided]);
+        let names: Vec<&str> = short.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["a", "d", "b; c; e"]);
+        let said = short[2].note.as_ref().unwrap();
+        assert_eq!(said.text, "undecided: 1.10 to 1.50");
+        assert_eq!(rows(&[Faster, Undecided, Undecided]).len(), 3, "few are few");
+    }
+
+    #[test]
+    fn several_quantities_have_their_units_in_cells() {
+        let bytes = Against {
+            quantity: Quantity::Bytes,
+            reached: [Some(4e9), Some(3e9)],
+            ..row("stream", Verdict::Slower)
+        };
+        let (title, texts) = reached(&[row("echo", Verdict::Faster), bytes], true);
+        assert_eq!(title, "");
+        let texts = texts.concat().join(" ").replace(NBSP, " ");
+        assert_eq!(texts, "100/s 130/s 4,000 MB/s 3,000 MB/s");
+        let (title, texts) = reached(&[row("echo", Verdict::Faster)], false);
+        assert_eq!((title.as_str(), texts.concat().join(" ")), ("/s", "100 130".to_owned()));
+    }
+}
