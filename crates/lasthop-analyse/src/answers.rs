@@ -11,7 +11,10 @@ use lasthop_stats::{Interval, middle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::summary::{LinkEnds, Metric, Verdict};
+use super::{
+    decision::Perhaps,
+    summary::{LinkEnds, Metric, Verdict},
+};
 
 pub const SCHEMA: &str = "lasthop-answers/1";
 
@@ -162,6 +165,9 @@ pub struct Against {
     /// Case divided by reference.
     pub ratio: Interval,
     pub verdict: Verdict,
+    /// Why the verdict is not firm; absent if it is, or is `undecided`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perhaps: Option<Perhaps>,
     /// Whether the true ratio is at least as far from 1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_bound: bool,

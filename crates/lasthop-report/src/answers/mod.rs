@@ -102,6 +102,7 @@ fn against(summary: &Summary, case: &CaseSummary, declared: &Comparison) -> Agai
         metric: declared.metric,
         ratio: declared.interval().map(rounded),
         verdict: declared.verdict,
+        perhaps: declared.perhaps,
         lower_bound: declared.lower_bound,
         saved_us: declared.materiality.as_ref().map(|of| of.saved().map(rounded)),
         cpu: cpu.and_then(|cpu| {

@@ -1,16 +1,19 @@
 //! What is known, for people and for spreadsheets.
 
+use indexmap::IndexSet;
 use lasthop_analyse::{
     answers::{Against, Answer, KnownCase, Machine, Setting},
     name_of,
 };
+use lasthop_stats::CONFIDENCE;
 
 use super::plain;
 use crate::{
-    columns::Columns,
-    document::{Block, Cell, Depth, Document, Section, Text, Tone},
+    against::{self, Against as Row, Frame},
+    columns::{Columns, Ratio},
+    document::{Block, Depth, Document, Section, Table, Text, Tone},
     units::{NONE, Seconds, bound, ends, plural},
-    wording::{freed, matters_below, tone, word},
+    wording::{Quantity, freed, matters_below, tone, word},
 };
 
 /// A comparison of an answer, and where it is.
@@ -159,24 +162,18 @@ pub fn document(answers: &[&Answer], whole: bool) -> Document {
     }
 }
 
-fn overview<'a>(answers: &[&'a Answer]) -> Section {
-    let shown = |answer: &&'a Answer| {
-        extremes(answer)
-            .into_iter()
-            .map(move |one| (*answer, one))
-            .collect::<Vec<_>>()
-    };
-    let rows: Vec<(&Answer, Compared<'_>)> = answers.iter().flat_map(shown).collect();
-    let columns = Columns::of(&rows)
-        .names("experiment", |(answer, _)| answer.named())
-        .left("setting", |(_, one)| &one.setting.name);
-    let table = figures(columns, |(_, one)| one)
-        .under(|(answer, _)| &answer.group)
+fn overview(answers: &[&Answer]) -> Section {
+    let groups: IndexSet<&str> = answers.iter().map(|answer| answer.group.as_str()).collect();
+    let mut answers = answers.to_vec();
+    answers.sort_by_key(|answer| groups.get_index_of(answer.group.as_str()));
+    let table = Columns::of(&answers)
+        .names("experiment", |answer| answer.named())
+        .left("ratio", |answer| range(answer))
+        .left("answer", |answer| answer.advice[0].as_str())
+        .under(|answer| &answer.group)
         .table();
-    let legend = "Of each experiment the settings with the largest and the smallest ratio; `lasthop answers \
-                  EXPERIMENT` has all. Chosen by their estimates, these lie somewhat too far out. If CPU is your limit, a \
-                  difference matters (by the margin or more) while your own code uses less CPU for a request than the \
-                  last column says.";
+    let legend = "Ratio: the smallest and the largest of its settings. Chosen by their estimates, these lie somewhat too \
+                  far out. `lasthop answers EXPERIMENT` has all.";
     Section {
         title: None,
         depth: Depth::Open,
@@ -184,27 +181,18 @@ fn overview<'a>(answers: &[&'a Answer]) -> Section {
     }
 }
 
-fn figures<'a, R>(columns: Columns<'a, R>, of: impl Fn(&'a R) -> &'a Compared<'a>) -> Columns<'a, R> {
-    columns
-        .left("compared", |row| of(row).levels())
-        .right("ratio", |row| of(row).ratio())
-        .joined("95 % interval", |row| of(row).ends())
-        .joined("verdict", |row| {
-            let verdict = of(row).against.verdict;
-            Cell::new(tone(verdict), word(verdict))
-        })
-        .left("freed at 1,000/s", |row| of(row).freed())
-        .left("matters below", |row| of(row).matters_below())
+/// `1.03 to 1.31`
+fn range(answer: &Answer) -> String {
+    let mut ratios: Vec<String> = extremes(answer).iter().rev().map(Compared::ratio).collect();
+    ratios.dedup();
+    ratios.join(" to ")
 }
 
 fn section(answer: &Answer) -> Section {
-    let said = answer.advice.iter();
-    let mut blocks: Vec<Block> = said.map(|line| Block::Paragraph(line.as_str().into())).collect();
-    let rows: Vec<Compared<'_>> = compared(answer).collect();
-    let table = figures(Columns::of(&rows), |one| one)
-        .under(|one| &one.setting.name)
-        .table();
-    blocks.push(Block::Table(table));
+    let mut said = answer.advice.iter().map(|line| Block::Paragraph(line.as_str().into()));
+    let mut blocks: Vec<Block> = said.next().into_iter().collect();
+    blocks.push(Block::Table(table(answer)));
+    blocks.extend(said);
     blocks.push(Block::legend(format!(
         "{}. Yours: lasthop run {}",
         provenance(answer),
@@ -215,6 +203,53 @@ fn section(answer: &Answer) -> Section {
         depth: Depth::Open,
         blocks,
     }
+}
+
+/// As the report of the run begins, by alternative.
+fn table(answer: &Answer) -> Table {
+    let mut all: Vec<Compared<'_>> = compared(answer).collect();
+    let levels: IndexSet<&str> = all.iter().map(|one| one.case.level.as_str()).collect();
+    all.sort_by_key(|one| levels.get_index_of(one.case.level.as_str()));
+    let of_settings = answer.settings.len() > 1;
+    let has_headings = of_settings && levels.len() > 1;
+    let row = |one: &Compared<'_>| Row {
+        heading: if has_headings {
+            one.case.level.clone()
+        } else {
+            String::new()
+        },
+        name: if of_settings {
+            one.setting.name.clone()
+        } else {
+            one.case.level.clone()
+        },
+        quantity: Quantity::Requests,
+        reached: [one.reference, one.case].map(|case| Some(case.requests_per_s.estimate)),
+        ratio: Some(Ratio {
+            of: one.against.ratio,
+            tone: tone(one.against.verdict),
+            is_bound: one.against.lower_bound,
+        }),
+        cpu: one
+            .against
+            .cpu
+            .as_ref()
+            .filter(|cpu| cpu.verdict.differs() && cpu.saved_us.is_known())
+            .map(|_| [one.reference.cpu_us, one.case.cpu_us]),
+        lost: None,
+        sure: against::sure(one.against.verdict, one.against.perhaps),
+        note: None,
+    };
+    let reference = all.first().map_or("reference", |one| &one.reference.level);
+    let alternative = if levels.len() == 1 { levels[0] } else { "instead" };
+    let frame = Frame {
+        name: if of_settings { "" } else { "compared" },
+        reference,
+        alternative,
+        confidence: CONFIDENCE,
+        of_settings,
+    };
+    against::table(all.iter().map(row).collect(), &frame)
 }
 
 /// A row for each comparison. Times are in microseconds.
@@ -276,8 +311,10 @@ mod tests {
                 |one: &&lasthop_analyse::summary::Comparison| summary.invalid(&one.case, &one.reference).is_none();
             let declared = summary.cases.iter().filter_map(|case| summary.declared(case));
             assert_eq!(compared(&answer).count(), declared.filter(usable).count(), "{name}");
-            for one in compared(&answer) {
-                assert!(told(&[&answer], true).contains(&one.ends()), "{name}");
+            let whole = told(&[&answer], true);
+            for one in compared(&answer).filter(|one| one.against.verdict.differs()) {
+                let places = whole.contains(&format!("{:.2}", one.against.ratio.estimate));
+                assert!(places, "{name}: {whole}");
             }
             assert!(told(&[&answer], true).contains(&format!("lasthop run {}", summary.experiment)));
             let text = String::from_utf8(csv(&[&answer])).unwrap();
