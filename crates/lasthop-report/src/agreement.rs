@@ -221,16 +221,8 @@ fn check(summary: &Summary) -> Result<(), String> {
     let mut summary = summary.clone();
     summary.decide();
     let page = markdown(&summary);
-    let is_open = summary.cases.iter().any(|case| case.load.is_open());
-    let rates: &[&str] = if is_open {
-        &["p50 µs", "p50 ms", "p50 ns", "p50 s"]
-    } else {
-        &["requests/s", "received/s", "B/s", "kB/s", "MB/s", "GB/s"]
-    };
-    let confidence = "95 % interval";
-    let mut found = contradictions(&page, "ratio", confidence, rates);
+    let mut found = contradictions_within_rows(&page, &["ratio", "95 % interval", "sure?"]);
     found.extend(contradictions(&page, "CPU ratio", "interval", &["services"]));
-    found.extend(contradictions_within_rows(&page, &["ratio", "95 % interval", "sure?"]));
     found.extend(unfounded(&summary, &page));
     if found.is_empty() {
         Ok(())

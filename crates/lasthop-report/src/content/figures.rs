@@ -7,7 +7,7 @@ use lasthop_analyse::{
     groups::{Group, cases},
     summary::{
         BANDWIDTH, COLUMNS, CaseColumn, CaseSummary, Comparison, Metric, Metrics, PER_REQUEST, Shown, Summary,
-        THROUGHPUT, Verdict, Writing,
+        THROUGHPUT, Writing,
     },
 };
 use lasthop_model::quantity::{joined, rate_text};
@@ -21,7 +21,7 @@ use crate::{
     columns::{Columns, Ratio},
     document::{Block, Cell, Depth, Section, Tone},
     names::Named,
-    units::{Count, bounds, ends, percent, ratio_places, significant},
+    units::{Count, bounds, ends, ratio_places, significant},
     wording::{Quantity, listed, margin, tone, word},
 };
 
@@ -108,7 +108,7 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Block> {
         line.metrics.is_none().then(|| Cell::new(Tone::Bad, why))
     };
     let columns = figure_columns(named(&lines), &lines);
-    Some(Block::Table(ratio_columns(columns, &lines).noted(without).table()))
+    Some(Block::Table(columns.noted(without).table()))
 }
 
 /// Cases under their settings.
@@ -162,72 +162,37 @@ fn figure_columns<'a>(mut columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) ->
     columns
 }
 
-/// What verdicts are on, as three columns: ratio, interval and verdict.
-struct Judged {
-    of: for<'a> fn(&Line<'a>) -> Option<&'a Comparison>,
-    titles: [String; 2],
-    word: fn(Verdict) -> &'static str,
-    /// Whether a lower bound is marked: a driver at its limit bounds the speed, not the cost.
-    marks_bounds: bool,
-    /// In the place of the reference's verdict.
-    reference: Option<&'static str>,
-}
-
-/// The declared quantity.
-fn ratio_columns<'a>(columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Columns<'a, Line<'a>> {
-    let confidence = lines[0].group.summary().settings.confidence;
-    let judged = Judged {
-        of: |line| line.group.declared(line.case),
-        titles: ["ratio".to_owned(), format!("{} interval", percent(confidence, 0))],
-        word,
-        marks_bounds: true,
-        reference: Some("reference"),
-    };
-    judged.columns(columns, lines)
-}
-
-/// The CPU time of all roles together.
+/// The CPU time of all services together against that of the reference.
 fn cpu_columns<'a>(columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Columns<'a, Line<'a>> {
-    let judged = Judged {
-        of: |line| line.group.comparison(line.case, Metric::CpuPerRequest),
-        titles: ["CPU ratio".to_owned(), "interval".to_owned()],
-        word: |verdict| Quantity::Cpu.verdict(verdict),
-        marks_bounds: false,
-        reference: None,
-    };
-    judged.columns(columns, lines)
-}
-
-impl Judged {
-    fn columns<'a>(self, columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Columns<'a, Line<'a>> {
-        let of = self.of;
-        if lines.iter().all(|line| of(line).is_none()) {
-            return columns;
-        }
-        let is_invalid = |line: &Line<'_>| line.group.invalid(line.case).is_some();
-        let ratio = |line: &Line<'_>| match of(line) {
-            Some(one) => Some(Ratio {
-                of: one.interval(),
-                // What must not be used has no colour.
-                tone: if is_invalid(line) {
-                    Tone::Plain
-                } else {
-                    tone(one.verdict)
-                },
-                is_bound: one.lower_bound && self.marks_bounds,
-            }),
-            None => line.case.reference.then_some(Ratio::REFERENCE),
-        };
-        let verdict = |line: &Line<'_>| match of(line) {
-            Some(_) if is_invalid(line) => "invalid".into(),
-            Some(one) => Cell::new(tone(one.verdict), (self.word)(one.verdict)),
-            None => {
-                let word = self.reference.filter(|_| line.case.reference);
-                word.map_or_else(Cell::default, |word| Cell::new(Tone::Dim, word))
-            }
-        };
-        columns.ratios(self.titles.clone(), ratio).joined("verdict", verdict)
+    fn of<'b>(line: &Line<'b>) -> Option<&'b Comparison> {
+        line.group.comparison(line.case, Metric::CpuPerRequest)
     }
+    if lines.iter().all(|line| of(line).is_none()) {
+        return columns;
+    }
+    let is_invalid = |line: &Line<'_>| line.group.invalid(line.case).is_some();
+    let ratio = |line: &Line<'_>| match of(line) {
+        Some(one) => Some(Ratio {
+            of: one.interval(),
+            // What must not be used has no colour.
+            tone: if is_invalid(line) {
+                Tone::Plain
+            } else {
+                tone(one.verdict)
+            },
+            // A driver at its limit bounds the speed, not the cost.
+            is_bound: false,
+        }),
+        None => line.case.reference.then_some(Ratio::REFERENCE),
+    };
+    let verdict = |line: &Line<'_>| match of(line) {
+        Some(_) if is_invalid(line) => "invalid".into(),
+        Some(one) => Cell::new(tone(one.verdict), Quantity::Cpu.verdict(one.verdict)),
+        None => Cell::default(),
+    };
+    columns
+        .ratios(["CPU ratio", "interval"], ratio)
+        .joined("verdict", verdict)
 }
 
 /// CPU time, context switches and run delay per request, by role.
