@@ -41,7 +41,7 @@ fn commands(text: &str) -> Vec<(String, String)> {
 
 /// Lines without what differs from run to run: figures, verdicts, the advice, and layout.
 fn shape(text: &str) -> Vec<String> {
-    let figure = Regex::new(r"[0-9][0-9,.]*|–").unwrap();
+    let figure = Regex::new(r"[0-9][0-9,.]*( → [0-9][0-9,.]*)?|–").unwrap();
     let verdict = Regex::new(r"\b(sure|no difference|undecided|perhaps: [a-zA-Z ]+)$").unwrap();
     let advice = Regex::new(r"^(Use|Perhaps|Stay|It|Undecided).*\.$").unwrap();
     let lines = text.lines().filter(|line| !line.trim().is_empty());

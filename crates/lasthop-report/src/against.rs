@@ -90,10 +90,8 @@ pub fn table(rows: Vec<Against>, frame: &Frame<'_>) -> Table {
             })
         });
     }
-    if rows.iter().any(|(row, ..)| row.cpu.is_some()) {
-        columns = columns.right(format!("CPU {cpu_unit}/req"), |(.., cpu)| cpu);
-    }
     columns
+        .right(format!("CPU {cpu_unit}/req"), |(.., cpu)| cpu)
         .joined("sure?", |(row, ..)| row.sure.clone())
         .under(|(row, ..)| &row.heading)
         .noted(|(row, ..)| row.note.clone())

@@ -7,6 +7,7 @@ use lasthop_analyse::{
         Ratio,
         diff::{CaseChange, Diff, RatioChange},
     },
+    decision::Perhaps,
     groups::{Group, cases, groups},
     name_of,
     summary::{CaseSummary, Metric, Verdict},
@@ -18,13 +19,14 @@ use super::{
     quantity_of, side,
 };
 use crate::{
+    against::sure,
     columns::{self, Columns},
     content::{case_title, section, the, title},
     document::{Block, Cell, Depth, Section, Table, Text, Tone},
     forest::{self, Part},
     names::Named,
     units::{NBSP, percent, ratio, ratio_places, significant},
-    wording::{Quantity, tone, word},
+    wording::{Quantity, word},
 };
 
 /// A larger share is said as a factor.
@@ -186,14 +188,8 @@ fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
         Quantity::ResponseTime => "median response times",
         _ => "requests/s",
     };
-    let marked = diff.comparisons.iter().any(RatioChange::may_be_chance);
-    let mark = if marked {
-        " A question mark: among so many, one may change by chance."
-    } else {
-        ""
-    };
     blocks.push(Block::legend(format!(
-        "Ratios of {what} to the reference of the same run. Verdicts are on the change.{mark}"
+        "Ratios of {what} to the reference of the same run."
     )));
     section("Ratios", Depth::Open, blocks)
 }
@@ -208,18 +204,15 @@ fn table(diff: &Diff, all: &[Changed<'_>]) -> Option<Block> {
     let changes = all.iter().map(|one| ratio_places(one.change.change.interval()));
     let places = changes.max()?;
     let verdict = |one: &Changed<'_>| match one.change.verdict {
-        None => "invalid".into(),
-        Some(verdict) => {
-            let mark = if one.change.may_be_chance() { "?" } else { "" };
-            Cell::new(tone(verdict), format!("{}{mark}", one.quantity().verdict(verdict)))
-        }
+        None => Cell::new(Tone::Bad, "must not be used"),
+        Some(verdict) => sure(verdict, one.change.may_be_chance().then_some(Perhaps::Chance)),
     };
     let columns = Columns::of(all)
         .names(case_title(&diff.runs[1]), |one| one.group.label(one.case))
         .right("old", |one| ratio(one.change.old.ratio, places))
         .right("new", |one| ratio(one.change.new.ratio, places));
     let table = quotients(columns, diff, |one| &one.change.change)
-        .joined("verdict", verdict)
+        .joined("sure?", verdict)
         .under(|one| one.group.setting())
         .table();
     Some(Block::Table(table))
