@@ -348,7 +348,7 @@ mod tests {
             .iter()
             .filter(|one| one.metric == Metric::Throughput);
         assert_eq!(rows, ratios.count());
-        assert_eq!(table.matches("<th scope=\"col\"").count(), 6, "{table}");
+        assert_eq!(table.matches("<th scope=\"col\"").count(), 7, "{table}");
     }
 
     #[test]
