@@ -165,10 +165,8 @@ fn nginx_is_compared_by_socket_and_port_and_the_record_reported_again() {
         .map(String::as_str)
         .chain(with("json").filter(|option| *option != "--format"));
     let said = lasthop.run(plain).ok().stdout;
-    assert!(
-        said.contains(&format!("compare: {} and {}", nginx.tcp("/"), nginx.unix("/"))),
-        "{said}"
-    );
+    let title = format!("compare: {} and {} · ", nginx.tcp("/"), nginx.unix("/"));
+    assert!(one_line(&said).contains(&title), "{said}");
     assert!(
         said.contains("Unix socket") && said.contains("TCP") && said.contains("driver → nginx"),
         "{said}"

@@ -1,5 +1,7 @@
 //! The report of a run for a terminal: its document, with plots in characters.
 
+use std::fmt::Write as _;
+
 use lasthop_analyse::summary::Summary;
 use lasthop_page::{INDENT, Options, Page};
 
@@ -29,8 +31,8 @@ pub fn render(summary: &Summary, options: &Options) -> Vec<u8> {
     } else {
         format!("lasthop report {} --format html, a page with plots", summary.word)
     };
-    if !summary.checks.is_empty() {
-        more.push_str("; lasthop report --check ID for what a check means");
+    if let Some(check) = summary.checks.first() {
+        let _ = write!(more, "; lasthop report --check {} for what that means", check.id);
     }
     page.wrapped(&Text::of(Tone::Dim, "More: ").and(Tone::Dim, more), 0, INDENT);
     page.finish()

@@ -67,7 +67,8 @@ pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String 
         .collect();
     match known.iter().copied().reduce(f64::max) {
         Some(seconds) if seconds.is_finite() && seconds < DAY => {
-            let budget = written(budget((spent + seconds).max(allowed)));
+            // More than what was allowed, which was not enough.
+            let budget = written(budget((spent + seconds).max(allowed + 1.0)));
             let of = if known.len() < undecided.len() {
                 format!(" for {} of them", known.len())
             } else {

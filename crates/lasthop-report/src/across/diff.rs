@@ -25,12 +25,9 @@ use crate::{
     document::{Block, Cell, Depth, Section, Table, Text, Tone},
     forest::{self, Part},
     names::Named,
-    units::{NBSP, percent, ratio, ratio_places, significant},
+    units::{ratio, ratio_places},
     wording::{Quantity, word},
 };
-
-/// A larger share is said as a factor.
-const LARGE: f64 = 0.5;
 
 impl Told for Diff {
     fn told(&self) -> Parts<'_> {
@@ -107,13 +104,6 @@ impl Changed<'_> {
     fn quantity(&self) -> Quantity {
         quantity_of(self.group, self.change.metric)
     }
-
-    /// How far the interval reaches.
-    fn reach(&self) -> f64 {
-        let Ratio { low, high, .. } = self.change.change;
-        // On the logarithmic scale, where a half is as far away as a double.
-        low.ln().abs().max(high.ln().abs()).exp_m1()
-    }
 }
 
 /// What changed, and what may explain it.
@@ -137,23 +127,13 @@ fn answer(diff: &Diff, groups: &[Group<'_>]) -> Vec<Text> {
             format!("Changed: {} of {} ratios.", surely.len(), all.len()),
         ),
     };
-    let hidden = (surely.is_empty() && !all.iter().all(is_same)).then(|| hidden(&all));
     let differences = differences_in_short(&diff.differences);
-    [Some(first), hidden, everything(diff), Some(differences)]
-        .into_iter()
-        .flatten()
-        .collect()
-}
-
-/// How large a change may be that was not found.
-fn hidden(judged: &[Changed<'_>]) -> Text {
-    let reach = judged.iter().map(Changed::reach).fold(0.0, f64::max);
-    let change = if reach < LARGE {
-        format!("of up to ±{}", percent(reach, usize::from(reach < 0.1)))
-    } else {
-        format!("by a factor of up to {}", significant(1.0 + reach, 2))
+    // What changed as much for all is no change of a ratio, and more than none.
+    let first = match (&surely[..], everything(diff)) {
+        ([], Some(shared)) => shared,
+        _ => first,
     };
-    format!("A change {change} could hide in the intervals.").into()
+    vec![first, differences]
 }
 
 /// The figures that verdicts would be about, if the machine were the same.
@@ -161,24 +141,18 @@ fn declared(diff: &Diff) -> impl Iterator<Item = &CaseChange> {
     diff.cases.iter().filter(|one| one.declared)
 }
 
-/// All cases became slower, or all faster: something that they share.
+/// All cases became slower, or all faster: by the machine, its load, or what they share.
 fn everything(diff: &Diff) -> Option<Text> {
-    let least_of = |of: fn(&Ratio) -> f64| declared(diff).map(|one| of(&one.change)).fold(f64::INFINITY, f64::min);
-    let most_of = |of: fn(&Ratio) -> f64| declared(diff).map(|one| of(&one.change)).fold(0.0, f64::max);
+    let least = declared(diff).map(|one| one.change.low).fold(f64::INFINITY, f64::min);
+    let most = declared(diff).map(|one| one.change.high).fold(0.0, f64::max);
     let is_time = declared(diff).next()?.metric == Metric::LatencyP50;
-    let fell = most_of(|one| one.high) < 1.0 - diff.margin;
-    let rose = least_of(|one| one.low) > 1.0 + diff.margin;
-    if !fell && !rose {
-        return None;
-    }
-    let word = if fell == is_time { "faster" } else { "slower" };
-    let what = if is_time { "median response time" } else { "requests/s" };
-    let [least, most] = [least_of(|one| one.ratio), most_of(|one| one.ratio)].map(|value| ratio(value, 2));
-    Some(
-        Text::of(Tone::Warning, format!("Every case is {word} than before")).plain(format!(
-            ", with {least} to {most}{NBSP}times the {what}: that is the machine, its load, or what all cases share."
-        )),
-    )
+    let word = match (most < 1.0 - diff.margin, least > 1.0 + diff.margin) {
+        (false, false) => return None,
+        (fell, _) if fell == is_time => "faster",
+        _ => "slower",
+    };
+    let text = format!("Every case is {word}; no ratio is known to have changed.");
+    Some(Text::of(Tone::Warning, text))
 }
 
 fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {

@@ -43,7 +43,7 @@ fn told(result: &impl Told, format: Format) -> String {
 
 fn answer(diff: &Diff) -> Vec<String> {
     let lines = diff.told().answer;
-    assert!((1..=3).contains(&lines.len()), "{lines:?}");
+    assert!((1..=2).contains(&lines.len()), "{lines:?}");
     lines.iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
 }
 
@@ -85,11 +85,7 @@ fn a_slower_machine_is_no_change_of_a_ratio() {
         ..truth
     };
     let said = answer(&against(&[half(TCP), half(UNIX), half(TLS)]));
-    assert!(said[0].starts_with("Nothing changed"), "{said:?}");
-    assert!(
-        said[1].starts_with("Every case is slower than before, with 0.50 to 0.50 times"),
-        "{said:?}"
-    );
+    assert_eq!(said[0], "Every case is slower; no ratio is known to have changed.");
 }
 
 #[test]

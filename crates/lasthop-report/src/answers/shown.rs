@@ -214,7 +214,7 @@ fn table(answer: &Answer) -> Table {
     let has_headings = of_settings && levels.len() > 1;
     let row = |one: &Compared<'_>| Row {
         heading: if has_headings {
-            one.case.level.clone()
+            format!("{} instead of {}", one.case.level, one.reference.level)
         } else {
             String::new()
         },
@@ -242,8 +242,9 @@ fn table(answer: &Answer) -> Table {
     };
     let reference = all.first().map_or("reference", |one| &one.reference.level);
     let alternative = if levels.len() == 1 { levels[0] } else { "instead" };
+    let instead = format!("instead of {reference}");
     let frame = Frame {
-        name: if of_settings { "" } else { "compared" },
+        name: if of_settings { "" } else { &instead },
         reference,
         alternative,
         confidence: CONFIDENCE,

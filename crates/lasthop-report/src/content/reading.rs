@@ -12,15 +12,12 @@ use lasthop_analyse::{
 use lasthop_model::level::Level;
 use serde::Serialize;
 
-use super::{
-    parts::case_title,
-    verdicts::{failed_stage, quantity, why_none},
-};
+use super::verdicts::{failed_stage, quantity, why_none};
 use crate::{
     against::{self, Against, Frame},
     columns::Ratio,
     document::{Block, Cell, Table, Text, Tone},
-    names::Named,
+    names::{Named, phrase},
     units::{NBSP, TimeUnit, ratio, significant},
     wording::{Quantity, margin, more_time, tone},
     words::{own, say},
@@ -35,6 +32,8 @@ struct Said {
     who: String,
     than: String,
     depends_on: String,
+    /// Levels of that for which it is worse.
+    worse_for: Vec<String>,
     margin: String,
     /// Up to which CPU time of one's own it matters: nothing, a time, or the least and the most.
     limits: Vec<String>,
@@ -133,12 +132,14 @@ fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
         .map(|limit| time(limit * 1e3))
         .collect();
     limits.dedup();
+    let (depends_on, worse_for) = depends_on(summary).unwrap_or_default();
     Said {
         advice: decision.advice,
         perhaps: decision.perhaps.is_some(),
         who: name(&decision.alternative),
         than: name(&decision.reference),
-        depends_on: depends_on(summary),
+        depends_on,
+        worse_for,
         margin: margin(summary.settings.margin),
         limits: if decision.advice == Advice::Use { limits } else { vec![] },
         as_good: others(Beside::AsGood),
@@ -186,31 +187,38 @@ pub fn the(name: &str) -> String {
     }
 }
 
-/// The factor whose levels tell where an alternative is better from where it is worse. Empty where it is worse nowhere,
-/// but not to be had everywhere.
-fn depends_on(summary: &Summary) -> String {
+/// The factor whose levels tell where an alternative is better from where it is worse, and those where it is worse.
+/// Nothing where it is worse nowhere, but not to be had everywhere.
+fn depends_on(summary: &Summary) -> Option<(String, Vec<String>)> {
     let settings = &summary.decision.settings;
-    if settings.worse.is_empty() {
-        return String::new();
-    }
     let levels = |cases: &[String], factor: &str| -> Option<BTreeSet<Level>> {
         let level = |name: &String| summary.case(name)?.levels.get(factor).cloned();
         cases.iter().map(level).collect()
     };
-    let tells = |factor: &&String| {
-        let both = levels(&settings.better, factor).zip(levels(&settings.worse, factor));
-        !is_compared(factor) && both.is_some_and(|(better, worse)| better.is_disjoint(&worse))
+    let tells = |factor: &String| {
+        let better = levels(&settings.better, factor)?;
+        let worse = levels(&settings.worse, factor)?;
+        (!is_compared(factor) && better.is_disjoint(&worse)).then(|| (factor.clone(), worse))
     };
-    let Some(factor) = summary.factors.keys().find(tells) else {
-        return "the setting".to_owned();
-    };
-    let is_number = summary.factors[factor].iter().all(|level| level.parse::<i64>().is_ok());
-    let number = if factor.ends_with('s') && is_number {
-        "number of "
-    } else {
-        ""
-    };
-    format!("the {number}{}", factor.replace(['_', '-'], " "))
+    if settings.worse.is_empty() {
+        return None;
+    }
+    Some(match summary.factors.keys().find_map(tells) {
+        Some((factor, worse)) => {
+            let is_number = summary.factors[&factor]
+                .iter()
+                .all(|level| level.parse::<i64>().is_ok());
+            let number = if factor.ends_with('s') && is_number {
+                "number of "
+            } else {
+                ""
+            };
+            let worse = worse.iter().map(|level| phrase(summary, &factor, level)).collect();
+            (format!("{number}{}", factor.replace(['_', '-'], " ")), worse)
+        }
+        // Neither alone tells.
+        None => ("setting".to_owned(), vec![String::new(); 2]),
+    })
 }
 
 /// What it takes to decide what is undecided.
@@ -247,16 +255,21 @@ fn table(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
             .next(),
         _ => None,
     };
+    let instead = format!("instead of {}", first.label(first.head()));
     let frame = Frame {
-        name: if of_settings { "" } else { case_title(summary) },
+        name: if of_settings { "" } else { &instead },
         reference: &first.label(first.head()),
         alternative: alternative.as_deref().unwrap_or("instead"),
         confidence: summary.settings.confidence,
         of_settings,
     };
     let mut rows: Vec<Against> = rows.into_values().flatten().collect();
-    if !of_settings || alternative.is_some() {
-        rows.iter_mut().for_each(|row| row.heading.clear());
+    for row in &mut rows {
+        row.heading = if !of_settings || alternative.is_some() {
+            String::new()
+        } else {
+            format!("{} {instead}", row.heading)
+        };
     }
     Some(against::table(rows, &frame))
 }
@@ -396,7 +409,7 @@ mod tests {
             (&[Faster, Faster][..], Use, "Use the Unix socket."),
             (&[Faster, Equivalent], Use, "Use the Unix socket."),
             (&[Faster, Undecided], Use, "Use the Unix socket."),
-            (&[Faster, Slower], Depends, "It depends on the pattern."),
+            (&[Faster, Slower], Depends, "Use the Unix socket, but not for echo."),
             (&[Slower, Slower], Stay, "Stay with TCP."),
             (&[Slower, Equivalent], Stay, "Stay with TCP."),
             (&[Equivalent, Equivalent], Same, "It makes no difference."),
@@ -439,7 +452,7 @@ mod tests {
         assert_eq!(chance(&[Faster, Slower], &[0, 1]), Some(Perhaps::Chance));
         for (verdicts, first) in [
             (&[Faster, Faster], "Perhaps the Unix socket."),
-            (&[Faster, Slower], "Perhaps it depends on the pattern."),
+            (&[Faster, Slower], "Perhaps the Unix socket, but not for echo."),
             (&[Slower, Slower], "Perhaps stay with TCP."),
             (&[Equivalent, Equivalent], "Perhaps it makes no difference."),
         ] {
@@ -561,7 +574,7 @@ mod tests {
     #[test]
     fn what_few_settings_have_is_no_answer_for_all() {
         let mut summary = with_another(&[Verdict::Faster, Verdict::Slower]);
-        assert_eq!(said(&mut summary)[0], "It depends on the pattern.");
+        assert_eq!(said(&mut summary)[0], "Use the Unix socket, but not for echo.");
         let unix = summary
             .comparisons
             .iter_mut()
