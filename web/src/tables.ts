@@ -99,5 +99,5 @@ function handle(table: HTMLTableElement): void {
   table.before(element("div", { class: "filter" }, element("label", {}, "Filter ", filter), count));
 }
 
-// Those of the sliders are made anew with each move.
-document.querySelectorAll<HTMLTableElement>("table:not(#matter *)").forEach(handle);
+// Those of the sliders are made anew with each move; the first of a page is short, and hides columns on a phone.
+document.querySelectorAll<HTMLTableElement>("table:not(#matter *, .reading *)").forEach(handle);

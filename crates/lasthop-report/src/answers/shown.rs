@@ -244,7 +244,7 @@ fn table(answer: &Answer) -> Table {
     let alternative = if levels.len() == 1 { levels[0] } else { "instead" };
     let instead = format!("instead of {reference}");
     let frame = Frame {
-        name: if of_settings { "" } else { &instead },
+        name: if of_settings { "setting" } else { &instead },
         reference,
         alternative,
         confidence: CONFIDENCE,

@@ -257,7 +257,7 @@ fn table(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
     };
     let instead = format!("instead of {}", first.label(first.head()));
     let frame = Frame {
-        name: if of_settings { "" } else { &instead },
+        name: if of_settings { "setting" } else { &instead },
         reference: &first.label(first.head()),
         alternative: alternative.as_deref().unwrap_or("instead"),
         confidence: summary.settings.confidence,
