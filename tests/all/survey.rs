@@ -445,7 +445,7 @@ fn every_format_is_written() {
     let lasthop = Lasthop::new();
     for (format, mark) in [
         ("terminal", "Local links of this machine"),
-        ("markdown", "## Local links"),
+        ("markdown", "\n\nLocal links of this machine"),
         ("html", "<!doctype html>"),
         ("csv", "client,client_place,server"),
         ("json", "lasthop-survey/1"),
