@@ -229,7 +229,7 @@ fn a_list_of_runs_reads_no_trials() {
     let entry = || lasthop.run(["runs", "--format=json"]).ok().json()["runs"][0].clone();
     let listed = entry();
     assert_eq!(listed["state"], "complete", "{listed}");
-    assert!(listed["headline"].as_str().unwrap().starts_with("unix "), "{listed}");
+    assert!(!listed["headline"].as_str().unwrap().is_empty(), "{listed}");
     fs::write(lasthop.runs().pop().unwrap().join("trials.jsonl"), "no trial\n").unwrap();
     assert_eq!(entry()["headline"], listed["headline"]);
     lasthop.run(["report", "last"]).fails(1, "trials.jsonl:1");
