@@ -329,9 +329,10 @@ fn widths(table: &Table, room: usize) -> Vec<usize> {
         Row::Note(name, _) => Some(name),
     });
     let lengths = names.map(|name| display_width(&name.text));
+    let lengths = lengths.chain(widths.first().copied());
     let longest = lengths.filter(|width| *width <= limit).max();
-    if let (Some(width), Some(longest)) = (widths.first_mut(), longest) {
-        *width = (*width).max(longest);
+    if let Some(width) = widths.first_mut() {
+        *width = longest.unwrap_or(INDENT);
     }
     widths
 }

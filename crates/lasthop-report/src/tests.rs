@@ -195,7 +195,7 @@ fn what_must_not_be_used_has_no_verdict_and_no_colour() {
         .lines()
         .find(|line| line.contains("invalid") && line.contains("tls"))
         .unwrap();
-    assert!(row.ends_with("  invalid") && !row.contains("\u{1b}[31m"), "{row:?}");
+    assert!(row.contains("  invalid  ") && !row.contains("\u{1b}[31m"), "{row:?}");
 
     // A reference that must not be used takes the others along.
     let mut summary = fixtures::lower_bound();
