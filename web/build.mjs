@@ -1,11 +1,14 @@
-// Writes dist, which lasthop embeds: the script of the plots under the licences of what is in it, the script of
-// tables, the digests of both for the policy of the page, and one style sheet. With a folder as its argument, writes there.
+// Writes the types of what a page embeds, and dist, which lasthop embeds: the script of the plots under the licences of
+// what is in it, the script of tables, the digests of both for the policy of the page, and one style sheet. With a folder
+// as its argument, writes dist there.
 
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
+import { compileFromFile } from "json-schema-to-typescript";
 
+writeFileSync("src/schema.ts", await compileFromFile("../docs/schema/page.json", { additionalProperties: false }));
 const outdir = process.argv[2] ?? "dist";
 const { metafile } = await build({
   entryPoints: ["src/page.ts", "src/tables.ts", "src/page.css"],
