@@ -237,8 +237,6 @@ impl Compared<'_> {
     pub fn cpu(&self) -> Option<&Materiality> {
         let comparison = self.group.comparison(self.case, Metric::CpuPerRequest)?;
         let materiality = comparison.materiality.as_ref()?;
-        // Both ends have the same sign.
-        let is_known = materiality.saved_us_low * materiality.saved_us_high > 0.0;
-        (comparison.verdict.differs() && is_known).then_some(materiality)
+        (comparison.verdict.differs() && materiality.saved().is_known()).then_some(materiality)
     }
 }

@@ -9,7 +9,7 @@ use super::{
     columns::{Columns, Ratio},
     document::{Cell, Table, Tone},
     units::{ByteRateUnit, NBSP, NONE, TimeUnit, bounds, column, percent, ratio_places, significant},
-    wording::{Quantity, tone},
+    wording::{Quantity, interval_title, tone},
 };
 
 /// Of more settings than this, those in which no difference was found are one row.
@@ -78,10 +78,7 @@ pub fn table(rows: Vec<Against>, frame: &Frame<'_>) -> Table {
         .names(frame.name, |(row, ..)| &row.name)
         .right(format!("{}{unit}", frame.reference), |(_, [theirs, _], _)| theirs)
         .right(format!("{}{unit}", frame.alternative), |(_, [_, ours], _)| ours)
-        .ratios(
-            ["ratio".to_owned(), format!("{} interval", percent(frame.confidence, 0))],
-            |(row, ..)| row.ratio,
-        );
+        .ratios(["ratio", &interval_title(frame.confidence)], |(row, ..)| row.ratio);
     if rows.iter().any(|(row, ..)| row.lost.is_some()) {
         let share = |share| percent(share, 1);
         columns = columns.right("lost", |(row, ..)| {

@@ -173,22 +173,22 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
 
 fn head(summary: &Summary) -> String {
     let below = [subtitle(summary), origin(summary)];
-    header(&summary.question, &title(summary), &[advice(summary)], &below)
+    header(&summary.question, &title(summary), &advice(summary), &below)
 }
 
 /// The head of a page: the question, its answer, and what that rests on.
 #[must_use]
-pub fn header(question: &str, title: &str, answer: &[Text], below: &[Text]) -> String {
-    let lines: String = answer.iter().map(|line| format!("<p>{}</p>\n", inline(line))).collect();
+pub fn header(question: &str, title: &str, answer: &Text, below: &[Text]) -> String {
     let below: String = below
         .iter()
         .map(|line| format!("<p class=\"sub\">{}</p>\n", inline(line)))
         .collect();
     format!(
-        "<header>\n<p class=\"question\">{}</p>\n<h1>{}</h1>\n<div class=\"answer\">\n{lines}</div>\n\
+        "<header>\n<p class=\"question\">{}</p>\n<h1>{}</h1>\n<div class=\"answer\">\n<p>{}</p>\n</div>\n\
          {below}</header>\n",
         escape(question),
-        escape(title)
+        escape(title),
+        inline(answer)
     )
 }
 

@@ -123,6 +123,12 @@ pub fn listed(words: &[&str]) -> String {
     }
 }
 
+/// The title of a column of intervals: `95 % interval`
+#[must_use]
+pub fn interval_title(confidence: f64) -> String {
+    format!("{} interval", percent(confidence, 0))
+}
+
 /// The word of a verdict.
 #[must_use]
 pub fn word(verdict: Verdict) -> &'static str {

@@ -15,8 +15,7 @@ use lasthop_analyse::{
 use lasthop_stats::Interval;
 
 use super::{
-    Parts, Told, by_quantity, differences, differences_in_short, in_setting, interval_title, own_doubts, panels,
-    quantity_of, side,
+    Parts, Told, by_quantity, differences, differences_in_short, in_setting, own_doubts, panels, quantity_of, side,
 };
 use crate::{
     against::sure,
@@ -26,7 +25,7 @@ use crate::{
     forest::{self, Part},
     names::Named,
     units::{ratio, ratio_places},
-    wording::{Quantity, word},
+    wording::{Quantity, interval_title, word},
 };
 
 impl Told for Diff {

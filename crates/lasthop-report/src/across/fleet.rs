@@ -13,7 +13,7 @@ use lasthop_analyse::{
 
 use lasthop_model::quantity::joined;
 
-use super::{NONE, Parts, Told, by_quantity, differing_in, interval_title, own_doubts, quantity_of};
+use super::{NONE, Parts, Told, by_quantity, differing_in, own_doubts, quantity_of};
 use crate::{
     columns::{self, Columns},
     content::{case_title, full_name, section, the, title},
@@ -21,7 +21,7 @@ use crate::{
     forest::{self, Part},
     names::{Named, compared_name},
     units::{capital, ends, percent, plural, ratio},
-    wording::{Quantity, tone},
+    wording::{Quantity, interval_title, tone},
 };
 
 /// More machines have their rows folded.
@@ -151,7 +151,6 @@ struct Votes<'a> {
     faster: usize,
     slower: usize,
     all: usize,
-    settings: usize,
 }
 
 fn votes<'a>(all: &'a [Declared<'a>]) -> IndexMap<&'a str, Votes<'a>> {
@@ -166,7 +165,6 @@ fn votes<'a>(all: &'a [Declared<'a>]) -> IndexMap<&'a str, Votes<'a>> {
         votes.faster += one.together.count(Verdict::Faster);
         votes.slower += one.together.count(Verdict::Slower);
         votes.all += one.known();
-        votes.settings += 1;
     }
     by_name
 }
@@ -202,10 +200,10 @@ fn typical(factor: f64) -> String {
     }
 }
 
-/// The comparison in which machines differ most surely.
-fn surest<'a>(all: &'a [Declared<'a>], of: impl Fn(&Together) -> Option<Spread>) -> Option<(&'a Declared<'a>, Spread)> {
-    let known = all.iter().filter_map(|one| Some((one, of(one.together)?)));
-    known.min_by(|(_, one), (_, other)| {
+/// The spread of the comparison in which machines differ most surely.
+fn surest(all: &[Declared<'_>], of: impl Fn(&Together) -> Option<Spread>) -> Option<Spread> {
+    let known = all.iter().filter_map(|one| of(one.together));
+    known.min_by(|one, other| {
         let surer = other.differs().cmp(&one.differs()).then(one.p.total_cmp(&other.p));
         surer.then(other.typical.ratio.total_cmp(&one.typical.ratio))
     })
@@ -214,7 +212,7 @@ fn surest<'a>(all: &'a [Declared<'a>], of: impl Fn(&Together) -> Option<Spread>)
 /// Whether machines differ; the table says how much.
 fn by_machine(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
     let unit = fleet.unit;
-    let Some((_, spread)) = surest(all, |one| one.between_machines) else {
+    let Some(spread) = surest(all, |one| one.between_machines) else {
         let lead = format!("Whether the answer depends on the {unit} takes two with a ratio in common.");
         return Text::of(Tone::Warning, lead);
     };
@@ -236,7 +234,7 @@ fn by_machine(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
 fn by_kind(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Text> {
     let unit = fleet.unit;
     let by = fleet.by.join(", ");
-    let Some((_, spread)) = surest(all, |one| Some(one.kinds.as_ref()?.between)) else {
+    let Some(spread) = surest(all, |one| Some(one.kinds.as_ref()?.between)) else {
         let why = format!("each has {by} of its own. Name what makes a kind (--by)");
         let text = format!("Kinds cannot be told from {unit}s: {why}.");
         return (fleet.kinds.len() > 1).then(|| Text::of(Tone::Dim, text));

@@ -28,7 +28,7 @@ use super::{
     html,
     names::Named,
     page::{figure, header},
-    units::{NBSP, NONE, Seconds, percent, plural},
+    units::{NBSP, NONE, Seconds, plural},
     wording::Quantity,
 };
 use crate::text;
@@ -105,7 +105,7 @@ impl Parts<'_> {
     }
 
     fn page(mut self) -> Vec<u8> {
-        let head = header(self.question, &self.title, &self.answer[..1], &[self.subtitle.clone()]);
+        let head = header(self.question, &self.title, &self.answer[0], &[self.subtitle.clone()]);
         let ratios = figure("ratios", "Intervals", &self.picture().inline());
         let title = self.title.clone();
         let sections: String = self.document().sections.iter().map(html::section).collect();
@@ -139,11 +139,6 @@ fn quantity_of(group: &Group<'_>, metric: Metric) -> Quantity {
         (Metric::Throughput, Quantity::ResponseTime) => Quantity::Requests,
         (Metric::Throughput, rate) => rate,
     }
-}
-
-/// The title of a column of intervals.
-fn interval_title(confidence: f64) -> String {
-    format!("{} interval", percent(confidence, 0))
 }
 
 /// The declared ratios of all runs, those of a case under each other. `main` is the run that names the cases.

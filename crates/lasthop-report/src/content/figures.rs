@@ -15,7 +15,7 @@ use lasthop_protocol::spec::Reuse;
 
 use super::{
     parts::{self, case_title},
-    verdicts::failed_stage,
+    verdicts::without_figures,
 };
 use crate::{
     columns::{Columns, Ratio},
@@ -102,11 +102,7 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Block> {
     let lines = lines(groups.iter().copied());
     lines.iter().find_map(|line| line.metrics)?;
     let summary = lines.first()?.group.summary();
-    let without = |line: &Line<'_>| {
-        let failed = failed_stage(summary, line.case).map(|stage| format!("failed at {stage}"));
-        let why = failed.unwrap_or_else(|| "not measured".to_owned());
-        line.metrics.is_none().then(|| Cell::new(Tone::Bad, why))
-    };
+    let without = |line: &Line<'_>| line.metrics.is_none().then(|| without_figures(summary, line.case));
     let columns = figure_columns(named(&lines), &lines);
     Some(Block::Table(columns.noted(without).table()))
 }

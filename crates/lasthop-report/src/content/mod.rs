@@ -69,7 +69,7 @@ pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
             (said.map(Block::Paragraph).chain(conditions).collect(), vec![])
         }
         None => (
-            reading::blocks(summary, &groups),
+            reading::table(summary, &groups).map(Block::Table).into_iter().collect(),
             reading::besides(summary, &groups).chain(conditions).collect(),
         ),
     };

@@ -12,7 +12,7 @@ use lasthop_analyse::{
 use lasthop_model::level::Level;
 use serde::Serialize;
 
-use super::verdicts::{failed_stage, quantity, why_none};
+use super::verdicts::{quantity, why_none, without_figures};
 use crate::{
     against::{self, Against, Frame},
     columns::Ratio,
@@ -32,8 +32,8 @@ struct Said {
     who: String,
     than: String,
     depends_on: String,
-    /// Levels of that for which it is worse.
-    worse_for: Vec<String>,
+    /// The only level of that for which it is worse.
+    except: Option<String>,
     margin: String,
     /// Up to which CPU time of one's own it matters: nothing, a time, or the least and the most.
     limits: Vec<String>,
@@ -95,12 +95,6 @@ pub fn lines(summary: &Summary) -> Vec<Text> {
     std::iter::once(advice(summary)).chain(sentences).chain(own).collect()
 }
 
-/// The table; none if nothing was compared.
-#[must_use]
-pub fn blocks(summary: &Summary, groups: &[Group<'_>]) -> Vec<Block> {
-    table(summary, groups).map(Block::Table).into_iter().collect()
-}
-
 /// What is to be said below the table.
 pub fn besides(summary: &Summary, groups: &[Group<'_>]) -> impl Iterator<Item = Block> {
     let sentences = sentences(summary, groups).into_iter();
@@ -132,14 +126,14 @@ fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
         .map(|limit| time(limit * 1e3))
         .collect();
     limits.dedup();
-    let (depends_on, worse_for) = depends_on(summary).unwrap_or_default();
+    let (depends_on, except) = depends_on(summary).unwrap_or_default();
     Said {
         advice: decision.advice,
         perhaps: decision.perhaps.is_some(),
         who: name(&decision.alternative),
         than: name(&decision.reference),
         depends_on,
-        worse_for,
+        except,
         margin: margin(summary.settings.margin),
         limits: if decision.advice == Advice::Use { limits } else { vec![] },
         as_good: others(Beside::AsGood),
@@ -158,10 +152,7 @@ fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
 
 /// An alternative or the reference in a sentence.
 fn in_words(groups: &[Group<'_>], key: &str) -> String {
-    let mut all = groups
-        .iter()
-        .flat_map(|group| group.cases.iter().map(move |case| (group, *case)));
-    let found = all.find(|(group, case)| group.alternative(case) == key);
+    let found = cases(groups).find(|(group, case)| group.alternative(case) == key);
     the(&found.map_or_else(|| key.to_owned(), |(group, case)| group.name(case)))
 }
 
@@ -187,10 +178,13 @@ pub fn the(name: &str) -> String {
     }
 }
 
-/// The factor whose levels tell where an alternative is better from where it is worse, and those where it is worse.
-/// Nothing where it is worse nowhere, but not to be had everywhere.
-fn depends_on(summary: &Summary) -> Option<(String, Vec<String>)> {
+/// What tells where an alternative is better from where it is worse: a factor, and its level where it is worse, if that
+/// is one. Nothing where it is worse nowhere, but not to be had everywhere.
+fn depends_on(summary: &Summary) -> Option<(String, Option<String>)> {
     let settings = &summary.decision.settings;
+    if settings.worse.is_empty() {
+        return None;
+    }
     let levels = |cases: &[String], factor: &str| -> Option<BTreeSet<Level>> {
         let level = |name: &String| summary.case(name)?.levels.get(factor).cloned();
         cases.iter().map(level).collect()
@@ -200,25 +194,20 @@ fn depends_on(summary: &Summary) -> Option<(String, Vec<String>)> {
         let worse = levels(&settings.worse, factor)?;
         (!is_compared(factor) && better.is_disjoint(&worse)).then(|| (factor.clone(), worse))
     };
-    if settings.worse.is_empty() {
-        return None;
-    }
-    Some(match summary.factors.keys().find_map(tells) {
-        Some((factor, worse)) => {
-            let is_number = summary.factors[&factor]
-                .iter()
-                .all(|level| level.parse::<i64>().is_ok());
-            let number = if factor.ends_with('s') && is_number {
-                "number of "
-            } else {
-                ""
-            };
-            let worse = worse.iter().map(|level| phrase(summary, &factor, level)).collect();
-            (format!("{number}{}", factor.replace(['_', '-'], " ")), worse)
-        }
-        // Neither alone tells.
-        None => ("setting".to_owned(), vec![String::new(); 2]),
-    })
+    let Some((factor, worse)) = summary.factors.keys().find_map(tells) else {
+        return Some(("setting".to_owned(), None));
+    };
+    let is_number = summary.factors[&factor]
+        .iter()
+        .all(|level| level.parse::<i64>().is_ok());
+    let number = if factor.ends_with('s') && is_number {
+        "number of "
+    } else {
+        ""
+    };
+    let only = worse.first().filter(|_| worse.len() == 1);
+    let except = only.map(|level| phrase(summary, &factor, level));
+    Some((format!("{number}{}", factor.replace(['_', '-'], " ")), except))
 }
 
 /// What it takes to decide what is undecided.
@@ -232,8 +221,9 @@ fn more(summary: &Summary) -> String {
     more_time(&open, summary.seconds, summary.settings.budget_seconds)
 }
 
-/// Every alternative against the reference: in its settings, or where there is one, beside each other.
-fn table(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
+/// Every alternative against the reference: in its settings, or where there is one, beside each other. `None` if nothing
+/// was compared.
+pub fn table(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
     let mut rows: IndexMap<String, Vec<Against>> = IndexMap::new();
     let of_settings = groups.len() > 1;
     for (group, case) in cases(groups).filter(|(group, case)| case.case != group.head().case) {
@@ -301,10 +291,7 @@ fn against(group: &Group<'_>, case: &CaseSummary, of_settings: bool) -> Against 
             Some(one) => against::sure(one.verdict, one.perhaps),
             None => Cell::default(),
         },
-        note: declared.is_none().then(|| {
-            let stage = failed_stage(group.summary(), case).map(|stage| format!("failed at {stage}"));
-            Cell::new(Tone::Bad, stage.unwrap_or_else(|| "not measured".to_owned()))
-        }),
+        note: declared.is_none().then(|| without_figures(group.summary(), case)),
     }
 }
 

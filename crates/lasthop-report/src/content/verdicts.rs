@@ -8,7 +8,7 @@ use lasthop_model::record::{Stage, Stopped};
 
 use super::parts;
 use crate::{
-    document::{Block, Section, Text, Tone},
+    document::{Block, Cell, Section, Text, Tone},
     names::{compared_name, short_name},
     units::{Seconds, capital, plural},
     wording::Quantity,
@@ -89,6 +89,12 @@ fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> String {
 pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a Stage> {
     let mut failures = summary.failures.iter();
     Some(&failures.find(|failure| failure.case == case.case)?.stage)
+}
+
+/// What stands in the place of the figures of a case that has none.
+pub fn without_figures(summary: &Summary, case: &CaseSummary) -> Cell {
+    let failed = failed_stage(summary, case).map(|stage| format!("failed at {stage}"));
+    Cell::new(Tone::Bad, failed.unwrap_or_else(|| "not measured".to_owned()))
 }
 
 pub fn quantity(group: &Group<'_>) -> Quantity {
