@@ -127,7 +127,7 @@ fn reports_speak_of_time(lasthop: &Lasthop) {
             "{text}"
         );
         assert!(
-            text.contains("refer to the response time, from when a request was due") || format == "terminal",
+            text.contains("refer to the response time, from when a request was due"),
             "{text}"
         );
         assert!(

@@ -30,18 +30,24 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let (bulk, plain): (Vec<&Group<'_>>, Vec<&Group<'_>>) = groups.iter().partition(|group| group.is_bulk());
     let tables = [plain, bulk];
     let mut blocks: Vec<Block> = tables.iter().filter_map(|groups| table(groups)).collect();
-    let measured = cases(groups).filter_map(|(_, case)| Some((case, case.metrics.as_ref()?)));
-    let explained = [
-        units(measured.clone().map(|(case, _)| case)),
-        response_times(measured.clone().map(|(case, _)| case)),
-        times_in_send(measured.map(|(_, metrics)| metrics)),
-    ];
-    blocks.extend(explained.into_iter().flatten().map(Block::legend));
+    let measured = cases(groups).filter(|(_, case)| case.metrics.is_some());
+    blocks.extend(units(measured.map(|(_, case)| case)).map(Block::legend));
     if cases(groups).any(|(group, case)| group.declared(case).is_some()) {
         parts::section("Rates and latencies", Depth::Folded, blocks)
     } else {
+        blocks.extend(explained(groups));
         parts::untitled(blocks)
     }
+}
+
+/// What quantities are that are not requests/s.
+pub fn explained(groups: &[Group<'_>]) -> impl Iterator<Item = Block> {
+    let measured = cases(groups).filter_map(|(_, case)| Some((case, case.metrics.as_ref()?)));
+    let all = [
+        response_times(measured.clone().map(|(case, _)| case)),
+        times_in_send(measured.map(|(_, metrics)| metrics)),
+    ];
+    all.into_iter().flatten().map(Block::legend)
 }
 
 /// Requests that are timed together, because they share a connection that is closed after them.

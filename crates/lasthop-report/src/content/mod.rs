@@ -68,10 +68,13 @@ pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
             let said = overload::answer(&groups, found).into_iter();
             (said.map(Block::Paragraph).chain(conditions).collect(), vec![])
         }
-        None => (
-            reading::table(summary, &groups).map(Block::Table).into_iter().collect(),
-            reading::besides(summary, &groups).chain(conditions).collect(),
-        ),
+        None => {
+            let table = reading::table(summary, &groups);
+            let explained = table.iter().flat_map(|_| figures::explained(&groups));
+            let besides = reading::besides(summary, &groups).chain(explained);
+            let besides = besides.chain(conditions).collect();
+            (table.into_iter().map(Block::Table).collect(), besides)
+        }
     };
     let all = [
         (Part::CutOff, verdicts::cut_off(summary)),
