@@ -132,7 +132,7 @@ fn line(number: u32, runs: u32, answers: &[Answer]) -> String {
         .map(|answer| {
             format!(
                 "{} {:.3} ({:.3} to {:.3})",
-                answer.case, answer.ratio, answer.low, answer.high
+                answer.case, answer.ratio.estimate, answer.ratio.low, answer.ratio.high
             )
         })
         .collect();

@@ -134,26 +134,13 @@ fn answers(summary: &Summary, planted: &Summary) -> Vec<Answer> {
     };
     let one = |name: &str| {
         let found = declared(summary, name)?;
-        let Comparison {
-            ratio,
-            low,
-            high,
-            verdict,
-            ..
-        } = declared(planted, name)?;
+        let Comparison { ratio, verdict, .. } = declared(planted, name)?;
         Some(Answer {
             run: summary.run.clone(),
             case: found.case,
             ratio: found.ratio,
-            low: found.low,
-            high: found.high,
             verdict: found.verdict,
-            planted: Planted {
-                ratio,
-                low,
-                high,
-                verdict,
-            },
+            planted: Planted { ratio, verdict },
             rounds: summary.rounds,
         })
     };

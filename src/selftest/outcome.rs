@@ -1,7 +1,7 @@
 //! The result of a selftest, and its JSON.
 
 use lasthop_analyse::summary::Verdict;
-use lasthop_stats::{Estimate, Interval, middle, stopping, student};
+use lasthop_stats::{AsRatio, Estimate, Interval, middle, stopping, student};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -68,9 +68,8 @@ pub struct Answer {
     /// Name of the run.
     pub run: String,
     pub case: String,
-    pub ratio: f64,
-    pub low: f64,
-    pub high: f64,
+    #[serde(flatten, with = "AsRatio")]
+    pub ratio: Interval,
     pub verdict: Verdict,
     /// The same with the planted cost.
     pub planted: Planted,
@@ -80,9 +79,8 @@ pub struct Answer {
 /// What the same trials say when the second case has a known cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Planted {
-    pub ratio: f64,
-    pub low: f64,
-    pub high: f64,
+    #[serde(flatten, with = "AsRatio")]
+    pub ratio: Interval,
     pub verdict: Verdict,
 }
 
@@ -92,16 +90,6 @@ impl Share {
         let of = all.len() as u32;
         let (low, high) = wilson(count, of);
         Self { count, of, low, high }
-    }
-}
-
-impl Answer {
-    fn interval(&self) -> Interval {
-        Interval {
-            estimate: self.ratio,
-            low: self.low,
-            high: self.high,
-        }
     }
 }
 
@@ -125,13 +113,13 @@ impl SelfTest {
     /// Counts the answers.
     pub fn conclude(&mut self) {
         let all = &self.answers;
-        self.held = Share::of(all, |answer| answer.interval().contains(1.0));
+        self.held = Share::of(all, |answer| answer.ratio.contains(1.0));
         self.called_different = Share::of(all, |answer| {
             matches!(answer.verdict, Verdict::Faster | Verdict::Slower)
         });
         self.found = Share::of(all, |answer| answer.planted.verdict == Verdict::Slower);
         self.passed = self.is_sound() && self.failures.is_empty();
-        let Some(half) = middle(all.iter().map(|answer| answer.interval().log_half_width())) else {
+        let Some(half) = middle(all.iter().map(|answer| answer.ratio.log_half_width())) else {
             return;
         };
         self.half_width = Some(half.exp_m1());
@@ -168,12 +156,13 @@ mod tests {
     fn answer(ratio: f64, half: f64, verdict: Verdict) -> Answer {
         let run = String::new();
         let case = "a".to_owned();
-        let low = ratio - half;
-        let high = ratio + half;
+        let ratio = Interval {
+            estimate: ratio,
+            low: ratio - half,
+            high: ratio + half,
+        };
         let planted = Planted {
             ratio,
-            low,
-            high,
             verdict: if half < 0.05 {
                 Verdict::Slower
             } else {
@@ -184,8 +173,6 @@ mod tests {
             run,
             case,
             ratio,
-            low,
-            high,
             verdict,
             planted,
             rounds: 5,

@@ -106,7 +106,7 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
         .iter()
         .find(|one| one["declared"] == true)
         .unwrap();
-    let ratio = |of: &str| declared[of]["ratio"].as_f64().unwrap();
+    let ratio = |of: &str| declared[of]["estimate"].as_f64().unwrap();
     assert!(
         (ratio("change") - ratio("new") / ratio("old")).abs() < 1e-9,
         "{declared}"
@@ -119,7 +119,7 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
         let cases = json["cases"].as_array().unwrap();
         cases
             .iter()
-            .any(|one| one["case"] == case && one["metric"] == metric && one["change"]["ratio"].is_f64())
+            .any(|one| one["case"] == case && one["metric"] == metric && one["change"]["estimate"].is_f64())
     };
     for metric in ["throughput", "latency_p50", "latency_p99", "cpu_per_request"] {
         assert!(changed("unix", metric) && changed("tcp", metric), "{metric}");
@@ -311,7 +311,7 @@ fn a_run_of_an_older_lasthop_is_compared_too() {
     valid("diff.json", &json);
     for one in json["comparisons"].as_array().unwrap() {
         assert!(
-            (one["change"]["ratio"].as_f64().unwrap() - 1.0).abs() < 1e-9,
+            (one["change"]["estimate"].as_f64().unwrap() - 1.0).abs() < 1e-9,
             "the same trials: {one}"
         );
         assert_ne!(one["verdict"], "slower", "{one}");

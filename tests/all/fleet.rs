@@ -82,7 +82,9 @@ fn machines_are_reported_together() {
     let ratios: Vec<f64> = (0..3)
         .map(|at| declared["machines"][at]["ratio"].as_f64().unwrap())
         .collect();
-    assert!(ratios.iter().all(|ratio| *ratio > 0.0) && mean("low") < mean("ratio") && mean("ratio") < mean("high"));
+    assert!(
+        ratios.iter().all(|ratio| *ratio > 0.0) && mean("low") < mean("estimate") && mean("estimate") < mean("high")
+    );
     assert_eq!(declared["kinds"]["means"].as_array().unwrap().len(), 2, "{declared}");
 
     let terminal = report(&[]).ok().stdout;

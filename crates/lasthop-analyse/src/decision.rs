@@ -323,13 +323,13 @@ impl Compared<'_> {
     fn effect(&self) -> Effect {
         Effect {
             case: self.case.case.clone(),
-            ratio: self.comparison.ratio,
-            cpu_saved_us: self.cpu().map(|cpu| cpu.saved_us),
+            ratio: self.comparison.ratio.estimate,
+            cpu_saved_us: self.cpu().map(|cpu| cpu.saved_us.estimate),
         }
     }
 
     fn matters_below_ms(&self) -> Option<f64> {
-        let cpu = self.cpu().filter(|cpu| cpu.saved_us > 0.0)?;
+        let cpu = self.cpu().filter(|cpu| cpu.saved_us.estimate > 0.0)?;
         let limit = cpu.break_even.as_ref()?.interval.estimate;
         (limit > 0.0 && self.group.summary().settings.margin > 0.0).then_some(limit)
     }

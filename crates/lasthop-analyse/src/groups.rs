@@ -224,7 +224,7 @@ impl Compared<'_> {
     /// How much better the case is, in logarithms.
     #[must_use]
     pub fn gain(&self) -> f64 {
-        let log = self.comparison.ratio.ln();
+        let log = self.comparison.ratio.estimate.ln();
         if self.comparison.metric == Metric::LatencyP50 {
             -log
         } else {
@@ -237,6 +237,6 @@ impl Compared<'_> {
     pub fn cpu(&self) -> Option<&Materiality> {
         let comparison = self.group.comparison(self.case, Metric::CpuPerRequest)?;
         let materiality = comparison.materiality.as_ref()?;
-        (comparison.verdict.differs() && materiality.saved().is_known()).then_some(materiality)
+        (comparison.verdict.differs() && materiality.saved_us.is_known()).then_some(materiality)
     }
 }

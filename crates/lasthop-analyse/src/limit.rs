@@ -8,10 +8,10 @@ use lasthop_model::{
     quantity::{joined, share},
     record::CasePlan,
 };
-use lasthop_stats::Better;
+use lasthop_stats::{Better, Interval};
 
 use super::{
-    across::{Ratio, diff::Diff},
+    across::diff::Diff,
     comparisons::better,
     summary::{CaseSummary, Metric, Standing, Summary, Verdict},
 };
@@ -63,7 +63,7 @@ pub struct Subject {
     pub case: String,
     pub levels: Levels,
     /// What is judged; `None` if there is no ratio that may be used.
-    pub judged: Option<(Metric, Ratio)>,
+    pub judged: Option<(Metric, Interval)>,
 }
 
 /// A limit and a subject that it names.
@@ -85,7 +85,7 @@ impl Limit {
         self.cases.join("/") == subject.case || self.cases.iter().all(has)
     }
 
-    fn standing(&self, metric: Metric, ratio: &Ratio) -> Standing {
+    fn standing(&self, metric: Metric, ratio: &Interval) -> Standing {
         let upwards = (self.word == Verdict::Faster) == (better(metric) == Better::More);
         let limit = if upwards { 1.0 + self.share } else { 1.0 - self.share };
         let beyond = |end: f64| if upwards { end > limit } else { end < limit };
@@ -142,7 +142,7 @@ pub fn of_run(summary: &Summary) -> Vec<Subject> {
         judged: summary
             .declared(case)
             .filter(|one| !one.one_start && summary.invalid(&one.case, &one.reference).is_none())
-            .map(|one| (one.metric, one.into())),
+            .map(|one| (one.metric, one.ratio)),
     };
     let compared = summary.cases.iter().filter(|case| !case.reference);
     compared.map(subject).collect()
@@ -175,8 +175,8 @@ mod tests {
             .iter()
             .map(|(factor, level)| ((*factor).to_owned(), Level::from(*level)))
             .collect();
-        let ratio = Ratio {
-            ratio: f64::midpoint(low, high),
+        let ratio = Interval {
+            estimate: f64::midpoint(low, high),
             low,
             high,
         };

@@ -29,7 +29,7 @@ pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Opti
     let is_one_way = cases::sending(trials, case).is_some();
     let queues = load.is_open() || load.connections > 1 || is_one_way;
     let figure = absolute.own(reference, *metric)?;
-    let ratio = comparison.interval();
+    let ratio = comparison.ratio;
     let (spent_us, ratio, advises) = match metric {
         Metric::Throughput => (
             // The mean time of a request by Little's law: connections divided by throughput.
@@ -44,9 +44,7 @@ pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Opti
     let saved = saved(spent_us, uncertainty(trials, &figure), &ratio);
     let margin = trials.data.header.settings.margin;
     Some(Materiality {
-        saved_us: saved.estimate,
-        saved_us_low: saved.low,
-        saved_us_high: saved.high,
+        saved_us: saved,
         break_even: (advises && spent_us > 0.0).then(|| break_even(&saved, spent_us, margin)),
         cores_saved_at_1000_per_second: cores_saved(absolute, case, reference),
     })

@@ -912,10 +912,8 @@ pub struct Comparison {
     pub case: String,
     pub reference: String,
     pub metric: Metric,
-    /// Case divided by reference.
-    pub ratio: f64,
-    pub low: f64,
-    pub high: f64,
+    #[serde(flatten, with = "lasthop_stats::AsRatio")]
+    pub ratio: Interval,
     /// `undecided` also where a check says that one of the two must not be used.
     pub verdict: Verdict,
     /// Why the verdict is not firm; absent if it is, or is `undecided`.
@@ -948,15 +946,6 @@ impl Comparison {
     #[must_use]
     pub fn may_be_chance(&self) -> bool {
         self.verdict.differs() && self.adjusted_p.is_some_and(|p| p > 1.0 - CONFIDENCE)
-    }
-
-    #[must_use]
-    pub fn interval(&self) -> Interval {
-        Interval {
-            estimate: self.ratio,
-            low: self.low,
-            high: self.high,
-        }
     }
 }
 
@@ -993,11 +982,8 @@ impl From<lasthop_stats::Verdict> for Verdict {
 /// Whether the difference matters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Materiality {
-    /// Time per request that the case saves compared with its reference, in microseconds; negative if it costs time.
-    /// With several connections and in an open loop this includes queueing.
-    pub saved_us: f64,
-    pub saved_us_low: f64,
-    pub saved_us_high: f64,
+    #[serde(flatten, with = "AsSaved")]
+    pub saved_us: Interval,
     /// How long a handler may take (`ms`) until the time saved is less than the margin of the whole. Of a time, the
     /// handler's duration and the response time of a request that does not queue; `None` if requests queued. Of
     /// `cpu_per_request`, the handler's CPU time and the throughput of busy CPUs. `low` is 0 if the interval of the
@@ -1008,16 +994,18 @@ pub struct Materiality {
     pub cores_saved_at_1000_per_second: f64,
 }
 
-impl Materiality {
-    /// What is saved, in microseconds.
-    #[must_use]
-    pub fn saved(&self) -> Interval {
-        Interval {
-            estimate: self.saved_us,
-            low: self.saved_us_low,
-            high: self.saved_us_high,
-        }
-    }
+/// How JSON writes what is saved.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Interval")]
+struct AsSaved {
+    /// Time per request that the case saves compared with its reference, in microseconds; negative if it costs time.
+    /// With several connections and in an open loop this includes queueing.
+    #[serde(rename = "saved_us")]
+    estimate: f64,
+    #[serde(rename = "saved_us_low")]
+    low: f64,
+    #[serde(rename = "saved_us_high")]
+    high: f64,
 }
 
 /// Run delay per request that a case saves compared with its reference, in microseconds; negative if it waits longer.

@@ -13,7 +13,7 @@ use super::{
 
 fn known(summary: &Summary, metric: Metric) -> (f64, f64, f64) {
     let found = comparison(summary, "unix", metric).unwrap();
-    (found.ratio, found.low, found.high)
+    (found.ratio.estimate, found.ratio.low, found.ratio.high)
 }
 
 #[test]
@@ -86,8 +86,8 @@ fn materiality_is_in_microseconds_and_cores() {
     let summary = summarise(&healthy());
     for metric in [Metric::Throughput, Metric::LatencyP50] {
         let matter = comparison(&summary, "unix", metric).unwrap().materiality.unwrap();
-        assert!(matter.saved_us_low < matter.saved_us && matter.saved_us < matter.saved_us_high);
-        assert!((matter.saved_us - 11.54).abs() < 1.0, "{matter:?}");
+        assert!(matter.saved_us.low < matter.saved_us.estimate && matter.saved_us.estimate < matter.saved_us.high);
+        assert!((matter.saved_us.estimate - 11.54).abs() < 1.0, "{matter:?}");
         // 11.54 / 0.02 − 50 = 527 µs.
         let handler = matter.break_even.unwrap();
         assert!(
@@ -100,7 +100,7 @@ fn materiality_is_in_microseconds_and_cores() {
         .unwrap()
         .materiality
         .unwrap();
-    assert!((cpu.saved_us - 6.0).abs() < 0.1, "{cpu:?}");
+    assert!((cpu.saved_us.estimate - 6.0).abs() < 0.1, "{cpu:?}");
     // 6 / 0.02 − 20 = 280 µs.
     assert!((cpu.break_even.unwrap().interval.estimate - 0.28).abs() < 0.01);
     assert!(
@@ -117,7 +117,7 @@ fn a_case_that_costs_saves_less_than_nothing() {
     let found = comparison(&summary, "tcp", Metric::Throughput).unwrap();
     assert_eq!(found.verdict, Verdict::Slower);
     let matter = found.materiality.unwrap();
-    assert!(matter.saved_us < -10.0 && matter.cores_saved_at_1000_per_second < 0.0);
+    assert!(matter.saved_us.estimate < -10.0 && matter.cores_saved_at_1000_per_second < 0.0);
     assert!(matter.break_even.unwrap().interval.low > 0.0);
 }
 
@@ -243,7 +243,7 @@ fn blocks_in_which_one_case_failed_are_left_out_of_its_comparison_only() {
     let summary = summarise(&data);
     let unix = comparison(&summary, "unix", Metric::Throughput).unwrap();
     assert_eq!(unix.blocks, 24);
-    assert!((unix.ratio / 1.3 - 1.0).abs() < 0.03, "{unix:?}");
+    assert!((unix.ratio.estimate / 1.3 - 1.0).abs() < 0.03, "{unix:?}");
     assert_eq!(comparison(&summary, "tls", Metric::Throughput).unwrap().blocks, 30);
 }
 
@@ -322,7 +322,7 @@ fn one_start_of_the_servers_decides_nothing() {
         let unix = comparison(&summary, "unix", Metric::Throughput).unwrap();
         let limits = ["unix faster > 1%".parse().unwrap()];
         let standing = limit::judge(&limits, &limit::of_run(&summary)).unwrap()[0].standing;
-        assert!(unix.low > 1.01, "the interval alone would decide: {unix:?}");
+        assert!(unix.ratio.low > 1.01, "the interval alone would decide: {unix:?}");
         assert_eq!(unix.one_start, unix.verdict == Verdict::Undecided);
         (unix.verdict, standing)
     };
@@ -419,7 +419,12 @@ fn the_stop_waits_for_rounds_and_for_width() {
 #[test]
 fn intervals_that_let_cases_go_are_as_wide_as_those_that_stop_a_run() {
     let mut data = healthy();
-    let high = |data: &RunData| comparison(&summarise(data), "unix", Metric::Throughput).unwrap().high;
+    let high = |data: &RunData| {
+        comparison(&summarise(data), "unix", Metric::Throughput)
+            .unwrap()
+            .ratio
+            .high
+    };
     let usual = high(&data);
     let last = data.records.iter_mut().rev().find_map(|record| match record {
         TrialRecord::Round(round) => Some(round),
@@ -515,7 +520,7 @@ fn an_open_loop_is_compared_by_its_response_time() {
     );
     let found = comparison(&summary, "unix", Metric::LatencyP50).unwrap();
     assert_eq!(found.verdict, Verdict::Faster);
-    assert!((found.materiality.unwrap().saved_us - (50.0 - 1e6 / 26_000.0)).abs() < 2.0);
+    assert!((found.materiality.unwrap().saved_us.estimate - (50.0 - 1e6 / 26_000.0)).abs() < 2.0);
     // The driver's CPU time is mostly waiting: 14 µs of the service against 20.
     let (_, low, high) = known(&summary, Metric::CpuPerRequest);
     assert!(low - 1e-3 <= 0.7 && 0.7 <= high + 1e-3, "{low} {high}");

@@ -141,7 +141,7 @@ fn cases(summary: &Summary) -> Vec<u8> {
     for metric in Metric::ALL {
         let id = format!("{}_ratio", name_of(metric));
         columns = columns
-            .interval(&id, |case| Some(summary.comparison(case, metric)?.interval()))
+            .interval(&id, |case| Some(summary.comparison(case, metric)?.ratio))
             .known(format!("{id}_verdict"), |case| {
                 Some(word(summary.comparison(case, metric)?.verdict))
             });

@@ -110,14 +110,17 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
     }
 }
 
+/// From its low end, estimate and high end.
+pub const fn interval([low, estimate, high]: [f64; 3]) -> Interval {
+    Interval { estimate, low, high }
+}
+
 pub fn compare(case: &str, reference: &str, ratio: [f64; 3], verdict: Verdict) -> Comparison {
     Comparison {
         case: case.into(),
         reference: reference.into(),
         metric: Metric::Throughput,
-        low: ratio[0],
-        ratio: ratio[1],
-        high: ratio[2],
+        ratio: interval(ratio),
         verdict,
         perhaps: None,
         lower_bound: false,
@@ -145,9 +148,7 @@ fn materiality(spent_us: f64, ratio: [f64; 3], advises: bool) -> Materiality {
         },
     );
     Materiality {
-        saved_us: saved(ratio[1]),
-        saved_us_low: saved(ratio[2]),
-        saved_us_high: saved(ratio[0]),
+        saved_us: interval([2, 1, 0].map(|end| saved(ratio[end]))),
         break_even: advises.then_some(break_even),
         cores_saved_at_1000_per_second: saved(ratio[1]) / 1e3,
     }
@@ -167,14 +168,12 @@ fn agree(summary: &mut Summary) {
             .expect("is compared");
         let (connections, is_open) = (case.load.connections, case.load.is_open());
         let Some(metrics) = case.metrics.as_mut() else { continue };
-        let &mut Comparison {
+        let Interval {
             low,
-            ratio,
+            estimate: ratio,
             high,
-            metric,
-            ..
-        } = comparison;
-        match metric {
+        } = comparison.ratio;
+        match comparison.metric {
             Metric::Throughput => {
                 metrics.throughput = measured("1/s", reference.throughput.interval.estimate * ratio);
                 if let (Some(ours), Some(theirs)) = (&mut metrics.bandwidth, &reference.bandwidth) {
@@ -212,9 +211,7 @@ fn by_cpu(comparison: &Comparison, ratio: [f64; 3], verdict: Verdict) -> Compari
 pub fn by(metric: Metric, comparison: &Comparison, ratio: [f64; 3], verdict: Verdict) -> Comparison {
     Comparison {
         metric,
-        low: ratio[0],
-        ratio: ratio[1],
-        high: ratio[2],
+        ratio: interval(ratio),
         verdict,
         materiality: None,
         run_delay_saved: None,

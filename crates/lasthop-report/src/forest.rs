@@ -96,14 +96,14 @@ impl Row {
     /// By a declared metric.
     #[must_use]
     pub fn of(label: String, comparison: &Comparison, quantity: Quantity) -> Self {
-        let bound = match (comparison.lower_bound, comparison.ratio >= 1.0) {
+        let bound = match (comparison.lower_bound, comparison.ratio.estimate >= 1.0) {
             (false, _) => "",
             (true, true) => "at least ",
             (true, false) => "at most ",
         };
         Self {
             bound,
-            ..Self::new(label, comparison.interval(), comparison.verdict, quantity)
+            ..Self::new(label, comparison.ratio, comparison.verdict, quantity)
         }
     }
 
@@ -209,7 +209,7 @@ fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
             "{}{}: {}, {}.",
             group.label(case),
             group.in_brackets(),
-            interval(comparison.interval()),
+            interval(comparison.ratio),
             word(comparison.verdict)
         )
     });
@@ -504,7 +504,7 @@ mod tests {
         summary
             .comparisons
             .iter_mut()
-            .for_each(|comparison| comparison.high = 1e6);
+            .for_each(|comparison| comparison.ratio.high = 1e6);
         let svg = shown(&summary);
         assert!(svg.contains("›") && !svg.contains("1,000,000</text>"), "{svg}");
     }

@@ -279,9 +279,9 @@ fn matter(compared: Compared<'_>) -> Option<Matter> {
         Some(Worth {
             verdict: word(comparison.verdict),
             saved: [
-                materiality.saved_us_low,
-                materiality.saved_us,
-                materiality.saved_us_high,
+                materiality.saved_us.low,
+                materiality.saved_us.estimate,
+                materiality.saved_us.high,
             ],
             spent,
             advises: materiality.break_even.is_some(),

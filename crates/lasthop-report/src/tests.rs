@@ -126,7 +126,7 @@ proptest::proptest! {
             }
         }
         for comparison in &mut summary.comparisons {
-            (comparison.low, comparison.ratio, comparison.high) = (low, low + up, low + up + further);
+            comparison.ratio = fixtures::interval([low, low + up, low + up + further]);
         }
         let page = text(&summary, Format::Terminal);
         for line in page.lines() {
@@ -361,12 +361,12 @@ fn terminal_and_markdown_say_the_numbers_of_the_json() {
             let near = |text: &BTreeSet<String>| {
                 text.iter()
                     .filter_map(|number| number.parse::<f64>().ok())
-                    .any(|n| (n - comparison.ratio).abs() <= 0.005)
+                    .any(|n| (n - comparison.ratio.estimate).abs() <= 0.005)
             };
             assert!(
                 near(&terminal) && near(&markdown),
                 "{name}: ratio {} is not said",
-                comparison.ratio
+                comparison.ratio.estimate
             );
         }
     }

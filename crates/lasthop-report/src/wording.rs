@@ -230,11 +230,11 @@ pub fn margin(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_analyse::summary::Metric;
     use lasthop_model::quantity::duration;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fixtures;
 
     /// The durations of every option that a text advises, read as the command line reads them.
     fn advised(text: &str) -> Vec<Duration> {
@@ -245,21 +245,9 @@ mod tests {
 
     fn open(more_seconds: Option<f64>) -> Comparison {
         Comparison {
-            case: "unix".into(),
-            reference: "tcp".into(),
-            metric: Metric::Throughput,
-            ratio: 1.01,
-            low: 0.97,
-            high: 1.05,
-            verdict: Verdict::Undecided,
-            perhaps: None,
-            lower_bound: false,
-            adjusted_p: None,
             blocks: 40,
-            one_start: false,
             more_seconds,
-            materiality: None,
-            run_delay_saved: None,
+            ..fixtures::compare("unix", "tcp", [0.97, 1.01, 1.05], Verdict::Undecided)
         }
     }
 

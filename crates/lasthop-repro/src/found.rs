@@ -93,7 +93,7 @@ fn condition(case: &CaseSummary, design: &Summary) -> Found {
         condition: case.case.clone(),
         unit: "1/s".to_owned(),
         value: metrics.map(|metrics| value(&metrics.throughput)),
-        against: against.map(|found| found.interval().into()),
+        against: against.map(|found| found.ratio.into()),
         latency_p99: metrics.and_then(|metrics| metrics.latency_p99.as_ref()).map(value),
         verdict: against.map(|found| found.verdict),
     }

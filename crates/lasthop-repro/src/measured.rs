@@ -1,7 +1,7 @@
 //! What the two ways of measuring yielded, by condition, in the quantities of the study.
 
 use indexmap::IndexMap;
-use lasthop_analyse::summary::{CaseSummary, Comparison, Summary};
+use lasthop_analyse::summary::{CaseSummary, Summary};
 use lasthop_model::level::texts;
 use lasthop_protocol::TrialResult;
 use lasthop_stats::{Interval, mean};
@@ -371,8 +371,8 @@ impl MeasuredPart<'_> {
                 .filter(|comparison| comparison.metric == Metric::Throughput);
             all.find(|comparison| comparison.case == one && comparison.reference == other)
         };
-        let straight = find(&over.case, &under.case).map(Comparison::interval);
-        let turned = || find(&under.case, &over.case).map(|found| found.interval().inverse());
+        let straight = find(&over.case, &under.case).map(|found| found.ratio);
+        let turned = || find(&under.case, &over.case).map(|found| found.ratio.inverse());
         let ratio = straight.or_else(turned)?;
         Some(if time { ratio.inverse() } else { ratio }.into())
     }

@@ -13,6 +13,17 @@ pub struct Interval {
     pub high: f64,
 }
 
+/// The interval of a ratio, as JSON writes it beside other keys of its object.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Interval")]
+pub struct AsRatio {
+    /// Case divided by reference.
+    #[serde(rename = "ratio")]
+    estimate: f64,
+    low: f64,
+    high: f64,
+}
+
 impl Interval {
     /// Half width on the log scale, for ratios and other positive quantities.
     #[must_use]

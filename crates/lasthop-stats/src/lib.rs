@@ -42,7 +42,7 @@ pub mod verdict;
 
 pub use bootstrap::{Resampling, standard_deviation};
 pub use grouped::Grouped;
-pub use interval::{Estimate, Interval};
+pub use interval::{AsRatio, Estimate, Interval};
 pub use verdict::{Better, Verdict};
 
 /// The middle one of these values, the larger of two; `None` without values.

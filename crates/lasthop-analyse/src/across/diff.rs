@@ -1,12 +1,12 @@
 //! What changed from one run to another.
 
 use lasthop_record::data::RunData;
-use lasthop_stats::{CONFIDENCE, holm};
+use lasthop_stats::{CONFIDENCE, Interval, holm};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Analysed, NotAlike, Ratio, Side, alike, change,
+    Analysed, NotAlike, Side, alike, change,
     facts::{Differing, differing},
     is_declared,
 };
@@ -15,12 +15,12 @@ use crate::{
     summary::{Comparison, Held, Measured, Metric, Summary, Verdict},
 };
 
-pub const SCHEMA: &str = "lasthop-diff/1";
+pub const SCHEMA: &str = "lasthop-diff/2";
 
 /// What changed from one run to another of the same experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Diff {
-    /// `lasthop-diff/1`
+    /// `lasthop-diff/2`
     pub schema: String,
     /// Name of the experiment.
     pub experiment: String,
@@ -58,10 +58,10 @@ pub struct RatioChange {
     /// Whether verdicts are about this metric.
     pub declared: bool,
     /// Case divided by reference.
-    pub old: Ratio,
-    pub new: Ratio,
+    pub old: Interval,
+    pub new: Interval,
     /// New ratio divided by old ratio.
-    pub change: Ratio,
+    pub change: Interval,
     /// In the sense of the metric: `faster` if the case gained on its reference. `null` if a check says that one of the
     /// runs must not be used for it.
     pub verdict: Option<Verdict>,
@@ -109,7 +109,7 @@ pub struct CaseChange {
     pub old: Measured,
     pub new: Measured,
     /// New divided by old. The interval does not include how the machine differs from one day to another.
-    pub change: Ratio,
+    pub change: Interval,
 }
 
 /// Compares two runs.
@@ -163,8 +163,8 @@ fn ratios(old: &Analysed, new: &Analysed, confidence: f64, margin: f64) -> Vec<R
             reference: to.reference.clone(),
             metric: to.metric,
             declared,
-            old: from.into(),
-            new: to.into(),
+            old: from.ratio,
+            new: to.ratio,
             change,
             verdict: (!unusable).then_some(verdict),
             adjusted_p: judged.then_some(p),

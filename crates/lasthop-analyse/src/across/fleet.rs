@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Analysed, NotAlike, Ratio, Side, alike,
+    Analysed, NotAlike, Side, alike,
     apart::{self, Apart, ByRun},
     facts::{Differing, differing},
 };
@@ -22,7 +22,7 @@ use crate::{
     trials::Trials,
 };
 
-pub const SCHEMA: &str = "lasthop-fleet/1";
+pub const SCHEMA: &str = "lasthop-fleet/2";
 /// The label that names a machine; without it the name of its host does.
 pub const NAME: &str = "machine";
 /// What makes kinds unless told otherwise, besides labels, where it differs between machines.
@@ -31,7 +31,7 @@ const USUAL: [&str; 4] = ["architecture", "cpu", "cpus", "kernel"];
 /// Runs of the same experiment, usually each of another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Fleet {
-    /// `lasthop-fleet/1`
+    /// `lasthop-fleet/2`
     pub schema: String,
     /// Name of the experiment.
     pub experiment: String,
@@ -90,9 +90,9 @@ pub struct Together {
     /// By machine; `null` where it was not measured or must not be used.
     pub machines: Vec<Option<Judged>>,
     /// The mean of all such machines, of which these are a sample; `null` with fewer than two.
-    pub mean: Option<Ratio>,
+    pub mean: Option<Interval>,
     /// What another such machine will have; `null` with fewer than three.
-    pub next: Option<Ratio>,
+    pub next: Option<Interval>,
     /// How much machines differ, whatever their kind; `null` with fewer than two.
     pub between_machines: Option<Spread>,
     /// `null` with fewer than two kinds, or if each machine is of a kind of its own.
@@ -102,8 +102,8 @@ pub struct Together {
 /// A machine's ratio and its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Judged {
-    #[serde(flatten)]
-    pub ratio: Ratio,
+    #[serde(flatten, with = "lasthop_stats::AsRatio")]
+    pub ratio: Interval,
     pub verdict: Verdict,
 }
 
@@ -111,7 +111,7 @@ pub struct Judged {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Spread {
     /// A typical difference from the mean: e to the standard deviation of the logarithms, 1 or more, with its interval.
-    pub typical: Ratio,
+    pub typical: Interval,
     /// Probability of such differences by chance, adjusted by Holm for all comparisons of the declared metric and of the CPU
     /// time; as it is for other metrics.
     pub p: f64,
@@ -130,9 +130,8 @@ impl Spread {
 impl From<pooled::Spread> for Spread {
     fn from(pooled::Spread { deviation, p }: pooled::Spread) -> Self {
         // Finite, which JSON can hold.
-        let [ratio, low, high] = [deviation.estimate, deviation.low, deviation.high].map(|log| log.exp().min(f64::MAX));
         Self {
-            typical: Ratio { ratio, low, high },
+            typical: deviation.map(|log| log.exp().min(f64::MAX)),
             p,
             differs: None,
         }
@@ -143,7 +142,7 @@ impl From<pooled::Spread> for Spread {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ByKind {
     /// The mean of each kind; `null` where none of its machines has the comparison.
-    pub means: Vec<Option<Ratio>>,
+    pub means: Vec<Option<Interval>>,
     /// How much machines of one kind differ.
     pub within: Spread,
     /// How much kinds differ.
@@ -300,7 +299,7 @@ fn comparisons(members: &[Member], of: &[usize], kinds: usize, margin: f64) -> V
 
 fn together(found: &ByRun<'_>, apart: Option<Apart>, of: &[usize], kinds: usize) -> Together {
     let pooled = pooled::pool(&found.logs());
-    let ratio = |log: &Estimate| Ratio::from(log.exponential(CONFIDENCE));
+    let ratio = |log: &Estimate| log.exponential(CONFIDENCE);
     let spread = |pooled: Pooled| {
         let spread = Spread::from(pooled.spread);
         Spread {
@@ -319,7 +318,7 @@ fn together(found: &ByRun<'_>, apart: Option<Apart>, of: &[usize], kinds: usize)
             .iter()
             .map(|known| {
                 known.map(|(comparison, _): (&Comparison, _)| Judged {
-                    ratio: comparison.into(),
+                    ratio: comparison.ratio,
                     verdict: comparison.verdict,
                 })
             })
@@ -338,7 +337,7 @@ fn by_kind(found: &ByRun<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
     }
     let known: Vec<Vec<Estimate>> = logs.iter().filter(|logs| !logs.is_empty()).cloned().collect();
     let found = pooled::kinds(&known)?;
-    let mut means = found.means.iter().map(|mean| Ratio::from(mean.exponential(CONFIDENCE)));
+    let mut means = found.means.iter().map(|mean| mean.exponential(CONFIDENCE));
     let means = logs
         .iter()
         // `found` has means only of the kinds that have the comparison.
@@ -369,13 +368,7 @@ impl Together {
     /// The verdict on the mean.
     #[must_use]
     pub fn verdict(&self, margin: f64) -> Option<Verdict> {
-        let Ratio { ratio, low, high } = self.mean?;
-        let interval = Interval {
-            estimate: ratio,
-            low,
-            high,
-        };
-        Some(verdict::verdict(&interval, margin, better(self.metric)).into())
+        Some(verdict::verdict(&self.mean?, margin, better(self.metric)).into())
     }
 
     /// On how many machines the verdict is this one.

@@ -81,41 +81,6 @@ impl Side {
     }
 }
 
-/// A ratio with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Ratio {
-    pub ratio: f64,
-    pub low: f64,
-    pub high: f64,
-}
-
-impl Ratio {
-    #[must_use]
-    pub fn interval(&self) -> Interval {
-        Interval {
-            estimate: self.ratio,
-            low: self.low,
-            high: self.high,
-        }
-    }
-}
-
-impl From<&Comparison> for Ratio {
-    fn from(&Comparison { ratio, low, high, .. }: &Comparison) -> Self {
-        Self { ratio, low, high }
-    }
-}
-
-impl From<Interval> for Ratio {
-    fn from(interval: Interval) -> Self {
-        Self {
-            ratio: interval.estimate,
-            low: interval.low,
-            high: interval.high,
-        }
-    }
-}
-
 /// A run with the logarithms behind its figures.
 pub struct Analysed {
     pub summary: Summary,
@@ -215,11 +180,11 @@ fn is_declared(summary: &Summary, comparison: &Comparison) -> bool {
 }
 
 /// From one independent estimate to another: the quotient, the verdict on it, and the probability of so much by chance.
-fn change(metric: Metric, from: &Estimate, to: &Estimate, confidence: f64, margin: f64) -> (Ratio, Verdict, f64) {
+fn change(metric: Metric, from: &Estimate, to: &Estimate, confidence: f64, margin: f64) -> (Interval, Verdict, f64) {
     let log = to.minus(from);
     let interval = log.exponential(confidence);
     (
-        interval.into(),
+        interval,
         verdict::verdict(&interval, margin, better(metric)).into(),
         log.p_value(),
     )

@@ -89,9 +89,9 @@ fn ratios_are_matched_and_changes_are_quotients() {
     new.header.run = "test-2".to_owned();
     let diff = diff(&old, &new).unwrap();
     let rate = diff.comparisons.iter().find(|one| one.declared).unwrap();
-    assert!((rate.change.ratio - rate.new.ratio / rate.old.ratio).abs() < 1e-12);
+    assert!((rate.change.estimate - rate.new.estimate / rate.old.estimate).abs() < 1e-12);
     assert!(
-        (rate.change.ratio - 0.5).abs() < 0.02 && rate.verdict == Some(Verdict::Slower) && rate.changed(),
+        (rate.change.estimate - 0.5).abs() < 0.02 && rate.verdict == Some(Verdict::Slower) && rate.changed(),
         "{rate:?}"
     );
     // The reference did not change, and a case that halves its rate doubles its median.
@@ -101,7 +101,7 @@ fn ratios_are_matched_and_changes_are_quotients() {
             .find(|one| one.case == case && one.metric == metric)
             .unwrap()
             .change
-            .ratio
+            .estimate
     };
     assert!((change("tcp", Metric::Throughput) - 1.0).abs() < 0.05);
     assert!((change("unix", Metric::LatencyP50) - 2.0).abs() < 0.1);

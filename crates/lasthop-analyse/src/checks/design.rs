@@ -86,7 +86,7 @@ pub fn multiplicity(evidence: &Evidence, one: &Compared) -> Option<Finding> {
 /// In an A/A run: the smallest difference that a run like this can resolve on this machine.
 pub fn resolution(evidence: &Evidence) -> Option<Finding> {
     let primary = evidence.compared.iter().filter(|one| evidence.is_primary(one));
-    let same: Vec<Interval> = primary.map(|one| one.comparison.interval()).collect();
+    let same: Vec<Interval> = primary.map(|one| one.comparison.ratio).collect();
     let smallest = verdict::resolution(&same).filter(|_| evidence.trials.data.header.settings.aa)?;
     let text = format!(
         "{} comparisons of a case with itself: no interval extends more than {} from 1",

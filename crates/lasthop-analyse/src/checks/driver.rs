@@ -107,7 +107,7 @@ pub fn mark_lower_bounds(trials: &Trials, comparisons: &mut [Comparison]) {
         .iter_mut()
         .filter(|comparison| comparison.metric != Metric::CpuPerRequest)
     {
-        let case_is_better = (comparison.ratio > 1.0) == (comparison.metric == Metric::Throughput);
+        let case_is_better = (comparison.ratio.estimate > 1.0) == (comparison.metric == Metric::Throughput);
         let better = if case_is_better {
             &comparison.case
         } else {

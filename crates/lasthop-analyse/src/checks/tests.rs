@@ -1330,7 +1330,7 @@ fn a_run_that_was_reported_before_gets_wider_intervals() {
             resume_before(&mut data, 3, ended);
         }
         let found = comparison(&summarise(&data), "unix", Metric::Throughput).unwrap();
-        (found.high / found.low).ln()
+        (found.ratio.high / found.ratio.low).ln()
     };
     assert_eq!(width(None), width(Some(None)));
     let wider = width(Some(Some(Stopped::Budget))) / width(None);

@@ -3,10 +3,7 @@
 //! The first line follows from the changes of ratios that are judged: the declared metric and the CPU time.
 
 use lasthop_analyse::{
-    across::{
-        Ratio,
-        diff::{CaseChange, Diff, RatioChange},
-    },
+    across::diff::{CaseChange, Diff, RatioChange},
     decision::Perhaps,
     groups::{Group, cases, groups},
     name_of,
@@ -174,7 +171,7 @@ fn cpu(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
 }
 
 fn table(diff: &Diff, all: &[Changed<'_>]) -> Option<Block> {
-    let changes = all.iter().map(|one| ratio_places(one.change.change.interval()));
+    let changes = all.iter().map(|one| ratio_places(one.change.change));
     let places = changes.max()?;
     let verdict = |one: &Changed<'_>| match one.change.verdict {
         None => Cell::new(Tone::Bad, "must not be used"),
@@ -182,8 +179,8 @@ fn table(diff: &Diff, all: &[Changed<'_>]) -> Option<Block> {
     };
     let columns = Columns::of(all)
         .names(case_title(&diff.runs[1]), |one| one.group.label(one.case))
-        .right("old", |one| ratio(one.change.old.ratio, places))
-        .right("new", |one| ratio(one.change.new.ratio, places));
+        .right("old", |one| ratio(one.change.old.estimate, places))
+        .right("new", |one| ratio(one.change.new.estimate, places));
     let table = quotients(columns, diff, |one| &one.change.change)
         .joined("sure?", verdict)
         .under(|one| one.group.setting())
@@ -192,9 +189,9 @@ fn table(diff: &Diff, all: &[Changed<'_>]) -> Option<Block> {
 }
 
 /// New divided by old, with the interval.
-fn quotients<'a, R>(columns: Columns<'a, R>, diff: &Diff, of: impl Fn(&'a R) -> &'a Ratio) -> Columns<'a, R> {
+fn quotients<'a, R>(columns: Columns<'a, R>, diff: &Diff, of: impl Fn(&'a R) -> &'a Interval) -> Columns<'a, R> {
     columns.ratios(["new/old", &interval_title(diff.confidence)], |row| {
-        Some(columns::Ratio::new(of(row).interval()))
+        Some(columns::Ratio::new(*of(row)))
     })
 }
 
@@ -282,7 +279,7 @@ fn changes(diff: &Diff, groups: &[Group<'_>], quantity: Quantity) -> Vec<Part> {
         .map(|one| {
             let label = in_setting(one.group.label(one.case), one.group);
             let verdict = one.change.verdict.unwrap_or(Verdict::Undecided);
-            forest::Row::new(label, one.change.change.interval(), verdict, one.quantity())
+            forest::Row::new(label, one.change.change, verdict, one.quantity())
         })
         .collect();
     let heading = String::new();
@@ -310,7 +307,7 @@ impl<'a> From<&'a RatioChange> for Line<'a> {
             reference: &one.reference,
             metric: one.metric,
             unit: "",
-            figures: [one.old, one.new, one.change].map(|ratio| ratio.interval()),
+            figures: [one.old, one.new, one.change],
             change: Some(one),
         }
     }
@@ -323,7 +320,7 @@ impl<'a> From<&'a CaseChange> for Line<'a> {
             reference: "",
             metric: one.metric,
             unit: &one.old.unit,
-            figures: [one.old.interval, one.new.interval, one.change.interval()],
+            figures: [one.old.interval, one.new.interval, one.change],
             change: None,
         }
     }

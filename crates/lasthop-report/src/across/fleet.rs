@@ -2,16 +2,14 @@
 
 use indexmap::IndexMap;
 use lasthop_analyse::{
-    across::{
-        Ratio,
-        fleet::{Fleet, Judged, Kind, Machine, Spread, Together},
-    },
+    across::fleet::{Fleet, Judged, Kind, Machine, Spread, Together},
     groups::{Group, cases, groups},
     name_of,
     summary::{CaseSummary, Verdict},
 };
 
 use lasthop_model::quantity::joined;
+use lasthop_stats::Interval;
 
 use super::{NONE, Parts, Told, by_quantity, differing_in, own_doubts, quantity_of};
 use crate::{
@@ -73,7 +71,7 @@ impl Told for Fleet {
             .data("case", |line| &line.of.case)
             .data("reference", |line| &line.of.reference)
             .data("metric", |line| name_of(line.of.metric))
-            .interval("ratio", |line| Some(line.ratio.interval()))
+            .interval("ratio", |line| Some(line.ratio))
             .csv()
     }
 }
@@ -205,7 +203,7 @@ fn surest(all: &[Declared<'_>], of: impl Fn(&Together) -> Option<Spread>) -> Opt
     let known = all.iter().filter_map(|one| of(one.together));
     known.min_by(|one, other| {
         let surer = other.differs().cmp(&one.differs()).then(one.p.total_cmp(&other.p));
-        surer.then(other.typical.ratio.total_cmp(&one.typical.ratio))
+        surer.then(other.typical.estimate.total_cmp(&one.typical.estimate))
     })
 }
 
@@ -268,13 +266,13 @@ fn together(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Section> {
         next.map_or_else(
             || NONE.to_owned(),
             |next| {
-                let [low, _, high] = ends(next.interval());
+                let [low, _, high] = ends(next);
                 format!("{low} to {high}")
             },
         )
     };
     let differ = |one: &Declared<'_>| match one.together.between_machines {
-        Some(spread) if spread.differs() => Cell::new(Tone::Warning, typical(spread.typical.ratio)),
+        Some(spread) if spread.differs() => Cell::new(Tone::Warning, typical(spread.typical.estimate)),
         Some(spread) => Cell::from(format!("under {}", typical(spread.typical.high))),
         None => NONE.into(),
     };
@@ -297,13 +295,13 @@ fn together(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Section> {
     section(&format!("All {unit}s"), Depth::Open, blocks)
 }
 
-fn shown(ratio: Option<Ratio>) -> Option<columns::Ratio> {
-    Some(columns::Ratio::new(ratio?.interval()))
+fn shown(ratio: Option<Interval>) -> Option<columns::Ratio> {
+    Some(columns::Ratio::new(ratio?))
 }
 
 /// A row for each kind, under each comparison.
 fn kinds(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Section> {
-    let mut rows: Vec<(&Declared<'_>, &Kind, Option<Ratio>)> = Vec::new();
+    let mut rows: Vec<(&Declared<'_>, &Kind, Option<Interval>)> = Vec::new();
     for one in all {
         let means = one.together.kinds.iter().flat_map(|kinds| &kinds.means);
         rows.extend(fleet.kinds.iter().zip(means).map(|(kind, mean)| (one, kind, *mean)));
@@ -355,8 +353,7 @@ fn depth_of(count: usize) -> Depth {
 
 /// A picture's rows: the machines, then all of them.
 fn part(fleet: &Fleet, one: &Declared<'_>) -> Part {
-    let row =
-        |name: &str, ratio: &Ratio, verdict| forest::Row::new(name.to_owned(), ratio.interval(), verdict, one.quantity);
+    let row = |name: &str, ratio: &Interval, verdict| forest::Row::new(name.to_owned(), *ratio, verdict, one.quantity);
     let machines = fleet.machines.iter().zip(&one.together.machines);
     let rows = machines.filter_map(|(machine, judged)| {
         let Judged { ratio, verdict } = judged.as_ref()?;
@@ -392,7 +389,7 @@ struct Line<'a> {
     machine: Option<&'a Machine>,
     kind: Option<&'a Kind>,
     of: &'a Together,
-    ratio: Ratio,
+    ratio: Interval,
 }
 
 fn lines(fleet: &Fleet) -> Vec<Line<'_>> {

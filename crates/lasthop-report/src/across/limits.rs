@@ -43,7 +43,7 @@ fn line(finding: &Finding<'_>, confidence: f64) -> String {
             } else {
                 Quantity::Requests
             };
-            format!("{} ({})", quantity.word(), change(ratio.interval(), confidence))
+            format!("{} ({})", quantity.word(), change(ratio, confidence))
         }
         None => "it has no ratio that may be used".to_owned(),
     };

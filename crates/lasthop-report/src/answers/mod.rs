@@ -100,18 +100,18 @@ fn against(summary: &Summary, case: &CaseSummary, declared: &Comparison) -> Agai
     let cpu = summary.comparison(case, Metric::CpuPerRequest);
     Against {
         metric: declared.metric,
-        ratio: declared.interval().map(rounded),
+        ratio: declared.ratio.map(rounded),
         verdict: declared.verdict,
         perhaps: declared.perhaps,
         lower_bound: declared.lower_bound,
-        saved_us: declared.materiality.as_ref().map(|of| of.saved().map(rounded)),
+        saved_us: declared.materiality.as_ref().map(|of| of.saved_us.map(rounded)),
         cpu: cpu.and_then(|cpu| {
             let materiality = cpu.materiality.as_ref()?;
             let below = materiality.break_even.as_ref();
             Some(CpuAgainst {
-                ratio: cpu.interval().map(rounded),
+                ratio: cpu.ratio.map(rounded),
                 verdict: cpu.verdict,
-                saved_us: materiality.saved().map(rounded),
+                saved_us: materiality.saved_us.map(rounded),
                 matters_below_us: below.map(|ms| ms.interval.map(|ms| rounded(ms * 1e3))),
             })
         }),

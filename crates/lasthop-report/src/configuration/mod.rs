@@ -92,7 +92,7 @@ fn winner(summary: &Summary) -> Option<&str> {
     let usable = comparisons.filter(|one| summary.invalid(&one.case, &one.reference).is_none());
     let faster = usable.filter(|one| one.verdict == Verdict::Faster);
     // How far a case is from its reference, whether more or less is better.
-    let gain = |one: &Comparison| one.ratio.ln().abs();
+    let gain = |one: &Comparison| one.ratio.estimate.ln().abs();
     if let Some(best) = faster.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
         return Some(&best.case);
     }

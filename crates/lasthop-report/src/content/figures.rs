@@ -175,7 +175,7 @@ fn cpu_columns<'a>(columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Column
     let is_invalid = |line: &Line<'_>| line.group.invalid(line.case).is_some();
     let ratio = |line: &Line<'_>| match of(line) {
         Some(one) => Some(Ratio {
-            of: one.interval(),
+            of: one.ratio,
             // What must not be used has no colour.
             tone: if is_invalid(line) {
                 Tone::Plain
@@ -268,10 +268,10 @@ pub fn comparison_section(summary: &Summary) -> Option<Section> {
         .left("against", |c| &c.reference)
         .left("metric", |c| metric_name(summary, c))
         .right("ratio", |c| {
-            let [_, ratio, _] = ends(c.interval());
+            let [_, ratio, _] = ends(c.ratio);
             ratio
         })
-        .left("interval", |c| bounds(c.interval(), ratio_places(c.interval())))
+        .left("interval", |c| bounds(c.ratio, ratio_places(c.ratio)))
         .right("blocks", |c| c.blocks.to_string())
         .left("verdict", verdict)
         .table();

@@ -73,7 +73,7 @@ fn worth(comparison: &Comparison) -> Option<Worth<'_>> {
 
 fn table(summary: &Summary, lines: &[Line<'_>]) -> Table {
     let margin = margin(summary.settings.margin);
-    let saved = |worth: Option<Worth<'_>>| Some(worth?.materiality.saved_us);
+    let saved = |worth: Option<Worth<'_>>| Some(worth?.materiality.saved_us.estimate);
     let columns = Columns::of(lines)
         .names(case_title(summary), |line| &line.label)
         .under(|line| &line.setting)
@@ -87,7 +87,7 @@ fn table(summary: &Summary, lines: &[Line<'_>]) -> Table {
     let columns = columns
         .differences("{} CPU saved", |line| saved(line.cpu))
         .left("freed at 1,000/s", |line| {
-            line.cpu.map_or(NONE.to_owned(), |cpu| freed(cpu.materiality.saved()))
+            line.cpu.map_or(NONE.to_owned(), |cpu| freed(cpu.materiality.saved_us))
         });
     below(columns, &format!("≥ {margin} of capacity below"), lines, |line| {
         line.cpu
@@ -121,7 +121,7 @@ impl Worth<'_> {
         handler.map_or(NONE.to_owned(), |handler| {
             matters_below(
                 self.verdict,
-                self.materiality.saved(),
+                self.materiality.saved_us,
                 handler.interval.estimate * 1e3,
                 reference,
             )
@@ -132,8 +132,8 @@ impl Worth<'_> {
 /// If no difference was found, how large it can be at most.
 fn nothing_found(lines: &[Line<'_>]) -> String {
     let times = || lines.iter().map(|line| line.time.materiality);
-    let low = times().map(|time| time.saved_us_low).fold(f64::INFINITY, f64::min);
-    let high = times().map(|time| time.saved_us_high).fold(f64::NEG_INFINITY, f64::max);
+    let low = times().map(|time| time.saved_us.low).fold(f64::INFINITY, f64::min);
+    let high = times().map(|time| time.saved_us.high).fold(f64::NEG_INFINITY, f64::max);
     format!(
         "No difference was found. If there is one, a request takes between {} less and {} more than with the reference.",
         Micros(high.max(0.0)),
@@ -144,7 +144,7 @@ fn nothing_found(lines: &[Line<'_>]) -> String {
 /// What the columns mean, and what they are silent about.
 fn legend(summary: &Summary, lines: &[Line<'_>]) -> String {
     let all = || lines.iter().flat_map(|line| [Some(line.time), line.cpu]).flatten();
-    let costs = all().any(|worth| worth.materiality.saved_us < 0.0);
+    let costs = all().any(|worth| worth.materiality.saved_us.estimate < 0.0);
     let mut said = vec![format!(
         "Saved: per request, compared with the reference{}.",
         if costs { " (a minus is a cost)" } else { "" }

@@ -276,7 +276,7 @@ fn against(group: &Group<'_>, case: &CaseSummary, of_settings: bool) -> Against 
         quantity,
         reached: [group.head(), case].map(|case| reached(quantity, case)),
         ratio: declared.map(|one| Ratio {
-            of: one.interval(),
+            of: one.ratio,
             // What must not be used has no colour.
             tone: if is_invalid { Tone::Plain } else { tone(one.verdict) },
             is_bound: one.lower_bound,
@@ -343,12 +343,12 @@ mod tests {
                 return false;
             }
             let Some(verdict) = left.next() else { return false };
-            (comparison.low, comparison.ratio, comparison.high) = match verdict {
-                Verdict::Faster => (1.2, 1.3, 1.4),
-                Verdict::Slower => (0.7, 0.8, 0.9),
-                Verdict::Equivalent => (0.99, 1.0, 1.01),
-                Verdict::Undecided => (0.9, 1.05, 1.2),
-            };
+            comparison.ratio = fixtures::interval(match verdict {
+                Verdict::Faster => [1.2, 1.3, 1.4],
+                Verdict::Slower => [0.7, 0.8, 0.9],
+                Verdict::Equivalent => [0.99, 1.0, 1.01],
+                Verdict::Undecided => [0.9, 1.05, 1.2],
+            });
             comparison.verdict = *verdict;
             comparison.more_seconds = None;
             true
@@ -482,7 +482,7 @@ mod tests {
         let mut summary = fixtures::three_transports();
         let [unix, tls] = ["unix/pattern=echo/size=64", "tls/pattern=echo/size=64"];
         for one in summary.comparisons.iter_mut().filter(|one| one.case == tls) {
-            (one.low, one.ratio, one.high) = (1.3, 1.5, 1.7);
+            one.ratio = fixtures::interval([1.3, 1.5, 1.7]);
             if one.metric == Metric::Throughput {
                 one.verdict = Verdict::Faster;
             }
@@ -544,7 +544,10 @@ mod tests {
         summary.comparisons.retain(|one| one.metric == Metric::Throughput);
         for (place, one) in summary.comparisons.iter_mut().enumerate() {
             let ratio = [1.3, 1.02][place];
-            (one.low, one.ratio, one.high, one.verdict) = (ratio / 1.4, ratio, ratio * 1.4, Verdict::Undecided);
+            (one.ratio, one.verdict) = (
+                fixtures::interval([ratio / 1.4, ratio, ratio * 1.4]),
+                Verdict::Undecided,
+            );
         }
         for _ in 0..2 {
             assert_eq!(said(&mut summary)[0], "Undecided: the Unix socket may be better.");
@@ -566,7 +569,7 @@ mod tests {
             .comparisons
             .iter_mut()
             .filter(|one| one.case.starts_with("unix"));
-        unix.for_each(|one| (one.low, one.ratio, one.high, one.verdict) = (0.9, 1.0, 1.1, Verdict::Undecided));
+        unix.for_each(|one| (one.ratio, one.verdict) = (fixtures::interval([0.9, 1.0, 1.1]), Verdict::Undecided));
         assert_eq!(
             said(&mut summary)[0],
             "Use the abstract Unix socket where you can have it."

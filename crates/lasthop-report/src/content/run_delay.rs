@@ -102,7 +102,7 @@ fn yardstick(compared: Compared<'_>, cpu: Option<f64>) -> f64 {
         f64::from(case.load.connections.max(1))
     };
     let materiality = comparison.materiality.as_ref().filter(|_| comparison.verdict.differs());
-    let time = materiality.map(|materiality| materiality.saved_us / at_once);
+    let time = materiality.map(|materiality| materiality.saved_us.estimate / at_once);
     let known = [time, cpu].into_iter().flatten();
     known.map(f64::abs).fold(f64::INFINITY, f64::min)
 }

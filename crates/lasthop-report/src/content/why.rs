@@ -29,7 +29,12 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     }
     let mut all: Vec<Compared<'_>> = groups.iter().flat_map(Group::compared).collect();
     // What was decided first, then by relative size.
-    let rank = |one: &Compared<'_>| (!one.comparison.verdict.differs(), -one.comparison.ratio.ln().abs());
+    let rank = |one: &Compared<'_>| {
+        (
+            !one.comparison.verdict.differs(),
+            -one.comparison.ratio.estimate.ln().abs(),
+        )
+    };
     all.sort_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(Ordering::Equal));
     let many = all.len() > MANY;
     let explained = all.iter().filter_map(|one| {
@@ -147,8 +152,8 @@ fn without_cpu((case, reference): &(String, String), cpu: &Comparison) -> Option
         )),
         Verdict::Undecided => Some(format!(
             "Whether {case} takes more or less CPU time per request than {reference} is undecided (between {} and {} of it).",
-            percent(cpu.low, 0),
-            percent(cpu.high, 0)
+            percent(cpu.ratio.low, 0),
+            percent(cpu.ratio.high, 0)
         )),
         _ => None,
     }
