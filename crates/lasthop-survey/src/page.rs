@@ -165,7 +165,7 @@ fn reasons(links: &[&Link]) -> Vec<String> {
             (None, Worth::CannotSay | Worth::DoesNotMatter) => outlook.because.clone(),
             (None, _) => continue,
         };
-        add(&mut said, reason, link.name());
+        add(&mut said, reason, told_apart(link, links));
     }
     said.into_iter()
         .map(|(reason, names)| format!("{}: {reason}", names.join(", ")))
@@ -182,18 +182,28 @@ fn next(links: &[&Link]) -> Vec<String> {
             } else {
                 "measures it here"
             };
-            add(&mut said, format!("`{command}`: {what}"), link.name());
+            add(&mut said, format!("`{command}`: {what}"), told_apart(link, links));
         }
         if let (Some(also), false) = (&link.also, link.transport.is_unix()) {
             let command = link.outlook.as_ref().and_then(|outlook| outlook.compare.as_deref());
             let command = command.unwrap_or("lasthop compare");
             let also = format!("`{command}`: puts load on the server both ways, since it listens at {also}, too");
-            add(&mut said, also, link.name());
+            add(&mut said, also, told_apart(link, links));
         }
     }
     said.into_iter()
         .map(|(what, names)| format!("{what} ({})", names.join(", ")))
         .collect()
+}
+
+/// The name of a link, with its address if another has the same name.
+fn told_apart(link: &Link, links: &[&Link]) -> String {
+    let alike = links.iter().filter(|other| other.name() == link.name());
+    if alike.count() > 1 {
+        format!("{} over {}", link.name(), link.address)
+    } else {
+        link.name()
+    }
 }
 
 fn add(said: &mut Vec<(String, Vec<String>)>, what: String, name: String) {
@@ -378,6 +388,24 @@ mod tests {
         assert!(lines[1].starts_with("web,,redis,,tcp,at-redis.tcp,false,1,0.000000,keep-alive,5000.000000,"));
         assert!(lines[1].ends_with(",0.075000,0.125000,true,it saves 1 % of a CPU or more"));
         assert!(lines.iter().all(|line| line.matches(',').count() == CSV.len() - 1));
+    }
+
+    #[test]
+    fn links_of_one_name_are_told_apart() {
+        let [mut one, mut other] = [("web", "redis"); 2].map(|(a, b)| link(a, b, Transport::Tcp, Some(9.0)));
+        one.address = "127.0.0.1:6379".to_owned();
+        other.address = "127.0.0.1:6380".to_owned();
+        let lone = link("web", "db", Transport::Tcp, Some(9.0));
+        let all = [&one, &other, &lone];
+        let names = all.map(|link| told_apart(link, &all));
+        assert_eq!(
+            names,
+            [
+                "web → redis over 127.0.0.1:6379",
+                "web → redis over 127.0.0.1:6380",
+                "web → db"
+            ]
+        );
     }
 
     /// Also of processes that are each other's clients.
