@@ -29,11 +29,13 @@ const NAME: usize = 12;
 /// Text for a terminal, in colour only if asked.
 pub fn render(figures: &Figures, options: &Options) -> Vec<u8> {
     let mut lines = vec![
-        Text::of(Tone::Strong, &figures.url),
-        format!("  {}", how(figures)).into(),
-        Text::default(),
+        headline(figures),
+        Text::of(
+            Tone::Dim,
+            format!("  {} · {} · {}", figures.url, how(figures), replies(figures)),
+        ),
     ];
-    lines.extend(rate(figures));
+    lines.extend(besides(figures).map(|line| Text::from("  ").join(line)));
     let mut page = Page::new(options);
     lines.iter().for_each(|line| page.line(line));
     page.blank();
@@ -87,47 +89,59 @@ fn how(figures: &Figures) -> String {
     parts.join(", ")
 }
 
-fn rate(figures: &Figures) -> Vec<Text> {
+/// `12,300 requests/s, no errors.`
+fn headline(figures: &Figures) -> Text {
     let errors: u64 = figures.errors.values().sum();
-    let wrong = if errors > 0 { Tone::Bad } else { Tone::Plain };
+    let (tone, errors) = match errors {
+        0 => (Tone::Plain, "no errors".to_owned()),
+        errors => (Tone::Bad, count_of(errors, "error", "errors")),
+    };
+    Text::of(Tone::Strong, format!("{} requests/s", Significant(figures.throughput)))
+        .plain(", ")
+        .and(tone, errors)
+        .plain(".")
+}
+
+/// `36,900 correct replies in 3.0 s`
+fn replies(figures: &Figures) -> String {
     let (one, many) = if figures.one_way.is_some() {
         ("received", "received")
     } else {
-        ("right answer", "right answers")
+        ("correct reply", "correct replies")
     };
-    let answers = count_of(figures.requests, one, many);
-    let mut lines = vec![
-        Text::from("  ")
-            .and(Tone::Strong, format!("{} requests/s", Significant(figures.throughput)))
-            .plain(format!("   {answers} in {}, ", Seconds(figures.seconds)))
-            .and(wrong, count_of(errors, "error", "errors")),
-    ];
-    lines.extend(figures.one_way.as_ref().map(sending));
-    if figures.cut_short {
-        let text = "interrupted: the figures cover the time until then";
-        lines.push(Text::from("  ").and(Tone::Strong, text));
-    }
-    if let Some(asked) = figures.requests_asked.filter(|asked| figures.sent() < *asked) {
-        let sent = Count(figures.sent());
-        let text = format!(
-            "only {sent} of {} requests were sent in the time of --duration",
+    let replies = count_of(figures.requests, one, many);
+    format!("{replies} in {}", Seconds(figures.seconds))
+}
+
+/// What a reader must know before the figures below.
+fn besides(figures: &Figures) -> impl Iterator<Item = Text> {
+    let cut_short = figures
+        .cut_short
+        .then(|| Text::of(Tone::Strong, "interrupted: the figures cover the time until then"));
+    let asked = figures.requests_asked.filter(|asked| figures.sent() < *asked);
+    let too_few = asked.map(|asked| {
+        format!(
+            "only {} of {} requests were sent in the time of --duration",
+            Count(figures.sent()),
             Count(asked)
-        );
-        lines.push(Text::from("  ").and(Tone::Bad, text));
-    }
-    lines.extend(unseen(figures).map(|text| Text::from("  ").and(Tone::Bad, text)));
-    if let Some(unsteady) = &figures.unsteady {
-        lines.push(Text::from("  ").and(Tone::Bad, unsteady));
-    }
-    if let Some(offered) = figures.offered.filter(|offered| !offered.reached) {
-        let text = format!(
+        )
+    });
+    let behind = figures.offered.filter(|offered| !offered.reached).map(|offered| {
+        format!(
             "the rate was not reached: only {} of {} scheduled requests were sent, so the latencies are those of an overload",
             Count(offered.sent),
             Count(offered.scheduled)
-        );
-        lines.push(Text::from("  ").and(Tone::Bad, text));
-    }
-    lines
+        )
+    });
+    let wrong = [too_few, unseen(figures), figures.unsteady.clone(), behind];
+    let wrong = wrong.into_iter().flatten().map(|text| Text::of(Tone::Bad, text));
+    figures
+        .one_way
+        .as_ref()
+        .map(sending)
+        .into_iter()
+        .chain(cut_short)
+        .chain(wrong)
 }
 
 /// Requests that the latencies do not show, if one of them took long: those without a reply at the end, and those that began
@@ -175,7 +189,7 @@ fn sending(sending: &OneWayFigures) -> Text {
         None => format!("{} lost", Count(sending.lost)),
     };
     let tone = if sending.lost > 0 { Tone::Bad } else { Tone::Plain };
-    Text::from(format!("  {} sent with the warm-up, ", Count(sending.sent)))
+    Text::from(format!("{} sent with the warm-up, ", Count(sending.sent)))
         .and(tone, lost)
         .plain(format!(", {} waited for room", Count(sending.waited)))
 }
