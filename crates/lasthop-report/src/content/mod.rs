@@ -66,7 +66,7 @@ pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
     let (answer, besides): (Vec<Block>, Vec<Block>) = match &summary.overload {
         Some(found) => {
             let said = overload::answer(&groups, found).into_iter();
-            (said.map(Block::Paragraph).chain(conditions).collect(), vec![])
+            (said.chain(conditions).collect(), vec![])
         }
         None => {
             let table = reading::table(summary, &groups);
@@ -108,7 +108,7 @@ pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
 #[must_use]
 pub fn answer(summary: &Summary) -> Vec<Text> {
     match &summary.overload {
-        Some(found) => overload::answer(&groups(summary), found),
+        Some(found) => vec![overload::advice(&groups(summary), found)],
         None => reading::lines(summary),
     }
 }
@@ -117,7 +117,7 @@ pub fn answer(summary: &Summary) -> Vec<Text> {
 #[must_use]
 pub fn advice(summary: &Summary) -> Text {
     match &summary.overload {
-        Some(_) => Text::of(Tone::Strong, headline(summary)),
+        Some(found) => overload::advice(&groups(summary), found),
         None => reading::advice(summary),
     }
 }
@@ -126,7 +126,7 @@ pub fn advice(summary: &Summary) -> Text {
 #[must_use]
 pub fn headline(summary: &Summary) -> String {
     match &summary.overload {
-        Some(found) => overload::headline(&groups(summary), found).replace(NBSP, " "),
+        Some(found) => overload::advice(&groups(summary), found).to_string().replace(NBSP, " "),
         None => reading::headline(summary),
     }
 }
@@ -134,16 +134,9 @@ pub fn headline(summary: &Summary) -> String {
 /// Turns a summary into a document.
 #[must_use]
 pub fn document(summary: &Summary) -> Document {
-    let (title, subtitle) = match summary.overload {
-        Some(_) => (Text::of(Tone::Strong, title(summary)), subtitle(summary)),
-        None => (
-            reading::advice(summary),
-            Text::of(Tone::Dim, format!("{} · ", title(summary))).join(subtitle(summary)),
-        ),
-    };
     Document {
-        title,
-        subtitle,
+        title: advice(summary),
+        subtitle: Text::of(Tone::Dim, format!("{} · ", title(summary))).join(subtitle(summary)),
         sections: sections(summary).into_values().collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! A run with overload: what is served, a line for what each case does beyond, and a table for each setting.
+//! A run with overload: what is served, a table of what each case does beyond, and one of every load.
 //!
 //! Two figures joined by a dash are the least and the most of the repetitions.
 
@@ -8,13 +8,15 @@ use lasthop_analyse::{
     summary::{CaseSummary, Overload, OverloadCase, OverloadPoint, Recovery, Span},
 };
 use lasthop_model::quantity::joined;
+use serde::Serialize;
 
 use super::{parts, reading::the};
 use crate::{
     columns::Columns,
     document::{Block, Depth, Section, Table, Text, Tone},
     names::Named,
-    units::{NBSP, NONE, Seconds, capital, grouped, percent, plural, significant},
+    units::{NBSP, NONE, Seconds, capital, grouped, percent, significant},
+    words,
 };
 
 /// Shares below this are not worth a word.
@@ -27,7 +29,7 @@ const LATE_MS: f64 = 10.0;
 #[derive(Clone, Copy)]
 struct Loaded<'a> {
     group: &'a Group<'a>,
-    overload: &'a Overload,
+    case: &'a CaseSummary,
     found: &'a OverloadCase,
 }
 
@@ -39,22 +41,16 @@ impl<'a> Loaded<'a> {
     }
 
     fn name(&self) -> String {
-        let case = self.group.cases.iter().find(|case| case.case == self.found.case);
-        case.map_or_else(|| self.found.case.clone(), |case| the(&self.group.name(case)))
-    }
-
-    fn at(&self, times: f64) -> Option<&'a OverloadPoint> {
-        // Equal to the last bit: all are copies of one setting.
-        self.found.points.iter().find(|point| point.times == times)
+        the(&self.group.name(self.case))
     }
 }
 
 fn cases<'a>(group: &'a Group<'a>, overload: &'a Overload) -> Vec<Loaded<'a>> {
-    let of = |case: &&CaseSummary| {
+    let of = |case: &&'a CaseSummary| {
         let mut all = overload.cases.iter().filter(|found| !found.points.is_empty());
         Some(Loaded {
             group,
-            overload,
+            case,
             found: all.find(|found| found.case == case.case)?,
         })
     };
@@ -66,102 +62,101 @@ fn setting(group: &Group<'_>) -> Option<Text> {
     (!group.setting().is_empty()).then(|| Text::of(Tone::Strong, capital(&group.setting())))
 }
 
-/// What happens, in words: a line for each setting with a result.
-pub fn answer(groups: &[Group<'_>], overload: &Overload) -> Vec<Text> {
-    let mut lines = Vec::new();
-    for group in groups {
-        let said = in_words(&cases(group, overload));
-        let head = setting(group).filter(|_| !said.is_empty());
-        lines.extend(head.map(|name| name.plain(":")).into_iter().chain(said));
-    }
-    if lines.is_empty() {
-        return vec![Text::of(Tone::Warning, "No answer").plain(": no load was offered to any case.")];
-    }
-    lines.extend(doubts(overload));
-    lines
+/// How much is served, in at most ten words.
+pub fn advice(groups: &[Group<'_>], overload: &Overload) -> Text {
+    let settings: Vec<Vec<Loaded<'_>>> = groups.iter().map(|group| cases(group, overload)).collect();
+    let all = || settings.iter().flatten();
+    let times = |one: &Loaded<'_>| one.highest().map_or(0.0, |point| point.times);
+    let most = |cases: &[Loaded<'_>]| cases.iter().map(times).fold(0.0, f64::max);
+    let longest = |cases: &Vec<Loaded<'_>>| -> Vec<String> {
+        let best = cases.iter().filter(|one| times(one) == most(cases));
+        best.map(Loaded::name).collect()
+    };
+    let Some(first) = settings.iter().find(|cases| !cases.is_empty()) else {
+        return say(Served::default());
+    };
+    let same = all().all(|one| times(one) == most(first));
+    let who = longest(first);
+    let one_answer = settings
+        .iter()
+        .filter(|cases| !cases.is_empty())
+        .all(|cases| longest(cases) == who && most(cases) == most(first));
+    say(Served {
+        offered: true,
+        up_to: (one_answer && most(first) > 0.0).then(|| of_capacity(most(first))),
+        who: if same { Vec::new() } else { who },
+        nothing: all().all(|one| times(one) == 0.0),
+    })
 }
 
-fn in_words(cases: &[Loaded<'_>]) -> Vec<Text> {
-    let points = cases.iter().flat_map(|one| &one.found.points);
+/// What the headline of an overload is made of.
+#[derive(Default, Serialize)]
+struct Served {
+    offered: bool,
+    /// The highest load that is served, in words; `None` if it depends on the setting, or none is.
+    up_to: Option<String>,
+    /// Whose that is; empty if all serve it.
+    who: Vec<String>,
+    /// Whether no case serves all requests at any load.
+    nothing: bool,
+}
+
+fn say(served: Served) -> Text {
+    let tone = if served.offered { Tone::Strong } else { Tone::Warning };
+    Text::of(tone, words::say("overload", served).concat())
+}
+
+/// `0.75 times capacity`
+fn of_capacity(times: f64) -> String {
+    if times == 1.0 {
+        "capacity".to_owned()
+    } else {
+        format!("{times} times capacity")
+    }
+}
+
+/// What each case serves, and what it does at the highest load.
+pub fn answer(groups: &[Group<'_>], overload: &Overload) -> Vec<Block> {
+    let rows: Vec<Loaded<'_>> = groups.iter().flat_map(|group| cases(group, overload)).collect();
+    let points = rows.iter().flat_map(|one| &one.found.points);
     let Some(most) = points.map(|point| point.times).max_by(f64::total_cmp) else {
         return Vec::new();
     };
-    let beyond = cases.iter().filter_map(|one| Some(beyond(one, one.at(most)?)));
-    std::iter::once(served(cases)).chain(beyond).collect()
+    let at = |row: &Loaded<'_>| row.found.points.iter().find(|point| point.times == most).cloned();
+    let at_most = |row: &Loaded<'_>, of: fn(&OverloadPoint) -> String| at(row).as_ref().map_or(NONE.to_owned(), of);
+    let table = Columns::of(&rows)
+        .names(parts::case_title(groups[0].summary()), |row| row.group.label(row.case))
+        .under(|row| row.group.setting())
+        .right("capacity/s", |row| row.found.capacity.map_or(NONE.to_owned(), rates))
+        .right("all served to", |row| {
+            row.highest().map_or(NONE.to_owned(), |point| {
+                format!("{}/s ({}×)", significant(point.offered, 3), point.times)
+            })
+        })
+        .right(format!("goodput/s at {most}×"), |row| {
+            at_most(row, |point| rates(point.goodput))
+        })
+        .right("p99 ms", |row| at_most(row, |point| milliseconds(point.p99_ms)))
+        .right("recovery s", |row| {
+            at_most(row, |point| point.recovery.map_or_else(String::new, recovered))
+        })
+        .left("not served", |row| at_most(row, not_served))
+        .table();
+    std::iter::once(Block::Table(table))
+        .chain(doubts(overload).into_iter().map(Block::Item))
+        .collect()
 }
 
-/// `Up to 460 requests/s (0.75 times capacity) all are served.`
-fn served(cases: &[Loaded<'_>]) -> Text {
-    let times = |one: &Loaded<'_>| one.highest().map(|point| point.times);
-    let same = cases.iter().all(|one| times(one) == times(&cases[0]));
-    let (who, is) = match cases.len() {
-        1 => (cases[0].name(), "serves"),
-        2 => (format!("{} and {} both", cases[0].name(), cases[1].name()), "serve"),
-        _ => ("every case".to_owned(), "serves"),
-    };
-    match (same, cases[0].highest()) {
-        (true, Some(point)) => {
-            Text::of(Tone::Strong, format!("Up to {}", load(point))).plain(format!(" {who} {is} all requests."))
-        }
-        (true, None) => {
-            let least = cases[0].found.points.first().map_or(0.0, |point| point.offered);
-            Text::of(Tone::Warning, format!("Already at {}", rate(least))).plain(" not all requests are served.")
-        }
-        (false, _) => {
-            let one = |one: &Loaded<'_>| match one.highest() {
-                Some(point) => format!("{} serves all requests up to {}", one.name(), load(point)),
-                None => format!(
-                    "{} does not serve all requests in every repetition, at any load",
-                    one.name()
-                ),
-            };
-            capital(&format!("{}.", joined(cases.iter().map(one), "; "))).into()
-        }
-    }
-}
-
-/// `460 requests/s (0.75 times capacity)`
-fn load(point: &OverloadPoint) -> String {
-    let of_capacity = if point.times == 1.0 {
-        "the capacity".to_owned()
-    } else {
-        format!("{} times capacity", point.times)
-    };
-    format!("{} ({of_capacity})", rate(point.offered))
-}
-
-/// What a case does at a load.
-fn beyond(one: &Loaded<'_>, point: &OverloadPoint) -> Text {
-    let p99 = point
-        .p99_ms
-        .map(|p99| format!(", p99 {}", times(p99)))
-        .unwrap_or_default();
-    let mut parts = vec![format!("{} right answers/s{p99}", rates(point.goodput))];
-    for (name, wrong) in point.wrong.iter().filter(|(_, wrong)| wrong.share.most >= WORTH_A_WORD) {
-        parts.push(format!(
-            "{} end with {} after {}",
-            shares(wrong.share),
-            wrong_title(name),
-            time(wrong.after_ms)
-        ));
-    }
-    for (share, what) in [(point.not_sent, "not sent"), (point.unanswered, "waiting")] {
-        if share.most >= WORTH_A_WORD {
-            parts.push(format!("{} {what}", shares(share)));
-        }
-    }
-    if let Some(recovery) = &point.recovery {
-        let within = Seconds(one.overload.recovery_seconds);
-        let late = plural(u64::from(recovery.late), "time");
-        parts.push(match recovery.seconds.map(tenths) {
-            None => format!("no recovery within {within}"),
-            Some(seconds) if recovery.late > 0 => {
-                format!("recovers after {seconds}{NBSP}s, {late} not within {within}")
-            }
-            Some(seconds) => format!("recovers after {seconds}{NBSP}s"),
-        });
-    }
-    Text::of(Tone::Strong, capital(&one.name())).plain(format!(" at {}: {}.", load(point), parts.join("; ")))
+/// `58–82 % 502 after 0.40 ms, 5.0 % not sent`
+fn not_served(point: &OverloadPoint) -> String {
+    let wrong = point.wrong.iter().map(|(name, wrong)| {
+        let what = format!("{} after {}", wrong_title(name), time(wrong.after_ms));
+        (wrong.share, what)
+    });
+    let left = [(point.not_sent, "not sent"), (point.unanswered, "waiting")];
+    let all = wrong.chain(left.map(|(share, what)| (share, what.to_owned())));
+    let worth = all.filter(|(share, _)| share.most >= WORTH_A_WORD);
+    joined(worth.map(|(share, what)| format!("{} {what}", shares(share))), ", ")
 }
 
 /// The loads and what became of them.
@@ -173,7 +168,6 @@ pub fn section(groups: &[Group<'_>], overload: &Overload) -> Option<Section> {
             continue;
         }
         blocks.extend(setting(group).map(Block::Paragraph));
-        blocks.push(Block::Paragraph(capacity(&cases).into()));
         blocks.push(Block::Table(table(&cases)));
     }
     parts::section("Offered load and what became of it", Depth::Open, blocks)
@@ -184,8 +178,7 @@ fn doubts(overload: &Overload) -> Vec<Text> {
     let mut said = Vec::new();
     if overload.foreign_share >= FOREIGN {
         said.push(format!(
-            "other processes and the hypervisor used {} of the machine's CPU time: on a quiet machine capacity is higher, and \
-             repetitions differ less",
+            "other processes and the hypervisor used {} of the machine's CPU time; a quiet machine has more capacity",
             percent(overload.foreign_share, 0)
         ));
     }
@@ -194,12 +187,12 @@ fn doubts(overload: &Overload) -> Vec<Text> {
     let lag = lags.map(|lag| lag.most).fold(0.0, f64::max);
     if lag >= LATE_MS {
         said.push(format!(
-            "the driver sent 1{NBSP}% of its requests {} or more late: it needs a CPU too",
+            "the driver sent 1{NBSP}% of its requests {} or more late, because it needs a CPU too",
             time(lag)
         ));
     }
     said.iter()
-        .map(|text| Text::of(Tone::Warning, "Doubt").plain(format!(": {text}.")))
+        .map(|text| Text::of(Tone::Warning, "doubt").plain(format!(" {text}")))
         .collect()
 }
 
@@ -212,19 +205,6 @@ fn how(overload: &Overload) -> Text {
         Seconds(overload.fill_seconds)
     )
     .into()
-}
-
-fn capacity(cases: &[Loaded<'_>]) -> String {
-    format!(
-        "Capacity, in a closed loop: {}.",
-        joined(
-            cases.iter().map(|one| {
-                let found = one.found.capacity.map_or_else(|| NONE.to_owned(), rates);
-                format!("{} {found} requests/s", one.name())
-            }),
-            ", "
-        )
-    )
 }
 
 /// A row for each load of each case.
@@ -242,14 +222,13 @@ fn table(cases: &[Loaded<'_>]) -> Table {
             shares(share)
         }
     };
-    let time = |of: Option<Span>| of.map_or_else(|| NONE.to_owned(), |of| span(of, |value| significant(value, 2)));
     let mut columns = Columns::of(&rows)
         .under(|(one, _)| one.name())
         // `841 (3.0×)`
         .left("requests/s", |(_, point)| {
             format!("{} ({}×)", significant(point.offered, 3), point.times)
         })
-        .right("right/s", |(_, point)| rates(point.goodput));
+        .right("goodput/s", |(_, point)| rates(point.goodput));
     for name in kinds(&points) {
         columns = columns.right(wrong_title(&name), |(_, point)| {
             point
@@ -261,8 +240,8 @@ fn table(cases: &[Loaded<'_>]) -> Table {
     columns = columns
         .right("not sent", |(_, point)| left(point.not_sent))
         .right("waiting", |(_, point)| left(point.unanswered))
-        .right("p50 ms", |(_, point)| time(point.p50_ms))
-        .right("p99 ms", |(_, point)| time(point.p99_ms))
+        .right("p50 ms", |(_, point)| milliseconds(point.p50_ms))
+        .right("p99 ms", |(_, point)| milliseconds(point.p99_ms))
         .right("recovery s", |(_, point)| {
             point.recovery.map_or_else(String::new, recovered)
         });
@@ -272,7 +251,7 @@ fn table(cases: &[Loaded<'_>]) -> Table {
     columns.table()
 }
 
-/// Every way in which requests ended without a right answer, the most frequent first.
+/// Every way in which requests ended without a correct reply, the most frequent first.
 fn kinds(points: &[&OverloadPoint]) -> Vec<String> {
     let mut counts: IndexMap<String, f64> = IndexMap::new();
     for (name, wrong) in points.iter().flat_map(|point| &point.wrong) {
@@ -332,10 +311,6 @@ fn wrong_title(name: &str) -> String {
         .map_or_else(|| name.replace('-', " "), str::to_owned)
 }
 
-fn rate(rate: f64) -> String {
-    format!("{}{NBSP}requests/s", significant(rate, 3))
-}
-
 /// One figure, or the least and the most.
 fn span(span: Span, text: impl Fn(f64) -> String) -> String {
     let least = text(span.least);
@@ -366,9 +341,8 @@ fn shares(share: Span) -> String {
     )
 }
 
-fn times(time: Span) -> String {
-    let (divisor, name) = unit(time.most);
-    format!("{}{NBSP}{name}", span(time, |value| significant(value / divisor, 2)))
+fn milliseconds(of: Option<Span>) -> String {
+    of.map_or_else(|| NONE.to_owned(), |of| span(of, |value| significant(value, 2)))
 }
 
 fn time(milliseconds: f64) -> String {
@@ -385,15 +359,6 @@ fn unit(milliseconds: f64) -> (f64, &'static str) {
     }
 }
 
-/// The result in one line.
-pub fn headline(groups: &[Group<'_>], overload: &Overload) -> String {
-    let mut all = groups.iter().map(|group| cases(group, overload));
-    match all.find(|cases| !cases.is_empty()) {
-        Some(cases) => format!("overload: {}", served(&cases)),
-        None => "no load was offered".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use lasthop_analyse::summary::{Summary, Wrong};
@@ -401,7 +366,7 @@ mod tests {
     use super::*;
     use lasthop_analyse::groups::groups;
 
-    use crate::fixtures;
+    use crate::{document::Row, fixtures};
 
     fn span(least: f64, most: f64) -> Span {
         Span {
@@ -446,8 +411,8 @@ mod tests {
         }
     }
 
-    /// Two cases at capacity and at three times that.
-    fn said(unix: [OverloadPoint; 2], tcp: [OverloadPoint; 2]) -> String {
+    /// Two cases at capacity and at three times that: the headline and the cells of the first table.
+    fn said(unix: [OverloadPoint; 2], tcp: [OverloadPoint; 2]) -> (String, Vec<Vec<String>>) {
         let mut summary: Summary = fixtures::three_transports();
         summary.cases.truncate(2);
         let points = [unix, tcp].into_iter();
@@ -464,8 +429,15 @@ mod tests {
             cases: cases.collect(),
         };
         let groups = groups(&summary);
-        let lines: Vec<String> = answer(&groups, &overload).iter().map(ToString::to_string).collect();
-        lines.join(" ").replace(NBSP, " ")
+        let Some(Block::Table(table)) = answer(&groups, &overload).into_iter().next() else {
+            panic!("no table");
+        };
+        let plain = |text: String| text.replace(NBSP, " ");
+        let rows = table.rows.iter().filter_map(|row| match row {
+            Row::Cells(cells) => Some(cells.iter().map(|cell| plain(cell.text.clone())).collect()),
+            _ => None,
+        });
+        (plain(advice(&groups, &overload).to_string()), rows.collect())
     }
 
     #[test]
@@ -481,28 +453,21 @@ mod tests {
                 ("reset", span(0.001, 0.001), 1.0),
             ],
         );
-        let text = said([usual(), refusing], [usual(), late]);
-        for part in [
-            "Up to 100 requests/s (the capacity) the Unix socket and TCP both serve all requests.",
-            "The Unix socket at 300 requests/s (3 times capacity): 90.0–95.0 right answers/s; 60–70 % end with 502 after 0.30 ms;",
-            "20 % end with 504 after 1.0 s;",
-            "recovers after 0.2–0.4 s, 1 time not within 3.0 s.",
-        ] {
-            assert!(text.contains(part), "`{part}` is not in: {text}");
-        }
-        assert!(!text.contains("reset"), "{text}");
+        let (headline, rows) = said([usual(), refusing], [usual(), late]);
+        assert_eq!(headline, "All requests are served up to capacity.");
+        let row = |goodput, ends| ["100–110", "100/s (1×)", goodput, "–", "0.2, 1 not seen", ends];
+        assert_eq!(rows[0][1..], row("90.0–95.0", "60–70 % 502 after 0.30 ms"));
+        assert_eq!(rows[1][1..], row("80.0–85.0", "20 % 504 after 1.0 s"));
     }
 
     #[test]
     fn cases_that_serve_unlike_loads_are_told_apart() {
         let usual = |served| point(1.0, served, span(100.0, 100.0), &[]);
         let over = || point(3.0, false, span(80.0, 95.0), &[]);
-        let text = said([usual(true), over()], [usual(false), over()]);
-        assert!(
-            text.contains(
-                "serves all requests up to 100 requests/s (the capacity); TCP does not serve all requests in every repetition, at any load."
-            ),
-            "{text}"
-        );
+        let (headline, rows) = said([usual(true), over()], [usual(false), over()]);
+        assert_eq!(headline, "The Unix socket keeps up longest: to capacity.");
+        assert_eq!([&*rows[0][2], &*rows[1][2]], ["100/s (1×)", "–"]);
+        let (headline, _) = said([usual(false), over()], [usual(false), over()]);
+        assert_eq!(headline, "Not all requests are served, at any load.");
     }
 }
