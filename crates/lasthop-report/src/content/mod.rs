@@ -12,7 +12,6 @@ mod overload;
 mod parts;
 mod paths;
 mod reading;
-mod run_delay;
 mod trust;
 mod verdicts;
 mod why;

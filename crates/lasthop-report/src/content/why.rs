@@ -1,34 +1,47 @@
-//! Where the difference comes from: CPU time, context switches and run delay of each role.
+//! Where the difference comes from: the CPU time, context switches and waiting of each service, and layers of work.
 
 use std::cmp::Ordering;
 
 use lasthop_analyse::{
     groups::{Compared, Group, cases},
-    summary::{CaseSummary, Comparison, Metric, Metrics, Throttled, Verdict},
+    summary::{CaseSummary, Comparison, Metric, Metrics, Throttled},
 };
-
 use lasthop_model::quantity::joined;
 
-use super::{layers, parts, run_delay};
+use super::{layers, parts};
 use crate::{
-    document::{Block, Depth, Section, Text},
+    columns::Columns,
+    document::{Block, Cell, Depth, Section, Table, Text},
     names::Named,
-    units::{Micros, NBSP, capital, grouped, percent, plural},
+    units::{Micros, NONE, capital, grouped, percent, plural},
+    wording::{Quantity, tone},
 };
 
-/// If there are more comparisons than this, each that was decided gets one line.
+/// So many comparisons have their layers shown.
 const MANY: usize = 4;
-
-/// Parts of a difference below this share of its largest part are left out.
-const SMALL_PART: f64 = 0.05;
 
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let unknown = |group: &Group<'_>| group.summary().checks.iter().any(|check| check.id == "server-unknown");
     if groups.first().is_some_and(|group| group.summary().aa || unknown(group)) {
         return None;
     }
-    let mut all: Vec<Compared<'_>> = groups.iter().flat_map(Group::compared).collect();
-    // What was decided first, then by relative size.
+    let all: Vec<Compared<'_>> = groups.iter().flat_map(Group::compared).collect();
+    let lines: Vec<Line<'_>> = all.iter().filter_map(|one| Line::of(*one)).collect();
+    let mut blocks = Vec::new();
+    if !lines.is_empty() {
+        blocks.extend([Block::Table(table(&lines)), Block::legend(LEGEND.to_owned())]);
+    }
+    let throttled = cases(groups).filter(|(_, case)| !case.throttled.is_empty());
+    blocks.extend(throttled.map(|(group, case)| Block::Paragraph(throttling(group, case))));
+    let layers = layers(groups, all);
+    // Who asked for layers is to see them.
+    let depth = if layers.is_empty() { Depth::Folded } else { Depth::Open };
+    blocks.extend(layers);
+    parts::section("Why", depth, blocks)
+}
+
+/// Of what was decided first, then by relative size.
+fn layers(groups: &[Group<'_>], mut all: Vec<Compared<'_>>) -> Vec<Block> {
     let rank = |one: &Compared<'_>| {
         (
             !one.comparison.verdict.differs(),
@@ -36,54 +49,89 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
         )
     };
     all.sort_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(Ordering::Equal));
-    let many = all.len() > MANY;
-    let explained = all.iter().filter_map(|one| {
-        if many {
-            in_a_line(*one).map(Block::Item)
-        } else {
-            explain(*one).map(Block::Paragraph)
-        }
-    });
-    let throttled = cases(groups).filter(|(_, case)| !case.throttled.is_empty());
-    let throttled = throttled.map(|(group, case)| Block::Paragraph(throttling(group, case)));
     let mut layers: Vec<Block> = all.iter().take(MANY).flat_map(|one| layers::of(*one)).collect();
-    // Who asked for layers is to see them.
-    let depth = if layers.is_empty() { Depth::Folded } else { Depth::Open };
-    if depth == Depth::Open {
+    if !layers.is_empty() {
         layers.extend(layers::cost(groups));
     }
-    parts::section("Why", depth, explained.chain(throttled).chain(layers).collect())
+    layers
 }
 
-/// The CPU time of a decided comparison, and where most of it is.
-fn in_a_line(compared: Compared<'_>) -> Option<Text> {
-    let (case, reference) = both(compared).filter(|_| compared.comparison.verdict.differs())?;
-    let name = capital(&parts::full_name(compared.group, compared.case));
-    let total = saved(case, reference);
-    let cpu = compared.group.comparison(compared.case, Metric::CpuPerRequest);
-    match cpu.map(|comparison| comparison.verdict) {
-        Some(Verdict::Equivalent) => {
-            return Some(format!("{name}: the same CPU time; it is waiting that differs").into());
-        }
-        Some(Verdict::Undecided) => return Some(format!("{name}: whether CPU time differs is undecided").into()),
-        _ if total == 0.0 => return None,
-        _ => {}
+/// What a case costs per request less than its reference.
+struct Line<'a> {
+    compared: Compared<'a>,
+    case: &'a Metrics,
+    reference: &'a Metrics,
+}
+
+impl<'a> Line<'a> {
+    /// `None` where CPU time is not compared, because requests are lost.
+    fn of(compared: Compared<'a>) -> Option<Self> {
+        let line = Self {
+            compared,
+            case: compared.case.metrics.as_ref()?,
+            reference: compared.reference.metrics.as_ref()?,
+        };
+        (line.cpu().is_some() || !compared.group.is_one_way()).then_some(line)
     }
-    let (amount, share) = amount(total, reference);
-    let most = by_role(case, reference)
-        .into_iter()
-        .max_by(|one, other| (one.1 * total.signum()).total_cmp(&(other.1 * total.signum())));
-    let most = most.map_or(String::new(), |(role, _)| format!(", most in {}", place(role)));
-    Some(format!("{name}: {amount} {share}{most}").into())
+
+    fn cpu(&self) -> Option<&'a Comparison> {
+        self.compared
+            .group
+            .comparison(self.compared.case, Metric::CpuPerRequest)
+    }
+
+    fn verdict(&self) -> Cell {
+        self.cpu().map_or_else(Cell::default, |cpu| {
+            Cell::new(tone(cpu.verdict), Quantity::Cpu.verdict(cpu.verdict))
+        })
+    }
+
+    /// CPU time that the case saves in a service.
+    fn saved_in(&self, service: &str) -> Option<f64> {
+        let of = |metrics: &Metrics| metrics.cpu_per_request.of(service);
+        Some(of(self.reference)? - of(self.case)?)
+    }
+
+    /// Run delay that the case saves, where the two are known to differ.
+    fn waiting_saved(&self) -> Option<f64> {
+        let saved = self.compared.comparison.run_delay_saved.as_ref()?.all.as_ref()?;
+        saved.interval.is_known().then_some(saved.interval.estimate)
+    }
 }
 
-/// `12 µs less CPU of its services`, `(−40 %)`
-fn amount(total: f64, reference: &Metrics) -> (String, String) {
-    let (less, sign) = if total > 0.0 { ("less", '−') } else { ("more", '+') };
-    (
-        format!("{} {less} CPU", Micros(total.abs())),
-        format!("({sign}{})", percent(total.abs() / reference.cpu_total(), 0)),
-    )
+const LEGEND: &str = "Saved: per request, in the services; a minus is a cost. Waiting: for a CPU, where it is known to \
+                      differ. Where the rate differs and CPU time does not, the difference is time spent waiting.";
+
+fn table(lines: &[Line<'_>]) -> Table {
+    let summary = lines[0].compared.group.summary();
+    let mut columns = Columns::of(lines)
+        .names(parts::case_title(summary), |line| {
+            line.compared.group.label(line.compared.case)
+        })
+        .under(|line| line.compared.group.setting())
+        .differences("{} CPU saved", |line| {
+            Some(line.reference.cpu_total() - line.case.cpu_total())
+        })
+        .joined("CPU", Line::verdict);
+    let services = &lines[0].reference.cpu_per_request.roles;
+    if services.len() > 1 {
+        for service in services.keys() {
+            columns = columns.differences(format!("{{}} in {service}"), |line| line.saved_in(service));
+        }
+    }
+    columns
+        .left("context switches", |line| switches(line.reference, line.case))
+        .differences("{} waiting saved", Line::waiting_saved)
+        .table()
+}
+
+/// `4.0 → 5.3`
+fn switches(before: &Metrics, after: &Metrics) -> String {
+    let [before, after] = [before, after].map(Metrics::switches_total);
+    if before == 0.0 && after == 0.0 {
+        return NONE.to_owned();
+    }
+    format!("{} → {}", grouped(before, 1), grouped(after, 1))
 }
 
 /// How much the CPU limits throttled the containers of a case.
@@ -104,104 +152,40 @@ fn throttling(group: &Group<'_>, case: &CaseSummary) -> Text {
     .into()
 }
 
-/// `None` where requests are lost: CPU time is not compared then.
-fn both<'a>(compared: Compared<'a>) -> Option<(&'a Metrics, &'a Metrics)> {
-    let cpu = compared.group.comparison(compared.case, Metric::CpuPerRequest);
-    let is_lost = cpu.is_none() && compared.group.is_one_way();
-    let both = (compared.case.metrics.as_ref()?, compared.reference.metrics.as_ref()?);
-    (!is_lost).then_some(both)
-}
-
-/// CPU time per request that the case saves, in microseconds.
-fn saved(case: &Metrics, reference: &Metrics) -> f64 {
-    reference.cpu_total() - case.cpu_total()
-}
-
-/// One comparison; `None` if the CPU time is not known to differ.
-fn explain(compared: Compared<'_>) -> Option<Text> {
-    let (case, reference) = both(compared)?;
-    let group = compared.group;
-    let names = (parts::full_name(group, compared.case), group.name(compared.reference));
-    let cpu = group.comparison(compared.case, Metric::CpuPerRequest);
-    let waited = |cpu| run_delay::sentence(&names.1, compared, cpu);
-    if let Some(sentence) = cpu.and_then(|cpu| without_cpu(&names, cpu)) {
-        let is_decided = compared.comparison.verdict.differs();
-        return is_decided.then(|| (sentence + &waited(None)).into());
-    }
-    let total = saved(case, reference);
-    if total == 0.0 {
-        return None;
-    }
-    let (amount, share) = amount(total, reference);
-    Some(Text::from(format!(
-        "{} takes {amount} per request than {} {share}{}.{}{}",
-        capital(&names.0),
-        names.1,
-        parts(case, reference, total),
-        switches(case, reference),
-        waited(Some(total))
-    )))
-}
-
-/// What is said where CPU time is not known to differ. A difference in rate without one in CPU time is waiting.
-fn without_cpu((case, reference): &(String, String), cpu: &Comparison) -> Option<String> {
-    match cpu.verdict {
-        Verdict::Equivalent => Some(format!(
-            "{} and {reference} take the same CPU time per request: the difference is time spent waiting, not computing.",
-            capital(case)
-        )),
-        Verdict::Undecided => Some(format!(
-            "Whether {case} takes more or less CPU time per request than {reference} is undecided (between {} and {} of it).",
-            percent(cpu.ratio.low, 0),
-            percent(cpu.ratio.high, 0)
-        )),
-        _ => None,
-    }
-}
-
-/// `: 7.1 µs in nginx, 5.2 µs in gunicorn`, largest first; of several services.
-fn parts(case: &Metrics, reference: &Metrics, total: f64) -> String {
-    let mut parts = by_role(case, reference);
-    if parts.len() < 2 {
-        return String::new();
-    }
-    parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-    let largest = parts[0].1.abs();
-    let large = parts.iter().filter(|(_, micros)| micros.abs() > largest * SMALL_PART);
-    let said = large.map(|(role, micros)| {
-        let against = match (micros.signum() == total.signum(), total > 0.0) {
-            (true, _) => "",
-            (false, true) => " more",
-            (false, false) => " less",
-        };
-        format!("{}{against} in {}", Micros(micros.abs()), place(role))
-    });
-    format!(": {}", joined(said, ", "))
-}
-
-/// CPU time per request that the case saves, in microseconds, by service.
-fn by_role<'a>(case: &'a Metrics, reference: &Metrics) -> Vec<(&'a str, f64)> {
-    let before = |role: &str| reference.cpu_per_request.of(role).unwrap_or(0.0);
-    let services = case.cpu_per_request.roles.iter();
-    services
-        .map(|(role, cpu)| (role.as_str(), before(role) - cpu))
-        .collect()
-}
-
 pub fn place(role: &str) -> &str {
     if role == "driver" { "the driver" } else { role }
 }
 
-/// Context switches, if they differ by a tenth of a switch or more.
-fn switches(case: &Metrics, reference: &Metrics) -> String {
-    let now = case.switches_total();
-    let before = reference.switches_total();
-    if (now - before).abs() < 0.1 {
-        return String::new();
+#[cfg(test)]
+mod tests {
+    use lasthop_analyse::{
+        groups::groups,
+        summary::{Comparison, Metric},
+    };
+    use lasthop_stats::Interval;
+
+    use super::Line;
+    use crate::fixtures;
+
+    #[test]
+    fn waiting_is_shown_where_it_is_known_to_differ() {
+        let mut summary = fixtures::shared_cpu();
+        let saved = |summary: &_| -> Vec<Option<f64>> {
+            let groups = groups(summary);
+            let all = groups.iter().flat_map(|group| group.compared());
+            all.map(|one| Line::of(one).unwrap().waiting_saved()).collect()
+        };
+        let [unix, tls] = saved(&summary)[..] else {
+            panic!("two alternatives");
+        };
+        assert!(unix.unwrap() > 5.0 && tls.is_none(), "{unix:?} {tls:?}");
+        let of_unix = |one: &&mut Comparison| one.case.starts_with("unix") && one.metric == Metric::Throughput;
+        let one = summary.comparisons.iter_mut().find(of_unix).unwrap();
+        one.run_delay_saved.as_mut().unwrap().all.as_mut().unwrap().interval = Interval {
+            estimate: 8.8,
+            low: -0.1,
+            high: 20.0,
+        };
+        assert_eq!(saved(&summary), [None, None]);
     }
-    format!(
-        " Context switches: {} instead of{NBSP}{}.",
-        grouped(now, 1),
-        grouped(before, 1)
-    )
 }
