@@ -16,7 +16,6 @@ const { metafile } = await build({
   minify: true,
   format: "iife",
   target: "es2022",
-  charset: "utf8",
   legalComments: "none",
   metafile: true,
   outdir,

@@ -52,6 +52,10 @@ fn page(lasthop: &Lasthop, name: &str, arguments: &[&str]) -> String {
             .chain(&["--format", "html", "--output", &path]),
     );
     assert!(Path::new(&path).exists(), "{name} has no page: {}", ran.stderr);
+    let printed = lasthop.run(["report", "last", "--format", "html"]).stdout;
+    let policed = |page: &str| page.find("<script>").map(|at| page[at..].to_owned());
+    let kept = fs::read_to_string(&path).unwrap();
+    assert!(policed(&printed) == policed(&kept), "{name}: printed, its script is another");
     path
 }
 

@@ -13,10 +13,15 @@ const MOST = 150;
 /** Of more rounds than this, the marks would be a wall. */
 const MOST_ROUNDS = 60;
 
-export const colorOf = (label: string): string => `var(--c${labels.indexOf(label) % COLORS})`;
+/** A transport looks the same on every page. The colours of verdicts are none of these. */
+const KNOWN = ["unix", "tcp", "tls"];
+const others = labels.filter((label) => !KNOWN.includes(label));
+const placeOf = (label: string): number => (KNOWN.includes(label) ? KNOWN.indexOf(label) : KNOWN.length + others.indexOf(label));
+
+export const colorOf = (label: string): string => `var(--c${placeOf(label) % COLORS})`;
 export const roleColor = (role: string): string => `var(--c${(roles.indexOf(role) + 3) % COLORS})`;
-const symbolOf = (label: string) => SYMBOLS[labels.indexOf(label) % SYMBOLS.length];
-export const glyphOf = (label: string): string => "○△□◇☆Y×+"[labels.indexOf(label) % SYMBOLS.length];
+const symbolOf = (label: string) => SYMBOLS[placeOf(label) % SYMBOLS.length];
+export const glyphOf = (label: string): string => "○△□◇☆Y×+"[placeOf(label) % SYMBOLS.length];
 
 function frame(width: number, group: Group, what: string, options: PlotOptions): Drawn {
   const name = group.setting ? `${what}, ${group.setting}` : what;
@@ -310,10 +315,10 @@ function offered(group: Group, width: number, what: string, unit: string, of: (p
 }
 
 /** On the dashed line every request would have its answer. */
-export const goodput = (group: Group, width: number) => offered(group, width, "Right answers per second", "right answers/s", ({ goodput }) => goodput, [[0, 0], [Infinity, Infinity]]);
+export const goodput = (group: Group, width: number) => offered(group, width, "Correct replies per second", "correct replies/s", ({ goodput }) => goodput, [[0, 0], [Infinity, Infinity]]);
 
 export function unserved(group: Group, width: number): Drawn | null {
   const without = (right: number) => Math.max(100 - 100 * right, 0);
   const of = ({ right }: Offered) => ({ least: without(right.most), median: without(right.median), most: without(right.least) });
-  return offered(group, width, "Requests without a right answer", "% of requests", of, []);
+  return offered(group, width, "Requests without a correct reply", "% of requests", of, []);
 }

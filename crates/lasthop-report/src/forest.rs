@@ -5,9 +5,8 @@
 
 use std::fmt::Write as _;
 
-use indexmap::IndexSet;
 use lasthop_analyse::{
-    groups::{Compared, Group, cases, groups},
+    groups::{Compared, Group, groups},
     summary::{Comparison, Summary, Verdict},
 };
 use lasthop_model::quantity::joined;
@@ -21,8 +20,6 @@ use super::{
 };
 use crate::text::markup as escape;
 
-/// As many as the style has.
-const COLORS: usize = 8;
 /// Width of the picture that stands alone, in pixels.
 const WIDTH: u32 = 720;
 /// Room beside that picture.
@@ -70,8 +67,6 @@ pub struct Part {
 
 /// A ratio and what it is of.
 pub struct Row {
-    /// The colour of what is compared, on a page in every plot; `None` where rows are not of cases.
-    color: Option<usize>,
     pub(super) label: String,
     pub(super) bound: &'static str,
     pub(super) ratio: Interval,
@@ -84,7 +79,6 @@ impl Row {
     #[must_use]
     pub fn new(label: String, ratio: Interval, verdict: Verdict, quantity: Quantity) -> Self {
         Self {
-            color: None,
             label,
             bound: "",
             ratio,
@@ -219,8 +213,6 @@ fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
 
 /// What is drawn, as a picture or as text.
 pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
-    // In the order in which a page gives colours to them.
-    let labels: IndexSet<String> = cases(all).map(|(group, case)| group.label(case)).collect();
     let of = |wanted| {
         let groups: Vec<&Group<'_>> = all
             .iter()
@@ -228,13 +220,7 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
             .collect();
         let head = groups.first()?.head();
         let part = |group: &&Group<'_>| {
-            let row = |compared: Compared<'_>| {
-                let label = group.label(compared.case);
-                Row {
-                    color: labels.get_index_of(&label),
-                    ..Row::of(label, compared.comparison, wanted)
-                }
-            };
+            let row = |compared: Compared<'_>| Row::of(group.label(compared.case), compared.comparison, wanted);
             Part {
                 heading: group.setting().clone(),
                 rows: group.compared().map(row).collect(),
@@ -379,12 +365,9 @@ impl Axis {
         let last = base + row.height() - ROW;
         let _ = writeln!(
             svg,
-            "<g class=\"{}{}\"><text class=\"case\" x=\"0\" y=\"{base}\">{}</text>\
+            "<g class=\"{}\"><text class=\"case\" x=\"0\" y=\"{base}\">{}</text>\
              <text class=\"value\" x=\"100%\" y=\"{last}\">{bound}{} <tspan class=\"verdict\">{}</tspan></text>",
             word(*verdict),
-            row.color
-                .map(|color| format!(" c{}", color % COLORS))
-                .unwrap_or_default(),
             escape(label),
             escape(&interval(*ratio)),
             row.quantity.verdict(*verdict),
@@ -468,22 +451,17 @@ mod tests {
         }
     }
 
-    /// A page draws its other plots in these colours.
     #[test]
-    fn a_transport_has_one_colour_and_a_verdict_a_shape() {
+    fn a_verdict_has_a_colour_and_a_shape() {
         let svg = shown(&fixtures::patterns());
-        let of = |word: &str, color: &str| svg.matches(&format!("<g class=\"{word} {color}\">")).count();
-        assert_eq!(
-            (of("faster", "c0"), of("undecided", "c0")),
-            (2, 1),
-            "unix is first: {svg}"
-        );
-        assert_eq!(
-            (of("slower", "c2"), of("undecided", "c2")),
-            (2, 1),
-            "tls is third: {svg}"
-        );
-        assert_eq!(svg.matches(shape(Verdict::Faster)).count(), 2);
+        for verdict in [Verdict::Faster, Verdict::Slower, Verdict::Undecided] {
+            let rows = svg.matches(&format!("<g class=\"{}\">", word(verdict))).count();
+            assert_eq!(
+                (rows, svg.matches(shape(verdict)).count()),
+                (2, 2),
+                "{verdict:?}: {svg}"
+            );
+        }
     }
 
     #[test]
