@@ -1,5 +1,6 @@
-//! What holds for any bytes that the load generator is sent. A server's replies have one outcome, however they are cut into pieces, and whether or not
-//! an earlier reply is remembered. Used by the fuzz targets, and by `tests/corpus.rs`, which replays their corpus.
+//! What holds for any bytes that the load generator is sent. A server's replies have one outcome, however they are cut
+//! into pieces, and whether or not an earlier reply is remembered. Used by the fuzz targets, and by `tests/corpus.rs`,
+//! which replays their corpus.
 #![allow(dead_code, reason = "each fuzz target uses its own part")]
 
 use lasthop_load::receipt::total;
@@ -123,7 +124,7 @@ fn one_outcome(protocol: &Protocol, data: &[u8]) {
 fn learnt(protocol: &Protocol, first: &[u8], second: &[u8]) {
     let Some(first) = right(protocol, first) else { return };
     let mut protocol = protocol.clone();
-    let unchecked = protocol.learn(first, first).expect("a right reply is one");
+    let unchecked = protocol.learn(first, first).expect("a correct reply is one");
     assert_eq!(unchecked, None, "a reply does not differ from itself");
     assert!(right(&protocol, first).is_some(), "what was learnt is right");
     if let Some(second) = right(&protocol, second) {
@@ -135,7 +136,7 @@ fn learnt(protocol: &Protocol, first: &[u8], second: &[u8]) {
     }
 }
 
-/// The right reply that these bytes begin with.
+/// The correct reply that these bytes begin with.
 fn right<'a>(protocol: &Protocol, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let mut exchange = factory(protocol.clone()).exchange();
     exchange.reset();

@@ -164,8 +164,8 @@ pub struct RunOptions {
     pub programs: Programs,
     #[command(flatten)]
     pub output: OutputOptions,
-    /// Say in the record what machine this is, for `report` of several runs: `machine=NAME` names it, other labels are its
-    /// kind (`instance=m7g.large`)
+    /// Say in the record what machine this is, for `report` of several runs: `machine=NAME` names it, other labels are
+    /// its kind (`instance=m7g.large`)
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, help_heading = "Output")]
     pub labels: Vec<(String, String)>,
     #[command(flatten)]
@@ -212,8 +212,8 @@ pub struct Pace {
     pub open: OpenLoop,
     /// Offer each case multiples of its capacity
     ///
-    /// The capacity is measured first. Reports right answers, errors, and how long it takes to recover. Without a value:
-    /// 0.5,0.75,1,1.5,2,3
+    /// The capacity is measured first. Reports correct replies, errors, and how long it takes to recover. Without a
+    /// value: 0.5,0.75,1,1.5,2,3
     #[arg(long, value_name = "TIMES,…", value_parser = Times::from_str, num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = Times::USUAL)]
     #[arg(conflicts_with_all = ["aa", "rate", "precision", "blocks", "fail_if", "driver", "cross_check", "explain"])]
@@ -344,8 +344,8 @@ pub struct Answers {
 
 #[derive(Debug, Args)]
 pub struct Runs {
-    /// Format of the list: terminal, json, csv, markdown, or html, which also says where each run was made and what changed
-    /// since the one before
+    /// Format of the list: terminal, json, csv, markdown, or html, which also says where each run was made and what
+    /// changed since the one before
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
     pub format: Format,
     /// Write the list to a file instead of standard output; as html to a folder, with the page of each run beside it
@@ -499,8 +499,8 @@ pub struct FleetPods {
     pub memory: String,
     /// Compare layouts of Pods: tcp, unix, …
     ///
-    /// The services of the experiment are then containers, which reach each other over TCP and over a Unix socket in one
-    /// Pod (tcp, unix), over a Service on the same node (service), and from Pod to Pod across nodes (other-node).
+    /// The services of the experiment are then containers, which reach each other over TCP and over a Unix socket in
+    /// one Pod (tcp, unix), over a Service on the same node (service), and from Pod to Pod across nodes (other-node).
     /// Without a value: all of them. --cpus then counts for each container [default: 0].
     #[arg(long, value_name = "LAYOUT,…", value_delimiter = ',', num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "tcp,unix,service,other-node", value_parser = layout())]
@@ -727,8 +727,8 @@ pub struct Compare {
     pub urls: Vec<String>,
     /// Command that restarts the servers between rounds
     ///
-    /// It is given to a shell. It must end within a minute and what is left of the budget, and leave the servers running, which may be its own
-    /// background processes.
+    /// It is given to a shell. It must end within a minute and what is left of the budget, and leave the servers
+    /// running, which may be its own background processes.
     #[arg(long, value_name = "COMMAND")]
     pub restart: Option<String>,
     /// Measure the CPU time of this process and those that it started, where lasthop cannot find the server by itself

@@ -29,9 +29,9 @@ pub struct Figures {
     pub url: String,
     /// Length of the measure phase.
     pub seconds: f64,
-    /// Right answers in the measure phase, whenever their requests began.
+    /// Correct replies in the measure phase, whenever their requests began.
     pub requests: u64,
-    /// Right answers in the whole load, warm-up and drain included.
+    /// Correct replies in the whole load, warm-up and drain included.
     pub requests_total: u64,
     /// How many requests were asked for, if a number was.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct Figures {
     /// Why there is no service time although requests were answered: it contradicts the throughput.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsteady: Option<String>,
-    /// Right answers per second.
+    /// Correct replies per second.
     pub throughput: f64,
     /// Payload bytes received per second.
     pub bytes_per_second: f64,
@@ -85,8 +85,8 @@ pub struct Figures {
     pub reuse: Reuse,
     /// Connections opened during the load, in addition to those open when it began.
     pub connections_opened: u64,
-    /// Connects that took a second or longer, those before the load included. After a second the kernel repeats a SYN that
-    /// was not answered.
+    /// Connects that took a second or longer, those before the load included. After a second the kernel repeats a SYN
+    /// that was not answered.
     pub slow_connects: Longest,
     /// Absent if no connection could be opened.
     pub proof: Option<ProofFigures>,
@@ -124,8 +124,8 @@ pub struct Percentiles {
     pub mean: f64,
     /// Standard deviation.
     pub sd: f64,
-    /// How many times these are. `latency_ns` has those of right answers to requests that began in the measure phase: as many
-    /// as `requests`, which ended in it, less `untimed`, plus the right answers in `open_at_end`.
+    /// How many times these are. `latency_ns` has those of correct replies to requests that began in the measure phase:
+    /// as many as `requests`, which ended in it, less `untimed`, plus the correct replies in `open_at_end`.
     pub count: u64,
 }
 
@@ -206,8 +206,8 @@ pub struct ProofFigures {
 pub struct HeadroomFigures {
     /// Requests per second of the same load against a server that does nothing; the median.
     pub null_throughput: Option<f64>,
-    /// That, divided by the endpoint's: the generator can generate so many times the load. The median, lowest and highest of the
-    /// takes.
+    /// That, divided by the endpoint's: the generator can generate so many times the load. The median, lowest and
+    /// highest of the takes.
     pub times: Option<f64>,
     pub times_low: Option<f64>,
     pub times_high: Option<f64>,

@@ -82,7 +82,8 @@ const TAKES: usize = 5;
 /// With so many requests, a take on the endpoint says how fast that is now.
 const MANY: f64 = 50.0;
 
-/// Drives the endpoint as long as `go_on` returns true. It is called every 50 ms, with what shows the load once that has begun.
+/// Drives the endpoint as long as `go_on` returns true. It is called every 50 ms, with what shows the load once that
+/// has begun.
 ///
 /// # Errors
 /// By stage: the specification, the connect, or the replies before the load. If `go_on` returned false before
@@ -122,7 +123,8 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Option<&Onlooker>) -> bool) -> R
 /// How many requests are named of which something is not checked.
 const UNCHECKED_SHOWN: usize = 3;
 
-/// What the first two replies teach, of each request by itself: the protocol with its expectations, and what is not checked.
+/// What the first two replies teach, of each request by itself: the protocol with its expectations, and what is not
+/// checked.
 fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<(Protocol, Option<String>), Failure> {
     let Some(several) = spec.protocol.get::<Several>() else {
         let learnt = reference::learn(spec, go_on)?;
@@ -138,8 +140,9 @@ fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<(Protocol, Option<S
     Ok((several.into(), text))
 }
 
-/// The same load, as a closed loop, against a null server on the same transport and against the endpoint in turn, because one
-/// take of each is a matter of luck. An endpoint whose rate is given, or too low for a take, has the `rate` of the load.
+/// The same load, as a closed loop, against a null server on the same transport and against the endpoint in turn,
+/// because one take of each is a matter of luck. An endpoint whose rate is given, or too low for a take, has the `rate`
+/// of the load.
 fn calibrate(spec: &Spec, case: &mut Case, rate: f64, mut go_on: impl FnMut() -> bool) -> Result<Vec<Take>, String> {
     let sandbox = Sandbox::create().map_err(|error| error.to_string())?;
     let guard = Guard::launch(&sandbox).map_err(|error| error.to_string())?;
@@ -160,7 +163,7 @@ fn calibrate(spec: &Spec, case: &mut Case, rate: f64, mut go_on: impl FnMut() ->
         let result = case.watched_trial(CALIBRATION, &mut go_on);
         let result = result.map_err(|error| error.to_string())?;
         let rate = (result.requests > 0).then(|| result.throughput());
-        rate.ok_or_else(|| "a take had no right answer".to_owned())
+        rate.ok_or_else(|| "a take had no correct reply".to_owned())
     };
     let take = |_| -> Result<Take, String> {
         Ok(Take {

@@ -116,7 +116,7 @@ fn a_server_that_dies_under_load_is_named_with_its_log() {
     dies_under_load(30, "0");
 }
 
-/// Two answers fit into a trial: it dies in one that has a right answer already.
+/// Two answers fit into a trial: it dies in one that has a correct reply already.
 #[test]
 fn so_is_one_that_dies_between_right_answers_and_errors() {
     dies_under_load(12, "0.01");

@@ -1,6 +1,6 @@
-//! A process of the account that servers run as, which exchanges whatever it can for links, pipes, programs and sockets of
-//! its own, through whole runs. Nothing outside changes, nothing of its own runs as another, nobody is led to a socket of
-//! root's, and no trial counts what anybody but the server answered.
+//! A process of the account that servers run as, which exchanges whatever it can for links, pipes, programs and sockets
+//! of its own, through whole runs. Nothing outside changes, nothing of its own runs as another, nobody is led to a
+//! socket of root's, and no trial counts what anybody but the server answered.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -155,7 +155,7 @@ fn one(arena: &mut Arena, name: &str, mut words: Vec<String>, seed: u64) -> (Tri
     }
     let raced = race.judge(&arena.world.lasthop.runs());
     tried.ended = format!(
-        "{}; {} right answers counted, {}",
+        "{}; {} correct replies counted, {}",
         ends.join(", "),
         raced.counted,
         raced.shown()
@@ -184,7 +184,7 @@ struct Race {
 #[derive(Debug, Default)]
 struct Raced {
     done: BTreeMap<String, u64>,
-    /// Right answers in all trials of the record.
+    /// Correct replies in all trials of the record.
     counted: u64,
     wrong: Vec<String>,
 }
@@ -364,8 +364,8 @@ impl Drop for Race {
     }
 }
 
-/// Who connects to one of these, and who sends to the one of datagrams, until it is over. Answers what a client might take
-/// for a reply, and closes.
+/// Who connects to one of these, and who sends to the one of datagrams, until it is over. Answers what a client might
+/// take for a reply, and closes.
 fn met(sockets: &[OwnedFd], is_over: &AtomicBool) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::<String, u64>::new();
     while !is_over.load(Ordering::Relaxed) {
@@ -391,7 +391,7 @@ fn met(sockets: &[OwnedFd], is_over: &AtomicBool) -> BTreeMap<String, u64> {
     all
 }
 
-/// How many right answers the trials of a record count, and what of that was passed on by somebody else.
+/// How many correct replies the trials of a record count, and what of that was passed on by somebody else.
 fn counted(record: &Path, passed: &[(String, i64, u64)]) -> (u64, Vec<String>) {
     let read = |name: &str| fs::read_to_string(record.join(name)).unwrap_or_default();
     let header: Value = serde_json::from_str(&read("run.json")).unwrap_or_default();
@@ -413,7 +413,8 @@ fn counted(record: &Path, passed: &[(String, i64, u64)]) -> (u64, Vec<String>) {
         if requests == 0 || is_shared {
             continue;
         }
-        // The clocks of both agree within a few milliseconds. Before that there is the warm-up, so this is within the load.
+        // The clocks of both agree within a few milliseconds. Before that there is the warm-up, so this is within the
+        // load.
         let begin = started.as_millisecond() + (number(&trial["at_ns"]) / 1_000_000) as i64 + 5;
         let end = begin + (number(&trial["result"]["elapsed_ns"]) / 1_000_000) as i64 - 5;
         let mut by = BTreeMap::<&str, u64>::new();
@@ -449,8 +450,8 @@ fn rendered() -> BTreeSet<String> {
     files.map(|name| name.trim_end_matches(".j2").to_owned()).collect()
 }
 
-/// What the racers are told of, as root sees it; the account would learn it from its own processes, or guess. What is in a
-/// folder of the account's it sees itself.
+/// What the racers are told of, as root sees it; the account would learn it from its own processes, or guess. What is
+/// in a folder of the account's it sees itself.
 fn places(sandboxes: &Path) -> BTreeSet<PathBuf> {
     const DEEP: usize = 5;
     let (mut all, mut folders) = (BTreeSet::new(), vec![(sandboxes.to_owned(), 0)]);

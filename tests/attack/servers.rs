@@ -54,7 +54,7 @@ enum Right {
     First(Vec<u8>),
 }
 
-/// What a server does in the place of a right reply.
+/// What a server does in the place of a correct reply.
 #[derive(Clone)]
 enum Act {
     Say(Vec<u8>),
@@ -72,7 +72,7 @@ enum Act {
 enum When {
     /// In the place of the greeting.
     Greeting,
-    /// After so many right replies, over all connections.
+    /// After so many correct replies, over all connections.
     After(u64),
 }
 
@@ -124,7 +124,7 @@ fn speeches() -> Vec<Speech> {
     ]
 }
 
-/// What every protocol has to bear, made of its right reply.
+/// What every protocol has to bear, made of its correct reply.
 fn lies_about(right: &[u8]) -> Vec<(&'static str, Act)> {
     let half = right[..right.len() / 2].to_vec();
     let mut flipped = right.to_vec();
@@ -153,7 +153,7 @@ fn lies_about(right: &[u8]) -> Vec<(&'static str, Act)> {
             "a letter now and then, for ever",
             Act::Endless(vec![], b"x".to_vec(), SLOWLY),
         ),
-        ("right replies for ever", Act::Endless(vec![], right.repeat(100), NO)),
+        ("correct replies for ever", Act::Endless(vec![], right.repeat(100), NO)),
     ]
 }
 
@@ -446,9 +446,9 @@ fn against(
     tried
 }
 
-/// Whether a right reply may be taken out of it: a stream of bytes does not tell where a wrong one ends.
+/// Whether a correct reply may be taken out of it: a stream of bytes does not tell where a wrong one ends.
 fn brings_right(name: &str) -> bool {
-    name.contains("right replies")
+    name.contains("correct replies")
         || name.contains("dripping")
         || name.contains("then the reply")
         || name.contains("interim")

@@ -77,7 +77,7 @@ impl<'a> Absolute<'a> {
         weights.map_or(1.0, |weights| weight(weights).unwrap_or(0.0))
     }
 
-    /// Right answers per second, microseconds of CPU time, or nanoseconds of a latency.
+    /// Correct replies per second, microseconds of CPU time, or nanoseconds of a latency.
     pub fn figure(&self, case: &str, metric: Metric) -> Option<Figure> {
         let own = self.own(case, metric)?;
         let Some((reference, ratio)) = self.ratios.get(&(case, metric)) else {

@@ -148,7 +148,7 @@ pub struct KnownCase {
     /// Whether it only controls, so that no report advises it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// Right answers per second.
+    /// Correct replies per second.
     pub requests_per_s: Interval,
     /// CPU time per request in microseconds, of the services and of a driver that is an end of the link.
     pub cpu_us: f64,
@@ -187,8 +187,8 @@ pub struct CpuAgainst {
     pub verdict: Verdict,
     /// Microseconds that a request saves; negative if it costs more.
     pub saved_us: Interval,
-    /// While the work for a request takes less CPU time than this (microseconds), the difference is more than the margin
-    /// of what busy CPUs handle. It begins at 0 if the saving may be none.
+    /// While the work for a request takes less CPU time than this (microseconds), the difference is more than the
+    /// margin of what busy CPUs handle. It begins at 0 if the saving may be none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matters_below_us: Option<Interval>,
 }

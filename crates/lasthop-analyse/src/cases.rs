@@ -204,8 +204,8 @@ pub fn sending(trials: &Trials, case: &str) -> Option<Sending> {
     })
 }
 
-/// Whether what was sent is what was received, within the margin. Otherwise CPU time per request is that of the others, too,
-/// and a difference in it may be one in loss.
+/// Whether what was sent is what was received, within the margin. Otherwise CPU time per request is that of the others,
+/// too, and a difference in it may be one in loss.
 fn arrives(trials: &Trials, case: &str) -> bool {
     let margin = trials.data.header.settings.margin;
     sending(trials, case).is_none_or(|all| all.lost() as f64 <= margin * all.sent_total as f64)
@@ -308,7 +308,7 @@ fn measured(unit: &str, figure: &Figure, confidence: f64, factor: f64) -> Measur
     Measured::of(unit, interval.times(factor))
 }
 
-/// The slowest right answer, in microseconds.
+/// The slowest correct reply, in microseconds.
 fn slowest(trials: &Trials, case: &str) -> Option<f64> {
     let histograms = trials.of(case).filter_map(trials::latency);
     histograms.map(|all| all.max() as f64 / 1e3).reduce(f64::max)
@@ -341,8 +341,8 @@ pub fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
     names
 }
 
-/// Per right answer, for the driver and then the services: what the driver consumed in the measure phase, and a service
-/// in the whole trial. Trials count by their weight.
+/// Per correct reply, for the driver and then the services: what the driver consumed in the measure phase, and a
+/// service in the whole trial. Trials count by their weight.
 fn by_role(
     trials: &Trials,
     case: &str,

@@ -91,7 +91,7 @@ fn is_reference(trials: &Trials, plan: &DerivedPlan, other: &DerivedPlan, case: 
     is_time && other.quantity == plan.quantity && case.reference.is_some() && theirs() == case.reference.as_ref()
 }
 
-/// Microseconds per request in each block: the time of all connections divided by right answers. If a connection
+/// Microseconds per request in each block: the time of all connections divided by correct replies. If a connection
 /// carries several requests before it is closed, the unit is all of them.
 fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
     let load = trials.plan(name).map(|case| &case.load);

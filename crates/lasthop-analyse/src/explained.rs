@@ -1,7 +1,7 @@
 //! Where the CPU time of a request goes: layers of work by case and role, and by how much a case differs from its
 //! reference in each.
 //!
-//! Everything is per right answer of the whole profile trial, which is also what the samples and the kernel's account
+//! Everything is per correct reply of the whole profile trial, which is also what the samples and the kernel's account
 //! cover. Nothing is scaled: if samples and account differ, a check says so. The savings of all layers, listed or not,
 //! add up to that of all samples, because each is a difference of quotients with the same denominators.
 
@@ -116,7 +116,7 @@ fn speed(trials: &Trials, plan: &CasePlan, profiles: &[&ProfileTrial]) -> Option
     Some(Measured::of("ratio", ratio.exponential(trials.confidence())))
 }
 
-/// Sums over the trials of one role, per right answer.
+/// Sums over the trials of one role, per correct reply.
 struct Sums<'a> {
     roles: Vec<&'a RoleProfile>,
     requests: f64,

@@ -1,4 +1,4 @@
-//! What a run with overload found: capacity, and for each offered load right answers, errors, and the recovery.
+//! What a run with overload found: capacity, and for each offered load correct replies, errors, and the recovery.
 //!
 //! Each figure is of one trial; a [`Span`] has them of all repetitions.
 
@@ -18,9 +18,9 @@ use super::{
     summary::{Overload, OverloadCase, OverloadPoint, Recovery, Span, Wrong},
 };
 
-/// A load is served if no more than this share of its requests has no right answer.
+/// A load is served if no more than this share of its requests has no correct reply.
 const UNSERVED: f64 = 0.01;
-/// The usual load tells nothing if a smaller share of it has a right answer.
+/// The usual load tells nothing if a smaller share of it has a correct reply.
 const USUAL: f64 = 0.95;
 /// Consecutive parts of the usual load after which it is as usual again.
 const STEADY: usize = 3;

@@ -47,7 +47,7 @@ pub struct TrialColumns {
     pub block: Vec<u32>,
     /// Milliseconds since the run began.
     pub at_ms: Vec<u64>,
-    /// Right answers per second.
+    /// Correct replies per second.
     pub rate: Vec<f64>,
     /// Microseconds: response time in an open loop, otherwise service time.
     pub p50_us: Vec<Option<f64>>,

@@ -21,7 +21,7 @@ pub struct TrialRow {
     pub requests: u64,
     pub errors: u64,
     pub bytes: u64,
-    /// Right answers per second.
+    /// Correct replies per second.
     pub rate: f64,
     /// Microseconds at each of [`QUANTILES`]; `None` if the driver has no latencies.
     pub latencies: Option<[f64; QUANTILES.len()]>,

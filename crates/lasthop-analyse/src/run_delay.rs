@@ -1,6 +1,6 @@
 //! Run delay: how long the threads of each role were runnable but not running.
 //!
-//! Per right answer, like CPU time: the driver's in the measure phase, the services' in the whole trial. Trials in
+//! Per correct reply, like CPU time: the driver's in the measure phase, the services' in the whole trial. Trials in
 //! which it was not measured are left out.
 
 use indexmap::IndexMap;
@@ -81,8 +81,8 @@ pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
         .collect()
 }
 
-/// Only with the metric that the verdict is about. `None` for the others, if requests are lost, or if fewer than two blocks
-/// have it for both.
+/// Only with the metric that the verdict is about. `None` for the others, if requests are lost, or if fewer than two
+/// blocks have it for both.
 pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelaySaved> {
     let arrive = || cases::both_arrive(trials, &pairs.case.case, &pairs.reference.case);
     if trials.ratios_only || metric != Metric::primary(&pairs.case.load) || !arrive() {

@@ -136,8 +136,8 @@ impl Summary {
         self.checks.iter().find(|check| check.forbids(case, reference))
     }
 
-    /// The verdict on one case against another alternative, if they were compared; undecided where it may be chance among
-    /// so many.
+    /// The verdict on one case against another alternative, if they were compared; undecided where it may be chance
+    /// among so many.
     #[must_use]
     pub fn against(&self, case: &str, other: &str, metric: Metric) -> Option<Verdict> {
         let is = |one: &&Comparison, case: &str, other: &str| (one.case == case) && (one.reference == other);
@@ -202,7 +202,7 @@ pub struct Overload {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverloadCase {
     pub case: String,
-    /// Right answers per second in a closed loop; `None` if that was not measured.
+    /// Correct replies per second in a closed loop; `None` if that was not measured.
     pub capacity: Option<Span>,
     /// By offered load, in rising order.
     pub points: Vec<OverloadPoint>,
@@ -217,25 +217,26 @@ pub struct OverloadPoint {
     pub offered: f64,
     /// Repetitions.
     pub trials: u32,
-    /// Whether in each repetition no more than 1 % of the requests had no right answer.
+    /// Whether in each repetition no more than 1 % of the requests had no correct reply.
     pub served: bool,
-    /// Right answers per second.
+    /// Correct replies per second.
     pub goodput: Span,
-    /// Right answers as a share.
+    /// Correct replies as a share.
     pub right: Span,
-    /// How other requests ended, the most frequent first: `status-502`, `timeout`, `reset`, `refused`, `backlog-full`, …
+    /// How other requests ended, the most frequent first: `status-502`, `timeout`, `reset`, `refused`, `backlog-full`,
+    /// …
     pub wrong: IndexMap<String, Wrong>,
     /// Share that was not sent, because every connection was busy.
     pub not_sent: Span,
     /// Share by which the outstanding requests became more.
     pub unanswered: Span,
-    /// Response times of right answers in milliseconds; `None` without any.
+    /// Response times of correct replies in milliseconds; `None` without any.
     pub p50_ms: Option<Span>,
     pub p99_ms: Option<Span>,
     /// How late requests were sent, the 99th percentile in milliseconds over each whole trial: the driver's own limit.
     pub lag_p99_ms: Option<Span>,
-    /// Counters of the kernel over each whole trial: connections that found a full accept queue, connections that listeners
-    /// dropped, and SYNs sent again.
+    /// Counters of the kernel over each whole trial: connections that found a full accept queue, connections that
+    /// listeners dropped, and SYNs sent again.
     pub listen_overflows: Span,
     pub listen_drops: Span,
     pub syns_retransmitted: Span,
@@ -245,7 +246,7 @@ pub struct OverloadPoint {
     pub recovery: Option<Recovery>,
 }
 
-/// Requests that ended in one way other than a right answer.
+/// Requests that ended in one way other than a correct reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Wrong {
     /// Over all repetitions.
@@ -274,7 +275,7 @@ pub struct Span {
     pub most: f64,
 }
 
-/// Where the CPU time of requests goes, by profile trials. Times are microseconds per right answer of the whole trial.
+/// Where the CPU time of requests goes, by profile trials. Times are microseconds per correct reply of the whole trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {
     /// Why nothing, or nothing more, was observed, and how to allow it.
@@ -294,8 +295,8 @@ pub struct ProfiledCase {
     pub trials: u32,
     /// Samples of all roles.
     pub samples: u64,
-    /// Throughput of its profile trials divided by that of the measured trials of the same rounds: what observing costs.
-    /// Absent in an open loop, whose rate was asked for.
+    /// Throughput of its profile trials divided by that of the measured trials of the same rounds: what observing
+    /// costs. Absent in an open loop, whose rate was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<Measured>,
     /// The driver is `driver`, kernel work in nobody's context `kernel`.
@@ -312,7 +313,7 @@ pub struct ProfiledRole {
     /// CPU time by samples that no layer has, and its largest functions.
     pub not_attributed_us: f64,
     pub unassigned: IndexMap<String, f64>,
-    /// Events per right answer: `syscalls:read`, `switches`, …
+    /// Events per correct reply: `syscalls:read`, `switches`, …
     pub counts: IndexMap<String, f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<ThreadTime>,
@@ -321,7 +322,7 @@ pub struct ProfiledRole {
     pub other_stacks_us: f64,
 }
 
-/// The time of a role's threads, added up, in microseconds per right answer.
+/// The time of a role's threads, added up, in microseconds per correct reply.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTime {
     /// On a CPU.
@@ -341,7 +342,7 @@ impl Explained {
 }
 
 impl ProfiledCase {
-    /// Microseconds per right answer by id of the layer, over driver and services; `None` is what no layer has.
+    /// Microseconds per correct reply by id of the layer, over driver and services; `None` is what no layer has.
     #[must_use]
     pub fn by_layer(&self) -> IndexMap<Option<&str>, f64> {
         let mut sums = IndexMap::new();
@@ -391,7 +392,7 @@ pub struct LayerDifference {
     /// Kernel work in nobody's context, which is in no sum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Measured>,
-    /// Events per right answer of the same roles that differ: of the case, of the reference.
+    /// Events per correct reply of the same roles that differ: of the case, of the reference.
     pub counts: IndexMap<String, [f64; 2]>,
     /// How many fewer the case has of each, where events were counted in two rounds or more.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -474,7 +475,7 @@ pub struct CaseSummary {
     pub load: LoadSummary,
     pub trials: u32,
     pub failed_trials: u32,
-    /// Requests with a right answer, over all trials.
+    /// Requests with a correct reply, over all trials.
     pub requests: u64,
     /// Errors by class, over all trials.
     pub errors: IndexMap<String, u64>,
@@ -527,7 +528,7 @@ pub struct ProofSummary {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metrics {
-    /// Right answers per second.
+    /// Correct replies per second.
     pub throughput: Measured,
     /// Bytes of payload per second, for protocols that move bulk.
     pub bandwidth: Option<Measured>,
@@ -535,12 +536,14 @@ pub struct Metrics {
     /// if the driver has no latencies.
     pub latency_p50: Option<Measured>,
     pub latency_p99: Option<Measured>,
-    /// Over all right answers, in microseconds. A closed loop has about as many connections as this times its throughput.
+    /// Over all correct replies, in microseconds. A closed loop has about as many connections as this times its
+    /// throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_mean: Option<f64>,
     pub latency_max: Option<f64>,
     pub cpu_per_request: CpuPerRequest,
-    /// Nanoseconds of CPU time per byte of payload, of the roles that cases are compared by, for protocols that move bulk.
+    /// Nanoseconds of CPU time per byte of payload, of the roles that cases are compared by, for protocols that move
+    /// bulk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_per_byte: Option<f64>,
     /// Context switches per request, by role; the driver is `driver`.
@@ -596,8 +599,8 @@ impl Metrics {
     }
 }
 
-/// What each role costs per right answer, as reports show it. A new one is an entry of [`PER_REQUEST`], beside its field in
-/// [`Metrics`].
+/// What each role costs per correct reply, as reports show it. A new one is an entry of [`PER_REQUEST`], beside its
+/// field in [`Metrics`].
 #[derive(Debug)]
 pub struct PerRequest {
     /// The title of its column for the services together.
@@ -801,7 +804,7 @@ impl CpuPerRequest {
 /// How long the threads of a role were runnable but not running.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunDelay {
-    /// Microseconds per right answer, all threads added up.
+    /// Microseconds per correct reply, all threads added up.
     pub us_per_request: f64,
     /// Run delay divided by the sum of run delay and CPU time, 0 to 1: the share of its work time that it waited for a
     /// CPU.
@@ -822,8 +825,8 @@ pub struct OpenLoop {
     pub lag_p99_us: Option<f64>,
 }
 
-/// What became of requests that nobody answers, over all trials with their warm-ups. The throughput counts those that the
-/// server received, and latencies are times in `send`.
+/// What became of requests that nobody answers, over all trials with their warm-ups. The throughput counts those that
+/// the server received, and latencies are times in `send`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OneWay {
     pub sent: u64,
@@ -837,7 +840,8 @@ pub struct OneWay {
     pub sent_per_s: f64,
     /// Share of them that found no room and waited for it, 0 to 1.
     pub waited: f64,
-    /// Microseconds of the services' CPU time per request sent. The other figures of CPU time are per request received. 0 in reports of earlier versions.
+    /// Microseconds of the services' CPU time per request sent. The other figures of CPU time are per request received.
+    /// 0 in reports of earlier versions.
     #[serde(default)]
     pub cpu_us_per_sent: f64,
 }
@@ -861,7 +865,7 @@ impl Measured {
     }
 }
 
-/// CPU time per right answer, in microseconds.
+/// CPU time per correct reply, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuPerRequest {
     /// `us`
@@ -922,14 +926,14 @@ pub struct Comparison {
     /// True if a check found that the driver or the machine hides part of the difference. The ratio is then closer to 1
     /// than the truth.
     pub lower_bound: bool,
-    /// Probability of such a difference by chance, by Holm's adjustment over all comparisons by declared metrics; absent
-    /// for other metrics.
+    /// Probability of such a difference by chance, by Holm's adjustment over all comparisons by declared metrics;
+    /// absent for other metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adjusted_p: Option<f64>,
     /// Blocks that contain both cases.
     pub blocks: u32,
-    /// True if all of them are of one start of the servers: how the ratio varies from one start to the next is then unknown,
-    /// and the verdict is `undecided`.
+    /// True if all of them are of one start of the servers: how the ratio varies from one start to the next is then
+    /// unknown, and the verdict is `undecided`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_start: bool,
     /// For `undecided`: estimate of how many more seconds of this run would decide it.

@@ -40,7 +40,7 @@ pub struct Trials<'a> {
     usable: HashMap<&'a str, CaseTrials<'a>>,
     /// Cases whose latencies may not be shown, once asked for.
     unsteady: OnceLock<HashSet<String>>,
-    /// Rounds of trials without a single right answer.
+    /// Rounds of trials without a single correct reply.
     empty: HashMap<&'a str, Vec<u32>>,
     /// Whether nothing is wanted but the ratios: figures of a case then have no intervals, and ratios no consequences.
     pub ratios_only: bool,
@@ -120,8 +120,9 @@ impl<'a> Trials<'a> {
         self.of(case).all(|trial| trial.observations.roles.contains_key(role))
     }
 
-    /// Whether the driver's layers are part of the difference between two cases: it is an end of the link on this machine,
-    /// and does not busy-wait for its schedule. A driver in front of a proxy stands for clients that are elsewhere.
+    /// Whether the driver's layers are part of the difference between two cases: it is an end of the link on this
+    /// machine, and does not busy-wait for its schedule. A driver in front of a proxy stands for clients that are
+    /// elsewhere.
     pub fn explains_driver(&self, load: &LoadSummary) -> bool {
         let header = &self.data.header;
         self.is_direct() && header.settings.driver_at.is_none() && !load.is_open()
@@ -151,7 +152,7 @@ impl<'a> Trials<'a> {
         self.cases().iter().find(|plan| plan.case == case)
     }
 
-    /// Trials of a case with at least one right answer.
+    /// Trials of a case with at least one correct reply.
     pub fn of(&self, case: &str) -> impl Iterator<Item = &'a MeasuredTrial> + '_ {
         self.usable
             .get(case)
@@ -168,7 +169,7 @@ impl<'a> Trials<'a> {
         self.usable.get(case).map_or(0, BTreeMap::len)
     }
 
-    /// All trials, including those without a right answer.
+    /// All trials, including those without a correct reply.
     pub fn every(&self) -> impl Iterator<Item = &'a MeasuredTrial> + use<'a> {
         self.data.trials()
     }
@@ -207,7 +208,7 @@ impl<'a> Trials<'a> {
         self.every_of(case).flat_map(|trial| &trial.result.errors).chain(failed)
     }
 
-    /// Right answers of a case beside these errors.
+    /// Correct replies of a case beside these errors.
     pub fn answers(&self, case: &str) -> f64 {
         let failed = self.failures(case).map(|failure| failure.requests as f64);
         self.every_of(case).map(served).chain(failed).sum()
@@ -283,12 +284,12 @@ pub fn grouped<T: BlockValue>(values: impl IntoIterator<Item = (u32, T)>) -> Opt
     Grouped::new(rounds.into_values().collect())
 }
 
-/// Right answers per second.
+/// Correct replies per second.
 pub fn rate(trial: &MeasuredTrial) -> Totals {
     Totals::of(trial.result.requests as f64, trial.result.elapsed_ns as f64 / 1e9)
 }
 
-/// Right answers per nanosecond in the first half of a trial's measure phase, and in the second; `None` where either
+/// Correct replies per nanosecond in the first half of a trial's measure phase, and in the second; `None` where either
 /// had none, and in an open loop.
 pub fn halves(trial: &MeasuredTrial) -> Option<[f64; 2]> {
     let whole = &trial.result;
@@ -304,7 +305,7 @@ pub fn halves(trial: &MeasuredTrial) -> Option<[f64; 2]> {
     ])
 }
 
-/// The metric by which trials are compared: right answers per second, or in an open loop the median response time in
+/// The metric by which trials are compared: correct replies per second, or in an open loop the median response time in
 /// nanoseconds.
 pub fn primary(trial: &MeasuredTrial) -> Option<f64> {
     let result = &trial.result;
@@ -329,8 +330,8 @@ pub fn served(trial: &MeasuredTrial) -> f64 {
     trial.result.requests_total.max(trial.result.requests) as f64
 }
 
-/// Microseconds of CPU time per request of the services, in the whole trial. The driver's is not in it: it stands for the
-/// user's clients, whose own work nobody knows.
+/// Microseconds of CPU time per request of the services, in the whole trial. The driver's is not in it: it stands for
+/// the user's clients, whose own work nobody knows.
 pub fn cpu(trial: &MeasuredTrial) -> Totals {
     Totals::of(cpu_us(trial), served(trial))
 }

@@ -35,14 +35,14 @@ pub struct Foreign {
     pub scratch: PathBuf,
 }
 
-/// Verifies the replies of a case. Yields what it runs over, and right replies per second, which tell how many requests
-/// fill a trial of a tool that stops by count; or the stage that failed, and why.
+/// Verifies the replies of a case. Yields what it runs over, and correct replies per second, which tell how many
+/// requests fill a trial of a tool that stops by count; or the stage that failed, and why.
 pub type Gauge<'a> = &'a dyn Fn(&Spec) -> Result<(Proof, f64), (Stage, String)>;
 
 /// A case that was prepared.
 struct Prepared {
     spec: Spec,
-    /// Right answers per second so far.
+    /// Correct replies per second so far.
     rate: f64,
 }
 

@@ -80,7 +80,7 @@ impl Order<'_> {
 pub struct Reading {
     /// Requests that the tool counts as answered.
     pub requests: u64,
-    /// Right answers per second by the tool's own clock.
+    /// Correct replies per second by the tool's own clock.
     pub rate: f64,
     /// Bytes received; 0 if the tool does not say.
     pub bytes: u64,

@@ -28,7 +28,7 @@ pub fn http(spec: &Spec) -> Result<&Http, String> {
         return cannot(&format!("send {} with a body here", http.method));
     }
     if !(200..300).contains(&http.expect.status) {
-        return cannot(&format!("count the status {} as a right answer", http.expect.status));
+        return cannot(&format!("count the status {} as a correct reply", http.expect.status));
     }
     Ok(http)
 }

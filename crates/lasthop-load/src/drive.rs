@@ -71,7 +71,7 @@ fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, req
     }
 }
 
-/// A short trial, for a driver that does not verify replies itself: what the case runs over, and right replies per
+/// A short trial, for a driver that does not verify replies itself: what the case runs over, and correct replies per
 /// second.
 pub fn gauge(spec: &Spec) -> Result<(Proof, f64), CaseError> {
     const PHASES: TrialPhases = TrialPhases {

@@ -9,7 +9,7 @@ use lasthop_protocol::Histogram;
 pub struct Live {
     /// Monotonic nanoseconds; 0 if nothing has been read.
     pub at: u64,
-    /// Right answers.
+    /// Correct replies.
     pub requests: u64,
     pub errors: u64,
     /// Of the measure phase so far: response times in an open loop, otherwise service times.

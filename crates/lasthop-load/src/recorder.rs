@@ -209,7 +209,7 @@ impl Recorder {
         self.left == 0
     }
 
-    /// `count` right answers, of `payload` bytes each: sent at `start`, first byte at `first`, whole at `end`.
+    /// `count` correct replies, of `payload` bytes each: sent at `start`, first byte at `first`, whole at `end`.
     #[inline]
     pub fn complete(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         match self.window {
@@ -228,13 +228,13 @@ impl Recorder {
         }
     }
 
-    /// A right answer of a unit of several requests; [`Recorder::complete_unit`] follows the last one.
+    /// A correct reply of a unit of several requests; [`Recorder::complete_unit`] follows the last one.
     #[inline]
     pub fn answered(&mut self) {
         self.counts.requests_total += 1;
     }
 
-    /// A unit of `count` right answers with `payload` bytes in all, on a connection of its own: its connect began at
+    /// A unit of `count` correct replies with `payload` bytes in all, on a connection of its own: its connect began at
     /// `start`, its first byte came at `first`, its last at `end`. It has one service time, and is within the window
     /// or outside of it as a whole.
     pub fn complete_unit(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
@@ -260,8 +260,8 @@ impl Recorder {
         }
     }
 
-    /// Requests that began at `start` ended at `end`, whatever came of them: they may have been under way when the measure
-    /// phase ended.
+    /// Requests that began at `start` ended at `end`, whatever came of them: they may have been under way when the
+    /// measure phase ended.
     pub fn ended(&mut self, start: u64, end: u64, count: u64) {
         let (Window::Shut { at: over, .. } | Window::Scheduled { ends: over, .. }) = self.window else {
             return;
@@ -369,7 +369,7 @@ impl Recorder {
         ends
     }
 
-    /// A right answer to a request that was due at `due` and sent at `start`.
+    /// A correct reply to a request that was due at `due` and sent at `start`.
     pub fn complete_due(&mut self, due: u64, start: u64, first: u64, end: u64, payload: u64) {
         self.counts.requests_total += 1;
         if self.is_counted(due) {

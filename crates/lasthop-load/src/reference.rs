@@ -1,4 +1,4 @@
-//! Where nobody says what a right reply is, the first one is: two samples are taken, and what they have in common is
+//! Where nobody says what a correct reply is, the first one is: two samples are taken, and what they have in common is
 //! expected of every reply.
 
 use lasthop_protocol::{

@@ -13,7 +13,7 @@ use crate::{
 /// Most bytes of a reply that are kept.
 const REPLY_MAX: usize = 64 << 20;
 
-/// A right reply and what led to it.
+/// A correct reply and what led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The reply as it came over the wire; within TLS, as it was encrypted.
@@ -27,7 +27,7 @@ pub struct Sample {
 ///
 /// # Errors
 ///
-/// By class, as in a load: a sample is a right answer.
+/// By class, as in a load: a sample is a correct reply.
 pub fn take(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Sample, Failure> {
     converse(spec, go_on, |line| line.ask(&spec.protocol))
 }

@@ -3,8 +3,8 @@
 //! ```text
 //! run.json           RunHeader       written once, before the first service starts
 //! environment.json   Environment     written when the first round is up: then all versions are known
-//! trials.jsonl       TrialRecord     one line per trial, written before the next trial ends, synced before the next round
-//! profiles.jsonl     ProfileRecord   one line per profile trial, of runs that are explained (`--explain`)
+//! trials.jsonl TrialRecord one line per trial, written before the next trial ends, synced before the next round
+//!  profiles.jsonl     ProfileRecord   one line per profile trial, of runs that are explained (`--explain`)
 //! end.json           RunEnd          written last; missing if the run was cut off; removed when a run is resumed
 //! seal               text            a line for run.json and environment.json each: proof that they were written here
 //! headline.txt       text            the result in one sentence, for `lasthop runs`; exists as long as end.json does
@@ -453,7 +453,8 @@ pub struct Environment {
     /// Last-level caches: sizes as the kernel writes them, by the CPUs that share one. Empty in older records.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub caches: IndexMap<String, String>,
-    /// What the kernel does about the CPUs' vulnerabilities, by the name of each that they have. Empty in older records.
+    /// What the kernel does about the CPUs' vulnerabilities, by the name of each that they have. Empty in older
+    /// records.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub mitigations: IndexMap<String, String>,
     /// Bytes of the largest packet on loopback; `None` in older records.
@@ -525,7 +526,7 @@ pub struct ProgramVersion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrialRecord {
-    /// The services of a round are up, and each case gave right replies.
+    /// The services of a round are up, and each case gave correct replies.
     Round(Box<RoundRecord>),
     Trial(Box<MeasuredTrial>),
     Overload(Box<OverloadTrial>),
@@ -619,7 +620,8 @@ pub struct CaseProof {
     pub driver: Proof,
     /// The link behind the target, if the experiment has a way to ask.
     pub link: Option<LinkObserved>,
-    /// How else the link's server was reached while the driver warmed the case up. Records of earlier versions have none.
+    /// How else the link's server was reached while the driver warmed the case up. Records of earlier versions have
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<Elsewhere>,
     /// The path to the container of the link's server, in words. Only in the first round of a run with containers.
@@ -731,10 +733,10 @@ pub struct ProfileTrial {
     pub case: String,
     /// Nanoseconds since the run began, pauses left out.
     pub at_ns: u64,
-    /// Right answers in the measure phase, and its nanoseconds.
+    /// Correct replies in the measure phase, and its nanoseconds.
     pub requests: u64,
     pub elapsed_ns: u64,
-    /// Right answers in the whole trial, which is what the profile is of.
+    /// Correct replies in the whole trial, which is what the profile is of.
     pub requests_total: u64,
     /// What the driver consumed in the measure phase, by its own account.
     pub cost: DriverCost,
@@ -761,7 +763,7 @@ pub struct Failure {
     /// What to do about it, if it has a usual cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Right answers in the whole trial that failed, as far as its driver said; none in older records.
+    /// Correct replies in the whole trial that failed, as far as its driver said; none in older records.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requests: u64,
     /// Errors in the whole trial that failed, likewise.

@@ -1,7 +1,7 @@
 //! Experiments and recipes for the rest of the program: parsed, checked, complete.
 //!
-//! The types are those of the files as well. Their doc comments are a part of the product: they become descriptions in the
-//! JSON schemas, and `x-expected` becomes the text of an error message. What `validate` hands on is valid.
+//! The types are those of the files as well. Their doc comments are a part of the product: they become descriptions in
+//! the JSON schemas, and `x-expected` becomes the text of an error message. What `validate` hands on is valid.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -83,8 +83,8 @@ pub struct Experiment {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overload {
-    /// Levels of factors, where `--only` and `--set` choose no others. Whole numbers within a factor's range need not be
-    /// listed there.
+    /// Levels of factors, where `--only` and `--set` choose no others. Whole numbers within a factor's range need not
+    /// be listed there.
     pub levels: IndexMap<String, Vec<Level>>,
     /// Lines to count in the log of a service: by service, a text that is in such a line, by what it means.
     pub log: IndexMap<String, IndexMap<String, String>>,
@@ -147,11 +147,11 @@ pub struct Link {
     pub to: String,
     /// Transport of the link if the factor `path` replaces `transport`. May be a template over the factors.
     pub transport: Option<String>,
-    /// The factor that says how many requests go over a connection of the link for each of the driver's; one without it.
-    /// `lasthop survey` counts those of the link.
+    /// The factor that says how many requests go over a connection of the link for each of the driver's; one without
+    /// it. `lasthop survey` counts those of the link.
     pub requests: Option<String>,
-    /// Requests that go over a kept connection besides, for each of the driver's: a client library may ask first whether
-    /// the connection is alive.
+    /// Requests that go over a kept connection besides, for each of the driver's: a client library may ask first
+    /// whether the connection is alive.
     #[serde(default)]
     pub besides: u32,
     pub proof: Option<LinkProof>,
@@ -223,8 +223,8 @@ pub struct Service {
     /// Name of the recipe. May be a template. A service has either this or `command`.
     #[serde(default)]
     pub recipe: String,
-    /// A server without a recipe: the program, by its name on `PATH` or its absolute path, and its arguments. They may be
-    /// templates, as in the files of `config`. `{{ listen }}` alone stands for the address to listen on: a path,
+    /// A server without a recipe: the program, by its name on `PATH` or its absolute path, and its arguments. They may
+    /// be templates, as in the files of `config`. `{{ listen }}` alone stands for the address to listen on: a path,
     /// `@name` or `HOST:PORT`.
     #[serde(default)]
     pub command: Vec<String>,
@@ -256,8 +256,8 @@ pub struct Service {
     pub config: IndexMap<PathBuf, ConfigFile>,
     /// Folder of the experiment to copy to `app` in the service's directory.
     pub app: Option<PathBuf>,
-    /// How long to load it after its start, before anything is measured: for servers that compile while they run, or fill
-    /// caches [default: not at all].
+    /// How long to load it after its start, before anything is measured: for servers that compile while they run, or
+    /// fill caches [default: not at all].
     pub warm: Option<Time>,
     #[serde(default)]
     pub packages: Packages,
@@ -284,8 +284,8 @@ pub struct Container {
     /// another service), or `inside:NAME` (in the container of the service NAME, which is a supervisor). If it renders
     /// to nothing, the service runs without a container.
     pub network: Template,
-    /// Where its port is published, with the network `bridge`: `loopback` (127.0.0.1) or `gateway` (the host's address on
-    /// the bridge). If it renders to nothing, clients connect to the container's own address.
+    /// Where its port is published, with the network `bridge`: `loopback` (127.0.0.1) or `gateway` (the host's address
+    /// on the bridge). If it renders to nothing, clients connect to the container's own address.
     #[serde(default)]
     pub publish: Template,
     /// Name of a volume of the engine. Containers with the same name share it, and those that listen on a Unix socket
@@ -339,15 +339,15 @@ impl Default for Place {
     }
 }
 
-/// The load and what a right answer is. Every value may be a template over the factors.
+/// The load and what a correct reply is. Every value may be a template over the factors.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub struct Load {
     /// The service that the driver talks to, a single server. May be a template over the factors, for example to put a
     /// load balancer in front.
     pub target: Template,
-    /// What is said: the name of a protocol, whose parameters are in the table of that name; `custom` is what only a driver
-    /// of your own can say. May be a template.
+    /// What is said: the name of a protocol, whose parameters are in the table of that name; `custom` is what only a
+    /// driver of your own can say. May be a template.
     pub protocol: Template,
     /// Number of concurrent connections.
     #[serde(default = "one", deserialize_with = "text")]
@@ -448,8 +448,8 @@ pub struct Recipe {
     pub digests: Digests,
     /// What it is, in a few words.
     pub summary: String,
-    /// What must be true where its configuration is copied to, a sentence each without a full stop. May be templates; one
-    /// that comes out empty is left out.
+    /// What must be true where its configuration is copied to, a sentence each without a full stop. May be templates;
+    /// one that comes out empty is left out.
     #[serde(default)]
     pub conditions: Vec<Template>,
     pub program: Program,
@@ -486,21 +486,22 @@ pub struct Start {
     /// Environment variables in addition to those that lasthop passes on. May be templates.
     #[serde(default)]
     pub environment: IndexMap<String, String>,
-    /// Commands that build something, such as the server's program, in `{{ run_cache }}`. They have lasthop's own rights even
-    /// where the server gets those of `nobody`, which can then not change what they make. Their working directory has the
-    /// service's files.
+    /// Commands that build something, such as the server's program, in `{{ run_cache }}`. They have lasthop's own
+    /// rights even where the server gets those of `nobody`, which can then not change what they make. Their working
+    /// directory has the service's files.
     #[serde(default)]
     pub build: Vec<Vec<String>>,
-    /// Commands that prepare the service's directory, after those of `build`. Each runs to its end before the server starts.
+    /// Commands that prepare the service's directory, after those of `build`. Each runs to its end before the server
+    /// starts.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
     /// The longest that each of these commands may take [default: `120s`].
     pub prepare_timeout: Option<Time>,
-    /// Whose rights the server and its preparation have where lasthop is root. Without it these are those of `nobody`, except
-    /// in a stack with containers, where the engine decides.
+    /// Whose rights the server and its preparation have where lasthop is root. Without it these are those of `nobody`,
+    /// except in a stack with containers, where the engine decides.
     pub run_as: Option<RunAs>,
-    /// It makes shared memory that stays when it is killed: the server and each command of its preparation get System V memory
-    /// and a `/dev/shm` of their own, which end with them. An engine does that for its containers.
+    /// It makes shared memory that stays when it is killed: the server and each command of its preparation get System V
+    /// memory and a `/dev/shm` of their own, which end with them. An engine does that for its containers.
     #[serde(default)]
     pub own_memory: bool,
     /// Its configuration files may name variables of its environment, as `${NAME}`. In a Pod that is where it listens.
@@ -574,8 +575,8 @@ pub struct Listen {
     #[serde(default)]
     #[schemars(extend("default" = ""))]
     pub config: Template,
-    /// What client libraries of the server take: `{{ SERVICE.url }}` and `{{ SERVICE.dsn }}` for other services. May be a
-    /// template.
+    /// What client libraries of the server take: `{{ SERVICE.url }}` and `{{ SERVICE.dsn }}` for other services. May be
+    /// a template.
     pub url: Option<Template>,
     /// For Unix sockets: the file name of the socket, if the server does not let you choose it.
     #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]

@@ -16,7 +16,7 @@ pub struct Speed {
     pub after: f64,
 }
 
-/// Why a request did not yield a right answer. An error is counted here and never as a fast request.
+/// Why a request did not yield a correct reply. An error is counted here and never as a fast request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorClass {
@@ -146,8 +146,8 @@ pub struct OneWay {
     pub sent_total: u64,
     /// Those of them that the server received, sooner or later.
     pub received_total: u64,
-    /// Those of them that the kernel dropped because the server's buffer was full; `None` where the kernel drops nothing,
-    /// or does not tell.
+    /// Those of them that the kernel dropped because the server's buffer was full; `None` where the kernel drops
+    /// nothing, or does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_total: Option<u64>,
 }
@@ -191,7 +191,7 @@ pub struct StageResult {
     pub due: u64,
     /// Those of them that were not sent, because every connection was busy.
     pub not_sent: u64,
-    /// Right answers that arrived.
+    /// Correct replies that arrived.
     pub right: u64,
     /// How long after they were due, in nanoseconds.
     pub times: Histogram,
@@ -202,7 +202,7 @@ pub struct StageResult {
     pub slots: Vec<Slot>,
 }
 
-/// Requests of a stage that ended alike, without a right answer.
+/// Requests of a stage that ended alike, without a correct reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wrong {
@@ -217,7 +217,7 @@ pub struct Wrong {
     pub times: Histogram,
 }
 
-/// How a request ended without a right answer: class and status.
+/// How a request ended without a correct reply: class and status.
 pub type WrongKind = (ErrorClass, Option<u16>);
 
 impl Wrong {
@@ -231,7 +231,7 @@ impl Wrong {
 #[serde(deny_unknown_fields)]
 pub struct Slot {
     pub due: u64,
-    /// Response times of right answers, whenever they arrived.
+    /// Response times of correct replies, whenever they arrived.
     pub right: Histogram,
 }
 
@@ -297,9 +297,9 @@ pub struct TrialResult {
     /// completes any more, until the worker gave up. Several threads have a window each: their rates are summed, and
     /// this is `requests` divided by that sum. Open loop: the length asked for.
     pub elapsed_ns: u64,
-    /// Requests with a right answer within `elapsed_ns`; open loop: those that were due within it.
+    /// Requests with a correct reply within `elapsed_ns`; open loop: those that were due within it.
     pub requests: u64,
-    /// Requests with a right answer in the whole trial, warm-up and drain included: what the servers' CPU time is
+    /// Requests with a correct reply in the whole trial, warm-up and drain included: what the servers' CPU time is
     /// divided by.
     pub requests_total: u64,
     /// Closed loop with replies only: the part of `requests` and `elapsed_ns` up to the first completed request after
@@ -339,20 +339,20 @@ pub struct TrialResult {
     /// Requests that had no reply yet when the trial was cut short.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unanswered: u64,
-    /// Requests under way when the measure phase ended, and how long the oldest took until its end, whatever that was. In a
-    /// closed loop most connections have one then. No record keeps it.
+    /// Requests under way when the measure phase ended, and how long the oldest took until its end, whatever that was.
+    /// In a closed loop most connections have one then. No record keeps it.
     #[serde(skip)]
     pub open_at_end: Longest,
-    /// Requests that began before the measure phase and ended in it or after it: no latency includes them. No record keeps
-    /// it.
+    /// Requests that began before the measure phase and ended in it or after it: no latency includes them. No record
+    /// keeps it.
     #[serde(skip)]
     pub untimed: Longest,
     /// Nanoseconds in the measure phase of requests that no latency includes, minus those after it of requests that one
     /// includes. No record keeps it.
     #[serde(skip)]
     pub beyond_ns: i64,
-    /// Connects since the case was prepared that took a second, after which the kernel repeats a SYN that was not answered. No
-    /// record keeps it.
+    /// Connects since the case was prepared that took a second, after which the kernel repeats a SYN that was not
+    /// answered. No record keeps it.
     #[serde(skip)]
     pub slow_connects: Longest,
     /// Errors of the whole trial.
@@ -405,13 +405,13 @@ impl TrialResult {
         }
     }
 
-    /// Right answers per second of the measure phase.
+    /// Correct replies per second of the measure phase.
     pub fn throughput(&self) -> f64 {
         self.requests as f64 * 1e9 / self.elapsed_ns as f64
     }
 
-    /// The latencies that users of the service see: for an open loop the response time, which counts from when a request
-    /// was due; for a closed one the service time. `None` when the driver has none.
+    /// The latencies that users of the service see: for an open loop the response time, which counts from when a
+    /// request was due; for a closed one the service time. `None` when the driver has none.
     pub fn latency(&self) -> Option<&Histogram> {
         if self.offered.is_some() {
             self.response_time.as_ref()
@@ -439,7 +439,8 @@ impl TrialResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
-    /// Address family of the connected socket: `unix`, `inet` or `inet6`; `unixgram`, `seqpacket`, `udp` or `udp6`; or a channel.
+    /// Address family of the connected socket: `unix`, `inet` or `inet6`; `unixgram`, `seqpacket`, `udp` or `udp6`; or
+    /// a channel.
     pub family: String,
     /// Peer address as the kernel names it.
     pub peer: String,
@@ -453,8 +454,8 @@ pub struct Proof {
     pub password_asked: Option<bool>,
     /// `TCP_NODELAY` as read back; `None` on Unix sockets.
     pub nodelay: Option<bool>,
-    /// Bytes of `SO_SNDBUF` and `SO_RCVBUF` as read back, where they were asked for: the kernel doubles what it is told, up
-    /// to its limits (socket(7)).
+    /// Bytes of `SO_SNDBUF` and `SO_RCVBUF` as read back, where they were asked for: the kernel doubles what it is
+    /// told, up to its limits (socket(7)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -49,8 +49,8 @@ const PLOTS: [(&str, &str); 5] = [
 const LAYERS: [(&str, &str); 2] = [("layers", "CPU time by layer"), ("stacks", "CPU time by function")];
 /// The same of a run with overload.
 const OFFERED: [(&str, &str); 2] = [
-    ("goodput", "Right answers per second"),
-    ("unserved", "Requests without a right answer"),
+    ("goodput", "Correct replies per second"),
+    ("unserved", "Requests without a correct reply"),
 ];
 
 /// What the script of a page reads.
@@ -84,7 +84,7 @@ struct CaseData<'a> {
     matter: Option<Matter>,
 }
 
-/// What a role costs per right answer, in microseconds.
+/// What a role costs per correct reply, in microseconds.
 #[derive(Serialize, JsonSchema)]
 struct Cost<'a> {
     role: &'a str,

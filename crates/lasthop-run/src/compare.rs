@@ -62,7 +62,7 @@ fn advice(failure: &Failure) -> Option<&'static str> {
             Some("it asks who you are: give `--header @FILE` with an `Authorization:` line")
         }
         _ if said.contains("status ") => {
-            Some("correct the URL, or say with --expect-status that this is the right answer")
+            Some("correct the URL, or say with --expect-status that this is the correct reply")
         }
         _ => None,
     }
@@ -71,7 +71,7 @@ fn advice(failure: &Failure) -> Option<&'static str> {
 /// Asks every endpoint for two replies, and finds out whose they are.
 ///
 /// # Errors
-/// An endpoint is not on this machine, gives no right answer, or another one than the first. Once `go_on` returns
+/// An endpoint is not on this machine, gives no correct reply, or another one than the first. Once `go_on` returns
 /// false, the error has no meaning.
 pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, CompareError> {
     let endpoints = asked.endpoints.iter().map(|(url, spec)| (url.clone(), spec));
@@ -147,7 +147,7 @@ pub fn permit<'a>(endpoints: impl Iterator<Item = (String, &'a Spec)>, remote: b
     Ok(())
 }
 
-/// Waits until an endpoint gives a right answer.
+/// Waits until an endpoint gives a correct reply.
 pub fn await_answer(spec: &Spec, longest: Duration) -> Result<(), Failure> {
     const AGAIN: Duration = Duration::from_millis(100);
     let begin = Instant::now();

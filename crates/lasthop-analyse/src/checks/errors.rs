@@ -1,4 +1,4 @@
-//! Requests that got no right answer.
+//! Requests that got no correct reply.
 
 use std::collections::BTreeSet;
 
@@ -69,8 +69,8 @@ fn of_class(trials: &Trials, plan: &CasePlan, class: &str, effect: &str) -> Opti
     Some(doubt(text, effect))
 }
 
-/// Trials without a result, in a case that otherwise works. A case has no more trials in a round in which one failed, so one
-/// that fails again and again is measured only while it does well.
+/// Trials without a result, in a case that otherwise works. A case has no more trials in a round in which one failed,
+/// so one that fails again and again is measured only while it does well.
 pub fn failed_trials(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let failed = trials.failed(&plan.case);
     let rounds: BTreeSet<u32> = failed.iter().copied().collect();

@@ -91,7 +91,7 @@ impl Blocking {
     }
 
     /// Sends one request, or one unit of requests, outside a trial. Returns what its connection is, or why there is no
-    /// right answer.
+    /// correct reply.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl Blocking {
                     false
                 }
             };
-            // Without a right answer only the clock can end the trial.
+            // Without a correct reply only the clock can end the trial.
             if !right && self.recorder.is_expired(now) {
                 break;
             }

@@ -33,7 +33,7 @@ pub struct Connection {
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     requests: u32,
-    /// Requests without a right answer yet.
+    /// Requests without a correct reply yet.
     left: u32,
     /// When its first request began, including the connect.
     started: u64,
@@ -82,7 +82,7 @@ pub struct Reply {
     pub at: u64,
     /// Whether the connection can carry another request.
     pub keep: bool,
-    /// Whether it was the right answer.
+    /// Whether it was the correct reply.
     pub right: bool,
 }
 
@@ -269,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// Receives once and judges the result. Records a right reply.
+    /// Receives once and judges the result. Records a correct reply.
     ///
     /// # Errors
     ///
@@ -316,7 +316,7 @@ impl Connection {
         }
     }
 
-    /// Judges what was received. Records a right reply.
+    /// Judges what was received. Records a correct reply.
     pub fn judge(
         &mut self,
         received: io::Result<usize>,

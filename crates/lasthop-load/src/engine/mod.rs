@@ -142,7 +142,7 @@ impl Case {
     }
 
     /// Runs one trial and calls `go_on` every 50 ms. If it returns false, the trial ends early with what was counted so
-    /// far, without waiting for late replies. Without any right answer, `requests` is 0 and the errors say why.
+    /// far, without waiting for late replies. Without any correct reply, `requests` is 0 and the errors say why.
     pub fn watched_trial(
         &mut self,
         phases: TrialPhases,
@@ -151,9 +151,9 @@ impl Case {
         self.counted_trial(phases, None, go_on)
     }
 
-    /// Like [`Case::watched_trial`]. With a number of requests the trial ends when they have been sent and answered, if not
-    /// before, and all of them count: there is no warm-up. Pipelines, and connections with several requests, send the
-    /// last ones of theirs, too.
+    /// Like [`Case::watched_trial`]. With a number of requests the trial ends when they have been sent and answered, if
+    /// not before, and all of them count: there is no warm-up. Pipelines, and connections with several requests, send
+    /// the last ones of theirs, too.
     pub fn counted_trial(
         &mut self,
         phases: TrialPhases,
@@ -226,7 +226,7 @@ fn ports_of(spec: &Spec) -> Option<Ports> {
     }
 }
 
-/// The text of a trial without a right answer.
+/// The text of a trial without a correct reply.
 fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>) -> String {
     let milliseconds = phases.measure_ns as f64 / 1e6;
     let counts: Vec<String> = errors
@@ -238,7 +238,7 @@ fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>)
     } else {
         counts.join("; ")
     };
-    format!("no right answer within the measure phase of {milliseconds} ms: {why}")
+    format!("no correct reply within the measure phase of {milliseconds} ms: {why}")
 }
 
 /// Sends two requests like the case's, on a separate connection.

@@ -155,8 +155,8 @@ fn everywhere(script: impl Fn(u64) -> Act + Send + Sync + Clone + 'static, check
     }
 }
 
-/// Requests that may be under way when a window opens or shuts: those that began before count for the throughput only, and
-/// those that end after it for the latencies only.
+/// Requests that may be under way when a window opens or shuts: those that began before count for the throughput only,
+/// and those that end after it for the latencies only.
 pub const AT_AN_EDGE: u64 = 8;
 
 /// Prepare makes two requests; every other one is either right or an error.
@@ -210,7 +210,7 @@ fn every_fifth(act: Act) -> impl Fn(u64) -> Act + Clone {
 fn errors_of(act: Act, class: ErrorClass) {
     everywhere(every_fifth(act), |server, spec| {
         let mut spec = spec.clone();
-        // Long enough for right answers between the wrong ones on a busy machine.
+        // Long enough for correct replies between the wrong ones on a busy machine.
         let mut phases = TrialPhases {
             measure_ns: 100_000_000,
             ..SHORT
@@ -306,7 +306,7 @@ fn a_server_that_falls_silent_fails_the_trial() {
             let error = run(&spec, SHORT).map(drop).unwrap_err();
             assert_eq!(error.stage, Stage::Trial);
             assert!(
-                error.cause.contains("no right answer") && error.cause.contains("timed out"),
+                error.cause.contains("no correct reply") && error.cause.contains("timed out"),
                 "{error}"
             );
         },
@@ -492,8 +492,8 @@ fn a_connection_closed_while_idle_is_opened_again_without_an_error() {
     }
 }
 
-/// As servers do that are short of connections, and do not say so. Each of three connections is asked every 300 ms, so that
-/// there is time enough to see it.
+/// As servers do that are short of connections, and do not say so. Each of three connections is asked every 300 ms, so
+/// that there is time enough to see it.
 #[test]
 fn a_connection_closed_between_two_requests_of_an_open_loop_is_opened_again() {
     let closing = Arc::new(AtomicBool::new(false));

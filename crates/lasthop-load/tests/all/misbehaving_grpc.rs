@@ -1,5 +1,5 @@
-//! Servers of gRPC that lie, break off, fall silent or leave. Each wrong answer is an error of its class and none a fast
-//! call; every trial ends. And servers that ask in between: a ping is answered, a window is waited for.
+//! Servers of gRPC that lie, break off, fall silent or leave. Each wrong answer is an error of its class and none a
+//! fast call; every trial ends. And servers that ask in between: a ping is answered, a window is waited for.
 
 use crate::common;
 
@@ -76,7 +76,7 @@ fn with_head(head: Vec<u8>, stream: u32) -> Vec<u8> {
     [head, message(stream, b"abcd"), status(stream, 0)].concat()
 }
 
-/// A right reply but for what follows the name of its status.
+/// A correct reply but for what follows the name of its status.
 fn ended(stream: u32, status: &[u8]) -> Vec<u8> {
     let trailers = frame(HEADERS, ENDS, stream, &[b"\x00\x0bgrpc-status", status].concat());
     [head(stream), message(stream, b"abcd"), trailers].concat()
@@ -86,7 +86,8 @@ fn right(stream: u32) -> Vec<u8> {
     [head(stream), message(stream, b"abcd"), status(stream, 0)].concat()
 }
 
-/// A server that answers the n-th call, counted over all connections, with `answer(n, stream)`; with nothing it hangs up.
+/// A server that answers the n-th call, counted over all connections, with `answer(n, stream)`; with nothing it hangs
+/// up.
 fn server(answer: impl Fn(u64, u32) -> Vec<u8> + Send + Sync + 'static) -> (Accepting, Arc<AtomicU64>) {
     let calls = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&calls);

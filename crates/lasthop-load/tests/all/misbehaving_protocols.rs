@@ -1,6 +1,6 @@
-//! Servers of Redis, PostgreSQL and echoes that lie about lengths, break off, fall silent, dawdle or mix replies up. Each
-//! wrong answer is an error of its class and none a fast request; every trial ends; no length that a server claims is
-//! reserved.
+//! Servers of Redis, PostgreSQL and echoes that lie about lengths, break off, fall silent, dawdle or mix replies up.
+//! Each wrong answer is an error of its class and none a fast request; every trial ends; no length that a server claims
+//! is reserved.
 
 use crate::{
     common,
@@ -873,7 +873,7 @@ fn silent(endpoint: &Endpoint) -> UnixListener {
 }
 
 const LONG: u64 = 3_000_000_000;
-/// Still enough for a right answer of a server that has to wait for a CPU.
+/// Still enough for a correct reply of a server that has to wait for a CPU.
 const BRIEF: u64 = 500_000_000;
 
 #[test]
@@ -926,8 +926,8 @@ fn each_phase_has_its_own_timeout() {
     }
 }
 
-/// A server over TCP that answers the two requests which verify it, then accepts nobody; and what fills its queue, so that
-/// the kernel ignores further connections.
+/// A server over TCP that answers the two requests which verify it, then accepts nobody; and what fills its queue, so
+/// that the kernel ignores further connections.
 fn taciturn() -> (Endpoint, impl FnOnce()) {
     let listener = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();

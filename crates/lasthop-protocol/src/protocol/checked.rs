@@ -57,7 +57,7 @@ pub trait Replies {
     }
 }
 
-/// An exchange that remembers right replies.
+/// An exchange that remembers correct replies.
 struct Checked<R> {
     replies: R,
     verified: Verified,
@@ -212,7 +212,7 @@ impl Verified {
         })
     }
 
-    /// Remembers a whole, right reply.
+    /// Remembers a whole, correct reply.
     fn remember(&self, reply: &[u8], payload: u64) {
         if reply.is_empty() || reply.len() > BYTES_MAX {
             return;

@@ -24,7 +24,7 @@ pub enum Progress {
     Done(Done),
 }
 
-/// Whole, right replies, one directly after the other.
+/// Whole, correct replies, one directly after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// At least one.

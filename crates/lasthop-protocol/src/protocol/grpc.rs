@@ -70,7 +70,8 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((endpoint, grpc.into()))
 }
 
-/// gRPC: one unary call over and over. The request is a message whose field 1, of bytes or a string, is all that it has.
+/// gRPC: one unary call over and over. The request is a message whose field 1, of bytes or a string, is all that it
+/// has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grpc {
@@ -85,7 +86,7 @@ pub struct Grpc {
     /// What field 1 is, in place of so many bytes.
     #[serde(default)]
     pub text: Option<String>,
-    /// What the message of a right reply is.
+    /// What the message of a correct reply is.
     #[serde(default)]
     pub expect: GrpcExpect,
 }
@@ -94,7 +95,7 @@ fn localhost() -> String {
     "localhost".to_owned()
 }
 
-/// What a right reply looks like: status 0, and `"any"` message, an `"echo"` of the request's, one of so many bytes
+/// What a correct reply looks like: status 0, and `"any"` message, an `"echo"` of the request's, one of so many bytes
 /// (`{ length = 100 }`), or one byte for byte (`{ message = "CgVIZWxsbw==" }`, base64, and `{ exact = … }`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -310,7 +311,7 @@ impl ProtocolSpec for Grpc {
 const PREFIX: usize = 5;
 const OK: u16 = 200;
 
-/// The message of a whole, right reply.
+/// The message of a whole, correct reply.
 fn message(reply: &[u8]) -> Result<Vec<u8>, Failure> {
     let (_, mut data) = http2::parts(reply)?;
     Ok(data.split_off(PREFIX.min(data.len())))

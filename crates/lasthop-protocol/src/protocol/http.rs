@@ -128,7 +128,7 @@ pub struct Http {
     /// `1.1` where it is missing.
     #[serde(default)]
     pub version: HttpVersion,
-    /// What a right answer is.
+    /// What a correct reply is.
     pub expect: HttpExpect,
 }
 
@@ -174,7 +174,7 @@ pub enum HttpVersion {
     V2,
 }
 
-/// What a right answer looks like. Every given field must hold for every reply.
+/// What a correct reply looks like. Every given field must hold for every reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpExpect {
@@ -443,7 +443,7 @@ impl Http {
         }
     }
 
-    /// What the body of a right reply is.
+    /// What the body of a correct reply is.
     fn expected(&self) -> Expected {
         // A reply to this method has no body, whatever its headers say.
         if self.method == "HEAD" {

@@ -66,8 +66,9 @@ pub struct Memcached {
     /// what every reply must then be.
     #[serde(default)]
     pub value: Option<String>,
-    /// What a right reply to `get` is where there is no `value`: `"any"` (a value or none), `"miss"`, `{ value = "text" }`,
-    /// `{ length = 100 }` (a value of so many bytes) or `{ reply = "…" }` (all bytes of the reply). The right reply to `set` is always that it is stored.
+    /// What a correct reply to `get` is where there is no `value`: `"any"` (a value or none), `"miss"`, `{ value =
+    /// "text" }`, `{ length = 100 }` (a value of so many bytes) or `{ reply = "…" }` (all bytes of the reply). The
+    /// correct reply to `set` is always that it is stored.
     #[serde(default)]
     pub expect: MemcachedExpect,
 }
@@ -82,7 +83,7 @@ pub enum Command {
     Set,
 }
 
-/// What a right reply to `get` looks like. An error never is one.
+/// What a correct reply to `get` looks like. An error never is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemcachedExpect {
@@ -148,7 +149,7 @@ impl ProtocolSpec for Memcached {
         match (self.command, &self.value) {
             (Command::Set, None) => Err("`set` needs a `value` to store".to_owned()),
             (Command::Set, _) if self.expect != MemcachedExpect::Any => {
-                Err("`expect` belongs to `get`: the right reply to `set` is that it is stored".to_owned())
+                Err("`expect` belongs to `get`: the correct reply to `set` is that it is stored".to_owned())
             }
             (Command::Get, Some(_)) if self.expect != MemcachedExpect::Any => {
                 Err("`get` takes `value` or `expect`: what was stored is expected back".to_owned())

@@ -77,8 +77,8 @@ pub struct Raw {
     pub send: Escaped,
     /// Where each reply ends: `{ until = '\n' }`, `{ bytes = 7 }`, `{ length-prefix = "4@0" }` or `"close"`.
     pub end: End,
-    /// What a right reply is: `"any"` (whatever ends so), `{ reply = 'PONG\0' }`, `{ length = 7 }` or `{ exact = "…" }`
-    /// (without escapes, as lasthop writes a reply that it has learned).
+    /// What a correct reply is: `"any"` (whatever ends so), `{ reply = 'PONG\0' }`, `{ length = 7 }` or `{ exact = "…"
+    /// }` (without escapes, as lasthop writes a reply that it has learned).
     #[serde(default)]
     pub expect: RawExpect,
 }
@@ -95,7 +95,7 @@ pub struct Step {
     pub end: Option<End>,
 }
 
-/// What a right reply looks like.
+/// What a correct reply looks like.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RawExpect {

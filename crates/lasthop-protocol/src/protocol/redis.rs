@@ -84,7 +84,7 @@ fn database(number: &str) -> Result<u32, String> {
 pub struct Redis {
     /// Words of the command, such as `["GET", "key"]`.
     pub command: Vec<String>,
-    /// What a right reply is: `"success"` (anything but an error), `"nil"`, `{ simple = "OK" }`, `{ bulk = "text" }`,
+    /// What a correct reply is: `"success"` (anything but an error), `"nil"`, `{ simple = "OK" }`, `{ bulk = "text" }`,
     /// `{ integer = 1 }`, `{ length = 64 }` (a text of so many bytes), `{ elements = 3 }` (an array of so many) or
     /// `{ reply = "*1\r\n:1\r\n" }` (all bytes of the reply).
     #[serde(default)]
@@ -100,7 +100,7 @@ pub struct Redis {
     pub database: u32,
 }
 
-/// What a right reply looks like. An error reply never is one.
+/// What a correct reply looks like. An error reply never is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RedisExpect {

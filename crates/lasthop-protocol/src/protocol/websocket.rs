@@ -99,13 +99,13 @@ pub struct Websocket {
     /// Whether the message is a binary one. A message that is not UTF-8 always is.
     #[serde(default)]
     pub binary: bool,
-    /// What a right reply is: `"echo"` (the same message), `{ text = "…" }`, `{ binary = … }`, `{ length = 7 }` or
+    /// What a correct reply is: `"echo"` (the same message), `{ text = "…" }`, `{ binary = … }`, `{ length = 7 }` or
     /// `"any"`.
     #[serde(default)]
     pub expect: WebsocketExpect,
 }
 
-/// What a right reply looks like.
+/// What a correct reply looks like.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WebsocketExpect {
@@ -151,7 +151,7 @@ impl Websocket {
         }
     }
 
-    /// Kind and content of the right reply, where they are known.
+    /// Kind and content of the correct reply, where they are known.
     fn reply(&self) -> Option<(u8, Exact)> {
         match &self.expect {
             WebsocketExpect::Echo => {
@@ -277,7 +277,7 @@ impl ProtocolSpec for Websocket {
             self.expect = WebsocketExpect::Length(first.len() as u64);
             "only the length of the reply is checked"
         } else {
-            "any message is a right reply"
+            "any message is a correct reply"
         };
         Ok(Some(changing(checked, &first, &second)))
     }
@@ -348,7 +348,7 @@ impl ProtocolSpec for Websocket {
     }
 }
 
-/// Kind and content of a whole, right reply.
+/// Kind and content of a whole, correct reply.
 fn whole(mut reply: &[u8]) -> Result<(u8, Vec<u8>), Failure> {
     let mut kind = frame::CONTINUATION;
     let mut content = Vec::new();
@@ -374,8 +374,8 @@ fn random<const N: usize>() -> Result<[u8; N], Failure> {
     Ok(bytes)
 }
 
-/// Masks for the frames of a thread: they must be unpredictable (RFC 6455, section 5.3), and the system is not asked for
-/// each.
+/// Masks for the frames of a thread: they must be unpredictable (RFC 6455, section 5.3), and the system is not asked
+/// for each.
 #[derive(Default)]
 struct Masks(Vec<[u8; 4]>);
 
@@ -401,10 +401,10 @@ struct Shared {
     /// Bytes of one of them, and of its head with the mask.
     frame: usize,
     head: usize,
-    /// Kind of the right reply, and what it is.
+    /// Kind of the correct reply, and what it is.
     kind: Option<u8>,
     expected: Expected,
-    /// The right replies of a batch as servers usually send them, and bytes of one; empty where they are not known.
+    /// The correct replies of a batch as servers usually send them, and bytes of one; empty where they are not known.
     replies: Vec<u8>,
     reply: usize,
     masks: RefCell<Masks>,
@@ -592,8 +592,8 @@ impl Conversation {
         }
     }
 
-    /// Takes control frames that follow a reply or the handshake. They cannot make that wrong: an error is one of the next
-    /// reply. What is left is something else.
+    /// Takes control frames that follow a reply or the handshake. They cannot make that wrong: an error is one of the
+    /// next reply. What is left is something else.
     fn overhear<'a>(&mut self, mut rest: &'a [u8]) -> &'a [u8] {
         while rest.first().is_some_and(|first| frame::begins_control(*first)) {
             match self.take(rest) {

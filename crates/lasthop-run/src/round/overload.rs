@@ -78,8 +78,8 @@ fn stages(settings: &Settings, overload: &OverloadSettings, times: f64, capacity
     stages
 }
 
-/// Right answers per second by index of the case: the lowest capacity of the compared cases in the first round that has
-/// theirs.
+/// Correct replies per second by index of the case: the lowest capacity of the compared cases in the first round that
+/// has theirs.
 fn capacities(data: &RunData, cases: &[CasePlan]) -> Vec<Option<f64>> {
     let mut found = vec![None; cases.len()];
     let measured: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.times.is_none()).collect();

@@ -1,7 +1,8 @@
 //! The trials of a round, one after the other.
 //!
 //! Nothing but a look at processes and counters lies between two trials of one stack: it ends one and begins the next.
-//! Between those of two stacks there is a look at each. What the driver says of a trial is read and written while the next one warms up.
+//! Between those of two stacks there is a look at each. What the driver says of a trial is read and written while the
+//! next one warms up.
 
 use std::{
     rc::Rc,
@@ -63,7 +64,7 @@ type Said = Result<Answer, DriverError>;
 /// A trial has no result.
 enum Unusable {
     Driver(DriverError),
-    /// Too few right replies.
+    /// Too few correct replies.
     Replies(String, Box<TrialResult>),
 }
 
@@ -292,7 +293,7 @@ impl Round {
     }
 }
 
-/// Why a trial has no result: it has no right reply, or a wrong one in ten.
+/// Why a trial has no result: it has no correct reply, or a wrong one in ten.
 pub(super) fn failure(result: &TrialResult) -> Option<String> {
     let errors = result.error_total();
     if result.requests > 0 && errors * 10 < result.requests_total {
@@ -305,7 +306,7 @@ pub(super) fn failure(result: &TrialResult) -> Option<String> {
         ));
     };
     Some(format!(
-        "{errors} errors and {} right replies; the first error: {first}",
+        "{errors} errors and {} correct replies; the first error: {first}",
         result.requests_total
     ))
 }
@@ -333,7 +334,10 @@ mod tests {
         };
         assert_eq!(failure(&result(99)), None);
         let cause = failure(&result(100)).unwrap();
-        assert_eq!(cause, "100 errors and 1000 right replies; the first error: status 502");
+        assert_eq!(
+            cause,
+            "100 errors and 1000 correct replies; the first error: status 502"
+        );
         let trouble = Trouble::at(Stage::Trial, cause).after(Box::new(result(100)));
         let kept = trouble.result.unwrap();
         assert_eq!((kept.requests_total, kept.errors), (1_000, errors(100)));

@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113): one request over and over, in plain with prior knowledge or within TLS. A batch is as many streams
-//! of a connection at once; their replies may come in any order.
+//! HTTP/2 (RFC 9113): one request over and over, in plain with prior knowledge or within TLS. A batch is as many
+//! streams of a connection at once; their replies may come in any order.
 
 pub mod call;
 pub mod frame;
@@ -75,7 +75,7 @@ pub fn block<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8
     block
 }
 
-/// The fields and the body of a whole, right reply; interim replies are passed over.
+/// The fields and the body of a whole, correct reply; interim replies are passed over.
 pub fn parts(reply: &[u8]) -> Result<(Fields, Vec<u8>), Failure> {
     let mut head = Fields::default();
     let mut body = Vec::new();
