@@ -219,7 +219,7 @@ fn a_limit_decides_by_the_interval() {
         .fails(3, "exceeded by unix");
 }
 
-/// A copy of the new run in which every trial answered 100 requests, and those by Unix socket so many.
+/// A copy of the new run in which every trial answered 100 requests, and those over a Unix socket so many.
 fn steady(two: &Two, name: &str, by_socket: u64) -> PathBuf {
     edited(
         two,

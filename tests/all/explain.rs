@@ -18,7 +18,7 @@ use std::{
 use common::{Lasthop, Ran, have, one_line, signal, skip};
 use serde_json::Value;
 
-/// Two cases, by Unix socket and by TCP.
+/// Two cases, over a Unix socket and over TCP.
 const RUN: [&str; 8] = [
     "run",
     "sockets",
@@ -163,7 +163,7 @@ fn what_nagle_delays_is_waiting_and_no_work() {
     let ([working, runnable, waiting], [.., unix]) = (time("tcp"), time("unix"));
     // Linux delays an acknowledgement by 40 ms, for which every thread of the driver waits.
     assert!(waiting > 30_000.0, "{waiting} µs");
-    assert!(unix < waiting / 5.0, "{unix} µs by Unix socket");
+    assert!(unix < waiting / 5.0, "{unix} µs over a Unix socket");
     assert!(working + runnable < waiting / 10.0, "{working} and {runnable} µs");
     let work: f64 = case(&summary, "tcp")["roles"]
         .as_object()

@@ -55,7 +55,10 @@ fn page(lasthop: &Lasthop, name: &str, arguments: &[&str]) -> String {
     let printed = lasthop.run(["report", "last", "--format", "html"]).stdout;
     let policed = |page: &str| page.find("<script>").map(|at| page[at..].to_owned());
     let kept = fs::read_to_string(&path).unwrap();
-    assert!(policed(&printed) == policed(&kept), "{name}: printed, its script is another");
+    assert!(
+        policed(&printed) == policed(&kept),
+        "{name}: printed, its script is another"
+    );
     path
 }
 

@@ -1,4 +1,4 @@
-//! The real clamd by Unix socket and TCP, through the raw protocol of an experiment.
+//! The real clamd over a Unix socket and TCP, through the raw protocol of an experiment.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! The real gRPC servers in Go and Python by Unix socket, TCP and TLS, alone and behind the real nginx; and what a server counts.
+//! The real gRPC servers in Go and Python over a Unix socket, TCP and TLS, alone and behind the real nginx; and what a server counts.
 
 use crate::{
     common,

@@ -1,4 +1,4 @@
-//! The real MariaDB by Unix socket, TCP and TLS, with every way to authenticate; and endpoints that lasthop did not start.
+//! The real MariaDB over a Unix socket, TCP and TLS, with every way to authenticate; and endpoints that lasthop did not start.
 
 use crate::{
     common,

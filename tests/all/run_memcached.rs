@@ -1,4 +1,4 @@
-//! The real memcached by Unix socket, TCP and its own TLS.
+//! The real memcached over a Unix socket, TCP and its own TLS.
 
 use crate::common;
 

@@ -56,7 +56,7 @@ fn both_links_answer_are_proven_and_keep_connections_if_asked() {
 
 const EXPERIMENT: &str = r#"
 title = "lighttpd"
-question = "Should lighttpd reach PHP-FPM by Unix socket or by TCP?"
+question = "Should lighttpd reach PHP-FPM over a Unix socket or over TCP?"
 
 [link]
 from = "lighttpd"

@@ -1,4 +1,4 @@
-//! The real PostgreSQL by Unix socket, TCP and TLS, with every way to authenticate.
+//! The real PostgreSQL over a Unix socket, TCP and TLS, with every way to authenticate.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! The real Redis by Unix socket, TCP and TLS.
+//! The real Redis over a Unix socket, TCP and TLS.
 
 use crate::common;
 

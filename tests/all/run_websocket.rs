@@ -1,4 +1,4 @@
-//! Real WebSocket servers: Node's behind nginx, by Unix socket and TCP, and Python's at two URLs.
+//! Real WebSocket servers: Node's behind nginx, over a Unix socket and TCP, and Python's at two URLs.
 
 use crate::{
     common,

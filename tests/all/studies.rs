@@ -53,7 +53,7 @@ const COUNTS: [(&str, usize); 16] = [
     ("goldsborough-ipc-bench", 16),
     // A time, its spread and another time in a diagram, by 2 transports.
     ("ja7ad-grpc", 6),
-    // 3 runs of 5 figures by TCP, twice as many by Unix socket, and a share in a sentence.
+    // 3 runs of 5 figures over TCP, twice as many over a Unix socket, and a share in a sentence.
     ("linuxboy-php-fpm", 46),
     // 9 rows of 3, and what is said of all.
     ("miketheman-2021-containers", 29),
@@ -238,7 +238,7 @@ fn published_ratios_follow_from_the_figures() {
         let claim = study.claims.iter().find(|claim| claim.text.contains(part)).unwrap();
         study.published_ratio(claim).unwrap()
     };
-    // Authentication as a share of connecting, both by Unix socket.
+    // Authentication as a share of connecting, both over a Unix socket.
     near(claimed("dr-knz-2020-postgres", "<1%"), 0.0062);
     near(claimed("dr-knz-2020-postgres", "42%"), 0.4155);
     near(claimed("dr-knz-2020-cockroachdb", "15x"), 15.898);

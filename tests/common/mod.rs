@@ -413,7 +413,7 @@ pub fn skip(reason: &str) -> bool {
     false
 }
 
-/// Runs the experiment of a store in memory: two commands by Unix socket, TCP and TLS, with and without a pipeline.
+/// Runs the experiment of a store in memory: two commands over a Unix socket, TCP and TLS, with and without a pipeline.
 pub fn every_transport_answers(name: &str) {
     let lasthop = Lasthop::new();
     let summary = lasthop.brief(name, &["--set", "connections=4"]);

@@ -159,7 +159,7 @@ mod tests {
         });
     }
 
-    /// By Unix socket 2 and 6 µs, by TCP 3 and 20.
+    /// By Unix socket 2 and 6 µs, over TCP 3 and 20.
     fn waiting() -> RunData {
         let mut data = healthy();
         wait(&mut data, "unix", 2.0, 6.0);

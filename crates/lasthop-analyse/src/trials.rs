@@ -221,7 +221,7 @@ impl<'a> Trials<'a> {
             .filter_map(move |round| Some(&**round.cases.get(case)?))
     }
 
-    /// Whether any connection of a case may be TCP: not if the driver reaches a server by Unix socket, and there is no
+    /// Whether any connection of a case may be TCP: not if the driver reaches a server over a Unix socket, and there is no
     /// other server that it could ask. Behind an endpoint that lasthop did not start, there may be more than it sees.
     pub fn may_use_tcp(&self, case: &str) -> bool {
         let is_alone =

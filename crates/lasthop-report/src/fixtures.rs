@@ -398,7 +398,7 @@ pub fn equivalent() -> Summary {
     summary(cases, vec![equivalent, tail])
 }
 
-/// Everything on one CPU: a service and the driver wait for it, less by Unix socket; TLS takes more CPU and waits no
+/// Everything on one CPU: a service and the driver wait for it, less over a Unix socket; TLS takes more CPU and waits no
 /// less.
 pub fn shared_cpu() -> Summary {
     let mut summary = three_transports();

@@ -117,7 +117,7 @@ fn a_message_that_comes_back_in_two_is_an_error() {
     }
 }
 
-/// The reader takes everything: nothing is lost by Unix socket, and by UDP what is lost is known to the kernel.
+/// The reader takes everything: nothing is lost over a Unix socket, and over UDP what is lost is known to the kernel.
 #[test]
 fn both_sides_count_the_same() {
     for transport in PACKETS {
