@@ -7,6 +7,7 @@ use lasthop_page::{
     html,
     units::{Bytes, Count, NBSP, NONE, Seconds, Significant, significant},
 };
+use lasthop_stats::Interval;
 use serde_json::Value;
 
 use super::{
@@ -117,20 +118,20 @@ fn table(links: &[&Link], all: bool) -> Table {
             .right("CPU", |link| cpus(link));
     }
     columns
-        .left("a Unix socket would save", |link| saves(link))
+        .right("µs/req saved", |link| saved(link, |saving| saving.cpu_us))
+        .right("% of a CPU", |link| saved(link, |saving| saving.cpus.times(100.0)))
         .joined("verdict", |link| verdict(link.outlook.as_ref()))
         .table()
 }
 
-/// `8.1 to 9.9 µs a request: 9.8 to 12 % of a CPU`
-fn saves(link: &Link) -> String {
+/// `8.1 to 9.9`
+fn saved(link: &Link, of: impl Fn(&Saving) -> Interval) -> String {
     let saving = link.outlook.as_ref().and_then(|outlook| outlook.saving.as_ref());
     saving.map_or_else(
         || NONE.to_owned(),
-        |Saving { cpu_us, cpus, .. }| {
-            let [low, high, least, most] =
-                [cpu_us.low, cpu_us.high, cpus.low * 100.0, cpus.high * 100.0].map(|end| significant(end, 2));
-            format!("{low} to {high}{NBSP}µs a request: {least} to {most}{NBSP}% of a CPU")
+        |saving| {
+            let Interval { low, high, .. } = of(saving);
+            format!("{} to {}", significant(low, 2), significant(high, 2))
         },
     )
 }
@@ -287,6 +288,12 @@ fn legend(links: &[&Link], all: bool) -> impl Iterator<Item = String> {
             "CPU: of one CPU, that the client's and the server's processes used for all that they did.",
         ),
         (
+            links
+                .iter()
+                .any(|link| link.outlook.as_ref().is_some_and(|outlook| outlook.saving.is_some())),
+            "Saved: of CPU time, by a Unix socket.",
+        ),
+        (
             has(Shape::KeepAlive),
             "requests/s: what a client sends at once, such as a pipeline or streams of HTTP/2, counts as one.",
         ),
@@ -359,7 +366,6 @@ pub fn csv(survey: &Survey) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use lasthop_protocol::spec::Transport;
-    use lasthop_stats::Interval;
 
     use super::*;
     use crate::fixtures::{link, predicted, survey};
