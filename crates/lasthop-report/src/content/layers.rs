@@ -12,7 +12,7 @@ use crate::{
     columns::Columns,
     document::{Block, Cell, Table, Tone},
     names::Named,
-    units::{Micros, NBSP, NONE, TimeUnit, capital, grouped, percent},
+    units::{Micros, NONE, TimeUnit, capital, grouped, percent},
 };
 
 /// How many kinds of events are named.
@@ -28,18 +28,17 @@ pub fn of(compared: Compared<'_>) -> Vec<Block> {
     let names = names(compared);
     let sign = sign(found);
     let lines = lines(explained, found);
-    let mut blocks = vec![
+    let titles = [compared.reference, compared.case].map(|case| compared.group.label(case));
+    let tables = [events(&titles, found), time(&titles, compared, explained)];
+    let said = [kernel(found), saves_no_time(&names, compared)];
+    [
         Block::Paragraph(heading(&names, found, sign).into()),
         Block::Table(table(found, &lines, sign)),
-    ];
-    let said = [
-        mostly(&lines),
-        events(&names.1, found),
-        kernel(found),
-        time(&names, compared, explained),
-    ];
-    blocks.extend(said.into_iter().flatten().map(Block::legend));
-    blocks
+    ]
+    .into_iter()
+    .chain(said.into_iter().flatten().map(Block::legend))
+    .chain(tables.into_iter().flatten().map(Block::Table))
+    .collect()
 }
 
 /// The same in a paragraph: the layers that certainly differ, and where each role spends what that does not touch.
@@ -203,41 +202,42 @@ fn table(found: &LayerDifference, lines: &[Line<'_>], sign: f64) -> Table {
     columns.table()
 }
 
-/// The functions that differ most, layer by layer.
-fn mostly(lines: &[Line<'_>]) -> Option<String> {
-    let known = lines
+/// An event of the kernel, as often as it is with the reference and with the case.
+struct Event<'a> {
+    name: &'a str,
+    before: f64,
+    now: f64,
+    saved: Option<&'a Measured>,
+}
+
+/// How often the kernel does what, by how much that differs.
+fn events([reference, case]: &[String; 2], found: &LayerDifference) -> Option<Table> {
+    let of = |(name, [now, before]): (&'_ String, &[f64; 2])| (name.clone(), *before, *now);
+    let mut all: Vec<(String, f64, f64)> = found.counts.iter().map(of).collect();
+    all.sort_by(|one, other| (other.2 - other.1).abs().total_cmp(&(one.2 - one.1).abs()));
+    all.truncate(EVENTS);
+    let rows: Vec<Event<'_>> = all
         .iter()
-        .filter_map(|line| Some((line.title, &line.saving?.functions)));
-    let known = known.filter(|(_, functions)| !functions.is_empty());
-    let said = joined(
-        known.map(|(title, functions)| format!("{title} in {}", functions.join(", "))),
-        "; ",
-    );
-    (!said.is_empty()).then(|| format!("Mostly: {said}."))
-}
-
-/// `Per request: switches 2.0 instead of 2.4, …`, by how much they differ.
-fn events(reference: &str, found: &LayerDifference) -> Option<String> {
-    let mut all: Vec<(&String, &[f64; 2])> = found.counts.iter().collect();
-    let size = |[case, reference]: &[f64; 2]| (case - reference).abs();
-    all.sort_by(|one, other| size(other.1).total_cmp(&size(one.1)));
-    let said = all.into_iter().take(EVENTS).map(|(event, [now, before])| {
-        let differs = found.events.get(event).map_or_else(String::new, fewer);
-        format!("{event} {} ({}{differs})", grouped(*now, 2), grouped(*before, 2))
-    });
-    let said = joined(said, ", ");
-    (!said.is_empty()).then(|| format!("Per request, with those of {reference} in brackets: {said}."))
-}
-
-/// `; 0.35 to 0.45 fewer`
-fn fewer(saved: &Measured) -> String {
-    let Interval { low, high, .. } = saved.interval;
-    let (low, high, fewer) = if saved.interval.estimate < 0.0 {
-        (-high, -low, "more")
-    } else {
-        (low, high, "fewer")
+        .map(|(name, before, now)| Event {
+            name,
+            before: *before,
+            now: *now,
+            saved: found.events.get(name),
+        })
+        .collect();
+    let change = |event: &Event<'_>| {
+        event.saved.map_or(String::new(), |saved| {
+            let Interval { low, high, .. } = saved.interval;
+            format!("{} to {}", grouped(-high + 0.0, 2), grouped(-low + 0.0, 2))
+        })
     };
-    format!("; {} to {} {fewer}", grouped(low, 2), grouped(high, 2))
+    let table = Columns::of(&rows)
+        .left("per request", |event| event.name)
+        .right(reference, |event| grouped(event.before, 2))
+        .right(case, |event| grouped(event.now, 2))
+        .left("change, 95 % interval", change)
+        .table();
+    (!rows.is_empty()).then_some(table)
 }
 
 fn kernel(found: &LayerDifference) -> Option<String> {
@@ -249,41 +249,33 @@ fn kernel(found: &LayerDifference) -> Option<String> {
     ))
 }
 
-/// How the driver spends the time of a request.
-fn time(names: &(String, String), compared: Compared<'_>, explained: &Explained) -> Option<String> {
+/// How the driver's threads spend the time of a request.
+fn time(titles: &[String; 2], compared: Compared<'_>, explained: &Explained) -> Option<Table> {
     let of = |case: &str| explained.cases.get(case)?.roles.get("driver")?.time;
-    let ours = of(&compared.case.case)?;
-    let theirs = of(&compared.reference.case)?;
-    let spent = |time: ThreadTime| {
-        format!(
-            "{} of work, {} of waiting for a{NBSP}CPU and {} of waiting for the other side",
-            Micros(time.working_us),
-            Micros(time.runnable_us),
-            Micros(time.waiting_us)
-        )
-    };
-    Some(format!(
-        "A request takes the driver's threads {}: {}; with {}, {}: {}.{}",
-        Micros(ours.total()),
-        spent(ours),
-        names.1,
-        Micros(theirs.total()),
-        spent(theirs),
-        saves_no_time(names, compared)
-    ))
+    let times: Vec<ThreadTime> = [compared.reference, compared.case]
+        .iter()
+        .map(|case| of(&case.case))
+        .collect::<Option<_>>()?;
+    let rows: Vec<(&String, &ThreadTime)> = titles.iter().zip(&times).collect();
+    let columns = Columns::of(&rows)
+        .left("driver, per request", |(title, _)| *title)
+        .figures("µs", |(_, time)| Some(time.total()))
+        .figures("working", |(_, time)| Some(time.working_us))
+        .figures("ready to run", |(_, time)| Some(time.runnable_us))
+        .figures("waiting", |(_, time)| Some(time.waiting_us));
+    Some(columns.table())
 }
 
 /// Where a difference in CPU time makes none in time.
-fn saves_no_time((case, _): &(String, String), compared: Compared<'_>) -> String {
+fn saves_no_time((case, _): &(String, String), compared: Compared<'_>) -> Option<String> {
     use lasthop_analyse::summary::Metric;
-    let cpu = compared.group.comparison(compared.case, Metric::CpuPerRequest);
-    match (cpu.map(|cpu| cpu.verdict), compared.comparison.verdict) {
-        (Some(cpu), Verdict::Equivalent) if cpu.differs() => format!(
-            " {} takes other CPU time and the same time: the work that differs is done while somebody waits anyway.",
+    let cpu = compared.group.comparison(compared.case, Metric::CpuPerRequest)?;
+    (cpu.verdict.differs() && compared.comparison.verdict == Verdict::Equivalent).then(|| {
+        format!(
+            "{} takes other CPU time and the same time: the work that differs is done while somebody waits anyway.",
             capital(case)
-        ),
-        _ => String::new(),
-    }
+        )
+    })
 }
 
 /// An interval that is wider than this factor says nothing of what observing costs.
@@ -323,7 +315,7 @@ pub fn cost(groups: &[Group<'_>]) -> Option<Block> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures;
+    use crate::{fixtures, units::NBSP};
 
     #[test]
     fn a_paragraph_has_what_differs_and_where_the_rest_goes() {
