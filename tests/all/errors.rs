@@ -886,7 +886,7 @@ fn a_check_is_explained_by_its_id() {
     let lasthop = Lasthop::new();
     let said = lasthop.run(["report", "--check", "driver-kept-off"]).ok().stdout;
     assert!(
-        said.contains("High percentiles are too high") && said.contains("`pidstat`"),
+        said.contains("High percentiles are overstated") && said.contains("`pidstat`"),
         "{said}"
     );
     let old = lasthop.run(["explain-check", "driver-kept-off"]).ok();

@@ -12,13 +12,9 @@ use super::{
 const HEAD: &str = "\
 # Checks
 
-A check looks for one reason to distrust a result. Each finding has a stable id, its evidence with figures, and its
-effect on the verdict. Reports say in a line what the worst mean for the answer, and with `--verbose` all of them with
-their evidence; the JSON has them under `checks`. `lasthop report --check ID` prints a part of this page, which
-`script/generate` writes from `crates/lasthop-analyse/src/checks/known.rs`.
-
-Severities: a **note** is worth knowing, a **doubt** weakens the result, and **invalid** means that you must not use the
-case.
+Each check looks for one reason to distrust a result. A **note** is worth knowing, a **doubt** weakens the result, and
+an **invalid** case must not be used. Reports have the evidence with `--verbose`, and the JSON under `checks`. `lasthop
+report --check ID` prints an entry.
 ";
 
 /// The page of checks, in Markdown.
@@ -47,8 +43,8 @@ fn sentences(known: &CheckMeaning) -> Vec<String> {
     let note = known.note.map(|note| format!(" As a note: {note}."));
     vec![
         format!("{}.{}", known.line, note.unwrap_or_default()),
-        format!("Severity: {}. Found when {}", known.severity, known.found),
-        format!("What to do: {}", known.advice),
+        format!("{}: {}", known.severity, known.found),
+        known.advice.to_owned(),
     ]
 }
 

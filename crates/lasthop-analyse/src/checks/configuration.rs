@@ -18,6 +18,6 @@ pub fn config_differs(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     );
     Some(doubt(
         text,
-        "the comparison cannot tell these differences apart from the transport's",
+        "the ratio shows these differences together with the transport's",
     ))
 }

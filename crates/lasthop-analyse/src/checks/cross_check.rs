@@ -71,7 +71,7 @@ pub fn cross_check(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         let effect = format!("too few blocks to say whether they agree within {limit}; a longer run would tell");
         (UNDECIDED, note(seen, effect))
     } else if reasons.is_empty() {
-        let effect = "one of the two counts wrong, or they send different requests";
+        let effect = "one of them miscounts, or they send different requests";
         (DIFFERS, doubt(seen, effect))
     } else {
         (EXPLAINED, note(seen, format!("likely because {}", reasons.join("; "))))

@@ -102,7 +102,7 @@ pub fn load_not_over_link(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         .or_else(|| too_few_opened(trials, plan))
         .or_else(|| elsewhere(trials, plan))?;
     let effect =
-        "the case did not measure the link: an answer came from a cache, from another server or by another address";
+        "the case did not measure the link: replies came from a cache, from another server or over another address";
     Some(invalid(text, effect))
 }
 
@@ -169,7 +169,7 @@ pub fn less_work(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     };
     let text = behind.filter_map(found).next()?;
     let effect =
-        "requests did not go the whole way in this case: a cache or a service before answered, or another was asked";
+        "requests did not reach every service in this case: a cache or an earlier service answered, or another server";
     Some(invalid(text, effect))
 }
 

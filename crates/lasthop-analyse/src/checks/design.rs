@@ -53,8 +53,7 @@ pub fn too_few_blocks(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         counted(rounds as u64, "round"),
     );
     let effect = if rounds < 2 {
-        "one start of the services decides nothing: how the result varies from one to the next is unknown; use a larger \
-         budget"
+        "one start of the services decides nothing, because the next may give another result; use a larger budget"
     } else {
         "the interval rests on few restarts, so it is wide"
     };
@@ -118,7 +117,8 @@ pub fn two_states(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         said(groups[0]),
         said(groups[1])
     );
-    let effect = "the ratio is a mean of both, by how often each came up: find out what differs between the starts";
+    let effect = "the ratio is a mean of both, weighted by how often each occurred: find out what differs between the \
+                  starts";
     matters.then(|| doubt(text, effect))
 }
 
@@ -129,8 +129,8 @@ pub fn rounds_correlated(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         "the correlation of the ratio between one round and the next is {:.2}",
         correlation.min(1.0)
     );
-    let effect = "something outlasts a round, so the rounds say less than as many independent ones; the interval is \
-                  wider for it, and may still be too narrow: repeat the run at another time";
+    let effect = "something outlasts a round, so rounds are not independent; the interval is widened for that and may \
+                  still be too narrow: repeat the run at another time";
     Some(doubt(text, effect))
 }
 
@@ -161,8 +161,8 @@ pub fn not_restarted(evidence: &Evidence) -> Option<Finding> {
 /// Replies of an endpoint that are not checked byte for byte.
 pub fn weak_check(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let text = trials.given(&plan.case)?.unchecked.clone()?;
-    let effect = "a reply that is wrong elsewhere counts as right, and endpoints may not answer alike there; give \
-                  --expect, or a URL whose replies stay the same";
+    let effect = "a reply that is wrong elsewhere counts as correct, and endpoints may differ there; give --expect, or \
+                  a URL whose replies stay the same";
     Some(doubt(text, effect))
 }
 

@@ -91,7 +91,7 @@ pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 pub fn replies_unseen(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let text = format!("`{}` judged the replies", plan.load.driver);
     let effect =
-        "the figures are as right as that program: it counts the requests, takes the times and tells a wrong reply";
+        "the figures are as good as that program, which counts the requests, takes the times and judges the replies";
     (plan.load.protocol == custom::KIND.name && trials.count(&plan.case) > 0).then(|| note(text, effect))
 }
 

@@ -12,7 +12,7 @@ pub struct CheckMeaning {
     pub line: &'static str,
     /// The same where it is no more than a note.
     pub note: Option<&'static str>,
-    /// What is found, as the end of "found when".
+    /// What is found, after the severity and a colon.
     pub found: &'static str,
     /// What to do about it.
     pub advice: &'static str,
@@ -68,9 +68,9 @@ const fn known(
     }
 }
 
-const DOUBT: &str = "doubt";
-const NOTE: &str = "note";
-const INVALID: &str = "invalid";
+const DOUBT: &str = "Doubt";
+const NOTE: &str = "Note";
+const INVALID: &str = "Invalid";
 
 /// Headings and the checks below them.
 pub const THEMES: &[(&str, &[CheckMeaning])] = &[
@@ -91,25 +91,23 @@ const LAYERS: &[CheckMeaning] = &[
     known(
         "layers-do-not-add-up",
         DOUBT,
-        "The layers do not add up to the CPU time that was measured",
-        "in the profile trials, the samples of all roles add up to another CPU time than the kernel counted, by more than \
-         5 % and more than chance explains. In a virtual machine, a sample is late when its CPU idles between requests: \
-         it may fall due in a process and be taken after that sleeps.",
-        "Repeat the run with `--placement same`: on one CPU, samples come in time.",
+        "The layers do not add up to the measured CPU time",
+        "samples and the kernel's CPU time differ by more than 5 % and chance.",
+        "Repeat with `--placement same`: elsewhere, a virtual machine's samples may be late.",
     ),
     known(
         "layers-missing",
         NOTE,
-        "A part of the CPU time belongs to no layer",
-        "more than 5 % of a role's samples are in functions that no layer names.",
-        "Give them a layer: `--layers FILE`.",
+        "Part of the CPU time belongs to no layer",
+        "more than 5 % of a role's samples are in functions without a layer.",
+        "Name them: `--layers FILE`.",
     ),
     known(
         "not-observed",
         NOTE,
-        "The run was to be explained, and its processes could not be observed",
-        "`--explain` asked for profile trials, and the kernel did not allow them.",
-        "Do what the finding says, then `lasthop run RUN --again --explain`. `lasthop doctor EXPERIMENT` says beforehand what is missing.",
+        "The processes could not be observed",
+        "the kernel did not allow the profile trials of `--explain`.",
+        "Follow the finding, then `lasthop run RUN --again --explain`.",
     )
     .asked(),
 ];
@@ -117,40 +115,38 @@ const LAYERS: &[CheckMeaning] = &[
 const ANSWERS: &[CheckMeaning] = &[
     known(
         "errors",
-        "doubt; invalid above 0.1 % of requests",
-        "Requests failed, and the figures are those of the others",
-        "requests failed or got a wrong reply, also in trials that failed. They are missing from throughput and latencies.",
-        "Look at the first error of each kind and at the server's log, and mend the server or the load.",
+        "Doubt; invalid above 0.1 % of requests",
+        "Requests failed; the figures are those of the others",
+        "requests failed or got a wrong reply.",
+        "Look at the first errors and at the server's log.",
     ),
     known(
         "failed-trials",
-        "doubt; invalid if the case failed in more than one round",
-        "Trials that failed are left out, so a case may look better than it is",
-        "some trials of a case gave no figure and others did. After one that failed, the case has no more trials in that \
-         round, which flatters a case that fails under load.",
-        "The report says under Failures why they failed, with the last lines of the log.",
+        "Doubt; invalid if the case failed in more than one round",
+        "Failed trials are left out, so a case may look better than it is",
+        "after a failed trial, the case has no more in that round.",
+        "See Failures in the report.",
     ),
     known(
         "lost",
         DOUBT,
         "Requests were lost without an error: a faster sender only loses more",
-        "requests that nobody answers never arrived at the server. Throughput counts only what it received.",
-        "Compare what arrives, or send at a rate that the server takes (`--rate`).",
+        "one-way requests never arrived. Throughput counts what the server received.",
+        "Compare what arrives, or lower `--rate`.",
     ),
     known(
         "backlog-full",
         DOUBT,
-        "A server's backlog was full: a Unix socket then refuses, and TCP waits",
-        "a server refused connections because its backlog was full. A Unix socket refuses at once; TCP drops the SYN and \
-         repeats it a second later.",
-        "Compare errors and slow requests together, or raise the backlog in both cases.",
+        "A server's backlog was full: a Unix socket then refuses, TCP waits",
+        "a server refused connections. TCP repeats its SYN a second later.",
+        "Raise the backlog, or compare errors and slow requests together.",
     ),
     known(
         "ports-exhausted",
         DOUBT,
-        "TCP ran out of local ports, so the case measures that and not the transport",
-        "no local TCP port was left. The case measures the port range and `TIME_WAIT`.",
-        "Keep connections alive, or open fewer in a round (`--blocks`).",
+        "TCP ran out of local ports; the case measures that, not the transport",
+        "no local TCP port was left.",
+        "Keep connections alive, or open fewer per round (`--blocks`).",
     ),
 ];
 
@@ -159,71 +155,66 @@ const LINK: &[CheckMeaning] = &[
         "transport-not-as-asked",
         INVALID,
         "The case did not use the transport in its name",
-        "a live connection had another address family, or TLS where none was asked for, or the reverse.",
-        "Look at the configuration of the server and of who connects to it (`lasthop show EXPERIMENT --files`).",
+        "a live connection had another address family or differed in TLS.",
+        "Check both ends (`lasthop show EXPERIMENT --files`).",
     ),
     known(
         "reuse-not-as-asked",
         INVALID,
         "Connections were reused where each request needs its own, or the reverse",
-        "connections were kept where each request should have had its own, or the reverse. What connecting costs depends \
-         on the transport and can decide the verdict.",
-        "Set keep-alive in server and client as the case says.",
+        "a live connection was not used as the case says.",
+        "Set keep-alive as the case says; `compare` takes `--reuse per-request`.",
     ),
     known(
         "load-not-over-link",
         INVALID,
-        "Answers came another way than over the link, so the case does not measure it",
-        "behind a proxy, the load went another way: for each answer the link's server did next to nothing, or far less \
-         than in the compared case; fewer connections were opened than there were answers; or the proxy reached the \
-         server by another of its addresses. Or a driver of others counts answers for which the server did next to nothing \
-         or that opened no connections.",
-        "Turn off the proxy's cache, and give it no other server and no other address. Mend the driver.",
+        "Replies came another way than over the link",
+        "per reply, the link's server did too little or got too few connections, or the proxy reached it at another \
+         address.",
+        "Turn off the proxy's cache and other upstreams, or mend a driver that is not lasthop's.",
     ),
     known(
         "less-work",
         INVALID,
-        "Requests did not go the whole way in one case, so the cases did not do the same work",
-        "a service behind the link used less than a third of the CPU time for each answer that it used in the compared \
-         case, in two rounds or more. There the transport changes nothing: a cache or a service before it answered.",
-        "Turn off caches, and look at what each service was asked in both cases: its log, or `lasthop show EXPERIMENT \
-         --files`.",
+        "Requests did not reach every service in one case",
+        "a service behind the link used less than a third of the compared case's CPU time per reply, in two rounds or \
+         more.",
+        "Turn off caches, and compare the service's logs.",
     ),
     known(
         "link-not-proven",
         NOTE,
         "Only the configuration says that the transport was used",
-        "neither the application nor the kernel's socket tables showed a connection between the two.",
-        "Give the experiment a `[link.proof]`: a way to ask the application which connection a request came over.",
+        "neither the application nor the kernel's socket tables showed a connection.",
+        "Add `[link.proof]`, which asks the application.",
     ),
     known(
         "tls-differs",
         DOUBT,
-        "The cases used different TLS, so not only the transport differs",
-        "the two cases used different TLS versions or ciphers, which take different CPU time.",
-        "Set one version and one cipher for both.",
+        "The cases used different TLS versions or ciphers",
+        "the compared cases differ in them.",
+        "Set the same for both.",
     ),
     known(
         "nodelay-off",
-        "note if you asked for it, else doubt",
+        "Note if you asked for it, else doubt",
         "TCP may hold small writes back, which makes Unix sockets look better",
         "`TCP_NODELAY` is off, so Nagle's algorithm may hold small writes for up to 40 ms.",
-        "Set `TCP_NODELAY`, unless your application does not either.",
+        "Set it, unless your application does not.",
     ),
     known(
         "open-to-everybody",
         NOTE,
         "Every user of this machine could send requests to a server of the run",
-        "a server at a network address let the driver in without a password. SECURITY.md says who can reach it.",
-        "Measure on a machine without other users, or with a password.",
+        "a server at a network address needed no password (SECURITY.md).",
+        "Measure without other users, or with a password.",
     ),
     known(
         "config-differs",
         DOUBT,
-        "The compared cases differ in more than the link, and the ratio shows both",
-        "the rendered configurations differ in more than the link, or the replies of compared endpoints do \
-         (`--differing`). The difference is printed.",
-        "Make them alike, or take the ratio as that of both differences together.",
+        "The compared cases differ in more than the link",
+        "the rendered configurations differ, or the replies of endpoints (`--differing`).",
+        "Make them alike, or read the ratio as that of all differences.",
     ),
 ];
 
@@ -232,34 +223,31 @@ const DRIVER: &[CheckMeaning] = &[
         "driver-saturated",
         DOUBT,
         "The driver was at its limit, so the servers may be able to do more",
-        "the driver used 85 % of a core or more per thread, with more than one request under way. If it limits the better \
-         of the two cases, the ratio is a lower bound. An open loop that keeps its rate is exempt, because its driver \
-         busy-waits.",
-        "Read the ratio as \"at least\"; CPU time per request is exact. In an open loop use more threads or a lower rate.",
+        "the driver used 85 % of a core or more per thread, unless only one request is under way or an open loop keeps \
+         its rate.",
+        "If this is the better case, read the ratio as \"at least\"; CPU time per request is exact. In an open loop \
+         use more threads or a lower rate.",
     ),
     known(
         "driver-kept-off",
         DOUBT,
-        "High percentiles are too high: another program took the driver's CPU at times",
-        "the driver had a CPU of its own and was runnable but not running for 1 % of the time or more. High percentiles \
-         include these waits.",
-        "Find out what else ran on its CPU (`pidstat`, `perf sched`), and stop it.",
+        "High percentiles are overstated: other programs took the driver's CPU at times",
+        "the driver had its own CPU, but was runnable and not running for 1 % of the time or more.",
+        "Stop what else ran there (`pidstat`, `perf sched`).",
     ),
     known(
         "headroom",
         DOUBT,
         "The servers do little here: expect a smaller difference where they do more",
-        "against a null server, the generator reached less than twice the load (in an open loop: less than twice the rate), \
-         so generator and transport are a large part of what is measured.",
-        "Give the servers the work that yours do, or read under \"Does it matter?\" what a difference is worth there.",
+        "the generator reached less than twice the load (in an open loop: the rate) against a null server.",
+        "Give the servers realistic work, or read \"Does it matter?\".",
     ),
     known(
         "replies-unseen",
         NOTE,
         "Your own driver judged the replies; lasthop did not see them",
-        "the load is `custom`: a program of the experiment makes the requests, counts them, takes their times and judges the \
-         replies. lasthop measures the servers and the machine.",
-        "Let the driver fail at whatever is not the expected reply, byte for byte.",
+        "the load is `custom`.",
+        "Let the driver fail at any wrong reply.",
     ),
 ];
 
@@ -268,17 +256,16 @@ const LENGTH: &[CheckMeaning] = &[
         "littles-law",
         DOUBT,
         "Latencies and throughput contradict each other, so no latencies are printed",
-        "in a closed loop, the mean latency multiplied by the throughput is more than 10 % away from the number of \
-         requests that the connections can have under way: the trials did not show a steady state.",
-        "Use longer trials (`--trial`) and a longer warm-up (`--warm-up`).",
+        "mean latency times throughput is more than 10 % off the requests that can be under way (closed loop).",
+        "Use longer trials (`--trial`, `--warm-up`), or no more connections than the server has workers.",
     ),
     known(
         "short-trials",
         DOUBT,
         "Trials are short for the slowest replies: throughput and latencies may be off",
-        "slow replies, with a tenth of the time of all connections, take longer than a third of a trial; the trial that was \
-         hit hardest does not count. If they take longer than a trial, the latencies are left out.",
-        "The finding names a budget, or a `--trial`, that would do.",
+        "slow replies (a tenth of the connections' time) exceed a third of a trial. Beyond a trial, latencies are left \
+         out.",
+        "Use the `--budget` or `--trial` that the finding names.",
     ),
 ];
 
@@ -287,22 +274,22 @@ const RATE: &[CheckMeaning] = &[
         "rate-not-reached",
         INVALID,
         "The rate was not reached: latencies are those of an overload",
-        "fewer than 99 % of the scheduled requests were sent. The latencies grow with the length of a trial.",
+        "fewer than 99 % of the scheduled requests were sent.",
         "Lower `--rate`, or use more connections.",
     ),
     known(
         "late",
         DOUBT,
-        "Response times include a delay of the driver or of busy connections",
-        "the lag's p99 is more than 100 µs and more than a tenth of the response time's p99.",
-        "Use more connections: if that does not help, the driver or the machine is late.",
+        "Response times include delays of the driver or of busy connections",
+        "the lag's p99 exceeds 100 µs and a tenth of the response time's p99.",
+        "Use more connections. If that changes nothing, the driver is late.",
     ),
     known(
         "derived-left-out",
         NOTE,
-        "Quantities that follow from several cases are left out: they need a closed loop",
-        "quantities derived from several cases were left out, because they need the request time of a closed loop.",
-        "Run without `--rate` to get them.",
+        "Quantities that need a closed loop are left out",
+        "the run has a rate.",
+        "Run without `--rate`.",
     ),
 ];
 
@@ -312,45 +299,45 @@ const TOOLS: &[CheckMeaning] = &[
         NOTE,
         "The other load generator finds the same",
         "the tool and lasthop agree within 5 %.",
-        "Nothing.",
+        "Nothing to do.",
     )
     .asked(),
     known(
         "cross-check-differs",
         DOUBT,
-        "The other load generator finds another throughput, for no known reason",
-        "they differ, and nothing in the run explains it: one of them miscounts, or they send different requests.",
-        "Compare what both send, for example with `strace` or in the server's log.",
+        "The other load generator disagrees, for no known reason",
+        "they differ, and nothing in the run explains it.",
+        "Compare what both send, with `strace` or in the server's log.",
     ),
     known(
         "cross-check-explained",
         NOTE,
-        "The other load generator finds another throughput, for a known reason",
-        "they differ, and the run knows a likely reason, such as a tool that uses a whole core.",
-        "The finding names the reason.",
+        "The other load generator disagrees, for a known reason",
+        "they differ, for example because a tool uses a whole core.",
+        "Nothing to do: the finding names the reason.",
     )
     .asked(),
     known(
         "cross-check-undecided",
         NOTE,
         "The run is too short to say whether the other load generator agrees",
-        "there were too few blocks to tell whether they agree.",
+        "there were too few blocks.",
         "Use a larger `--budget`.",
     )
     .asked(),
     known(
         "tool-trials",
         NOTE,
-        "Trials of the tool are longer than lasthop's, so there are fewer of them",
-        "the tool's trials are longer than lasthop's, because tools count whole seconds.",
+        "The tool's trials are longer than lasthop's, so there are fewer of them",
+        "the tool counts whole seconds.",
         "Use a larger `--budget`.",
     ),
     known(
         "password-shown",
         NOTE,
         "Every user of this machine could read the password during a trial",
-        "the tool takes a password only as an argument, which every user of the machine can read.",
-        "Use a password that is worth nothing.",
+        "the tool takes a password only as an argument.",
+        "Use a worthless password.",
     ),
 ];
 
@@ -359,45 +346,43 @@ const MACHINE: &[CheckMeaning] = &[
         "steal",
         DOUBT,
         "The hypervisor took CPU time, and the ratio may be off by more than its interval",
-        "the hypervisor gave 1 % of the CPU time or more to other machines. Latency tails and throughput include these \
-         waits; ratios suffer less, because cases take turns.",
-        "Repeat the run at another time, or on a machine of its own.",
+        "the hypervisor gave 1 % of the CPU time or more to others.",
+        "Repeat the run at another time or on a machine of its own.",
     ),
     known(
         "foreign-load",
         DOUBT,
-        "Other programs were busy, and without them the ratio may be another",
+        "Other programs were busy; without them the ratio may differ",
         "other processes used 5 % of the machine's CPU time or more.",
-        "Stop them and repeat: nobody can compute the ratio without them from this run.",
+        "Stop them and repeat: this run cannot say by how much.",
     ),
     known(
         "own-load",
         DOUBT,
-        "lasthop itself was busy beside the trials, and without that the ratio may be another",
-        "a quarter of the machine's CPU time or more was of neither the services, the driver, interrupts nor other programs.",
-        "Measure fewer cases at a time (`--only`), and report it: lasthop should wait while it measures.",
+        "lasthop itself was busy beside the trials",
+        "25 % of the machine's CPU time or more was lasthop's own.",
+        "Measure fewer cases at a time (`--only`), and report it.",
     ),
     known(
         "placement",
-        "doubt or note",
-        "Driver and services share a CPU: with more CPUs the ratio will be another",
-        "the driver shares a CPU with the services: against the plan (doubt), or because you asked for it or the machine \
-         has one CPU (note).",
-        "Give each its own CPUs, if your processes have their own.",
+        "Doubt or note",
+        "Driver and services share a CPU; with more CPUs the ratio will differ",
+        "this is against the plan (doubt), or you asked for it or the machine has one CPU (note).",
+        "Give each its own CPU, if your processes have that.",
     ),
     known(
         "spins-in-vain",
         DOUBT,
         "Both ends spin on one CPU: with a CPU for each, shared memory does better",
-        "client and server spin (`shm-spin`) and share one CPU, so each takes the time that the other needs to answer.",
-        "Measure it on a machine with two CPUs or more.",
+        "client and server spin (`shm-spin`) and share one CPU.",
+        "Measure on a machine with two CPUs or more.",
     ),
     known(
         "governor",
         NOTE,
         "The CPU's clock follows the load, so requests after a pause are slower",
         "the frequency governor is not `performance`.",
-        "Set it, if your servers run with it.",
+        "Set `performance`, if your servers use it.",
     ),
 ];
 
@@ -405,24 +390,23 @@ const CONTAINERS: &[CheckMeaning] = &[
     known(
         "throttled",
         NOTE,
-        "A CPU limit stopped a container at times, and sets the pace instead of the link",
-        "a CPU limit stopped a container until its next period. Throughput is then the limit divided by CPU time per \
-         request, and the slowest requests take a period longer.",
-        "Compare the CPU time per request; raise the limit to compare the link.",
+        "A CPU limit, not the link, sets the pace",
+        "a container waited for its next period; throughput is the limit divided by CPU time per request.",
+        "Compare CPU time per request, or raise the limit.",
     ),
     known(
         "short-for-the-limit",
         DOUBT,
         "Trials are short for a CPU limit, which makes the intervals wide",
-        "a limit throttled a container and trials are shorter than ten of its periods (1 s).",
+        "a limit throttled a container, and trials are shorter than ten periods (1 s).",
         "Use `--trial 1s` or more.",
     ),
     known(
         "image-programs-differ",
         NOTE,
-        "With and without a container, the programs are of different versions",
-        "a program in the image has another version than the one on this machine.",
-        "Give the image the version of this machine in its Containerfile, or this machine that of the image.",
+        "Programs have different versions in the image and on this machine",
+        "the versions of a program differ.",
+        "Give both the same version.",
     ),
 ];
 
@@ -431,7 +415,7 @@ const DESIGN: &[CheckMeaning] = &[
         "no-interval",
         INVALID,
         "There is only one trial, so nothing is compared",
-        "a case has one trial, so nothing is known about its scatter.",
+        "a case has only one trial.",
         "Use a larger `--budget`.",
     ),
     known(
@@ -445,117 +429,108 @@ const DESIGN: &[CheckMeaning] = &[
         "multiplicity",
         DOUBT,
         "Among so many comparisons, this difference may be chance",
-        "a verdict does not survive Holm's adjustment for the number of comparisons in the run.",
-        "Treat the verdict as a hint, or repeat this case alone (`--only`).",
+        "a verdict does not survive Holm's adjustment.",
+        "Take it as a hint, or repeat this case alone (`--only`).",
     ),
     known(
         "two-states",
         DOUBT,
         "The rounds fall into two groups, and the ratio is a mean of both",
-        "among eight rounds or more, those of two groups are six standard deviations apart, and by more than the margin.",
-        "The finding has the ratio of each group. Find out what differs between the starts: which CPUs the servers got, or \
-         what they found in a cache.",
+        "eight rounds or more form two groups, six standard deviations and more than the margin apart.",
+        "Find out what differs between the starts.",
     ),
     known(
         "rounds-correlated",
         DOUBT,
-        "Rounds resemble the one before, so the interval may be too narrow",
-        "the ratio of a round correlates with that of the next, by more than 2.6 standard deviations of chance, or by 1.75 \
-         where rounds differ by more than their blocks (p < 0.01). Something outlasts a round, such as the state of the \
-         machine.",
-        "Repeat the run at another time, and trust what both say.",
+        "Each round resembles the one before, so the interval may be too narrow",
+        "ratios of successive rounds correlate by 2.6 standard deviations, or 1.75 where rounds differ (p < 0.01).",
+        "Repeat the run at another time.",
     ),
     known(
         "process-luck",
         NOTE,
         "The ratio varies with each start of the servers; more rounds narrow it",
-        "at least half of a ratio's variance lies between rounds (p < 0.001). The interval includes that.",
-        "More rounds narrow the interval; longer rounds do not.",
+        "half of a ratio's variance or more lies between rounds (p < 0.001).",
+        "Use more rounds; longer ones do not help.",
     ),
     known(
         "not-restarted",
         DOUBT,
         "The servers were not restarted, and the ratio may differ after a restart",
-        "`lasthop compare` measured servers that it did not start and could not restart, or the command of `--restart` \
-         left the same process at an endpoint, so the interval does not include how the ratio varies from one start to \
-         the next.",
-        "`--restart COMMAND` restarts them between rounds.",
+        "`compare` could not restart the servers, or `--restart` left the same process running.",
+        "Use `--restart COMMAND`.",
     ),
     known(
         "weak-check",
         DOUBT,
-        "Replies are checked only in part, so wrong ones may count as right",
-        "`lasthop compare` cannot check replies byte for byte, because the first two of an endpoint differ or because of \
-         `--no-reference`. The finding says what is checked, and from which byte on they differ.",
-        "Give `--expect`, or a URL whose replies stay the same.",
+        "Replies are checked only in part, so wrong ones may count as correct",
+        "the first two replies of an endpoint differ, or because of `--no-reference`.",
+        "Give `--expect`, or a URL with constant replies.",
     ),
     known(
         "server-unknown",
         DOUBT,
         "The process of a server was not found, so CPU time is not compared",
-        "`lasthop compare` did not find the process behind an endpoint, usually that of another user, or the process named \
-         with `--pid` used no CPU time or ended during the run.",
-        "Run lasthop as the server's user or as root, or name the process with `--pid ROLE=PID`.",
+        "`compare` did not find an endpoint's process, or the one of `--pid` used no CPU time or ended.",
+        "Run as the server's user or root, or give `--pid ROLE=PID`.",
     ),
     known(
         "drift",
-        "doubt (a ratio) or note (a reference)",
+        "Doubt (a ratio) or note (a reference)",
         "The ratio changed during the run, so a single number does not describe it",
-        "the value rises or falls in the course of the run (Spearman's rank correlation of at least 0.3, p < 0.001).",
+        "it correlates with time (Spearman's rank correlation of 0.3 or more, p < 0.001).",
         "Run longer, or find out what fills up or warms up.",
     )
     .noted("The machine or a server changed its speed during the run; ratios stay fair"),
     known(
         "position",
         NOTE,
-        "A case affects the one after it, which widens the interval and shifts no ratio",
-        "a case is faster or slower late in a block (the test of `drift`). The order is random, so ratios are not biased.",
-        "Use longer trials (`--trial`), if the intervals are too wide.",
+        "A case affects the one after it; this only widens the interval",
+        "a case is faster or slower late in a block (the test of `drift`).",
+        "Use longer trials (`--trial`).",
     ),
     known(
         "settling",
         DOUBT,
-        "The ratio is another at the end of a trial: use a longer warm-up",
-        "the ratio is another in the second half of the trials than in the first (p < 0.001), and half of the change is \
-         more than the margin.",
-        "A longer `--warm-up` leaves the first half out.",
+        "The ratio changes during a trial: use a longer warm-up",
+        "the ratio differs between the halves of trials (p < 0.001), by more than twice the margin.",
+        "Use a longer `--warm-up`.",
     ),
     known(
         "warming",
         DOUBT,
         "Servers change after their start, and the ratio is a mean of before and after",
-        "the ratio is another in the second half of the rounds than in the first (p < 0.005), and half of the change is \
-         more than the margin. Code that is compiled while it runs does that.",
-        "Give servers time to warm up: `--settle 5s`, or `warm` of a service.",
+        "the ratio differs between the halves of rounds (p < 0.005), by more than twice the margin.",
+        "Let servers warm up: `--settle 5s`, or `warm` of a service.",
     ),
     known(
         "run-cut-off",
         DOUBT,
         "The run was stopped early: if its result was the reason, the result is biased",
-        "the run was interrupted or killed. The report includes everything up to that point.",
+        "the run was interrupted or killed.",
         "`lasthop resume` continues it.",
     ),
     known(
         "resumed",
         NOTE,
         "The run was resumed, and its parts count as one",
-        "the run has pauses; it says when and for how long. If the result changed in a pause, the check `pause` fires.",
-        "Nothing.",
+        "the run has pauses.",
+        "Nothing to do, unless there is a finding of `pause`.",
     ),
     known(
         "pause",
-        "doubt (a ratio) or note (a reference)",
-        "The ratio changed in a pause of the run, so a single number does not describe it",
+        "Doubt (a ratio) or note (a reference)",
+        "The ratio changed in a pause of the run",
         "the parts before and after a pause differ by more than the margin (p < 0.001).",
-        "Start a new run, and look for what changed in the pause.",
+        "Start a new run.",
     )
     .noted("The machine's speed changed while the run was paused; ratios stay fair"),
     known(
         "resolution",
         NOTE,
-        "Smaller differences than between a case and itself cannot be seen here",
-        "the run compared cases with themselves (`--aa`); this is the smallest difference it could see.",
-        "Use a larger `--budget` or a quieter machine to see smaller ones.",
+        "Differences smaller than between a case and itself cannot be seen here",
+        "`--aa` compared cases with themselves.",
+        "Use a larger `--budget` or a quieter machine.",
     ),
 ];
 
@@ -564,37 +539,35 @@ const NETWORK: &[CheckMeaning] = &[
         "accept-queue-overflow",
         DOUBT,
         "Some connections waited seconds, because a server's backlog was full",
-        "connections found an accept queue full. Their SYN is repeated after 1, 3 and 7 s: a slow tail without errors.",
-        "Raise the server's backlog, unless other servers of this machine were the ones.",
+        "connections found an accept queue full. Their SYN is repeated after 1, 3 and 7 s.",
+        "Raise the server's backlog, unless it was another server.",
     ),
     known(
         "retransmissions",
-        "note from 0.01 % of segments, doubt from 0.1 %",
+        "Note from 0.01 % of segments, doubt from 0.1 %",
         "TCP sent data again, which should not happen within one machine",
-        "TCP segments were sent again: a queue or a server's backlog overflowed, a packet filter dropped some, or this was \
-         other traffic.",
-        "Look at `nstat` and at the packet filter.",
+        "a queue or backlog overflowed, a packet filter dropped segments, or it was other traffic.",
+        "Look at `nstat` and the packet filter.",
     ),
     known(
         "time-wait",
         DOUBT,
         "Closed connections hold the local ports, so TCP gets slower the longer it runs",
-        "`TIME_WAIT` holds half the local ports towards a server and the kernel may not reuse them. Each new connection \
-         then tries up to half of all ports before it finds a free one, without an error until none is left.",
-        "Set `net.ipv4.tcp_tw_reuse=1` on the connecting side, use fewer `--blocks` per round, or keep connections alive.",
+        "`TIME_WAIT` holds half the local ports towards a server, and the kernel may not reuse them.",
+        "Set `net.ipv4.tcp_tw_reuse=1` on the connecting side, use fewer `--blocks`, or keep connections alive.",
     ),
     known(
         "delayed-ack",
         DOUBT,
         "Some replies waited for a delayed ACK, which has nothing to do with TCP's speed",
-        "a cluster of replies took 38 to 48 ms: Nagle's algorithm waiting for a delayed ACK.",
+        "a cluster of replies took 38 to 48 ms.",
         "Set `TCP_NODELAY` on both sides, or write each message at once.",
     ),
     known(
         "syn-retransmit",
         DOUBT,
         "Some connections waited a second or more, because an accept queue was full",
-        "a cluster of replies took about 1 s or 3 s, and the kernel repeated SYNs meanwhile.",
+        "a cluster of replies took about 1 s or 3 s, and the kernel repeated SYNs.",
         "Raise the server's backlog.",
     ),
     known(
@@ -602,6 +575,6 @@ const NETWORK: &[CheckMeaning] = &[
         DOUBT,
         "The clock is too coarse for these latencies: compare the throughput",
         "there are fewer than ten different latencies, or the median is below 1 µs.",
-        "Compare the throughput instead, of a run without a rate.",
+        "Compare the throughput, without a rate.",
     ),
 ];

@@ -98,6 +98,6 @@ pub fn not_observed(evidence: &Evidence) -> Option<Finding> {
     let why = evidence.trials.data.not_observed()?;
     Some(note(
         why,
-        "no layers are known of what was not observed; the figures are as without --explain",
+        "what was not observed has no layers; all other figures are as without --explain",
     ))
 }

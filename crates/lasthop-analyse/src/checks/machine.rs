@@ -43,8 +43,8 @@ pub fn foreign_load(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let text = format!("other processes used {} of the machine's CPU time", percent(share));
-    let effect = "other processes compete with the driver and the services for cores and caches; without them the ratio \
-                  may be another, and nobody can compute it from this run: stop them and repeat";
+    let effect = "other processes compete with the driver and the services for cores and caches; without them the \
+                  ratio may differ, and this run cannot say by how much: stop them and repeat";
     Some(doubt(text, effect))
 }
 
@@ -55,7 +55,7 @@ pub fn own_load(evidence: &Evidence) -> Option<Finding> {
     }
     let share = share(evidence, own_ns).filter(|share| *share >= OWN_SHARE)?;
     let text = format!("lasthop itself used {} of the machine's CPU time", percent(share));
-    let effect = "it competes with the driver and the services for CPUs; without that the ratio may be another: measure \
+    let effect = "it competes with the driver and the services for CPUs; without that the ratio may differ: measure \
                   fewer cases at a time (`--only`), and report it";
     Some(doubt(text, effect))
 }
@@ -98,8 +98,8 @@ pub fn spins_in_vain(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         Placement::Free if data.environment.as_ref()?.cpus == 1 => "the machine's only CPU".to_owned(),
         _ => return None,
     };
-    let effect = "who waits spins on the CPU that the other one needs to answer: the case shows that and not what \
-                  shared memory can do with a CPU for each";
+    let effect = "each end spins on the CPU that the other needs to answer, so the case does not show what shared \
+                  memory can do with a CPU for each";
     Some(doubt(format!("client and server spin, and share {cpu}"), effect))
 }
 

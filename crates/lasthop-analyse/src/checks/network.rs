@@ -13,7 +13,7 @@ pub fn accept_queue_overflow(trials: &Trials, plan: &CasePlan) -> Option<Finding
     let overflows = trials.sum(&plan.case, |trial| trial.observations.network.listen_overflows);
     let text = format!("{} found an accept queue full", counted(overflows, "connection"));
     let effect = "their SYN is repeated after 1 s, 3 s and 7 s, which gives a slow tail without errors: raise the \
-                  server's backlog, unless other servers of this machine were the ones";
+                  server's backlog, unless it was another server of this machine";
     (overflows > 0).then(|| doubt(text, effect))
 }
 

@@ -107,8 +107,7 @@ pub fn settling(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         of(|[first, _]| first)?.value.exp(),
         of(|[_, second]| second)?.value.exp()
     );
-    let effect = "the ratio is a mean over a changing state: with a longer warm-up (--warm-up) it is that of the \
-                  second half";
+    let effect = "the ratio is a mean over a changing state: a longer warm-up (--warm-up) leaves out the first half";
     Some(doubt(text, effect))
 }
 

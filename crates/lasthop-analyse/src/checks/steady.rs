@@ -47,9 +47,9 @@ pub fn short_trials(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         said(short.trial_ns)
     );
     let left_out = if steady::is_steady(trials, plan) {
-        "its latencies and throughput are partly those of a beginning"
+        "its latencies and throughput are partly those of a load that has just begun"
     } else {
-        "its latencies are left out, and its throughput is partly that of a beginning"
+        "its latencies are left out, and its throughput is partly that of a load that has just begun"
     };
     Some(doubt(text, format!("{left_out}: {}", advice(trials, short))))
 }

@@ -73,7 +73,7 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     parts::section(title, Depth::Brief, lines.chain(rest).collect())
 }
 
-/// `unix (hello): Requests failed, and the figures are those of the others (errors)`
+/// `unix (hello): Requests failed; the figures are those of the others (errors)`
 fn line(kind: &Kind<'_>, summary: &Summary, groups: &[Group<'_>]) -> Text {
     let mut cases: Vec<_> = kind.findings.iter().map(|check| check.case.as_deref()).collect();
     cases.dedup();
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(all.len(), 5, "{all:#?}");
         assert_eq!(
             all[1],
-            "must not be used: Requests failed, and the figures are those of the others (errors)"
+            "must not be used: Requests failed; the figures are those of the others (errors)"
         );
         assert!(
             all[2].ends_with("(headroom)") && all[3].ends_with("(steal)"),
