@@ -62,20 +62,41 @@ pub fn document(survey: &Survey, all: bool) -> Document {
     }
 }
 
-/// How many links are worth a Unix socket, in a line.
+/// How many links are worth a Unix socket, in a line. Figures of another machine make it a guess.
 fn advice(shown: &[&Link]) -> Text {
-    let is_worth_it = |link: &&&Link| {
-        link.outlook
-            .as_ref()
-            .is_some_and(|outlook| outlook.worth == Worth::WorthIt)
+    let worth = |wanted: Worth| {
+        let all = shown.iter().filter_map(|link| link.outlook.as_ref());
+        all.filter(move |outlook| outlook.worth == wanted)
     };
-    let links = counted(shown.len() as u64, "link");
-    match shown.iter().filter(is_worth_it).count() {
-        _ if shown.is_empty() => Text::of(Tone::Strong, "No traffic was seen."),
-        0 => Text::of(Tone::Strong, "No link is known to be worth a Unix socket."),
-        1 => Text::of(Tone::Good, format!("1 of {links} is worth a Unix socket.")),
-        many => Text::of(Tone::Good, format!("{many} of {links} are worth a Unix socket.")),
-    }
+    let count = worth(Worth::WorthIt).count();
+    let is_guess = worth(Worth::WorthIt).any(is_elsewhere);
+    let already = match worth(Worth::Already).count() {
+        0 => String::new(),
+        1 => "; 1 has one".to_owned(),
+        many => format!("; {many} have one"),
+    };
+    let (tone, said) = match count {
+        _ if shown.is_empty() => (Tone::Strong, "No traffic was seen".to_owned()),
+        0 => (
+            Tone::Strong,
+            format!("No link is known to be worth a Unix socket{already}"),
+        ),
+        _ => {
+            let are = if count == 1 { "is" } else { "are" };
+            let perhaps = if is_guess { " probably" } else { "" };
+            let links = counted(count as u64, "link");
+            (
+                Tone::Good,
+                format!("{links} {are}{perhaps} worth a Unix socket{already}"),
+            )
+        }
+    };
+    Text::of(tone, said + ".")
+}
+
+/// Whether its figures were measured on another machine.
+fn is_elsewhere(outlook: &Outlook) -> bool {
+    outlook.saving.as_ref().is_some_and(|saving| !saving.here)
 }
 
 fn section(title: Option<&str>, blocks: Vec<Block>) -> Section {
@@ -138,6 +159,7 @@ fn saved(link: &Link, of: impl Fn(&Saving) -> Interval) -> String {
 
 fn verdict(outlook: Option<&Outlook>) -> Cell {
     outlook.map_or_else(Cell::default, |outlook| match outlook.worth {
+        Worth::WorthIt if is_elsewhere(outlook) => Cell::new(Tone::Good, "probably worth it"),
         Worth::WorthIt => Cell::new(Tone::Good, "worth it"),
         Worth::DoesNotMatter => Cell::new(Tone::Dim, "does not matter"),
         Worth::Already => Cell::new(Tone::Dim, "already"),
@@ -291,7 +313,7 @@ fn legend(links: &[&Link], all: bool) -> impl Iterator<Item = String> {
             links
                 .iter()
                 .any(|link| link.outlook.as_ref().is_some_and(|outlook| outlook.saving.is_some())),
-            "Saved: of CPU time, by a Unix socket.",
+            "Saved: CPU time that a Unix socket would save.",
         ),
         (
             has(Shape::KeepAlive),
