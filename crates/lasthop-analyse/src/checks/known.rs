@@ -230,7 +230,7 @@ const DRIVER: &[CheckMeaning] = &[
     ),
     known(
         "driver-kept-off",
-        DOUBT,
+        "Note; doubt in an open loop or from 5 %",
         "High percentiles are overstated: other programs took the driver's CPU at times",
         "the driver had its own CPU, but was runnable and not running for 1 % of the time or more.",
         "Stop what else ran there (`pidstat`, `perf sched`).",

@@ -203,8 +203,9 @@ fn a_driver_kept_from_a_cpu_of_its_own_is_doubted() {
     let found = kept(0.011, apart());
     assert_eq!(
         (found.len(), found[0].case.as_deref(), found[0].severity),
-        (1, Some("unix"), Severity::Doubt)
+        (1, Some("unix"), Severity::Note)
     );
+    assert_eq!(kept(0.06, apart())[0].severity, Severity::Doubt);
     assert!(found[0].evidence.contains("1.1 %"), "{}", found[0].evidence);
     assert_eq!(kept(0.5, Placement::Free), []);
     let mut unknown = healthy();
