@@ -168,7 +168,7 @@ fn the_terminal_says_what_was_proven_and_checked() {
         .ok();
     for text in [
         "requests/s",
-        "0 errors",
+        "no errors",
         "service time",
         "Unix socket to",
         "connections are reused",
