@@ -18,6 +18,7 @@ static WORDS: LazyLock<Environment<'static>> = LazyLock::new(|| {
     });
     let all = [
         ("advice", include_str!("words/advice.j2")),
+        ("diff", include_str!("words/diff.j2")),
         ("overload", include_str!("words/overload.j2")),
         ("sentences", include_str!("words/sentences.j2")),
     ];

@@ -10,6 +10,7 @@ use lasthop_analyse::{
     summary::{CaseSummary, Metric, Verdict},
 };
 use lasthop_stats::Interval;
+use serde::Serialize;
 
 use super::{
     Parts, Told, by_quantity, differences, differences_in_short, in_setting, own_doubts, panels, quantity_of, side,
@@ -21,8 +22,9 @@ use crate::{
     document::{Block, Cell, Depth, Section, Table, Text, Tone},
     forest::{self, Part},
     names::Named,
-    units::{ratio, ratio_places},
+    units::{percent, ratio, ratio_places},
     wording::{Quantity, interval_title, word},
+    words::say,
 };
 
 impl Told for Diff {
@@ -109,27 +111,49 @@ fn answer(diff: &Diff, groups: &[Group<'_>]) -> Vec<Text> {
         one.metric == Metric::CpuPerRequest && one.is_judged()
     }));
     let surely: Vec<&Changed<'_>> = all.iter().filter(|one| one.change.changed()).collect();
-    let is_same = |one: &Changed<'_>| one.change.verdict == Some(Verdict::Equivalent);
-    let first = match surely[..] {
-        _ if all.is_empty() => Text::of(Tone::Warning, "Nothing can be said."),
-        [] if all.iter().all(is_same) => Text::of(Tone::Good, "Nothing changed."),
-        [] => Text::of(Tone::Strong, "No change was found."),
-        [Changed { group, case, .. }] => {
-            let [name, reference] = [group.name(case), group.name(group.head())].map(|name| the(&name));
-            Text::of(Tone::Strong, format!("Changed: {name} against {reference}."))
-        }
-        _ => Text::of(
-            Tone::Strong,
-            format!("Changed: {} of {} ratios.", surely.len(), all.len()),
-        ),
+    let open = all.iter().filter(|one| one.change.verdict != Some(Verdict::Equivalent));
+    let unseen = open.map(|one| one.change.change).map(farthest).fold(0.0, f64::max);
+    let names = surely
+        .first()
+        .map(|one| [one.case, one.group.head()].map(|case| the(&one.group.name(case))));
+    let [who, than] = names.unwrap_or_default();
+    let every = everything(diff);
+    let tone = match surely[..] {
+        _ if all.is_empty() => Tone::Warning,
+        [] if every.is_some() => Tone::Warning,
+        [] if unseen == 0.0 => Tone::Good,
+        _ => Tone::Strong,
     };
-    let differences = differences_in_short(&diff.differences);
-    // What changed as much for all is no change of a ratio, and more than none.
-    let first = match (&surely[..], everything(diff)) {
-        ([], Some(shared)) => shared,
-        _ => first,
+    let said = Said {
+        judged: all.len(),
+        changed: surely.len(),
+        who,
+        than,
+        every,
+        unseen: (unseen > 0.0).then(|| percent(unseen, 0)),
     };
-    vec![first, differences]
+    let first = Text::of(tone, say("diff", said).concat());
+    vec![first, differences_in_short(&diff.differences)]
+}
+
+/// What the headline of a diff is made of.
+#[derive(Serialize)]
+struct Said {
+    /// Ratios with a verdict on their change.
+    judged: usize,
+    changed: usize,
+    /// The case and the reference of the first that changed.
+    who: String,
+    than: String,
+    /// What happened to all cases alike, if no ratio changed: that is more than none.
+    every: Option<&'static str>,
+    /// The largest change that the intervals leave room for.
+    unseen: Option<String>,
+}
+
+/// The end of an interval that is farthest from no change, as a share.
+fn farthest(change: Interval) -> f64 {
+    (change.high - 1.0).max(1.0 - change.low)
 }
 
 /// The figures that verdicts would be about, if the machine were the same.
@@ -138,17 +162,15 @@ fn declared(diff: &Diff) -> impl Iterator<Item = &CaseChange> {
 }
 
 /// All cases became slower, or all faster: by the machine, its load, or what they share.
-fn everything(diff: &Diff) -> Option<Text> {
+fn everything(diff: &Diff) -> Option<&'static str> {
     let least = declared(diff).map(|one| one.change.low).fold(f64::INFINITY, f64::min);
     let most = declared(diff).map(|one| one.change.high).fold(0.0, f64::max);
     let is_time = declared(diff).next()?.metric == Metric::LatencyP50;
-    let word = match (most < 1.0 - diff.margin, least > 1.0 + diff.margin) {
-        (false, false) => return None,
-        (fell, _) if fell == is_time => "faster",
-        _ => "slower",
-    };
-    let text = format!("Every case is {word}; no ratio is known to have changed.");
-    Some(Text::of(Tone::Warning, text))
+    match (most < 1.0 - diff.margin, least > 1.0 + diff.margin) {
+        (false, false) => None,
+        (fell, _) if fell == is_time => Some("faster"),
+        _ => Some("slower"),
+    }
 }
 
 fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
@@ -250,7 +272,7 @@ fn only(diff: &Diff) -> Vec<String> {
 
 fn doubts(diff: &Diff) -> Vec<Block> {
     let mut all = vec![Text::from(
-        "absolute figures of two runs differ by more than their intervals say (another day, other neighbours, other \
+        "absolute figures of two runs can differ by more than their intervals say (another day, other neighbours, other \
          starts); within a run that cancels out of ratios",
     )];
     if diff.comparisons.iter().any(|one| one.declared && one.lower_bound) {

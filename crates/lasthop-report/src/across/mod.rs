@@ -228,7 +228,7 @@ fn differences_in_short(all: &[Differing]) -> Text {
     const SHOWN: usize = 3;
     let names = joined(all.iter().take(SHOWN).map(|one| one.name.as_str()), ", ");
     let said = match all.len() {
-        0 => "Nothing else differs that the records keep.".to_owned(),
+        0 => "The records show no other difference.".to_owned(),
         1..=SHOWN => format!("What differs: {names}."),
         count => format!("What differs: {names} and {} more (see What differs).", count - SHOWN),
     };
