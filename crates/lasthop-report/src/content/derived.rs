@@ -1,18 +1,19 @@
 //! Quantities that follow from several cases, one table per kind of value.
 
+use indexmap::{IndexMap, IndexSet};
 use lasthop_analyse::{
     groups::is_compared,
     summary::{Derived, Measured, Outside, Summary},
 };
-use lasthop_model::level::Level;
+use lasthop_model::{level::Level, quantity::joined};
 use lasthop_stats::Interval;
 
 use super::parts;
 use crate::{
     columns::Columns,
-    document::{Block, Depth, Section, Table},
+    document::{Block, Cell, Depth, Section, Table, Tone},
     names::{phrase, phrases},
-    units::{NONE, TimeUnit, significant},
+    units::{Micros, NONE, TimeUnit, significant},
     wording::margin,
 };
 
@@ -31,6 +32,43 @@ pub fn section(summary: &Summary) -> Option<Section> {
     let tables = [time_table(summary, &times), crossover_table(summary, &places.concat())];
     let blocks = tables.into_iter().flatten().map(Block::Table).collect();
     parts::section("What follows from several cases", Depth::Folded, blocks)
+}
+
+/// The times alone, a row for each quantity and setting.
+pub fn brief(summary: &Summary) -> Option<Table> {
+    let times = summary
+        .derived
+        .iter()
+        .filter(|one| !is_place(&[one]) && one.value.is_some());
+    let times: Vec<&Derived> = times.collect();
+    let mut rows: IndexMap<String, Vec<&Derived>> = IndexMap::new();
+    for all in times.chunk_by(|one, other| one.quantity == other.quantity) {
+        for one in all {
+            let quantity = one.quantity.replace('_', " ");
+            let setting = varying(summary, all, one);
+            let name = joined([quantity, setting].into_iter().filter(|part| !part.is_empty()), ", ");
+            rows.entry(name).or_default().push(one);
+        }
+    }
+    let transports: IndexSet<&str> = times.iter().map(|one| one.transport.name()).collect();
+    let rows: Vec<(String, Vec<&Derived>)> = rows.into_iter().collect();
+    let cell = |row: &[&Derived], transport: &str| -> Cell {
+        let found = row.iter().find(|one| one.transport.name() == transport);
+        let Some(value) = found.and_then(|one| one.value.as_ref()) else {
+            return NONE.into();
+        };
+        if value.interval.is_known() {
+            Micros(value.interval.estimate).to_string().into()
+        } else {
+            Cell::new(Tone::Warning, "undecided")
+        }
+    };
+    let named = Columns::of(&rows).names("takes", |(name, _)| name);
+    let columns = transports.iter().fold(named, |columns, transport| {
+        columns.right(*transport, |(_, row)| cell(row, transport))
+    });
+    rows.first()?;
+    Some(columns.table())
 }
 
 /// A crossover is a level, everything else a time.
@@ -140,4 +178,42 @@ fn crossover_table(summary: &Summary, all: &[&Derived]) -> Option<Table> {
         .under(|derived| heading(derived))
         .table();
     Some(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_protocol::spec::Transport;
+
+    use super::*;
+    use crate::{document::Row, fixtures, units::NBSP};
+
+    fn derived(transport: Transport, [low, estimate, high]: [f64; 3]) -> Derived {
+        Derived {
+            quantity: "one_more".to_owned(),
+            help: String::new(),
+            levels: IndexMap::new(),
+            transport,
+            value: Some(Measured::of("us", fixtures::interval([low, estimate, high]))),
+            intercept: None,
+            against_reference: None,
+            over: None,
+            outside: None,
+        }
+    }
+
+    #[test]
+    fn a_time_that_may_be_none_is_undecided() {
+        let mut summary = fixtures::three_transports();
+        assert!(brief(&summary).is_none());
+        let [unix, tcp] = [(Transport::Unix, -2.0), (Transport::Tcp, 4.0)];
+        summary.derived = [unix, tcp]
+            .map(|(transport, low)| derived(transport, [low, 5.0, 6.0]))
+            .to_vec();
+        let table = brief(&summary).unwrap();
+        let Row::Cells(cells) = &table.rows[0] else {
+            panic!("no cells");
+        };
+        let texts: Vec<String> = cells.iter().map(|cell| cell.text.replace(NBSP, " ")).collect();
+        assert_eq!(texts, ["one more", "undecided", "5.00 µs"]);
+    }
 }

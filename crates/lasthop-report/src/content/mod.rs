@@ -72,7 +72,8 @@ pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
             let explained = table.iter().flat_map(|_| figures::explained(&groups));
             let besides = reading::besides(summary, &groups).chain(explained);
             let besides = besides.chain(conditions).collect();
-            (table.into_iter().map(Block::Table).collect(), besides)
+            let tables = table.into_iter().chain(derived::brief(summary));
+            (tables.map(Block::Table).collect(), besides)
         }
     };
     let all = [
