@@ -52,7 +52,7 @@ pub fn sure(verdict: Verdict, perhaps: Option<Perhaps>) -> Cell {
         (Some(Perhaps::OneRound), _) => "perhaps: one round",
         (Some(Perhaps::FewRounds), _) => "perhaps: few rounds",
         (Some(Perhaps::AnotherInvalid), _) => "perhaps: see Doubts",
-        (Some(Perhaps::Chance), _) => "perhaps: chance",
+        (Some(Perhaps::Chance), _) => "perhaps: one of many",
         (None, Verdict::Faster | Verdict::Slower) => "sure",
         (None, Verdict::Equivalent) => "no difference",
         (None, Verdict::Undecided) => "undecided",

@@ -13,10 +13,13 @@ use crate::{
     document::{Block, Cell, Table, Tone},
     names::Named,
     units::{Micros, NONE, TimeUnit, capital, grouped, percent},
+    wording::listed,
 };
 
 /// How many kinds of events are named.
 const EVENTS: usize = 6;
+/// More than this share of a difference is most of it.
+const MOST: f64 = 0.6;
 /// With more roles there is no column for each.
 const ROLES: usize = 3;
 
@@ -32,7 +35,7 @@ pub fn of(compared: Compared<'_>) -> Vec<Block> {
     let tables = [events(&titles, found), time(&titles, compared, explained)];
     let said = [kernel(found), saves_no_time(&names, compared)];
     [
-        Block::Paragraph(heading(&names, found, sign).into()),
+        Block::Paragraph(heading(&names, explained, found, sign).into()),
         Block::Table(table(found, &lines, sign)),
     ]
     .into_iter()
@@ -77,7 +80,10 @@ pub fn in_words(summary: &Summary, case: &str) -> Option<String> {
         none if none.is_empty() => none,
         kept => format!(" With {}, {kept}.", compared.group.name(compared.reference)),
     };
-    Some(format!("{} {said}.{kept}", heading(&names(compared), found, sign)))
+    Some(format!(
+        "{} {said}.{kept}",
+        heading(&names(compared), explained, found, sign)
+    ))
 }
 
 /// `server spends 21.0 µs of 25.1 µs (84 %) in layers that do not differ, most in The program (18.2 µs)`
@@ -121,7 +127,7 @@ fn difference<'a>(compared: Compared<'a>) -> Option<(&'a Explained, &'a LayerDif
 }
 
 /// `In the profile trials, the Unix socket saves 17.6 µs of CPU per request (16.9 to 18.3; 8.1 in the driver, …):`
-fn heading((case, reference): &(String, String), found: &LayerDifference, sign: f64) -> String {
+fn heading((case, reference): &(String, String), explained: &Explained, found: &LayerDifference, sign: f64) -> String {
     let Interval { estimate, low, high } = found.saved.interval;
     let mut values = vec![low * sign, high * sign];
     values.sort_by(f64::total_cmp);
@@ -132,11 +138,31 @@ fn heading((case, reference): &(String, String), found: &LayerDifference, sign: 
     let roles = joined(found.roles.keys().zip(roles).map(of_role), ", ");
     let more = if sign < 0.0 { "more" } else { "less" };
     format!(
-        "In the profile trials, {case} takes {} {more} CPU per request than {reference} ({} to {}; {roles}):",
+        "In the profile trials, {case} takes {} {more} CPU per request than {reference} ({} to {}; {roles}){}:",
         Micros(estimate.abs()),
         ends[0],
-        ends[1]
+        ends[1],
+        mostly(explained, found)
     )
+}
+
+/// `, mostly in TCP, IP and Socket layer`: the fewest layers that make up most of the difference.
+fn mostly(explained: &Explained, found: &LayerDifference) -> String {
+    let whole = found.saved.interval.estimate;
+    let mut sum = 0.0;
+    let mut names = Vec::new();
+    // The largest first.
+    for saving in &found.layers {
+        let saved = saving.saved.interval.estimate;
+        if sum / whole < MOST && saved / whole > 0.0 {
+            sum += saved;
+            names.push(explained.title(&saving.layer));
+        }
+    }
+    if sum / whole < MOST {
+        return String::new();
+    }
+    format!(", mostly in {}", listed(&names))
 }
 
 /// A time in the unit of the whole difference and to its digits, so that parts can be added up.

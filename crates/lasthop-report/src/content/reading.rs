@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 use lasthop_analyse::{
     decision::{Advice, Beside, Decision},
-    groups::{Group, cases, groups, is_compared},
+    groups::{Group, cases, compared_factor, groups, is_compared},
     summary::{CaseSummary, Comparison, Summary},
 };
 use lasthop_model::level::Level;
@@ -117,7 +117,7 @@ fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
     let name = |key: &Option<String>| key.as_ref().map_or(String::new(), |key| in_words(groups, key));
     let others = |wanted| -> Vec<String> {
         let all = decision.others.iter().filter(|(_, beside)| **beside == wanted);
-        all.map(|(key, _)| in_words(groups, key)).collect()
+        all.map(|(key, _)| as_in_table(summary, groups, key)).collect()
     };
     let mut limits: Vec<String> = decision
         .matters_below_ms
@@ -154,6 +154,15 @@ fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
 fn in_words(groups: &[Group<'_>], key: &str) -> String {
     let found = cases(groups).find(|(group, case)| group.alternative(case) == key);
     the(&found.map_or_else(|| key.to_owned(), |(group, case)| group.name(case)))
+}
+
+/// Paths are told apart by their names in the table, because their descriptions are alike.
+fn as_in_table(summary: &Summary, groups: &[Group<'_>], key: &str) -> String {
+    let found = cases(groups).find(|(group, case)| group.alternative(case) == key);
+    match found {
+        Some((group, case)) if compared_factor(summary) != "transport" => group.label(case),
+        _ => in_words(groups, key),
+    }
 }
 
 /// A name as it stands in a sentence: things, such as sockets and ports, have an article, protocols and levels have
@@ -503,9 +512,14 @@ mod tests {
     #[test]
     fn alternatives_are_as_good_only_if_they_were_compared() {
         use Verdict::{Equivalent, Faster, Slower, Undecided};
-        let open = "Whether TLS over TCP is worse is undecided.";
+        let open = "Whether TLS over TCP is worse than the Unix socket is undecided.";
         for (verdict, p, cpu, beside) in [
-            (Equivalent, 0.01, Undecided, "TLS over TCP is as good, within 2 %."),
+            (
+                Equivalent,
+                0.01,
+                Undecided,
+                "TLS over TCP is as good as the Unix socket, within 2 %.",
+            ),
             (Undecided, 0.2, Undecided, open),
             (Slower, 0.2, Undecided, open),
             (Slower, 0.01, Undecided, ""),
@@ -513,9 +527,14 @@ mod tests {
                 Undecided,
                 0.01,
                 Slower,
-                "TLS over TCP takes more CPU a request; whether it is slower is undecided.",
+                "TLS over TCP takes more CPU a request than the Unix socket; whether it is slower is undecided.",
             ),
-            (Equivalent, 0.01, Faster, "TLS over TCP is as good, within 2 %."),
+            (
+                Equivalent,
+                0.01,
+                Faster,
+                "TLS over TCP is as good as the Unix socket, within 2 %.",
+            ),
         ] {
             let lines = said(&mut rivals_of(verdict, p, cpu));
             assert_eq!(lines[0], "Use the Unix socket.");

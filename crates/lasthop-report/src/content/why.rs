@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use lasthop_analyse::{
     groups::{Compared, Group, cases},
-    summary::{CaseSummary, Comparison, Metric, Metrics, Throttled},
+    summary::{CaseSummary, Comparison, Metric, Metrics, Throttled, Verdict},
 };
 use lasthop_model::quantity::joined;
 
@@ -29,27 +29,28 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let lines: Vec<Line<'_>> = all.iter().filter_map(|one| Line::of(*one)).collect();
     let mut blocks = Vec::new();
     if !lines.is_empty() {
-        blocks.extend([Block::Table(table(&lines)), Block::legend(LEGEND.to_owned())]);
+        blocks.extend([Block::Table(table(&lines)), Block::legend(legend(&lines))]);
     }
     let throttled = cases(groups).filter(|(_, case)| !case.throttled.is_empty());
     blocks.extend(throttled.map(|(group, case)| Block::Paragraph(throttling(group, case))));
-    let layers = layers(groups, all);
+    let layers = layers(groups, &all);
     // Who asked for layers is to see them.
     let depth = if layers.is_empty() { Depth::Folded } else { Depth::Open };
     blocks.extend(layers);
     parts::section("Why", depth, blocks)
 }
 
-/// Of what was decided first, then by relative size.
-fn layers(groups: &[Group<'_>], mut all: Vec<Compared<'_>>) -> Vec<Block> {
-    let rank = |one: &Compared<'_>| {
-        (
-            !one.comparison.verdict.differs(),
-            -one.comparison.ratio.estimate.ln().abs(),
-        )
+/// Of what was decided first, then by relative size, in the order of the cases.
+fn layers(groups: &[Group<'_>], all: &[Compared<'_>]) -> Vec<Block> {
+    let rank = |(_, one): &(usize, &Compared<'_>)| {
+        let size = one.comparison.ratio.estimate.ln().abs();
+        (!one.comparison.verdict.differs(), -size)
     };
-    all.sort_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(Ordering::Equal));
-    let mut layers: Vec<Block> = all.iter().take(MANY).flat_map(|one| layers::of(*one)).collect();
+    let mut chosen: Vec<(usize, &Compared<'_>)> = all.iter().enumerate().collect();
+    chosen.sort_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(Ordering::Equal));
+    chosen.truncate(MANY);
+    chosen.sort_by_key(|(place, _)| *place);
+    let mut layers: Vec<Block> = chosen.iter().flat_map(|(_, one)| layers::of(**one)).collect();
     if !layers.is_empty() {
         layers.extend(layers::cost(groups));
     }
@@ -86,6 +87,11 @@ impl<'a> Line<'a> {
         })
     }
 
+    fn only_waits(&self) -> bool {
+        let is_same = self.cpu().is_some_and(|cpu| cpu.verdict == Verdict::Equivalent);
+        is_same && self.compared.comparison.verdict.differs()
+    }
+
     /// CPU time that the case saves in a service.
     fn saved_in(&self, service: &str) -> Option<f64> {
         let of = |metrics: &Metrics| metrics.cpu_per_request.of(service);
@@ -99,8 +105,22 @@ impl<'a> Line<'a> {
     }
 }
 
-const LEGEND: &str = "Saved: per request, in the services; a minus is a cost. Waiting: for a CPU, where it is known to \
-                      differ. Where the rate differs and CPU time does not, the difference is time spent waiting.";
+/// What the columns mean, of those that are there.
+fn legend(lines: &[Line<'_>]) -> String {
+    let sentences = [
+        (true, "Saved: per request, in the services; a minus is a cost."),
+        (
+            lines.iter().any(|line| line.waiting_saved().is_some()),
+            "Waiting: for a CPU, where it is known to differ.",
+        ),
+        (
+            lines.iter().any(Line::only_waits),
+            "Where CPU time is equivalent and the rate is not, the difference is time spent waiting.",
+        ),
+    ];
+    let said = sentences.into_iter().filter(|(is_said, _)| *is_said);
+    joined(said.map(|(_, sentence)| sentence), " ")
+}
 
 fn table(lines: &[Line<'_>]) -> Table {
     let summary = lines[0].compared.group.summary();
