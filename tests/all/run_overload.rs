@@ -146,9 +146,9 @@ fn reports(lasthop: &Lasthop, summary: &Value) {
     for format in ["terminal", "markdown", "html"] {
         let text = one_line(&report(format));
         for said in [
-            "3 times capacity",
-            "with 502",
-            "with 504",
+            "goodput/s at 3×",
+            "% 502 after",
+            "% 504 after",
             "ListenOverflows",
             "EAGAIN on connect",
         ] {
