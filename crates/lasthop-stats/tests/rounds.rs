@@ -1,5 +1,5 @@
 //! Simulated rounds that are not alike and independent: in two states, or each like the one before. The table of
-//! `docs/methodology/statistics.md` has these figures.
+//! `docs/methodology/statistics.md` has most of these figures.
 //!
 //! 2,000 simulated runs put the standard error of each figure at 0.5 to 1 percentage points; the seeds are fixed, so a
 //! figure changes only when the method does.
