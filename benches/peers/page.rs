@@ -14,6 +14,11 @@ pub trait Row: Serialize + DeserializeOwned {
     const NAME: &str;
     const HEAD: &[&str];
     fn cells(&self) -> Vec<String>;
+
+    /// What the page shows of all rows: each of them, if they are few.
+    fn on_page(rows: &[Self]) -> String {
+        table(rows)
+    }
 }
 
 /// lasthop against a peer: requests per CPU second of the client, or round trips per second (echo).
@@ -30,6 +35,28 @@ pub struct Cost {
     pub rounds: usize,
 }
 
+impl Cost {
+    fn mark(&self) -> &'static str {
+        match (self.ratio >= self.target, self.high >= self.target) {
+            (true, _) => "reached",
+            (false, true) => "undecided",
+            (false, false) => "**missed**",
+        }
+    }
+
+    fn marks(rows: &[&Self]) -> String {
+        let count = |mark: &str| match rows.iter().filter(|row| row.mark() == mark).count() {
+            0 => None,
+            count => Some(format!("{count} {mark}")),
+        };
+        let all: Vec<String> = ["reached", "undecided", "**missed**"]
+            .into_iter()
+            .filter_map(count)
+            .collect();
+        all.join(", ")
+    }
+}
+
 impl Row for Cost {
     const NAME: &str = "cost";
     const HEAD: &[&str] = &[
@@ -43,11 +70,6 @@ impl Row for Cost {
     ];
 
     fn cells(&self) -> Vec<String> {
-        let mark = match (self.ratio >= self.target, self.high >= self.target) {
-            (true, _) => "reached",
-            (false, true) => "undecided",
-            (false, false) => "**missed**",
-        };
         vec![
             self.scenario.clone(),
             format!("{:.1}", self.lasthop / 1e3),
@@ -55,8 +77,40 @@ impl Row for Cost {
             format!("{:.1}", self.theirs / 1e3),
             shown(self.ratio, self.low, self.high),
             format!("≥ {:.2}", self.target),
-            mark.to_owned(),
+            self.mark().to_owned(),
         ]
+    }
+
+    fn on_page(rows: &[Self]) -> String {
+        let line = |((protocol, peer), rows): &((&str, &str), Vec<&Self>)| {
+            let rates: Vec<f64> = rows.iter().map(|row| row.lasthop / 1e3).collect();
+            let ratios: Vec<Ratio<'_>> = rows
+                .iter()
+                .map(|row| Ratio::new(setting(&row.scenario), row.ratio, row.low, row.high))
+                .collect();
+            let [least, greatest] = extremes(&ratios);
+            vec![
+                (*protocol).to_owned(),
+                (*peer).to_owned(),
+                span(&rates, 1),
+                least,
+                greatest,
+                Self::marks(rows),
+            ]
+        };
+        let body: Vec<Vec<String>> = groups(rows, |row| (protocol(&row.scenario), row.peer.as_str()))
+            .iter()
+            .map(line)
+            .collect();
+        let head = [
+            "protocol",
+            "against",
+            "lasthop",
+            "lowest ratio (95 % interval)",
+            "highest ratio",
+            "targets",
+        ];
+        markdown(&head, &body)
     }
 }
 
@@ -101,6 +155,46 @@ impl Row for Agreement {
             share(self.in_flight),
             share(self.in_flight_theirs),
         ]
+    }
+
+    fn on_page(rows: &[Self]) -> String {
+        let line = |((protocol, peer), rows): &((&str, &str), Vec<&Self>)| {
+            let ratios: Vec<Ratio<'_>> = rows
+                .iter()
+                .map(|row| {
+                    Ratio::new(
+                        setting(&row.scenario),
+                        row.throughput,
+                        row.throughput_low,
+                        row.throughput_high,
+                    )
+                })
+                .collect();
+            let [least, greatest] = extremes(&ratios);
+            let medians: Vec<f64> = rows.iter().filter_map(|row| row.median).collect();
+            let in_flight: Vec<f64> = rows.iter().filter_map(|row| row.in_flight_theirs).collect();
+            vec![
+                (*protocol).to_owned(),
+                (*peer).to_owned(),
+                least,
+                greatest,
+                span(&medians, 2),
+                span(&in_flight, 2),
+            ]
+        };
+        let body: Vec<Vec<String>> = groups(rows, |row| (protocol(&row.scenario), row.peer.as_str()))
+            .iter()
+            .map(line)
+            .collect();
+        let head = [
+            "protocol",
+            "against",
+            "throughput, lowest ratio",
+            "highest ratio",
+            "median, ratio",
+            "their requests in flight",
+        ];
+        markdown(&head, &body)
     }
 }
 
@@ -155,6 +249,28 @@ impl Row for Lag {
             format!("≤ {LAG_TARGET:.0} µs"),
             mark.to_owned(),
         ]
+    }
+
+    fn on_page(rows: &[Self]) -> String {
+        let loads = groups(rows, |row| (row.transport.as_str(), row.arrivals.as_str()));
+        let lag = |row: &Self| match row.undisturbed_p99 {
+            Some(p99) if p99 > LAG_TARGET => format!("{:.1} / **{p99:.1}**", row.p50),
+            Some(p99) => format!("{:.1} / {p99:.1}", row.p50),
+            None => format!("{:.1} / –", row.p50),
+        };
+        let line = |(way, _): &(&str, Vec<&Self>)| {
+            let cells = loads.iter().map(|(_, rows)| {
+                let row = rows.iter().find(|row| row.way == *way);
+                row.map_or_else(|| "–".to_owned(), |row| lag(row))
+            });
+            std::iter::once((*way).to_owned()).chain(cells).collect::<Vec<String>>()
+        };
+        let body: Vec<Vec<String>> = groups(rows, |row| row.way.as_str()).iter().map(line).collect();
+        let mut head = vec!["HTTP, lag in µs: p50 / p99".to_owned()];
+        for ((transport, arrivals), rows) in &loads {
+            head.push(format!("{transport}, {arrivals}, {:.0} /s", rows[0].rate));
+        }
+        markdown(&head.iter().map(String::as_str).collect::<Vec<_>>(), &body)
     }
 }
 
@@ -284,6 +400,90 @@ impl Row for Ring {
             shown(self.throughput, self.throughput_low, self.throughput_high),
         ]
     }
+
+    fn on_page(rows: &[Self]) -> String {
+        let of = |name: &str, ratio: fn(&Self) -> Ratio<'_>| {
+            let [least, greatest] = extremes(&rows.iter().map(ratio).collect::<Vec<_>>());
+            vec![name.to_owned(), least, greatest]
+        };
+        let body = [
+            of("requests per CPU second", |row| {
+                Ratio::new(&row.scenario, row.ratio, row.low, row.high)
+            }),
+            of("throughput", |row| {
+                Ratio::new(&row.scenario, row.throughput, row.throughput_low, row.throughput_high)
+            }),
+        ];
+        markdown(
+            &["io_uring / the floor", "lowest ratio (95 % interval)", "highest ratio"],
+            &body,
+        )
+    }
+}
+
+/// The ratio of a scenario, with its interval.
+struct Ratio<'a> {
+    scenario: &'a str,
+    ratio: f64,
+    low: f64,
+    high: f64,
+}
+
+impl<'a> Ratio<'a> {
+    fn new(scenario: &'a str, ratio: f64, low: f64, high: f64) -> Self {
+        Self {
+            scenario,
+            ratio,
+            low,
+            high,
+        }
+    }
+}
+
+/// The lowest of some ratios, with its interval and its scenario, and the highest.
+fn extremes(ratios: &[Ratio<'_>]) -> [String; 2] {
+    let mut sorted: Vec<&Ratio<'_>> = ratios.iter().collect();
+    sorted.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    let [Some(least), Some(greatest)] = [sorted.first(), sorted.last()] else {
+        return Default::default();
+    };
+    [
+        format!("{}: {}", shown(least.ratio, least.low, least.high), least.scenario),
+        shown(greatest.ratio, greatest.low, greatest.high),
+    ]
+}
+
+/// From the least value to the greatest.
+fn span(values: &[f64], digits: usize) -> String {
+    let least = values.iter().copied().min_by(f64::total_cmp);
+    let greatest = values.iter().copied().max_by(f64::total_cmp);
+    match (least, greatest) {
+        (Some(least), Some(greatest)) => format!("{least:.digits$} to {greatest:.digits$}"),
+        _ => "–".to_owned(),
+    }
+}
+
+/// What a scenario's name begins with.
+fn protocol(scenario: &str) -> &str {
+    scenario.split(',').next().unwrap_or(scenario)
+}
+
+/// The rest of it.
+fn setting(scenario: &str) -> &str {
+    scenario.split_once(", ").map_or(scenario, |(_, rest)| rest)
+}
+
+/// Rows with the same key, in the order in which keys come first.
+fn groups<'a, R, K: PartialEq>(rows: &'a [R], key: impl Fn(&'a R) -> K) -> Vec<(K, Vec<&'a R>)> {
+    let mut groups: Vec<(K, Vec<&'a R>)> = Vec::new();
+    for row in rows {
+        let own = key(row);
+        match groups.iter_mut().find(|(known, _)| *known == own) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((own, vec![row])),
+        }
+    }
+    groups
 }
 
 fn shown(ratio: f64, low: f64, high: f64) -> String {
@@ -292,10 +492,15 @@ fn shown(ratio: f64, low: f64, high: f64) -> String {
 
 /// Rows as a Markdown table.
 pub fn table<R: Row>(rows: &[R]) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let head = line(&R::HEAD.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
-    let body: String = rows.iter().map(|row| line(&row.cells())).collect();
-    format!("{head}|{}\n{body}", "---|".repeat(R::HEAD.len()))
+    markdown(R::HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())
+}
+
+fn markdown(head: &[&str], body: &[Vec<String>]) -> String {
+    let lines: String = body
+        .iter()
+        .map(|cells| format!("| {} |\n", cells.join(" | ")))
+        .collect();
+    format!("| {} |\n|{}\n{lines}", head.join(" | "), "---|".repeat(head.len()))
 }
 
 /// The page with the newest saved rows of every table.
@@ -322,8 +527,9 @@ fn with<R: Row>(page: &str, record: &Path) -> Result<String, String> {
     let date = folder.file_name().unwrap_or_default().to_string_lossy();
     let rows = read::<R>(&folder.join(R::NAME).with_extension("csv"))?;
     Ok(format!(
-        "{before}{begin}Measured on {date}.\n\n{}{end}{after}",
-        table(&rows)
+        "{before}{begin}Measured on {date} ([all rows](../benches/record/{date}/{}.csv)).\n\n{}{end}{after}",
+        R::NAME,
+        R::on_page(&rows)
     ))
 }
 
