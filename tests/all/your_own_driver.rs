@@ -39,11 +39,11 @@ fn the_page_of_drivers_is_what_happens() {
 }
 
 #[test]
-fn the_page_shows_the_driver_and_every_line() {
+fn the_page_shows_a_part_of_the_driver_and_every_line() {
     let page = repository(PAGE);
     let blocks = fenced(&page);
     let block = |language: &str| blocks.iter().find(|block| block.language == language).unwrap().text;
-    assert_eq!(block("python"), repository("experiments/_driver/app/driver.py"));
+    assert!(repository("experiments/_driver/app/driver.py").contains(block("python")));
     let names = [
         "hello", "prepare", "prepared", "trial", "trial", "failed", "close", "closed",
     ];
