@@ -1,8 +1,8 @@
-//! The kept answers: `docs/answers/records` has the records, from which the pages beside it, `answers.json`, and README's
-//! tables are made. An experiment whose record is not there yet keeps the page that it has.
+//! The kept answers: `docs/answers/records` has the records, from which the pages beside it, `answers.json`, and what README
+//! shows are made. An experiment whose record is not there yet keeps the page that it has.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     path::{Path, PathBuf},
     process::Command,
@@ -19,9 +19,11 @@ use lasthop_plan::catalog::Catalog;
 use lasthop_record::RunData;
 use lasthop_report::{
     Extras, Format,
-    answers::{answer_of, extremes},
+    answers::{Compared, answer_of, compared, of_machine},
 };
 use lasthop_repro::outcome::Repetition;
+use regex::{Captures, Regex};
+use serde::Deserialize;
 
 use crate::common::skip;
 
@@ -64,9 +66,10 @@ fn unpacked(record: &Path) -> RunData {
     lasthop_record::store::read(folder.path()).unwrap()
 }
 
-/// What a kept record says, as an answer and as a page.
+/// What a kept record says, as an answer, in a terminal and as a page.
 struct Told {
     answer: Answer,
+    terminal: String,
     page: Vec<u8>,
     picture: Vec<u8>,
 }
@@ -85,6 +88,7 @@ fn told(record: &Path, group: &str) -> Told {
     Told {
         answer: answer_of(&summary, group, speed(&data))
             .unwrap_or_else(|| panic!("{} answers nothing: remove it", record.display())),
+        terminal: String::from_utf8(render(Format::Terminal)).unwrap(),
         page: page.into(),
         picture: render(Format::Svg),
     }
@@ -119,12 +123,13 @@ fn pages_and_answers_are_those_of_the_records() {
             keep(&picture, &one.picture);
         }
     }
+    let first = told["sockets"].terminal.clone();
     let answers = Answers::of(told.into_values().map(|one| one.answer).collect());
     keep(&docs().join("answers.json"), &text::json(&answers));
     let schema: serde_json::Value = schemars::schema_for!(Answers).to_value();
     let value = serde_json::to_value(&answers).unwrap();
     assert!(jsonschema::is_valid(&schema, &value));
-    readme(&answers);
+    readme(&answers, &first);
     overloads();
     studies();
     findings();
@@ -197,101 +202,82 @@ fn no_record_says_whose_machine_it_was() {
     assert!(all < 10 << 20, "the records have {all} bytes");
 }
 
-/// Between these lines, README says what the pages found.
+/// README's table is between these lines.
 const ANSWERS: [&str; 2] = ["<!-- written by script/answers -->\n", "<!-- end of the answers -->\n"];
-const APPLICATIONS: &str = "\
-    The same links as an application meets them, through its client library, beside what they are bare:\n\n\
-    | experiment | setting | compared | ratio (95 % interval) | freed at 1,000/s | matters below | bare |\n\
-    |---|---|---|--:|--:|--:|--:|\n";
 const FIGURES: &str = "\
-| experiment | setting | compared | ratio (95 % interval) | freed at 1,000/s | matters below |
-|---|---|---|--:|--:|--:|
+| link | Unix socket / TCP | CPU a request | CPU freed at 1,000/s | sure? |
+|---|--:|--:|--:|---|
 ";
 
-/// The rows of README about an experiment.
-fn rows(answer: &Answer) -> String {
-    let name = &answer.experiment;
-    let rows = extremes(answer).into_iter().map(|one| {
+/// What `docs/answers/readme.toml` names, and `script/findings` draws, too.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rows {
+    row: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    experiment: String,
+    setting: String,
+    case: String,
+}
+
+impl Row {
+    fn find<'a>(&self, answers: &'a Answers) -> (&'a Answer, Compared<'a>) {
+        let answer = answers.get(&self.experiment).unwrap();
+        let found = compared(answer).find(|one| one.setting.name == self.setting && one.case.level == self.case);
+        (answer, found.unwrap_or_else(|| panic!("there is no {}", self.name)))
+    }
+
+    fn text(&self, answer: &Answer, one: Compared<'_>) -> String {
+        let Self { name, experiment, .. } = self;
+        let engine = answer.machine.engine.iter().map(|engine| format!(" ({engine})"));
         format!(
-            "| [{}](docs/answers/{name}.md) | {} | {} | {} ({}) | {} | {} |\n",
-            answer.named(),
-            text::markdown(&one.setting.name),
-            one.levels(),
+            "| [{name}](docs/answers/{experiment}.md){} | {} ({}) | {} | {} | {} |\n",
+            engine.collect::<String>(),
             one.ratio(),
             one.ends(),
-            one.freed(),
-            one.matters_below(),
+            one.cpu(),
+            one.freed().trim_end_matches(" of a CPU"),
+            one.sure(),
         )
-    });
-    rows.collect::<String>().replace(lasthop_page::units::NBSP, " ")
-}
-
-/// The rows of experiments whose link is behind an application, each with the ratios of the experiment that drives it.
-fn beside_bare(answers: &Answers) -> String {
-    let ratios = |rows: &str| {
-        let cells = rows.lines().map(|row| row.split(" | ").nth(3).unwrap());
-        cells.collect::<Vec<_>>().join(", ")
-    };
-    let mut all = String::new();
-    for answer in answers
-        .answers
-        .iter()
-        .filter(|answer| is_application(&answer.experiment))
-    {
-        let bare = Catalog::default().load(&answer.experiment).unwrap().link.to;
-        let beside = answers.get(&bare).map(|answer| ratios(&rows(answer)));
-        let beside = beside.map(|ratios| format!("[{ratios}](docs/answers/{bare}.md)"));
-        for row in rows(answer).lines() {
-            all += &format!("{row} {} |\n", beside.as_deref().unwrap_or("–"));
-        }
     }
-    all
 }
 
-fn is_application(name: &str) -> bool {
-    Catalog::default()
-        .load(name)
-        .is_ok_and(|experiment| experiment.group == "through an application")
+/// The rows, and what they were measured on.
+fn table(answers: &Answers) -> String {
+    let rows: Rows = toml::from_str(&fs::read_to_string(docs().join("readme.toml")).unwrap()).unwrap();
+    let found: Vec<(&Answer, Compared<'_>)> = rows.row.iter().map(|row| row.find(answers)).collect();
+    // The rows themselves name the engines of containers.
+    let alone = found.iter().filter(|(answer, _)| answer.machine.engine.is_none());
+    let machines: BTreeSet<String> = alone.map(|(answer, _)| of_machine(answer)).collect();
+    let machines: Vec<String> = machines.into_iter().collect();
+    let rows = rows.row.iter().zip(found);
+    let rows: String = rows.map(|(row, (answer, one))| row.text(answer, one)).collect();
+    format!("{FIGURES}{rows}\nMeasured on {}.\n", machines.join(",\nand on ")).replace(lasthop_page::units::NBSP, " ")
 }
 
-/// README begins with the picture of all stacks, once half of them have been asked.
-fn headed(readme: &str, answers: &Answers) -> String {
-    let enough = 2 * answers.answers.len() >= Catalog::default().names().len();
-    let picture = if enough {
-        "docs/findings.svg"
-    } else {
-        "docs/answers/sockets.svg"
-    };
-    let image = regex::Regex::new(r"(?m)^!\[Every ratio with its interval\]\(.*\)$").unwrap();
-    assert!(image.is_match(readme));
-    let image = image.replace(readme, format!("![Every ratio with its interval]({picture})"));
-    image.into_owned()
+/// README with the head of the default run's report below its command: the answer, the table and the conditions.
+fn sampled(readme: &str, report: &str) -> String {
+    let head = report.split("\n\n").take(3).collect::<Vec<_>>().join("\n\n");
+    assert!(head.starts_with("Use ") && head.contains("  TCP: "), "{head}");
+    let sample = Regex::new(r"(?s)(\n\$ cargo run --release[^\n]*\n).*?(\n…\n```\n)").unwrap();
+    assert!(sample.is_match(readme));
+    let sampled = sample.replace(readme, |found: &Captures<'_>| {
+        format!("{}{head}{}", &found[1], &found[2])
+    });
+    sampled.into_owned()
 }
 
-/// README has the tables of these answers.
-fn readme(answers: &Answers) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let on_disk = fs::read_to_string(root.join("README.md")).unwrap();
-    let kept = headed(&on_disk, answers);
+/// README shows these answers, and what the default run found.
+fn readme(answers: &Answers, first: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let kept = sampled(&fs::read_to_string(&path).unwrap(), first);
     let (before, rest) = kept.split_once(ANSWERS[0]).unwrap();
     let (_, after) = rest.split_once(ANSWERS[1]).unwrap();
-    let bare = answers
-        .answers
-        .iter()
-        .filter(|answer| !is_application(&answer.experiment));
-    let figures: String = bare.map(rows).collect();
-    let applications = match beside_bare(answers) {
-        rows if rows.is_empty() => rows,
-        rows => format!("\n{APPLICATIONS}{rows}"),
-    };
-    let page = if answers.answers.is_empty() {
-        ""
-    } else {
-        "[What the last hop costs](docs/findings.md) puts these together ([one file](docs/findings.html)).\n\n"
-    };
-    let fresh = format!(
-        "{before}{}{page}{FIGURES}{figures}{applications}{}{after}",
-        ANSWERS[0], ANSWERS[1]
-    );
-    keep(&root.join("README.md"), fresh.as_bytes());
+    let fresh = format!("{before}{}{}{}{after}", ANSWERS[0], table(answers), ANSWERS[1]);
+    keep(&path, fresh.as_bytes());
 }

@@ -9,7 +9,7 @@ use lasthop_analyse::{
     summary::{CaseSummary, Comparison, Metric, Severity, Summary},
 };
 
-pub use self::shown::{csv, document, extremes};
+pub use self::shown::{Compared, compared, csv, document, of_machine};
 use crate::{
     content::{answer, conditions},
     names::Named,

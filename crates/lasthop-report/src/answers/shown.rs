@@ -12,8 +12,8 @@ use crate::{
     against::{self, Against as Row, Frame},
     columns::{Columns, Ratio},
     document::{Block, Depth, Document, Section, Table, Text, Tone},
-    units::{NONE, Seconds, bound, ends, plural},
-    wording::{Quantity, freed, matters_below, tone, word},
+    units::{NBSP, NONE, Seconds, TimeUnit, bound, ends, plural},
+    wording::{NOT_SHOWN, Quantity, freed, tone, word},
 };
 
 /// A comparison of an answer, and where it is.
@@ -26,7 +26,7 @@ pub struct Compared<'a> {
 }
 
 /// All comparisons of an answer, in its order.
-fn compared(answer: &Answer) -> impl Iterator<Item = Compared<'_>> {
+pub fn compared(answer: &Answer) -> impl Iterator<Item = Compared<'_>> {
     answer.settings.iter().flat_map(|setting| {
         let reference = setting.reference();
         setting.compared().filter_map(move |(case, against)| {
@@ -51,8 +51,7 @@ fn choices(answer: &Answer) -> Vec<Compared<'_>> {
 }
 
 /// Those with the largest and the smallest ratio.
-#[must_use]
-pub fn extremes(answer: &Answer) -> Vec<Compared<'_>> {
+fn extremes(answer: &Answer) -> Vec<Compared<'_>> {
     let mut rows = choices(answer);
     rows.sort_by(|one, other| other.against.ratio.estimate.total_cmp(&one.against.ratio.estimate));
     if rows.len() > 2 {
@@ -62,12 +61,6 @@ pub fn extremes(answer: &Answer) -> Vec<Compared<'_>> {
 }
 
 impl Compared<'_> {
-    /// `unix / tcp`
-    #[must_use]
-    pub fn levels(&self) -> String {
-        format!("{} / {}", self.case.level, self.reference.level)
-    }
-
     /// `1.44`, `≥ 3.579`
     #[must_use]
     pub fn ratio(&self) -> String {
@@ -89,23 +82,34 @@ impl Compared<'_> {
         saved.map_or_else(|| NONE.to_owned(), freed)
     }
 
-    /// The work of a request up to which that matters.
+    /// CPU time of a request by the reference and by the case in microseconds, where these are known to differ.
+    fn cpu_us(&self) -> Option<[f64; 2]> {
+        let cpu = self.against.cpu.as_ref()?;
+        let differ = cpu.verdict.differs() && cpu.saved_us.is_known();
+        differ.then_some([self.reference.cpu_us, self.case.cpu_us])
+    }
+
+    /// The same as text: `6.2 → 3.9 µs`
     #[must_use]
-    pub fn matters_below(&self) -> String {
-        let known = self
-            .against
-            .cpu
-            .as_ref()
-            .and_then(|cpu| Some((cpu, cpu.matters_below_us.as_ref()?)));
-        known.map_or_else(
-            || NONE.to_owned(),
-            |(cpu, below)| matters_below(cpu.verdict, cpu.saved_us, below.estimate, &self.reference.level),
-        )
+    pub fn cpu(&self) -> String {
+        let Some(times) = self.cpu_us() else {
+            return NOT_SHOWN.to_owned();
+        };
+        let unit = TimeUnit::of_column(&times);
+        let texts = unit.column(&times.map(Some)).join(" → ");
+        format!("{texts}{NBSP}{}", unit.name())
+    }
+
+    /// Whether the verdict can be relied on.
+    #[must_use]
+    pub fn sure(&self) -> String {
+        against::sure(self.against.verdict, self.against.perhaps).text
     }
 }
 
 /// `a virtual machine of 2026 with 2 CPUs (AMD EPYC, Linux 6.18)`
-fn of_machine(answer: &Answer) -> String {
+#[must_use]
+pub fn of_machine(answer: &Answer) -> String {
     let Machine {
         cpu_model,
         cpus,
@@ -230,12 +234,7 @@ fn table(answer: &Answer) -> Table {
             tone: tone(one.against.verdict),
             is_bound: one.against.lower_bound,
         }),
-        cpu: one
-            .against
-            .cpu
-            .as_ref()
-            .filter(|cpu| cpu.verdict.differs() && cpu.saved_us.is_known())
-            .map(|_| [one.reference.cpu_us, one.case.cpu_us]),
+        cpu: one.cpu_us(),
         lost: None,
         sure: against::sure(one.against.verdict, one.against.perhaps),
         note: None,
