@@ -28,7 +28,7 @@ pub fn folder() -> TempDir {
 }
 
 /// nginx on a socket, at a port and at one with TLS, with pages that answer, are not there, ask who one is, and differ by way.
-struct Nginx {
+pub struct Nginx {
     folder: TempDir,
     port: u16,
     tls: u16,
@@ -36,7 +36,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let (folder, port, tls) = (folder(), free_port(), free_port());
         let path = folder.path().display().to_string();
         let mut certificate = Command::new("openssl");
@@ -85,11 +85,11 @@ impl Nginx {
         }
     }
 
-    fn tcp(&self, uri: &str) -> String {
+    pub fn tcp(&self, uri: &str) -> String {
         format!("http://127.0.0.1:{}{uri}", self.port)
     }
 
-    fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.folder.path().join("s")
     }
 

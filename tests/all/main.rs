@@ -33,6 +33,7 @@ mod other_users;
 mod outside;
 mod page;
 mod passed_on;
+mod readme;
 mod release;
 mod repro;
 mod resume;

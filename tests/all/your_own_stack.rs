@@ -66,7 +66,14 @@ fn is_like(printed: &[String], shown: &[String]) -> bool {
 
 /// Writes the files of a page, runs its commands, and counts these.
 pub fn follow(page: &str, lasthop: &Lasthop) -> usize {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
+    replay(
+        &fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap(),
+        lasthop,
+    )
+}
+
+/// The same with the text of a page.
+pub fn replay(page: &str, lasthop: &Lasthop) -> usize {
     let bin = lasthop.home().join("bin");
     fs::create_dir(&bin).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lasthop"), bin.join("lasthop")).unwrap();
@@ -74,7 +81,7 @@ pub fn follow(page: &str, lasthop: &Lasthop) -> usize {
     // The shape needs no narrow interval.
     let budget = Regex::new(r"--budget \S+").unwrap();
     let mut ran = 0;
-    for Fenced { language, file, text } in fenced(&page) {
+    for Fenced { language, file, text } in fenced(page) {
         if let Some(file) = file {
             fs::write(lasthop.home().join(file), text).unwrap();
         }
@@ -84,7 +91,8 @@ pub fn follow(page: &str, lasthop: &Lasthop) -> usize {
             Vec::new()
         } {
             // What a run says while it goes on is for logs; the page shows what a terminal keeps.
-            let talk = if command.starts_with("lasthop run") { "" } else { "2>&1" };
+            let goes_on = ["run", "compare", "load"].map(|name| command.starts_with(&format!("lasthop {name}")));
+            let talk = if goes_on.contains(&true) { "" } else { "2>&1" };
             let command = budget.replace(&command, "--budget 6s");
             let mut shell = Command::new("sh");
             shell
