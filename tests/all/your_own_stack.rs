@@ -183,7 +183,7 @@ fn files_of_an_experiment_are_listed_and_printed_as_they_are() {
 fn shapes_differ_where_more_than_figures_does() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(
-        shape("  unix   1,990  65.5\n\n  tls  perhaps: chance"),
+        shape("  unix   1,990  65.5\n\n  tls  perhaps: one of many"),
         ["unix # #", "tls VERDICT"]
     );
     assert_eq!(
