@@ -64,9 +64,10 @@ impl Place {
 
     /// Compares both ways to the server; what every reply is held against, in its words.
     #[track_caller]
-    fn compared(&self, program: &str, options: &[&str]) {
+    fn compared(&self, program: &str, options: &[impl AsRef<str>]) {
         let [tcp, unix] = self.urls();
-        compared([&tcp, &unix], program, options);
+        let options: Vec<&str> = options.iter().map(AsRef::as_ref).collect();
+        compared([&tcp, &unix], program, &options);
     }
 
     fn checked(&self, options: &[&str]) -> String {
@@ -76,6 +77,20 @@ impl Place {
         let line = said.lines().find_map(|line| line.trim().strip_prefix("checked"));
         line.unwrap_or_else(|| panic!("{said}")).trim().to_owned()
     }
+}
+
+/// The options with which docs/raw.md asks the server at a port, as a shell reads them.
+fn of_the_page(port: u16) -> Vec<String> {
+    let begin = format!("$ lasthop compare raw://127.0.0.1:{port} raw+unix:");
+    let mut lines = include_str!("../../docs/raw.md").lines();
+    let options = lines
+        .find_map(|line| line.strip_prefix(&begin)?.split_once(' '))
+        .unwrap()
+        .1;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("printf '%s\\n' {options}")]);
+    let words = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+    words.lines().map(str::to_owned).collect()
 }
 
 impl Drop for Place {
@@ -100,7 +115,7 @@ fn clamd_answers_a_ping_and_scans() {
         "Foreground yes\nDatabaseDirectory DIR/db\nLocalSocket DIR/s\nTCPSocket PORT\nTCPAddr 127.0.0.1\n",
     );
     let place = place.start(Command::new("clamd").arg("-c").arg(conf));
-    place.compared("clamd", &["--send", r"zPING\0", "--until-close"]);
+    place.compared("clamd", &of_the_page(3310));
     let scanned = |text: &[u8]| [b"zINSTREAM\0", &(text.len() as u32).to_be_bytes()[..], text, &[0; 4]].concat();
     fs::write(place.path("clean"), scanned(&[b'x'; 1000])).unwrap();
     fs::write(place.path("virus"), scanned(b"a lasthop test")).unwrap();
@@ -158,7 +173,8 @@ fn mosquitto_answers_pings_of_a_client_that_has_connected_once() {
     );
     let place = place.start(Command::new("mosquitto").arg("-c").arg(conf));
     let connect = r"\x10\x0c\0\4MQTT\4\2\0\0\0\0";
-    let options = ["--greet", connect, "--send", r"\xc0\0", "--length-prefix", "1@1"];
+    let page = of_the_page(1883);
+    let options: Vec<&str> = page.iter().map(String::as_str).collect();
     place.compared("mosquitto", &options);
     let reply = r#"the reply "\xd0\x00", byte for byte; of the greeting where it ends"#;
     assert_eq!(place.checked(&options), reply);
@@ -204,16 +220,8 @@ fn a_mail_server_that_speaks_first_does_nothing_when_asked() {
     let place = Place::new();
     let script = place.write("mail.py", MAIL);
     let place = place.start(Command::new("/usr/bin/python3").arg(script));
-    let options = [
-        "--greet",
-        "",
-        "--greet",
-        r"HELO me\r\n",
-        "--send",
-        r"NOOP\r\n",
-        "--until",
-        r"\n",
-    ];
+    let page = of_the_page(25);
+    let options: Vec<&str> = page.iter().map(String::as_str).collect();
     place.compared("python3", &options);
     let reply = r#"the reply "250 OK\r\n", byte for byte; of the greeting where it ends"#;
     assert_eq!(place.checked(&[&options[..], &["--pipeline", "4"]].concat()), reply);
@@ -249,10 +257,10 @@ fn php_fpm_runs_a_script_for_records_from_a_file() {
         parameter("REQUEST_METHOD", "GET"),
     ]
     .concat();
-    for (keep, end) in [
-        (1, &["--until", r"\1\3\0\1\0\b\0\0\0\0\0\0\0\0\0\0"][..]),
-        (0, &["--until-close"]),
-    ] {
+    let page = of_the_page(9000);
+    let page: Vec<&str> = page.iter().map(String::as_str).collect();
+    assert_eq!(page[..2], ["--send", "@request"]);
+    for (keep, end) in [(1, &page[2..]), (0, &["--until-close"])] {
         let begin = record(1, &[0, 1, keep, 0, 0, 0, 0, 0]);
         let request = [begin, record(4, &parameters), record(4, b""), record(5, b"")].concat();
         fs::write(place.path("request"), request).unwrap();
