@@ -56,7 +56,7 @@ pub fn check(arguments: &args::New) -> Exit {
     }
     if answered < plan.cases.len() || !summary.failures.is_empty() {
         talk(&format!(
-            "{answered} of {} answer rightly",
+            "{answered} of {} answer correctly",
             counted(plan.cases.len(), "case")
         ));
         return Ok(FAILED);

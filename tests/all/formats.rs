@@ -39,7 +39,7 @@ fn tools() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/bin")
 }
 
-fn execute(lasthop: &Lasthop, program: &str, arguments: &[&str]) -> Output {
+pub fn execute(lasthop: &Lasthop, program: &str, arguments: &[&str]) -> Output {
     let bin = lasthop.home().join("bin");
     if fs::create_dir(&bin).is_ok() {
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lasthop"), bin.join("lasthop")).unwrap();

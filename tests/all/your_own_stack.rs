@@ -143,7 +143,7 @@ fn a_check_finds_what_no_file_says() {
     lasthop.run(["new", "--check", "./mine", "--no-run"]).ok();
     let ran = lasthop
         .run(["new", "--check", "./mine"])
-        .fails(1, "0 of 2 cases answer rightly");
+        .fails(1, "0 of 2 cases answer correctly");
     assert!(
         ran.stdout.contains("failed at verify") && ran.stdout.contains("Good day!"),
         "{}",
