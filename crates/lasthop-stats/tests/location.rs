@@ -1,4 +1,4 @@
-//! Simulated coverage and width of locations: bursts, drift, heavy tails, unequal rounds.
+//! Simulated coverage and width of locations: bursts, heavy tails, unequal rounds.
 //!
 //! The truth is a log ratio of 0.1. 1,000 simulated runs put the standard error of a coverage at 0.7 percentage points;
 //! the seeds are fixed, so a figure changes only when the method does.
