@@ -17,6 +17,7 @@ use super::{
     run_delay,
     summary::{CaseSummary, CpuPerRequest, Measured, Metric, Metrics, OneWay, OpenLoop, ProofSummary, Throttled},
     trials::{self, DRIVER, Trials, grouped},
+    waits,
 };
 
 /// Standard error of reading a value from a bin of a histogram with three significant digits: the bins are at most
@@ -57,6 +58,7 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
             .of(case)
             .find_map(|trial| trial.phases)
             .map(|phases| phases.measure_ns as f64 / 1e9),
+        wait: waits::of(trials, plan),
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! | verdicts | advice |
 //! |---|---|
+//! | a case waits while nothing works | [`Advice::Wait`]; what the comparisons without it say is `otherwise` |
 //! | an alternative is better somewhere and worse nowhere | [`Advice::Use`]; of several, the one that is better in most settings, then by most |
 //! | one is better here and worse there | [`Advice::Depends`] |
 //! | one may be better | [`Advice::Undecided`], about the best so far |
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     groups::{Compared, Group, groups},
-    summary::{Comparison, Metric, Severity, Summary, Verdict},
+    summary::{CaseSummary, Comparison, Metric, Severity, Summary, Verdict, Wait},
 };
 
 /// With fewer rounds, the luck of a start is in the answer and not in its interval.
@@ -29,6 +30,13 @@ const LEAST_ROUNDS: u32 = 2;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     pub advice: Advice,
+    /// With the advice `wait`: what to do by the comparisons without a wait, which all other fields are about; absent if
+    /// there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<Advice>,
+    /// With the advice `wait`: the cases that wait, the longest first.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub waits: IndexMap<String, Wait>,
     /// The alternative that it is about, as the command line calls it: `unix`. Absent where it is about several, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alternative: Option<String>,
@@ -59,6 +67,8 @@ pub struct Decision {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Advice {
+    /// Remove a wait that is no work, and measure again: it hides what the transport costs.
+    Wait,
     /// Use the alternative: it is better somewhere, and worse nowhere.
     Use,
     /// The alternative is better in some settings, and worse, or not to be had, in others.
@@ -102,6 +112,9 @@ pub struct Settings {
     /// Those that failed, or must not be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unusable: Vec<String>,
+    /// Those that wait while nothing works, or whose reference does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<String>,
 }
 
 /// How much an alternative changes in a setting.
@@ -153,6 +166,8 @@ struct Rival<'a> {
     compared: Vec<Compared<'a>>,
     /// Cases that failed or must not be used.
     unusable: Vec<&'a str>,
+    /// Cases that wait while nothing works, or whose reference does, each with that.
+    waiting: Vec<[&'a CaseSummary; 2]>,
 }
 
 /// What the verdicts of a run say to do.
@@ -163,12 +178,20 @@ pub fn decide(summary: &Summary) -> Decision {
     }
     let groups = groups(summary);
     let rivals = choices(summary, rivals(&groups));
+    let decision = by_verdicts(summary, &rivals);
+    match rivals.iter().find(|rival| !rival.waiting.is_empty()) {
+        Some(first) => about_waits(first, &rivals, decision),
+        None => decision,
+    }
+}
+
+fn by_verdicts(summary: &Summary, rivals: &[Rival<'_>]) -> Decision {
     let Some(first) = rivals.iter().find(|rival| !rival.compared.is_empty()) else {
         return Decision::default();
     };
-    if let Some(best) = best(&rivals) {
+    if let Some(best) = best(rivals) {
         return Decision {
-            others: others(summary, &rivals, best),
+            others: others(summary, rivals, best),
             ..about(Advice::Use, best)
         };
     }
@@ -189,9 +212,9 @@ pub fn decide(summary: &Summary) -> Decision {
     }
     let loses = rivals.iter().any(|rival| rival.count(Verdict::Slower) > 0);
     let advice = if loses { Advice::Stay } else { Advice::Same };
-    match &rivals[..] {
+    match rivals {
         [only] => about(advice, only),
-        _ => about_all(advice, &rivals, first),
+        _ => about_all(advice, rivals, first),
     }
 }
 
@@ -243,13 +266,32 @@ fn about(advice: Advice, rival: &Rival<'_>) -> Decision {
             Advice::Use => luck(won.iter().copied()),
             Advice::Stay => luck(lost.iter().copied()),
             Advice::Same => luck(&rival.compared),
-            Advice::Undecided | Advice::None => None,
+            Advice::Undecided | Advice::Wait | Advice::None => None,
         },
         settings,
         least: won.iter().min_by(by_gain).map(|one| one.effect()),
         most: won.iter().max_by(by_gain).map(|one| one.effect()),
         matters_below_ms: limits.map(|(least, most)| [least, most]),
-        others: IndexMap::new(),
+        ..Decision::default()
+    }
+}
+
+/// A decision in which cases wait, by that of the others.
+fn about_waits(first: &Rival<'_>, rivals: &[Rival<'_>], others: Decision) -> Decision {
+    let waiting = || rivals.iter().flat_map(|rival| &rival.waiting);
+    let mut waits: IndexMap<String, Wait> = waiting()
+        .flatten()
+        .filter_map(|case| Some((case.case.clone(), case.wait?)))
+        .collect();
+    waits.sort_by(|_, one, _, other| other.us.total_cmp(&one.us));
+    let otherwise = Some(others.advice).filter(|advice| *advice != Advice::None);
+    let mut decision = otherwise.map_or_else(|| about(Advice::None, first), |_| others);
+    decision.settings.waiting = waiting().map(|[case, _]| case.case.clone()).collect();
+    Decision {
+        advice: Advice::Wait,
+        otherwise,
+        waits,
+        ..decision
     }
 }
 
@@ -289,8 +331,13 @@ fn rivals<'a>(groups: &'a [Group<'a>]) -> Vec<Rival<'a>> {
                 reference: group.alternative(group.head()),
                 compared: vec![],
                 unusable: vec![],
+                waiting: vec![],
             });
+            let both = [case, group.head()];
             match group.compare(case) {
+                _ if group.invalid(case).is_none() && both.iter().any(|case| case.wait.is_some()) => {
+                    rival.waiting.push(both);
+                }
                 Some(compared) => rival.compared.push(compared),
                 None => rival.unusable.push(&case.case),
             }
@@ -310,7 +357,7 @@ impl<'a> Rival<'a> {
     }
 
     fn settings(&self) -> usize {
-        self.compared.len() + self.unusable.len()
+        self.compared.len() + self.unusable.len() + self.waiting.len()
     }
 
     /// The mean size of the effects with a verdict, in logarithms.

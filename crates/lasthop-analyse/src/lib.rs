@@ -35,6 +35,7 @@ pub mod summary;
 pub mod testing;
 mod time;
 mod trials;
+mod waits;
 
 use std::path::PathBuf;
 

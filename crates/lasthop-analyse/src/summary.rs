@@ -495,6 +495,36 @@ pub struct CaseSummary {
     /// absent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub throttled: IndexMap<String, Throttled>,
+    /// How long its requests wait while nothing works, beyond those of a case that it is compared with; absent if they do
+    /// not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+}
+
+/// A wait that is no work: CPU time, run delay and waking do not explain it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Wait {
+    pub cause: WaitCause,
+    /// Mean over all requests, in microseconds.
+    pub us: f64,
+    /// What is left of the mean time of a request without it, in microseconds.
+    pub left_us: f64,
+}
+
+/// What explains most of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitCause {
+    /// Nagle's algorithm held a part of a message back until the ACK of the part before, which the receiver delayed.
+    DelayedAck,
+    /// Nobody answered SYNs, and they were sent again after a second or more.
+    SynRepeated,
+    /// Segments were lost and sent again.
+    Retransmission,
+    /// A CPU limit stopped a service.
+    Throttled,
+    /// Something else: a sleep, a lock, a timeout.
+    Unknown,
 }
 
 /// The effect of a CPU limit: a container that has used up its share of a period (usually 100 ms) waits for the next

@@ -107,6 +107,11 @@ impl Transport {
         matches!(self, Self::Tls | Self::TlsUnix)
     }
 
+    /// Whether it is TCP, with TLS or without.
+    pub fn is_tcp(self) -> bool {
+        matches!(self, Self::Tcp | Self::Tcp6 | Self::Tls)
+    }
+
     /// Whether a client connects to a Unix socket, if only to be handed a channel there.
     pub fn is_unix(self) -> bool {
         self.address().domain() == Domain::UNIX

@@ -107,6 +107,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
         trial_seconds: None,
         headroom: None,
         throttled: IndexMap::new(),
+        wait: None,
     }
 }
 

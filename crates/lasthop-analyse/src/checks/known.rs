@@ -559,8 +559,8 @@ const NETWORK: &[CheckMeaning] = &[
     known(
         "delayed-ack",
         DOUBT,
-        "Some replies waited for a delayed ACK, which has nothing to do with TCP's speed",
-        "a cluster of replies took 38 to 48 ms.",
+        "Replies waited for a delayed ACK, which has nothing to do with TCP's speed",
+        "a cluster of replies, or most of them, took 38 to 48 ms.",
         "Set `TCP_NODELAY` on both sides, or write each message at once.",
     ),
     known(
@@ -569,6 +569,13 @@ const NETWORK: &[CheckMeaning] = &[
         "Some connections waited a second or more, because an accept queue was full",
         "a cluster of replies took about 1 s or 3 s, and the kernel repeated SYNs.",
         "Raise the server's backlog.",
+    ),
+    known(
+        "idle-wait",
+        DOUBT,
+        "Requests wait while both ends are idle, which is no cost of the transport",
+        "requests take longer than those of a compared case by far more than CPU time, run delay and waking explain.",
+        "Look for the cause in the servers: a sleep, a lock, a timeout, a limit, lost segments.",
     ),
     known(
         "coarse-clock",

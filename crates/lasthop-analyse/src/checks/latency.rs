@@ -4,7 +4,12 @@ use lasthop_model::{quantity::counted, record::CasePlan};
 use lasthop_protocol::{Histogram, TrialResult};
 
 use super::finding::{Finding, doubt, percent};
-use crate::{cases, trials::Trials};
+use crate::{
+    cases,
+    summary::WaitCause,
+    trials::Trials,
+    waits::{self, DELAYED_ACK_NS, count},
+};
 
 const MS: u64 = 1_000_000;
 /// Below this median, reading the clock (about 50 ns) is more than 5 % of a latency.
@@ -15,16 +20,11 @@ fn merged(trials: &Trials, plan: &CasePlan) -> Option<Histogram> {
     cases::merged(trials, &plan.case, TrialResult::latency)
 }
 
-fn count(histogram: &Histogram, from_ns: u64, to_ns: u64) -> u64 {
-    let within = histogram.bins().filter(|(value, _)| (from_ns..to_ns).contains(value));
-    within.map(|(_, count)| count).sum()
-}
-
 /// Latencies within the window, if they are a cluster: many more than in the neighbouring windows of the same width.
 fn cluster(histogram: &Histogram, from_ns: u64, to_ns: u64, least: u64) -> Option<u64> {
     let width = to_ns - from_ns;
-    let inside = count(histogram, from_ns, to_ns);
-    let beside = count(histogram, from_ns - width, from_ns) + count(histogram, to_ns, to_ns + width);
+    let inside = count(histogram, from_ns..to_ns);
+    let beside = count(histogram, from_ns - width..from_ns) + count(histogram, to_ns..to_ns + width);
     // Where most requests take about as long, the cluster is what they usually take.
     let usually_faster = histogram.quantile(0.5) < from_ns / 4;
     (inside >= least && inside > 2 * beside && usually_faster).then_some(inside)
@@ -33,15 +33,41 @@ fn cluster(histogram: &Histogram, from_ns: u64, to_ns: u64, least: u64) -> Optio
 /// The kernel's shortest delayed ACK takes 40 ms. A small write that Nagle's algorithm holds back waits for it.
 pub fn delayed_ack(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let histogram = merged(trials, plan)?;
-    let inside = cluster(&histogram, 38 * MS, 48 * MS, 5)?;
+    let (inside, against) = if waits::are_delayed_acks(trials, plan) {
+        (count(&histogram, DELAYED_ACK_NS), "while both ends were idle".to_owned())
+    } else {
+        let inside = cluster(&histogram, DELAYED_ACK_NS.start, DELAYED_ACK_NS.end, 5)?;
+        (inside, format!("against a median of {}", median(&histogram)))
+    };
     let text = format!(
-        "{} ({}) took 38 to 48 ms, against a median of {}",
+        "{} ({}) took 38 to 48 ms, {against}",
         counted(inside, "answer"),
         percent(inside as f64 / histogram.count() as f64),
-        median(&histogram)
     );
     let effect = "this is typical of Nagle's algorithm with delayed ACKs: set TCP_NODELAY on both sides, or write each \
                   message at once";
+    Some(doubt(text, effect))
+}
+
+/// A wait that is no work, and that no other check here explains.
+pub fn idle_wait(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let wait = waits::of(trials, plan).filter(|wait| wait.cause != WaitCause::DelayedAck)?;
+    let ms = |us: f64| format!("{:.2} ms", us / 1e3);
+    let text = format!(
+        "a request waits for {} of {} on average, in which neither the driver nor a service uses a CPU or stands in line \
+         for one",
+        ms(wait.us),
+        ms(wait.us + wait.left_us)
+    );
+    let effect = match wait.cause {
+        WaitCause::SynRepeated => "SYNs were sent again: raise the server's backlog",
+        WaitCause::Retransmission => "segments were lost and sent again: find out where, for example with `ss -ti`",
+        WaitCause::Throttled => "a CPU limit stopped a service: raise it, or compare CPU time per request",
+        WaitCause::DelayedAck | WaitCause::Unknown => {
+            "a delay is no cost of a transport: look for a sleep, a lock or a timeout in the servers (`strace -f -r` shows \
+             waits)"
+        }
+    };
     Some(doubt(text, effect))
 }
 

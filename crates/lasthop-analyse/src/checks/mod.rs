@@ -96,6 +96,7 @@ const CHECKS: &[(&str, Subject)] = &[
     ("time-wait", Case(time_wait::time_wait)),
     ("delayed-ack", Tcp(latency::delayed_ack)),
     ("syn-retransmit", Tcp(latency::syn_retransmit)),
+    ("idle-wait", Case(latency::idle_wait)),
     ("coarse-clock", Case(latency::coarse_clock)),
     ("pause", Case(pause::pause)),
     ("drift", Case(order::drift)),

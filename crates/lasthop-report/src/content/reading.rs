@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use lasthop_analyse::{
     decision::{Advice, Beside, Decision},
     groups::{Group, cases, compared_factor, groups, is_compared},
-    summary::{CaseSummary, Comparison, Summary},
+    summary::{CaseSummary, Comparison, Summary, WaitCause},
 };
 use lasthop_model::level::Level;
 use serde::Serialize;
@@ -27,6 +27,9 @@ use crate::{
 #[derive(Serialize)]
 struct Said {
     advice: Advice,
+    wait: Option<SaidWait>,
+    /// With a wait: what the other comparisons say.
+    otherwise: String,
     perhaps: bool,
     /// The alternative and the reference, as they stand in a sentence.
     who: String,
@@ -44,6 +47,16 @@ struct Said {
     why: String,
 }
 
+/// What templates may say of a wait that is no work: the longest, and the cases that wait alike.
+#[derive(Serialize)]
+struct SaidWait {
+    cause: WaitCause,
+    cases: Vec<String>,
+    /// Mean over all requests, and what of them is left without it.
+    time: String,
+    left: String,
+}
+
 /// The advice, in at most ten words.
 #[must_use]
 pub fn advice(summary: &Summary) -> Text {
@@ -58,10 +71,16 @@ pub fn advice(summary: &Summary) -> Text {
 #[must_use]
 pub fn headline(summary: &Summary) -> String {
     let advice = advice(summary).to_string();
-    let Decision { least, most, .. } = &summary.decision;
+    let Decision {
+        advice: what,
+        least,
+        most,
+        ..
+    } = &summary.decision;
     let mut ratios: Vec<String> = [least, most]
         .into_iter()
         .flatten()
+        .filter(|_| *what != Advice::Wait)
         .map(|one| ratio(one.ratio, 2))
         .collect();
     ratios.dedup();
@@ -81,7 +100,7 @@ pub fn headline(summary: &Summary) -> String {
 /// What colour the advice has.
 fn tone_of(decision: &Decision) -> Tone {
     match (decision.advice, decision.perhaps) {
-        (Advice::Undecided | Advice::None, _) | (_, Some(_)) => Tone::Warning,
+        (Advice::Undecided | Advice::Wait | Advice::None, _) | (_, Some(_)) => Tone::Warning,
         (Advice::Use, None) => Tone::Good,
         (Advice::Depends | Advice::Stay | Advice::Same, None) => Tone::Strong,
     }
@@ -114,6 +133,7 @@ fn sentences(summary: &Summary, groups: &[Group<'_>]) -> Vec<String> {
 
 fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
     let decision = &summary.decision;
+    let by_verdicts = decision.otherwise.unwrap_or(decision.advice);
     let name = |key: &Option<String>| key.as_ref().map_or(String::new(), |key| in_words(groups, key));
     let others = |wanted| -> Vec<String> {
         let all = decision.others.iter().filter(|(_, beside)| **beside == wanted);
@@ -127,15 +147,17 @@ fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
         .collect();
     limits.dedup();
     let (depends_on, except) = depends_on(summary).unwrap_or_default();
-    Said {
-        advice: decision.advice,
+    let mut said = Said {
+        advice: by_verdicts,
+        wait: wait(groups, decision),
+        otherwise: String::new(),
         perhaps: decision.perhaps.is_some(),
         who: name(&decision.alternative),
         than: name(&decision.reference),
         depends_on,
         except,
         margin: margin(summary.settings.margin),
-        limits: if decision.advice == Advice::Use { limits } else { vec![] },
+        limits: if by_verdicts == Advice::Use { limits } else { vec![] },
         as_good: others(Beside::AsGood),
         open: others(Beside::Undecided),
         costlier: others(Beside::Costlier),
@@ -147,7 +169,28 @@ fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
             }
             _ => String::new(),
         },
+    };
+    if decision.otherwise.is_some() {
+        said.otherwise = say("advice", &said).concat();
     }
+    said.advice = decision.advice;
+    said
+}
+
+fn wait(groups: &[Group<'_>], decision: &Decision) -> Option<SaidWait> {
+    let longest = *decision.waits.first()?.1;
+    let alike = |(group, case): &(&Group<'_>, &CaseSummary)| {
+        let wait = decision.waits.get(&case.case);
+        wait.is_some_and(|wait| wait.cause == longest.cause).then(|| group.label(case))
+    };
+    let mut labels: Vec<String> = cases(groups).filter_map(|one| alike(&one)).collect();
+    labels.dedup();
+    Some(SaidWait {
+        cause: longest.cause,
+        cases: labels,
+        time: time(longest.us),
+        left: time(longest.left_us),
+    })
 }
 
 /// An alternative or the reference in a sentence.
@@ -222,7 +265,7 @@ fn depends_on(summary: &Summary) -> Option<(String, Option<String>)> {
 /// What it takes to decide what is undecided.
 fn more(summary: &Summary) -> String {
     let decision = &summary.decision;
-    if decision.advice != Advice::Undecided {
+    if decision.otherwise.unwrap_or(decision.advice) != Advice::Undecided {
         return String::new();
     }
     let cases = decision.settings.undecided.iter().filter_map(|name| summary.case(name));
@@ -276,6 +319,7 @@ pub fn table(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
 fn against(group: &Group<'_>, case: &CaseSummary, of_settings: bool) -> Against {
     let declared = group.declared(case);
     let is_invalid = group.invalid(case).is_some();
+    let waits = [group.head(), case].iter().any(|case| case.wait.is_some());
     let both = |of: &dyn Fn(&CaseSummary) -> Option<f64>| Some([of(group.head())?, of(case)?]);
     let quantity = quantity(group);
     let label = group.label(case);
@@ -287,7 +331,7 @@ fn against(group: &Group<'_>, case: &CaseSummary, of_settings: bool) -> Against 
         ratio: declared.map(|one| Ratio {
             of: one.ratio,
             // What must not be used has no colour.
-            tone: if is_invalid { Tone::Plain } else { tone(one.verdict) },
+            tone: if is_invalid || waits { Tone::Plain } else { tone(one.verdict) },
             is_bound: one.lower_bound,
         }),
         cpu: group
@@ -297,6 +341,7 @@ fn against(group: &Group<'_>, case: &CaseSummary, of_settings: bool) -> Against 
         lost: both(&|case| Some(case.metrics.as_ref()?.one_way.as_ref()?.lost)),
         sure: match declared {
             _ if is_invalid => Cell::new(Tone::Bad, "must not be used"),
+            Some(_) if waits => Cell::new(Tone::Warning, "waits"),
             Some(one) => against::sure(one.verdict, one.perhaps),
             None => Cell::default(),
         },
