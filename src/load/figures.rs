@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use lasthop_load::engine::CaseError;
 use lasthop_model::record::Stage;
-use lasthop_page::units::Bytes;
+use lasthop_page::units::{Bytes, Micros};
 use lasthop_protocol::{
-    Histogram,
+    Histogram, TrialResult, delayed_ack,
     result::{ErrorClass, ErrorCount, Longest, OneWay, Proof},
     spec::{Engine, Model, Reuse, Spec},
     steady::Little,
@@ -50,6 +50,9 @@ pub struct Figures {
     /// Why there is no service time although requests were answered: it contradicts the throughput.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsteady: Option<String>,
+    /// That replies wait for delayed ACKs, and what to do; absent if they do not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delayed_acks: Option<String>,
     /// Correct replies per second.
     pub throughput: f64,
     /// Payload bytes received per second.
@@ -245,6 +248,7 @@ impl Figures {
             untimed: result.untimed,
             latency_ns: percentiles(result.service_time.as_ref().filter(|_| unsteady.is_none())),
             unsteady,
+            delayed_acks: delayed_acks(spec, &outcome.proof, result),
             response_ns: percentiles(result.response_time.as_ref()),
             lag_ns: percentiles(result.lag.as_ref()),
             offered: offered(outcome),
@@ -325,6 +329,35 @@ fn unsteady(little: Little) -> String {
         little.under_way,
         little.possible.end()
     )
+}
+
+/// What most replies over TCP wait for, if they take as long as a delayed ACK while the generator idles.
+fn delayed_acks(spec: &Spec, proof: &Proof, result: &TrialResult) -> Option<String> {
+    let times = result
+        .service_time
+        .as_ref()
+        .filter(|times| delayed_ack::is_usual(times))?;
+    let busy_ns = result.cost.cpu_ns() + result.cost.run_delay_ns.unwrap_or(0);
+    // The driver of an open loop spins.
+    let is_idle = spec.model != Model::Closed || busy_ns < result.elapsed_ns / 2;
+    if !proof.family.starts_with("inet") || !is_idle {
+        return None;
+    }
+    let remedy = "set TCP_NODELAY in the server, or write each reply at once";
+    let median = |times: &Histogram| Micros(times.quantile(0.5) as f64 / 1e3);
+    match &result.phases.first_byte {
+        Some(first) if delayed_ack::begins_early(first, times) => Some(format!(
+            "most replies begin after {} and end after {}: Nagle's algorithm in the server waits for delayed ACKs; {remedy}",
+            median(first),
+            median(times)
+        )),
+        // Several at once may wait for each other as long.
+        _ if spec.connections * spec.pipeline == 1 => Some(format!(
+            "most replies take 38 to 48 ms, which is typical of Nagle's algorithm with delayed ACKs behind this server: unless \
+             it works so long itself, {remedy} there"
+        )),
+        _ => None,
+    }
 }
 
 type Errors = (BTreeMap<String, u64>, BTreeMap<String, String>);
@@ -424,4 +457,57 @@ fn sorted(takes: &[Take], of: impl Fn(&Take) -> f64) -> Vec<f64> {
     let mut values: Vec<f64> = takes.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_protocol::url::{UrlOptions, parse};
+
+    use super::*;
+
+    #[test]
+    fn replies_that_wait_for_delayed_acks() {
+        let said = |family: &str, connections: u32, [first, whole]: [u64; 2], busy_ns: u64| {
+            let (endpoint, protocol) = parse("http://127.0.0.1:80/", &UrlOptions::default()).unwrap();
+            let spec = Spec {
+                connections,
+                ..Spec::new(endpoint, protocol)
+            };
+            let proof = Proof {
+                family: family.to_owned(),
+                peer: String::new(),
+                tls_version: None,
+                tls_cipher: None,
+                reused: true,
+                password_asked: None,
+                nodelay: None,
+                send_buffer: None,
+                receive_buffer: None,
+            };
+            let times = |us: u64| {
+                let mut times = Histogram::new();
+                times.record_n(us * 1_000, 10);
+                Some(times)
+            };
+            let mut result = TrialResult::empty(Engine::Blocking, 1_000_000_000);
+            result.service_time = times(whole);
+            result.phases.first_byte = times(first);
+            result.cost.user_ns = busy_ns;
+            delayed_acks(&spec, &proof, &result).unwrap_or_default()
+        };
+        let split = said("inet", 10, [70, 44_000], 0);
+        assert!(
+            split.starts_with("most replies begin after 70.") && split.contains("TCP_NODELAY"),
+            "{split}"
+        );
+        assert!(said("inet6", 1, [43_900, 44_000], 0).contains("typical of Nagle's algorithm"));
+        for none in [
+            said("unix", 1, [70, 44_000], 0),
+            said("inet", 1, [70, 20_000], 0),
+            said("inet", 10, [43_900, 44_000], 0),
+            said("inet", 1, [70, 44_000], 900_000_000),
+        ] {
+            assert_eq!(none, "");
+        }
+    }
 }

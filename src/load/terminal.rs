@@ -133,7 +133,13 @@ fn besides(figures: &Figures) -> impl Iterator<Item = Text> {
             Count(offered.scheduled)
         )
     });
-    let wrong = [too_few, unseen(figures), figures.unsteady.clone(), behind];
+    let wrong = [
+        figures.delayed_acks.clone(),
+        too_few,
+        unseen(figures),
+        figures.unsteady.clone(),
+        behind,
+    ];
     let wrong = wrong.into_iter().flatten().map(|text| Text::of(Tone::Bad, text));
     figures
         .one_way

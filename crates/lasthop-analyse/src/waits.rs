@@ -3,13 +3,11 @@
 //!
 //! What differs decides. Cases that wait alike, such as those of a handler that sleeps, are compared as usual.
 
-use std::ops::Range;
-
 use lasthop_model::{
     observation::RoleUsage,
     record::{CasePlan, MeasuredTrial},
 };
-use lasthop_protocol::{Histogram, TrialResult};
+use lasthop_protocol::{Histogram, TrialResult, delayed_ack};
 
 use super::{
     cases,
@@ -18,13 +16,11 @@ use super::{
 };
 
 /// What a context switch may take besides: a virtual CPU that sleeps has to be woken.
-const WAKING_US: f64 = 50.0;
+const WAKING_US: f64 = 100.0;
 /// A wait that is a smaller share of the time of a request decides nothing.
 const LEAST_SHARE: f64 = 0.1;
-/// How long a receiver delays an ACK, give or take: at least 40 ms, and up to a tick of its kernel longer.
-pub const DELAYED_ACK_NS: Range<u64> = 38_000_000..48_000_000;
-/// The same on a busy machine, if something else speaks for it.
-const DELAYED_ACK_LATE_NS: u64 = 60_000_000;
+/// How late a delayed ACK may come on a busy machine, if something else speaks for it.
+const LATEST_ACK_NS: u64 = 60_000_000;
 /// After how long a SYN, and any other segment, is sent again at the earliest.
 const SYN_US: f64 = 1e6;
 const SEGMENT_US: f64 = 200e3;
@@ -113,7 +109,10 @@ fn worked_ns(role: &RoleUsage) -> u64 {
 
 /// Whether the driver talks to a server of this machine.
 fn is_here(trials: &Trials, plan: &CasePlan) -> bool {
-    let address = trials.proofs(&plan.case).last().map(|proof| &proof.spec.endpoint.address);
+    let address = trials
+        .proofs(&plan.case)
+        .last()
+        .map(|proof| &proof.spec.endpoint.address);
     address.is_some_and(|address| address.ip().is_none_or(|ip| ip.is_loopback()))
 }
 
@@ -126,9 +125,9 @@ pub fn of(trials: &Trials, plan: &CasePlan) -> Option<Wait> {
     let us = match beyond {
         Some(us) => us,
         // All that it is compared with may wait alike, but then its first bytes must say why.
-        None => own.is_idle(own.took - own.work).filter(|_| {
-            first_byte_comes_early(trials, plan) == Some(true) && are_delayed_acks(trials, plan)
-        })?,
+        None => own
+            .is_idle(own.took - own.work)
+            .filter(|_| first_byte_comes_early(trials, plan) == Some(true) && are_delayed_acks(trials, plan))?,
     };
     Some(Wait {
         cause: cause(trials, plan, &own, us),
@@ -150,11 +149,18 @@ fn cause(trials: &Trials, plan: &CasePlan, own: &Spent, us: f64) -> WaitCause {
     let explains = |count: f64, each_us: f64| own.at_once * count * each_us / own.served >= us / 2.0;
     let network = |count: fn(&MeasuredTrial) -> u64| {
         let is_possible = trials.may_use_tcp(case);
-        if is_possible { trials.sum(case, count) as f64 } else { 0.0 }
+        if is_possible {
+            trials.sum(case, count) as f64
+        } else {
+            0.0
+        }
     };
     let syns = network(|trial| trial.observations.network.syns_retransmitted);
     let segments = network(|trial| trial.observations.network.tcp_retransmitted) - syns;
-    let throttled_us: f64 = cases::throttled(trials, case).values().map(|all| all.seconds * 1e6).sum();
+    let throttled_us: f64 = cases::throttled(trials, case)
+        .values()
+        .map(|all| all.seconds * 1e6)
+        .sum();
     if acks_explain(trials, plan, us) {
         WaitCause::DelayedAck
     } else if explains(syns, SYN_US) {
@@ -171,23 +177,24 @@ fn cause(trials: &Trials, plan: &CasePlan, own: &Spent, us: f64) -> WaitCause {
 /// Whether replies that came as late as a delayed ACK make up for at least half of a wait, and nothing says otherwise.
 fn acks_explain(trials: &Trials, plan: &CasePlan, us: f64) -> bool {
     let late_share = |times: Histogram| {
-        let late = count(&times, DELAYED_ACK_NS.start..DELAYED_ACK_LATE_NS);
+        let late = times.within(&(delayed_ack::WINDOW_NS.start..LATEST_ACK_NS));
         late as f64 / times.count() as f64
     };
     let of_replies = times(trials, plan).map_or(0.0, late_share);
-    let at_once = if plan.load.is_open() { 1.0 } else { f64::from(plan.load.pipeline) };
+    let at_once = if plan.load.is_open() {
+        1.0
+    } else {
+        f64::from(plan.load.pipeline)
+    };
     may_delay_acks(trials, plan)
-        && of_replies * at_once * DELAYED_ACK_NS.start as f64 / 1e3 >= us / 2.0
+        && of_replies * at_once * delayed_ack::WINDOW_NS.start as f64 / 1e3 >= us / 2.0
         && first_byte_comes_early(trials, plan) != Some(false)
 }
 
 /// Whether most replies of a case came as late as a delayed ACK over TCP while both ends were idle, and not also those of
 /// a compared case without TCP.
 pub fn are_delayed_acks(trials: &Trials, plan: &CasePlan) -> bool {
-    let are_late = |plan: &CasePlan| {
-        let times = times(trials, plan);
-        times.is_some_and(|times| 2 * count(&times, DELAYED_ACK_NS) > times.count())
-    };
+    let are_late = |plan: &CasePlan| times(trials, plan).is_some_and(|times| delayed_ack::is_usual(&times));
     let mut others = partners(trials, plan).filter(|other| !other.transport.is_tcp());
     let is_idle = || Spent::of(trials, plan).is_some_and(|own| own.is_idle(own.took - own.work).is_some());
     may_delay_acks(trials, plan) && are_late(plan) && !others.any(are_late) && is_idle()
@@ -202,19 +209,12 @@ fn may_delay_acks(trials: &Trials, plan: &CasePlan) -> bool {
 /// `None` where it does not talk to that server, or does not say.
 fn first_byte_comes_early(trials: &Trials, plan: &CasePlan) -> Option<bool> {
     let first = cases::merged(trials, &plan.case, |result| result.phases.first_byte.as_ref())?;
-    let whole = cases::merged(trials, &plan.case, |result| result.service_time.as_ref())?;
-    let is_early = first.quantile(0.5) < whole.quantile(0.5) / 4;
+    let is_early = delayed_ack::begins_early(&first, &times(trials, plan)?);
     (trials.is_direct() || is_early).then_some(is_early)
 }
 
 fn times(trials: &Trials, plan: &CasePlan) -> Option<Histogram> {
     cases::merged(trials, &plan.case, |result| result.service_time.as_ref())
-}
-
-/// How many times there are within a window.
-pub fn count(histogram: &Histogram, window_ns: Range<u64>) -> u64 {
-    let within = histogram.bins().filter(|(value, _)| window_ns.contains(value));
-    within.map(|(_, count)| count).sum()
 }
 
 #[cfg(test)]
@@ -276,7 +276,11 @@ mod tests {
         assert_eq!(decision.settings.waiting, ["unix"]);
         assert_eq!((decision.least, decision.settings.better.len()), (None, 0));
         let check = finding(&data, "delayed-ack");
-        assert!(check.evidence.contains("(100 %) took 38 to 48 ms, while both"), "{}", check.evidence);
+        assert!(
+            check.evidence.contains("(100 %) took 38 to 48 ms, while both"),
+            "{}",
+            check.evidence
+        );
         assert_eq!(findings(&data, "idle-wait"), []);
     }
 
@@ -342,7 +346,10 @@ mod tests {
         };
         assert_eq!(of(3.0, |_| ()), Some((WaitCause::Unknown, 3)));
         let syns = |trial: &mut MeasuredTrial| {
-            (trial.observations.network.syns_retransmitted, trial.observations.network.tcp_retransmitted) = (1, 1);
+            (
+                trial.observations.network.syns_retransmitted,
+                trial.observations.network.tcp_retransmitted,
+            ) = (1, 1);
         };
         assert_eq!(of(30.0, syns), Some((WaitCause::SynRepeated, 30)));
         let segments = |trial: &mut MeasuredTrial| trial.observations.network.tcp_retransmitted = 1;
@@ -415,7 +422,18 @@ mod tests {
 
     #[test]
     fn other_comparisons_still_decide() {
-        let mut data = run(&[TCP, UNIX, Truth { transport: Transport::Abstract, ..UNIX }], 6, 5);
+        let mut data = run(
+            &[
+                TCP,
+                UNIX,
+                Truth {
+                    transport: Transport::Abstract,
+                    ..UNIX
+                },
+            ],
+            6,
+            5,
+        );
         takes(&mut data, "abstract", 5.0, 0.999);
         let decision = summarise(&data).decision;
         assert_eq!((decision.advice, decision.otherwise), (Advice::Wait, Some(Advice::Use)));

@@ -1,6 +1,6 @@
 //! A mergeable record of durations.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::{
@@ -188,6 +188,12 @@ impl Histogram {
             lighter <= 0.0
         });
         reached.map_or(0, |(value, _)| value)
+    }
+
+    /// How many values there are in a range.
+    pub fn within(&self, range: &Range<u64>) -> u64 {
+        let bins = self.bins().filter(|(value, _)| range.contains(value));
+        bins.map(|(_, count)| count).sum()
     }
 
     /// The bins that hold something: (middle of the bin in nanoseconds, count), rising.

@@ -8,11 +8,12 @@
 //!   module here.
 //! - [`tls_request`]: words in plain before TLS.
 //! - [`result`](mod@result): what happened in one trial, with mergeable histograms ([`histogram`]); [`failure`]: why a
-//!   request failed; [`steady`]: whether trials were long enough.
+//!   request failed; [`steady`]: whether trials were long enough; [`delayed_ack`]: what replies wait for.
 //! - [`random`]: draws for arrivals, and for the order of requests.
 //! - [`wire`]: the JSON-lines protocol of `lasthop drive`.
 
 pub mod address;
+pub mod delayed_ack;
 pub mod failure;
 pub mod histogram;
 pub mod location;

@@ -1,15 +1,10 @@
 //! Patterns in the latency distribution that have a known cause.
 
 use lasthop_model::{quantity::counted, record::CasePlan};
-use lasthop_protocol::{Histogram, TrialResult};
+use lasthop_protocol::{Histogram, TrialResult, delayed_ack::WINDOW_NS};
 
 use super::finding::{Finding, doubt, percent};
-use crate::{
-    cases,
-    summary::WaitCause,
-    trials::Trials,
-    waits::{self, DELAYED_ACK_NS, count},
-};
+use crate::{cases, summary::WaitCause, trials::Trials, waits};
 
 const MS: u64 = 1_000_000;
 /// Below this median, reading the clock (about 50 ns) is more than 5 % of a latency.
@@ -23,8 +18,8 @@ fn merged(trials: &Trials, plan: &CasePlan) -> Option<Histogram> {
 /// Latencies within the window, if they are a cluster: many more than in the neighbouring windows of the same width.
 fn cluster(histogram: &Histogram, from_ns: u64, to_ns: u64, least: u64) -> Option<u64> {
     let width = to_ns - from_ns;
-    let inside = count(histogram, from_ns..to_ns);
-    let beside = count(histogram, from_ns - width..from_ns) + count(histogram, to_ns..to_ns + width);
+    let inside = histogram.within(&(from_ns..to_ns));
+    let beside = histogram.within(&(from_ns - width..from_ns)) + histogram.within(&(to_ns..to_ns + width));
     // Where most requests take about as long, the cluster is what they usually take.
     let usually_faster = histogram.quantile(0.5) < from_ns / 4;
     (inside >= least && inside > 2 * beside && usually_faster).then_some(inside)
@@ -34,9 +29,9 @@ fn cluster(histogram: &Histogram, from_ns: u64, to_ns: u64, least: u64) -> Optio
 pub fn delayed_ack(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let histogram = merged(trials, plan)?;
     let (inside, against) = if waits::are_delayed_acks(trials, plan) {
-        (count(&histogram, DELAYED_ACK_NS), "while both ends were idle".to_owned())
+        (histogram.within(&WINDOW_NS), "while both ends were idle".to_owned())
     } else {
-        let inside = cluster(&histogram, DELAYED_ACK_NS.start, DELAYED_ACK_NS.end, 5)?;
+        let inside = cluster(&histogram, WINDOW_NS.start, WINDOW_NS.end, 5)?;
         (inside, format!("against a median of {}", median(&histogram)))
     };
     let text = format!(
