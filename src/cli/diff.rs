@@ -19,7 +19,7 @@ use lasthop_report::{
 use super::{
     args,
     context::{deliver_bytes, home, on_all_cpus, ready},
-    output::{CliError, DONE, Exit, LIMIT, OrExit, talk},
+    output::{CliError, DONE, Exit, LIMIT, OrExit, UNJUDGED, talk},
 };
 
 /// Directories of recorded runs.
@@ -130,9 +130,18 @@ fn judged(limits: &[Limit], subjects: &[Subject], confidence: f64) -> Result<Vec
     Ok(across::held(&limit::judge(limits, subjects).or_usage()?, confidence))
 }
 
-/// Says how each case stands to each limit, and fails if one is beyond it.
+/// Says how each case stands to each limit, and fails if one is beyond it, or if a limit was judged for none.
 pub fn hold(held: &[Held]) -> u8 {
     held.iter().for_each(|held| talk(&held.text));
-    let beyond = held.iter().any(|held| held.standing == Standing::Beyond);
-    if beyond { LIMIT } else { DONE }
+    let is_judged = |one: &Held| {
+        let mut alike = held.iter().filter(|other| other.limit == one.limit);
+        alike.any(|other| other.standing != Standing::Unjudged)
+    };
+    if held.iter().any(|held| held.standing == Standing::Beyond) {
+        LIMIT
+    } else if held.iter().all(is_judged) {
+        DONE
+    } else {
+        UNJUDGED
+    }
 }

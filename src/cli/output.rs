@@ -23,6 +23,9 @@ pub const USAGE: u8 = 2;
 /// A result is beyond a limit of `--fail-if`.
 pub const LIMIT: u8 = 3;
 
+/// A limit of `--fail-if` could not be judged for any case.
+pub const UNJUDGED: u8 = 4;
+
 /// Ended by a signal, as shells count SIGINT.
 pub const INTERRUPTED: u8 = 130;
 

@@ -451,6 +451,14 @@ fn the_action_reports_and_holds_limits() {
     let (ran, output) = act(command, "unix slower > 90%");
     assert!(!output.contains("exceeded"), "{ran:?} {output}");
     ran.ok();
+    // One block gives no ratio.
+    let one = "run sockets --only pattern=hello --trial '20ms' --rounds 1 --blocks 1";
+    let (ran, output) = act(one, "unix slower > 90%");
+    ran.ok();
+    assert!(
+        output.contains("not-judged=true") && output.contains("report="),
+        "{output}"
+    );
     // The repository's files are somebody else's: none is executed because of its name.
     for module in ["shlex", "os", "venv", "ensurepip"] {
         let code = format!("open('executed-{module}', 'w')\n");

@@ -19,7 +19,7 @@ use super::{
 /// The words between cases and share.
 const WORDS: [(&str, Verdict); 2] = [("slower", Verdict::Slower), ("faster", Verdict::Faster)];
 /// Stands for every case.
-const ANY: &str = "any";
+pub const ANY: &str = "any";
 
 /// A limit as typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,8 +62,21 @@ impl fmt::Display for Limit {
 pub struct Subject {
     pub case: String,
     pub levels: Levels,
-    /// What is judged; `None` if there is no ratio that may be used.
-    pub judged: Option<(Metric, Interval)>,
+    /// What is judged, or why nothing can be.
+    pub judged: Result<(Metric, Interval), Unjudged>,
+}
+
+/// Why there is no ratio that may be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unjudged {
+    /// The case or its reference has no result.
+    WithoutResult,
+    /// Both have, but too few blocks have both.
+    WithoutInterval,
+    /// It rests on one start of the servers.
+    OneStart,
+    /// A check says that it must not be used: its id, and what it saw.
+    Invalid { id: String, evidence: String },
 }
 
 /// A limit and a subject that it names.
@@ -109,11 +122,12 @@ pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Fin
             ));
         }
         found.extend(named.into_iter().map(|subject| {
-            let standing = subject.judged.map(|(metric, ratio)| limit.standing(metric, &ratio));
+            let judged = subject.judged.as_ref();
+            let standing = judged.map(|(metric, ratio)| limit.standing(*metric, ratio));
             Finding {
                 limit,
                 subject,
-                standing: standing.unwrap_or(Standing::Undecided),
+                standing: standing.unwrap_or(Standing::Unjudged),
             }
         }));
     }
@@ -128,7 +142,7 @@ pub fn of_plan<'a>(cases: impl IntoIterator<Item = &'a CasePlan>) -> Vec<Subject
         .map(|case| Subject {
             case: case.case.clone(),
             levels: case.levels.clone(),
-            judged: None,
+            judged: Err(Unjudged::WithoutResult),
         })
         .collect()
 }
@@ -139,13 +153,30 @@ pub fn of_run(summary: &Summary) -> Vec<Subject> {
     let subject = |case: &CaseSummary| Subject {
         case: case.case.clone(),
         levels: case.levels.clone(),
-        judged: summary
-            .declared(case)
-            .filter(|one| !one.one_start && summary.invalid(&one.case, &one.reference).is_none())
-            .map(|one| (one.metric, one.ratio)),
+        judged: judged(summary, case),
     };
     let compared = summary.cases.iter().filter(|case| !case.reference);
     compared.map(subject).collect()
+}
+
+fn judged(summary: &Summary, case: &CaseSummary) -> Result<(Metric, Interval), Unjudged> {
+    let Some(one) = summary.declared(case) else {
+        let has_result = |case: &CaseSummary| case.metrics.is_some();
+        let are_measured = has_result(case) && summary.cases.iter().any(|other| other.reference && has_result(other));
+        return Err(if are_measured {
+            Unjudged::WithoutInterval
+        } else {
+            Unjudged::WithoutResult
+        });
+    };
+    match summary.invalid(&one.case, &one.reference) {
+        Some(check) => Err(Unjudged::Invalid {
+            id: check.id.clone(),
+            evidence: check.evidence.clone(),
+        }),
+        None if one.one_start => Err(Unjudged::OneStart),
+        None => Ok((one.metric, one.ratio)),
+    }
 }
 
 /// The cases of two runs: how the ratio of each changed.
@@ -153,11 +184,13 @@ pub fn of_run(summary: &Summary) -> Vec<Subject> {
 pub fn of_diff(diff: &Diff) -> Vec<Subject> {
     let changed = |subject: Subject| {
         let mut all = diff.comparisons.iter().filter(|one| one.case == subject.case);
-        let judged = all.find(|one| one.declared && one.verdict.is_some() && !one.one_start);
-        Subject {
-            judged: judged.map(|one| (one.metric, one.change)),
-            ..subject
-        }
+        let judged = match all.find(|one| one.declared) {
+            Some(one) if one.one_start => Err(Unjudged::OneStart),
+            Some(one) if one.verdict.is_some() => Ok((one.metric, one.change)),
+            // The new run may have what the old one lacks.
+            _ => subject.judged.and(Err(Unjudged::WithoutInterval)),
+        };
+        Subject { judged, ..subject }
     };
     of_run(&diff.runs[1]).into_iter().map(changed).collect()
 }
@@ -183,7 +216,7 @@ mod tests {
         Subject {
             case: case.to_owned(),
             levels,
-            judged: Some((metric, ratio)),
+            judged: Ok((metric, ratio)),
         }
     }
 
@@ -235,15 +268,22 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_ratio_is_undecided() {
+    fn what_has_no_ratio_is_not_judged() {
         let all = [Subject {
-            judged: None,
+            judged: Err(Unjudged::OneStart),
             ..subject("unix", &[], Metric::Throughput, [1.0, 1.0])
         }];
         assert_eq!(
             judge(&[limit("unix slower>5%")], &all).unwrap()[0].standing,
-            Standing::Undecided
+            Standing::Unjudged
         );
+    }
+
+    #[test]
+    fn a_share_is_taken_as_reports_write_it() {
+        for text in ["unix slower > 5 %", "unix slower > 5\u{a0}%", "unix slower>5%"] {
+            assert_eq!(limit(text).share, 0.05, "{text}");
+        }
     }
 
     #[test]

@@ -166,9 +166,12 @@ pub enum Standing {
     /// All of the interval is beyond it.
     #[serde(rename = "exceeded")]
     Beyond,
-    /// A part of the interval is beyond it, or there is none.
+    /// A part of the interval is beyond it.
     #[serde(rename = "undecided")]
     Undecided,
+    /// There is no ratio that may be used.
+    #[serde(rename = "not-judged")]
+    Unjudged,
     /// Nothing of the interval is.
     #[serde(rename = "kept")]
     Within,

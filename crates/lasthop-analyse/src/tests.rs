@@ -327,7 +327,7 @@ fn one_start_of_the_servers_decides_nothing() {
         (unix.verdict, standing)
     };
     let one = counting_run(&[TCP, UNIX], 1, 40, 7);
-    assert_eq!(decided(&one), (Verdict::Undecided, Standing::Undecided));
+    assert_eq!(decided(&one), (Verdict::Undecided, Standing::Unjudged));
     assert_eq!(
         decided(&counting_run(&[TCP, UNIX], 4, 10, 7)),
         (Verdict::Faster, Standing::Beyond)
@@ -341,7 +341,7 @@ fn one_start_of_the_servers_decides_nothing() {
     });
     assert_eq!(decided(&given), (Verdict::Faster, Standing::Beyond));
     given.header.given.as_mut().unwrap().restart = Some("true".to_owned());
-    assert_eq!(decided(&given), (Verdict::Undecided, Standing::Undecided));
+    assert_eq!(decided(&given), (Verdict::Undecided, Standing::Unjudged));
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn a_change_from_one_start_to_another_is_not_decided() {
     let limits = ["unix faster > 1%".parse().unwrap()];
     let standing = |diff: &Diff| limit::judge(&limits, &limit::of_diff(diff)).unwrap()[0].standing;
     for (old, verdict, beyond) in [
-        (1, Verdict::Undecided, Standing::Undecided),
+        (1, Verdict::Undecided, Standing::Unjudged),
         (4, Verdict::Faster, Standing::Beyond),
     ] {
         let diff = diff(&of(old, 22_000.0), &of(4, 44_000.0)).unwrap();

@@ -96,7 +96,8 @@ pub fn rate_text(rate: f64) -> String {
 
 /// Reads `2%` as 0.02; more than zero, at most 100 %.
 pub fn share(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or_default();
+    // Reports write `5 %`.
+    let number = text.strip_suffix('%').unwrap_or_default().trim_end();
     // So that `-2%` is called out of range, and not unreadable.
     match plain_number(number.strip_prefix('-').unwrap_or(number)) {
         None => Err(format!(

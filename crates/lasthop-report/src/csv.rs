@@ -13,7 +13,7 @@
 //! | those of [`COLUMNS`] | the figures of the case, as the fields that they come from say; those that are measured also with `_low` and `_high`, the ends of the interval |
 //! | `cpu_ROLE_us` and what else [`PER_REQUEST`] has | what the driver and each service cost per request; no columns for what was not measured |
 //! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
-//! | `limits` | only with `--fail-if`: each limit that names the case, and whether it is `kept`, `exceeded` or `undecided` |
+//! | `limits` | only with `--fail-if`: each limit that names the case, and whether it is `kept`, `exceeded`, `undecided` or `not-judged` |
 //! | `lower_bound` | whether the ratio behind the verdict is a lower bound |
 //! | `failed_stage` | stage of the first failure |
 //!

@@ -1,7 +1,7 @@
 //! Limits in words.
 
 use lasthop_analyse::{
-    limit::Finding,
+    limit::{Finding, Unjudged},
     summary::{Held, Metric, Standing},
 };
 
@@ -35,17 +35,26 @@ fn line(finding: &Finding<'_>, confidence: f64) -> String {
         Standing::Beyond => "exceeded by",
         Standing::Undecided => "undecided for",
         Standing::Within => "kept by",
+        Standing::Unjudged => "not judged for",
     };
-    let why = match subject.judged {
-        Some((metric, ratio)) => {
-            let quantity = if metric == Metric::LatencyP50 {
+    let why = match &subject.judged {
+        Ok((metric, ratio)) => {
+            let quantity = if *metric == Metric::LatencyP50 {
                 Quantity::ResponseTime
             } else {
                 Quantity::Requests
             };
-            format!("{} ({})", quantity.word(), change(ratio, confidence))
+            format!("{} ({})", quantity.word(), change(*ratio, confidence))
         }
-        None => "it has no ratio that may be used".to_owned(),
+        Err(Unjudged::WithoutResult) => "it or its reference has no result".to_owned(),
+        Err(Unjudged::WithoutInterval) => {
+            "too few blocks have both it and its reference; use a larger budget".to_owned()
+        }
+        Err(Unjudged::OneStart) => "one start of the servers decides nothing; use a larger budget".to_owned(),
+        Err(Unjudged::Invalid { id, evidence }) => {
+            let first = evidence.lines().next().unwrap_or_default();
+            format!("the result must not be used: {first} ({id})")
+        }
     };
     format!("{limit}: {word} {}: {why}", subject.case).replace(NBSP, " ")
 }

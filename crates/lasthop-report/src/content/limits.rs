@@ -11,7 +11,7 @@ pub fn limits(held: &[Held]) -> Option<Section> {
     let item = |one: &Held| {
         let tone = match one.standing {
             Standing::Beyond => Tone::Bad,
-            Standing::Undecided => Tone::Warning,
+            Standing::Undecided | Standing::Unjudged => Tone::Warning,
             Standing::Within => Tone::Good,
         };
         Block::Item(Text::of(tone, &one.text))
