@@ -131,9 +131,53 @@ fn answer(diff: &Diff, groups: &[Group<'_>]) -> Vec<Text> {
         than,
         every,
         unseen: (unseen > 0.0).then(|| percent(unseen, 0)),
+        changes: [false, true]
+            .into_iter()
+            .filter_map(|is_cpu| most(&surely, is_cpu))
+            .collect(),
     };
-    let first = Text::of(tone, say("diff", said).concat());
-    vec![first, differences_in_short(&diff.differences)]
+    let mut lines = say("diff", said).into_iter();
+    let first = Text::of(tone, lines.next().unwrap_or_default());
+    let rest = [
+        lines.collect::<Vec<_>>().join(" ").into(),
+        differences_in_short(&diff.differences),
+    ];
+    let told = |line: &Text| !line.to_string().is_empty();
+    std::iter::once(first).chain(rest.into_iter().filter(told)).collect()
+}
+
+/// The largest change of the ratios that verdicts are about, or of those of CPU time.
+fn most(surely: &[&Changed<'_>], is_cpu: bool) -> Option<SaidChange> {
+    let all = surely
+        .iter()
+        .filter(|one| (one.change.metric == Metric::CpuPerRequest) == is_cpu);
+    let size = |one: &Changed<'_>| one.change.change.estimate.ln().abs();
+    let most = all.max_by(|one, other| size(one).total_cmp(&size(other)))?;
+    let RatioChange { old, new, change, .. } = most.change;
+    let places = ratio_places(*change);
+    let shown = |of: &Interval| if is_cpu { saved(of) } else { ratio(of.estimate, places) };
+    let times = if is_cpu { "" } else { " times" };
+    let than = most.group.label(most.group.head());
+    Some(SaidChange {
+        what: if is_cpu { "CPU saved" } else { most.quantity().word() },
+        old: shown(old),
+        new: shown(new),
+        of: format!(
+            "{times}, {} against {than}{}",
+            most.group.label(most.case),
+            most.group.in_brackets()
+        ),
+    })
+}
+
+/// What a case saves of the CPU time per request of its reference: `9 %`
+fn saved(ratio: &Interval) -> String {
+    let share = 1.0 - ratio.estimate;
+    if share < 0.0 {
+        format!("−{}", percent(-share, 0))
+    } else {
+        percent(share, 0)
+    }
 }
 
 /// What the headline of a diff is made of.
@@ -149,6 +193,17 @@ struct Said {
     every: Option<&'static str>,
     /// The largest change that the intervals leave room for.
     unseen: Option<String>,
+    /// The largest change in throughput or response time, and that in CPU time.
+    changes: Vec<SaidChange>,
+}
+
+#[derive(Serialize)]
+struct SaidChange {
+    what: &'static str,
+    old: String,
+    new: String,
+    /// What it is of.
+    of: String,
 }
 
 /// The end of an interval that is farthest from no change, as a share.
@@ -188,8 +243,8 @@ fn ratios(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
 
 fn cpu(diff: &Diff, groups: &[Group<'_>]) -> Option<Section> {
     let all = changed(diff, groups, |one| one.metric == Metric::CpuPerRequest);
-    let table = table(diff, &all)?;
-    section("Ratios of CPU per request", Depth::Folded, vec![table])
+    let legend = Block::legend("Ratios of CPU time per request. Saved: of that of the reference.".to_owned());
+    section("CPU per request", Depth::Folded, vec![table(diff, &all)?, legend])
 }
 
 fn table(diff: &Diff, all: &[Changed<'_>]) -> Option<Block> {
@@ -203,7 +258,13 @@ fn table(diff: &Diff, all: &[Changed<'_>]) -> Option<Block> {
         .names(case_title(&diff.runs[1]), |one| one.group.label(one.case))
         .right("old", |one| ratio(one.change.old.estimate, places))
         .right("new", |one| ratio(one.change.new.estimate, places));
-    let table = quotients(columns, diff, |one| &one.change.change)
+    let mut columns = quotients(columns, diff, |one| &one.change.change);
+    if all.iter().any(|one| one.change.metric == Metric::CpuPerRequest) {
+        columns = columns.right("CPU saved", |one| {
+            format!("{} → {}", saved(&one.change.old), saved(&one.change.new))
+        });
+    }
+    let table = columns
         .joined("sure?", verdict)
         .under(|one| one.group.setting())
         .table();

@@ -43,7 +43,7 @@ fn told(result: &impl Told, format: Format) -> String {
 
 fn answer(diff: &Diff) -> Vec<String> {
     let lines = diff.told().answer;
-    assert!((1..=2).contains(&lines.len()), "{lines:?}");
+    assert!((1..=3).contains(&lines.len()), "{lines:?}");
     lines.iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
 }
 
@@ -57,13 +57,35 @@ fn the_same_twice_is_said_in_two_lines() {
 fn a_change_is_named_and_the_table_says_how_large_it_is() {
     let slower = Truth { rate: 23_400.0, ..UNIX };
     let diff = against(&[TCP, slower, TLS]);
-    assert_eq!(answer(&diff)[0], "Changed: the Unix socket against TCP.");
+    assert_eq!(
+        answer(&diff),
+        [
+            "Changed: the Unix socket against TCP.",
+            "Requests/s: 1.305 → 1.175 times, unix against tcp.",
+            "What differs: kernel."
+        ]
+    );
     let page = told(&diff, Format::Markdown);
     let mut rows = page.lines().filter(|line| line.starts_with("| unix |"));
     assert!(rows.next().unwrap().starts_with("| unix | 1.3"), "{page}");
     let faster = Truth { rate: 18_000.0, ..TLS };
     let said = answer(&against(&[TCP, slower, faster]));
     assert_eq!(said[0], "Changed: 2 of 4 ratios.");
+}
+
+#[test]
+fn cpu_time_is_told_as_what_is_saved_behind_the_throughput() {
+    let cheaper = Truth {
+        rate: 30_000.0,
+        service_cpu_us: 10.0,
+        ..UNIX
+    };
+    let said = answer(&against(&[TCP, cheaper, TLS]));
+    let [requests, cpu] =
+        ["Requests/s: 1.30", "CPU saved: 30 % → 50 %, unix against tcp."].map(|text| said[1].find(text));
+    assert!(requests < cpu && requests.is_some(), "{said:?}");
+    let page = told(&against(&[TCP, cheaper, TLS]), Format::Markdown);
+    assert!(page.contains("| 30 % → 50 % |"), "{page}");
 }
 
 /// Like the tables of one run.
