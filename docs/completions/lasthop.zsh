@@ -355,7 +355,7 @@ svg\:"The ratios with their intervals, as a picture"))' \
 '--no-progress[Print a line every ten seconds instead of one that replaces itself]' \
 '-h[Print help; with --all, everything]' \
 '--help[Print help; with --all, everything]' \
-'*::urls -- Endpoints to compare; the first is the reference:_default' \
+'*::endpoints -- Endpoints to compare; the first is the reference:_default' \
 && ret=0
 ;;
 (survey)

@@ -21,7 +21,7 @@ use lasthop_report::Format;
 
 use super::{
     load,
-    values::{ArrivalsArg, label, node_label, program},
+    values::{ArrivalsArg, NamedUrl, label, named_url, node_label, program},
 };
 
 /// Measures how two processes on one machine should talk
@@ -305,6 +305,7 @@ pub struct OutputOptions {
     /// Exit with 3 beyond a limit ('unix slower > 5%')
     ///
     /// If the whole interval of a case is beyond it: against its reference, or for `diff` against what it was before.
+    /// Exit with 4 if there is no ratio that can be held against it.
     /// CASES slower|faster > SHARE, where CASES is a case, a level, FACTOR=LEVEL, several of these joined by a slash, or
     /// `any`.
     #[arg(long, value_name = "LIMIT")]
@@ -722,9 +723,9 @@ pub struct SelfTest {
 pub struct Compare {
     /// Endpoints to compare; the first is the reference
     ///
-    /// See URLs below.
-    #[arg(value_name = "URL", required = true, num_args = 2..)]
-    pub urls: Vec<String>,
+    /// See URLs below. NAME= in front of one is what reports and limits call it: old=http://127.0.0.1:8001/
+    #[arg(value_name = "[NAME=]URL", required = true, num_args = 2.., value_parser = named_url)]
+    pub endpoints: Vec<NamedUrl>,
     /// Command that restarts the servers between rounds
     ///
     /// It is given to a shell. It must end within a minute and what is left of the budget, and leave the servers

@@ -14,7 +14,7 @@ use lasthop_plan::{
 use lasthop_protocol::{location::HIDDEN, url::redacted};
 use lasthop_run::{
     Job,
-    compare::{self, Asked, CompareError},
+    compare::{self, Asked, AskedEndpoint, CompareError},
 };
 use lasthop_stack::locate::Locator;
 
@@ -26,6 +26,7 @@ use super::{
     output::{CliError, Exit, OrExit},
     run::carry_out,
     signals::watch_signals,
+    values::{NamedUrl, named_url},
 };
 
 pub fn compare(arguments: &args::Compare) -> Exit {
@@ -37,13 +38,19 @@ pub fn compare(arguments: &args::Compare) -> Exit {
             "--placement cannot be used: lasthop does not start these servers",
         ));
     }
-    given::check_number(arguments.urls.len()).or_usage()?;
+    given::check_number(arguments.endpoints.len()).or_usage()?;
     ready(&arguments.output)?;
     let asked = Asked {
         endpoints: arguments
-            .urls
+            .endpoints
             .iter()
-            .map(|url| Ok((redacted(url), arguments.requests.spec(url, 0)?)))
+            .map(|NamedUrl { name, url }| {
+                Ok(AskedEndpoint {
+                    name: name.clone(),
+                    url: redacted(url),
+                    spec: arguments.requests.spec(url, 0)?,
+                })
+            })
             .collect::<Result<_, CliError>>()?,
         learn: arguments.requests.learns(),
         unchecked: arguments.requests.unchecked(),
@@ -81,6 +88,14 @@ fn command(arguments: &args::Compare) -> Vec<String> {
     let mut is_secret = false;
     // The name of a file says nothing.
     let is_file = |text: &str| text.starts_with('@');
+    let is_endpoint = |word: &str| {
+        let one = named_url(word);
+        one.is_ok_and(|one| arguments.endpoints.contains(&one))
+    };
+    let shown_endpoint = |word: &str| {
+        let at = word.len() - named_url(word).map_or(0, |one| one.url.len());
+        format!("{}{}", &word[..at], redacted(&word[at..]))
+    };
     let words = command_line().into_iter();
     let shown = words.map(|word| {
         if mem::replace(&mut is_secret, SECRET.contains(&word.as_str())) && !is_file(&word) {
@@ -88,7 +103,7 @@ fn command(arguments: &args::Compare) -> Vec<String> {
         }
         match word.split_once('=') {
             Some((option, value)) if SECRET.contains(&option) && !is_file(value) => format!("{option}={HIDDEN}"),
-            _ if arguments.urls.contains(&word) => redacted(&word),
+            _ if is_endpoint(&word) => shown_endpoint(&word),
             _ => arguments
                 .requests
                 .header_values()

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use lasthop_analyse::limit::ANY;
 use lasthop_protocol::spec::Arrivals;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -47,9 +48,50 @@ pub fn node_label(text: &str) -> Result<(String, Option<String>), String> {
     }
 }
 
+/// An endpoint, and what the user calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedUrl {
+    pub name: Option<String>,
+    pub url: String,
+}
+
+/// `URL` or `NAME=URL`. A URL may contain `=`, but not before its scheme.
+pub fn named_url(text: &str) -> Result<NamedUrl, String> {
+    let is_name = |name: &str| {
+        let mut all = name.chars();
+        all.all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one))
+    };
+    match text.split_once('=').filter(|(name, _)| is_name(name)) {
+        None => Ok(NamedUrl {
+            name: None,
+            url: text.to_owned(),
+        }),
+        Some(("", _)) => Err("expected NAME=URL, for example old=http://127.0.0.1:8001/".to_owned()),
+        Some((ANY, _)) => Err(format!(
+            "`{ANY}` stands for all endpoints in limits: choose another name"
+        )),
+        Some((name, url)) => Ok(NamedUrl {
+            name: Some(name.to_owned()),
+            url: url.to_owned(),
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_endpoint_may_have_a_name() {
+        let of = |text: &str| named_url(text).map(|one| (one.name.unwrap_or_default(), one.url));
+        let pair = |name: &str, url: &str| Ok((name.to_owned(), url.to_owned()));
+        assert_eq!(of("old=http://127.0.0.1:1/"), pair("old", "http://127.0.0.1:1/"));
+        assert_eq!(of("v1.2-rc_1=unix:/s"), pair("v1.2-rc_1", "unix:/s"));
+        let query = "http://127.0.0.1:1/?a=b";
+        assert_eq!(of(query), pair("", query));
+        assert_eq!(of(&format!("new={query}")), pair("new", query));
+        assert!(of("=http://127.0.0.1:1/").is_err() && of("any=http://127.0.0.1:1/").is_err());
+    }
 
     #[test]
     fn programs_name_recipe_and_path() {

@@ -3,13 +3,14 @@
 use crate::{
     common,
     load_peers::{Postgres, Server, free_port, have_postgres},
+    your_own_stack::replay,
 };
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     net::TcpStream,
-    os::unix::net::UnixStream,
-    path::PathBuf,
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::Duration,
@@ -262,6 +263,121 @@ fn what_cannot_be_compared_is_said_before_anything_is_measured() {
         .run(["compare", &mine, &mine, "--placement", "same"])
         .fails(2, "--placement cannot be used");
     assert!(lasthop.runs().is_empty(), "nothing was recorded");
+}
+
+/// A server that writes each reply at once: `server.py ADDRESS` is `HOST:PORT`.
+const BUILD: &str = r#"#!/usr/bin/env python3
+import socket, sys, threading
+
+def talk(connection):
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while connection.recv(65536):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello")
+
+host, port = sys.argv[1].split(":")
+listener = socket.create_server((host, int(port)), backlog=100)
+while True:
+    threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
+"#;
+
+/// Two builds of one server, each at its port.
+fn builds(folder: &Path) -> [(u16, Server); 2] {
+    let file = folder.join("server.py");
+    fs::write(&file, BUILD).unwrap();
+    [free_port(), free_port()].map(|port| {
+        let mut command = Command::new("python3");
+        command.arg(&file).arg(format!("127.0.0.1:{port}"));
+        let server = Server::start(&mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        (port, server)
+    })
+}
+
+#[test]
+fn endpoints_have_the_names_that_the_user_gives_them() {
+    if !have("python3") {
+        return;
+    }
+    let folder = folder();
+    let [(old, _one), (new, _other)] = &builds(folder.path());
+    let [old, new] = [("old", old), ("new", new)].map(|(name, port)| format!("{name}=http://127.0.0.1:{port}/"));
+    let lasthop = Lasthop::new();
+    let compare = |limit: &str, options: &[&str]| {
+        let words = ["compare", &old, &new, "--fail-if", limit];
+        lasthop.run(words.iter().chain(options).chain(&SHORT))
+    };
+    let summary = compare("new slower > 99 %", &[]).ok().json();
+    let case = &summary["cases"][1];
+    assert_eq!(
+        (&case["case"], &case["levels"]["endpoint"]),
+        (&"new".into(), &"new".into())
+    );
+    assert_eq!(summary["comparisons"][0]["reference"], "old");
+    assert_eq!(
+        (&summary["compared"], &summary["limits"][0]["case"]),
+        (&"endpoint".into(), &"new".into())
+    );
+    assert!(!has(&summary, "config-differs"), "{}", summary["checks"]);
+    let said = lasthop.run(["report", "last"]).ok().stdout;
+    assert!(said.contains("instead of old") && said.contains("new/s"), "{said}");
+    lasthop
+        .run(["compare", &old, &old])
+        .fails(2, "two endpoints are called `old`");
+    lasthop
+        .run(["compare", &old, "any=unix:/s"])
+        .fails(2, "stands for all endpoints");
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn a_limit_that_could_not_be_judged_is_no_success() {
+    if !have("python3") {
+        return;
+    }
+    let folder = folder();
+    let [(old, _one), (new, _other)] = &builds(folder.path());
+    let [old, new] = [("old", old), ("new", new)].map(|(name, port)| format!("{name}=http://127.0.0.1:{port}/"));
+    let lasthop = Lasthop::new();
+    let one_block = ["--rounds", "1", "--blocks", "1", "--trial", "20ms"];
+    let ran = lasthop.run(
+        ["compare", &old, &new, "--fail-if", "new slower > 2%"]
+            .iter()
+            .chain(&one_block),
+    );
+    ran.fails(4, "new slower > 2%: not judged for new: too few blocks have both");
+    lasthop
+        .run(["report", "last", "--fail-if", "any slower > 2%"])
+        .fails(4, "not judged for new");
+    lasthop.assert_nothing_left();
+}
+
+#[test]
+fn the_page_on_ci_compares_two_builds() {
+    if !have("python3") {
+        return;
+    }
+    let page = include_str!("../../docs/in-ci.md");
+    let (_, section) = page.split_once("\n## An old build and a new one\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let folder = folder();
+    let [(old, _one), (new, _other)] = &builds(folder.path());
+    let section = section
+        .replace("127.0.0.1:8001", &format!("127.0.0.1:{old}"))
+        .replace("127.0.0.1:8002", &format!("127.0.0.1:{new}"));
+    let lasthop = Lasthop::new();
+    let app = lasthop.home().join("builds/app");
+    fs::create_dir_all(&app).unwrap();
+    for build in ["server-old", "server-new"] {
+        fs::write(app.join(build), BUILD).unwrap();
+        fs::set_permissions(app.join(build), Permissions::from_mode(0o755)).unwrap();
+    }
+    assert_eq!(replay(&section, &lasthop), 2, "commands");
+    let summary = lasthop.run(["report", "last", "--format", "json"]).ok().json();
+    assert_eq!(
+        (&summary["compared"], &summary["comparisons"][0]["reference"]),
+        (&"build".into(), &"old".into())
+    );
+    assert!(!has(&summary, "config-differs"), "{}", summary["checks"]);
+    lasthop.assert_nothing_left();
 }
 
 #[test]

@@ -10,33 +10,15 @@ use lasthop_model::{
 
 use super::summary::{CaseSummary, Check, Comparison, Materiality, Metric, Metrics, Summary};
 
-/// The factors that can be compared. A run has one of them.
-const COMPARED: [&str; 2] = ["path", "transport"];
-
 /// The level of the factor under comparison.
 #[must_use]
-pub fn compared_level(case: &CaseSummary) -> Option<&Level> {
-    COMPARED.iter().find_map(|factor| case.levels.get(*factor))
-}
-
-/// Whether a factor is one of those that can be compared.
-#[must_use]
-pub fn is_compared(factor: &str) -> bool {
-    COMPARED.contains(&factor)
-}
-
-/// Name of the factor under comparison.
-#[must_use]
-pub fn compared_factor(summary: &Summary) -> &'static str {
-    COMPARED
-        .into_iter()
-        .find(|factor| summary.cases.iter().any(|case| case.levels.contains_key(*factor)))
-        .unwrap_or("transport")
+pub fn compared_level<'a>(summary: &Summary, case: &'a CaseSummary) -> Option<&'a Level> {
+    case.levels.get(&summary.compared)
 }
 
 /// The levels of a case, but for the one under comparison.
-pub fn other_levels(case: &CaseSummary) -> impl Iterator<Item = (&String, &Level)> {
-    case.levels.iter().filter(|(factor, _)| !is_compared(factor))
+pub fn other_levels<'a>(summary: &Summary, case: &'a CaseSummary) -> impl Iterator<Item = (&'a String, &'a Level)> {
+    case.levels.iter().filter(|(factor, _)| **factor != summary.compared)
 }
 
 /// A reference and the cases that are compared with it.
@@ -79,7 +61,7 @@ pub fn groups(summary: &Summary) -> Vec<Group<'_>> {
         levels: Levels::default(),
     });
     let mut groups: Vec<Group<'_>> = groups.collect();
-    set_apart(&mut groups);
+    set_apart(summary, &mut groups);
     groups
 }
 
@@ -89,25 +71,25 @@ fn group_key<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
     if case.reference {
         return &case.case;
     }
-    let mut alike = summary.cases.iter().filter(|other| agree(case, other));
+    let mut alike = summary.cases.iter().filter(|other| agree(summary, case, other));
     let first = alike.clone().next().unwrap_or(case);
     &alike.find(|other| other.reference).unwrap_or(first).case
 }
 
 /// Whether two cases have the same level of every factor that applies to both, except the compared one.
-fn agree(one: &CaseSummary, other: &CaseSummary) -> bool {
-    other_levels(one).all(|(factor, level)| other.levels.get(factor).is_none_or(|same| same == level))
+fn agree(summary: &Summary, one: &CaseSummary, other: &CaseSummary) -> bool {
+    other_levels(summary, one).all(|(factor, level)| other.levels.get(factor).is_none_or(|same| same == level))
 }
 
-fn set_apart(groups: &mut [Group<'_>]) {
+fn set_apart(summary: &Summary, groups: &mut [Group<'_>]) {
     let Some(first) = groups.first() else { return };
-    let shared = other_levels(first.head()).filter(|(factor, level): &(&String, &Level)| {
+    let shared = other_levels(summary, first.head()).filter(|(factor, level): &(&String, &Level)| {
         let mut heads = groups.iter().map(Group::head);
         heads.all(|head| head.levels.get(*factor) == Some(*level))
     });
     let shared: HashSet<&String> = shared.map(|(factor, _)| factor).collect();
     for group in groups {
-        let varying = other_levels(group.head()).filter(|(factor, _)| !shared.contains(factor));
+        let varying = other_levels(summary, group.head()).filter(|(factor, _)| !shared.contains(factor));
         group.levels = varying.map(|(factor, level)| (factor.clone(), level.clone())).collect();
     }
 }
@@ -180,14 +162,14 @@ impl<'a> Group<'a> {
     /// Levels, besides the compared one, by which a case differs from its reference.
     pub fn extras<'b>(&'b self, case: &'b CaseSummary) -> impl Iterator<Item = (&'b String, &'b Level)> {
         let own = &self.head().levels;
-        other_levels(case).filter(|(factor, level)| own.get(*factor).is_some_and(|own| own != *level))
+        other_levels(self.summary, case).filter(|(factor, level)| own.get(*factor).is_some_and(|own| own != *level))
     }
 
     /// What a case is within its group, as the command line calls it: `unix`, or `unix, connections=10` where that
     /// differs from the reference, too. The same in all groups.
     #[must_use]
     pub fn alternative(&self, case: &CaseSummary) -> String {
-        let level = compared_level(case).map_or_else(|| case.case.clone(), Level::to_string);
+        let level = compared_level(self.summary, case).map_or_else(|| case.case.clone(), Level::to_string);
         let extras = self.extras(case).map(|(factor, level)| format!("{factor}={level}"));
         joined(std::iter::once(level).chain(extras), ", ")
     }

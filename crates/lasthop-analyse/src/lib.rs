@@ -40,7 +40,10 @@ mod waits;
 use std::path::PathBuf;
 
 pub use cases::name_of;
-use lasthop_model::record::{Resumption, RunHeader, Stopped};
+use lasthop_model::{
+    record::{Resumption, RunHeader, Stopped},
+    selection,
+};
 use lasthop_record::data::RunData;
 pub use progress::{Look, ProgressLine, is_due, look, seconds_to};
 
@@ -104,6 +107,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
             .iter()
             .map(|(name, factor)| (name.clone(), factor.levels.iter().map(ToString::to_string).collect()))
             .collect(),
+        compared: selection::compared(&header.factors, |factor| factor.reference.is_some()).to_owned(),
         labels: header
             .factors
             .iter()

@@ -9,6 +9,7 @@ use lasthop_model::{
     level::{Levels, as_text},
     profile::KERNEL,
     record::{Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped},
+    selection::TRANSPORT,
 };
 use lasthop_protocol::spec::Transport;
 use lasthop_stats::{CONFIDENCE, Interval};
@@ -75,6 +76,9 @@ pub struct Summary {
     /// Blocks over all rounds.
     pub blocks: u32,
     pub factors: IndexMap<String, Vec<String>>,
+    /// Name of the factor that is compared: `transport`, `path`, or another that has the reference.
+    #[serde(default = "transport")]
+    pub compared: String,
     /// Levels in the words of the experiment, by factor and level, where it has such words.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, IndexMap<String, String>>,
@@ -102,6 +106,11 @@ pub struct Summary {
     pub explained: Option<Explained>,
     pub checks: Vec<Check>,
     pub failures: Vec<Failure>,
+}
+
+/// What reports of earlier versions compare that do not say it.
+fn transport() -> String {
+    TRANSPORT.to_owned()
 }
 
 impl Summary {

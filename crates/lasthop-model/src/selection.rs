@@ -8,16 +8,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::rate::Rate;
 
-/// The factor that experiments compare, unless they have [`PATH`].
+/// The factor of the transport of the link, which most experiments compare.
 pub const TRANSPORT: &str = "transport";
 
 /// The factor that replaces `transport` if containers decide how the link's bytes travel: published port, bridge, host
 /// network, shared volume. `link.transport` says which transport each path has.
 pub const PATH: &str = "path";
 
-/// Name of the factor under comparison: an experiment has exactly one of the two.
-pub fn compared<T>(factors: &IndexMap<String, T>) -> &'static str {
-    if factors.contains_key(PATH) { PATH } else { TRANSPORT }
+/// The factor of endpoints that `lasthop compare` was given with names.
+pub const ENDPOINT: &str = "endpoint";
+
+/// Name of the factor under comparison: the one that has a reference.
+pub fn compared<T>(factors: &IndexMap<String, T>, has_reference: impl Fn(&T) -> bool) -> &str {
+    let mut all = factors.iter();
+    let named = all
+        .find(|(_, factor)| has_reference(factor))
+        .map(|(name, _)| name.as_str());
+    named.unwrap_or(if factors.contains_key(PATH) { PATH } else { TRANSPORT })
+}
+
+/// Whether a factor varies nothing but the way to the server, so that whatever else differs is a flaw.
+pub fn is_way(factor: &str) -> bool {
+    [TRANSPORT, PATH].contains(&factor)
 }
 
 /// The factor of a run with classic tools: which of them drives.

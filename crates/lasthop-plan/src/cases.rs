@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
     record::MOST_CASES,
-    selection::{AGAIN, Selection, TRANSPORT, compared},
+    selection::{AGAIN, Selection, TRANSPORT},
 };
 use lasthop_protocol::spec::Transport;
 
@@ -156,7 +156,7 @@ fn leave_out(experiment: &Experiment, all: Vec<Levels>) -> Result<(Vec<Levels>, 
 /// A case before its services are looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCase {
-    /// `unix/connections=10`: the transport, then the factors that vary in this run.
+    /// `unix/connections=10`: the level that is compared, then the factors that vary in this run.
     pub id: String,
     pub levels: Levels,
     pub transport: Transport,
@@ -172,7 +172,7 @@ pub struct NamedCase {
 /// reference transport was not selected, or that combination is left out, the first remaining transport becomes the
 /// reference.
 pub fn name_cases(experiment: &Experiment, chosen: &Chosen, combinations: &[Levels]) -> Vec<NamedCase> {
-    let compared = compared(&experiment.factors);
+    let compared = experiment.compared();
     let varying: Vec<&String> = chosen
         .keys()
         .filter(|name| *name != compared && varies(name, combinations))
@@ -226,7 +226,7 @@ fn varies(name: &str, combinations: &[Levels]) -> bool {
 
 /// The chosen transports, the reference first.
 fn preference(experiment: &Experiment, chosen: &Chosen) -> Vec<Level> {
-    let compared = compared(&experiment.factors);
+    let compared = experiment.compared();
     let reference = experiment.factors[compared].reference.as_ref();
     let mut transports = chosen[compared].clone();
     // The sort is stable: behind the reference the others keep their order.

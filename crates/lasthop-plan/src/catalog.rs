@@ -848,6 +848,88 @@ signal = "term"
         assert_eq!(listen, expected.map(|(name, text)| (name, text.to_owned())));
     }
 
+    /// An experiment of two builds, with this link and these factors.
+    fn builds(link: &str, factors: &str) -> String {
+        format!(
+            "title = \"builds\"\nquestion = \"Is the new build slower?\"\n[link]\nfrom = \"driver\"\nto = \"srv\"\n{link}\n{factors}\n\
+             [services.srv]\ncommand = [\"env\", \"app/srv-{{{{ build }}}}\", \"{{{{ listen }}}}\"]\napp = \"app\"\n\
+             [load]\ntarget = \"srv\"\nprotocol = \"http\"\n[load.http]\npath = \"/\"\nexpect = {{ status = 200 }}\n"
+        )
+    }
+
+    const BUILD: &str = "[factors.build]\nhelp = \"the build\"\nlevels = [\"old\", \"new\"]\nreference = \"old\"\n";
+    const TRANSPORTS: &str = "[factors.transport]\nhelp = \"the way\"\nlevels = [\"unix\", \"tcp\"]\n";
+
+    #[test]
+    fn any_factor_may_have_the_reference() {
+        let plan = |link: &str, factors: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            write(
+                folder.path(),
+                &[
+                    ("experiment.toml", &builds(link, factors)),
+                    ("app/srv-old", ""),
+                    ("app/srv-new", ""),
+                ],
+            );
+            let experiment = Catalog::default().load(&folder.path().display().to_string()).unwrap();
+            Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"))
+        };
+        let cases = |plan: &Plan| -> Vec<(String, String)> {
+            let named = plan.cases.iter();
+            let both = named.map(|case| (case.case.clone(), case.reference.clone().unwrap_or_default()));
+            both.collect()
+        };
+        let pair = |case: &str, reference: &str| (case.to_owned(), reference.to_owned());
+        let one = plan("transport = \"tcp\"", BUILD);
+        assert_eq!(one.experiment.compared(), "build");
+        assert_eq!(cases(&one), [pair("old", ""), pair("new", "old")]);
+        assert_eq!(one.differences, [], "the builds are to differ");
+        let each = plan("", &format!("{TRANSPORTS}{BUILD}"));
+        let expected = [
+            pair("old/transport=unix", ""),
+            pair("old/transport=tcp", ""),
+            pair("new/transport=unix", "old/transport=unix"),
+            pair("new/transport=tcp", "old/transport=tcp"),
+        ];
+        assert_eq!(cases(&each), expected);
+    }
+
+    #[test]
+    fn one_factor_has_the_reference() {
+        let error =
+            |link: &str, factors: &str| errors(&[("experiment.toml", &builds(link, factors)), ("app/srv-old", "")]);
+        let without = BUILD.replace("reference = \"old\"\n", "");
+        for (link, factors, said) in [
+            ("", without.clone(), "the factor `transport` is missing"),
+            ("transport = \"tcp\"", without.clone(), "no factor has a `reference`"),
+            (
+                "",
+                format!("{TRANSPORTS}{without}"),
+                "`reference` is missing, the transport that others",
+            ),
+            ("", BUILD.to_owned(), "`transport` is missing"),
+            (
+                "transport = \"tcp\"",
+                format!("{TRANSPORTS}{BUILD}"),
+                "already determines the transport",
+            ),
+            (
+                "",
+                format!("{TRANSPORTS}reference = \"tcp\"\n{BUILD}"),
+                "`transport` has a reference already",
+            ),
+            (
+                "transport = \"tcp\"",
+                BUILD.replace("\"old\"\n", "\"older\"\n"),
+                "`older` is not one of the levels",
+            ),
+        ] {
+            let found = error(link, &factors);
+            assert!(found.contains(said), "{said}: {found}");
+        }
+    }
+
     #[test]
     fn what_a_command_cannot_be_is_said() {
         let command = "command = [\"python3\", \"{{ listen }}\"]";

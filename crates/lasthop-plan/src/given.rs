@@ -1,11 +1,13 @@
 //! The plan of a comparison of endpoints that are there already: an experiment without services, whose cases are the
 //! endpoints.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
-    record::{Difference, FactorSummary, Given, MOST_CASES},
-    selection::{DRIVER, TRANSPORT},
+    record::{Difference, FactorSummary, Given, GivenEndpoint, MOST_CASES},
+    selection::{DRIVER, ENDPOINT, TRANSPORT},
 };
 use lasthop_protocol::spec::{Address, Endpoint, Transport};
 
@@ -19,9 +21,19 @@ use super::{
 /// Name of the experiment.
 pub const NAME: &str = "compare";
 
-/// How each endpoint is called: by its transport, and by its address where several have that.
+/// How each endpoint is called: as the user calls it, else by its transport, and by its address where several have that.
 #[must_use]
-pub fn names(endpoints: &[Endpoint]) -> Vec<String> {
+pub fn names(endpoints: &[(Option<String>, Endpoint)]) -> Vec<String> {
+    let given: Vec<&String> = endpoints.iter().filter_map(|(name, _)| name.as_ref()).collect();
+    let others = endpoints.iter().filter(|(name, _)| name.is_none());
+    let others: Vec<Endpoint> = others.map(|(_, endpoint)| endpoint.clone()).collect();
+    let mut usual = usual_names(&others, &given).into_iter();
+    let name = |(name, _): &(Option<String>, Endpoint)| name.clone().or_else(|| usual.next());
+    endpoints.iter().filter_map(name).collect()
+}
+
+/// None of them is taken.
+fn usual_names(endpoints: &[Endpoint], taken: &[&String]) -> Vec<String> {
     let transports: Vec<Transport> = endpoints.iter().map(Endpoint::transport).collect();
     let alone = |one: &Transport| transports.iter().filter(|other| *other == one).count() == 1;
     let mut names: Vec<String> = Vec::new();
@@ -34,7 +46,7 @@ pub fn names(endpoints: &[Endpoint]) -> Vec<String> {
         let again = (2..).map(|number| format!("{name} ({number})"));
         let free = std::iter::once(name.clone())
             .chain(again)
-            .find(|name| !names.contains(name));
+            .find(|name| !names.contains(name) && !taken.contains(&name));
         names.extend(free);
     }
     names
@@ -48,6 +60,25 @@ fn place(address: &Address) -> String {
             Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             None => address.to_string().replace("udp:", ""),
         },
+    }
+}
+
+/// The factor whose levels the endpoints are: the transport, unless the user calls one otherwise.
+fn factor_of(given: &Given) -> &'static str {
+    let endpoints: Vec<Endpoint> = given.endpoints.values().map(|one| one.spec.endpoint.clone()).collect();
+    if given.endpoints.keys().eq(&usual_names(&endpoints, &[])) {
+        TRANSPORT
+    } else {
+        ENDPOINT
+    }
+}
+
+/// Refuses names that two endpoints have.
+pub fn check_names<'a>(names: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    match names.into_iter().find(|name| !seen.insert(*name)) {
+        Some(twice) => Err(format!("two endpoints are called `{twice}`")),
+        None => Ok(()),
     }
 }
 
@@ -65,9 +96,10 @@ impl Plan {
         check_number(given.endpoints.len())?;
         let levels: Vec<Level> = given.endpoints.keys().cloned().map(Level::Text).collect();
         let reference = given.endpoints.keys().next().cloned();
+        let factor = factor_of(&given);
         let mut plan = Self {
-            experiment: experiment(&given, &levels),
-            factors: factors(&given, levels),
+            experiment: experiment(&given, factor, &levels),
+            factors: factors(&given, factor, levels),
             cases: Vec::new(),
             // All endpoints share it: several may be of one server, and a request may pass through several servers.
             stacks: vec![Stack::empty()],
@@ -86,7 +118,7 @@ impl Plan {
             }));
             let case = NamedCase {
                 id: name.clone(),
-                levels: Levels::from([(TRANSPORT.to_owned(), Level::Text(name.clone()))]),
+                levels: Levels::from([(factor.to_owned(), Level::Text(name.clone()))]),
                 transport: endpoint.spec.endpoint.transport(),
                 reference,
                 again: false,
@@ -98,7 +130,7 @@ impl Plan {
     }
 }
 
-fn factors(given: &Given, levels: Vec<Level>) -> IndexMap<String, FactorSummary> {
+fn factors(given: &Given, name: &str, levels: Vec<Level>) -> IndexMap<String, FactorSummary> {
     let reference = levels.first().cloned();
     let mut labels = IndexMap::new();
     // A transport alone has its usual words.
@@ -108,7 +140,7 @@ fn factors(given: &Given, levels: Vec<Level>) -> IndexMap<String, FactorSummary>
     }
     let help = "the endpoint".to_owned();
     IndexMap::from([(
-        TRANSPORT.to_owned(),
+        name.to_owned(),
         FactorSummary {
             help,
             levels,
@@ -119,8 +151,15 @@ fn factors(given: &Given, levels: Vec<Level>) -> IndexMap<String, FactorSummary>
     )])
 }
 
-fn experiment(given: &Given, levels: &[Level]) -> Experiment {
-    let urls: Vec<&str> = given.endpoints.values().map(|endpoint| endpoint.url.as_str()).collect();
+fn experiment(given: &Given, name: &str, levels: &[Level]) -> Experiment {
+    let title = |(called, endpoint): (&String, &GivenEndpoint)| {
+        if name == ENDPOINT {
+            format!("{called} ({})", endpoint.url)
+        } else {
+            endpoint.url.clone()
+        }
+    };
+    let titles: Vec<String> = given.endpoints.iter().map(title).collect();
     let mut servers: Vec<&str> = given
         .endpoints
         .values()
@@ -140,7 +179,7 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
     };
     Experiment {
         name: NAME.to_owned(),
-        title: urls.join(" and "),
+        title: titles.join(" and "),
         question: "Which of these endpoints should a client use?".to_owned(),
         source: Source::Given,
         link: Link {
@@ -151,21 +190,55 @@ fn experiment(given: &Given, levels: &[Level]) -> Experiment {
             transport: None,
             proof: None,
         },
-        factors: IndexMap::from([(TRANSPORT.to_owned(), factor)]),
+        factors: IndexMap::from([(name.to_owned(), factor)]),
         ..Experiment::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lasthop_model::record::GivenEndpoint;
     use lasthop_protocol::url::{UrlOptions, parse};
 
     use super::*;
 
     fn called(urls: &[&str]) -> Vec<String> {
         let endpoint = |url: &&str| parse(url, &UrlOptions::default()).unwrap().0;
-        names(&urls.iter().map(endpoint).collect::<Vec<_>>())
+        let endpoints: Vec<_> = urls.iter().map(|url| (None, endpoint(url))).collect();
+        names(&endpoints)
+    }
+
+    #[test]
+    fn the_user_may_name_endpoints() {
+        let named = |names_and_urls: &[(&str, &str)]| {
+            let one = |(name, url): &(&str, &str)| {
+                let (endpoint, _) = parse(url, &UrlOptions::default()).unwrap();
+                (Some((*name).to_owned()).filter(|name| !name.is_empty()), endpoint)
+            };
+            names(&names_and_urls.iter().map(one).collect::<Vec<_>>())
+        };
+        let [a, b] = ["http://127.0.0.1:80/", "http://127.0.0.1:81/"];
+        assert_eq!(named(&[("old", a), ("new", b)]), ["old", "new"]);
+        assert_eq!(named(&[("old", a), ("", b)]), ["old", "tcp"]);
+        assert_eq!(named(&[("", a), ("tcp", "http+unix:/s")]), ["tcp (2)", "tcp"]);
+        check_names(&named(&[("old", a), ("new", b)])).unwrap();
+        assert_eq!(
+            check_names(&["old".to_owned(), "old".to_owned()]).unwrap_err(),
+            "two endpoints are called `old`"
+        );
+        let endpoints = [("old", a), ("new", b)].map(|(name, url)| (name.to_owned(), endpoint(url)));
+        let plan = Plan::of_given(Given {
+            endpoints: IndexMap::from(endpoints),
+            restart: None,
+            pids: IndexMap::new(),
+        })
+        .unwrap();
+        assert_eq!(plan.cases[1].levels["endpoint"].to_string(), "new");
+        assert_eq!(
+            (plan.cases[1].case.as_str(), plan.cases[1].reference.as_deref()),
+            ("new", Some("old"))
+        );
+        assert_eq!(plan.experiment.compared(), "endpoint");
+        assert_eq!(plan.summary().title, format!("old ({a}) and new ({b})"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use lasthop_model::{
     level::Level,
     program::{Packages, Program},
     record::Digests,
+    selection,
 };
 use lasthop_protocol::spec::Transport;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -62,7 +63,7 @@ pub struct Experiment {
     #[serde(default)]
     pub group: String,
     pub link: Link,
-    /// What is varied, by name. `transport` must be there: it is the transport of the link.
+    /// What is varied, by name. `transport` is the transport of the link; without it, `link.transport` says that.
     pub factors: IndexMap<String, Factor>,
     /// Combinations of levels that make no sense.
     #[serde(default)]
@@ -109,6 +110,11 @@ pub struct Derive {
 }
 
 impl Experiment {
+    /// Name of the factor that is compared.
+    pub fn compared(&self) -> &str {
+        selection::compared(&self.factors, |factor| factor.reference.is_some())
+    }
+
     /// All packages of languages that it names, one a line.
     pub fn package_list(&self) -> String {
         let recipes = self.recipes.values().map(|recipe| &recipe.program.packages);
@@ -180,7 +186,7 @@ pub struct Factor {
     pub levels: Vec<Level>,
     /// Levels that run by default; all levels if it is missing.
     pub default: Option<Vec<Level>>,
-    /// The level that others are compared with. Only for `transport` or `path`.
+    /// The level that others are compared with. One factor has it: `transport`, `path`, or what else is to be compared.
     pub reference: Option<Level>,
     /// Levels that only control, such as a path that nobody who asks can choose: reports show them and advise none.
     #[serde(default)]

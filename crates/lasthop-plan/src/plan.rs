@@ -14,7 +14,7 @@ use lasthop_model::{
     quantity::written,
     rate::arrivals_name,
     record::{CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, Given, LoadSummary, MOST_CASES},
-    selection::{DRIVER, OWN_DRIVER, Selection},
+    selection::{self, DRIVER, OWN_DRIVER, Selection},
     service::RenderedService,
 };
 use lasthop_protocol::spec::{Model, OpenLoop, Spec, Transport};
@@ -140,7 +140,12 @@ impl Plan {
             fingerprints.insert(&case.id, sketch.fingerprint);
         }
         same_rates(&plans)?;
-        let differences = named.iter().flat_map(|case| differences(case, &fingerprints)).collect();
+        // Everything that differs by another factor is what that is for.
+        let differences = if selection::is_way(experiment.compared()) {
+            named.iter().flat_map(|case| differences(case, &fingerprints)).collect()
+        } else {
+            Vec::new()
+        };
         let stacks = stacks.into_iter().map(|(.., stack)| stack).collect();
         let factors = summaries(&experiment, &chosen);
         // A run against itself has only references and their twins.

@@ -156,7 +156,7 @@ fn micros(unit: &str) -> Option<f64> {
 }
 
 /// What tables say of times in microseconds: what is saved, up to which handler it matters, what follows from several
-/// cases.
+/// cases, and what is a wait.
 fn told(markdown: &str) -> Vec<Printed> {
     let mut times = Vec::new();
     let after = |title: &str, end: &str| {
@@ -166,9 +166,13 @@ fn told(markdown: &str) -> Vec<Printed> {
             .filter_map(|part| part.split(end).next())
             .collect()
     };
-    let parts: [Vec<&str>; 2] = [
+    let parts: [Vec<&str>; 3] = [
         after("Does it matter?", "</details>"),
         after("What follows from several cases", "</details>"),
+        markdown
+            .split("\n\n")
+            .filter(|part| part.contains(" waiting |"))
+            .collect(),
     ];
     for (column, cell) in parts
         .concat()

@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
 use lasthop_analyse::{decision::Decision, summary::*};
-use lasthop_model::level::Level;
-use lasthop_model::record::{
-    Environment, Failure, LoadSummary, PacketFilter, Placement, ProgramVersion, Stage, Stopped,
+use lasthop_model::{
+    level::Level,
+    record::{Environment, Failure, LoadSummary, PacketFilter, Placement, ProgramVersion, Stage, Stopped},
+    selection,
 };
 use lasthop_protocol::spec::{Arrivals, Reuse, Transport};
 use lasthop_stats::Interval;
@@ -317,6 +318,7 @@ pub fn summary(cases: Vec<CaseSummary>, comparisons: Vec<Comparison>) -> Summary
         },
         rounds: 3,
         blocks: 96,
+        compared: selection::compared(&factors(&cases), |_| false).to_owned(),
         factors: factors(&cases),
         labels: IndexMap::new(),
         controls: vec![],

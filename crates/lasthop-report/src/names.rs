@@ -3,11 +3,13 @@
 //! The subtitle says once what all groups share, the setting of a group says how it differs from the others, and the
 //! label of a case how it differs within its group.
 
+use std::borrow::Cow;
+
 use lasthop_analyse::{
-    groups::{Group, cases, compared_factor, compared_level, other_levels},
+    groups::{Group, cases, compared_level, other_levels},
     summary::{CaseSummary, Summary},
 };
-use lasthop_model::{level::Level, quantity::joined};
+use lasthop_model::{level::Level, quantity::joined, selection::is_way};
 use lasthop_protocol::spec::Transport;
 
 use super::units::{Bytes, NBSP, grouped};
@@ -39,7 +41,7 @@ impl Named for Group<'_> {
     }
 
     fn label(&self, case: &CaseSummary) -> String {
-        let level = compared_level(case).map_or_else(|| case.case.clone(), Level::to_string);
+        let level = compared_level(self.summary(), case).map_or_else(|| case.case.clone(), Level::to_string);
         let label = with_extras(self, case, &level);
         let head = self.head();
         if case.case == head.case || case.levels != head.levels {
@@ -53,8 +55,8 @@ impl Named for Group<'_> {
     }
 
     fn name(&self, case: &CaseSummary) -> String {
-        match compared_level(case) {
-            Some(_) => with_extras(self, case, compared_name(self.summary(), case)),
+        match compared_level(self.summary(), case) {
+            Some(_) => with_extras(self, case, &compared_name(self.summary(), case)),
             None => case.case.clone(),
         }
     }
@@ -87,7 +89,7 @@ pub fn constants(summary: &Summary) -> String {
     };
     phrases(
         summary,
-        other_levels(first).filter(|(factor, level): &(&String, &Level)| {
+        other_levels(summary, first).filter(|(factor, level): &(&String, &Level)| {
             let mut all = summary.cases.iter().filter_map(|case| case.levels.get(*factor));
             all.all(|other| other == *level)
         }),
@@ -96,12 +98,17 @@ pub fn constants(summary: &Summary) -> String {
 
 /// What is compared, of a case, for a sentence: in the experiment's words or the usual ones.
 #[must_use]
-pub fn compared_name<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
-    let factor = compared_factor(summary);
-    let level = case.levels.get(factor).and_then(Level::word);
-    level.map_or(&case.case, |level| {
-        label(summary, factor, level).unwrap_or_else(|| transport_name(level))
-    })
+pub fn compared_name<'a>(summary: &'a Summary, case: &'a CaseSummary) -> Cow<'a, str> {
+    let factor = summary.compared.as_str();
+    match compared_level(summary, case) {
+        None => case.case.as_str().into(),
+        Some(Level::Text(word)) => match label(summary, factor, word) {
+            Some(label) => label.into(),
+            None if is_way(factor) => transport_name(word).into(),
+            None => usual(factor, &Level::Text(word.clone())).into(),
+        },
+        Some(level) => phrase(summary, factor, level).into(),
+    }
 }
 
 /// The experiment's own words for a level.
@@ -193,7 +200,7 @@ mod tests {
         }
         assert_eq!(phrase(&summary, "limit", &"free".into()), "no limit at all");
         assert_eq!(phrase(&summary, "limit", &"half".into()), "half");
-        let names: Vec<&str> = summary.cases.iter().map(|case| compared_name(&summary, case)).collect();
+        let names: Vec<_> = summary.cases.iter().map(|case| compared_name(&summary, case)).collect();
         assert_eq!(names, ["pigeon", "TCP", "TLS over TCP"]);
     }
 

@@ -28,8 +28,8 @@ use lasthop_system::{
 /// What to compare.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// URLs as they may be shown, and the load on each; the first is the reference.
-    pub endpoints: Vec<(String, Spec)>,
+    /// The first is the reference.
+    pub endpoints: Vec<AskedEndpoint>,
     /// Expect of every reply what the first two have in common.
     pub learn: bool,
     /// Why nothing is expected, if that is asked for.
@@ -41,6 +41,16 @@ pub struct Asked {
     pub restart: Option<String>,
     /// Processes of servers by role.
     pub pids: IndexMap<String, i32>,
+}
+
+#[derive(Clone, Debug)]
+pub struct AskedEndpoint {
+    /// What the user calls it.
+    pub name: Option<String>,
+    /// The URL as it may be shown.
+    pub url: String,
+    /// The load on it.
+    pub spec: Spec,
 }
 
 /// The endpoints cannot be compared.
@@ -74,17 +84,22 @@ fn advice(failure: &Failure) -> Option<&'static str> {
 /// An endpoint is not on this machine, gives no correct reply, or another one than the first. Once `go_on` returns
 /// false, the error has no meaning.
 pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, CompareError> {
-    let endpoints = asked.endpoints.iter().map(|(url, spec)| (url.clone(), spec));
+    given::check_names(asked.endpoints.iter().filter_map(|one| one.name.as_ref())).map_err(CompareError::Wrong)?;
+    let endpoints = asked.endpoints.iter().map(|one| (one.url.clone(), &one.spec));
     permit(endpoints, asked.remote).map_err(CompareError::Wrong)?;
     if let Some((role, pid)) = asked.pids.iter().find(|(_, pid)| process::Stat::of(**pid).is_none()) {
         let text = format!("process {pid}, of `--pid {role}={pid}`, does not exist");
         return Err(CompareError::Wrong(text));
     }
-    let places: Vec<_> = asked.endpoints.iter().map(|(_, spec)| spec.endpoint.clone()).collect();
+    let places = asked
+        .endpoints
+        .iter()
+        .map(|one| (one.name.clone(), one.spec.endpoint.clone()));
+    let names = given::names(&places.collect::<Vec<_>>());
     let mut endpoints = IndexMap::new();
     let mut first: Option<(String, Vec<Trait>)> = None;
     let mut unlike = Vec::new();
-    for (name, (url, mut spec)) in given::names(&places).into_iter().zip(asked.endpoints) {
+    for (name, AskedEndpoint { url, mut spec, .. }) in names.into_iter().zip(asked.endpoints) {
         let (traits, unchecked) = look(&mut spec, asked.learn, &mut go_on).map_err(|failure| {
             let advice = advice(&failure).map_or_else(String::new, |advice| format!("\n  {advice}"));
             CompareError::NoAnswer(format!("{url}: {}{advice}", failure.message))

@@ -10,7 +10,7 @@ use lasthop_model::{
     level::{Level, Levels},
     rate::{CONSTANT, POISSON},
     record::{ANSWERED, MOST_CASES},
-    selection::{PATH, TRANSPORT},
+    selection::{PATH, TRANSPORT, compared},
 };
 use lasthop_protocol::{PROTOCOLS, custom, spec::Transport};
 
@@ -192,6 +192,7 @@ impl Checker<'_> {
     }
 
     fn factors(&mut self, factors: &mut IndexMap<String, Factor>) {
+        let compared = compared(factors, |factor| factor.reference.is_some()).to_owned();
         let mut above = Scope::default();
         for (name, factor) in &*factors {
             let pointer = join("/factors", name);
@@ -199,14 +200,11 @@ impl Checker<'_> {
                 self.expression(&join(&pointer, "when"), when, &above);
             }
             above = above.add([name]);
-            self.factor(&pointer, name, factor);
+            self.factor(&pointer, name, factor, *name == compared);
         }
-        for compared in [TRANSPORT, PATH] {
-            if let Some(at) = factors.get_index_of(compared) {
-                // In front, as the outermost of the combinations. It has no condition, so no factor above is needed for
-                // it.
-                factors.move_index(at, 0);
-            }
+        if let Some(at) = factors.get_index_of(&compared) {
+            // In front, as the outermost of the combinations. It has no condition, so no factor above is needed for it.
+            factors.move_index(at, 0);
         }
     }
 
@@ -217,32 +215,50 @@ impl Checker<'_> {
         }
     }
 
-    /// The compared factor: `transport`, or `path` with a transport for each level.
+    /// The compared factor: `transport`, or another with a transport for each level.
     fn one_is_compared(&mut self, file: &Experiment) {
         let is_there = |name: &str| file.factors.contains_key(name);
-        match (is_there(TRANSPORT), is_there(PATH), &file.link.transport) {
-            (true, true, _) => self.key_error(
-                "/factors/path",
-                "`path` and `transport` exclude each other: only one factor is compared",
-            ),
-            (false, false, _) => self.key_error(
+        let with_reference = file.factors.iter().filter(|(_, factor)| factor.reference.is_some());
+        let mut compared = with_reference.map(|(name, _)| name.as_str());
+        let first = compared.next().or_else(|| is_there(PATH).then_some(PATH));
+        if is_there(TRANSPORT) && is_there(PATH) {
+            let message = "`path` and `transport` exclude each other: only one factor is compared";
+            return self.key_error("/factors/path", message);
+        }
+        if let (Some(first), Some(second)) = (first, compared.next()) {
+            let place = join(&join("/factors", second), "reference");
+            return self.key_error(
+                &place,
+                format!("`{first}` has a reference already: only one factor is compared"),
+            );
+        }
+        match (is_there(TRANSPORT), first, &file.link.transport) {
+            (false, None, None) => self.key_error(
                 "/factors",
                 "the factor `transport` is missing, which varies the transport of the link",
             ),
-            (true, false, Some(_)) => self.key_error(
+            (false, None, Some(_)) => self.key_error(
+                "/factors",
+                "no factor has a `reference`, the level that others are compared with",
+            ),
+            (true, _, Some(_)) => self.key_error(
                 "/link/transport",
                 "the factor `transport` already determines the transport",
             ),
-            (false, true, None) => {
+            (false, Some(PATH), None) => {
                 let help = "add for example transport = \"{{ 'unix' if path == 'socket' else 'tcp' }}\"";
                 let message = "`transport` is missing, because each path needs one";
                 self.key_error_with_help("/link", message, Some(help.to_owned()));
             }
-            _ => {}
+            (false, Some(_), None) => {
+                let help = "add for example transport = \"tcp\", or the factor `transport`";
+                self.key_error_with_help("/link", "`transport` is missing", Some(help.to_owned()));
+            }
+            (_, Some(_), _) | (true, None, None) => {}
         }
     }
 
-    fn factor(&mut self, pointer: &str, name: &str, factor: &Factor) {
+    fn factor(&mut self, pointer: &str, name: &str, factor: &Factor, is_compared: bool) {
         let levels = &factor.levels;
         // Each is compared with every other.
         for (key, listed) in [
@@ -277,7 +293,7 @@ impl Checker<'_> {
         if factor.usual().is_empty() {
             self.error(&format!("{pointer}/default"), "at least one level is needed");
         }
-        self.reference(pointer, name, factor);
+        self.reference(pointer, name, factor, is_compared);
         self.range(pointer, factor);
         for level in factor.labels.keys() {
             let known = levels.iter().map(Level::to_string);
@@ -292,19 +308,16 @@ impl Checker<'_> {
         }
     }
 
-    fn reference(&mut self, pointer: &str, name: &str, factor: &Factor) {
-        let place = format!("{pointer}/reference");
-        let is_compared = name == TRANSPORT || name == PATH;
+    fn reference(&mut self, pointer: &str, name: &str, factor: &Factor, is_compared: bool) {
         match &factor.reference {
-            Some(level) if is_compared => self.must_be_level(&place, level, &factor.levels),
-            Some(_) => self.key_error(&place, "only `transport` or `path` can have a reference"),
+            Some(level) => self.must_be_level(&format!("{pointer}/reference"), level, &factor.levels),
             None if is_compared => self.key_error(
                 pointer,
                 format!("`reference` is missing, the {name} that others are compared with"),
             ),
             None => {}
         }
-        if is_compared && factor.when.is_some() {
+        if (is_compared || name == TRANSPORT) && factor.when.is_some() {
             let message = format!("`{name}` cannot have a condition, because every case has a {name}");
             self.key_error(&format!("{pointer}/when"), message);
         }

@@ -1,5 +1,7 @@
 //! Several runs, of as many machines or of one: what they say together, each kind, each machine or run.
 
+use std::borrow::Cow;
+
 use indexmap::IndexMap;
 use lasthop_analyse::{
     across::fleet::{Fleet, Judged, Kind, Machine, Spread, Together},
@@ -145,14 +147,14 @@ fn answer(fleet: &Fleet, all: &[Declared<'_>]) -> Vec<Text> {
 /// Verdicts of one name, over all its settings.
 #[derive(Default)]
 struct Votes<'a> {
-    reference: &'a str,
+    reference: Cow<'a, str>,
     faster: usize,
     slower: usize,
     all: usize,
 }
 
-fn votes<'a>(all: &'a [Declared<'a>]) -> IndexMap<&'a str, Votes<'a>> {
-    let mut by_name: IndexMap<&str, Votes<'_>> = IndexMap::new();
+fn votes<'a>(all: &'a [Declared<'a>]) -> IndexMap<Cow<'a, str>, Votes<'a>> {
+    let mut by_name: IndexMap<Cow<'_, str>, Votes<'_>> = IndexMap::new();
     for one in all {
         let summary = one.group.summary();
         let votes = by_name.entry(compared_name(summary, one.case));
@@ -176,7 +178,7 @@ fn what_to_use(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
         .max_by(|one, other| ahead(one.1).total_cmp(&ahead(other.1)));
     match best.filter(|(_, best)| best.faster > 0) {
         None => {
-            let reference = votes.first().map_or("reference", |(_, votes)| votes.reference);
+            let reference = votes.first().map_or("reference", |(_, votes)| &votes.reference);
             Text::of(Tone::Strong, format!("Stay with {}.", the(reference)))
         }
         Some((name, best)) if best.slower == 0 => Text::of(Tone::Good, format!("Use {}.", the(name))),

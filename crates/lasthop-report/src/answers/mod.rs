@@ -5,7 +5,7 @@ mod shown;
 use indexmap::IndexMap;
 use lasthop_analyse::{
     answers::{Against, Answer, CpuAgainst, KnownCase, Machine, Setting, rounded},
-    groups::{Group, compared_level, groups, is_compared},
+    groups::{Group, compared_level, groups, other_levels},
     summary::{CaseSummary, Comparison, Metric, Severity, Summary},
 };
 
@@ -70,8 +70,7 @@ fn setting(group: &Group<'_>) -> Option<Setting> {
         .compared()
         .filter_map(|one| known(group, one.case, Some(one.comparison)));
     let cases: Vec<KnownCase> = known(group, head, None).into_iter().chain(compared).collect();
-    let levels = head.levels.iter().filter(|(factor, _)| !is_compared(factor));
-    let levels: IndexMap<String, String> = levels
+    let levels: IndexMap<String, String> = other_levels(group.summary(), head)
         .map(|(factor, level)| (factor.clone(), level.to_string()))
         .collect();
     (cases.len() > 1).then(|| Setting {
@@ -86,7 +85,7 @@ fn known(group: &Group<'_>, case: &CaseSummary, declared: Option<&Comparison>) -
     let metrics = case.metrics.as_ref()?;
     let summary = group.summary();
     Some(KnownCase {
-        level: compared_level(case).map_or_else(|| case.case.clone(), ToString::to_string),
+        level: compared_level(summary, case).map_or_else(|| case.case.clone(), ToString::to_string),
         name: plain(&group.name(case)),
         transport: case.transport,
         control: summary.controls.contains(&case.case),

@@ -1,10 +1,7 @@
 //! Quantities that follow from several cases, one table per kind of value.
 
 use indexmap::{IndexMap, IndexSet};
-use lasthop_analyse::{
-    groups::is_compared,
-    summary::{Derived, Measured, Outside, Summary},
-};
+use lasthop_analyse::summary::{Derived, Measured, Outside, Summary};
 use lasthop_model::{level::Level, quantity::joined};
 use lasthop_stats::Interval;
 
@@ -134,7 +131,7 @@ fn varying(summary: &Summary, all: &[&Derived], one: &Derived) -> String {
     phrases(
         summary,
         one.levels.iter().filter(|(factor, level): &(&String, &Level)| {
-            !is_compared(factor) && all.iter().any(|other| other.levels.get(*factor) != Some(*level))
+            **factor != summary.compared && all.iter().any(|other| other.levels.get(*factor) != Some(*level))
         }),
     )
 }

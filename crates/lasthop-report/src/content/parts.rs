@@ -1,7 +1,7 @@
 //! What several parts of a report have in common.
 
 use lasthop_analyse::{
-    groups::{Group, compared_factor},
+    groups::Group,
     summary::{CaseSummary, Summary},
 };
 
@@ -24,8 +24,8 @@ pub fn untitled(blocks: Vec<Block>) -> Option<Section> {
 }
 
 /// Title of the column with the names of the cases.
-pub fn case_title(summary: &Summary) -> &'static str {
-    if summary.aa { "case" } else { compared_factor(summary) }
+pub fn case_title(summary: &Summary) -> &str {
+    if summary.aa { "case" } else { &summary.compared }
 }
 
 /// The full name of a case, for text that stands alone: transport and setting.

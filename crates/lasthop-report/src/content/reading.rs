@@ -6,16 +6,22 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 use lasthop_analyse::{
     decision::{Advice, Beside, Decision},
-    groups::{Group, cases, compared_factor, groups, is_compared},
-    summary::{CaseSummary, Comparison, Summary, WaitCause},
+    groups::{Group, cases, groups},
+    summary::{CaseSummary, Comparison, Summary, Wait, WaitCause},
 };
-use lasthop_model::level::Level;
+use lasthop_model::{
+    level::Level,
+    selection::{TRANSPORT, is_way},
+};
 use serde::Serialize;
 
-use super::verdicts::{quantity, why_none, without_figures};
+use super::{
+    parts::case_title,
+    verdicts::{quantity, why_none, without_figures},
+};
 use crate::{
     against::{self, Against, Frame},
-    columns::Ratio,
+    columns::{Columns, Ratio},
     document::{Block, Cell, Table, Text, Tone},
     names::{Named, phrase},
     units::{NBSP, TimeUnit, ratio, significant},
@@ -27,6 +33,8 @@ use crate::{
 #[derive(Serialize)]
 struct Said {
     advice: Advice,
+    /// Whether nothing but the way to the server differs, of which one is to be chosen.
+    is_way: bool,
     wait: Option<SaidWait>,
     /// With a wait: what the other comparisons say.
     otherwise: String,
@@ -118,8 +126,9 @@ pub fn lines(summary: &Summary) -> Vec<Text> {
 pub fn besides(summary: &Summary, groups: &[Group<'_>]) -> impl Iterator<Item = Block> {
     let sentences = sentences(summary, groups).into_iter();
     let own = own(summary).into_iter();
-    sentences
-        .map(|text| Block::Paragraph(text.into()))
+    let waits = waits(summary, groups).map(Block::Table).into_iter();
+    waits
+        .chain(sentences.map(|text| Block::Paragraph(text.into())))
         .chain(own.map(Block::legend))
 }
 
@@ -149,6 +158,7 @@ fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
     let (depends_on, except) = depends_on(summary).unwrap_or_default();
     let mut said = Said {
         advice: by_verdicts,
+        is_way: is_way(&summary.compared),
         wait: wait(groups, decision),
         otherwise: String::new(),
         perhaps: decision.perhaps.is_some(),
@@ -181,7 +191,8 @@ fn wait(groups: &[Group<'_>], decision: &Decision) -> Option<SaidWait> {
     let longest = *decision.waits.first()?.1;
     let alike = |(group, case): &(&Group<'_>, &CaseSummary)| {
         let wait = decision.waits.get(&case.case);
-        wait.is_some_and(|wait| wait.cause == longest.cause).then(|| group.label(case))
+        wait.is_some_and(|wait| wait.cause == longest.cause)
+            .then(|| group.label(case))
     };
     let mut labels: Vec<String> = cases(groups).filter_map(|one| alike(&one)).collect();
     labels.dedup();
@@ -203,7 +214,7 @@ fn in_words(groups: &[Group<'_>], key: &str) -> String {
 fn as_in_table(summary: &Summary, groups: &[Group<'_>], key: &str) -> String {
     let found = cases(groups).find(|(group, case)| group.alternative(case) == key);
     match found {
-        Some((group, case)) if compared_factor(summary) != "transport" => group.label(case),
+        Some((group, case)) if summary.compared != TRANSPORT => group.label(case),
         _ => in_words(groups, key),
     }
 }
@@ -244,7 +255,7 @@ fn depends_on(summary: &Summary) -> Option<(String, Option<String>)> {
     let tells = |factor: &String| {
         let better = levels(&settings.better, factor)?;
         let worse = levels(&settings.worse, factor)?;
-        (!is_compared(factor) && better.is_disjoint(&worse)).then(|| (factor.clone(), worse))
+        (*factor != summary.compared && better.is_disjoint(&worse)).then(|| (factor.clone(), worse))
     };
     let Some((factor, worse)) = summary.factors.keys().find_map(tells) else {
         return Some(("setting".to_owned(), None));
@@ -260,6 +271,27 @@ fn depends_on(summary: &Summary) -> Option<(String, Option<String>)> {
     let only = worse.first().filter(|_| worse.len() == 1);
     let except = only.map(|level| phrase(summary, &factor, level));
     Some((format!("{number}{}", factor.replace(['_', '-'], " ")), except))
+}
+
+/// How long cases wait while nothing works.
+fn waits(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
+    let all: Vec<(&Group<'_>, &CaseSummary, &Wait)> = cases(groups)
+        .filter_map(|(group, case)| Some((group, case, summary.decision.waits.get(&case.case)?)))
+        .collect();
+    let parts: [fn(&Wait) -> f64; 3] = [|wait| wait.us + wait.left_us, |wait| wait.us, |wait| wait.left_us];
+    let times: Vec<f64> = all.iter().flat_map(|(.., wait)| parts.map(|of| of(wait))).collect();
+    let unit = TimeUnit::of_column(&times);
+    let title = |what: &str| format!("{} {what}", unit.name());
+    let written = |of: fn(&Wait) -> f64| move |wait: &Wait| significant(of(wait) / unit.micros(), 3);
+    let [whole, waiting, left] = parts.map(written);
+    let columns = Columns::of(&all)
+        .names(case_title(summary), |(group, case, _)| {
+            group.label(case) + &group.in_brackets()
+        })
+        .right(title("a reply"), |(.., wait)| whole(wait))
+        .right(title("waiting"), |(.., wait)| waiting(wait))
+        .right(title("left"), |(.., wait)| left(wait));
+    (!all.is_empty()).then(|| columns.table())
 }
 
 /// What it takes to decide what is undecided.
@@ -331,7 +363,11 @@ fn against(group: &Group<'_>, case: &CaseSummary, of_settings: bool) -> Against 
         ratio: declared.map(|one| Ratio {
             of: one.ratio,
             // What must not be used has no colour.
-            tone: if is_invalid || waits { Tone::Plain } else { tone(one.verdict) },
+            tone: if is_invalid || waits {
+                Tone::Plain
+            } else {
+                tone(one.verdict)
+            },
             is_bound: one.lower_bound,
         }),
         cpu: group
@@ -653,6 +689,60 @@ mod tests {
         let names = summary.cases.iter().map(|one| one.case.clone());
         summary.controls = names.filter(|one| one.starts_with("unix")).collect();
         assert_eq!(said(&mut summary)[0], "Stay with TCP.");
+    }
+
+    #[test]
+    fn a_wait_is_told_instead_of_an_advice() {
+        use Verdict::{Faster, Slower};
+        let waiting = |verdicts: &[Verdict], case: usize, cause| {
+            let mut summary = with(verdicts);
+            let reference = summary.comparisons[case].reference.clone();
+            let case = summary.cases.iter_mut().find(|one| one.case == reference).unwrap();
+            case.wait = Some(Wait {
+                cause,
+                us: 44_000.0,
+                left_us: 72.0,
+            });
+            said(&mut summary)
+        };
+        for (cause, first, remedy) in [
+            (
+                WaitCause::DelayedAck,
+                "Nagle and delayed ACKs: 44 ms of each reply (tcp).",
+                "Set TCP_NODELAY in the server",
+            ),
+            (
+                WaitCause::SynRepeated,
+                "SYNs sent again: 44 ms of each reply (tcp).",
+                "Raise the server's backlog",
+            ),
+            (
+                WaitCause::Retransmission,
+                "Lost segments: 44 ms of each reply (tcp).",
+                "where segments are lost",
+            ),
+            (
+                WaitCause::Throttled,
+                "A CPU limit: 44 ms of each reply (tcp).",
+                "Raise the limit",
+            ),
+            (
+                WaitCause::Unknown,
+                "A wait, not work: 44 ms of each reply (tcp).",
+                "a sleep, a lock or a timeout",
+            ),
+        ] {
+            let lines = waiting(&[Faster], 0, cause);
+            assert_eq!(lines[0], first);
+            assert!(first.split(' ').count() <= 10, "{first}");
+            let text = lines.concat();
+            assert!(
+                text.contains(remedy) && text.contains("about 72 µs") && !text.contains("Use"),
+                "{text}"
+            );
+        }
+        let text = waiting(&[Faster, Slower], 0, WaitCause::Unknown).concat();
+        assert!(text.contains("The other comparisons say: Stay with TCP."), "{text}");
     }
 
     #[test]
