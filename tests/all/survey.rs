@@ -280,6 +280,129 @@ fn connections_of_one_request_are_counted_and_have_a_client() {
     link.requested(8_000, 0.1);
 }
 
+/// How a connection ends, and who ends it.
+#[derive(Clone, Copy)]
+enum End {
+    Client,
+    Server,
+    /// By a reset, after which that end has forgotten everything.
+    ClientResets,
+    ServerResets,
+    /// A client that closes before it has read the reply.
+    ClientLeaves,
+}
+
+/// So many connections of so many requests, one after the other.
+fn talk(listener: &TcpListener, ends: End, connections: u32, requests: u32) {
+    let reset = |socket: &TcpStream| {
+        socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO)).unwrap();
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..connections {
+                let (mut server, _) = listener.accept().unwrap();
+                for _ in 0..requests {
+                    server.read_exact(&mut [0; 4]).unwrap();
+                    server.write_all(b"pong").unwrap();
+                }
+                match ends {
+                    End::Server => {}
+                    End::ServerResets => reset(&server),
+                    // Until the client has gone.
+                    _ => while server.read(&mut [0; 9]).is_ok_and(|read| read > 0) {},
+                }
+            }
+        });
+        for _ in 0..connections {
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            for left in (0..requests).rev() {
+                client.write_all(b"ping").unwrap();
+                match ends {
+                    End::ClientLeaves if left == 0 => client.peek(&mut [0; 4]).map(drop).unwrap(),
+                    _ => client.read_exact(&mut [0; 4]).unwrap(),
+                }
+                if requests > 1 {
+                    thread::sleep(Duration::from_millis(2));
+                }
+            }
+            match ends {
+                End::ClientResets => reset(&client),
+                End::Server | End::ServerResets => while client.read(&mut [0; 9]).is_ok_and(|read| read > 0) {},
+                End::Client | End::ClientLeaves => {}
+            }
+        }
+    });
+}
+
+/// Whoever ends them, with FIN or RST, and however long they last: as many, of the same two, and at an address that is one.
+#[test]
+fn connections_are_counted_however_they_end() {
+    if !rustix::process::geteuid().is_root() {
+        // The kernel tells of closed connections only with CAP_NET_ADMIN.
+        return;
+    }
+    for ends in [
+        End::Client,
+        End::Server,
+        End::ClientResets,
+        End::ServerResets,
+        End::ClientLeaves,
+    ] {
+        for (connections, requests, shape) in [(200, 1, "per-request"), (2, 300, "keep-alive")] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let watching = Watching::start(&[&address, ":0"]);
+            talk(&listener, ends, connections, requests);
+            let links = watching.links();
+            let link = the_only(&links);
+            assert_eq!(
+                (&link.link["address"], &link.link["published"]),
+                (&address.into(), &Value::Null)
+            );
+            assert_eq!(link.shape(), shape, "{link:#?}");
+            assert_eq!(link.link["client"], link.link["server"], "{link:#?}");
+            link.requested(connections * requests, 0.01);
+            let opened = link.link["opened_per_second"].as_f64().unwrap() * link.seconds;
+            assert!((opened - f64::from(connections)).abs() < 0.1, "{opened}: {link:#?}");
+        }
+    }
+}
+
+/// Two daemons whose parent is the same: one listens at a port, the other at a path. No command leads to the other one, nor
+/// to a socket that takes commands.
+#[test]
+fn nothing_is_compared_with_another_server() {
+    if !have("redis-server") {
+        return;
+    }
+    let redis = Redis::start();
+    let folder = folder();
+    let unix = |name: &str, port: u16| {
+        let path = folder.path().join(name);
+        let mut command = Command::new("redis-server");
+        command.args(["--save", "", "--port", &port.to_string(), "--unixsocket"]);
+        command.arg(&path).arg("--dir").arg(folder.path());
+        Server::start(&mut command, || path.exists())
+    };
+    let _other = unix("other.sock", 0);
+    let (both, control) = (free_port(), free_port());
+    let _both = unix("both.sock", both);
+    let _control = unix("redis.ctl", control);
+    let at = [redis.port, both, control].map(|port| format!("127.0.0.1:{port}"));
+    let clients = at.each_ref().map(|at| TcpStream::connect(at).unwrap());
+    let links = Watching::start(&at.each_ref().map(String::as_str)).links();
+    let of = |at: &String| {
+        let link = links.iter().find(|link| link.link["address"] == *at).unwrap();
+        (link.link["also"].clone(), link.link["outlook"]["compare"].clone())
+    };
+    assert_eq!(of(&at[0]), (Value::Null, Value::Null));
+    let path = folder.path().join("both.sock").display().to_string();
+    let command = format!("lasthop compare 'redis://{}' 'redis+unix:{path}'", at[1]);
+    assert_eq!(of(&at[1]), (path.into(), command.into()));
+    assert_eq!(of(&at[2]), (Value::Null, Value::Null));
+    drop(clients);
+}
+
 /// Segments do not show how many requests are in one.
 #[test]
 fn a_pipeline_counts_as_one() {

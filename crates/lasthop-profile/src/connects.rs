@@ -30,6 +30,8 @@ const RING: usize = 1 << 19;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connect {
     pub pid: i32,
+    /// When it began to, in monotonic nanoseconds.
+    pub at_ns: u64,
     pub local: SocketAddr,
     pub remote: SocketAddr,
 }
@@ -41,8 +43,8 @@ pub struct Connects {
     rings: Vec<Ring>,
     /// They go on as long as they are open.
     events: Vec<Event>,
-    /// Who has begun to connect a socket, by its place in the kernel's memory.
-    begun: HashMap<u64, i32>,
+    /// Who has begun to connect a socket, and when, by its place in the kernel's memory.
+    begun: HashMap<u64, (i32, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +70,8 @@ impl Connects {
         };
         attr.sample_type = WITH_TIME_AND_FIELDS.into();
         attr.sample_period = 1;
+        attr.set_use_clockid(1);
+        attr.clockid = libc::CLOCK_MONOTONIC;
         let mut made = Self {
             fields,
             rings: Vec::new(),
@@ -102,24 +106,29 @@ impl Connects {
             .collect();
         // Those of one socket may be in the rings of two CPUs.
         changes.sort_by_key(|(time, _)| *time);
-        for (_, sample) in changes {
+        for (time, sample) in changes {
             let found = self
                 .fields
                 .change(sample.raw())
-                .and_then(|change| self.follow(sample.pid, change));
+                .and_then(|change| self.follow((sample.pid, time), change));
             found.into_iter().for_each(&mut each);
         }
     }
 
     /// Only the first change happens in the process itself, but before it has a port.
-    fn follow(&mut self, pid: i32, change: Change) -> Option<Connect> {
+    fn follow(&mut self, now: (i32, u64), change: Change) -> Option<Connect> {
         if change.new == SYN_SENT {
-            self.begun.insert(change.socket, pid);
+            self.begun.insert(change.socket, now);
             return None;
         }
-        let pid = self.begun.remove(&change.socket)?;
+        let (pid, at_ns) = self.begun.remove(&change.socket)?;
         let [local, remote] = change.ends;
-        (change.new == ESTABLISHED).then_some(Connect { pid, local, remote })
+        (change.new == ESTABLISHED).then_some(Connect {
+            pid,
+            at_ns,
+            local,
+            remote,
+        })
     }
 }
 
@@ -165,6 +174,8 @@ impl Fields {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+
+    use lasthop_system::clock;
 
     use super::*;
 
@@ -218,15 +229,16 @@ mod tests {
         for ip in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(ip).unwrap();
             let remote = listener.local_addr().unwrap();
-            let mut wanted: Vec<Connect> = (0..20)
+            let before = clock::now();
+            let mut wanted: Vec<SocketAddr> = (0..20)
                 .map(|_| TcpStream::connect(remote).unwrap().local_addr().unwrap())
-                .map(|local| Connect {
-                    pid: std::process::id() as i32,
-                    local,
-                    remote,
-                })
                 .collect();
-            connects.take(|found| wanted.retain(|connect| *connect != found));
+            let own = std::process::id() as i32;
+            connects.take(|found| {
+                let is_then = (before..=clock::now()).contains(&found.at_ns);
+                let is_own = found.pid == own && found.remote == remote && is_then;
+                wanted.retain(|local| !is_own || *local != found.local);
+            });
             assert_eq!(wanted, []);
         }
     }

@@ -84,6 +84,7 @@ pub fn survey(links: Vec<Link>) -> Survey {
         ended: "2026-11-20T10:00:00Z".to_owned(),
         seconds: 10.0,
         missing: vec!["nothing but this".to_owned()],
+        root_sees_more: false,
         links,
     }
 }

@@ -46,6 +46,8 @@ pub struct Survey {
     pub seconds: f64,
     /// What could not be seen, and why, a sentence each.
     pub missing: Vec<String>,
+    /// Whether root would have seen more.
+    pub root_sees_more: bool,
     /// The busiest first.
     pub links: Vec<Link>,
 }
@@ -76,7 +78,7 @@ pub struct Link {
     /// What went over it; absent where the kernel does not count, which is everywhere but in TCP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<LinkLoad>,
-    /// A Unix socket where the server listens, too.
+    /// The Unix socket where the same processes listen, too, if they have one for clients and one port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub also: Option<String>,
     /// What a Unix socket would save.
@@ -147,7 +149,12 @@ pub enum Shape {
 
 impl Survey {
     pub(super) fn of(seen: &Seen, processes: &mut Processes, unseen: BTreeMap<Unseen, usize>) -> Self {
-        let used = processes.used();
+        let mut used: BTreeMap<GroupId, (u32, f64)> = BTreeMap::new();
+        for (tree, (count, cpu)) in processes.used() {
+            // Who has only been seen now is nobody's end.
+            let sum = used.entry(seen.clients.get(tree).copied().unwrap_or(tree)).or_default();
+            *sum = (sum.0 + count, sum.1 + cpu);
+        }
         let parties = Parties {
             processes,
             used,
@@ -173,6 +180,7 @@ impl Survey {
             lasthop: env!("CARGO_PKG_VERSION").to_owned(),
             ended: date::now().to_string(),
             seconds: seen.seconds,
+            root_sees_more: !seen.hears || processes.hides || !processes.hidden.is_empty(),
             missing: missing(seen, processes, unseen),
             links,
         }
@@ -236,7 +244,7 @@ struct Parties<'a> {
 
 impl Parties<'_> {
     fn party(&self, group: GroupId) -> Party {
-        let known = &self.processes.groups[group];
+        let known = self.processes.group(group);
         let (processes, cpu) = self.used.get(&group).copied().unwrap_or_default();
         Party {
             name: known.name.clone(),

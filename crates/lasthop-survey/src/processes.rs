@@ -1,5 +1,5 @@
-//! Which process has a socket, and which processes are one server: those with the same program and name whose parents
-//! are, or that are children of one parent.
+//! Which process has a socket, and which processes are one server: those of one program and name that descend from each
+//! other. Whoever has started two servers makes them no relatives: a service manager starts everybody's.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -16,8 +16,11 @@ use lasthop_system::{
 
 use super::is_out_of_time;
 
-/// Number of a group of processes in [`Processes`].
+/// Number of a tree of processes in [`Processes`].
 pub type GroupId = usize;
+
+/// A pid and when its process has begun, in ticks since boot: pids are used again.
+type ProcessId = (i32, u64);
 
 /// Endings of the files that interpreters run.
 const SCRIPTS: [&str; 10] = ["py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "jar", "sh"];
@@ -37,7 +40,7 @@ pub enum Place {
     Unit(String),
 }
 
-/// What keeps processes apart that are not one server.
+/// What trees of processes have in common that may be one client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Group {
     pub name: String,
@@ -52,9 +55,13 @@ pub struct Group {
 /// What is known of the machine's processes.
 #[derive(Debug, Default)]
 pub struct Processes {
-    pub groups: Vec<Group>,
-    numbers: HashMap<Group, GroupId>,
-    of: HashMap<i32, GroupId>,
+    groups: Vec<Group>,
+    numbers: HashMap<Group, usize>,
+    /// The number of the group that each tree is of.
+    trees: Vec<usize>,
+    /// The trees by their eldest processes.
+    eldest: HashMap<ProcessId, GroupId>,
+    of: HashMap<i32, (u64, GroupId)>,
     /// Who has a socket, by its inode.
     owners: HashMap<u64, GroupId>,
     /// Processes that have some of these.
@@ -66,7 +73,7 @@ pub struct Processes {
     /// Whether `/proc` does not even list those of other users.
     pub hides: bool,
     /// CPU time of each process when the watch began, in nanoseconds.
-    began: HashMap<i32, u64>,
+    began: HashMap<ProcessId, u64>,
 }
 
 impl Processes {
@@ -76,7 +83,7 @@ impl Processes {
         self.hides = !Path::new("/proc/1").exists();
         self.began = process::all()
             .into_iter()
-            .filter_map(|pid| Some((pid, cpu_clock(pid)?)))
+            .filter_map(|pid| Some(((pid, Stat::of(pid)?.start_ticks), cpu_clock(pid)?)))
             .collect();
     }
 
@@ -125,23 +132,42 @@ impl Processes {
         }
     }
 
-    /// The group of a process; `None` if it is gone.
+    /// What is known of a tree.
+    #[must_use]
+    pub fn group(&self, tree: GroupId) -> &Group {
+        &self.groups[self.trees[tree]]
+    }
+
+    /// The tree of a process; `None` if it is gone.
     pub fn group_of(&mut self, pid: i32) -> Option<GroupId> {
-        if let Some(known) = self.of.get(&pid) {
+        self.tree_of(&Stat::of(pid)?)
+    }
+
+    /// The tree of the process that had a pid at a time, in monotonic nanoseconds; `None` if it is gone.
+    pub fn group_at(&mut self, pid: i32, at_ns: u64) -> Option<GroupId> {
+        let stat = Stat::of(pid).filter(|stat| stat.began() <= at_ns)?;
+        self.tree_of(&stat)
+    }
+
+    fn tree_of(&mut self, stat: &Stat) -> Option<GroupId> {
+        if let Some((began, known)) = self.of.get(&stat.pid)
+            && *began == stat.start_ticks
+        {
             return Some(*known);
         }
-        let found = self.read_group(pid)?;
-        self.of.insert(pid, found);
+        let found = self.read_tree(stat.pid)?;
+        self.of.insert(stat.pid, (stat.start_ticks, found));
         Some(found)
     }
 
-    fn read_group(&mut self, pid: i32) -> Option<GroupId> {
+    fn read_tree(&mut self, pid: i32) -> Option<GroupId> {
         let mut eldest = Process::of(pid)?;
         // Each step leads to an older process.
         while let Some(parent) = Process::of(eldest.parent).filter(|parent| parent.is_one_with(&eldest)) {
             eldest = parent;
         }
         let Process {
+            id,
             parent,
             executable,
             name,
@@ -156,10 +182,29 @@ impl Processes {
             parent,
         };
         let next = self.groups.len();
-        Some(*self.numbers.entry(group).or_insert_with_key(|group| {
+        let number = *self.numbers.entry(group).or_insert_with_key(|group| {
             self.groups.push(group.clone());
             next
+        });
+        let next = self.trees.len();
+        Some(*self.eldest.entry(id).or_insert_with(|| {
+            self.trees.push(number);
+            next
         }))
+    }
+
+    /// For each tree the one that it is counted with. Those that serve nobody are one client if they have the same parent,
+    /// as the programs that a script calls in turn.
+    #[must_use]
+    pub fn clients(&self, servers: &HashSet<GroupId>) -> Vec<GroupId> {
+        let mut first: HashMap<usize, GroupId> = HashMap::new();
+        let trees = self.trees.iter().enumerate();
+        trees
+            .map(|(tree, group)| match servers.contains(&tree) {
+                true => tree,
+                false => *first.entry(*group).or_insert(tree),
+            })
+            .collect()
     }
 
     /// The containers that were seen, by identity, each with the parent of a process in it. One of these has started it.
@@ -173,15 +218,15 @@ impl Processes {
             .collect()
     }
 
-    /// Number of processes of each group that runs now, and the CPU seconds that they used since the watch began. What
-    /// ended meanwhile is not counted.
+    /// Number of processes of each tree that run now, and the CPU seconds that they used since the watch began. What ended
+    /// meanwhile is not counted.
     pub fn used(&mut self) -> BTreeMap<GroupId, (u32, f64)> {
         let mut used: BTreeMap<GroupId, (u32, f64)> = BTreeMap::new();
-        for pid in process::all() {
-            let Some(now) = cpu_clock(pid) else { continue };
-            let Some(group) = self.group_of(pid) else { continue };
-            let before = self.began.get(&pid).copied().unwrap_or(0);
-            let (count, seconds) = used.entry(group).or_default();
+        for stat in process::all().into_iter().filter_map(Stat::of) {
+            let Some(now) = cpu_clock(stat.pid) else { continue };
+            let Some(tree) = self.tree_of(&stat) else { continue };
+            let before = self.began.get(&(stat.pid, stat.start_ticks)).copied().unwrap_or(0);
+            let (count, seconds) = used.entry(tree).or_default();
             *count += 1;
             *seconds += now.saturating_sub(before) as f64 / 1e9;
         }
@@ -191,6 +236,7 @@ impl Processes {
 
 /// A process as `ps` would show it, without its environment.
 struct Process {
+    id: ProcessId,
     parent: i32,
     /// `None` where only its owner sees that.
     executable: Option<PathBuf>,
@@ -201,7 +247,9 @@ struct Process {
 
 impl Process {
     fn of(pid: i32) -> Option<Self> {
-        let parent = Stat::of(pid)?.parent;
+        let Stat {
+            parent, start_ticks, ..
+        } = Stat::of(pid)?;
         let executable = fs::read_link(format!("/proc/{pid}/exe")).ok();
         let mut arguments = process::arguments(pid);
         arguments.retain(|word| !word.is_empty());
@@ -217,6 +265,7 @@ impl Process {
         let groups = files::text(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let short = |name: String| name.chars().take(NAME).collect();
         Some(Self {
+            id: (pid, start_ticks),
             parent,
             executable,
             name: short(name),
@@ -345,8 +394,9 @@ mod tests {
         assert_eq!(place(""), None);
     }
 
+    /// Whoever has started both: this test, a service manager or a shell.
     #[test]
-    fn a_process_and_its_twins_are_one() {
+    fn twins_are_two_servers_and_one_client() {
         let mut children: Vec<std::process::Child> = (0..2)
             .map(|_| {
                 let mut command = std::process::Command::new("sleep");
@@ -360,25 +410,52 @@ mod tests {
             std::thread::yield_now();
         }
         let mut processes = Processes::default();
-        let groups: Vec<_> = children
+        let trees: Vec<_> = children
             .iter()
             .map(|child| processes.group_of(child.id() as i32).unwrap())
             .collect();
         let own = processes.group_of(std::process::id() as i32).unwrap();
-        assert_eq!(groups[0], groups[1]);
-        assert_ne!(groups[0], own);
-        assert_eq!(processes.groups[groups[0]].name, "sleep".repeat(NAME / 5));
-        assert_eq!(processes.used()[&groups[0]].0, 2);
-        assert!(
-            processes.groups[groups[0]]
-                .programs
-                .iter()
-                .all(|name| name.len() <= NAME)
-        );
+        assert_eq!((trees.as_slice(), own), ([0, 1].as_slice(), 2));
+        assert_eq!(processes.clients(&HashSet::new()), [0, 0, 2]);
+        assert_eq!(processes.clients(&HashSet::from([1])), [0, 1, 2]);
+        assert_eq!(processes.group(trees[0]).name, "sleep".repeat(NAME / 5));
+        assert_eq!(processes.used()[&trees[0]].0, 1);
+        assert!(processes.group(trees[0]).programs.iter().all(|name| name.len() <= NAME));
         for child in &mut children {
             child.kill().unwrap();
             child.wait().unwrap();
         }
         assert_eq!(processes.group_of(i32::MAX), None);
+    }
+
+    #[test]
+    fn children_of_a_server_are_in_its_tree() {
+        let script = "import os, time\nos.fork()\nprint(flush=True)\ntime.sleep(1000)";
+        let mut parent = std::process::Command::new("python3")
+            .args(["-c", script])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Read::read_exact(parent.stdout.as_mut().unwrap(), &mut [0; 2]).unwrap();
+        let mut processes = Processes::default();
+        let pid = parent.id() as i32;
+        let all: HashSet<_> = process::descendants(pid).into_iter().chain([pid]).collect();
+        let trees: HashSet<_> = all.iter().map(|pid| processes.group_of(*pid)).collect();
+        assert_eq!((all.len(), trees.len()), (2, 1));
+        process::kill_descendants(pid);
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+    }
+
+    /// A pid that is used again is another process, whatever had it before.
+    #[test]
+    fn a_pid_is_of_the_process_that_had_it_then() {
+        let own = std::process::id() as i32;
+        let mut processes = Processes::default();
+        let began = Stat::of(own).unwrap().began();
+        let tree = processes.group_at(own, began).unwrap();
+        assert_eq!(processes.group_at(own, began - 1), None);
+        processes.of.insert(own, (1, tree + 1));
+        assert_eq!(processes.group_of(own), Some(tree));
     }
 }

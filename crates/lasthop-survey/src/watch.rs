@@ -1,13 +1,18 @@
 //! Watches the sockets of this machine: which are the two ends of one connection, and what went over them.
 //!
 //! Open connections are looked at again and again, and count from what they had counted when the watch began. The
-//! kernel tells of each that it destroys, with all that it had counted. A connection is only counted once both of its
-//! ends were seen.
+//! kernel tells of each that it destroys, with all that it had counted. A connection is only counted if both of its
+//! ends are here.
+//!
+//! Whoever closes a socket so that the other end is reset (`SO_LINGER` of 0) makes it forget whom it was connected to and
+//! all that it had counted: then the other end tells.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    io,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    fs, io,
     net::SocketAddr,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -17,7 +22,7 @@ use lasthop_system::{
     clock,
     conntrack::Translated,
     interrupt,
-    sock_diag::{Counters, Inet, LISTEN, Unix},
+    sock_diag::{Counters, Inet, LISTEN, SockDiag, Unix},
 };
 
 use super::{
@@ -32,6 +37,12 @@ const DRAIN: Duration = Duration::from_millis(100);
 const SHARE: u32 = 50;
 /// How long the second end of a closed connection is waited for.
 const PENDING: Duration = Duration::from_secs(5);
+/// How long after a process was seen a connection is still taken to be its own, if nothing runs under its pid.
+const RECENT: u64 = 2_000_000_000;
+/// What is in the names of sockets that take commands, show figures, or speak another protocol than the port does.
+const CONTROL: [&str; 12] = [
+    "ctl", "control", "admin", "stat", "monitor", "manage", "mgmt", "master", "agent", "debug", "notify", "mysqlx",
+];
 /// For so many looks it is remembered who has opened a connection: after that a look has found it, or has found it gone.
 const REMEMBERED: u32 = 2;
 
@@ -80,7 +91,7 @@ pub struct Seen {
     pub tcp: BTreeMap<(Server, Option<GroupId>), Traffic>,
     /// Whose the servers are.
     pub servers: HashMap<Server, GroupId>,
-    /// A Unix socket where each of these listens.
+    /// The Unix socket where each of these offers what it offers at its port.
     pub sockets: BTreeMap<GroupId, String>,
     /// Connections over Unix sockets: open at the end, and opened meanwhile.
     pub unix: BTreeMap<(String, Ends), (u64, u64)>,
@@ -94,6 +105,8 @@ pub struct Seen {
     pub unnamed: u64,
     /// Whether an interrupt has ended a look.
     pub cut_short: bool,
+    /// For each tree of processes the one that it is counted with, as a client.
+    pub clients: Vec<GroupId>,
 }
 
 /// How long to watch, and how often to look.
@@ -112,9 +125,11 @@ struct End {
     old: bool,
     /// The server that it leads to, if it is the client's end of a connection within this machine.
     server: Option<Server>,
-    /// Whether the other end was found, and is in another namespace.
-    paired: bool,
+    /// The other end, if it was found, and whether it is in another namespace.
+    twin: Option<Id>,
     crosses: bool,
+    /// What the other end had counted when it was destroyed, as this one counts it.
+    far: Option<Counters>,
     /// Whether the packet filter was asked for the other end.
     sought: bool,
     /// The look that saw it last.
@@ -126,26 +141,44 @@ struct Watch<'a> {
     processes: &'a mut Processes,
     /// `None` where lasthop may not be told.
     connects: Option<Connects>,
-    /// Namespaces and groups of processes that have opened connections: what ends between two of them stays known.
-    callers: HashMap<i32, (usize, GroupId)>,
+    /// Processes that have opened connections, by their pids: what ends between two of them stays known.
+    callers: HashMap<i32, Caller>,
     /// Who has opened a connection, and after which look. The end is as its process sees it.
     openers: HashMap<Tuple, (GroupId, u32)>,
     /// Clients' ends as their servers see them, by what they are to their processes, where the packet filter makes that
     /// two things.
     translated: HashMap<Tuple, Tuple>,
     ends: HashMap<Id, End>,
+    /// Clients' ends that have forgotten everything, by their other ends.
+    reset: HashMap<Id, End>,
     /// Closed ones whose other end was not seen yet.
-    pending: HashMap<Tuple, (Instant, Id, Inet)>,
+    pending: HashMap<Tuple, Pending>,
     /// Sockets that listen, or did: their inodes.
     listening: HashMap<(usize, SocketAddr), u64>,
     /// Both inodes of a connection over a Unix socket.
     unix: HashMap<(u64, u64), UnixEnd>,
-    /// Unix sockets that listen: their inodes by name.
-    unix_listening: HashMap<String, u64>,
+    /// Unix sockets that listen: their inodes by name, and whether they are in lasthop's own network namespace.
+    unix_listening: HashMap<String, (u64, bool)>,
     look: u32,
     /// How many namespaces the last look has reached.
     reached: usize,
     seen: Seen,
+}
+
+/// A process when it was seen last, in monotonic nanoseconds.
+#[derive(Clone, Copy)]
+struct Caller {
+    space: usize,
+    group: GroupId,
+    seen: u64,
+}
+
+/// A closed end, and since when and which look its other end is waited for.
+struct Pending {
+    since: Instant,
+    look: u32,
+    id: Id,
+    socket: Inet,
 }
 
 struct UnixEnd {
@@ -164,6 +197,7 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
         openers: HashMap::new(),
         translated: HashMap::new(),
         ends: HashMap::new(),
+        reset: HashMap::new(),
         pending: HashMap::new(),
         listening: HashMap::new(),
         unix: HashMap::new(),
@@ -210,6 +244,38 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
     }
 }
 
+impl End {
+    /// Of a connection that was opened and closed between two looks.
+    fn short(id: Id, client: Inet, server: Server) -> Self {
+        Self {
+            space: id.0,
+            before: Counters::default(),
+            old: false,
+            server: Some(server),
+            twin: None,
+            crosses: id.0 != server.space,
+            far: None,
+            sought: true,
+            look: 0,
+            socket: client,
+        }
+    }
+}
+
+impl Traffic {
+    fn add(&mut self, other: Self) {
+        self.open += other.open;
+        self.opened += other.opened;
+        self.closed += other.closed;
+        self.counted = sum(self.counted, other.counted);
+        self.turns += other.turns;
+        self.short_turns += other.short_turns;
+        self.short += other.short;
+        self.crosses |= other.crosses;
+        self.published = other.published.or(self.published);
+    }
+}
+
 impl Watch<'_> {
     fn drain(&mut self) {
         let mut gone = Vec::new();
@@ -224,7 +290,26 @@ impl Watch<'_> {
         for (space, socket) in gone {
             self.destroyed((space, socket.cookie), socket);
         }
-        self.pending.retain(|_, (since, ..)| since.elapsed() < PENDING);
+        let look = self.look;
+        self.give_up(|pending| pending.since.elapsed() >= PENDING && pending.look < look);
+    }
+
+    /// Waits no longer for the other ends of these.
+    fn give_up(&mut self, is_over: impl Fn(&Pending) -> bool) {
+        let over: Vec<_> = self.pending.extract_if(|_, pending| is_over(pending)).collect();
+        if over.is_empty() {
+            return;
+        }
+        // Whoever keeps one end open for long closes it some time.
+        let alone = self.ends.iter().filter(|(_, end)| end.twin.is_none());
+        let open: HashSet<Tuple> = alone.map(|(id, end)| self.place(id.0, &end.socket)).collect();
+        for (own, pending) in over {
+            if open.contains(&(own.0, own.2, own.1)) {
+                self.pending.insert(own, pending);
+            } else {
+                self.settle_alone(pending.id, &pending.socket);
+            }
+        }
     }
 
     /// Notes who has opened connections. A process that has ended since its first has no name.
@@ -233,11 +318,25 @@ impl Watch<'_> {
         if let Some(connects) = &mut self.connects {
             connects.take(|connect| opened.push(connect));
         }
-        for Connect { pid, local, remote } in opened {
-            let mut found = || Some((self.spaces.number(pid)?, self.processes.group_of(pid)?));
-            if let Some((space, group)) = self.callers.get(&pid).copied().or_else(&mut found) {
-                self.callers.insert(pid, (space, group));
-                self.openers.insert(tuple(space, local, remote), (group, self.look));
+        for Connect {
+            pid,
+            at_ns,
+            local,
+            remote,
+        } in opened
+        {
+            let found = self.processes.group_at(pid, at_ns).and_then(|group| {
+                Some(Caller {
+                    space: self.spaces.number(pid)?,
+                    group,
+                    seen: clock::now(),
+                })
+            });
+            let was = || self.callers.get(&pid).filter(|caller| caller.seen + RECENT >= at_ns);
+            if let Some(caller) = found.or_else(|| was().copied()) {
+                self.callers.insert(pid, caller);
+                let opener = (caller.group, self.look);
+                self.openers.insert(tuple(caller.space, local, remote), opener);
             }
         }
     }
@@ -261,7 +360,7 @@ impl Watch<'_> {
         }
         let translated = &self.translated;
         let late: Vec<_> = self.pending.extract_if(|own, _| translated.contains_key(own)).collect();
-        for (_, (_, id, socket)) in late {
+        for (_, Pending { id, socket, .. }) in late {
             self.meet(id, socket);
         }
     }
@@ -274,49 +373,100 @@ impl Watch<'_> {
 
     /// A socket that is no more, with what it had counted in the end.
     fn destroyed(&mut self, id: Id, socket: Inet) {
-        if let Some(mut end) = self.ends.remove(&id) {
+        let is_reset = socket.remote.port() == 0;
+        let Some(mut end) = self.ends.remove(&id) else {
+            if !is_reset {
+                self.meet(id, socket);
+            }
+            return;
+        };
+        if !is_reset {
             let inode = end.socket.inode;
             end.socket = Inet { inode, ..socket };
-            if end.paired {
-                self.settle(&end, false);
-            } else {
-                self.meet(id, end.socket);
+        }
+        match end.twin {
+            None if is_reset => {}
+            None => self.meet(id, end.socket),
+            // Of a server, who tells its client's end what that may have forgotten.
+            Some(twin) if end.server.is_none() => {
+                let far = end.socket.counters.map(mirrored);
+                if let Some(client) = self.ends.get_mut(&twin) {
+                    client.far = far;
+                } else if let Some(client) = self.reset.remove(&id) {
+                    self.settle(&End { far, ..client }, false);
+                }
             }
-        } else if socket.remote.port() > 0 {
-            self.meet(id, socket);
+            Some(twin) if is_reset && end.far.is_none() && self.ends.contains_key(&twin) => {
+                self.reset.insert(twin, end);
+            }
+            Some(_) => {
+                end.far = end.far.filter(|_| is_reset);
+                self.settle(&end, false);
+            }
         }
     }
 
     /// A closed end that no look had seen with its other end: that one has closed, or will soon.
     fn meet(&mut self, id: Id, socket: Inet) {
         let own = self.place(id.0, &socket);
-        if let Some((_, other_id, other)) = self.pending.remove(&(own.0, own.2, own.1)) {
-            let ends = [(id, socket), (other_id, other)];
-            let at = self.client_of([(&ends[0].1, ends[0].0.0), (&ends[1].1, ends[1].0.0)]);
+        if let Some(other) = self.pending.remove(&(own.0, own.2, own.1)) {
+            let at = self.client_of([(&socket, id.0), (&other.socket, other.id.0)]);
             let [(client_id, client), (server_id, server)] = if at == 0 {
-                ends
+                [(id, socket), (other.id, other.socket)]
             } else {
-                let [one, other] = ends;
-                [other, one]
+                [(other.id, other.socket), (id, socket)]
             };
-            let end = End {
-                space: client_id.0,
-                before: Counters::default(),
-                old: false,
-                server: Some(Server {
-                    space: server_id.0,
-                    address: server.local,
-                }),
-                paired: true,
-                crosses: client_id.0 != server_id.0,
-                sought: true,
-                look: 0,
-                socket: client,
+            let server = Server {
+                space: server_id.0,
+                address: server.local,
             };
-            self.settle(&end, false);
+            self.settle(&End::short(client_id, client, server), false);
         } else {
-            self.pending.insert(own, (Instant::now(), id, socket));
+            let (since, look) = (Instant::now(), self.look);
+            self.pending.insert(
+                own,
+                Pending {
+                    since,
+                    look,
+                    id,
+                    socket,
+                },
+            );
         }
+    }
+
+    /// Counts a closed connection by one end, if the other one was on this machine, too, and has forgotten it.
+    fn settle_alone(&mut self, id: Id, socket: &Inet) {
+        let (space, Inet { local, remote, .. }) = (id.0, *socket);
+        let is_opened = |one, other| self.openers.contains_key(&tuple(space, one, other));
+        let is_of_server = is_opened(remote, local);
+        let is_here = local.ip() == remote.ip() || local.ip().is_loopback();
+        let elsewhere = || self.listening.keys().find(|(_, address)| *address == remote);
+        let there = match elsewhere {
+            _ if is_of_server || is_here => space,
+            // A container's.
+            elsewhere if is_opened(local, remote) => match elsewhere() {
+                Some((space, _)) => *space,
+                None => return,
+            },
+            _ => return,
+        };
+        let twin = Inet {
+            local: remote,
+            remote: local,
+            inode: 0,
+            counters: socket.counters.map(mirrored),
+            ..*socket
+        };
+        let is_client = match [is_opened(local, remote), is_of_server] {
+            // A connection that was refused has nothing else to tell it by.
+            [false, false] if socket.counters.unwrap_or_default() == Counters::default() => return,
+            [false, false] => self.client_of([(socket, space), (&twin, there)]) == 0,
+            [is_client, _] => is_client,
+        };
+        let (client, address) = if is_client { (*socket, remote) } else { (twin, local) };
+        let server = Server { space: there, address };
+        self.settle(&End::short(id, client, server), false);
     }
 
     /// Adds what a client's end has counted.
@@ -327,19 +477,21 @@ impl Watch<'_> {
         } = end.socket;
         let opener = self.openers.remove(&tuple(end.space, local, remote));
         let client = self.processes.owner(inode).or(opener.map(|(group, _)| group));
-        let counted = since(end.before, end.socket.counters.unwrap_or_default());
+        let counted = since(end.before, end.far.or(end.socket.counters).unwrap_or_default());
         let turns = counted.segments_sent.min(counted.segments_received);
-        let traffic = self.seen.tcp.entry((server, client)).or_default();
         let short = !end.old && !open;
-        traffic.open += u64::from(open);
-        traffic.closed += u64::from(!open);
-        traffic.opened += u64::from(!end.old);
-        traffic.turns += turns;
-        traffic.short += u64::from(short);
-        traffic.short_turns += if short { turns } else { 0 };
-        traffic.crosses |= end.crosses;
-        traffic.published = (remote != server.address).then_some(remote).or(traffic.published);
-        traffic.counted = sum(traffic.counted, counted);
+        let traffic = Traffic {
+            open: u64::from(open),
+            closed: u64::from(!open),
+            opened: u64::from(!end.old),
+            counted,
+            turns,
+            short_turns: if short { turns } else { 0 },
+            short: u64::from(short),
+            crosses: end.crosses,
+            published: (remote != server.address).then_some(remote),
+        };
+        self.seen.tcp.entry((server, client)).or_default().add(traffic);
     }
 
     /// Which of the two ends of a connection is the client's: the other has a listener's address. If neither has, or is
@@ -377,7 +529,7 @@ impl Watch<'_> {
                 self.seen.cut_short = true;
                 break;
             }
-            space.diag.unix(|socket| unix.push(socket))?;
+            space.diag.unix(|socket| unix.push((number, socket)))?;
             space.diag.udp(|socket| udp.push((number, socket)))?;
         }
         self.look_at_unix(unix);
@@ -417,7 +569,7 @@ impl Watch<'_> {
 
     /// Pairs those whose other end the packet filter hides. Its table may be long: it is read for what is new, once.
     fn look_further(&mut self, new: &[Id]) {
-        let alone: Vec<Id> = new.iter().filter(|id| !self.ends[*id].paired).copied().collect();
+        let alone: Vec<Id> = new.iter().filter(|id| self.ends[*id].twin.is_none()).copied().collect();
         if self.pending.is_empty() && alone.iter().all(|id| self.ends[id].sought) {
             return;
         }
@@ -435,7 +587,7 @@ impl Watch<'_> {
         if let Some(end) = self.ends.get_mut(&id) {
             end.socket = socket;
             end.look = look;
-            return (!end.paired).then_some(id);
+            return end.twin.is_none().then_some(id);
         }
         let old = look == 1;
         let end = End {
@@ -443,8 +595,9 @@ impl Watch<'_> {
             before: socket.counters.filter(|_| old).unwrap_or_default(),
             old,
             server: None,
-            paired: false,
+            twin: None,
             crosses: false,
+            far: None,
             sought: false,
             look,
             socket,
@@ -469,10 +622,10 @@ impl Watch<'_> {
                 address,
             };
             self.seen.tcp.entry((is, None)).or_default();
-            for (end, leads) in [(client, Some(is)), (server, None)] {
+            for (end, twin, leads) in [(client, server, Some(is)), (server, client, None)] {
                 let end = self.ends.get_mut(end).expect("it was just found");
                 end.server = leads;
-                end.paired = true;
+                end.twin = Some(*twin);
                 end.crosses = client.0 != server.0;
             }
         }
@@ -487,7 +640,9 @@ impl Watch<'_> {
             .map(|space| space.destroyed.is_some() && !self.seen.missed)
             .collect();
         let (look, reached) = (self.look, self.reached);
-        self.openers.retain(|_, (_, since)| *since + REMEMBERED >= look);
+        // As long as the other end of what they have opened is waited for, too.
+        let waits = self.pending.values().map(|pending| pending.look).min().unwrap_or(look);
+        self.openers.retain(|_, (_, since)| *since + REMEMBERED >= waits);
         let gone: Vec<End> = self
             .ends
             .extract_if(|(space, _), end| end.look < look && *space < reached && !tells[*space])
@@ -497,13 +652,13 @@ impl Watch<'_> {
     }
 
     /// Connections over Unix sockets: the server's end has a name.
-    fn look_at_unix(&mut self, all: Vec<Unix>) {
-        let (listening, connected): (Vec<_>, Vec<_>) = all.into_iter().partition(|socket| socket.state == LISTEN);
+    fn look_at_unix(&mut self, all: Vec<(usize, Unix)>) {
+        let (listening, connected): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, socket)| socket.state == LISTEN);
         let named = listening
             .into_iter()
-            .filter_map(|socket| Some((socket.name?.unix_name()?, socket.inode)));
+            .filter_map(|(space, socket)| Some((socket.name?.unix_name()?, (socket.inode, space == 0))));
         self.unix_listening.extend(named);
-        let by_inode: HashMap<u64, Unix> = connected.into_iter().map(|socket| (socket.inode, socket)).collect();
+        let by_inode: HashMap<u64, Unix> = connected.into_iter().map(|(_, one)| (one.inode, one)).collect();
         let look = self.look;
         let mut unnamed = 0;
         for socket in by_inode.values() {
@@ -557,16 +712,12 @@ impl Watch<'_> {
 
     /// Who has the sockets that matter: ends of connections within this machine, and the listeners of those.
     fn find_owners(&mut self) {
-        let paired = self.ends.values().filter(|end| end.paired);
+        let paired = self.ends.values().filter(|end| end.twin.is_some());
         let mut wanted: HashSet<u64> = paired.map(|end| end.socket.inode).collect();
         wanted.extend(self.unix.keys().flat_map(|(client, server)| [*client, *server]));
-        wanted.extend(self.unix_listening.values());
+        wanted.extend(self.unix_listening.values().map(|(inode, _)| inode));
+        wanted.extend(self.listening.values());
         let servers: HashSet<Server> = self.seen.tcp.keys().map(|(server, _)| *server).collect();
-        wanted.extend(
-            servers
-                .iter()
-                .filter_map(|server| self.listener(server.space, server.address)),
-        );
         wanted.remove(&0);
         self.processes.find(&wanted);
         for server in servers {
@@ -575,7 +726,7 @@ impl Watch<'_> {
                 self.seen.servers.insert(server, group);
             }
         }
-        for (id, end) in self.ends.iter().filter(|(_, end)| end.paired) {
+        for (id, end) in self.ends.iter().filter(|(_, end)| end.twin.is_some()) {
             let Some(group) = self.processes.owner(end.socket.inode) else {
                 continue;
             };
@@ -590,33 +741,93 @@ impl Watch<'_> {
     }
 
     fn finish(mut self) -> Seen {
+        self.give_up(|_| true);
         let (look, reached) = (self.look, self.reached);
-        for end in std::mem::take(&mut self.ends).into_values() {
+        let ends = std::mem::take(&mut self.ends);
+        for (id, end) in std::mem::take(&mut self.reset) {
+            let far = ends.get(&id).and_then(|twin| twin.socket.counters).map(mirrored);
+            self.settle(&End { far, ..end }, false);
+        }
+        for end in ends.into_values() {
             self.settle(&end, end.look == look || end.space >= reached);
         }
         for ((client, server), end) in &self.unix {
             let [client, server] = [client, server].map(|inode| self.processes.owner(*inode));
             // Who has not accepted a connection yet, or had it only shortly, listens.
-            let listener = || self.processes.owner(*self.unix_listening.get(&end.name)?);
+            let listener = || self.processes.owner(self.unix_listening.get(&end.name)?.0);
             let server = server.or_else(listener);
             let (open, opened) = self.seen.unix.entry((end.name.clone(), (client, server))).or_default();
             *open += u64::from(end.look == self.look);
             *opened += u64::from(!end.old);
         }
-        for (name, inode) in &self.unix_listening {
-            let Some(group) = self.processes.owner(*inode) else {
-                continue;
-            };
-            let known = self.seen.sockets.entry(group).or_insert_with(|| name.clone());
-            // A path comes before an abstract name.
-            if name < known {
-                known.clone_from(name);
-            }
-        }
+        self.seen.sockets = self.sockets();
         self.seen
             .tcp
             .retain(|_, traffic| traffic.open + traffic.opened + traffic.closed > 0);
+        self.seen.gather(self.processes);
         self.seen
+    }
+
+    /// Servers with one port and one Unix socket that clients may use. Of more, nothing tells which belong together.
+    fn sockets(&mut self) -> BTreeMap<GroupId, String> {
+        let mut ports: HashMap<GroupId, BTreeSet<u16>> = HashMap::new();
+        for ((_, address), inode) in &self.listening {
+            if let Some(group) = self.processes.owner(*inode) {
+                ports.entry(group).or_default().insert(address.port());
+            }
+        }
+        let mut sockets: BTreeMap<GroupId, Vec<&String>> = BTreeMap::new();
+        for (name, (inode, _)) in self.unix_listening.iter().filter(|(name, _)| !is_for_control(name)) {
+            if let Some(group) = self.processes.owner(*inode) {
+                sockets.entry(group).or_default().push(name);
+            }
+        }
+        let servers: HashSet<GroupId> = self.seen.servers.values().copied().collect();
+        let only = sockets.into_iter().filter_map(|(group, names)| match names.as_slice() {
+            [name] if servers.contains(&group) && ports.get(&group)?.len() == 1 => Some((group, (*name).clone())),
+            _ => None,
+        });
+        let diag = &mut self.spaces.all[0].diag;
+        only.filter(|(_, name)| {
+            let (inode, is_own) = self.unix_listening[name];
+            is_own && (name.starts_with('@') || leads_to(name, inode, diag))
+        })
+        .collect()
+    }
+}
+
+/// Whether whoever opens this path here reaches that socket, and no other of the same name, as in a container.
+fn leads_to(path: &str, inode: u64, diag: &mut SockDiag) -> bool {
+    let file = Path::new(path).is_absolute().then(|| fs::metadata(path).ok()).flatten();
+    let at = file.and_then(|file| diag.unix_at(file.ino(), file.dev()).ok());
+    at.is_some_and(|at| at.contains(&inode))
+}
+
+/// Whether a socket is called as those are that take commands for the server itself.
+fn is_for_control(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name).to_lowercase();
+    CONTROL.iter().any(|word| file.contains(word))
+}
+
+impl Seen {
+    /// Counts processes that are one client as that.
+    fn gather(&mut self, processes: &Processes) {
+        let unix = self.unix.keys().map(|(_, (_, server))| *server);
+        let udp = self.udp.keys().map(|(_, (_, server))| *server);
+        let mut servers: HashSet<GroupId> = unix.chain(udp).flatten().collect();
+        servers.extend(self.servers.values().chain(self.sockets.keys()));
+        self.clients = processes.clients(&servers);
+        let one = |group: Option<GroupId>| group.map(|group| self.clients[group]);
+        for ((server, client), traffic) in std::mem::take(&mut self.tcp) {
+            self.tcp.entry((server, one(client))).or_default().add(traffic);
+        }
+        for ((name, (client, server)), (open, opened)) in std::mem::take(&mut self.unix) {
+            let sum = self.unix.entry((name, (one(client), server))).or_default();
+            *sum = (sum.0 + open, sum.1 + opened);
+        }
+        for ((address, (client, server)), open) in std::mem::take(&mut self.udp) {
+            *self.udp.entry((address, (one(client), server))).or_default() += open;
+        }
     }
 }
 
@@ -626,6 +837,16 @@ fn sum(one: Counters, other: Counters) -> Counters {
         bytes_received: one.bytes_received + other.bytes_received,
         segments_sent: one.segments_sent + other.segments_sent,
         segments_received: one.segments_received + other.segments_received,
+    }
+}
+
+/// What the other end has counted, if nothing was lost.
+fn mirrored(counted: Counters) -> Counters {
+    Counters {
+        bytes_sent: counted.bytes_received,
+        bytes_received: counted.bytes_sent,
+        segments_sent: counted.segments_received,
+        segments_received: counted.segments_sent,
     }
 }
 

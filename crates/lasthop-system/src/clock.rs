@@ -12,10 +12,15 @@ pub fn thread_cpu() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Nanoseconds that the machine was asleep since it booted, which no monotonic time includes.
+pub fn slept() -> u64 {
+    read(libc::CLOCK_BOOTTIME).saturating_sub(now())
+}
+
 #[inline]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec for the call to fill; both clocks exist on every supported kernel.
+    // SAFETY: `time` is a valid timespec for the call to fill; these clocks exist on every supported kernel.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -7,7 +7,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal},
 };
 
-use crate::{facts::Facts, files};
+use crate::{clock, facts::Facts, files};
 
 /// The most that is read of a command line, in bytes. A process may give it any length.
 const COMMAND_LINE: u64 = 32 << 10;
@@ -65,6 +65,12 @@ impl Stat {
             threads,
             start_ticks,
         })
+    }
+
+    /// When it started, in monotonic nanoseconds; a tick too early at most.
+    pub fn began(&self) -> u64 {
+        let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+        (self.start_ticks * tick).saturating_sub(clock::slept())
     }
 }
 

@@ -51,7 +51,7 @@ const OPEN: u32 = 1 << ESTABLISHED | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << LI
 const BOUND: u32 = 1 << ESTABLISHED | 1 << CLOSE;
 
 /// A socket of TCP or UDP.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inet {
     pub state: u8,
     pub local: SocketAddr,
