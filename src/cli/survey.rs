@@ -1,6 +1,6 @@
 //! `lasthop survey`
 
-use std::{collections::BTreeMap, path::Path, sync::atomic::Ordering};
+use std::{collections::BTreeMap, path::Path, rc::Rc, sync::atomic::Ordering};
 
 use lasthop_analyse::answers::answers;
 use lasthop_load::speed::Speedometer;
@@ -11,7 +11,7 @@ use lasthop_stats::middle;
 use lasthop_survey::{
     links::Survey,
     page,
-    saving::{Ask, Known, Stacks, judge, unmeasured},
+    saving::{Ask, Findings, Known, Stacks, judge, unmeasured},
     survey,
     watch::Timing,
 };
@@ -56,11 +56,16 @@ pub fn watch(arguments: &args::Survey) -> Exit {
     }
     let (stacks, speed) = (Stacks::of(&catalog()?), speed());
     let mut book = Book::default();
-    judge(&mut result.links, &stacks, speed, |experiment| book.of(experiment));
+    let judge = |survey: &mut Survey, book: &mut Book| {
+        judge(&mut survey.links, &stacks, answers(), speed, |experiment| {
+            book.of(experiment)
+        });
+    };
+    judge(&mut result, &mut book);
     let mut failed = false;
     if arguments.measure && !interrupt.load(Ordering::Relaxed) {
         failed = !measure(&result, &mut book, arguments)?;
-        judge(&mut result.links, &stacks, speed, |experiment| book.of(experiment));
+        judge(&mut result, &mut book);
     }
     deliver(&result, arguments)?;
     Ok(if interrupt.load(Ordering::Relaxed) {
@@ -90,16 +95,31 @@ fn deliver(survey: &Survey, arguments: &args::Survey) -> Result<(), CliError> {
 
 /// What was found of experiments, each read once.
 #[derive(Default)]
-struct Book(BTreeMap<String, Vec<Known>>);
+struct Book(BTreeMap<String, Rc<Findings>>);
 
 impl Book {
-    fn of(&mut self, experiment: &str) -> Vec<Known> {
-        let known = || known(experiment);
-        self.0.entry(experiment.to_owned()).or_insert_with(known).clone()
+    fn of(&mut self, experiment: &str) -> Rc<Findings> {
+        let found = || {
+            Rc::new(Findings {
+                known: known(experiment),
+                undecided: None,
+            })
+        };
+        Rc::clone(self.0.entry(experiment.to_owned()).or_insert_with(found))
     }
 
-    fn has_run(&mut self, experiment: &str) -> bool {
-        self.of(experiment).iter().any(|known| known.run.is_some())
+    /// Reads again what is known, after a run. Returns whether that has an answer.
+    fn renew(&mut self, experiment: &str, run: &str) -> bool {
+        self.0.remove(experiment);
+        let found = self.of(experiment);
+        let has_answer = found.known.iter().any(|known| known.run.as_deref() == Some(run));
+        if !has_answer {
+            let undecided = Some(run.to_owned());
+            let known = found.known.clone();
+            self.0
+                .insert(experiment.to_owned(), Rc::new(Findings { known, undecided }));
+        }
+        has_answer
     }
 }
 
@@ -125,15 +145,24 @@ fn measure(survey: &Survey, book: &mut Book, arguments: &args::Survey) -> Result
     for (Ask { experiment, .. }, run) in wanted.iter().zip(runs) {
         match run.run(&options) {
             Ok(outcome) if matches!(outcome.stopped, Stopped::Interrupted) => return Ok(true),
-            Ok(_) => drop(book.0.remove(experiment)),
+            Ok(outcome) => {
+                let name = outcome.record.file_name().unwrap_or_default().to_string_lossy();
+                if !book.renew(experiment, &name) {
+                    all = false;
+                    talk(&match outcome.stopped {
+                        Stopped::Failed => format!("{experiment} failed: `lasthop report {name}` says why"),
+                        _ => format!(
+                            "{experiment} ended undecided: `lasthop report {name}` says how far it came; it takes a larger \
+                             --budget"
+                        ),
+                    });
+                }
+            }
             Err(error) if error.code == INTERRUPTED => return Ok(true),
-            Err(error) => talk(&format!("{experiment} was not run: {}", error.text)),
-        }
-        if !book.has_run(experiment) {
-            all = false;
-            talk(&format!(
-                "{experiment} has no result: `lasthop doctor {experiment}` says what is missing"
-            ));
+            Err(error) => {
+                all = false;
+                talk(&format!("{experiment} was not run: {}", error.text));
+            }
         }
     }
     Ok(all)

@@ -118,6 +118,9 @@ pub struct Setting {
     /// Its levels, without that of the compared factor.
     pub levels: IndexMap<String, String>,
     pub load: LoadSummary,
+    /// Bytes of payload per reply of the load; absent where nothing comes back, and in older answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_bytes: Option<f64>,
     /// The reference first.
     pub cases: Vec<KnownCase>,
 }

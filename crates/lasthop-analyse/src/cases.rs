@@ -158,6 +158,7 @@ fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metr
             .filter(|_| trials.is_steady(&plan.case))
             .map(|all| all.mean() / 1e3),
         latency_max: slowest(trials, &plan.case).filter(|_| trials.is_steady(&plan.case)),
+        reply_bytes: reply_bytes(trials, &plan.case),
         cpu_per_byte: None,
         cpu_per_request: cpu_per_request(trials, absolute, plan),
         switches_per_request: by_role(
@@ -176,6 +177,14 @@ fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metr
     // From microseconds to nanoseconds.
     metrics.cpu_per_byte = bytes.map(|bytes| metrics.cpu_total() * 1e3 / bytes.max(1) as f64);
     Some(metrics)
+}
+
+fn reply_bytes(trials: &Trials, case: &str) -> Option<f64> {
+    let [bytes, requests] = [
+        trials.sum(case, |trial| trial.result.bytes_received),
+        trials.sum(case, |trial| trial.result.requests),
+    ];
+    (bytes > 0 && requests > 0).then(|| bytes as f64 / requests as f64)
 }
 
 fn open_loop(trials: &Trials, plan: &CasePlan) -> Option<OpenLoop> {

@@ -583,6 +583,9 @@ pub struct Metrics {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_mean: Option<f64>,
     pub latency_max: Option<f64>,
+    /// Bytes of payload per reply; absent where nothing comes back, or the driver does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_bytes: Option<f64>,
     pub cpu_per_request: CpuPerRequest,
     /// Nanoseconds of CPU time per byte of payload, of the roles that cases are compared by, for protocols that move
     /// bulk.

@@ -43,6 +43,7 @@ pub fn metrics(figures: &Figures<'_>) -> Metrics {
         latency_p99: Some(measured("us", figures.p99)),
         latency_mean: Some(figures.p50 * 1.1),
         latency_max: Some(figures.p99 * 4.0),
+        reply_bytes: None,
         cpu_per_byte: None,
         cpu_per_request: CpuPerRequest {
             unit: "us".into(),

@@ -1,5 +1,8 @@
 //! A survey for people, and as CSV.
 
+use std::collections::HashMap;
+
+use indexmap::{IndexMap, IndexSet};
 use lasthop_model::quantity::counted;
 use lasthop_page::{
     columns::Columns,
@@ -19,41 +22,50 @@ use super::{
 /// A link without counters is shown if both of its ends use that much of a CPU.
 const BUSY: f64 = 0.005;
 
+/// The most names that a line has.
+const NAMES: usize = 5;
+
 /// The page of a survey, with a picture of its links.
 #[must_use]
 pub fn page(survey: &Survey, all: bool) -> Vec<u8> {
-    let (shown, _) = shown(survey, all);
-    html::document_with(&document(survey, all), &graph::figure(&shown))
+    html::document_with(&document(survey, all), &graph::figure(&busy(survey, all)))
 }
 
-/// The links to show, and those to count.
-fn shown(survey: &Survey, all: bool) -> (Vec<&Link>, Vec<&Link>) {
-    survey.links.iter().partition(|link| all || is_busy(link))
+/// The links that something went over, or all.
+fn busy(survey: &Survey, all: bool) -> Vec<&Link> {
+    survey.links.iter().filter(|link| all || is_busy(link)).collect()
 }
 
-/// The document of a survey; `all` with the links that nothing or little went over.
+/// The document of a survey; `all` with the links that nothing or little went over, or that nothing is known of.
 #[must_use]
 pub fn document(survey: &Survey, all: bool) -> Document {
-    let (shown, rest) = shown(survey, all);
+    let busy = busy(survey, all);
+    let names = Names::of(&busy);
+    let (shown, unknown): (Vec<&Link>, Vec<&Link>) = busy.iter().partition(|link| all || is_known(link));
     let mut blocks = Vec::new();
-    if shown.is_empty() {
-        blocks.push(Block::Paragraph(
-            "Nothing went over any link that lasthop can see.".into(),
-        ));
-    } else {
+    if busy.is_empty() {
+        let root = if survey.root_sees_more {
+            " Root sees more: `sudo lasthop survey`."
+        } else {
+            ""
+        };
+        let seen = format!("Nothing went over any link that lasthop can see.{root}");
+        blocks.push(Block::Paragraph(seen.into()));
+    } else if !shown.is_empty() {
         blocks.push(Block::Table(table(&shown, all)));
     }
-    blocks.extend(counted_out(rest.len()));
+    blocks.extend(nothing_known(&unknown, &names));
+    blocks.extend(counted_out(survey.links.len() - busy.len()));
     blocks.extend(legend(&shown, all).map(Block::legend));
     let mut sections = vec![
         section(None, blocks),
-        section(Some("Why"), items(reasons(&shown))),
-        section(Some("Next"), items(next(&shown))),
+        section(Some("Why"), items(reasons(&shown, &names))),
+        section(Some("Next"), items(next(&busy, &names))),
         section(Some("Not seen"), items(survey.missing.clone())),
     ];
     sections.retain(|section| !section.blocks.is_empty());
     Document {
-        title: advice(&shown),
+        title: advice(&busy),
         subtitle: Text::of(
             Tone::Dim,
             format!("Local links of this machine, watched for {}", Seconds(survey.seconds)),
@@ -109,6 +121,24 @@ fn section(title: Option<&str>, blocks: Vec<Block>) -> Section {
 
 fn items(lines: Vec<String>) -> Vec<Block> {
     lines.into_iter().map(|line| Block::Item(line.into())).collect()
+}
+
+/// Whether a verdict is more than that nothing is known.
+fn is_known(link: &Link) -> bool {
+    let outlook = link.outlook.as_ref();
+    outlook.is_some_and(|outlook| outlook.experiment.is_some() || outlook.worth != Worth::CannotSay)
+}
+
+/// Links that no experiment is like, if there are some.
+fn nothing_known(links: &[&Link], names: &Names) -> Option<Block> {
+    let all: Said = links.iter().map(|link| names.of_link(link)).collect();
+    let more = "`--verbose` shows them.";
+    (!links.is_empty()).then(|| {
+        Block::legend(format!(
+            "No experiment says what a Unix socket would save on {}; {more}",
+            listed(&all)
+        ))
+    })
 }
 
 /// How many links are left out of a table, if some are.
@@ -167,9 +197,43 @@ fn verdict(outlook: Option<&Outlook>) -> Cell {
     })
 }
 
+/// Names, each once.
+type Said = IndexSet<String>;
+
+/// `a → b, c → d and 7 more`
+fn listed(names: &Said) -> String {
+    let first: Vec<&str> = names.iter().map(String::as_str).take(NAMES).collect();
+    match names.len().saturating_sub(NAMES) {
+        0 => first.join(", "),
+        more => format!("{} and {} more", first.join(", "), Count(more as u64)),
+    }
+}
+
+/// How many links have a name.
+struct Names(HashMap<String, u32>);
+
+impl Names {
+    fn of(links: &[&Link]) -> Self {
+        let mut names = HashMap::new();
+        links
+            .iter()
+            .for_each(|link| *names.entry(link.name()).or_default() += 1);
+        Self(names)
+    }
+
+    /// The name of a link, with its address if another has the same name.
+    fn of_link(&self, link: &Link) -> String {
+        let name = link.name();
+        match self.0.get(&name) {
+            Some(2..) => format!("{name} over {}", link.address),
+            _ => name,
+        }
+    }
+}
+
 /// What each verdict rests on, links with the same reason together.
-fn reasons(links: &[&Link]) -> Vec<String> {
-    let mut said: Vec<(String, Vec<String>)> = Vec::new();
+fn reasons(links: &[&Link], names: &Names) -> Vec<String> {
+    let mut said: IndexMap<String, Said> = IndexMap::new();
     for link in links {
         let Some(outlook) = &link.outlook else { continue };
         let reason = match (&outlook.saving, outlook.worth) {
@@ -188,16 +252,16 @@ fn reasons(links: &[&Link]) -> Vec<String> {
             (None, Worth::CannotSay | Worth::DoesNotMatter) => outlook.because.clone(),
             (None, _) => continue,
         };
-        add(&mut said, reason, told_apart(link, links));
+        said.entry(reason).or_default().insert(names.of_link(link));
     }
     said.into_iter()
-        .map(|(reason, names)| format!("{}: {reason}", names.join(", ")))
+        .map(|(reason, names)| format!("{}: {reason}", listed(&names)))
         .collect()
 }
 
 /// The commands that know more, each once.
-fn next(links: &[&Link]) -> Vec<String> {
-    let mut said: Vec<(String, Vec<String>)> = Vec::new();
+fn next(links: &[&Link], names: &Names) -> Vec<String> {
+    let mut said: IndexMap<String, Said> = IndexMap::new();
     for link in links {
         if let Some(command) = link.outlook.as_ref().and_then(|outlook| outlook.next.as_ref()) {
             let what = if command.contains(" show ") {
@@ -205,36 +269,19 @@ fn next(links: &[&Link]) -> Vec<String> {
             } else {
                 "measures it here"
             };
-            add(&mut said, format!("`{command}`: {what}"), told_apart(link, links));
+            let said = said.entry(format!("`{command}`: {what}")).or_default();
+            said.insert(names.of_link(link));
         }
         if let (Some(also), false) = (&link.also, link.transport.is_unix()) {
             let command = link.outlook.as_ref().and_then(|outlook| outlook.compare.as_deref());
             let command = command.unwrap_or("lasthop compare");
             let also = format!("`{command}`: puts load on the server both ways, since it listens at {also}, too");
-            add(&mut said, also, told_apart(link, links));
+            said.entry(also).or_default().insert(names.of_link(link));
         }
     }
     said.into_iter()
-        .map(|(what, names)| format!("{what} ({})", names.join(", ")))
+        .map(|(what, names)| format!("{what} ({})", listed(&names)))
         .collect()
-}
-
-/// The name of a link, with its address if another has the same name.
-fn told_apart(link: &Link, links: &[&Link]) -> String {
-    let alike = links.iter().filter(|other| other.name() == link.name());
-    if alike.count() > 1 {
-        format!("{} over {}", link.name(), link.address)
-    } else {
-        link.name()
-    }
-}
-
-fn add(said: &mut Vec<(String, Vec<String>)>, what: String, name: String) {
-    match said.iter_mut().find(|(known, _)| *known == what) {
-        Some((_, names)) if names.contains(&name) => {}
-        Some((_, names)) => names.push(name),
-        None => said.push((what, vec![name])),
-    }
 }
 
 /// `127.0.0.1:8000`, `172.18.0.3:8080 (bridge)`, `127.0.0.1:80 → 172.18.0.3:8080 (bridge)`
@@ -387,6 +434,7 @@ pub fn csv(survey: &Survey) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_page::Options;
     use lasthop_protocol::spec::Transport;
 
     use super::*;
@@ -425,7 +473,8 @@ mod tests {
         other.address = "127.0.0.1:6380".to_owned();
         let lone = link("web", "db", Transport::Tcp, Some(9.0));
         let all = [&one, &other, &lone];
-        let names = all.map(|link| told_apart(link, &all));
+        let apart = Names::of(&all);
+        let names = all.map(|link| apart.of_link(link));
         assert_eq!(
             names,
             [
@@ -434,6 +483,73 @@ mod tests {
                 "web → db"
             ]
         );
+    }
+
+    fn terminal(survey: &Survey, all: bool) -> String {
+        let options = Options {
+            width: 200,
+            ..Options::default()
+        };
+        String::from_utf8(lasthop_page::document_terminal(&document(survey, all), &options)).unwrap()
+    }
+
+    fn told(worth: Worth, because: &str) -> Option<Outlook> {
+        Some(Outlook {
+            worth,
+            because: because.to_owned(),
+            experiment: None,
+            saving: None,
+            next: None,
+            compare: None,
+            ask: None,
+        })
+    }
+
+    /// No rows of nothing.
+    #[test]
+    fn links_that_nothing_is_known_of_are_a_line() {
+        let mut example = example();
+        for (link, name) in example.links[1..3].iter_mut().zip(["cron", "batch"]) {
+            link.client.as_mut().unwrap().name = name.to_owned();
+            link.outlook = told(Worth::CannotSay, "no experiment has this server");
+        }
+        example.links[1].server.as_mut().unwrap().name = "backup".to_owned();
+        let few = terminal(&example, false);
+        let line = "No experiment says what a Unix socket would save on cron → backup, batch → web";
+        assert!(few.contains(line) && !few.contains("no experiment has"), "{few}");
+        let every = terminal(&example, true);
+        assert!(
+            !every.contains("No experiment says") && every.contains("no experiment has"),
+            "{every}"
+        );
+    }
+
+    /// Lines that name links have an end, however many have one reason.
+    #[test]
+    fn many_links_are_told_in_few_lines() {
+        const MANY: usize = 50_000;
+        let one = |number: usize| {
+            let mut one = link("client", "server", Transport::Tcp, Some(5.0));
+            one.address = format!("10.0.{}.{}:80", number / 250, number % 250);
+            one.outlook = told(
+                [Worth::CannotSay, Worth::DoesNotMatter][number % 2],
+                "one reason for all of them",
+            );
+            one
+        };
+        let survey = survey((0..MANY).map(one).collect());
+        let page = terminal(&survey, false);
+        assert!(page.lines().count() < MANY / 2 + 50, "{}", page.lines().count());
+        let more = format!(" and {} more", Count((MANY / 2 - NAMES) as u64));
+        assert_eq!(page.replace('\n', " ").matches(&more).count(), 2);
+    }
+
+    #[test]
+    fn whoever_sees_nothing_is_told_who_sees_more() {
+        let mut nothing = survey(Vec::new());
+        assert!(!terminal(&nothing, false).contains("sudo"));
+        nothing.root_sees_more = true;
+        assert!(terminal(&nothing, false).contains("Root sees more: `sudo lasthop survey`."));
     }
 
     /// Also of processes that are each other's clients.

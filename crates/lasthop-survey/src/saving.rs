@@ -5,9 +5,10 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     fmt,
+    rc::Rc,
 };
 
-use lasthop_analyse::answers::{Answer, Setting, rounded};
+use lasthop_analyse::answers::{Answer, Answers, Setting, rounded};
 use lasthop_model::{
     rate::Rate,
     selection::{self, Choice, Selection},
@@ -36,6 +37,13 @@ const ELSEWHERE: f64 = 1.5;
 const UNKNOWN_SPEED: f64 = 2.5;
 /// Share of a CPU from which on a process is taken to be at full load.
 const BUSY: f64 = 0.5;
+/// How many times as much a request may save that wakes somebody than one at full load, where no answers tell. docs/survey.md
+/// has what was measured.
+const WAKING: f64 = 10.0;
+/// Bytes of the largest segment on loopback: a longer message is several.
+const SEGMENT: f64 = 65_536.0;
+/// Replies of fewer bytes cost the same.
+const SHORT_REPLY: f64 = 1_024.0;
 /// The level of a link that goes over the loopback interface, and of one that goes over a bridge.
 const LEVELS: [&str; 2] = ["tcp", "bridge"];
 
@@ -115,6 +123,15 @@ pub struct Saving {
     pub rate: Option<f64>,
 }
 
+/// What is known of an experiment.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// The best first.
+    pub known: Vec<Known>,
+    /// The run that has just ended without an answer.
+    pub undecided: Option<String>,
+}
+
 /// An answer, and where it is from.
 #[derive(Clone, Debug)]
 pub struct Known {
@@ -129,6 +146,25 @@ pub struct Stacks {
     all: Vec<Stack>,
     /// How URLs begin that lead to a program.
     schemes: BTreeMap<String, &'static str>,
+}
+
+/// What any link may save at most, by everything that any experiment has found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Ceiling {
+    /// CPU time in microseconds of a segment, of a reply and what has asked for it.
+    segment: f64,
+    /// The same of a connection.
+    connection: f64,
+    /// How many times as much that may be where each request wakes somebody.
+    waking: f64,
+}
+
+impl Ceiling {
+    /// CPUs.
+    fn of(self, link: &Link, load: &LinkLoad) -> f64 {
+        let [there, back] = [load.to_server, load.to_client].map(|direction| direction.segments_per_second);
+        (there.max(back) * self.segment + link.opened_per_second * self.connection) * self.waking / 1e6
+    }
 }
 
 #[derive(Debug)]
@@ -197,6 +233,36 @@ impl Stacks {
         urls.iter()
             .all(is_url)
             .then(|| format!("lasthop compare {}", urls.map(|url| format!("'{url}'")).join(" ")))
+    }
+
+    /// By all answers whose saving is certain, as they would be here.
+    fn ceiling(&self, answers: &Answers, speed: f64) -> Ceiling {
+        let mut ceiling = Ceiling {
+            segment: 0.0,
+            connection: 0.0,
+            waking: waking(answers).unwrap_or(WAKING),
+        };
+        for answer in &answers.answers {
+            let Some(stack) = self.all.iter().find(|stack| stack.experiment == answer.experiment) else {
+                continue;
+            };
+            for setting in answer.settings.iter().filter(|setting| setting.load.rate.is_none()) {
+                let found = LEVELS.iter().find_map(|level| figures(setting, level));
+                let is_long = setting.reply_bytes.is_some_and(|bytes| bytes > SEGMENT);
+                let Some((saved, _)) = found.filter(|(saved, _)| saved.low > 0.0 && !is_long) else {
+                    continue;
+                };
+                let most = elsewhere(saved, answer.machine.speed, speed).high;
+                let reuse = reuse(setting, stack);
+                if reuse != Some(Reuse::PerRequest) {
+                    ceiling.segment = ceiling.segment.max(most / requests(setting, stack));
+                }
+                if reuse != Some(Reuse::KeepAlive) && setting.load.requests_per_connection == 1 {
+                    ceiling.connection = ceiling.connection.max(most);
+                }
+            }
+        }
+        ceiling
     }
 
     /// The experiment whose link is most like one: of the same two programs, else with any client of the same server.
@@ -280,13 +346,41 @@ fn is_called(party: Option<&Party>, programs: &[String]) -> bool {
     party.is_some_and(|party| party.programs.iter().any(|program| programs.contains(program)))
 }
 
-/// What is known of each link. `known` finds the answers of an experiment, the best first; `speed` is that of a CPU here,
-/// in steps per microsecond.
-pub fn judge(links: &mut [Link], stacks: &Stacks, speed: f64, mut known: impl FnMut(&str) -> Vec<Known>) {
+/// The most that a request at a rate saved, divided by what one at full load did, in the same setting.
+fn waking(answers: &Answers) -> Option<f64> {
+    let saved = |setting: &Setting| {
+        LEVELS
+            .iter()
+            .find_map(|level| Some(figures(setting, level)?.0.estimate))
+    };
+    let all = || {
+        let all = answers.answers.iter();
+        all.flat_map(|answer| answer.settings.iter().map(move |setting| (&answer.experiment, setting)))
+    };
+    let at_a_rate = all().filter(|(_, setting)| setting.load.rate.is_some());
+    let ratios = at_a_rate.flat_map(|(experiment, setting)| {
+        let full = all().filter(move |(other, full)| {
+            *other == experiment && full.load.rate.is_none() && full.levels == setting.levels
+        });
+        full.filter_map(move |(_, full)| Some(saved(setting)? / saved(full).filter(|saved| *saved > 0.0)?))
+    });
+    ratios.reduce(f64::max).map(|ratio| ratio.max(1.0))
+}
+
+/// What is known of each link. `kept` is what came with lasthop, `found` finds what is known of an experiment; `speed` is
+/// that of a CPU here, in steps per microsecond.
+pub fn judge(
+    links: &mut [Link],
+    stacks: &Stacks,
+    kept: &Answers,
+    speed: f64,
+    mut found: impl FnMut(&str) -> Rc<Findings>,
+) {
+    let ceiling = stacks.ceiling(kept, speed);
     for link in links {
         link.outlook = Some(Outlook {
             compare: stacks.compare(link),
-            ..outlook(link, stacks, speed, &mut known)
+            ..outlook(link, stacks, ceiling, speed, &mut found)
         });
     }
 }
@@ -355,7 +449,13 @@ fn is_light(link: &Link) -> bool {
     ![&link.client, &link.server].into_iter().flatten().any(is_busy)
 }
 
-fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str) -> Vec<Known>) -> Outlook {
+fn outlook(
+    link: &Link,
+    stacks: &Stacks,
+    ceiling: Ceiling,
+    speed: f64,
+    found: &mut impl FnMut(&str) -> Rc<Findings>,
+) -> Outlook {
     let say = |worth, because: &str| Outlook {
         worth,
         because: because.to_owned(),
@@ -369,26 +469,34 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
     if link.transport.is_unix() {
         return say(Worth::Already, "it is a Unix socket");
     }
+    let ends = [&link.client, &link.server].map(|end| end.as_ref().and_then(|party| party.cpus));
+    if let [Some(client), Some(server)] = ends
+        && client + server < MATTERS
+    {
+        return say(
+            Worth::DoesNotMatter,
+            "both ends together use less than 1 % of a CPU, whatever they do",
+        );
+    }
     let Some(load) = &link.load else {
         return cannot("the kernel does not count what goes over UDP");
     };
-    let ends = [&link.client, &link.server].map(|end| end.as_ref().and_then(|party| party.cpus));
-    match (load.shape, ends) {
-        (Shape::Idle, _) => return say(Worth::DoesNotMatter, "nothing went over it"),
-        (_, [Some(client), Some(server)]) if client + server < MATTERS => {
+    match load.shape {
+        Shape::Idle => return say(Worth::DoesNotMatter, "nothing went over it"),
+        _ if ceiling.of(link, load) < MATTERS => {
             return say(
                 Worth::DoesNotMatter,
-                "both ends together use less than 1 % of a CPU, whatever they do",
+                "it has so few requests that the most which any experiment saved would be less than 1 % of a CPU",
             );
         }
-        (Shape::Stream, _) => return cannot("data goes one way, and figures are of requests"),
+        Shape::Stream => return cannot("data goes one way, and figures are of requests"),
         _ if link.server.is_none() => return cannot("nobody was seen to have the server's end"),
         _ => {}
     }
     let Some(stack) = stacks.like(link) else {
         return cannot("no experiment has this server");
     };
-    let all = known(&stack.experiment);
+    let Findings { known: all, undecided } = &*found(&stack.experiment);
     let found = all.iter().find_map(|known| {
         let (saving, setting) = saving(link, load, stack, known, speed)?;
         Some((
@@ -403,12 +511,19 @@ fn outlook(link: &Link, stacks: &Stacks, speed: f64, known: &mut impl FnMut(&str
             experiment: Some(stack.experiment.clone()),
             next: Some(ask.to_string()),
             ask: all.iter().all(|known| known.run.is_none()).then_some(ask),
-            ..cannot("nothing like it was measured yet")
+            ..cannot(&match undecided {
+                Some(run) => format!("your run {run} ended undecided, which takes a larger --budget"),
+                None => "nothing like it was measured yet".to_owned(),
+            })
         };
     };
     let is_of_another_load = saving.rate.is_none() && is_light(link);
     let (worth, because) = match saving.cpus {
         cpus if cpus.low >= MATTERS => (Worth::WorthIt, "it saves 1 % of a CPU or more"),
+        cpus if is_of_another_load && (0.0..MATTERS).contains(&(cpus.high * ceiling.waking)) => (
+            Worth::DoesNotMatter,
+            "it saves less than 1 % of a CPU, also if a request that wakes somebody saves many times as much as at full load",
+        ),
         _ if is_of_another_load => (
             Worth::CannotSay,
             "they are of full load, and this link has so little that each request wakes somebody, which costs more",
@@ -449,8 +564,7 @@ fn saving<'a>(
         Shape::PerRequest | Shape::Sessions => Reuse::PerRequest,
         _ => Reuse::KeepAlive,
     };
-    let connections = link.connections.max(1) as f64;
-    let distance = |setting: &Setting| (connections / f64::from(setting.load.connections.max(1))).ln().abs();
+    let distance = |setting: &Setting| distance(link, load, stack, setting, wanted);
     let mut like: Vec<(&'a Setting, Interval, Option<Interval>)> = Vec::new();
     for setting in &known.answer.settings {
         let is_like = reuse(setting, stack).is_none_or(|reuse| reuse == wanted) && setting.load.pipeline == 1;
@@ -458,7 +572,7 @@ fn saving<'a>(
         // A connection for each of the driver's requests is closed after all that they ask for.
         let each = match wanted {
             Reuse::KeepAlive => requests(setting, stack),
-            Reuse::PerRequest => 1.0,
+            Reuse::PerRequest => 1.0 / f64::from(setting.load.requests_per_connection),
         };
         like.extend(unix.map(|(cpu, response)| (setting, shared(cpu, each), response.map(|one| shared(one, each)))));
     }
@@ -489,6 +603,32 @@ fn saving<'a>(
         rate: setting.load.rate,
     };
     Some((saving, setting))
+}
+
+/// How far a setting is from a link, each difference as the logarithm of a ratio: in the number of connections, the bytes
+/// of a reply, and the turns of a connection that is not kept.
+fn distance(link: &Link, load: &LinkLoad, stack: &Stack, setting: &Setting, wanted: Reuse) -> f64 {
+    let apart = |one: f64, other: f64| (one / other).ln().abs();
+    let connections = apart(
+        link.connections.max(1) as f64,
+        f64::from(setting.load.connections.max(1)),
+    );
+    let turns = load.turns_per_second_at_most;
+    // A reply to the driver is one of the link, unless that is asked several times for it.
+    let bytes = match setting.reply_bytes.filter(|_| stack.requests.is_none() && turns > 0.0) {
+        Some(bytes) => {
+            let of_link = load.to_client.bytes_per_second / turns;
+            apart(bytes.max(SHORT_REPLY), of_link.max(SHORT_REPLY))
+        }
+        None => 0.0,
+    };
+    let each = turns / link.opened_per_second;
+    let is_short = wanted == Reuse::PerRequest && stack.from.is_none() && each.is_finite();
+    let turns = match is_short {
+        true => apart(each.max(1.0), f64::from(setting.load.requests_per_connection)),
+        false => 0.0,
+    };
+    connections + bytes + turns
 }
 
 /// What a setting does with the connections of its link, if its levels or its load say that.
@@ -567,10 +707,25 @@ fn elsewhere(time: Interval, there: Option<f64>, here: f64) -> Interval {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_analyse::answers::answers;
     use lasthop_protocol::spec::Transport;
 
     use super::*;
-    use crate::fixtures::link;
+    use crate::{fixtures::link, links::Direction};
+
+    /// All that is known of any experiment.
+    fn found(known: Known) -> impl FnMut(&str) -> Rc<Findings> {
+        let found = Rc::new(Findings {
+            known: vec![known],
+            undecided: None,
+        });
+        move |_| Rc::clone(&found)
+    }
+
+    fn shipped(experiment: &str) -> Known {
+        let answer = answers().get(experiment).unwrap().clone();
+        Known { answer, run: None }
+    }
 
     fn figure(low: f64, high: f64) -> Interval {
         Interval {
@@ -608,15 +763,15 @@ mod tests {
     /// An application asks several times for each request that it gets.
     #[test]
     fn figures_are_of_requests_over_the_link() {
-        let answer = lasthop_analyse::answers::answers().get("node-redis").unwrap();
-        let known = |_: &str| {
-            let answer = answer.clone();
-            vec![Known { answer, run: None }]
-        };
+        let answer = answers().get("node-redis").unwrap();
+        let known = found(Known {
+            answer: answer.clone(),
+            run: None,
+        });
         let mut links = [link("node", "redis-server", Transport::Tcp, Some(5_000.0))];
         // As fast as that machine.
         let speed = answer.machine.speed.unwrap();
-        judge(&mut links, &Stacks::of(&Catalog::default()), speed, known);
+        judge(&mut links, &Stacks::of(&Catalog::default()), answers(), speed, known);
         let saving = links[0].outlook.as_ref().unwrap().saving.as_ref().unwrap();
         let own = |statements: &str| {
             let setting = answer
@@ -639,9 +794,8 @@ mod tests {
             party.cpus = Some(cpus);
         }
         let speed = known.answer.machine.speed.unwrap();
-        judge(&mut links, &Stacks::of(&Catalog::default()), speed, |_| {
-            vec![known.clone()]
-        });
+        let found = found(known.clone());
+        judge(&mut links, &Stacks::of(&Catalog::default()), answers(), speed, found);
         let [link] = links;
         link.outlook.unwrap()
     }
@@ -649,7 +803,7 @@ mod tests {
     /// Figures of full load say nothing of a link that has little, but that they may be more.
     #[test]
     fn a_link_is_asked_about_at_its_own_rate() {
-        let mut answer = lasthop_analyse::answers::answers().get("node-redis").unwrap().clone();
+        let mut answer = answers().get("node-redis").unwrap().clone();
         let shipped = Known {
             answer: answer.clone(),
             run: None,
@@ -666,6 +820,106 @@ mod tests {
         let run = Some("20261120T100000-node-redis-1".to_owned());
         let known = judged(0.2, &Known { answer, run });
         assert_eq!((known.worth, known.next, known.ask), (Worth::DoesNotMatter, None, None));
+    }
+
+    /// Few requests matter to no server, known or not; many may.
+    #[test]
+    fn a_ceiling_decides_what_cannot_matter() {
+        let stacks = Stacks::of(&Catalog::default());
+        let known = shipped("redis");
+        let speed = known.answer.machine.speed.unwrap();
+        for (server, rate, wanted) in [
+            ("redis-server", 0.2, Worth::DoesNotMatter),
+            ("somebody's", 0.2, Worth::DoesNotMatter),
+            ("redis-server", 40.0, Worth::DoesNotMatter),
+            ("somebody's", 5_000.0, Worth::CannotSay),
+        ] {
+            let mut links = [link("mine", server, Transport::Tcp, Some(rate))];
+            judge(&mut links, &stacks, answers(), speed, found(known.clone()));
+            let outlook = links[0].outlook.as_ref().unwrap();
+            assert_eq!(outlook.worth, wanted, "{server} {rate}: {outlook:?}");
+            assert_eq!(outlook.next, None, "{server} {rate}");
+        }
+        // A request a second whose reply has as many segments as a thousand requests.
+        let mut bulk = link("mine", "somebody's", Transport::Tcp, Some(1.0));
+        bulk.load.as_mut().unwrap().to_client.segments_per_second = 1_000.0;
+        let mut links = [bulk];
+        judge(&mut links, &stacks, answers(), speed, found(known));
+        assert_eq!(links[0].outlook.as_ref().unwrap().worth, Worth::CannotSay);
+    }
+
+    #[test]
+    fn the_ceiling_is_that_of_the_answers() {
+        let stacks = Stacks::of(&Catalog::default());
+        let mut kept = Answers::of(vec![shipped("redis").answer]);
+        let answer = &mut kept.answers[0];
+        let (there, mut one) = (answer.machine.speed, answer.settings[0].clone());
+        one.levels.clear();
+        one.load.reuse = Reuse::KeepAlive;
+        let set = |setting: &mut Setting, saved| {
+            let case = setting.cases.iter_mut().find(|case| case.transport == Transport::Unix);
+            case.unwrap().against.as_mut().unwrap().cpu.as_mut().unwrap().saved_us = saved;
+        };
+        let with = |saved, rate, reply_bytes| {
+            let mut one = one.clone();
+            set(&mut one, saved);
+            one.load.rate = rate;
+            one.reply_bytes = reply_bytes;
+            one
+        };
+        answer.settings = vec![
+            with(figure(4.0, 8.0), None, None),
+            with(figure(-9.0, 900.0), None, None),
+            with(figure(400.0, 900.0), None, Some(1e6)),
+        ];
+        let ceiling = |kept: &Answers| stacks.ceiling(kept, there.unwrap());
+        let wanted = Ceiling {
+            segment: 8.0 * ELSEWHERE,
+            connection: 0.0,
+            waking: WAKING,
+        };
+        assert_eq!(ceiling(&kept), wanted);
+        kept.answers[0].settings.truncate(1);
+        kept.answers[0]
+            .settings
+            .push(with(figure(17.0, 19.0), Some(100.0), None));
+        assert_eq!(ceiling(&kept), Ceiling { waking: 3.0, ..wanted });
+    }
+
+    /// A query is none of the results of 100,000 rows that the same experiment has asked for.
+    #[test]
+    fn the_setting_is_the_one_nearest_in_bytes_and_in_its_use_of_connections() {
+        let known = shipped("postgres");
+        let speed = known.answer.machine.speed.unwrap();
+        let setting = |shape, turns: f64, bytes: f64, opened: f64| {
+            let mut one = link("pgbench", "postgres", Transport::Tcp, Some(turns));
+            let load = one.load.as_mut().unwrap();
+            load.shape = shape;
+            load.to_client = Direction {
+                bytes_per_second: bytes * turns,
+                ..load.to_client
+            };
+            one.opened_per_second = opened;
+            let mut links = [one];
+            let stacks = Stacks::of(&Catalog::default());
+            judge(&mut links, &stacks, answers(), speed, found(known.clone()));
+            links[0]
+                .outlook
+                .as_ref()
+                .unwrap()
+                .saving
+                .as_ref()
+                .unwrap()
+                .setting
+                .clone()
+        };
+        assert_eq!(setting(Shape::KeepAlive, 5_000.0, 70.0, 0.0), "query, 1 connection");
+        assert_eq!(setting(Shape::KeepAlive, 300.0, 8e5, 0.0), "one result, 50,000 rows");
+        assert_eq!(setting(Shape::KeepAlive, 300.0, 2e6, 0.0), "one result, 100,000 rows");
+        let connects = setting(Shape::Sessions, 3_000.0, 200.0, 1_000.0);
+        assert_eq!(connects, "connect, trust; connect, password-scram");
+        let many = setting(Shape::Sessions, 4_000.0, 70.0, 100.0);
+        assert_eq!(many, "one connection, 100 queries");
     }
 
     #[test]

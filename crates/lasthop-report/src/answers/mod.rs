@@ -77,6 +77,11 @@ fn setting(group: &Group<'_>) -> Option<Setting> {
         name: plain(&group.setting()),
         levels,
         load: head.load.clone(),
+        reply_bytes: head
+            .metrics
+            .as_ref()
+            .and_then(|metrics| metrics.reply_bytes)
+            .map(rounded),
         cases,
     })
 }
