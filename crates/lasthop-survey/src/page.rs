@@ -541,7 +541,8 @@ mod tests {
         let page = terminal(&survey, false);
         assert!(page.lines().count() < MANY / 2 + 50, "{}", page.lines().count());
         let more = format!(" and {} more", Count((MANY / 2 - NAMES) as u64));
-        assert_eq!(page.replace('\n', " ").matches(&more).count(), 2);
+        let words: Vec<&str> = page.split_whitespace().collect();
+        assert_eq!(words.join(" ").matches(&more).count(), 2);
     }
 
     #[test]

@@ -717,15 +717,9 @@ impl Watch<'_> {
         wanted.extend(self.unix.keys().flat_map(|(client, server)| [*client, *server]));
         wanted.extend(self.unix_listening.values().map(|(inode, _)| inode));
         wanted.extend(self.listening.values());
-        let servers: HashSet<Server> = self.seen.tcp.keys().map(|(server, _)| *server).collect();
         wanted.remove(&0);
         self.processes.find(&wanted);
-        for server in servers {
-            let listener = self.listener(server.space, server.address);
-            if let Some(group) = listener.and_then(|inode| self.processes.owner(inode)) {
-                self.seen.servers.insert(server, group);
-            }
-        }
+        self.name_servers();
         for (id, end) in self.ends.iter().filter(|(_, end)| end.twin.is_some()) {
             let Some(group) = self.processes.owner(end.socket.inode) else {
                 continue;
@@ -740,8 +734,20 @@ impl Watch<'_> {
         }
     }
 
+    /// Whoever listens is the server, also of connections that no look has seen.
+    fn name_servers(&mut self) {
+        let servers: HashSet<Server> = self.seen.tcp.keys().map(|(server, _)| *server).collect();
+        for server in servers {
+            let listener = self.listener(server.space, server.address);
+            if let Some(group) = listener.and_then(|inode| self.processes.owner(inode)) {
+                self.seen.servers.insert(server, group);
+            }
+        }
+    }
+
     fn finish(mut self) -> Seen {
         self.give_up(|_| true);
+        self.name_servers();
         let (look, reached) = (self.look, self.reached);
         let ends = std::mem::take(&mut self.ends);
         for (id, end) in std::mem::take(&mut self.reset) {
