@@ -5,16 +5,21 @@ use std::{collections::BTreeMap, path::Path, rc::Rc, sync::atomic::Ordering};
 use lasthop_analyse::answers::answers;
 use lasthop_load::speed::Speedometer;
 use lasthop_model::{quantity::written, record::Stopped};
+use lasthop_observe::environment;
 use lasthop_record::{Store, store};
-use lasthop_report::{Format, answers::answer_of};
+use lasthop_report::{
+    Format,
+    answers::{answer_of, conditions_of},
+};
 use lasthop_stats::middle;
 use lasthop_survey::{
     links::Survey,
     page,
-    saving::{Ask, Findings, Known, Stacks, judge, unmeasured},
+    saving::{Ask, Findings, Here, Known, Stacks, judge, unmeasured},
     survey,
     watch::Timing,
 };
+use lasthop_system::facts::Facts;
 
 use super::{
     args,
@@ -54,10 +59,10 @@ pub fn watch(arguments: &args::Survey) -> Exit {
             )));
         }
     }
-    let (stacks, speed) = (Stacks::of(&catalog()?), speed());
+    let (stacks, here) = (Stacks::of(&catalog()?), here());
     let mut book = Book::default();
     let judge = |survey: &mut Survey, book: &mut Book| {
-        judge(&mut survey.links, &stacks, answers(), speed, |experiment| {
+        judge(&mut survey.links, &stacks, answers(), &here, |experiment| {
             book.of(experiment)
         });
     };
@@ -193,8 +198,11 @@ fn known(experiment: &str) -> Vec<Known> {
     own().into_iter().chain(shipped).collect()
 }
 
-/// How fast a CPU is here, in steps per microsecond: the median, because others may take a part of a reading.
-fn speed() -> f64 {
+/// The speed is the median, because others may take a part of a reading.
+fn here() -> Here {
     let mut meter = Speedometer::default();
-    middle((0..READINGS).map(|_| meter.read())).expect("there are readings")
+    Here {
+        speed: middle((0..READINGS).map(|_| meter.read())).expect("there are readings"),
+        conditions: conditions_of(&environment::read(&Facts::here(), Default::default())),
+    }
 }

@@ -123,6 +123,15 @@ pub struct Saving {
     pub rate: Option<f64>,
 }
 
+/// This machine.
+#[derive(Clone, Debug)]
+pub struct Here {
+    /// Of a CPU, in steps per microsecond.
+    pub speed: f64,
+    /// What TCP on loopback meets, as answers say it.
+    pub conditions: Option<String>,
+}
+
 /// What is known of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
@@ -367,20 +376,19 @@ fn waking(answers: &Answers) -> Option<f64> {
     ratios.reduce(f64::max).map(|ratio| ratio.max(1.0))
 }
 
-/// What is known of each link. `kept` is what came with lasthop, `found` finds what is known of an experiment; `speed` is
-/// that of a CPU here, in steps per microsecond.
+/// What is known of each link. `kept` is what came with lasthop, `found` finds what is known of an experiment.
 pub fn judge(
     links: &mut [Link],
     stacks: &Stacks,
     kept: &Answers,
-    speed: f64,
+    here: &Here,
     mut found: impl FnMut(&str) -> Rc<Findings>,
 ) {
-    let ceiling = stacks.ceiling(kept, speed);
+    let ceiling = stacks.ceiling(kept, here.speed);
     for link in links {
         link.outlook = Some(Outlook {
             compare: stacks.compare(link),
-            ..outlook(link, stacks, ceiling, speed, &mut found)
+            ..outlook(link, stacks, ceiling, here, &mut found)
         });
     }
 }
@@ -453,7 +461,7 @@ fn outlook(
     link: &Link,
     stacks: &Stacks,
     ceiling: Ceiling,
-    speed: f64,
+    here: &Here,
     found: &mut impl FnMut(&str) -> Rc<Findings>,
 ) -> Outlook {
     let say = |worth, because: &str| Outlook {
@@ -498,7 +506,7 @@ fn outlook(
     };
     let Findings { known: all, undecided } = &*found(&stack.experiment);
     let found = all.iter().find_map(|known| {
-        let (saving, setting) = saving(link, load, stack, known, speed)?;
+        let (saving, setting) = saving(link, load, stack, known, here)?;
         Some((
             saving,
             &known.run,
@@ -557,7 +565,7 @@ fn saving<'a>(
     load: &LinkLoad,
     stack: &Stack,
     known: &'a Known,
-    speed: f64,
+    here: &Here,
 ) -> Option<(Saving, &'a Setting)> {
     let level = LEVELS[usize::from(link.crosses)];
     let wanted = match load.shape {
@@ -586,8 +594,8 @@ fn saving<'a>(
     }
     if known.run.is_none() {
         let there = known.answer.machine.speed;
-        cpu_us = elsewhere(cpu_us, there, speed);
-        response_us = response_us.map(|response| elsewhere(response, there, speed));
+        cpu_us = elsewhere(cpu_us, there, here.speed);
+        response_us = response_us.map(|response| elsewhere(response, there, here.speed));
     }
     let names: Vec<&str> = like.iter().map(|(setting, ..)| setting.name.as_str()).collect();
     let saving = Saving {
@@ -596,8 +604,12 @@ fn saving<'a>(
         response_us: response_us.filter(|_| setting.load.connections == 1),
         setting: names.join("; "),
         from: match &known.run {
-            Some(run) => format!("your run {run}"),
-            None => format!("another machine ({})", known.answer.machine.cpu_model),
+            Some(run) => format!("your run {run}{}", apart(known, here)),
+            None => format!(
+                "another machine ({}){}",
+                known.answer.machine.cpu_model,
+                apart(known, here)
+            ),
         },
         here: known.run.is_some(),
         rate: setting.load.rate,
@@ -605,11 +617,21 @@ fn saving<'a>(
     Some((saving, setting))
 }
 
+/// In which conditions of TCP figures were measured that are not those of here; nothing if they are, or were not noted.
+fn apart(known: &Known, here: &Here) -> String {
+    match (&known.answer.machine.conditions, &here.conditions) {
+        (Some(there), Some(here)) if there != here => {
+            format!(", where loopback had other conditions ({there}) than here ({here})")
+        }
+        _ => String::new(),
+    }
+}
+
 /// How far a setting is from a link, each difference as the logarithm of a ratio: in the number of connections, the bytes
 /// of a reply, and the turns of a connection that is not kept.
 fn distance(link: &Link, load: &LinkLoad, stack: &Stack, setting: &Setting, wanted: Reuse) -> f64 {
-    let apart = |one: f64, other: f64| (one / other).ln().abs();
-    let connections = apart(
+    let ratio = |one: f64, other: f64| (one / other).ln().abs();
+    let connections = ratio(
         link.connections.max(1) as f64,
         f64::from(setting.load.connections.max(1)),
     );
@@ -618,14 +640,14 @@ fn distance(link: &Link, load: &LinkLoad, stack: &Stack, setting: &Setting, want
     let bytes = match setting.reply_bytes.filter(|_| stack.requests.is_none() && turns > 0.0) {
         Some(bytes) => {
             let of_link = load.to_client.bytes_per_second / turns;
-            apart(bytes.max(SHORT_REPLY), of_link.max(SHORT_REPLY))
+            ratio(bytes.max(SHORT_REPLY), of_link.max(SHORT_REPLY))
         }
         None => 0.0,
     };
     let each = turns / link.opened_per_second;
     let is_short = wanted == Reuse::PerRequest && stack.from.is_none() && each.is_finite();
     let turns = match is_short {
-        true => apart(each.max(1.0), f64::from(setting.load.requests_per_connection)),
+        true => ratio(each.max(1.0), f64::from(setting.load.requests_per_connection)),
         false => 0.0,
     };
     connections + bytes + turns
@@ -722,6 +744,14 @@ mod tests {
         move |_| Rc::clone(&found)
     }
 
+    /// As the kept answers were asked.
+    fn here(speed: f64) -> Here {
+        Here {
+            speed,
+            conditions: Some("TCP: cubic, MTU 65,536; packet filter: none".to_owned()),
+        }
+    }
+
     fn shipped(experiment: &str) -> Known {
         let answer = answers().get(experiment).unwrap().clone();
         Known { answer, run: None }
@@ -771,7 +801,13 @@ mod tests {
         let mut links = [link("node", "redis-server", Transport::Tcp, Some(5_000.0))];
         // As fast as that machine.
         let speed = answer.machine.speed.unwrap();
-        judge(&mut links, &Stacks::of(&Catalog::default()), answers(), speed, known);
+        judge(
+            &mut links,
+            &Stacks::of(&Catalog::default()),
+            answers(),
+            &here(speed),
+            known,
+        );
         let saving = links[0].outlook.as_ref().unwrap().saving.as_ref().unwrap();
         let own = |statements: &str| {
             let setting = answer
@@ -795,7 +831,13 @@ mod tests {
         }
         let speed = known.answer.machine.speed.unwrap();
         let found = found(known.clone());
-        judge(&mut links, &Stacks::of(&Catalog::default()), answers(), speed, found);
+        judge(
+            &mut links,
+            &Stacks::of(&Catalog::default()),
+            answers(),
+            &here(speed),
+            found,
+        );
         let [link] = links;
         link.outlook.unwrap()
     }
@@ -835,7 +877,7 @@ mod tests {
             ("somebody's", 5_000.0, Worth::CannotSay),
         ] {
             let mut links = [link("mine", server, Transport::Tcp, Some(rate))];
-            judge(&mut links, &stacks, answers(), speed, found(known.clone()));
+            judge(&mut links, &stacks, answers(), &here(speed), found(known.clone()));
             let outlook = links[0].outlook.as_ref().unwrap();
             assert_eq!(outlook.worth, wanted, "{server} {rate}: {outlook:?}");
             assert_eq!(outlook.next, None, "{server} {rate}");
@@ -844,7 +886,7 @@ mod tests {
         let mut bulk = link("mine", "somebody's", Transport::Tcp, Some(1.0));
         bulk.load.as_mut().unwrap().to_client.segments_per_second = 1_000.0;
         let mut links = [bulk];
-        judge(&mut links, &stacks, answers(), speed, found(known));
+        judge(&mut links, &stacks, answers(), &here(speed), found(known));
         assert_eq!(links[0].outlook.as_ref().unwrap().worth, Worth::CannotSay);
     }
 
@@ -902,7 +944,7 @@ mod tests {
             one.opened_per_second = opened;
             let mut links = [one];
             let stacks = Stacks::of(&Catalog::default());
-            judge(&mut links, &stacks, answers(), speed, found(known.clone()));
+            judge(&mut links, &stacks, answers(), &here(speed), found(known.clone()));
             links[0]
                 .outlook
                 .as_ref()
@@ -920,6 +962,21 @@ mod tests {
         assert_eq!(connects, "connect, trust; connect, password-scram");
         let many = setting(Shape::Sessions, 4_000.0, 70.0, 100.0);
         assert_eq!(many, "one connection, 100 queries");
+    }
+
+    /// A packet filter makes TCP dearer, and every saving with it.
+    #[test]
+    fn other_conditions_are_said() {
+        let mut known = shipped("redis");
+        let there = "TCP: bbr, MTU 65,536; packet filter: 6 chains, 5 rules, connection tracking";
+        known.answer.machine.conditions = Some(there.to_owned());
+        let here = here(1.0);
+        let said = apart(&known, &here);
+        assert!(said.contains(there) && said.contains("than here (TCP: cubic"), "{said}");
+        known.answer.machine.conditions.clone_from(&here.conditions);
+        assert_eq!(apart(&known, &here), "");
+        known.answer.machine.conditions = None;
+        assert_eq!(apart(&known, &here), "");
     }
 
     #[test]

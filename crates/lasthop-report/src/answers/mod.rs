@@ -8,6 +8,7 @@ use lasthop_analyse::{
     groups::{Group, compared_level, groups, other_levels},
     summary::{CaseSummary, Comparison, Metric, Severity, Summary},
 };
+use lasthop_model::record::Environment;
 
 pub use self::shown::{Compared, compared, csv, document, of_machine};
 use crate::{
@@ -51,12 +52,18 @@ pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<A
             architecture: environment.architecture.clone(),
             virtualization: environment.virtualization.clone(),
             engine: environment.engine_in_words(),
-            conditions: conditions(environment).map(|words| plain(&words)),
+            conditions: conditions_of(environment),
             speed,
         },
         doubts,
         settings,
     })
+}
+
+/// What decides how dear TCP on loopback is, in the words of an answer.
+#[must_use]
+pub fn conditions_of(environment: &Environment) -> Option<String> {
+    conditions(environment).map(|words| plain(&words))
 }
 
 fn plain(text: &str) -> String {
