@@ -144,6 +144,12 @@ impl Progress {
             Event::Clearing { guard } => self.awaited.set(format!(
                 "lasthop's guard (process {guard}) to end what still runs and remove the sandbox"
             )),
+            Event::RulesLeft { before, after } => self.bar.suspend(|| {
+                talk(&format!(
+                    "the container engine has left rules of the packet filter, which TCP on loopback passes from now on (before: \
+                     {before}; now: {after}): they are the engine's, and lasthop removes none"
+                ));
+            }),
             Event::GuardFailed(error) => self.bar.suspend(|| talk(&format!("warning: {error}"))),
             Event::Trial { case, elapsed, .. } => {
                 self.awaited.set(format!("the trial of {case} to end"));

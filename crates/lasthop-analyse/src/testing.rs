@@ -116,6 +116,7 @@ pub fn noisy_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64, scatter:
         stopped: Stopped::Budget,
         ended: "2026-01-01T00:01:00Z".parse().unwrap(),
         took_ns: at_ns,
+        packet_filter: None,
     };
     RunData {
         header: header(cases),
@@ -281,6 +282,7 @@ fn plan(truths: &[Truth], index: usize) -> CasePlan {
         reference: (index > 0).then(|| name(truths, 0)),
         stack: index,
         load,
+        conditions: None,
     }
 }
 

@@ -46,6 +46,7 @@ use crate::{
     level::{Level, Levels},
     observation::Observations,
     profile::Profile,
+    quantity::{counted, joined},
     selection::{OWN_DRIVER, Selection},
 };
 
@@ -367,6 +368,9 @@ pub struct CasePlan {
     pub stack: usize,
     /// The load as the driver was told, without the endpoint, which differs in each round.
     pub load: LoadSummary,
+    /// What TCP on loopback meets; absent where that is what the machine has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Conditions>,
 }
 
 /// The load of a case without its endpoint.
@@ -495,10 +499,52 @@ pub struct PacketFilter {
     pub chains: Option<u32>,
     /// Rules in these chains.
     pub rules: Option<u32>,
+    /// By hook on their way the rules in the chains that it calls itself; absent in older records.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub hooks: IndexMap<String, u32>,
     /// Tables of the older iptables, whose rules nobody counts.
     pub iptables: Vec<String>,
     /// Whether the kernel tracks their connections; `None` if it could not be tried.
     pub tracking: Option<bool>,
+}
+
+/// `6 chains, 5 rules (output 2, prerouting 3), connection tracking`
+impl fmt::Display for PacketFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hooks = joined(self.hooks.iter().map(|(hook, rules)| format!("{hook} {rules}")), ", ");
+        let hooks = if hooks.is_empty() { hooks } else { format!(" ({hooks})") };
+        let chains = match self.chains.zip(self.rules) {
+            Some((0, _)) => None,
+            Some((chains, rules)) => Some(format!(
+                "{}, {}{hooks}",
+                counted(chains.into(), "chain"),
+                counted(rules.into(), "rule")
+            )),
+            None => Some("rules unknown (only root may read them)".to_owned()),
+        };
+        let tables = (!self.iptables.is_empty()).then(|| format!("iptables {}", self.iptables.join(", ")));
+        let tracking = match self.tracking {
+            Some(true) => Some("connection tracking".to_owned()),
+            Some(false) => None,
+            None => Some("connection tracking unknown".to_owned()),
+        };
+        match joined([chains, tables, tracking].into_iter().flatten(), ", ").as_str() {
+            "" => f.write_str("none"),
+            all => f.write_str(all),
+        }
+    }
+}
+
+/// What TCP on loopback meets in a case, in a network namespace that the run has for that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conditions {
+    /// Rules of the packet filter, as `nft -f` takes them.
+    pub rules: String,
+    /// Kernel settings of the namespace, by name.
+    pub sysctls: IndexMap<String, String>,
+    /// Bytes of the largest packet; the kernel's default without it.
+    pub mtu: Option<u32>,
 }
 
 /// Where the driver ran, if not next to the services.
@@ -817,6 +863,9 @@ pub struct RunEnd {
     pub ended: Timestamp,
     /// Nanoseconds from beginning to end, without pauses.
     pub took_ns: u64,
+    /// What packets on loopback passed at the end; absent in older records, and where the cases decided that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_filter: Option<PacketFilter>,
 }
 
 /// Why the run ended.
@@ -875,5 +924,38 @@ mod tests {
             assert_eq!(serde_json::to_string(&stage).unwrap(), text);
             assert_eq!(format!("\"{stage}\""), text);
         }
+    }
+
+    fn filter(chains: Option<u32>, iptables: &[&str], tracking: Option<bool>, hooks: &[(&str, u32)]) -> String {
+        let filter = PacketFilter {
+            chains,
+            rules: chains.map(|chains| chains * 2),
+            hooks: hooks.iter().map(|(hook, rules)| ((*hook).to_owned(), *rules)).collect(),
+            iptables: iptables.iter().map(|&name| name.to_owned()).collect(),
+            tracking,
+        };
+        filter.to_string()
+    }
+
+    #[test]
+    fn the_packet_filter_in_words() {
+        assert_eq!(filter(Some(0), &[], Some(false), &[]), "none");
+        assert_eq!(
+            filter(Some(1), &[], Some(true), &[]),
+            "1 chain, 2 rules, connection tracking"
+        );
+        assert_eq!(
+            filter(Some(3), &[], Some(false), &[("output", 2), ("prerouting", 0)]),
+            "3 chains, 6 rules (output 2, prerouting 0)"
+        );
+        assert_eq!(
+            filter(Some(0), &["nat"], Some(true), &[]),
+            "iptables nat, connection tracking"
+        );
+        assert_eq!(
+            filter(None, &[], Some(false), &[]),
+            "rules unknown (only root may read them)"
+        );
+        assert_eq!(filter(Some(0), &[], None, &[]), "connection tracking unknown");
     }
 }

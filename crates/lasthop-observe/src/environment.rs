@@ -80,13 +80,19 @@ fn mitigations(facts: &Facts) -> IndexMap<String, String> {
     all.filter(|(_, state)| state != "Not affected").collect()
 }
 
-fn packet_filter(facts: &Facts) -> PacketFilter {
+/// What packets on loopback pass.
+pub fn packet_filter(facts: &Facts) -> PacketFilter {
     let passed = loopback::passed().ok();
     // Root's, like the rules.
     let tables = facts.text("/proc/net/ip_tables_names").unwrap_or_default();
     PacketFilter {
-        chains: passed.map(|passed| passed.chains),
-        rules: passed.map(|passed| passed.rules),
+        chains: passed.as_ref().map(|passed| passed.chains),
+        rules: passed.as_ref().map(|passed| passed.rules),
+        hooks: passed
+            .into_iter()
+            .flat_map(|passed| passed.hooks)
+            .map(|(hook, rules)| (hook.to_owned(), rules))
+            .collect(),
         iptables: tables.lines().map(str::to_owned).collect(),
         tracking: loopback::is_tracked(facts),
     }

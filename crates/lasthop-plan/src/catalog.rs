@@ -772,6 +772,29 @@ precision = "200%"
     }
 
     #[test]
+    fn what_tcp_meets_is_checked() {
+        let with = |experiment: &str, network: &str| {
+            let file = EXPERIMENTS.get_file(format!("{experiment}/experiment.toml")).unwrap();
+            let text = format!("{}\n[network]\n{network}\n", file.contents_utf8().unwrap());
+            errors(&[("experiment.toml", &text)])
+        };
+        for (experiment, network, wanted) in [
+            (
+                "containers",
+                "mtu = 1500",
+                "runs in a container, which has a network of its own",
+            ),
+            ("sockets", "rules = \"{{ patern }}\"", "`patern`"),
+            ("sockets", "mtu = true", "expected a whole number"),
+            ("sockets", "sysctls = { \"vm.swappiness\" = \"1\" }", "vm.swappiness"),
+            ("sockets", "rule = \"\"", "unknown key `rule`"),
+        ] {
+            let found = with(experiment, network);
+            assert!(found.contains(wanted), "{network}: {found}");
+        }
+    }
+
+    #[test]
     fn every_error_of_syntax_at_once() {
         let text = "title = \"x\nquestion = 'y\n[link\nfrom = driver\nto = \"app\"\nto = \"app\"\nwrong = 1\n";
         insta::assert_snapshot!(errors(&[("experiment.toml", text)]));

@@ -63,6 +63,8 @@ pub struct Experiment {
     #[serde(default)]
     pub group: String,
     pub link: Link,
+    /// What TCP on loopback meets in each case, in a network namespace that the run has for itself, which takes root.
+    pub network: Option<LoopbackNetwork>,
     /// What is varied, by name. `transport` is the transport of the link; without it, `link.transport` says that.
     pub factors: IndexMap<String, Factor>,
     /// Combinations of levels that make no sense.
@@ -161,6 +163,21 @@ pub struct Link {
     #[serde(default)]
     pub besides: u32,
     pub proof: Option<LinkProof>,
+}
+
+/// What TCP on loopback meets. Every value may be a template over the factors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoopbackNetwork {
+    /// Rules of the packet filter, as `nft -f` takes them. There are no others.
+    pub rules: Template,
+    /// Kernel settings of the namespace, by name. One that renders to nothing is what it is in a new namespace.
+    #[schemars(extend("propertyNames" = { "pattern": "^net\\.[a-z0-9_.-]+$" }))]
+    pub sysctls: IndexMap<String, Template>,
+    /// Bytes of the largest packet on loopback [default: 65536].
+    #[serde(deserialize_with = "text")]
+    #[schemars(schema_with = "whole_number")]
+    pub mtu: Template,
 }
 
 /// How to ask the application which connection a request came over, to prove transport and reuse of the live link.

@@ -453,6 +453,7 @@ pub(super) fn case_plan(case: &NamedCase, stack: usize, load: &RenderedCase) -> 
                 (None, None) => OWN_DRIVER.to_owned(),
             },
         },
+        conditions: load.conditions.clone(),
     }
 }
 
@@ -905,6 +906,29 @@ mod tests {
         );
         assert!("transport".parse::<lasthop_model::selection::Choice>().is_err());
         assert!("transport=a,,b".parse::<lasthop_model::selection::Choice>().is_err());
+    }
+
+    #[test]
+    fn what_tcp_meets_is_rendered_for_each_case() {
+        let only = ["path=defaults,rules-200,bbr,mtu-1500", "pattern=echo"];
+        let plan = plan("loopback", &selection(&only, &[]));
+        let [defaults, rules, bbr, mtu] = &plan.cases[..] else {
+            panic!("{:?}", ids(&plan))
+        };
+        let of = |case: &CasePlan| case.conditions.clone().unwrap();
+        let congestion = |case| of(case).sysctls["net.ipv4.tcp_congestion_control"].clone();
+        assert_eq!((of(defaults).rules.as_str(), of(defaults).mtu), ("", Some(65_536)));
+        assert_eq!(of(rules).rules.matches(" drop").count(), 200);
+        assert_eq!([defaults, bbr].map(congestion), ["cubic", "bbr"]);
+        assert_eq!((of(mtu).mtu, mtu.stack), (Some(1_500), defaults.stack));
+        assert_eq!(plan.differences, []);
+        let mut wrong = plan.experiment;
+        wrong.network.as_mut().unwrap().mtu = "{{ 66 + 1 }}".to_owned();
+        let error = Plan::new(wrong, &selection(&only, &[])).unwrap_err();
+        assert!(
+            error.contains("`mtu` renders to `67`, expected a whole number from 68 to 65536"),
+            "{error}"
+        );
     }
 
     /// An experiment whose proxy configuration is `template`.

@@ -4,6 +4,7 @@ pub(super) mod container;
 
 use std::{
     collections::BTreeMap,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::LazyLock,
     time::Duration,
@@ -15,7 +16,7 @@ use lasthop_model::{
     container::{Network, RenderedContainer},
     level::{Level, Levels},
     manager::LANGUAGES,
-    record::GivenEndpoint,
+    record::{Conditions, GivenEndpoint},
     service::{Ready, ReadyCheck, RenderedService, Stop},
 };
 use lasthop_protocol::{
@@ -26,7 +27,7 @@ use minijinja::{Error, ErrorKind, value::Value};
 use serde_json::Value as Json;
 
 use super::{
-    model::{ConfigFile, Connect, Experiment, ReadyName, Recipe, RunAs, Service, Template},
+    model::{ConfigFile, Connect, Experiment, LoopbackNetwork, ReadyName, Recipe, RunAs, Service, Template},
     pace,
     template::{self, Named, TemplateError},
 };
@@ -41,6 +42,8 @@ pub struct RenderedCase {
     pub driver: Option<Vec<String>>,
     /// `None` if the experiment has no way to ask.
     pub proof: Option<RenderedProof>,
+    /// What TCP on loopback meets, if the experiment decides that.
+    pub conditions: Option<Conditions>,
 }
 
 /// What a server is called that is not known.
@@ -54,6 +57,7 @@ impl RenderedCase {
             spec: endpoint.spec.clone(),
             driver: None,
             proof: None,
+            conditions: None,
         }
     }
 }
@@ -86,6 +90,8 @@ const STOP: Duration = Duration::from_secs(5);
 
 /// The most servers of one service.
 const MOST_SERVERS: usize = 64;
+/// Bytes of a packet that loopback may take: from what IPv4 needs to what the kernel begins with.
+const MTU: RangeInclusive<u32> = 68..=65_536;
 
 /// Stands for the listening end of the link in a symbolic rendering.
 pub(super) const LISTEN: &str = "@listen@";
@@ -292,6 +298,37 @@ impl Renderer<'_> {
             spec,
             driver: self.driver(&context)?,
             proof: proof.transpose()?,
+            conditions: self
+                .experiment
+                .network
+                .as_ref()
+                .map(|of| self.conditions(of))
+                .transpose()?,
+        })
+    }
+
+    fn conditions(&self, network: &LoopbackNetwork) -> Result<Conditions, String> {
+        let context = template::of_levels(self.levels);
+        let text = |key: &str, text: &str| -> Result<String, TemplateError> {
+            let rendered = template::render(&format!("network.{key}"), text, &context)?;
+            Ok(rendered.trim().to_owned())
+        };
+        let mut sysctls = IndexMap::new();
+        for (name, value) in &network.sysctls {
+            sysctls.insert(name.clone(), text(&format!("sysctls.{name}"), value)?);
+        }
+        let mtu = text("mtu", &network.mtu)?;
+        let bytes = mtu.parse().ok().filter(|bytes| MTU.contains(bytes));
+        if bytes.is_none() && !mtu.is_empty() {
+            let [least, most] = [MTU.start(), MTU.end()];
+            return Err(format!(
+                "network: `mtu` renders to `{mtu}`, expected a whole number from {least} to {most}"
+            ));
+        }
+        Ok(Conditions {
+            rules: text("rules", &network.rules)?,
+            sysctls,
+            mtu: bytes,
         })
     }
 

@@ -243,6 +243,7 @@ fn environment(programs: &[(&str, &str, &str)]) -> Environment {
         mitigations: IndexMap::from([("spectre_v2".into(), "Mitigation: Retpolines".into())]),
         loopback_mtu: Some(65_536),
         packet_filter: Some(PacketFilter {
+            hooks: IndexMap::new(),
             chains: Some(6),
             rules: Some(5),
             iptables: vec![],

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use lasthop_model::record::{Failure, Resumption, Stopped};
+use lasthop_model::record::{Failure, PacketFilter, Resumption, Stopped};
 
 use lasthop_analyse::ProgressLine;
 use lasthop_stack::guard::GuardError;
@@ -47,6 +47,11 @@ pub enum Event<'a> {
     Clearing { guard: i32 },
     /// The guard was lost, which ends the run, or the guard does not end.
     GuardFailed(&'a GuardError),
+    /// A container engine has rules of the packet filter that it did not have before the run.
+    RulesLeft {
+        before: &'a PacketFilter,
+        after: &'a PacketFilter,
+    },
     /// A round is over, and these are the results so far.
     Progress {
         round: u32,

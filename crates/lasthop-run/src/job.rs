@@ -74,6 +74,8 @@ pub enum RunError {
     Guard(#[from] GuardError),
     #[error("{0}")]
     DriverPlace(String),
+    #[error("{0}")]
+    OwnNetwork(String),
     #[error(transparent)]
     Write(#[from] WriteError),
     /// A resumed run would measure something else.

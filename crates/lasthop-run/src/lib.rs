@@ -30,6 +30,7 @@ mod hint;
 mod job;
 mod kept;
 mod lengths;
+mod own_network;
 mod pace;
 mod pause;
 mod probe;
@@ -51,7 +52,8 @@ use jiff::Timestamp;
 use lasthop_model::{
     binding::Account,
     record::{
-        CasePlan, Digests, Environment, Failure, Given, Origin, ProfileRecord, RunEnd, RunHeader, Stopped, TrialRecord,
+        CasePlan, Digests, Environment, Failure, Given, Origin, PacketFilter, ProfileRecord, RunEnd, RunHeader,
+        Stopped, TrialRecord,
     },
     run_name,
 };
@@ -72,6 +74,7 @@ use self::{
     job::nanoseconds,
     kept::Kept,
     lengths::Lengths,
+    own_network::OwnNetwork,
     pace::Pace,
     programs::Programs,
     resume::{Past, Unfinished},
@@ -125,11 +128,13 @@ fn measure(
         Digests::new()
     };
     let sandbox = Sandbox::create().map_err(RunError::Folder)?;
+    let mut own_network = OwnNetwork::enter(job.plan, sandbox.path()).map_err(RunError::OwnNetwork)?;
     let guard = Guard::launch(&sandbox)?;
     let driver_place = match &job.settings.driver_at {
         Some(at) => Some(DriverPlace::open(at, &job.remote, &guard, &sandbox).map_err(RunError::DriverPlace)?),
         None => None,
     };
+    let rules_before = packet_filter();
     let site = site::open(job, sandbox.path(), tell);
     if interrupt::heard() {
         return Err(RunError::Interrupted);
@@ -148,6 +153,7 @@ fn measure(
             tell,
         )?,
     };
+    let contains = site.is_some();
     let comparisons = comparisons(job.plan);
     let groups = schedule::groups(&job.plan.cases);
     let mut lengths = Lengths::new(&job.settings, groups.clone());
@@ -175,6 +181,7 @@ fn measure(
         kept: Kept::default(),
         site,
         layers: None,
+        own_network: own_network.as_mut(),
         tell,
     };
     runner.begin_to_observe()?;
@@ -186,11 +193,19 @@ fn measure(
         stopped,
         ended: date::now(),
         took_ns: nanoseconds(took),
+        packet_filter: own_network.is_none().then(packet_filter),
     })?;
     // Only now, with the record complete: clearing up takes as long as a container engine hangs.
     tell(&Event::Clearing { guard: guard.pid() });
     if let Err(error) = guard.end() {
         tell(&Event::GuardFailed(&error));
+    }
+    let rules_after = packet_filter();
+    if contains && rules_after.chains > rules_before.chains {
+        tell(&Event::RulesLeft {
+            before: &rules_before,
+            after: &rules_after,
+        });
     }
     tell(&Event::Ended {
         stopped,
@@ -265,6 +280,11 @@ fn environment(programs: &Programs, driver_place: Option<&DriverPlace>, label: O
     }
 }
 
+/// What TCP on loopback passes now.
+fn packet_filter() -> PacketFilter {
+    lasthop_observe::environment::packet_filter(&facts::Facts::here())
+}
+
 /// The label that names the machine.
 const MACHINE: &str = "machine";
 
@@ -329,12 +349,23 @@ struct Runner<'a> {
     site: Option<Result<Site, String>>,
     /// What processes are observed with; `None` if they are not.
     layers: Option<Layers>,
+    /// Where cases decide what TCP on loopback meets.
+    own_network: Option<&'a mut OwnNetwork>,
     tell: &'a mut dyn FnMut(&Event<'_>),
 }
 
 impl<'a> Runner<'a> {
     fn case(&self, index: usize) -> &'a CasePlan {
         &self.job.plan.cases[index]
+    }
+
+    /// Makes TCP on loopback meet what it does in this case. Returns whether it met something else before.
+    fn meet(&mut self, index: usize) -> Result<bool, String> {
+        let wanted = self.case(index).conditions.as_ref();
+        match (&mut self.own_network, wanted) {
+            (Some(network), Some(wanted)) => network.meet(wanted),
+            _ => Ok(false),
+        }
     }
 
     /// If the budget ends and nothing was measured, every case had its turn and none works, so more time would not

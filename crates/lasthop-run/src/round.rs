@@ -389,7 +389,9 @@ impl Round {
             return Ok(None);
         };
         let bindings = up.bindings.clone();
-        let proven = self.prepare(runner, case, &bindings).and_then(|(rendered, driver)| {
+        let met = runner.meet(index).map_err(Trouble::preparing);
+        let prepared = met.and_then(|_| self.prepare(runner, case, &bindings));
+        let proven = prepared.and_then(|(rendered, driver)| {
             let proof = self.prove(runner, index, &bindings, rendered, &driver)?;
             Ok((proof, driver))
         });

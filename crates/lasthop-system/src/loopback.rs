@@ -1,7 +1,7 @@
 //! What TCP on loopback meets, in the network namespace of the calling thread: the size of packets and the packet filter.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io,
     net::{Ipv4Addr, TcpListener},
     time::Duration,
@@ -37,8 +37,8 @@ const HOOK_NUMBER: u16 = 1;
 // include/uapi/linux/netfilter.h: a packet of loopback is not forwarded.
 const INET: u8 = 1;
 const IPV4: u8 = 2;
+const HOOKS: [&str; 5] = ["prerouting", "input", "forward", "output", "postrouting"];
 const FORWARD: u32 = 2;
-const POSTROUTING: u32 = 4;
 
 /// Bytes of the largest packet. (`/sys` is that of the namespace in which it was mounted.)
 ///
@@ -58,10 +58,12 @@ pub fn mtu() -> io::Result<Option<u32>> {
 
 /// What a packet of IPv4 on loopback may pass in nf_tables: the chains that hooks of its way call, and all chains of
 /// the same tables that they may jump to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
     pub chains: u32,
     pub rules: u32,
+    /// Hooks that call chains, and the rules in these; without those of the chains that they jump to.
+    pub hooks: BTreeMap<&'static str, u32>,
 }
 
 /// For a connection on loopback.
@@ -89,7 +91,13 @@ impl Chain {
     }
 
     fn is_called(&self) -> bool {
-        self.hook.is_some_and(|hook| hook != FORWARD && hook <= POSTROUTING)
+        self.hook().is_some()
+    }
+
+    /// The name of the hook that calls it on the way.
+    fn hook(&self) -> Option<&'static str> {
+        let hook = self.hook.filter(|hook| *hook != FORWARD)?;
+        HOOKS.get(hook as usize).copied()
     }
 }
 
@@ -133,10 +141,23 @@ fn on_the_way(chains: &[Chain], rules: &[(Table, Vec<u8>)]) -> Passed {
         .filter(|chain| chain.is_called() || chain.hook.is_none() && called.contains(&chain.table))
         .map(|chain| (&chain.table, &*chain.name))
         .collect();
+    let in_chain = |chain: &Chain| {
+        let of = rules
+            .iter()
+            .filter(|(table, name)| *table == chain.table && *name == chain.name);
+        of.count() as u32
+    };
+    let mut hooks = BTreeMap::new();
+    for chain in chains {
+        if let Some(hook) = chain.hook() {
+            *hooks.entry(hook).or_default() += in_chain(chain);
+        }
+    }
     let rules = rules.iter().filter(|(table, chain)| passed.contains(&(table, chain)));
     Passed {
         chains: passed.len() as u32,
         rules: rules.count() as u32,
+        hooks,
     }
 }
 
@@ -185,8 +206,14 @@ mod tests {
             rule("filter", "FORWARD"),
             rule("filter", "ENGINE"),
         ];
-        assert_eq!(on_the_way(&chains, &rules), Passed { chains: 4, rules: 3 });
-        assert_eq!(on_the_way(&[], &[]), Passed { chains: 0, rules: 0 });
+        let passed = |chains, rules, hooks: &[(&'static str, u32)]| Passed {
+            chains,
+            rules,
+            hooks: hooks.iter().copied().collect(),
+        };
+        let hooks = [("output", 2), ("postrouting", 0), ("prerouting", 0)];
+        assert_eq!(on_the_way(&chains, &rules), passed(4, 3, &hooks));
+        assert_eq!(on_the_way(&[], &[]), passed(0, 0, &[]));
     }
 
     #[test]

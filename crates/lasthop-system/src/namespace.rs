@@ -43,6 +43,25 @@ pub fn go_into(namespace: &File) -> io::Result<()> {
     )?)
 }
 
+/// Moves the calling thread, and what it starts from now on, into a new network namespace whose loopback is up. Returns
+/// the one in which it was.
+///
+/// # Errors
+///
+/// The process may not: it takes `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
+pub fn leave() -> Result<File, String> {
+    let before = files::open_linked(Path::new("/proc/thread-self/ns/net")).map_err(|error| error.to_string())?;
+    // SAFETY: unshare has no memory effects, and this moves the calling thread only.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(|error| error.to_string())?;
+    match ip(None, &["link", "set", "lo", "up"]) {
+        Ok(_) => Ok(before),
+        Err(cause) => {
+            let _ = go_into(&before);
+            Err(cause)
+        }
+    }
+}
+
 /// The network namespace of a process.
 pub fn of(pid: i32) -> io::Result<File> {
     files::open_linked(Path::new(&format!("/proc/{pid}/ns/net")))
@@ -122,6 +141,26 @@ mod tests {
 
     use super::*;
     use crate::process;
+
+    /// A thread of its own, which ends there.
+    #[test]
+    fn a_new_namespace_has_loopback_and_nothing_else() {
+        let inside = std::thread::spawn(|| {
+            let Ok(before) = leave() else {
+                assert!(!rustix::process::geteuid().is_root());
+                return;
+            };
+            assert_eq!(own_addresses().unwrap(), [] as [std::net::IpAddr; 0]);
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let id = || std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+            let there = id();
+            go_into(&before).unwrap();
+            assert_ne!(id(), there);
+            assert_eq!(id(), std::fs::read_link("/proc/self/ns/net").unwrap());
+        });
+        inside.join().unwrap();
+    }
 
     #[test]
     fn a_namespace_is_told_from_one_that_a_user_made() {

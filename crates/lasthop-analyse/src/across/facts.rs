@@ -207,6 +207,7 @@ mod tests {
             environment.packet_filter = Some(PacketFilter {
                 chains: Some(6),
                 rules: Some(5),
+                hooks: IndexMap::new(),
                 iptables: vec![],
                 tracking: Some(tracking),
             });

@@ -357,6 +357,13 @@ const MACHINE: &[CheckMeaning] = &[
         "Stop them and repeat: this run cannot say by how much.",
     ),
     known(
+        "packet-filter",
+        DOUBT,
+        "The packet filter changed during the run, and with it the cost of TCP",
+        "chains, rules or connection tracking on the way of packets on loopback were not the same at the end as at the beginning.",
+        "Repeat the run while nobody starts or ends containers or changes rules.",
+    ),
+    known(
         "own-load",
         DOUBT,
         "lasthop itself was busy beside the trials",

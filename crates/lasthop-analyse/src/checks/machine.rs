@@ -34,6 +34,19 @@ pub fn steal(evidence: &Evidence) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
+/// Containers bring rules of their own, which come and go with them.
+pub fn packet_filter(evidence: &Evidence) -> Option<Finding> {
+    let data = evidence.trials.data;
+    let environment = data.environment.as_ref()?;
+    let before = environment.packet_filter.as_ref()?;
+    let after = data.end.as_ref()?.packet_filter.as_ref()?;
+    let changed = before != after && environment.engine().is_none();
+    let text = format!("what TCP on loopback passes was at the beginning: {before}; at the end: {after}");
+    let effect = "TCP became dearer or cheaper during the run, and Unix sockets did not, so the ratios are of neither state: \
+                  repeat the run";
+    changed.then(|| doubt(text, effect))
+}
+
 /// Neither reading has all of it: ticks miss short runs, and clocks those that came and went.
 pub fn foreign_load(evidence: &Evidence) -> Option<Finding> {
     let by_ticks = share(evidence, |trial| trial.observations.machine.foreign_ns)?;

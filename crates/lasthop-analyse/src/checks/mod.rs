@@ -85,6 +85,7 @@ const CHECKS: &[(&str, Subject)] = &[
     ("steal", Run(machine::steal)),
     ("foreign-load", Run(machine::foreign_load)),
     ("own-load", Run(machine::own_load)),
+    ("packet-filter", Run(machine::packet_filter)),
     ("placement", Run(machine::placement)),
     ("spins-in-vain", Case(machine::spins_in_vain)),
     ("governor", Run(machine::governor)),

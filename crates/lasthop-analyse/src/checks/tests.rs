@@ -6,8 +6,8 @@ use lasthop_model::{
     level::Level,
     observation::{HeldPorts, RoleUsage},
     record::{
-        Difference, Elsewhere, Given, GivenEndpoint, LinkObserved, MeasuredTrial, Placement, ProgramVersion,
-        Resumption, Stopped, TrialRecord,
+        Difference, Elsewhere, Given, GivenEndpoint, LinkObserved, MeasuredTrial, PacketFilter, Placement,
+        ProgramVersion, Resumption, Stopped, TrialRecord,
     },
     selection::DRIVER,
 };
@@ -379,6 +379,38 @@ fn a_case_that_fails_when_it_is_slow_has_no_verdict() {
         assert_eq!(invalid.id, "failed-trials", "seed {seed}");
     }
     assert!(flattered > 0, "the failures flatter nobody");
+}
+
+/// Of containers it is their own, which come and go.
+#[test]
+fn a_packet_filter_that_changed_is_doubted() {
+    let filter = |rules| {
+        Some(PacketFilter {
+            chains: Some(6),
+            rules: Some(rules),
+            hooks: [("output".to_owned(), rules)].into(),
+            iptables: Vec::new(),
+            tracking: Some(true),
+        })
+    };
+    let mut data = healthy();
+    data.end.as_mut().unwrap().packet_filter = filter(5);
+    assert_eq!(findings(&data, "packet-filter"), [], "older records have no beginning");
+    let environment = data.environment.as_mut().unwrap();
+    environment.packet_filter = filter(5);
+    assert_eq!(findings(&data, "packet-filter"), []);
+    data.environment.as_mut().unwrap().packet_filter = filter(4);
+    let found = finding(&data, "packet-filter");
+    let evidence = "6 chains, 4 rules (output 4), connection tracking; at the end: 6 chains, 5 rules (output 5)";
+    assert_eq!(found.severity, Severity::Doubt);
+    assert!(found.evidence.contains(evidence), "{}", found.evidence);
+    let engine = ProgramVersion {
+        path: "/usr/bin/podman".to_owned(),
+        version: "5.0".to_owned(),
+    };
+    let programs = &mut data.environment.as_mut().unwrap().programs;
+    programs.insert("podman".to_owned(), engine);
+    assert_eq!(findings(&data, "packet-filter"), []);
 }
 
 #[test]

@@ -88,6 +88,7 @@ impl Checker<'_> {
         self.used.clear();
         self.services(file, &factors);
         self.load(file, &factors);
+        self.check_network(file, &factors);
         self.check_overload(file);
         self.check_use(file);
         self.derive(file);
@@ -177,6 +178,18 @@ impl Checker<'_> {
         }
         if let Some(proof) = &file.link.proof {
             self.must_be_one_of("/link/proof/reuse", REUSE, &proof.reuse, WAYS);
+        }
+    }
+
+    fn check_network(&mut self, file: &Experiment, factors: &Scope) {
+        if file.network.is_none() {
+            return;
+        }
+        self.template_tree("/network", factors);
+        if let Some((name, _)) = file.services.iter().find(|(_, service)| service.container.is_some()) {
+            let help = "say what its container's network has: `sysctls` in `container`".to_owned();
+            let message = format!("the service `{name}` runs in a container, which has a network of its own");
+            self.key_error_with_help("/network", message, Some(help));
         }
     }
 

@@ -3,7 +3,7 @@
 use lasthop_analyse::summary::{Resumed, Summary, TimeUse};
 use lasthop_model::{
     quantity::joined,
-    record::{Environment, PacketFilter, Stopped},
+    record::{Environment, Stopped},
 };
 
 use super::parts;
@@ -42,34 +42,8 @@ pub fn conditions(environment: &Environment) -> Option<String> {
     let mtu = mtu.map(|bytes| format!("MTU{NBSP}{}", Count(u64::from(bytes))));
     let tcp = joined(congestion.into_iter().chain(mtu), ", ");
     let passed = environment.packet_filter.as_ref();
-    let passed = passed.map_or_else(|| "not recorded".to_owned(), packet_filter);
+    let passed = passed.map_or_else(|| "not recorded".to_owned(), ToString::to_string);
     (!tcp.is_empty()).then(|| format!("TCP: {tcp}; packet filter: {passed}"))
-}
-
-/// `6 chains, 5 rules, connection tracking`
-fn packet_filter(passed: &PacketFilter) -> String {
-    let chains = passed.chains.zip(passed.rules);
-    let chains = match chains {
-        Some((0, _)) => None,
-        Some((chains, rules)) => Some(format!(
-            "{}, {}",
-            plural(u64::from(chains), "chain"),
-            plural(u64::from(rules), "rule")
-        )),
-        None => Some("rules unknown (only root may read them)".to_owned()),
-    };
-    let tables = passed.iptables.join(", ");
-    let tables = (!tables.is_empty()).then(|| format!("iptables {tables}"));
-    let tracking = match passed.tracking {
-        Some(true) => Some("connection tracking"),
-        Some(false) => None,
-        None => Some("connection tracking unknown"),
-    };
-    let all = joined(
-        chains.into_iter().chain(tables).chain(tracking.map(str::to_owned)),
-        ", ",
-    );
-    if all.is_empty() { "none".to_owned() } else { all }
 }
 
 /// The range over the cases that were calibrated.
@@ -201,37 +175,4 @@ pub fn detail(summary: &Summary) -> Option<Section> {
     items.extend(sysctl.map(|(name, value)| format!("{name} = {value}")));
     let blocks = items.into_iter().map(|item| Block::Item(item.into())).collect();
     parts::section("Settings and kernel", Depth::Detail, blocks)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn filter(chains: Option<u32>, iptables: &[&str], tracking: Option<bool>) -> String {
-        packet_filter(&PacketFilter {
-            chains,
-            rules: chains.map(|chains| chains * 2),
-            iptables: iptables.iter().map(|&name| name.to_owned()).collect(),
-            tracking,
-        })
-        .replace(NBSP, " ")
-    }
-
-    #[test]
-    fn the_packet_filter_in_words() {
-        assert_eq!(filter(Some(0), &[], Some(false)), "none");
-        assert_eq!(
-            filter(Some(1), &[], Some(true)),
-            "1 chain, 2 rules, connection tracking"
-        );
-        assert_eq!(
-            filter(Some(0), &["nat"], Some(true)),
-            "iptables nat, connection tracking"
-        );
-        assert_eq!(
-            filter(None, &[], Some(false)),
-            "rules unknown (only root may read them)"
-        );
-        assert_eq!(filter(Some(0), &[], None), "connection tracking unknown");
-    }
 }

@@ -103,6 +103,9 @@ impl Round {
             counts: sees == Sees::Counts,
             layers: layers.clone(),
         };
+        if runner.meet(case).is_err() {
+            return Ok(None);
+        }
         let mut profiler = Profiler::open(&self.observed(runner, case, pid), settings)?;
         let plan = runner.case(case);
         let at = runner.elapsed();

@@ -194,7 +194,15 @@ impl Round {
             self.give_up(runner, turn.case, turn.block, trouble)?;
             return Ok(None);
         };
-        let before = match last.filter(|(last, _)| runner.case(last.turn.case).stack == case.stack) {
+        let changed = match runner.meet(turn.case) {
+            Ok(changed) => changed,
+            Err(cause) => {
+                self.give_up(runner, turn.case, turn.block, Trouble::at(Stage::Trial, cause))?;
+                return Ok(None);
+            }
+        };
+        let is_same = |last: &TrialReply| !changed && runner.case(last.turn.case).stack == case.stack;
+        let before = match last.filter(|(last, _)| is_same(last)) {
             Some((last, _)) => Rc::clone(&last.after),
             None => Rc::new(self.observer.snapshot(case.stack)),
         };
