@@ -46,6 +46,7 @@ mod run_file_transfer;
 mod run_grpc;
 mod run_haproxy;
 mod run_ipc;
+mod run_loopback;
 mod run_mariadb;
 mod run_memcached;
 mod run_nginx_gunicorn;
