@@ -430,7 +430,7 @@ fn a_door_is_seen() {
 
 /// Words of the data that mean something else in Rust. `sockets` is also what runs where no experiment is named.
 const COMMON: &str = "GET apache authentication bridge connect connections containers datagrams free get go handshake ipc \
-                      keep-alive lasthop n node none off on peer per-request python queries query rows set sockets \
+                      keep-alive lasthop loopback n node none off on peer per-request python queries query rows set sockets \
                       threads trust";
 
 /// Names of experiments, recipes, studies and their own quantities, and levels that are words.

@@ -910,7 +910,7 @@ mod tests {
 
     #[test]
     fn what_tcp_meets_is_rendered_for_each_case() {
-        let only = ["path=defaults,rules-200,bbr,mtu-1500", "pattern=echo"];
+        let only = ["path=kernel-defaults,rules-200,bbr,mtu-1500", "pattern=echo"];
         let plan = plan("loopback", &selection(&only, &[]));
         let [defaults, rules, bbr, mtu] = &plan.cases[..] else {
             panic!("{:?}", ids(&plan))

@@ -59,7 +59,7 @@ impl OwnNetwork {
         };
         // Settings are noted as they are in a new namespace.
         for name in first.sysctls.keys() {
-            let value = fs::read_to_string(file_of(name))
+            let value = files::text(file_of(name))
                 .map_err(|error| format!("there is no kernel setting {name} in a network namespace: {error}"))?;
             made.usual.insert(name.clone(), value.trim().to_owned());
         }

@@ -9,7 +9,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    fs, io,
+    io,
     net::SocketAddr,
     os::unix::fs::MetadataExt as _,
     path::Path,
@@ -21,7 +21,7 @@ use lasthop_profile::connects::{Connect, Connects};
 use lasthop_system::{
     clock,
     conntrack::Translated,
-    interrupt,
+    files, interrupt,
     sock_diag::{Counters, Inet, LISTEN, SockDiag, Unix},
 };
 
@@ -804,7 +804,8 @@ impl Watch<'_> {
 
 /// Whether whoever opens this path here reaches that socket, and no other of the same name, as in a container.
 fn leads_to(path: &str, inode: u64, diag: &mut SockDiag) -> bool {
-    let file = Path::new(path).is_absolute().then(|| fs::metadata(path).ok()).flatten();
+    let path = Path::new(path);
+    let file = path.is_absolute().then(|| files::facts_linked(path).ok()).flatten();
     let at = file.and_then(|file| diag.unix_at(file.ino(), file.dev()).ok());
     at.is_some_and(|at| at.contains(&inode))
 }
