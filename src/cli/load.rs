@@ -30,15 +30,17 @@ use lasthop_protocol::{
     url::{self, UrlOptions},
     wire::{Stage, TrialPhases},
 };
+use lasthop_run::compare::foreign;
 use lasthop_stack::null::LISTENING;
 use lasthop_system::files;
 
 use super::{
     context::{deliver_bytes, writable},
+    endpoint,
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk},
     progress::{Talk, block},
     signals::watch_signals,
-    values::ArrivalsArg,
+    values::{ArrivalsArg, rate},
 };
 
 /// The URLs of every protocol, for a help.
@@ -117,7 +119,7 @@ pub struct RequestArgs {
     /// Open loop: requests per second
     ///
     /// In total, on schedule, without waiting for replies.
-    #[arg(short = 'R', long, value_name = "PER SECOND")]
+    #[arg(short = 'R', long, value_name = "PER SECOND", value_parser = rate)]
     rate: Option<f64>,
     /// Spacing of an open loop's requests
     #[arg(long, value_enum, default_value_t = ArrivalsArg::Constant, requires = "rate")]
@@ -613,8 +615,15 @@ fn interval(before: &Live, now: &Live) -> String {
     format!("{} requests/s, {times}, {errors}", Significant(rate))
 }
 
-fn failed(url: &str, error: &CaseError) -> CliError {
-    match error.class.and_then(|class| advice(class, &error.cause)) {
+fn failed(url: &str, spec: &Spec, error: &CaseError) -> CliError {
+    let is_raw = spec.protocol.get::<Raw>().is_some();
+    let address = &spec.endpoint.address;
+    let refused = || format!("nothing listens at {address}: start the server or correct the address");
+    let advice = |class| match class {
+        ErrorClass::Refused => Some(refused()),
+        _ => advice(class, &error.cause, is_raw).map(str::to_owned),
+    };
+    match error.class.and_then(advice) {
         Some(advice) => CliError::failed(format!("{url}: {error}\n  {advice}")),
         None => CliError::failed(format!("{url}: {error}")),
     }
@@ -629,7 +638,6 @@ fn advice(class: ErrorClass, cause: &str) -> Option<&'static str> {
         ErrorClass::WrongStatus if cause.contains(", a redirect to ") => {
             Some("load the URL that it leads to, or expect the redirect itself with `--expect-status`")
         }
-        ErrorClass::Refused => Some("nothing listens there: start the server or correct the address"),
         ErrorClass::BacklogFull => Some("its accept queue is full: give it a longer backlog or use fewer connections"),
         // Linux keeps the port of a closed connection for a minute (TIME-WAIT).
         ErrorClass::NoPort => Some("all local ports are in use: wait a minute or widen `net.ipv4.ip_local_port_range`"),
@@ -713,7 +721,8 @@ impl RequestArgs {
             server_name: self.socket.server_name.clone(),
             ..defaults
         };
-        let (mut endpoint, protocol) = url::parse(url, &url_options).or_usage()?;
+        let (endpoint, protocol) = url::parse(url, &url_options).or_usage()?;
+        let mut endpoint = endpoint::settled(endpoint)?;
         if let Some(tls) = &mut endpoint.tls {
             tls.resumption = self.socket.resumption;
         }

@@ -16,6 +16,7 @@ mod compare;
 mod context;
 mod diff;
 mod doctor;
+mod endpoint;
 mod explain;
 mod fleet;
 mod hang_up;

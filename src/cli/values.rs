@@ -23,6 +23,12 @@ impl From<ArrivalsArg> for Arrivals {
     }
 }
 
+/// Requests per second of an open loop; which are possible is known elsewhere.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok();
+    number.ok_or_else(|| format!("`{text}` is not a rate: write the number of requests per second alone, such as 500"))
+}
+
 /// `RECIPE=PATH`
 pub fn program(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
@@ -91,6 +97,18 @@ mod tests {
         assert_eq!(of(query), pair("", query));
         assert_eq!(of(&format!("new={query}")), pair("new", query));
         assert!(of("=http://127.0.0.1:1/").is_err() && of("any=http://127.0.0.1:1/").is_err());
+    }
+
+    #[test]
+    fn a_rate_is_a_number() {
+        assert_eq!(rate("0.5"), Ok(0.5));
+        for text in ["10/s", "fast", ""] {
+            assert!(
+                rate(text)
+                    .unwrap_err()
+                    .starts_with(&format!("`{text}` is not a rate: write the number"))
+            );
+        }
     }
 
     #[test]

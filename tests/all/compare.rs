@@ -231,7 +231,7 @@ fn what_cannot_be_compared_is_said_before_anything_is_measured() {
     let lasthop = Lasthop::new();
     let compare = |one: &str, other: &str| lasthop.run(["compare", one, other, "--budget", "3s"]);
     let down = format!("http://127.0.0.1:{}/", free_port());
-    let ran = compare(&nginx.tcp("/"), &down).fails(1, "nothing listens there");
+    let ran = compare(&nginx.tcp("/"), &down).fails(1, "nothing listens at ");
     assert!(ran.stderr.contains(&down), "{}", ran.stderr);
     compare(&nginx.tcp("/gone"), &nginx.unix("/gone")).fails(1, "status 404");
     compare(&nginx.tcp("/"), &nginx.unix("/closed")).fails(1, "it asks who you are");

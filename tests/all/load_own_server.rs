@@ -232,7 +232,7 @@ fn a_wrong_answer_is_an_error_and_a_server_that_is_not_there_too() {
         .fails(1, "No such file");
     lasthop
         .run(["load", "http+unix:/nonexistent/socket:/"])
-        .fails(1, "nothing listens there: start the server");
+        .fails(1, "nothing listens at unix:");
 }
 
 /// Waits until the generator's thread has worked for 5 ms: connections stand and the warm-up is over.
@@ -631,6 +631,143 @@ fn a_body_comes_from_a_file() {
         &format!("@{}", file.display()),
     ]);
     let request = server.join().unwrap();
+    let shown = request.escape_ascii();
+    assert!(
+        request.ends_with(b"Content-Length: 10\r\n\r\n\x89PNG\r\n\xff\0\xfe\n"),
+        "{shown}"
+    );
+}
+
+/// The path as a whole has more bytes than the kernel takes.
+#[test]
+fn a_path_may_begin_at_the_current_folder_or_the_home() {
+    let lasthop = Lasthop::new();
+    let (silent, _heard) = channel();
+    let folder = lasthop.home().join("d".repeat(107));
+    fs::create_dir(&folder).unwrap();
+    let short = lasthop.home().join("s");
+    let served = answering(u32::MAX, silent);
+    serve(&short, served);
+    // Bound by a short path, and there by a long one.
+    fs::hard_link(&short, folder.join("app.sock")).unwrap();
+    let load = |url: &str, folder: &Path| {
+        let mut command = lasthop.command(["load", url, "-n", "5", "--format", "json"]);
+        let output = command.env("HOME", lasthop.home()).current_dir(folder).output();
+        Ran::from(output.unwrap())
+    };
+    for (url, folder) in [
+        ("http+unix:./app.sock:/", folder.as_path()),
+        ("http://unix:./app.sock:/", &folder),
+        ("http+unix:../s:/", &folder),
+        ("unix:~/s", &folder),
+        ("HTTP+UNIX:./s", lasthop.home()),
+    ] {
+        let figures = load(url, folder).ok().json();
+        assert_eq!(
+            (&figures["requests"], &figures["url"]),
+            (&5.into(), &url.into()),
+            "{figures}"
+        );
+    }
+    let whole = format!("http+unix:{}:/", folder.join("app.sock").display());
+    let figures = load(&whole, &folder).json();
+    let why = figures["failure"]["cause"].as_str().unwrap_or_default();
+    assert!(why.contains("more than the 107 that the kernel allows"), "{figures}");
+}
+
+#[test]
+fn a_name_that_haproxy_pads_is_found() {
+    let lasthop = Lasthop::new();
+    let name = format!("lasthop-{}", lasthop.home().file_name().unwrap().display());
+    let listener = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    let padded = format!("\0{name:\0<107}");
+    listener.bind(&socket2::SockAddr::unix(padded).unwrap()).unwrap();
+    listener.listen(8).unwrap();
+    let listener = std::os::unix::net::UnixListener::from(std::os::fd::OwnedFd::from(listener));
+    let (silent, _heard) = channel();
+    let converse = answering(u32::MAX, silent);
+    thread::spawn(move || {
+        for peer in listener.incoming().flatten() {
+            let converse = converse.clone();
+            thread::spawn(move || converse(peer));
+        }
+    });
+    let url = format!("http+unix:abns@{name}:/");
+    let figures = lasthop.run(["load", &url, "-n", "5", "--format", "json"]).ok().json();
+    assert_eq!(figures["proof"]["peer"], format!("abns@{name}"), "{figures}");
+    let ran = lasthop.run(["load", &format!("http+unix:@{name}:/"), "-n", "5"]).ok();
+    assert!(
+        ran.stderr.contains(&format!("`@{name}` is `abns@{name}` here")),
+        "{}",
+        ran.stderr
+    );
+}
+
+/// Where `localhost` is two addresses, as on many systems, a server may listen at one of them.
+#[test]
+fn a_host_with_two_addresses_is_loaded_where_it_listens() {
+    if !rustix::process::geteuid().is_root() || TcpListener::bind("[::1]:0").is_err() {
+        skip("only root can mount a file over /etc/hosts, and its other address is that of IPv6");
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut peer in listener.incoming().flatten() {
+            thread::spawn(move || {
+                while matches!(peer.read(&mut [0; 1024]), Ok(1..)) {
+                    let _ = peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+                }
+            });
+        }
+    });
+    let hosts = lasthop.home().join("hosts");
+    fs::write(&hosts, "::1 localhost\n127.0.0.1 localhost\n").unwrap();
+    let own = lasthop.command(["load"]).get_program().to_owned();
+    let load = |port: u16| {
+        let url = format!("http://localhost:{port}/");
+        let mut command = std::process::Command::new("unshare");
+        command
+            .args(["-m", "sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\""])
+            .arg(&hosts)
+            .arg(&own)
+            .args(["load", &url, "-n", "5", "--format", "json"])
+            .env("LASTHOP_HOME", lasthop.home());
+        Ran::from(command.output().unwrap())
+    };
+    let ran = load(port);
+    if ran.stderr.contains("unshare failed") {
+        skip("no mount namespace may be made");
+        return;
+    }
+    let ran = ran.ok();
+    assert_eq!(ran.json()["proof"]["peer"], format!("127.0.0.1:{port}"));
+    let said = format!("`localhost` is 127.0.0.1:{port} here: no connection to [::1]:{port} (Connection refused");
+    assert!(ran.stderr.contains(&said), "{}", ran.stderr);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let both = format!("`localhost` accepts no connection at any of its addresses: [::1]:{free} (");
+    let ran = load(free);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains(&both), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("127.0.0.1:{free} (")), "{}", ran.stderr);
+}
+
+/// As a stream of events.
+#[test]
+fn a_reply_without_an_end_is_named_in_words_of_its_protocol() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    serve(&socket, |mut peer| {
+        while matches!(peer.read(&mut [0; 1024]), Ok(1..)) {
+            let _ = peer.write_all(b"HTTP/1.1 200 OK\r\n\r\ndata: 1\n\n");
+        }
+    });
+    let url = format!("http+unix:{}:/", socket.display());
+    let ran = lasthop.run(["load", &url, "--timeout", "200ms"]).fails(
+        1,
+        "the end of the reply, which has no length and ends with the connection: timed out",
+    );
     assert!(
         request.contains("Content-Length: 10") && request.ends_with("\r\n\r\nname=value"),
         "{request}"

@@ -15,6 +15,7 @@
 //! - [`drive`]: the serving side of `lasthop drive`.
 //! - [`serve`]: lasthop's own server, the cheapest that is honest; [`null`]: one that says a known reply and does nothing.
 //! - [`receipt`]: what a server says that it has received, where nothing comes back.
+//! - [`reach`]: which address of a host accepts connections.
 //! - [`sample`], [`mod@reference`]: the first reply of an endpoint, and what it tells about all others.
 
 mod cost;
@@ -26,6 +27,7 @@ pub mod null;
 pub mod pacer;
 mod ports;
 pub mod proof;
+pub mod reach;
 pub mod receipt;
 pub mod recorder;
 pub mod reference;

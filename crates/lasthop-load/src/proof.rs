@@ -52,7 +52,10 @@ fn name(peer: &SockAddr) -> String {
         return tcp.to_string();
     }
     if let Some(name) = peer.as_abstract_namespace() {
-        return format!("@{}", name.escape_ascii());
+        return match std::str::from_utf8(name) {
+            Ok(name) => address::abstract_name(name),
+            Err(_) => format!("@{}", name.escape_ascii()),
+        };
     }
     peer.as_pathname()
         .map_or_else(String::new, |path| path.display().to_string())

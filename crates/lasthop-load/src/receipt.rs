@@ -10,7 +10,7 @@ use lasthop_protocol::{
 };
 use lasthop_system::{clock, udp};
 
-use crate::sample;
+use crate::{reach, sample};
 
 /// How long a server that takes no more may leave requests unaccounted for before they count as lost.
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -60,7 +60,11 @@ impl CounterReading {
 impl Receipts {
     pub fn new(receipt: &Receipt, server: &Address, timeouts: Timeouts) -> Result<Self, String> {
         let wrong = |why: String| format!("the counter `{}`: {why}", url::redacted(&receipt.url));
-        let (endpoint, protocol) = url::parse(&receipt.url, &UrlOptions::default()).map_err(wrong)?;
+        let options = UrlOptions {
+            choose: reach::choose,
+            ..UrlOptions::default()
+        };
+        let (endpoint, protocol) = url::parse(&receipt.url, &options).map_err(wrong)?;
         let Some(http) = protocol.get::<Http>() else {
             return Err(wrong("it must be a URL of HTTP".to_owned()));
         };

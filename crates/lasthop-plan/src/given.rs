@@ -9,7 +9,10 @@ use lasthop_model::{
     record::{Difference, FactorSummary, Given, GivenEndpoint, MOST_CASES},
     selection::{DRIVER, ENDPOINT, TRANSPORT},
 };
-use lasthop_protocol::spec::{Address, Endpoint, Transport};
+use lasthop_protocol::{
+    address::abstract_name,
+    spec::{Address, Endpoint, Transport},
+};
 
 use super::{
     cases::NamedCase,
@@ -55,7 +58,7 @@ fn usual_names(endpoints: &[Endpoint], taken: &[&String]) -> Vec<String> {
 /// Without a slash, which ends the level in the name of a case.
 fn place(address: &Address) -> String {
     match address {
-        Address::Abstract(name) => format!("@{name}").replace('/', "_"),
+        Address::Abstract(name) => abstract_name(name).replace('/', "_"),
         _ => match address.path() {
             Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             None => address.to_string().replace("udp:", ""),

@@ -15,6 +15,17 @@ use socket2::{Domain, SockAddr, Type};
 /// Most bytes of a Unix socket's path or abstract name: `sun_path` has 108, one is the NUL.
 pub const UNIX_NAME_MAX: usize = 107;
 
+/// What HAProxy writes before an abstract name.
+const PADDED: &str = "abns@";
+
+/// An abstract name as [`Address::named`] reads it.
+pub fn abstract_name(name: &str) -> String {
+    match name.trim_end_matches('\0') {
+        short if name.len() == UNIX_NAME_MAX && short.len() < name.len() => format!("{PADDED}{short}"),
+        _ => format!("@{name}"),
+    }
+}
+
 /// How two processes reach each other. The word is the level of the factor `transport`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -189,6 +200,16 @@ impl Address {
         }
     }
 
+    /// The abstract socket that is written with `@` before its name, or with `abns@`, as in HAProxy, which pads the name
+    /// with NUL to the whole length of an address.
+    pub fn named(text: &str) -> Option<Self> {
+        let name = text.strip_prefix('@').filter(|name| !name.is_empty());
+        let padded = text.strip_prefix(PADDED).filter(|name| !name.is_empty());
+        name.map(str::to_owned)
+            .or_else(|| padded.map(|name| format!("{name:\0<UNIX_NAME_MAX$}")))
+            .map(Self::Abstract)
+    }
+
     /// Whether both are of the same kind, and on the same host, whatever their path, name or port.
     pub fn is_like(&self, other: &Self) -> bool {
         self.at("", "", 0) == other.at("", "", 0)
@@ -268,10 +289,12 @@ impl Address {
         }
     }
 
-    /// The name by which `/proc/net/unix` lists it, if it is there: the kernel shows the NUL before an abstract name as `@`.
+    /// The name by which `/proc/net/unix` lists it, if it is there: the kernel shows the NULs of an abstract name as `@`.
     pub fn unix_name(&self) -> Option<String> {
-        let mark = if let Self::Abstract(_) = self { "@" } else { "" };
-        self.ip().is_none().then(|| format!("{mark}{}", self.bare()))
+        match self {
+            Self::Abstract(name) => Some(format!("@{}", name.replace('\0', "@"))),
+            _ => self.ip().is_none().then(|| self.bare()),
+        }
     }
 
     /// The kernel's form.
@@ -320,7 +343,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Abstract(name) => write!(f, "unix:@{name}"),
+            Self::Abstract(name) => write!(f, "unix:{}", abstract_name(name)),
             Self::Tcp(address) => address.fmt(f),
             Self::Channel(transport, path) | Self::Packets(transport, path) => {
                 write!(f, "{transport}:{}", path.display())
@@ -345,9 +368,8 @@ impl FromStr for Address {
                 like => Ok(like.at(rest, "", 0)),
             };
         }
-        match text.strip_prefix("unix:").map(|name| (name, name.strip_prefix('@'))) {
-            Some((_, Some(name))) => Ok(Self::Abstract(name.to_owned())),
-            Some((path, None)) => Ok(Self::Unix(path.into())),
+        match text.strip_prefix("unix:") {
+            Some(name) => Ok(Self::named(name).unwrap_or_else(|| Self::Unix(name.into()))),
             None => text.parse().map(Self::Tcp).map_err(|_| wrong()),
         }
     }
@@ -410,10 +432,23 @@ mod tests {
     }
 
     #[test]
+    fn a_name_of_haproxy_is_padded_to_the_whole_address() {
+        let address = Address::named("abns@app").unwrap();
+        let padded = [b"app".as_slice(), &[0; 104]].concat();
+        assert_eq!(
+            address.socket_name().unwrap().as_abstract_namespace(),
+            Some(padded.as_slice())
+        );
+        assert_eq!(address.unix_name(), Some(format!("@app{}", "@".repeat(104))));
+        assert_eq!(Address::named("abns@"), None);
+    }
+
+    #[test]
     fn what_is_printed_is_read_again() {
         for text in [
             "unix:/run/app.sock",
             "unix:@app",
+            "unix:abns@app",
             "127.0.0.1:8000",
             "[::1]:8000",
             "shm-spin:/run/app.sock",

@@ -28,7 +28,7 @@ pub fn no_port(text: &str) -> String {
 }
 
 /// What the URL itself does not say.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct UrlOptions {
     /// Bytes of an echo's message or of a stream's transfer.
     pub size: u32,
@@ -95,7 +95,7 @@ impl<'a> Location<'a> {
     /// within the path is only taken for the border before a slash.
     pub fn socket_and_target(&self) -> Result<(String, &'a str), String> {
         let plain = match self.rest.strip_prefix("//") {
-            Some(encoded) if !encoded.starts_with('/') => {
+            Some(encoded) if !is_path(encoded) => {
                 let (path, uri) = encoded.split_at(encoded.find('/').unwrap_or(encoded.len()));
                 return Ok((decode(path)?, uri));
             }
@@ -109,17 +109,15 @@ impl<'a> Location<'a> {
     }
 
     pub fn socket(&self, path: &str) -> Result<Endpoint, String> {
-        let absolute = path.strip_prefix("//").filter(|path| path.starts_with('/'));
-        let path = absolute.unwrap_or(path);
-        let address = match path.strip_prefix('@') {
-            Some(name) if !name.is_empty() && self.transport.is_none() => Address::Abstract(name.to_owned()),
-            _ if path.starts_with('/') && path.len() > 1 => self.like(Transport::Unix).at(path, "", 0),
-            _ => {
-                return Err(format!(
-                    "`{path}` is not the path of a socket: it must begin with `/`, or with `@` for an abstract name"
-                ));
-            }
-        };
+        let path = path.strip_prefix("//").filter(|path| is_path(path)).unwrap_or(path);
+        let named = Address::named(path).filter(|_| self.transport.is_none());
+        let address = named.or_else(|| is_path(path).then(|| self.like(Transport::Unix).at(path, "", 0)));
+        let address = address.ok_or_else(|| {
+            format!(
+                "`{path}` is not the path of a socket: it must begin with `/`, `./` or `~/`, or with `@` for an abstract \
+                 name (`abns@` as HAProxy pads it)"
+            )
+        })?;
         Ok(Endpoint {
             address,
             tls: self.tls("localhost"),
@@ -139,15 +137,23 @@ impl<'a> Location<'a> {
         let (host, port) = split_port(text)?;
         let port = port.or(default_port).filter(|_| !host.is_empty());
         let port = port.ok_or_else(|| no_port(text))?;
-        let at = resolve(host, port)?;
+        let found = resolve(host, port)?;
         let address = if self.transport == Some(Transport::Udp) {
-            Address::Udp(at)
+            Address::Udp(found[0])
         } else {
-            Address::Tcp(at)
+            self.over_tcp(host, &found)
         };
         Ok(Endpoint {
             address,
             tls: self.tls(host),
+        })
+    }
+
+    /// That of these addresses of a host, one at least, that is to be connected to.
+    pub fn over_tcp(&self, host: &str, found: &[SocketAddr]) -> Address {
+        Address::Tcp(match found {
+            [only] => *only,
+            several => (self.options.choose)(host, several),
         })
     }
 
@@ -161,6 +167,18 @@ impl<'a> Location<'a> {
             resumption: false,
         })
     }
+}
+
+/// Whether a text begins as the path of a socket does. One below the current folder or the home says so.
+fn is_path(text: &str) -> bool {
+    ["/", "./", "../", "~/"]
+        .iter()
+        .any(|start| text.len() > start.len() && text.starts_with(start))
+}
+
+/// Whether a text begins as the path or the abstract name of a socket does.
+pub fn is_socket(text: &str) -> bool {
+    is_path(text) || Address::named(text).is_some()
 }
 
 /// `host`, `host:port`, `[v6]` or `[v6]:port`; the brackets are taken off.
@@ -190,13 +208,22 @@ pub fn port_number(text: &str) -> Result<u16, String> {
     text.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)
 }
 
-/// The first address of a host.
-pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
+/// The addresses of a host, one at least, each once and in the order of the system.
+pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let failed = |cause: String| format!("cannot find the address of `{host}`: {cause}");
-    let mut found = (host, port)
+    let all = (host, port)
         .to_socket_addrs()
         .map_err(|error| failed(error.to_string()))?;
-    found.next().ok_or_else(|| failed("it has no address".to_owned()))
+    let mut found = Vec::new();
+    for address in all {
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    if found.is_empty() {
+        return Err(failed("it has no address".to_owned()));
+    }
+    Ok(found)
 }
 
 /// The parts of `key=value&key=value`, values decoded.

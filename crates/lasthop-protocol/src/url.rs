@@ -3,7 +3,7 @@
 //! | form | meaning |
 //! |---|---|
 //! | `SCHEME://host[:port]…` | over TCP |
-//! | `SCHEME+unix:/path.sock…` | over a Unix socket; `@name` is an abstract one |
+//! | `SCHEME+unix:/path.sock…` | over a Unix socket; `@name` is an abstract one, `./` and `~/` are left to the caller |
 //! | `SCHEME+pipe:/path.sock`, `+socketpair`, `+shm`, `+shm-spin` | over a channel that the server hands out there |
 //! | `SCHEME+unixgram:/path.sock`, `+seqpacket` | over a Unix socket that carries whole messages |
 //! | `SCHEME+udp://host:port` | over UDP |
@@ -22,11 +22,19 @@ use crate::{
 pub fn redacted(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = url.split_at(start);
+    let lower = scheme.to_ascii_lowercase();
     // A password that is not encoded as it should be may contain anything; a path of HTTP or of a socket may contain
     // `@`.
-    let reach = match scheme {
+    let reach = match lower.as_str() {
+        _ if rest.starts_with("unix:") => 0,
         "http://" | "https://" | "ws://" | "wss://" => rest.find(['/', '?', '#']).unwrap_or(rest.len()),
-        _ if url.split(':').next().is_some_and(|scheme| scheme.ends_with("unix")) => 0,
+        _ if url
+            .split(':')
+            .next()
+            .is_some_and(|scheme| scheme.to_ascii_lowercase().ends_with("unix")) =>
+        {
+            0
+        }
         _ => rest.len(),
     };
     let user = rest[..reach]
@@ -39,7 +47,7 @@ pub fn redacted(url: &str) -> String {
     with_harmless(&shown)
 }
 
-/// Reads a URL. Host names are looked up; the first address counts.
+/// Reads a URL. Host names are looked up; of several addresses over TCP, `options` choose one.
 pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), String> {
     // What follows a colon and begins with a digit is a port: `localhost:8000` has no scheme.
     let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
@@ -48,8 +56,9 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), St
         let shown = redacted(url);
         format!("`{shown}` has no scheme (for example `http://127.0.0.1:8000/` or `http+unix:/run/app.sock:/`)")
     })?;
+    let scheme = scheme.to_ascii_lowercase();
     // HTTP is what most people mean by a bare socket.
-    let scheme = if scheme == "unix" { "http+unix" } else { scheme };
+    let scheme = if scheme == "unix" { "http+unix" } else { &scheme };
     let mut words = scheme.split('+');
     let first = words.next().unwrap_or_default();
     let mut location = Location {
@@ -193,6 +202,44 @@ mod tests {
                 false,
             ),
             ("unix:@app", Address::Abstract("app".into()), "/", false),
+            (
+                "http+unix:abns@app:/uri",
+                Address::named("abns@app").unwrap(),
+                "/uri",
+                false,
+            ),
+            (
+                "http://unix:abns@app:/",
+                Address::named("abns@app").unwrap(),
+                "/",
+                false,
+            ),
+            ("HTTP://127.0.0.1:8000/A", tcp_address("127.0.0.1:8000"), "/A", false),
+            (
+                "Https+Unix:/run/App.sock",
+                Address::Unix("/run/App.sock".into()),
+                "/",
+                true,
+            ),
+            (
+                "unix:./app.sock:/uri",
+                Address::Unix("./app.sock".into()),
+                "/uri",
+                false,
+            ),
+            ("http+unix:../app.sock", Address::Unix("../app.sock".into()), "/", false),
+            (
+                "http://unix:~/app.sock:/",
+                Address::Unix("~/app.sock".into()),
+                "/",
+                false,
+            ),
+            (
+                "http+unix://./app.sock:/",
+                Address::Unix("./app.sock".into()),
+                "/",
+                false,
+            ),
             ("https+unix:@app:/", Address::Abstract("app".into()), "/", true),
         ] {
             let (endpoint, protocol) = read(url).unwrap_or_else(|error| panic!("{url}: {error}"));
@@ -298,7 +345,12 @@ mod tests {
             ),
             ("raw://127.0.0.1", "`127.0.0.1` needs a host and a port"),
             ("raw://127.0.0.1:1/PING", "`--send` says what is sent"),
-            ("http+unix:app.sock", "is not the path of a socket"),
+            (
+                "http+unix:app.sock",
+                "is not the path of a socket: it must begin with `/`, `./`",
+            ),
+            ("http+unix:./", "is not the path of a socket"),
+            ("http+unix:abns@", "is not the path of a socket"),
             ("echo+pipe:@name", "is not the path of a socket"),
             ("echo://127.0.0.1", "`127.0.0.1` needs a host and a port"),
             ("http://", "the URL needs a host and a port"),
@@ -350,6 +402,7 @@ mod tests {
                 "postgres:///db?host=/run&user=a@b&PassWord=***",
             ),
             ("http://me:s3cret@h/x", "http://me:***@h/x"),
+            ("HTTP://me:s3cret@h/@x", "HTTP://me:***@h/@x"),
             (
                 "http://h:80/a:b@c?access_token=s3cret",
                 "http://h:80/a:b@c?access_token=***",
@@ -372,6 +425,7 @@ mod tests {
                 "statsd+udp://h?counter=http://h/m?k=***",
             ),
             ("http+unix:/run/app.sock:/@x", "http+unix:/run/app.sock:/@x"),
+            ("http://unix:abns@app:/x", "http://unix:abns@app:/x"),
         ] {
             assert_eq!(redacted(url), shown);
         }

@@ -64,7 +64,7 @@ pub enum CompareError {
 }
 
 /// What an error before the measurement probably means.
-fn advice(failure: &Failure) -> Option<&'static str> {
+fn advice(failure: &Failure, address: &Address) -> Option<String> {
     let said = failure.message.as_str();
     match failure.class {
         ErrorClass::Refused => Some("nothing listens there: start the server or correct the URL"),
@@ -75,7 +75,8 @@ fn advice(failure: &Failure) -> Option<&'static str> {
             Some("correct the URL, or say with --expect-status that this is the correct reply")
         }
         _ => None,
-    }
+    };
+    advice.map(str::to_owned)
 }
 
 /// Asks every endpoint for two replies, and finds out whose they are.
@@ -101,7 +102,8 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
     let mut unlike = Vec::new();
     for (name, AskedEndpoint { url, mut spec, .. }) in names.into_iter().zip(asked.endpoints) {
         let (traits, unchecked) = look(&mut spec, asked.learn, &mut go_on).map_err(|failure| {
-            let advice = advice(&failure).map_or_else(String::new, |advice| format!("\n  {advice}"));
+            let advice =
+                advice(&failure, &spec.endpoint.address).map_or_else(String::new, |advice| format!("\n  {advice}"));
             CompareError::NoAnswer(format!("{url}: {}{advice}", failure.message))
         })?;
         let (reference, theirs) = first.get_or_insert_with(|| (url.clone(), traits.clone()));
@@ -250,7 +252,7 @@ fn addresses(spec: &Spec) -> Vec<Address> {
 }
 
 /// The address of another machine. One of this machine's can be bound.
-fn foreign(address: &Address) -> Option<IpAddr> {
+pub fn foreign(address: &Address) -> Option<IpAddr> {
     address
         .ip()
         .filter(|ip| !ip.is_loopback() && UdpSocket::bind((*ip, 0)).is_err())

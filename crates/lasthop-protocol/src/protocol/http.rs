@@ -26,7 +26,7 @@ use super::{
 use crate::{
     address::Endpoint,
     failure::Failure,
-    location::{HIDDEN, Location, is_secret, split_port, without_secrets},
+    location::{HIDDEN, Location, is_secret, is_socket, split_port, without_secrets},
     options::{Reuse, within},
 };
 
@@ -65,11 +65,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
 pub(super) fn place<'a>(location: &Location<'a>, secure: &str) -> Result<(Endpoint, &'a str, String), String> {
     let mut location = location.secured_by(secure);
     // As nginx names an upstream: `http://unix:/path:/uri`.
-    if let Some(socket) = location
-        .rest
-        .strip_prefix("//unix:")
-        .filter(|rest| rest.starts_with(['/', '@']))
-    {
+    if let Some(socket) = location.rest.strip_prefix("//unix:").filter(|rest| is_socket(rest)) {
         location.is_socket = true;
         location.rest = socket;
     }

@@ -95,7 +95,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     } else if host.is_empty() {
         return Err(no_port(&host));
     } else {
-        Address::Tcp(resolve(&host, port)?)
+        location.over_tcp(&host, &resolve(&host, port)?)
     };
     let database = decode(path.trim_start_matches('/'))?;
     let postgres = Postgres {
