@@ -182,7 +182,7 @@ fn asking(method: &str, version: HttpVersion, expect: HttpExpect) -> Http {
         host: "localhost".to_owned(),
         headers: vec![],
         hidden: vec![],
-        body: String::new(),
+        body: Default::default(),
         version,
         expect,
     }

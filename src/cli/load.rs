@@ -15,15 +15,18 @@ use lasthop_load::{
     engine::{CaseError, Onlooker},
     live::Live,
     null::{NullServer, NullSpec},
+    sample::ENDLESS,
 };
 use lasthop_model::quantity::{duration, duration_or_none};
 use lasthop_page::units::{Micros, Significant};
 use lasthop_protocol::{
     LoadOptions, PROTOCOLS, Protocol,
+    content::Content,
     delimiter::{End, LengthPrefix},
     escaped::Escaped,
     http::{BODY_MAX, HttpVersion},
     location::without_secrets,
+    raw::Raw,
     result::ErrorClass,
     several::{Order, Several, Weighted},
     spec::{Endpoint, Engine, Model, OpenLoop, Reuse, SocketOptions, Spec, Timeouts},
@@ -78,7 +81,7 @@ pub struct LoadArgs {
     /// Length of the warm-up before it, which is not counted
     #[arg(long, default_value = "500ms", value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
     warm_up: Duration,
-    /// Seed for Poisson arrivals, and for `--order random`
+    /// Seed for Poisson arrivals, for `--order random`, and for random variables of `--requests`
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
     /// Send the requests of this file (`.http`)
@@ -200,7 +203,7 @@ struct HttpArgs {
     ///
     /// `@-` reads it from standard input.
     #[arg(long, value_name = "TEXT", value_parser = body)]
-    body: Option<String>,
+    body: Option<Content>,
     /// Expected status [default: 200]
     #[arg(long, value_name = "STATUS")]
     expect_status: Option<u16>,
@@ -387,11 +390,12 @@ fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
-fn body(text: &str) -> Result<String, String> {
+fn body(text: &str) -> Result<Content, String> {
     let Some(name) = text.strip_prefix('@') else {
-        return Ok(text.to_owned());
+        return Ok(text.into());
     };
-    text_in(name).map_err(|error| format!("cannot read the body: {error}"))
+    let bytes = file_or_input(name).map_err(|error| format!("cannot read the body: {error}"))?;
+    Ok(Content(bytes))
 }
 
 fn escaped(text: &str) -> Result<Escaped, String> {
@@ -451,7 +455,7 @@ pub fn load(arguments: &LoadArgs) -> Exit {
                 LoadFormat::Terminal if interrupted() => {
                     return Err(CliError::interrupted(format!("{}: {error}", job.url)));
                 }
-                LoadFormat::Terminal => return Err(failed(&job.url, &error)),
+                LoadFormat::Terminal => return Err(failed(&job.url, &job.spec, &error)),
             }
         }
     };
@@ -471,13 +475,13 @@ impl LoadArgs {
     /// The load of the requests of a file.
     fn several(&self, file: &Path) -> Result<Spec, CliError> {
         let wrong = |cause: String| CliError::usage(format!("{}: {cause}", file.display()));
-        let read = |path: &Path, most| files::named(path, most).and_then(text_of);
-        let text = read(file, BODY_MAX).map_err(|error| wrong(error.to_string()))?;
+        let text = files::named(file, BODY_MAX).and_then(text_of);
+        let text = text.map_err(|error| wrong(error.to_string()))?;
         let folder = file.parent().unwrap_or(Path::new(""));
         let body = |name: &str, most| {
-            read(&folder.join(name), most).map_err(|error| format!("cannot read the body {name}: {error}"))
+            files::named(&folder.join(name), most).map_err(|error| format!("cannot read the body {name}: {error}"))
         };
-        let asked = requests::parse(&text, body).map_err(wrong)?;
+        let asked = requests::parse(&text, self.seed, body).map_err(wrong)?;
         let (endpoint, server) = self.requests.server(&self.url)?;
         let mut all = Vec::new();
         for one in asked {
@@ -510,10 +514,15 @@ fn path_at(url: &str, target: &str) -> Result<String, String> {
         return Ok(target.to_owned());
     }
     let authority = url.find("://").map_or(0, |at| at + 3);
-    let origin = &url[..url[authority..].find('/').map_or(url.len(), |at| authority + at)];
-    match target.strip_prefix(origin) {
+    let origin = &url[..url[authority..].find(['/', '?']).map_or(url.len(), |at| authority + at)];
+    let split = target.split_at_checked(origin.len());
+    match split
+        .filter(|(own, _)| own.eq_ignore_ascii_case(origin))
+        .map(|(_, path)| path)
+    {
         Some("") => Ok("/".to_owned()),
         Some(path) if path.starts_with('/') => Ok(path.to_owned()),
+        Some(path) if path.starts_with('?') => Ok(format!("/{path}")),
         _ => Err(format!(
             "{target} is not on the server of {}; write its path alone",
             url::redacted(url)
@@ -630,7 +639,7 @@ fn failed(url: &str, spec: &Spec, error: &CaseError) -> CliError {
 }
 
 /// Advice on an error before the load began, if it has one likely cause.
-fn advice(class: ErrorClass, cause: &str) -> Option<&'static str> {
+fn advice(class: ErrorClass, cause: &str, is_raw: bool) -> Option<&'static str> {
     match class {
         ErrorClass::Tls if cause.contains("does not offer TLS") => {
             Some("turn TLS on in the server, or ask for a connection without it")
@@ -641,8 +650,11 @@ fn advice(class: ErrorClass, cause: &str) -> Option<&'static str> {
         ErrorClass::BacklogFull => Some("its accept queue is full: give it a longer backlog or use fewer connections"),
         // Linux keeps the port of a closed connection for a minute (TIME-WAIT).
         ErrorClass::NoPort => Some("all local ports are in use: wait a minute or widen `net.ipv4.ip_local_port_range`"),
-        ErrorClass::Timeout if cause.contains("the end of the reply") => {
-            Some("raise `--timeout`, or correct where a reply ends (raw: `--until`, `--bytes`, `--length-prefix`)")
+        ErrorClass::Timeout if cause.contains(ENDLESS) => Some(
+            "a stream of events has no end that could be timed; any other reply needs `Content-Length`, chunks or a close",
+        ),
+        ErrorClass::Timeout if cause.contains("the end of the reply") && is_raw => {
+            Some("raise `--timeout`, or correct where a reply ends (`--until`, `--bytes`, `--length-prefix`)")
         }
         ErrorClass::Timeout => Some("raise `--timeout` or `--connect-timeout`"),
         ErrorClass::Reset => Some("if the server closes the connection after each reply, use `--reuse per-request`"),

@@ -4,6 +4,7 @@ mod csv;
 mod figures;
 pub mod requests;
 mod terminal;
+mod variables;
 
 use lasthop_load::{
     engine::{Case, CaseError, Onlooker},

@@ -1,7 +1,9 @@
 //! Several requests in a file, as editors have them to try a server (`.http`): they are written by hand, and each can be
-//! sent alone from there.
+//! sent alone from there. What only an editor can do is refused with its line; nothing is sent as it was not meant.
 
-use lasthop_protocol::{http::BODY_MAX, several::REQUESTS_MAX};
+use lasthop_protocol::{content::Content, http::BODY_MAX, several::REQUESTS_MAX};
+
+use super::variables::Variables;
 
 /// A request of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,97 +12,300 @@ pub struct Asked {
     /// A path, or a URL.
     pub target: String,
     pub headers: Vec<(String, String)>,
-    pub body: String,
+    pub body: Content,
     pub weight: u32,
     /// The status that is right, where it is said.
     pub status: Option<u16>,
 }
 
 /// Where in a request a line is.
+#[derive(Clone, Copy, PartialEq)]
 enum Part {
     Before,
     Head,
     Body,
+    /// Behind a body, where an editor handles the reply.
+    Behind,
+    /// In a script that handles it.
+    Script,
 }
 
-/// The requests of a file. `read` gives the text of a file that is named in the place of a body, and is told how many bytes it
-/// may have.
-pub fn parse(text: &str, read: impl Fn(&str, u64) -> Result<String, String>) -> Result<Vec<Asked>, String> {
+/// A line of a body.
+struct Line<'a> {
+    number: usize,
+    text: &'a str,
+}
+
+/// The requests of a file. `read` gives what is in a file that is named in a body, and is told how many bytes it may have.
+/// Random values of variables follow from `seed`.
+pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, String>) -> Result<Vec<Asked>, String> {
+    let mut variables = Variables::of(text, seed);
+    // Together, because a file may be named many times.
+    let mut room = BODY_MAX;
     let mut asked: Vec<Asked> = Vec::new();
+    let mut body: Vec<Line<'_>> = Vec::new();
     let mut part = Part::Before;
     // What comments say of the next request.
     let mut weight = 1;
     let mut status = None;
+    let mut end = |asked: &mut Vec<Asked>, lines: &mut Vec<Line<'_>>, variables: &mut Variables<'_>| {
+        let lines = std::mem::take(lines);
+        let Some(request) = asked.last_mut().filter(|_| !lines.is_empty()) else {
+            return Ok::<(), String>(());
+        };
+        let whole = body_of(lines, &request.headers, variables, |name, number| {
+            read(name, room).map_err(|cause| at(number, &cause))
+        })?;
+        let left = room.checked_sub(whole.len() as u64);
+        room = left.ok_or_else(|| format!("the bodies of all requests are longer than {} MiB", BODY_MAX >> 20))?;
+        request.body = Content(whole);
+        Ok(())
+    };
     for (number, line) in (1..).zip(text.lines()) {
-        let wrong = |what: &str| format!("line {number}: {what}");
-        let is_comment = line.starts_with('#') || line.starts_with("//");
-        if line.starts_with("###") {
+        let wrong = |what: &str| at(number, what);
+        if line.starts_with("###") && part != Part::Script {
+            end(&mut asked, &mut body, &mut variables)?;
             part = Part::Before;
             continue;
         }
-        match (&part, asked.last_mut()) {
-            (Part::Body, Some(request)) => {
-                if request.body.is_empty() && begun(line).is_some() {
+        match part {
+            Part::Script => {
+                if line.trim_end().ends_with("%}") {
+                    part = Part::Behind;
+                }
+            }
+            Part::Head | Part::Body | Part::Behind if handles(line) => {
+                let is_open = line.starts_with("> {%") && !line.contains("%}");
+                part = if is_open { Part::Script } else { Part::Behind };
+            }
+            Part::Behind if !is_comment(line) && !line.trim().is_empty() => {
+                return Err(wrong(
+                    "a line behind what handles the reply; put `###` between two requests",
+                ));
+            }
+            Part::Behind => {}
+            Part::Body => {
+                let is_blank = |line: &Line<'_>| line.text.trim().is_empty() || is_comment(line.text);
+                if body.iter().all(is_blank) && begun(line).is_some() {
                     return Err(wrong("a request where a body may be; put `###` between two requests"));
                 }
-                request.body.push_str(line);
-                request.body.push('\n');
+                body.push(Line { number, text: line });
             }
-            _ if is_comment => match line.trim_start_matches(['#', '/', ' ']).split_once(' ') {
+            _ if is_comment(line) => match line.trim_start().trim_start_matches(['#', '/', ' ']).split_once(' ') {
                 Some(("@weight", value)) => weight = read_number(value, 1..=1_000_000).map_err(|text| wrong(&text))?,
                 Some(("@status", value)) => {
                     status = Some(read_number(value, 200..=599).map_err(|text| wrong(&text))? as u16);
                 }
                 _ => {}
             },
-            (Part::Head, Some(_)) if line.trim().is_empty() => part = Part::Body,
-            (Part::Before, _) if line.trim().is_empty() => {}
-            (previous, last) => {
-                if line.contains("{{") {
-                    return Err(wrong("variables (`{{…}}`) cannot be used"));
+            Part::Head if line.trim().is_empty() => part = Part::Body,
+            Part::Before if line.trim().is_empty() || defined(line).is_some() => {}
+            Part::Before | Part::Head => {
+                if line.starts_with("< {%") {
+                    return Err(wrong("a script before a request cannot be run"));
                 }
-                if let Some((method, target)) = begun(line) {
+                let shown = variables.rendered(line, number)?;
+                let last = asked.last_mut().filter(|_| part == Part::Head);
+                let is_rest = |request: &Asked| request.headers.is_empty() && continues(line);
+                if let Some(request) = last.filter(|request| is_rest(request)) {
+                    let words: Vec<&str> = shown.split_whitespace().collect();
+                    let rest = match words[..] {
+                        [rest] => rest,
+                        [rest, version] if version.starts_with("HTTP/") => rest,
+                        _ => return Err(wrong("a blank within a target: write `%20`")),
+                    };
+                    request.target.push_str(rest);
+                } else if let Some((method, target)) = begun(&shown) {
                     if asked.len() == REQUESTS_MAX {
                         return Err(wrong(&format!("there are more than {REQUESTS_MAX} requests")));
+                    }
+                    if UNLIKE_HTTP.contains(&method) {
+                        return Err(wrong(&format!(
+                            "a request of {method} cannot be sent, only those of HTTP"
+                        )));
                     }
                     part = Part::Head;
                     asked.push(Asked {
                         method: method.to_owned(),
                         target: target.to_owned(),
                         headers: Vec::new(),
-                        body: String::new(),
+                        body: Content::default(),
                         weight: std::mem::replace(&mut weight, 1),
                         status: status.take(),
                     });
-                } else if let (Part::Head, Some(request), Some((name, value))) = (previous, last, line.split_once(':'))
-                {
-                    request.headers.push((name.trim().to_owned(), value.trim().to_owned()));
                 } else {
-                    return Err(wrong("expected `METHOD /path`, `/path` or, below one, `Name: value`"));
+                    let request = asked.last_mut().filter(|_| part == Part::Head);
+                    let (request, header) = request.zip(header(&shown)).ok_or_else(|| wrong(EXPECTED))?;
+                    request.headers.push(header);
                 }
             }
         }
     }
-    // Together, because a file may be named many times.
-    let mut room = BODY_MAX;
-    for request in &mut asked {
-        let body = request.body.trim_end_matches(['\r', '\n']);
-        match body.strip_prefix("< ") {
-            Some(file) => request.body = read(file.trim(), room)?,
-            None => request.body.truncate(body.len()),
-        }
-        let left = room.checked_sub(request.body.len() as u64);
-        room = left.ok_or_else(|| format!("the bodies of all requests are longer than {} MiB", BODY_MAX >> 20))?;
+    if part == Part::Script {
+        return Err("the script at the end of the file has no end (`%}`)".to_owned());
     }
+    end(&mut asked, &mut body, &mut variables)?;
     if asked.is_empty() {
         return Err("there is no request in it".to_owned());
     }
     Ok(asked)
 }
 
+const EXPECTED: &str = "expected `METHOD /path`, `/path` or, below one, `Name: value`";
+
+/// What editors send in the place of a method, and in a way of their own.
+const UNLIKE_HTTP: [&str; 4] = ["GRAPHQL", "GRPC", "RSOCKET", "WEBSOCKET"];
+
+fn at(number: usize, what: &str) -> String {
+    format!("line {number}: {what}")
+}
+
+fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with('#') || line.starts_with("//")
+}
+
+/// Name and value of `@name = value`.
+pub fn defined(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.trim_start().strip_prefix('@')?.split_once('=')?;
+    let name = name.trim_end();
+    (!name.is_empty() && !name.contains(char::is_whitespace)).then(|| (name, value.trim()))
+}
+
+/// Whether a line tells an editor what to do with the reply: a script, or a file to write it to or to compare it with.
+fn handles(line: &str) -> bool {
+    let is_script = line
+        .strip_prefix("> ")
+        .is_some_and(|rest| rest.starts_with("{%") || rest.trim_end().ends_with(".js"));
+    is_script || [">> ", ">>! ", "<> "].iter().any(|start| line.starts_with(start))
+}
+
+/// Whether a line goes on with the target above it, as editors write long queries.
+fn continues(line: &str) -> bool {
+    let text = line.trim_start();
+    text.starts_with(['?', '&']) || (text.len() < line.len() && text.starts_with('/'))
+}
+
+fn header(line: &str) -> Option<(String, String)> {
+    let (name, value) = line.split_once(':')?;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let name = name.trim();
+    // `http://…` begins no header: it is a URL with what some lists have behind it.
+    let is_name = !name.is_empty() && name.bytes().all(is_token) && !value.starts_with("//");
+    is_name.then(|| (name.to_owned(), value.trim().to_owned()))
+}
+
+/// The body that these lines are, without the empty ones that end it.
+fn body_of(
+    mut lines: Vec<Line<'_>>,
+    headers: &[(String, String)],
+    variables: &mut Variables<'_>,
+    read: impl Fn(&str, usize) -> Result<Vec<u8>, String>,
+) -> Result<Vec<u8>, String> {
+    let is_empty = |line: &Line<'_>| line.text.trim().is_empty();
+    // Comments between the body and the next request are about that, not part of this.
+    let content = lines.iter().rposition(|line| !is_empty(line) && !is_comment(line.text));
+    let content = content.map_or(0, |last| last + 1);
+    if content == 0 || lines.get(content).is_some_and(is_empty) {
+        let told = |line: &Line<'_>| {
+            is_comment(line.text) && ["@weight ", "@status "].iter().any(|word| line.text.contains(word))
+        };
+        if let Some(line) = lines[content..].iter().find(|line| told(line)) {
+            return Err(at(
+                line.number,
+                "put this comment below the `###` of the request that it is about",
+            ));
+        }
+        lines.truncate(content);
+    }
+    if let Some(line) = lines.iter().find(|line| is_comment(line.text)) {
+        let text = "a comment in a body, which not every editor leaves out: put the body into a file (`< FILE`)";
+        return Err(at(line.number, text));
+    }
+    if let Some(line) = lines.iter().find(|line| defined(line.text).is_some()) {
+        return Err(at(line.number, "a variable where a body may be; put `###` before it"));
+    }
+    let is_of = |name: &str, media: &str| {
+        headers
+            .iter()
+            .any(|(given, value)| given.eq_ignore_ascii_case(name) && value.to_ascii_lowercase().starts_with(media))
+    };
+    if is_of("x-request-type", "graphql") {
+        return Err(at(
+            lines.first().map_or(0, |line| line.number),
+            "a query of GraphQL: write the JSON that it stands for",
+        ));
+    }
+    let is_multipart = is_of("content-type", "multipart/");
+    let is_form = is_of("content-type", "application/x-www-form-urlencoded");
+    let mut body: Vec<u8> = Vec::new();
+    let mut ended_in_file = false;
+    for (index, line) in lines.iter().enumerate() {
+        let Line { number, text } = *line;
+        if is_form && index > 0 && !body.ends_with(b"&") && !text.trim_start().starts_with('&') {
+            return Err(at(
+                number,
+                "a line of a form neither begins with `&` nor follows one that ends with it",
+            ));
+        }
+        if index > 0 {
+            // Parts of a body end in CR LF (RFC 2046, 4.1.1), and a form has no lines.
+            body.extend_from_slice(if is_multipart {
+                b"\r\n"
+            } else if is_form {
+                b""
+            } else {
+                b"\n"
+            });
+        }
+        ended_in_file = false;
+        if let Some(name) = text.strip_prefix("< ") {
+            let name = variables.rendered(name.trim(), number)?;
+            body.extend(read(&name, number)?);
+            ended_in_file = true;
+        } else if let Some((encoding, name)) = text.strip_prefix("<@").and_then(|rest| rest.split_once(' ')) {
+            if !["", "utf8", "utf-8"].contains(&encoding) {
+                return Err(at(
+                    number,
+                    &format!("the encoding `{encoding}` is not supported, only UTF-8"),
+                ));
+            }
+            let name = variables.rendered(name.trim(), number)?;
+            let text = String::from_utf8(read(&name, number)?)
+                .map_err(|_| at(number, &format!("{name} is not UTF-8; `< {name}` sends its bytes")))?;
+            body.extend(variables.rendered(&text, number)?.into_bytes());
+            ended_in_file = true;
+        } else {
+            let shown = variables.rendered(text, number)?;
+            body.extend(if is_form { form(&shown) } else { shown }.into_bytes());
+        }
+    }
+    // What is in a file is sent as it is.
+    while !ended_in_file && matches!(body.last(), Some(b'\r' | b'\n')) {
+        body.pop();
+    }
+    if is_multipart && !body.is_empty() {
+        body.extend_from_slice(b"\r\n");
+    }
+    Ok(body)
+}
+
+/// A line of a form without the blanks that make it readable. Those of its values are encoded.
+fn form(line: &str) -> String {
+    let pairs = line.split('&').map(|pair| {
+        let parts: Vec<&str> = pair.splitn(2, '=').map(str::trim).collect();
+        parts.join("=")
+    });
+    pairs.collect::<Vec<_>>().join("&")
+}
+
 /// Method and target of a line that begins a request.
 fn begun(line: &str) -> Option<(&str, &str)> {
-    let is_target = |word: &str| word.starts_with('/') || word.starts_with("http://") || word.starts_with("https://");
+    let is_url = |word: &str| {
+        let scheme = word.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        scheme.is_some_and(|scheme| scheme == "http" || scheme == "https")
+    };
+    let is_target = |word: &str| word.starts_with('/') || is_url(word);
     let is_method = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
@@ -117,13 +322,17 @@ fn read_number(text: &str, range: std::ops::RangeInclusive<u32>) -> Result<u32, 
     let number = text.trim().parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("`{text}` is not a number from {} to {}", range.start(), range.end()))
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<Vec<Asked>, String> {
-        parse(text, |file, _| Ok(format!("<{file}>")))
+        parse(text, 1, |file, _| match file {
+            "missing" => Err("cannot read the body missing: No such file".to_owned()),
+            "image.png" => Ok(b"\x89PNG\r\n\xff\n".to_vec()),
+            "named" => Ok(b"{{name}} in a file\n".to_vec()),
+            _ => Ok(format!("<{file}>").into_bytes()),
+        })
     }
 
     #[test]
@@ -136,7 +345,7 @@ mod tests {
             (
                 one.method.clone(),
                 one.target.clone(),
-                one.body.clone(),
+                String::from_utf8(one.body.to_vec()).unwrap(),
                 one.weight,
                 one.status,
             )
@@ -154,6 +363,83 @@ mod tests {
         );
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(all[0].headers, [pair("Accept", "application/json"), pair("X-A", "b:c")]);
+    }
+
+    /// Target and body of each request.
+    fn short(text: &str) -> Vec<(String, Vec<u8>)> {
+        let all = parsed(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        all.into_iter().map(|one| (one.target, one.body.0)).collect()
+    }
+
+    #[test]
+    fn variables_are_put_in_wherever_they_are() {
+        let text = "@base = http://h:1\n@name = Ann\n\n### first\nPOST {{base}}/users\nX-Name: {{name}}\n\n{\"a\": \"{{name}}\"}\n\
+                    ###\nPUT {{base}}/named\n\n<@ named\n### raw\nPUT {{base}}/raw\n\n< named\n";
+        let all = parsed(text).unwrap();
+        assert_eq!(all[0].headers, [("X-Name".to_owned(), "Ann".to_owned())]);
+        let pair = |target: &str, body: &str| (target.to_owned(), body.as_bytes().to_vec());
+        assert_eq!(
+            short(text),
+            [
+                pair("http://h:1/users", r#"{"a": "Ann"}"#),
+                pair("http://h:1/named", "Ann in a file\n"),
+                pair("http://h:1/raw", "{{name}} in a file\n"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_query_may_go_on_in_further_lines() {
+        let text =
+            "GET /search\n    ?q=one\n    # a comment\n    &page=2\nAccept: x\n###\nGET http://h\n  /a\n  /b HTTP\n";
+        let error = parsed(text).unwrap_err();
+        assert!(error.starts_with("line 9: "), "{error}");
+        let text = text.replace(" HTTP", "\n?c=d");
+        assert_eq!(
+            short(&text).into_iter().map(|one| one.0).collect::<Vec<_>>(),
+            ["/search?q=one&page=2", "http://h/a/b?c=d"]
+        );
+    }
+
+    #[test]
+    fn files_are_sent_as_they_are_also_within_parts() {
+        let text = "POST /upload\nContent-Type: multipart/form-data; boundary=B\n\n--B\nContent-Disposition: form-data; \
+                    name=\"f\"; filename=\"image.png\"\n\n< image.png\n--B--\n\n###\nPUT /\n\n< image.png\n";
+        let image = b"\x89PNG\r\n\xff\n";
+        let before = b"--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"image.png\"\r\n\r\n";
+        assert_eq!(
+            short(text),
+            [
+                ("/upload".to_owned(), [&before[..], image, b"\r\n--B--\r\n"].concat()),
+                ("/".to_owned(), image.to_vec()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_form_is_one_line() {
+        let head = "POST /\ncontent-type: application/x-www-form-urlencoded\n\n";
+        for form in ["name=a=b\n&pass=c\n", "name = a=b &\npass = c\n", "name=a=b&pass=c"] {
+            assert_eq!(short(&format!("{head}{form}"))[0].1, b"name=a=b&pass=c", "{form}");
+        }
+    }
+
+    #[test]
+    fn what_handles_a_reply_is_not_sent() {
+        let text = "GET /a\n\n> {%\n  client.test(\"x\", () => {})\n  ### no request\n%}\n\n###\nPOST /b\n\n{}\n\n\
+                    > ./check.js\n>> out.json\n<> a.200.json\n# a comment\n### \nPOST /c\n\nx\n\n# a comment\n// another\n\
+                    ###\nPOST /d\n\n> a quote\n### e\nGET /e\n> {% client.log(1) %}\n";
+        let pair = |target: &str, body: &str| (target.to_owned(), body.as_bytes().to_vec());
+        assert_eq!(
+            short(text),
+            [
+                pair("/a", ""),
+                pair("/b", "{}"),
+                pair("/c", "x"),
+                pair("/d", "> a quote"),
+                pair("/e", "")
+            ]
+        );
     }
 
     #[test]
@@ -174,11 +460,11 @@ mod tests {
         // Each of these has half of the room that all have together.
         let half = |_: &str, room: u64| {
             assert!(room <= BODY_MAX);
-            Ok("x".repeat(BODY_MAX as usize / 2))
+            Ok(vec![b'x'; BODY_MAX as usize / 2])
         };
         let named = "PUT /\n\n< body\n###\n";
-        assert!(parse(&named.repeat(2), half).is_ok());
-        let error = parse(&named.repeat(3), half).unwrap_err();
+        assert!(parse(&named.repeat(2), 1, half).is_ok());
+        let error = parse(&named.repeat(3), 1, half).unwrap_err();
         assert_eq!(error, "the bodies of all requests are longer than 64 MiB");
     }
 
@@ -189,7 +475,36 @@ mod tests {
             ("get /\n", "line 1: expected `METHOD /path`"),
             ("GET /\nno colon\n", "line 2: expected"),
             ("Accept: x\nGET /\n", "line 1: expected"),
-            ("GET /{{name}}\n", "line 1: variables"),
+            ("GET /{{name}}\n", "line 1: the variable `name` has no value"),
+            (
+                "POST /\n\n{\"a\": {{token}}}\n",
+                "line 3: the variable `token` has no value",
+            ),
+            ("POST /\n\n< missing\n", "line 3: cannot read the body missing"),
+            ("http://h/a\nhttp://h/b POST x=1\n", "line 2: expected `METHOD /path`"),
+            ("< {% client.log() %}\nGET /\n", "line 1: a script before a request"),
+            ("GRAPHQL http://h/\n", "line 1: a request of GRAPHQL"),
+            (
+                "POST /\nX-REQUEST-TYPE: GraphQL\n\nquery { a }\n",
+                "line 4: a query of GraphQL",
+            ),
+            ("POST /\n\n{\n// a\n}\n", "line 4: a comment in a body"),
+            (
+                "POST /\n\n{}\n\n# @weight 2\n###\nGET /\n",
+                "line 5: put this comment below the `###`",
+            ),
+            ("POST /\n\n{}\n@a = 1\n", "line 4: a variable where a body may be"),
+            ("POST /\n\n<@latin1 file\n", "line 3: the encoding `latin1`"),
+            ("POST /\n\n<@ image.png\n", "line 3: image.png is not UTF-8"),
+            (
+                "POST /\nContent-Type: application/x-www-form-urlencoded\n\na=1\nb=2\n",
+                "line 5: a line of a form",
+            ),
+            (
+                "GET /\n\n> {% a %}\nGET /b\n",
+                "line 4: a line behind what handles the reply",
+            ),
+            ("GET /\n\n> {%\n a\n", "the script at the end of the file has no end"),
             ("/a\n\n/b\n", "line 3: a request where a body may be"),
             ("# @weight 0\n/a\n", "line 1: `0` is not a number from 1 to 1000000"),
             ("# @status 99\n/a\n", "line 1: `99` is not"),

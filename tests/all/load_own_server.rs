@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::Lasthop;
+use common::{Lasthop, Ran, skip};
 use lasthop_load::{
     null::{NullServer, NullSpec, Script, Step},
     serve::{Pattern, ServeSpec, Server, Stopper},
@@ -522,6 +522,15 @@ fn wrong_use_says_what_is_right() {
         ),
         (["load", "echo+unix:/s", "-t", "2"], "2 threads for 1 connections"),
         (["load", "echo+unix:/s", "--rate", "0"], "the rate is 0"),
+        (
+            ["load", "echo+unix:/s", "--rate", "10/s"],
+            "`10/s` is not a rate: write the number of requests per second alone",
+        ),
+        (["load", "echo+unix:/s", "-d", "5"], "`5` has no unit: write 5s"),
+        (
+            ["load", "http+unix:app.sock:/", "-n", "1"],
+            "`app.sock` is not the path of a socket: it must begin with `/`, `./` or `~/`",
+        ),
         (["load", "http+unix:/s", "-H", "no colon"], "expected `Name: value`"),
     ] {
         lasthop.run(arguments).fails(2, text);
@@ -618,10 +627,10 @@ fn a_body_comes_from_a_file() {
     let server = thread::spawn(move || {
         let mut received = [0; 1024];
         let length = listener.accept().unwrap().0.read(&mut received).unwrap();
-        String::from_utf8_lossy(&received[..length]).into_owned()
+        received[..length].to_vec()
     });
     let file = lasthop.home().join("body");
-    fs::write(&file, "name=value").unwrap();
+    fs::write(&file, b"\x89PNG\r\n\xff\0\xfe\n").unwrap();
     lasthop.run([
         "load",
         &format!("http://{address}/"),
@@ -1086,7 +1095,11 @@ fn several_requests_come_from_a_file_and_each_is_checked_by_itself() {
         ("GET http://elsewhere/\n", "is not on the server of"),
         (
             "POST /b\n\n< none.json\n",
-            "cannot read the body none.json: No such file",
+            "some.http: line 3: cannot read the body none.json: No such file",
+        ),
+        (
+            "POST /b\n\n{{token}}\n",
+            "some.http: line 3: the variable `token` has no value",
         ),
     ] {
         fs::write(&file, text).unwrap();

@@ -10,6 +10,8 @@ use crate::{
     transport::{Calls, Connector, Stream, Watch},
 };
 
+/// What is awaited of a reply that says nothing of its end.
+pub const ENDLESS: &str = "the end of the reply, which has no length and ends with the connection";
 /// Most bytes of a reply that are kept.
 const REPLY_MAX: usize = 64 << 20;
 
@@ -154,6 +156,7 @@ fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, mut sent: usize) -> R
     loop {
         let during = match kept.len() {
             0 => "reply".to_owned(),
+            _ if exchange.is_endless() => ENDLESS.to_owned(),
             some => format!("the end of the reply, of which {some} bytes came"),
         };
         let received = receive(&during, stream, &mut buffer)?;

@@ -301,7 +301,7 @@ mod tests {
                 host: "h".into(),
                 headers: vec![("A".into(), value.into())],
                 hidden: vec![],
-                body: String::new(),
+                body: Default::default(),
                 version: HttpVersion::V11,
                 expect: HttpExpect {
                     status: 200,

@@ -119,7 +119,7 @@ fn http() -> Protocol {
         host: "localhost".into(),
         headers: vec![],
         hidden: vec![],
-        body: String::new(),
+        body: Default::default(),
         version: HttpVersion::V11,
         expect: HttpExpect {
             status: 200,

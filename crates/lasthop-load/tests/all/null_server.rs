@@ -34,7 +34,7 @@ fn http() -> Protocol {
         host: "localhost".into(),
         headers: Vec::new(),
         hidden: vec![],
-        body: String::new(),
+        body: Default::default(),
         version: HttpVersion::V11,
         expect,
     })

@@ -399,7 +399,10 @@ fn memcached_counts_what_was_checked() {
     ] {
         let Some(server) = server else { return };
         for (asked, value) in [(Asked::Get, "Hello"), (Asked::Set, "Hello, memcached\r\nEND\r\n")] {
-            for spec in everything(&spec(&server.endpoint, Protocol::from(asking(asked, Some(value))))) {
+            for spec in everything(&spec(
+                &server.endpoint,
+                Protocol::from(asking(asked.clone(), Some(value))),
+            )) {
                 let before = server.counts();
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
                 check(&result);
@@ -1007,7 +1010,7 @@ fn http(path: &str, version: HttpVersion, expect: HttpExpect) -> Http {
         host: "lasthop.test".into(),
         headers: vec![],
         hidden: vec![],
-        body: String::new(),
+        body: Default::default(),
         version,
         expect,
     }

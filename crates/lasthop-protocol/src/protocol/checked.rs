@@ -49,6 +49,11 @@ pub trait Replies {
         true
     }
 
+    /// See [`Exchange::is_endless`].
+    fn is_endless(&self) -> bool {
+        false
+    }
+
     /// The peer closed the connection after so many bytes of a reply.
     fn end(&mut self, received: u64) -> Result<(), Failure> {
         Err(Failure::reset(format!(
@@ -145,6 +150,10 @@ impl<R: Replies> Exchange for Checked<R> {
             }
         }
         Ok(Progress::More)
+    }
+
+    fn is_endless(&self) -> bool {
+        self.replies.is_endless()
     }
 
     fn end(&mut self) -> Result<Done, Failure> {

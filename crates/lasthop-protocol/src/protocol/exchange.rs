@@ -91,6 +91,11 @@ pub trait Exchange {
     /// The reply is wrong in a way after which the connection is of no use.
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure>;
 
+    /// Whether the reply under way says nothing of its end, so that it ends with the connection.
+    fn is_endless(&self) -> bool {
+        false
+    }
+
     /// The peer closed the connection: the end of a reply in some protocols, an error in others.
     fn end(&mut self) -> Result<Done, Failure>;
 }

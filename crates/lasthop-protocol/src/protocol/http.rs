@@ -13,6 +13,7 @@ use super::{
     check::{BodyCheck, Expected, changing},
     checked::Replies,
     chunked::Chunked,
+    content::Content,
     exact::Exact,
     exchange::{Factory, excerpt},
     http2::{
@@ -43,7 +44,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ),
         (
             "http+unix:/run/app.sock:/uri",
-            "HTTP over a Unix socket; @name is an abstract one",
+            "HTTP over a Unix socket; also ./app.sock, ~/app.sock;\n@name is an abstract one, abns@name as in HAProxy",
         ),
         ("http+unix://%2Frun%2Fapp.sock/uri", "the same, percent-encoded"),
         (
@@ -89,7 +90,7 @@ fn asking_for(path: String, host: &str) -> Protocol {
         host: host.to_owned(),
         headers: Vec::new(),
         hidden: Vec::new(),
-        body: String::new(),
+        body: Content::default(),
         version: HttpVersion::V11,
         expect: HttpExpect {
             status: 200,
@@ -120,7 +121,7 @@ pub struct Http {
     pub hidden: Vec<String>,
     /// Body of the request.
     #[serde(default)]
-    pub body: String,
+    pub body: Content,
     /// `1.1` where it is missing.
     #[serde(default)]
     pub version: HttpVersion,
@@ -427,7 +428,7 @@ impl Http {
         let sized = wants_length(self).then_some(("content-length", length.as_str()));
         http2::Requests {
             fields: http2::block(own.into_iter().chain(further).chain(sized)),
-            body: self.body.clone().into_bytes(),
+            body: self.body.to_vec(),
             expected: self.expected(),
             depth: usage.pipeline,
             head_only: self.method == "HEAD",
@@ -619,8 +620,7 @@ pub(super) fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
         add("Content-Length", &http.body.len().to_string());
     }
     text.push_str("\r\n");
-    text.push_str(&http.body);
-    text.into_bytes()
+    [text.as_bytes(), &http.body].concat()
 }
 
 fn is_given(http: &Http, name: &str) -> bool {
@@ -884,6 +884,10 @@ impl Replies for HttpReplies {
 
     fn keeps(&self) -> bool {
         self.keep
+    }
+
+    fn is_endless(&self) -> bool {
+        matches!(self.state, ReplyState::UntilClose)
     }
 
     fn end(&mut self, _: u64) -> Result<(), Failure> {
@@ -1255,7 +1259,7 @@ mod tests {
         );
         let post = Http {
             method: "POST".to_owned(),
-            body: "abc".to_owned(),
+            body: "abc".into(),
             headers: vec![("X-Own".to_owned(), "1".to_owned())],
             ..second_version(HttpExpect::default())
         };
@@ -1336,7 +1340,7 @@ mod tests {
             host: "localhost".into(),
             headers: vec![],
             hidden: vec![],
-            body: String::new(),
+            body: Content::default(),
             version: HttpVersion::V11,
             expect,
         }

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer, de::DeserializeOwned, ser::SerializeMap as _};
 use serde_json::Value;
 
-use super::{delimiter::End, escaped::Escaped, exchange::Factory, http::HttpVersion};
+use super::{content::Content, delimiter::End, escaped::Escaped, exchange::Factory, http::HttpVersion};
 use crate::{
     address::Endpoint,
     failure::Failure,
@@ -105,7 +105,7 @@ pub struct LoadOptions {
     pub headers: Vec<(String, String)>,
     /// Names of those that are not to be recorded.
     pub hidden: Vec<String>,
-    pub body: Option<String>,
+    pub body: Option<Content>,
     pub expect_status: Option<u16>,
     /// 1.1 if it is missing.
     pub http_version: Option<HttpVersion>,

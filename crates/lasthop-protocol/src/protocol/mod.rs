@@ -3,6 +3,7 @@
 mod check;
 mod checked;
 pub mod chunked;
+pub mod content;
 pub mod custom;
 pub mod delimiter;
 pub mod echo;

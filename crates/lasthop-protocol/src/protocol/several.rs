@@ -215,6 +215,10 @@ impl Exchange for Varied {
         self.exchange.request()
     }
 
+    fn is_endless(&self) -> bool {
+        self.exchange.is_endless()
+    }
+
     fn next_reply(&mut self) {
         self.exchange.next_reply();
     }

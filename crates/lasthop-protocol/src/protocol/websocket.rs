@@ -178,7 +178,7 @@ impl Websocket {
             host: self.host.clone(),
             headers: own.into_iter().chain(self.headers.clone()).collect(),
             hidden: Vec::new(),
-            body: String::new(),
+            body: Default::default(),
             version: HttpVersion::V11,
             expect: HttpExpect {
                 status: 200,
