@@ -55,6 +55,7 @@ fn factory(protocol: Protocol) -> Factory {
         authority: None,
         server_name: "localhost".into(),
         resumption: false,
+        insecure: false,
     });
     let spec = Spec::new(
         Endpoint {

@@ -182,6 +182,9 @@ struct SocketArgs {
     /// Name that the server's certificate must have, instead of the URL's host
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
+    /// Accept any certificate, from a server on this machine
+    #[arg(long, conflicts_with_all = ["authority", "server_name"])]
+    insecure: bool,
     /// Offer TLS session resumption on later connections
     #[arg(long)]
     resumption: bool,
@@ -658,9 +661,10 @@ fn advice(class: ErrorClass, cause: &str, is_raw: bool) -> Option<&'static str> 
         }
         ErrorClass::Timeout => Some("raise `--timeout` or `--connect-timeout`"),
         ErrorClass::Reset => Some("if the server closes the connection after each reply, use `--reuse per-request`"),
-        ErrorClass::Tls => {
-            Some("name who signed its certificate (`--authority`) and the host it was issued for (`--server-name`)")
-        }
+        ErrorClass::Tls => Some(
+            "name who signed its certificate (`--authority`, which may be the certificate itself) and the host it was \
+                 issued for (`--server-name`); on this machine, `--insecure` accepts any",
+        ),
         _ => None,
     }
 }
@@ -731,6 +735,8 @@ impl RequestArgs {
             size: self.own.size.unwrap_or(defaults.size),
             authority: self.socket.authority.clone(),
             server_name: self.socket.server_name.clone(),
+            insecure: self.socket.insecure,
+            choose: endpoint::choose,
             ..defaults
         };
         let (endpoint, protocol) = url::parse(url, &url_options).or_usage()?;
@@ -738,7 +744,12 @@ impl RequestArgs {
         if let Some(tls) = &mut endpoint.tls {
             tls.resumption = self.socket.resumption;
         }
-        Ok((endpoint, protocol))
+        match foreign(&endpoint.address).filter(|_| self.socket.insecure) {
+            None => Ok((endpoint, protocol)),
+            Some(ip) => Err(CliError::usage(format!(
+                "--insecure is for servers on this machine, and {ip} is not one of its addresses"
+            ))),
+        }
     }
 
     /// A protocol with options.

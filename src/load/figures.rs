@@ -8,7 +8,7 @@ use lasthop_model::record::Stage;
 use lasthop_page::units::{Bytes, Micros};
 use lasthop_protocol::{
     Histogram, TrialResult, delayed_ack,
-    result::{ErrorClass, ErrorCount, Longest, OneWay, Proof},
+    result::{ErrorClass, ErrorCount, Longest, OneWay},
     spec::{Engine, Model, Reuse, Spec},
     steady::Little,
 };
@@ -196,6 +196,9 @@ pub struct ProofFigures {
     pub peer: String,
     pub tls_version: Option<String>,
     pub tls_cipher: Option<String>,
+    /// Any certificate was accepted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tls_insecure: bool,
     /// Whether a second request went over the same connection as the first.
     pub reused: bool,
     pub nodelay: Option<bool>,
@@ -261,7 +264,7 @@ impl Figures {
             engine: result.engine,
             connections_opened: result.connections_opened,
             slow_connects: result.slow_connects,
-            proof: Some(proof(&outcome.proof)),
+            proof: Some(proof(outcome)),
             headroom: headroom(&outcome.headroom),
             cut_short: outcome.cut_short,
             unchecked: outcome.unchecked.clone(),
@@ -416,13 +419,14 @@ fn phases(outcome: &Outcome) -> BTreeMap<String, Percentiles> {
     .collect()
 }
 
-fn proof(proof: &Proof) -> ProofFigures {
-    let proof = proof.clone();
+fn proof(outcome: &Outcome) -> ProofFigures {
+    let proof = outcome.proof.clone();
     ProofFigures {
         family: proof.family,
         peer: proof.peer,
         tls_version: proof.tls_version,
         tls_cipher: proof.tls_cipher,
+        tls_insecure: outcome.spec.endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
         reused: proof.reused,
         nodelay: proof.nodelay,
         send_buffer: proof.send_buffer,

@@ -293,12 +293,17 @@ fn proven(figures: &Figures) -> String {
         (Some(version), None) => format!(", {version}"),
         _ => String::new(),
     };
+    let insecure = if proof.tls_insecure {
+        ", its certificate not verified"
+    } else {
+        ""
+    };
     let reuse = if proof.reused {
         "connections are reused"
     } else {
         "each request has its own connection"
     };
-    format!("{family} to {}{tls}; {reuse}", proof.peer)
+    format!("{family} to {}{tls}{insecure}; {reuse}", proof.peer)
 }
 
 fn own_cost(figures: &Figures) -> String {

@@ -389,6 +389,7 @@ fn proof(transport: Transport) -> CaseProof {
         authority: None,
         server_name: "s".to_owned(),
         resumption: false,
+        insecure: false,
     });
     let address = transport.address().at("/run/s", "s", 9);
     let family = address.family().to_owned();

@@ -156,6 +156,7 @@ impl ServiceBinding {
             authority: Some(files.authority.clone()),
             server_name: SERVER_NAME.to_owned(),
             resumption: false,
+            insecure: false,
         });
         Endpoint {
             address: self.address.clone(),

@@ -375,7 +375,7 @@ impl FromStr for Address {
     }
 }
 
-/// TLS towards the server. Certificates are always verified; there is no switch to turn that off.
+/// TLS towards the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
@@ -386,6 +386,9 @@ pub struct Tls {
     /// Offer session resumption (tickets) on later connections.
     #[serde(default)]
     pub resumption: bool,
+    /// Accept any certificate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
 }
 
 /// The concrete place to connect to.

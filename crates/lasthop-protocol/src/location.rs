@@ -38,6 +38,10 @@ pub struct UrlOptions {
     pub authority: Option<PathBuf>,
     /// Name that the server's certificate must carry; `None` takes the URL's host, or `localhost` for a socket path.
     pub server_name: Option<String>,
+    /// Accept any certificate.
+    pub insecure: bool,
+    /// Which of the addresses of a host to connect to over TCP, of which there are two or more.
+    pub choose: fn(&str, &[SocketAddr]) -> SocketAddr,
 }
 
 impl Default for UrlOptions {
@@ -47,6 +51,8 @@ impl Default for UrlOptions {
             chunk: 65_536,
             authority: None,
             server_name: None,
+            insecure: false,
+            choose: |_, found| found[0],
         }
     }
 }
@@ -165,6 +171,7 @@ impl<'a> Location<'a> {
             authority: options.authority.clone(),
             server_name,
             resumption: false,
+            insecure: options.insecure,
         })
     }
 }

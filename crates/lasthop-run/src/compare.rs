@@ -66,8 +66,16 @@ pub enum CompareError {
 /// What an error before the measurement probably means.
 fn advice(failure: &Failure, address: &Address) -> Option<String> {
     let said = failure.message.as_str();
-    match failure.class {
-        ErrorClass::Refused => Some("nothing listens there: start the server or correct the URL"),
+    let advice = match failure.class {
+        ErrorClass::Refused => {
+            return Some(format!(
+                "nothing listens at {address}: start the server or correct the URL"
+            ));
+        }
+        ErrorClass::Tls if said.contains("certificate") => Some(
+            "name who signed it (`--authority`, which may be the certificate itself) and the host it was issued for \
+             (`--server-name`); on this machine, `--insecure` accepts any",
+        ),
         _ if said.contains("status 401") || said.contains("status 403") => {
             Some("it asks who you are: give `--header @FILE` with an `Authorization:` line")
         }

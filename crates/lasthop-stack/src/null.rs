@@ -101,6 +101,7 @@ fn endpoint(sandbox: &Sandbox, real: &Endpoint) -> Result<Endpoint, String> {
         authority: Some(authority),
         server_name: SERVER_NAME.to_owned(),
         resumption: real.resumption,
+        insecure: false,
     });
     Ok(Endpoint { address, tls })
 }

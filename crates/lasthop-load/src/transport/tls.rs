@@ -1,4 +1,4 @@
-//! TLS 1.2 and 1.3 over any socket, by rustls. Certificates are always verified.
+//! TLS 1.2 and 1.3 over any socket, by rustls.
 
 use std::{
     fmt::Display,
@@ -11,11 +11,16 @@ use std::{
 use lasthop_protocol::{failure::Failure, result::ErrorClass, spec::Tls};
 use lasthop_system::files;
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, Connection, HandshakeKind, RootCertStore, ServerConfig,
-    ServerConnection,
-    client::Resumption,
-    crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+    CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct, HandshakeKind, RootCertStore,
+    ServerConfig, ServerConnection, SignatureScheme,
+    client::{
+        Resumption, WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
+    server::ParsedCertificate,
 };
 
 use super::Socket;
@@ -43,14 +48,16 @@ fn unusable(error: rustls::Error) -> String {
 
 /// Configuration and server name for the client's side.
 pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static>), String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(&authority(tls)?)? {
-        roots.add(certificate).map_err(unusable)?;
-    }
+    let judge = if tls.insecure {
+        None
+    } else {
+        Some(Authorities::of(tls)?)
+    };
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(unusable)?
-        .with_root_certificates(roots)
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Verifier(judge)))
         .with_no_client_auth();
     if !tls.resumption {
         config.resumption = Resumption::disabled();
@@ -60,6 +67,94 @@ pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static
         Arc::new(config),
         name.map_err(|_| format!("`{}` is not a name that a certificate can have", tls.server_name))?,
     ))
+}
+
+/// Whose certificates are accepted.
+#[derive(Debug)]
+struct Authorities {
+    signed: Arc<WebPkiServerVerifier>,
+    /// Certificates that were given, and so may be the server's own: `openssl req -x509` makes one that is an authority, too.
+    given: Vec<CertificateDer<'static>>,
+}
+
+impl Authorities {
+    fn of(tls: &Tls) -> Result<Self, String> {
+        let all = certificates(&authority(tls)?)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in &all {
+            roots.add(certificate.clone()).map_err(unusable)?;
+        }
+        let signed = WebPkiServerVerifier::builder_with_provider(roots.into(), provider()).build();
+        Ok(Self {
+            signed: signed.map_err(|error| format!("TLS configuration: {error}"))?,
+            given: if tls.authority.is_some() { all } else { Vec::new() },
+        })
+    }
+}
+
+/// Judges a server's certificate; without authorities it accepts any. That the server has its key is always verified.
+#[derive(Debug)]
+struct Verifier(Option<Authorities>);
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let Some(Authorities { signed, given }) = &self.0 else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        match signed.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            // By then its dates were found valid.
+            Err(error) if is_authority(&error) && given.iter().any(|one| one.as_ref() == end_entity.as_ref()) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            judged => judged,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &provider().signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &provider().signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Whether a certificate was refused because it is that of an authority.
+fn is_authority(error: &rustls::Error) -> bool {
+    matches!(error, rustls::Error::InvalidCertificate(CertificateError::Other(other))
+        if other.to_string() == "CaUsedAsEndEntity")
 }
 
 /// Configuration for the server's side from PEM files.
@@ -306,15 +401,10 @@ fn tls_failure(error: &io::Error) -> Failure {
 /// certificates.
 fn in_words(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
-    match cause {
-        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
-            if other.to_string() == "CaUsedAsEndEntity" =>
-        {
-            "the server's certificate is that of a certificate authority; use one that an authority has signed, or \
-             create a self-signed one with `-addext basicConstraints=critical,CA:FALSE`"
-                .to_owned()
-        }
-        _ => error.to_string(),
+    if cause.is_some_and(is_authority) {
+        "the server's certificate is that of a certificate authority, and not one that you trust".to_owned()
+    } else {
+        error.to_string()
     }
 }
 

@@ -167,6 +167,7 @@ fn every_wait_before_a_load_ends_when_it_is_told_to() {
         authority: None,
         server_name: "localhost".into(),
         resumption: false,
+        insecure: false,
     });
     let folder = tempfile::tempdir().unwrap();
     let authority = Some(common::certificates(folder.path()).authority);

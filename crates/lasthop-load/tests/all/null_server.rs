@@ -128,6 +128,7 @@ fn loads(protocol: Protocol, reply: &[u8]) {
         authority: Some(files.authority.clone()),
         server_name: "lasthop.test".to_owned(),
         resumption: false,
+        insecure: false,
     };
     for (address, tls) in [(tcp.clone(), None), (unix, None), (tcp, Some(tls))] {
         let pem = tls.is_some().then(|| (files.certificate.clone(), files.key.clone()));

@@ -1,10 +1,12 @@
 //! Every pattern over every transport, with every engine and both kinds of reuse, against lasthop's own server.
 
+use std::path::PathBuf;
+
 use crate::common;
 
 use common::{Running, SHORT, echo, hello, run, spec, stream};
 use lasthop_load::{
-    engine::Case,
+    engine::{Case, CaseError},
     serve::{Pattern, ServeSpec, ServeTls, Server},
 };
 use lasthop_protocol::{
@@ -207,45 +209,57 @@ fn a_socket_path_is_removed_in_the_end() {
     assert!(!folder.path().join("socket").exists());
 }
 
-#[test]
-fn an_authority_that_serves_itself_is_refused_in_words() {
+/// What a client says of a server with a self-signed certificate that is an authority's, too, as `openssl req -x509` makes it.
+/// `tls` is told where the certificate is.
+fn outcome_of(params: &rcgen::CertificateParams, tls: impl Fn(PathBuf) -> Tls) -> Result<(), CaseError> {
     let folder = tempfile::tempdir().unwrap();
-    let mut params = rcgen::CertificateParams::new(vec!["lasthop.test".to_owned()]).unwrap();
-    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let own = rcgen::KeyPair::generate().unwrap();
     let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&certificate, params.self_signed(&own).unwrap().pem()).unwrap();
     std::fs::write(&key, own.serialize_pem()).unwrap();
-
     let address = Address::Unix(folder.path().join("s"));
-    let tls = Some(ServeTls {
-        certificate: certificate.clone(),
-        key,
-    });
-    let pattern = Pattern::Echo;
     let server = Server::bind(&ServeSpec {
-        tls,
+        tls: Some(ServeTls {
+            certificate: certificate.clone(),
+            key,
+        }),
         backlog: 8,
-        ..ServeSpec::new(pattern, address.clone())
+        ..ServeSpec::new(Pattern::Echo, address.clone())
     })
     .unwrap();
     let stopper = server.stopper().unwrap();
     let serving = std::thread::spawn(move || server.run().unwrap());
-    let tls = Some(Tls {
-        authority: Some(certificate),
-        server_name: "lasthop.test".into(),
-        resumption: false,
-    });
-    let error = Case::prepare(&spec(&Endpoint { address, tls }, echo(64)))
-        .map(drop)
-        .unwrap_err();
-    assert_eq!(error.class, Some(ErrorClass::Tls));
-    assert!(
-        error
-            .cause
-            .contains("the server's certificate is that of a certificate authority"),
-        "{error}"
-    );
+    let tls = Some(tls(certificate));
+    let outcome = Case::prepare(&spec(&Endpoint { address, tls }, echo(64))).map(drop);
     stopper.stop();
     serving.join().unwrap();
+    outcome
+}
+
+#[test]
+fn an_authority_that_serves_itself_is_trusted_if_it_is_given() {
+    let mut params = rcgen::CertificateParams::new(vec!["lasthop.test".to_owned()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let tls = |authority, server_name: &str, insecure| Tls {
+        authority,
+        server_name: server_name.into(),
+        resumption: false,
+        insecure,
+    };
+    let own = |authority| tls(Some(authority), "lasthop.test", false);
+    outcome_of(&params, own).unwrap_or_else(|error| panic!("{error}"));
+    outcome_of(&params, |_| tls(None, "another", true)).unwrap_or_else(|error| panic!("{error}"));
+    let refused = |params: &rcgen::CertificateParams, tls: &dyn Fn(PathBuf) -> Tls, text: &str| {
+        let error = outcome_of(params, tls).unwrap_err();
+        assert_eq!(error.class, Some(ErrorClass::Tls));
+        assert!(error.cause.contains(text), "{error}");
+    };
+    refused(&params, &|own| tls(Some(own), "another", false), "not valid for name");
+    let folder = tempfile::tempdir().unwrap();
+    let other = common::certificates(folder.path()).authority;
+    let text = "the server's certificate is that of a certificate authority, and not one that you trust";
+    refused(&params, &|_| tls(Some(other.clone()), "lasthop.test", false), text);
+    params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+    refused(&params, &own, "expired");
 }

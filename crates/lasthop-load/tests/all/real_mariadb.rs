@@ -191,6 +191,7 @@ impl Mariadb {
                 authority,
                 server_name: "lasthop.test".into(),
                 resumption: false,
+                insecure: false,
             }),
             ..plain
         }

@@ -85,6 +85,7 @@ pub fn tls(files: &Certificates) -> Tls {
         authority: Some(files.authority.clone()),
         server_name: "lasthop.test".to_owned(),
         resumption: false,
+        insecure: false,
     }
 }
 

@@ -97,6 +97,7 @@ impl Running {
             authority: Some(files.authority),
             server_name: "lasthop.test".to_owned(),
             resumption: false,
+            insecure: false,
         });
         let endpoint = Endpoint {
             address: server.address().clone(),
