@@ -434,9 +434,9 @@ pub fn grpc(data: &[u8]) {
     let grpc = Grpc {
         method,
         host,
-        size: 0,
-        text: Some("Hello".to_owned()),
+        text: Some("Hello".into()),
         expect,
+        ..Grpc::default()
     };
     let protocol = if choice < 128 {
         Protocol::from(grpc)

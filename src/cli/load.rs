@@ -196,7 +196,7 @@ struct HttpArgs {
     /// Request method
     #[arg(short = 'X', long, value_name = "METHOD")]
     method: Option<String>,
-    /// Header to add, or @FILE with headers
+    /// Header to add (gRPC: metadata), or @FILE with headers
     ///
     /// A file has one per line, so that no other user can see them and no record keeps them; `@-` reads them from standard
     /// input.
@@ -204,7 +204,7 @@ struct HttpArgs {
     headers: Vec<Headers>,
     /// Body of the request, or @FILE with it
     ///
-    /// `@-` reads it from standard input.
+    /// `@-` reads it from standard input. With gRPC, field 1 of the message.
     #[arg(long, value_name = "TEXT", value_parser = body)]
     body: Option<Content>,
     /// Expected status [default: 200]
@@ -243,9 +243,9 @@ struct DatabaseArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "WebSocket, and raw: any protocol of requests and replies")]
+#[command(next_help_heading = "WebSocket, gRPC, and raw: any protocol of requests and replies")]
 struct RawArgs {
-    /// Bytes to send with each request; with WebSocket, the message. \0, \r, \n, \xff and the other escapes of C stand for what cannot be typed;
+    /// Bytes to send with each request; with WebSocket and gRPC, the message. \0, \r, \n, \xff and the other escapes of C stand for what cannot be typed;
     /// `@FILE` takes the bytes of a file as they are, `@-` those of standard input
     #[arg(long, value_name = "BYTES|@FILE", value_parser = bytes, allow_hyphen_values = true)]
     send: Option<Escaped>,

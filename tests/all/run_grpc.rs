@@ -81,8 +81,8 @@ fn calling(endpoint: &Endpoint, method: &str, expect: GrpcExpect, size: u32) -> 
             method,
             host,
             size,
-            text: None,
             expect,
+            ..Grpc::default()
         }
         .into(),
     )

@@ -283,9 +283,9 @@ pub mod testing {
         let protocol = Protocol::from(Grpc {
             method,
             host,
-            size: 0,
             text,
             expect: GrpcExpect::Echo,
+            ..Grpc::default()
         });
         order(&spec(Address::Unix("/run/x.sock".into()), protocol, 2), test)
     }

@@ -46,7 +46,13 @@ fn call<'a>(order: &Order<'_>, grpc: &'a Grpc) -> Result<Asked<'a>, String> {
     ];
     arguments.extend(headers(
         // gRPC over HTTP/2 requires both of a call.
-        [("content-type", "application/grpc"), ("te", "trailers")].into_iter(),
+        [("content-type", "application/grpc"), ("te", "trailers")]
+            .into_iter()
+            .chain(
+                grpc.metadata
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.as_str())),
+            ),
     ));
     Ok(Asked {
         host: &grpc.host,
@@ -236,8 +242,8 @@ mod tests {
                     method,
                     host,
                     size: 64,
-                    text: None,
                     expect: GrpcExpect::Echo,
+                    ..Grpc::default()
                 }
                 .into();
                 read(output, &Order { spec: &spec, ..order }).unwrap()

@@ -37,8 +37,8 @@ fn echo(size: u32) -> Protocol {
         method,
         host,
         size,
-        text: None,
         expect: GrpcExpect::Echo,
+        ..Grpc::default()
     }
     .into()
 }

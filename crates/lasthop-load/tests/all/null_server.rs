@@ -11,7 +11,7 @@ use lasthop_load::{
 };
 use lasthop_protocol::{
     Protocol,
-    grpc::{Grpc, GrpcExpect},
+    grpc::Grpc,
     hello::Hello,
     http::{Http, HttpExpect, HttpVersion},
     memcached::{Command, Memcached, MemcachedExpect},
@@ -276,8 +276,7 @@ fn calls_of_grpc_are_numbered() {
         method,
         host,
         size: 70_000,
-        text: None,
-        expect: GrpcExpect::Any,
+        ..Grpc::default()
     };
     let head = b"\0\0\x14\x01\x04\0\0\0\x01\x88\x0f\x10\x10application/grpc";
     let data = b"\0\0\x08\0\0\0\0\0\x01\0\0\0\0\x03\x0a\x01a";

@@ -1,13 +1,18 @@
 //! gRPC: one unary call over and over, on HTTP/2.
 
+use std::mem;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     check::{Expected, changing},
+    content::Content,
+    escaped::Escaped,
     exact::{Exact, KEPT_MAX},
     exchange::{Factory, excerpt},
+    http,
     http2::{
         self, Meaning, Requests,
         call::{Fields, RecentBlocks, Reply},
@@ -37,7 +42,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
     urls: &[
         (
             "grpc://127.0.0.1:50051/package.Service/Method",
-            "a unary call of gRPC over HTTP/2; grpcs:// with TLS",
+            "a unary call of gRPC over HTTP/2; grpcs:// with TLS;\n-H adds metadata, --send @FILE sends a message",
         ),
         (
             "grpc+unix:/run/app.sock:/package.Service/Method",
@@ -63,16 +68,14 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let grpc = Grpc {
         method: method.to_owned(),
         host: host.to_owned(),
-        size: 0,
-        text: None,
-        expect: GrpcExpect::Any,
+        ..Grpc::default()
     };
     Ok((endpoint, grpc.into()))
 }
 
 /// gRPC: one unary call over and over. The request is a message whose field 1, of bytes or a string, is all that it
-/// has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// has, unless `message` is another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grpc {
     /// What is called: `package.Service/Method`.
@@ -85,7 +88,17 @@ pub struct Grpc {
     pub size: u32,
     /// What field 1 is, in place of so many bytes.
     #[serde(default)]
-    pub text: Option<String>,
+    pub text: Option<Content>,
+    /// The whole message as it is encoded, in place of one with field 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Escaped>,
+    /// Metadata of the call, in order; values of names that end in `-bin` are base64.
+    #[serde(default, deserialize_with = "http::headers", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "std::collections::BTreeMap<String, String>")]
+    pub metadata: Vec<(String, String)>,
+    /// Names of metadata that no record keeps, besides those that sound like secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
     /// What the message of a correct reply is.
     #[serde(default)]
     pub expect: GrpcExpect,
@@ -121,9 +134,12 @@ impl Grpc {
 
     /// The message of the request.
     fn message(&self) -> Vec<u8> {
+        if let Some(Escaped(message)) = &self.message {
+            return message.clone();
+        }
         field_1(&self.text.as_ref().map_or_else(
             || (0..self.size).map(|index| b'a' + (index % 26) as u8).collect(),
-            |text| text.clone().into_bytes(),
+            |text| text.to_vec(),
         ))
     }
 
@@ -141,16 +157,24 @@ impl Grpc {
         }
     }
 
+    /// The head of the request.
+    fn fields(&self, usage: Usage) -> Vec<u8> {
+        let path = format!("/{}", self.method);
+        let own = [
+            (":method", "POST"),
+            (":scheme", if usage.encrypted { "https" } else { "http" }),
+            (":path", &path),
+            (":authority", &self.host),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+        ];
+        let metadata = self.metadata.iter().map(|(name, value)| (&**name, &**value));
+        http2::block(own.into_iter().chain(metadata))
+    }
+
     fn requests(&self, usage: Usage) -> Requests {
         Requests {
-            fields: http2::block([
-                (":method", "POST"),
-                (":scheme", if usage.encrypted { "https" } else { "http" }),
-                (":path", &format!("/{}", self.method)),
-                (":authority", &self.host),
-                ("content-type", "application/grpc"),
-                ("te", "trailers"),
-            ]),
+            fields: self.fields(usage),
             body: self.data(),
             expected: self.expected(),
             depth: usage.pipeline,
@@ -159,6 +183,28 @@ impl Grpc {
             known: RecentBlocks::default(),
         }
     }
+}
+
+/// A name and a value of metadata that can be sent beside the headers of gRPC's own.
+fn valid_metadata(name: &str, value: &str) -> Result<(), String> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_plain) {
+        let text = format!(
+            "`{}` is no name of metadata: use a-z, 0-9, `-`, `_` and `.`",
+            name.escape_debug()
+        );
+        return Err(text);
+    }
+    if name == "content-type" || http2::OF_CONNECTION.contains(&name) {
+        return Err(format!("gRPC sets `{name}` itself: leave it out"));
+    }
+    // It may be a secret.
+    if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        let text =
+            format!("the value of `{name}` is not printable ASCII: name it `{name}-bin`, and encode it in base64");
+        return Err(text);
+    }
+    Ok(())
 }
 
 /// A message of protobuf with this as its only field; with nothing it is empty.
@@ -206,24 +252,31 @@ impl ProtocolSpec for Grpc {
         }
         within("length of the method", self.method.len() as u64, 3, 4_096)?;
         within("length of the host", self.host.len() as u64, 1, 4_096)?;
-        if self.text.is_some() && self.size > 0 {
-            return Err("`text` and `size` say what field 1 is: give one".to_owned());
+        let given = [self.text.is_some(), self.size > 0, self.message.is_some()];
+        if given.iter().filter(|is_given| **is_given).count() > 1 {
+            return Err("`text` and `size` say what field 1 is, and `message` all of it: give one".to_owned());
         }
+        self.metadata
+            .iter()
+            .try_for_each(|(name, value)| valid_metadata(name, value))?;
         if let GrpcExpect::Message(text) = &self.expect
             && STANDARD.decode(text).is_err()
         {
             return Err(format!("the message to be expected, `{text}`, is not base64"));
         }
-        let size = self
-            .text
-            .as_ref()
-            .map_or(u64::from(self.size), |text| text.len() as u64);
+        let size = match (&self.message, &self.text) {
+            (Some(Escaped(message)), _) => message.len() as u64,
+            (None, Some(text)) => text.len() as u64,
+            (None, None) => u64::from(self.size),
+        };
         within(
-            "bytes of field 1 in all calls at once",
+            "bytes of the messages in all calls at once",
             size * u64::from(usage.pipeline),
             0,
             BYTES_MAX,
-        )
+        )?;
+        let head = self.fields(usage).len() as u64;
+        within("bytes of the metadata", head, 0, frame::CONTENT_MAX as u64)
     }
 
     fn factory(&self, usage: Usage) -> Factory {
@@ -271,10 +324,23 @@ impl ProtocolSpec for Grpc {
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
         self.size = options.size.take().unwrap_or(self.size);
         self.text = options.body.take();
+        self.message = options.send.take();
+        self.hidden = options.hidden.drain(..).map(|name| name.to_ascii_lowercase()).collect();
+        let (host, metadata) = http::split_host(mem::take(&mut options.headers));
+        self.host = host.unwrap_or_else(|| mem::take(&mut self.host));
+        // HTTP/2 has no other names.
+        let lower = metadata
+            .into_iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value));
+        self.metadata = lower.collect();
         if let Some(text) = options.expect.take() {
             self.expect = GrpcExpect::Message(STANDARD.encode(field_1(text.as_bytes())));
         }
         Ok(())
+    }
+
+    fn hide_secrets(&mut self) -> bool {
+        http::hide_secrets(&mut String::new(), &mut self.metadata, &self.hidden)
     }
 
     fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
@@ -449,7 +515,7 @@ mod tests {
         },
         *,
     };
-    use crate::{options::Reuse, result::ErrorClass};
+    use crate::{location::HIDDEN, options::Reuse, result::ErrorClass};
 
     const USAGE: Usage = Usage {
         reuse: Reuse::KeepAlive,
@@ -463,9 +529,9 @@ mod tests {
         Grpc {
             method: "a.B/C".into(),
             host: "h".into(),
-            size: 0,
             text: Some("Hello".into()),
             expect: GrpcExpect::Echo,
+            ..Grpc::default()
         }
     }
 
@@ -531,6 +597,48 @@ mod tests {
         };
         assert_eq!(sized.message()[..4], [0x0a, 0xac, 2, b'a']);
         assert_eq!(Grpc { size: 0, ..sized }.message(), b"");
+    }
+
+    fn with_metadata(name: &str, value: &str) -> Grpc {
+        Grpc {
+            metadata: vec![(name.to_owned(), value.to_owned())],
+            ..hello()
+        }
+    }
+
+    #[test]
+    fn metadata_and_any_message_are_sent() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut grpc = Grpc { text: None, ..hello() };
+        let mut options = LoadOptions {
+            headers: vec![
+                pair("Authorization", "Bearer x"),
+                pair("X-Trace", "7"),
+                pair("Host", "other"),
+            ],
+            hidden: vec!["X-Trace".to_owned()],
+            send: Some(Escaped(b"\x10\x05".to_vec())),
+            ..LoadOptions::default()
+        };
+        grpc.apply(&mut options).unwrap();
+        assert_eq!((options.left(), grpc.validate(USAGE)), (None, Ok(())));
+        assert_eq!(
+            (grpc.data(), grpc.host.as_str()),
+            (b"\0\0\0\0\x02\x10\x05".to_vec(), "other")
+        );
+        let [own, more] = [&hello(), &grpc].map(|grpc| {
+            Grpc {
+                host: "h".into(),
+                ..grpc.clone()
+            }
+            .fields(USAGE)
+        });
+        let metadata = block(&[("authorization", "Bearer x"), ("x-trace", "7")]);
+        assert_eq!(more, [own, metadata].concat());
+        let written = serde_json::to_string(&grpc).unwrap();
+        assert_eq!(serde_json::from_str::<Grpc>(&written).unwrap(), grpc);
+        assert!(grpc.hide_secrets());
+        assert_eq!(grpc.metadata, [pair("authorization", HIDDEN), pair("x-trace", HIDDEN)]);
     }
 
     #[test]
@@ -961,6 +1069,20 @@ mod tests {
             (Grpc { size: 1, ..hello() }, "`text` and `size` say"),
             (
                 Grpc {
+                    message: Some(Escaped(vec![8, 1])),
+                    ..hello()
+                },
+                "`text` and `size` say",
+            ),
+            (with_metadata("A", "b"), "`A` is no name of metadata"),
+            (with_metadata("te", "b"), "gRPC sets `te` itself"),
+            (
+                with_metadata("a", "é"),
+                "the value of `a` is not printable ASCII: name it `a-bin`",
+            ),
+            (with_metadata("a", &"b".repeat(20_000)), "bytes of the metadata is 2"),
+            (
+                Grpc {
                     expect: GrpcExpect::Message("?".into()),
                     ..hello()
                 },
@@ -972,7 +1094,7 @@ mod tests {
                     size: 65 << 20,
                     ..hello()
                 },
-                "bytes of field 1",
+                "bytes of the messages",
             ),
         ] {
             let error = wrong.validate(USAGE).unwrap_err().to_string();
