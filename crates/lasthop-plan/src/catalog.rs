@@ -1002,6 +1002,31 @@ signal = "term"
                 "a service in a container needs a recipe",
             ),
             (command, other, "`app` is also a service with a `command`"),
+            (
+                "command = [\"x\", \"8000\"]",
+                "bind.unix.arguments = [\"{{ listen.path }}\"]",
+                "nothing tells this server where to listen: `{{ listen }}` is missing",
+            ),
+            (
+                "command = [\"x\", \"8000\"]",
+                "",
+                "nothing tells this server where to listen",
+            ),
+            (
+                "command = [\"x\", \"{{ listen.address }}\"]",
+                "bind.unix.arguments = [\"--uds\", \"{{ listen.path }}\"]",
+                "these arguments are used nowhere",
+            ),
+            (
+                command,
+                "bind.tcp.arguments = [\"tcp\", \"{{ listen }}\"]",
+                "`{{ listen }}` is empty here, without a `config`",
+            ),
+            (
+                "command = [\"x\", \"--bind={{ listen }}\"]",
+                "bind.tcp.url = \"x\"",
+                "`{{ listen }}` is empty within this word: `bind.tcp` has no `config`",
+            ),
         ] {
             // The template's own `app` follows.
             let toml = commanded(command, more).replacen("listen = \"tcp\"\napp = \"app\"", "listen = \"tcp\"", 1);

@@ -1,8 +1,12 @@
 //! The usual causes of failures, recognised in what servers say, and what to do about them.
 
-use lasthop_model::{binding::Account, record::Failure};
+use std::path::Path;
 
-use lasthop_stack::sandbox::{SANDBOX_VARIABLE, SOCKET_PATH_LIMIT};
+use lasthop_model::{binding::Account, record::Failure};
+use lasthop_stack::{
+    passage,
+    sandbox::{SANDBOX_VARIABLE, SOCKET_PATH_LIMIT},
+};
 
 /// What to do about a failure of servers that run as this account.
 pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
@@ -14,12 +18,29 @@ pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
              {SANDBOX_VARIABLE} or TMPDIR to a directory with a shorter path"
         ));
     }
+    if let Some(program) = unseen(&failure.cause) {
+        let interpreter = passage::interpreter(Path::new(program));
+        let interpreter = interpreter.map_or_else(String::new, |path| format!(" (`{}`)", path.display()));
+        let who = account.map_or_else(String::new, |account| {
+            format!(", or `{}`, as whom it runs, cannot see it", account.user)
+        });
+        return Some(format!(
+            "`{program}` is there, but not what it starts with{interpreter}{who}: install it where everybody can reach it"
+        ));
+    }
     let account = account.filter(|_| is_denied(&said))?;
     Some(format!(
         "the server runs as `{}`, who was not allowed to: keep its files and sockets in `{{{{ directory }}}}` or \
          `{{{{ runtime }}}}`, and if its configuration names an account, write `user {{{{ user }}}} {{{{ group }}}};`",
         account.user
     ))
+}
+
+/// The program that the kernel does not find although it is there: it lacks an interpreter or a loader.
+fn unseen(cause: &str) -> Option<&str> {
+    let (_, rest) = cause.split_once("cannot start `")?;
+    let (program, why) = rest.split_once('`')?;
+    (why.contains("No such file") && Path::new(program).exists()).then_some(program)
 }
 
 /// Databases also say this about the rights of roles.
@@ -90,7 +111,23 @@ mod tests {
                 "{log}"
             );
         }
+        // The kernel says this of a script whose interpreter it does not find.
+        let script = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(script.path(), "#!/nonexistent/python3 -u\n").unwrap();
+        let shown = script.path().display();
+        let cause = format!("cannot start `{shown}`: No such file or directory (os error 2)");
+        assert_eq!(
+            hint(&cause, "").unwrap(),
+            format!(
+                "`{shown}` is there, but not what it starts with (`/nonexistent/python3`), or `nobody`, as whom it runs, \
+                 cannot see it: install it where everybody can reach it"
+            )
+        );
         for (cause, log) in [
+            (
+                "cannot start `/nonexistent/x`: No such file or directory (os error 2)",
+                "",
+            ),
             ("the server says: permission denied for table accounts", ""),
             ("the socket path /x has 110 bytes, too long: set LASTHOP_SANDBOX", ""),
             ("took too long", "listening"),

@@ -6,8 +6,9 @@
 
 use std::{
     collections::BTreeSet,
-    ffi::CString,
-    fs, io,
+    ffi::{CString, OsStr},
+    fs::{self, File},
+    io::{self, Read as _},
     os::{
         fd::OwnedFd,
         unix::{ffi::OsStrExt, fs::MetadataExt},
@@ -23,6 +24,9 @@ use rustix::{
 };
 
 use super::setup::STAMP;
+
+/// So much of a script's first line counts, as in the kernel.
+const FIRST_LINE: u64 = 256;
 
 /// Others may pass, and not look.
 pub const PASS: u32 = 0o711;
@@ -50,8 +54,8 @@ fn lets_pass(folder: &Path, (user, group): (u32, u32)) -> bool {
 
 /// What a program needs and an account cannot reach: for a program in an environment of `lasthop setup`, all of that
 /// and the Python that it was made from; for lasthop, the executable; for any other, the outermost folder below the
-/// closed one, which is taken for its installation. A link in an environment may lead out of it; then both ends count.
-/// Nothing if there is no such file, as with the program of a container's image.
+/// closed one, which is taken for its installation. A link in an environment may lead out of it; then both ends count. So
+/// does the interpreter of a script. Nothing if there is no such file, as with the program of a container's image.
 pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
     let Ok(itself) = program.canonicalize() else {
         return BTreeSet::new();
@@ -75,9 +79,24 @@ pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
             );
         }
     }
+    // An interpreter is no script itself, as the kernel has it.
+    needed.extend(
+        interpreter(program)
+            .into_iter()
+            .flat_map(|program| needed_for(&program, ids)),
+    );
     // What the account can reach anyway needs no mount.
     needed.retain(|path| closed_folder(path, ids).is_some());
     needed
+}
+
+/// What a script names in its first line.
+pub fn interpreter(script: &Path) -> Option<PathBuf> {
+    let mut begin = Vec::new();
+    File::open(script).ok()?.take(FIRST_LINE).read_to_end(&mut begin).ok()?;
+    let line = begin.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
+    Some(OsStr::from_bytes(word).into()).filter(|path: &PathBuf| path.is_absolute() && path != script)
 }
 
 /// Where the Python is installed that a virtual environment was made of.
@@ -226,6 +245,14 @@ mod tests {
         let (_root, program) = folders([0o755, 0o700, 0o755]);
         let inner = program.parent().unwrap();
         assert_eq!(needed_for(&program, NOBODY), BTreeSet::from([inner.to_owned()]));
+        // A script needs its interpreter, too.
+        let (_other, script) = folders([0o755, 0o700, 0o755]);
+        fs::write(&script, format!("#! {} -x\nprint()\n", program.display())).unwrap();
+        let both = BTreeSet::from([inner.to_owned(), script.parent().unwrap().to_owned()]);
+        assert_eq!(needed_for(&script, NOBODY), both);
+        assert_eq!(interpreter(&program), None);
+        fs::write(&script, format!("#!{}\n", script.display())).unwrap();
+        assert_eq!(interpreter(&script), None, "it would never end");
         let (_root, program) = folders([0o755, 0o755, 0o700]);
         assert_eq!(needed_for(&program, NOBODY), BTreeSet::from([program]));
         for open in ["/bin/sh", "/nonexistent/program"] {

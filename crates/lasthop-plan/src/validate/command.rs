@@ -7,6 +7,7 @@ use super::{checker::Checker, scope::Scope};
 use crate::{
     model::{Connect, Listen, Recipe, Service, Start},
     shape::join,
+    template,
 };
 
 /// What `{{ listen }}` stands for unless the experiment says otherwise. TLS needs more than an address.
@@ -63,6 +64,7 @@ impl Checker<'_> {
         }
         self.connect(&join(pointer, "connect"));
         self.listen(&join(pointer, "bind"), &mut service.bind);
+        self.listen_is_told(pointer, service);
         let ready = service.ready.clone().unwrap_or_default();
         self.ready(&join(pointer, "ready"), &ready);
         let listen = ADDRESSES.map(|(transport, address)| {
@@ -93,5 +95,44 @@ impl Checker<'_> {
             // It has no digests: the command is in the experiment, which has one.
             ..Recipe::default()
         })
+    }
+
+    /// The server is told where to listen, and by all that `bind` says.
+    fn listen_is_told(&mut self, pointer: &str, service: &Service) {
+        let command = join(pointer, "command");
+        let names = |text: &str| template::names(text).unwrap_or_default();
+        let configs = service.config.values().map(|file| file.text.as_str());
+        let mut all = service.command.iter().map(String::as_str).chain(configs);
+        let is_told = all.any(|text| names(text).iter().any(|name| name.split('.').next() == Some("listen")));
+        if !is_told && !self.unreadable {
+            let help =
+                "write `{{ listen }}` where the server takes its address; it stands for the arguments of `bind`, if \
+                        there are some"
+                    .to_owned();
+            let message = "nothing tells this server where to listen: `{{ listen }}` is missing";
+            self.error_with_help(&command, message, Some(help));
+            return;
+        }
+        let is_alone = service.command.iter().any(|word| template::is_listen(word));
+        for (transport, listen) in &service.bind {
+            let bind = join(&join(pointer, "bind"), transport.name());
+            if !listen.arguments.is_empty() && !is_alone {
+                let help = "they stand for the word `{{ listen }}` of `command`, which has none".to_owned();
+                self.key_error_with_help(
+                    &join(&bind, "arguments"),
+                    "these arguments are used nowhere",
+                    Some(help),
+                );
+            } else if listen.config.is_empty()
+                && let Some(at) = service
+                    .command
+                    .iter()
+                    .position(|word| !template::is_listen(word) && names(word).contains("listen"))
+            {
+                let message =
+                    format!("`{{{{ listen }}}}` is empty within this word: `bind.{transport}` has no `config`");
+                self.error(&join(&command, &at.to_string()), message);
+            }
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     model::{Listen, ReadyFile, ReadyName, Recipe},
     schema,
     shape::join,
+    template,
 };
 
 /// Reads a recipe from the files of its folder.
@@ -78,6 +79,19 @@ impl Checker<'_> {
         table.sort_keys();
         for (transport, listen) in table {
             let pointer = join(pointer, transport.name());
+            // In arguments it is the text of `config`; only there is it the plain address.
+            let is_empty = |text: &String| template::names(text).is_ok_and(|names| names.contains("listen"));
+            let nothing = listen
+                .arguments
+                .iter()
+                .position(is_empty)
+                .filter(|_| listen.config.is_empty());
+            if let Some(at) = nothing {
+                let help =
+                    "write what the server takes, such as `{{ listen.path }}` or `{{ listen.address }}`".to_owned();
+                let place = join(&join(&pointer, "arguments"), &at.to_string());
+                self.error_with_help(&place, "`{{ listen }}` is empty here, without a `config`", Some(help));
+            }
             if listen.file.is_some() && !transport.is_unix() {
                 self.key_error(&join(&pointer, "file"), "only a Unix socket has a file name");
             }
