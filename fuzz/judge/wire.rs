@@ -361,6 +361,7 @@ pub fn postgres(data: &[u8]) {
         parameters: vec![],
         expect,
         channel_binding: bindings[usize::from(choice >> 6) % 3],
+        settings: Default::default(),
     };
     let protocol = Protocol::from(postgres);
     greet(&protocol, data);

@@ -301,6 +301,7 @@ pub mod testing {
             parameters: vec![],
             expect: PostgresExpect::default(),
             channel_binding: ChannelBinding::default(),
+            settings: Default::default(),
         });
         order(&spec(Address::Unix("/run/pg/.s.PGSQL.5433".into()), protocol, 1), test)
     }

@@ -315,9 +315,11 @@ pub fn with_harmless(url: &str) -> String {
 }
 
 /// Names of parameters whose values may be shown, of databases, counters and pages.
-const HARMLESS: [&str; 20] = [
+const HARMLESS: [&str; 23] = [
+    "application_name",
     "bytes",
     "channel_binding",
+    "connect_timeout",
     "count",
     "counts",
     "db",

@@ -276,6 +276,27 @@ mod tests {
             (postgres.channel_binding, postgres.database.as_str()),
             (ChannelBinding::Require, "u")
         );
+        let tls = |url: &str| read(url).unwrap().0.tls.unwrap();
+        assert!(tls("postgres://u@127.0.0.1/?sslmode=require").insecure);
+        assert!(!tls("postgres://u@127.0.0.1/?sslmode=verify-full").insecure);
+        let named = tls("postgres://u@127.0.0.1/?sslrootcert=/ca.pem&sslmode=require");
+        assert_eq!((named.insecure, named.authority), (false, Some("/ca.pem".into())));
+        let (endpoint, protocol) = read(
+            "postgres:///?host=./run&dbname=d&user=u&application_name=bench&connect_timeout=5&options=-c%20geqo%3Doff",
+        )
+        .unwrap();
+        let postgres = protocol.get::<Postgres>().unwrap();
+        assert_eq!(
+            (endpoint.address, postgres.database.as_str()),
+            (Address::Unix("./run/.s.PGSQL.5432".into()), "d")
+        );
+        let settings: Vec<_> = postgres.settings.iter().collect();
+        let expected = [("application_name", "bench"), ("options", "-c geqo=off")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(
+            settings,
+            expected.iter().map(|(name, value)| (name, value)).collect::<Vec<_>>()
+        );
         let (endpoint, protocol) = read("mysql+tls://u:p%40ss@127.0.0.1/db").unwrap();
         let mysql = protocol.get::<Mysql>().unwrap();
         assert_eq!(

@@ -352,6 +352,7 @@ fn postgres() -> (Protocol, Lines) {
             ..PostgresExpect::default()
         },
         channel_binding: ChannelBinding::default(),
+        settings: Default::default(),
     };
     let protocol = Protocol::from(postgres);
     let greeting = {

@@ -50,6 +50,7 @@ fn postgres(mode: QueryMode) -> Protocol {
         parameters: Vec::new(),
         expect: PostgresExpect::default(),
         channel_binding: ChannelBinding::default(),
+        settings: Default::default(),
     })
 }
 

@@ -593,6 +593,7 @@ fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
             ..PostgresExpect::default()
         },
         channel_binding: ChannelBinding::default(),
+        settings: Default::default(),
     }
 }
 

@@ -8,7 +8,7 @@ mod result;
 mod scram;
 mod spec;
 
-use std::{path::PathBuf, rc::Rc};
+use std::{collections::BTreeMap, path::PathBuf, rc::Rc};
 
 use self::{
     message::{MESSAGE_MAX, Requests},
@@ -29,7 +29,8 @@ use crate::{
     address::{Address, Endpoint},
     failure::Failure,
     location::{
-        Location, UNENCODED, credentials, decode, no_port, pairs, port_number, resolve, split_port, unknown_parameter,
+        Location, UNENCODED, credentials, decode, is_socket, no_port, pairs, port_number, resolve, split_port,
+        unknown_parameter,
     },
     options::within,
     result::ErrorClass,
@@ -45,7 +46,8 @@ pub static KIND: ProtocolKind = ProtocolKind {
     urls: &[
         (
             "postgres://user@127.0.0.1/db",
-            "PostgreSQL; ?sslmode=require for TLS, then\nchannel_binding=disable|prefer|require as in libpq",
+            "PostgreSQL; ?sslmode=require for TLS, verified as\nby libpq: only with --authority or verify-full; also\n\
+             application_name, options, channel_binding, …",
         ),
         (
             "postgres:///db?host=/run/postgresql&user=me",
@@ -74,33 +76,55 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let mut port = port.unwrap_or(5432);
     let mut location = *location;
     let mut channel_binding = ChannelBinding::default();
+    let mut named = decode(path.trim_start_matches('/'))?;
+    let mut settings = BTreeMap::new();
+    let mut verified = false;
+    let mut authority = None;
+    let mut of_system = false;
     for (key, value) in pairs(parameters)? {
         match key {
             "host" => host = value,
+            "dbname" => named = value,
             "port" => port = port_number(&value)?,
             "user" => user = Some(value),
             "password" => password = Some(value),
-            "sslmode" => location.is_secure = ssl_mode(&value)?,
+            "sslmode" => (location.is_secure, verified) = ssl_mode(&value)?,
+            "sslrootcert" if value == "system" => of_system = true,
+            "sslrootcert" => authority = Some(PathBuf::from(value)),
             "channel_binding" => channel_binding = binding(&value)?,
+            "fallback_application_name" => drop(settings.entry("application_name".to_owned()).or_insert(value)),
+            _ if SAID.contains(&key) => drop(settings.insert(key.to_owned(), value)),
+            _ if UNUSED.contains(&key) => {}
             _ => {
-                let known = "host, port, user, password, sslmode, channel_binding";
-                return Err(unknown_parameter(key, known));
+                let known = "host, port, dbname, user, password, sslmode, sslrootcert, channel_binding";
+                return Err(unknown_parameter(
+                    key,
+                    &format!("{known}, {}, {}", SAID.join(", "), UNUSED.join(", ")),
+                ));
             }
         }
     }
     let user = user.ok_or_else(|| "the user is missing (write `postgres://user@…` or `?user=…`)".to_owned())?;
-    let address = if host.starts_with('/') {
-        // The file name that PostgreSQL gives its socket.
-        Address::Unix(PathBuf::from(&host).join(format!(".s.PGSQL.{port}")))
+    // The file name that PostgreSQL gives its socket.
+    let file = format!(".s.PGSQL.{port}");
+    let address = if let Some(name) = host.strip_prefix('@') {
+        Address::Abstract(format!("{name}/{file}"))
+    } else if is_socket(&host) {
+        Address::Unix(PathBuf::from(&host).join(file))
     } else if host.is_empty() {
         return Err(no_port(&host));
     } else {
         location.over_tcp(&host, &resolve(&host, port)?)
     };
-    let database = decode(path.trim_start_matches('/'))?;
+    let mut tls = location.tls(&host);
+    if let Some(tls) = &mut tls {
+        tls.authority = tls.authority.take().or(authority);
+        // `require` looks at certificates only where there is an authority to hold them against.
+        tls.insecure |= !verified && !of_system && tls.authority.is_none();
+    }
     let postgres = Postgres {
         // libpq's default.
-        database: if database.is_empty() { user.clone() } else { database },
+        database: if named.is_empty() { user.clone() } else { named },
         user,
         password,
         query: "select 1".to_owned(),
@@ -112,23 +136,34 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
             ..PostgresExpect::default()
         },
         channel_binding,
+        settings,
     };
-    Ok((
-        Endpoint {
-            address,
-            tls: location.tls(&host),
-        },
-        postgres.into(),
-    ))
+    Ok((Endpoint { address, tls }, postgres.into()))
 }
 
-/// Whether TLS is used. `prefer` and `allow` are refused: they would leave open what is measured.
-fn ssl_mode(word: &str) -> Result<bool, String> {
+/// Parameters of libpq that the server is told.
+const SAID: [&str; 3] = ["application_name", "client_encoding", "options"];
+
+/// Parameters of libpq for connections that are slow, lost or one of several: a load has options of its own for time.
+const UNUSED: [&str; 8] = [
+    "connect_timeout",
+    "gssencmode",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "target_session_attrs",
+    "tcp_user_timeout",
+];
+
+/// Whether TLS is used, and whether certificates are verified without an authority being named. `prefer` and `allow` are refused: they would leave open what is measured.
+fn ssl_mode(word: &str) -> Result<(bool, bool), String> {
     match word {
-        "disable" => Ok(false),
-        "require" | "verify-ca" | "verify-full" => Ok(true),
+        "disable" => Ok((false, false)),
+        "require" => Ok((true, false)),
+        "verify-ca" | "verify-full" => Ok((true, true)),
         _ => Err(format!(
-            "sslmode `{word}` is not one of `disable`, `require`, `verify-ca` and `verify-full` (all but the first verify)"
+            "sslmode `{word}` is not one of `disable`, `require`, `verify-ca` and `verify-full` (the last two verify)"
         )),
     }
 }
@@ -160,6 +195,11 @@ impl ProtocolSpec for Postgres {
             ("the password", password),
             ("the query", &self.query),
         ];
+        let settings = self
+            .settings
+            .iter()
+            .flat_map(|(name, value)| [("a setting", &**name), ("a setting", value)]);
+        let texts: Vec<_> = texts.into_iter().chain(settings).collect();
         statement::without_nul(&texts, "PostgreSQL")?;
         within(
             "length of the query",
@@ -294,6 +334,8 @@ impl ProtocolSpec for Postgres {
                 .flatten()
                 .map(|path| ("sslrootcert", path.display().to_string())),
         );
+        let settings = self.settings.iter();
+        words.extend(settings.map(|(name, value)| (name.as_str(), value.clone())));
         // By default libpq tries GSSAPI encryption first wherever there are credentials.
         words.push(("gssencmode", "disable".to_owned()));
         let binding = match self.channel_binding {
@@ -364,6 +406,7 @@ mod tests {
             parameters: vec![],
             expect,
             channel_binding: ChannelBinding::Prefer,
+            settings: BTreeMap::new(),
         }
     }
 
@@ -423,6 +466,14 @@ mod tests {
         );
         let startup = b"\0\0\0\x49\0\x03\0\0user\0u\0database\0d\0application_name\0lasthop\0client_encoding\0UTF8\0\0";
         assert_eq!(said.startup, startup);
+        let named = Postgres {
+            settings: [("application_name", "a"), ("options", "-c x=1")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..load(expect(1, "1"))
+        };
+        let startup = b"\0\0\0\x52\0\x03\0\0user\0u\0database\0d\0client_encoding\0UTF8\0application_name\0a\0options\0-c x=1\0\0";
+        assert_eq!(Requests::new(&named, 1).startup, startup);
         assert!(
             Postgres {
                 query: "select '\0'".into(),
@@ -473,6 +524,33 @@ mod tests {
             fault.unwrap().message,
             "query: SQLSTATE 42703: column \"x\" does not exist"
         );
+    }
+
+    #[test]
+    fn a_statement_that_another_client_prepared_brings_advice() {
+        let mut exchange = testing::exchange(&Postgres {
+            mode: QueryMode::Prepared,
+            ..load(expect(1, "1"))
+        });
+        exchange.reset();
+        exchange.greet(WELCOME, &mut Vec::new()).unwrap();
+        let error = message(
+            b'E',
+            b"SERROR\0C42P05\0Mprepared statement \"lasthop\" already exists\0\0",
+        );
+        assert_eq!(
+            said(&mut *exchange, &error).unwrap_err(),
+            "prepare: SQLSTATE 42P05: prepared statement \"lasthop\" already exists; behind a pooler that shares \
+             connections use `--extended` in place of `--prepared`"
+        );
+    }
+
+    #[test]
+    fn a_copy_is_refused_in_words() {
+        for (kind, body) in [(b'H', [0, 0, 1, 0, 0]), (b'G', [0, 0, 1, 0, 0])] {
+            let failure = testing::feed(&mut *exchange(expect(1, "1")), &[&message(kind, &body)]).unwrap_err();
+            assert_eq!(failure.message, "COPY is not supported: use a query that returns rows");
+        }
     }
 
     #[test]

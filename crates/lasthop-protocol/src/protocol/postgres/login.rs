@@ -69,7 +69,11 @@ impl Login {
     /// Acts on a whole message of the login; true when the connection is ready.
     fn take(&mut self, requests: &Requests, output: &mut Vec<u8>) -> Result<bool, Failure> {
         match self.framer.kind() {
-            b'E' => Err(server_error("authentication", &self.framer.body)),
+            b'E' => {
+                let preparing = matches!(self.stage, LoginStage::Preparing);
+                let stage = if preparing { "prepare" } else { "authentication" };
+                Err(server_error(stage, &self.framer.body))
+            }
             b'R' => self.authenticate(&requests.spec, output).map(|()| false),
             b'Z' if matches!(self.stage, LoginStage::Settings) && !requests.prepare.is_empty() => {
                 output.extend_from_slice(&requests.prepare);

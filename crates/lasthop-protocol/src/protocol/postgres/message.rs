@@ -14,6 +14,9 @@ const KEPT_MAX: usize = 64 * 1024;
 pub const MESSAGE_MAX: u32 = 1 << 30;
 /// Name of the statement that the mode `prepared` prepares.
 const STATEMENT: &str = "lasthop";
+/// States of statements that exist already or not at all: with a name of our own, because another client had the connection
+/// to the server before, or has it now.
+const POOLED: [&str; 2] = ["42P05", "26000"];
 /// Of the protocol: 3.0.
 const VERSION: [u8; 4] = [0, 3, 0, 0];
 
@@ -41,14 +44,19 @@ impl Requests {
 
 /// The first message, the only one without a type.
 fn startup(spec: &Postgres) -> Vec<u8> {
-    let parameters = [
+    let own = [
         ("user", spec.user.as_str()),
         ("database", spec.database.as_str()),
         ("application_name", "lasthop"),
         ("client_encoding", "UTF8"),
     ];
+    let given = spec
+        .settings
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let own = own.into_iter().filter(|(name, _)| !spec.settings.contains_key(*name));
     let mut body = VERSION.to_vec();
-    for (name, value) in parameters {
+    for (name, value) in own.chain(given) {
         body.extend(text(name));
         body.extend(text(value));
     }
@@ -154,6 +162,9 @@ fn next_message(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 }
 
 pub fn unexpected(kind: u8) -> Failure {
+    if matches!(kind, b'G' | b'H' | b'W') {
+        return Failure::protocol("COPY is not supported: use a query that returns rows");
+    }
     Failure::protocol(format!("a message of type {} was not expected", excerpt(&[kind])))
 }
 
@@ -166,8 +177,13 @@ pub fn server_error(during: &str, body: &[u8]) -> Failure {
         found.map(|field| String::from_utf8_lossy(&field[1..]).into_owned())
     };
     let state = field(b'C').unwrap_or_else(|| "unknown".to_owned());
+    let advice = if POOLED.contains(&&*state) {
+        "; behind a pooler that shares connections use `--extended` in place of `--prepared`"
+    } else {
+        ""
+    };
     Failure::refused(format!(
-        "{during}: SQLSTATE {state}: {}",
+        "{during}: SQLSTATE {state}: {}{advice}",
         field(b'M').unwrap_or_default()
     ))
 }

@@ -1,5 +1,7 @@
 //! What is asked of a PostgreSQL server, and how.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +33,9 @@ pub struct Postgres {
     /// Whether SCRAM binds itself to the TLS connection (SCRAM-SHA-256-PLUS).
     #[serde(default, skip_serializing_if = "ChannelBinding::is_default")]
     pub channel_binding: ChannelBinding,
+    /// What else is said at login, such as `application_name` and `options`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Whether the authentication is bound to the TLS connection by the server's certificate; the words are libpq's.
