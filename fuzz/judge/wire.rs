@@ -209,6 +209,7 @@ pub fn redis(data: &[u8]) {
         username: None,
         password,
         database: 0,
+        protocol: Default::default(),
     };
     let protocol = Protocol::from(redis);
     greet(&protocol, data);

@@ -222,7 +222,7 @@ struct HttpArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Redis, memcached, PostgreSQL and MySQL")]
 struct DatabaseArgs {
-    /// Redis and memcached: command, for example "GET key" [default: PING; get lasthop]
+    /// Redis and memcached: command, for example "GET key" or "mg key v" [default: PING; get lasthop]
     #[arg(long, value_name = "WORDS", value_parser = words)]
     command: Option<Words>,
     /// PostgreSQL and MySQL: query [default: select 1]

@@ -8,7 +8,7 @@ use lasthop_model::record::Stage;
 use lasthop_page::units::{Bytes, Micros};
 use lasthop_protocol::{
     Histogram, TrialResult, delayed_ack,
-    result::{ErrorClass, ErrorCount, Longest, OneWay},
+    result::{ErrorClass, ErrorCount, Longest, OneWay, Proof},
     spec::{Engine, Model, Reuse, Spec},
     steady::Little,
 };

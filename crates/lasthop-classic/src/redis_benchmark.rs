@@ -122,6 +122,7 @@ mod tests {
             username: None,
             password: None,
             database: 0,
+            protocol: Default::default(),
         });
         spec
     }

@@ -334,6 +334,7 @@ const HARMLESS: [&str; 23] = [
     "page",
     "per_page",
     "port",
+    "protocol",
     "size",
     "sort",
     "sslmode",

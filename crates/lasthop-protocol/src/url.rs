@@ -105,7 +105,7 @@ mod tests {
             http::Http,
             mysql::Mysql,
             postgres::{ChannelBinding, Postgres},
-            redis::Redis,
+            redis::{Redis, Resp},
         },
     };
 
@@ -325,6 +325,10 @@ mod tests {
             address("redis+unix:/run/redis.sock"),
             Address::Unix("/run/redis.sock".into())
         );
+        for url in ["redis://127.0.0.1/3?protocol=3", "redis+unix:/s?db=3&protocol=3"] {
+            let redis = read(url).unwrap().1.get::<Redis>().cloned().unwrap();
+            assert_eq!((redis.database, redis.protocol), (3, Resp::V3), "{url}");
+        }
         let (endpoint, protocol) = read("redis+unix:/run/redis.sock?user=me&password=a%26b&db=2").unwrap();
         let redis = protocol.get::<Redis>().unwrap();
         assert_eq!(
@@ -395,7 +399,7 @@ mod tests {
             ("redis+unix:/s?db=x", "not the number of a Redis database"),
             (
                 "redis+unix:/s?host=x",
-                "unknown parameter `host` (known: user, password, db)",
+                "unknown parameter `host` (known: user, password, db, protocol)",
             ),
             ("http+unix://%2/", "broken percent-encoding"),
         ] {

@@ -1435,6 +1435,7 @@ fn a_password_among_the_arguments_of_a_tool_is_said() {
                 username: None,
                 password: password.map(str::to_owned),
                 database: 0,
+                protocol: Default::default(),
             });
         });
         findings(&data, "password-shown")

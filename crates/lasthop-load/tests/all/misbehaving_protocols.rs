@@ -189,6 +189,7 @@ fn redis() -> (Protocol, Lines) {
         username: None,
         password: Some("secret".into()),
         database: 0,
+        protocol: Default::default(),
     });
     let greeting = Some((b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n".len(), b"+OK\r\n".to_vec()));
     let (request, right) = (request_of(&protocol), b"$5\r\nHello\r\n".to_vec());

@@ -61,6 +61,7 @@ fn redis() -> Protocol {
         username: None,
         password: Some("secret".into()),
         database: 3,
+        protocol: Default::default(),
     })
 }
 

@@ -238,6 +238,7 @@ fn get(expect: RedisExpect) -> Redis {
         username: None,
         password: Some("secret".into()),
         database: 0,
+        protocol: Default::default(),
     }
 }
 
@@ -299,6 +300,7 @@ fn redis_errors_have_their_class() {
     assert!(
         prepare(Redis {
             database: 99,
+            protocol: Default::default(),
             ..get(RedisExpect::Success)
         })
         .cause

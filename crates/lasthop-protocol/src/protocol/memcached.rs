@@ -1,4 +1,5 @@
-//! memcached's text protocol: one `get` or `set` over and over, encoded once; replies are checked without being kept.
+//! memcached's text protocol: one `get`, `set` or other line over and over, encoded once; replies are checked without being
+//! kept.
 
 use std::rc::Rc;
 
@@ -31,7 +32,10 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schemes: &["memcached"],
     from_url,
     urls: &[
-        ("memcached://127.0.0.1:11211", "memcached; memcached+tls:// with TLS"),
+        (
+            "memcached://127.0.0.1:11211",
+            "memcached; memcached+tls:// with TLS; --command takes\nany line (`get a b`, `mg k v`), a value last",
+        ),
         ("memcached+unix:/run/memcached.sock", "memcached over a Unix socket"),
     ],
     password_variable: None,
@@ -60,13 +64,14 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
 pub struct Memcached {
     /// What is asked for.
     pub command: Command,
-    /// The key, 1 to 250 bytes without blanks.
+    /// The key, 1 to 250 bytes without blanks; empty with a `line`.
+    #[serde(default)]
     pub key: String,
-    /// With `set`: what is stored. With `get`: what each connection stores under the key before its first request, and
+    /// With `set`, or a line that stores: what is stored. With `get`: what each connection stores under the key before its first request, and
     /// what every reply must then be.
     #[serde(default)]
     pub value: Option<String>,
-    /// What a correct reply to `get` is where there is no `value`: `"any"` (a value or none), `"miss"`, `{ value =
+    /// What a correct reply to `get` or a line is where there is no `value`: `"any"` (a value or none), `"miss"`, `{ value =
     /// "text" }`, `{ length = 100 }` (a value of so many bytes) or `{ reply = "…" }` (all bytes of the reply). The
     /// correct reply to `set` is always that it is stored.
     #[serde(default)]
@@ -74,13 +79,41 @@ pub struct Memcached {
 }
 
 /// What memcached is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
     /// The value of a key.
     Get,
     /// To store a value under a key.
     Set,
+    /// Any other line that is answered, as it is sent: `get a b`, `incr n 1`, `mg k v`.
+    Line(String),
+}
+
+/// Lines behind which a value follows, and the place in each of its length.
+const STORING: [(&str, usize); 7] = [
+    ("set", 4),
+    ("add", 4),
+    ("replace", 4),
+    ("append", 4),
+    ("prepend", 4),
+    ("cas", 4),
+    ("ms", 2),
+];
+
+/// The length that a line says of the value that follows it; `None` if none follows.
+fn announced(line: &str) -> Option<Option<u64>> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let place = STORING.iter().find(|(name, _)| *name == words[0])?.1;
+    Some(words.get(place).and_then(|word| digits(word.as_bytes())))
+}
+
+/// Whether a line asks for no reply.
+fn is_quiet(line: &str) -> bool {
+    let is_meta = line.len() > 2 && line.starts_with('m') && line.as_bytes()[2] == b' ';
+    line.split(' ')
+        .skip(2)
+        .any(|word| word == "noreply" || is_meta && word == "q")
 }
 
 /// What a correct reply to `get` looks like. An error never is one.
@@ -115,7 +148,7 @@ impl Memcached {
     }
 
     fn expected(&self) -> MemcachedExpect {
-        match (&self.value, self.command) {
+        match (&self.value, &self.command) {
             (Some(value), Command::Get) => MemcachedExpect::Value(value.clone()),
             _ => self.expect.clone(),
         }
@@ -128,6 +161,9 @@ impl ProtocolSpec for Memcached {
     }
 
     fn validate(&self, _: Usage) -> Result<(), String> {
+        if let Command::Line(line) = &self.command {
+            return self.valid_line(line);
+        }
         within("length of the key", self.key.len() as u64, 1, KEY_MAX)?;
         if self
             .key
@@ -146,7 +182,7 @@ impl ProtocolSpec for Memcached {
             0,
             VALUE_MAX,
         )?;
-        match (self.command, &self.value) {
+        match (&self.command, &self.value) {
             (Command::Set, None) => Err("`set` needs a `value` to store".to_owned()),
             (Command::Set, _) if self.expect != MemcachedExpect::Any => {
                 Err("`expect` belongs to `get`: the correct reply to `set` is that it is stored".to_owned())
@@ -170,6 +206,9 @@ impl ProtocolSpec for Memcached {
             MemcachedExpect::Miss => "no value".to_owned(),
             MemcachedExpect::Value(text) => format!("a value of {}, byte for byte", size(text.len() as u64)),
             MemcachedExpect::Length(length) => format!("a value of {}", size(length)),
+            MemcachedExpect::Reply(Exact::Bytes(reply)) if is_word(&reply) => {
+                format!("the reply `{}`", String::from_utf8_lossy(reply.trim_ascii_end()))
+            }
             MemcachedExpect::Reply(reply) => format!("a reply of {}, byte for byte", size(reply.length())),
         }
     }
@@ -187,12 +226,15 @@ impl ProtocolSpec for Memcached {
             return Ok(None);
         }
         if first == second {
-            self.expect = if first == MISS {
+            self.expect = if first == MISS && self.command == Command::Get {
                 MemcachedExpect::Miss
             } else {
                 MemcachedExpect::Reply(Exact::of(first))
             };
             return Ok(None);
+        }
+        if matches!(self.command, Command::Line(_)) {
+            return Ok(Some(changing("any reply but an error is right", first, second)));
         }
         let same = length(first).filter(|length| self::length(second) == Some(*length));
         self.expect = same.map_or(MemcachedExpect::Any, MemcachedExpect::Length);
@@ -210,7 +252,11 @@ impl ProtocolSpec for Memcached {
             let (command, key, value) = match words[..] {
                 ["get", key] => (Command::Get, key, None),
                 ["set", key, value] => (Command::Set, key, Some(value.to_owned())),
-                _ => return Err("the command of memcached is `get KEY` or `set KEY VALUE`".to_owned()),
+                // The value is a word of its own here, and no part of the line.
+                [ref line @ .., value] if announced(words[0]).is_some() => {
+                    (Command::Line(line.join(" ")), "", Some(value.to_owned()))
+                }
+                _ => (Command::Line(words.join(" ")), "", None),
             };
             *self = Self {
                 command,
@@ -234,6 +280,41 @@ impl ProtocolSpec for Memcached {
     }
 }
 
+impl Memcached {
+    fn valid_line(&self, line: &str) -> Result<(), String> {
+        let shown = line.escape_debug();
+        within("length of the line", line.len() as u64, 1, LINE_MAX as u64)?;
+        if line.trim() != line || line.bytes().any(|byte| byte.is_ascii_control()) {
+            return Err(format!(
+                "the line `{shown}` begins or ends with a blank, or contains a control character"
+            ));
+        }
+        if !self.key.is_empty() {
+            return Err("`key` belongs to `get` and `set`: a line has its keys in it".to_owned());
+        }
+        if is_quiet(line) {
+            return Err(format!("`{shown}` asks for no reply, so nothing could be timed"));
+        }
+        let length = self.value.as_ref().map(|value| value.len() as u64);
+        match (announced(line), length) {
+            (None, None) => Ok(()),
+            (Some(said), Some(length)) if said == Some(length) => Ok(()),
+            (None, Some(_)) => Err(format!("no value follows the line `{shown}`")),
+            (Some(_), None) => Err(format!("a value follows the line `{shown}`: add it as the last word")),
+            (Some(_), Some(length)) => Err(format!(
+                "the line `{shown}` does not say the length of its value, {length} (as in `add KEY 0 0 {length} VALUE` and \
+                 `ms KEY {length} VALUE`)"
+            )),
+        }
+    }
+}
+
+/// Whether a reply is one short line.
+fn is_word(reply: &[u8]) -> bool {
+    let line = reply.strip_suffix(b"\r\n").unwrap_or_default();
+    (1..=40).contains(&line.len()) && line.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+}
+
 /// Length of the value of a whole reply to `get`.
 fn length(reply: &[u8]) -> Option<u64> {
     let end = memchr::memchr(b'\n', reply)?;
@@ -252,6 +333,28 @@ fn value_of_line(line: &[u8]) -> Option<(&[u8], u64, u64)> {
     words.next().is_none().then_some((key, flags, length))
 }
 
+/// What a line of a reply to any request says.
+enum Said {
+    /// A value of so many bytes follows, and then more, or the reply ends with it.
+    Value { length: u64, is_last: bool },
+    /// More lines follow.
+    More,
+    /// The reply ends.
+    Over,
+}
+
+fn said(line: &[u8]) -> Option<Said> {
+    let mut words = line.strip_suffix(b"\r")?.split(|byte| *byte == b' ');
+    let (place, is_last) = match words.next()? {
+        b"VALUE" => (2, false),
+        b"VA" => (0, true),
+        b"STAT" | b"ITEM" | b"PREFIX" => return Some(Said::More),
+        _ => return Some(Said::Over),
+    };
+    let length = digits(words.nth(place)?).filter(|length| *length <= VALUE_MAX)?;
+    Some(Said::Value { length, is_last })
+}
+
 /// What all connections of a thread ask, and how its replies are held against it.
 struct Requests {
     command: Command,
@@ -267,8 +370,10 @@ struct Requests {
 
 impl Requests {
     fn new(memcached: &Memcached, pipeline: u32) -> Self {
-        let request = match (memcached.command, &memcached.value) {
+        let request = match (&memcached.command, &memcached.value) {
             (Command::Set, Some(value)) => memcached.storing(value),
+            (Command::Line(line), None) => format!("{line}\r\n").into_bytes(),
+            (Command::Line(line), Some(value)) => format!("{line}\r\n{value}\r\n").into_bytes(),
             _ => format!("get {}\r\n", memcached.key).into_bytes(),
         };
         let expect = memcached.expected();
@@ -281,7 +386,7 @@ impl Requests {
             MemcachedExpect::Any | MemcachedExpect::Miss => {}
         }
         Self {
-            command: memcached.command,
+            command: memcached.command.clone(),
             key: memcached.key.clone().into_bytes(),
             request: request.repeat(pipeline as usize),
             preparation: memcached.preparation().unwrap_or_default(),
@@ -299,8 +404,9 @@ struct MemcachedReplies {
     line: Line,
     /// Bytes of the value and its line end that are still to come.
     left: u64,
-    /// Whether the reply has a value.
+    /// Whether the reply has a value, and whether it ends with that.
     has_value: bool,
+    is_last: bool,
     value: BodyCheck,
     /// Of the whole reply, where it is known.
     reply: BodyCheck,
@@ -315,6 +421,7 @@ impl MemcachedReplies {
             line: Line::default(),
             left: 0,
             has_value: false,
+            is_last: false,
             value: BodyCheck::default(),
             reply: BodyCheck::default(),
             fault: None,
@@ -323,7 +430,9 @@ impl MemcachedReplies {
 
     /// Takes bytes up to the end of a line; whether it is whole.
     fn take_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
-        if self.line.0.is_empty() && !b"VESNC".contains(&bytes[0]) {
+        let is_line = matches!(self.requests.command, Command::Line(_));
+        let begins = b"VESNC".contains(&bytes[0]) || is_line && bytes[0].is_ascii_alphanumeric();
+        if self.line.0.is_empty() && !begins {
             return Err(Failure::protocol(format!(
                 "memcached: {} does not begin a reply",
                 excerpt(&bytes[..1])
@@ -346,6 +455,9 @@ impl MemcachedReplies {
         let requests = &self.requests;
         let is_get = requests.command == Command::Get;
         let refused = [&b"ERROR\r"[..], b"CLIENT_ERROR ", b"SERVER_ERROR ", b"NOT_STORED\r"];
+        if matches!(requests.command, Command::Line(_)) {
+            return self.end_any_line(&line, &refused[..3]);
+        }
         if let (Some((key, flags, length)), true, false) = (value_of_line(&line), is_get, self.has_value) {
             if key != requests.key {
                 return Err(Failure::content(format!("the value of {} came instead", excerpt(key))));
@@ -369,6 +481,24 @@ impl MemcachedReplies {
             "memcached: {} is not a reply to this request",
             excerpt(&line)
         )))
+    }
+}
+
+impl MemcachedReplies {
+    /// The same in a reply to any request.
+    fn end_any_line(&mut self, line: &[u8], refused: &[&[u8]]) -> Result<bool, Failure> {
+        if refused.iter().any(|word| line.starts_with(word)) {
+            self.fault = Some(refusal("", line));
+            return Ok(true);
+        }
+        let said = said(line)
+            .ok_or_else(|| Failure::protocol(format!("memcached: {} is no line of a reply", excerpt(line))))?;
+        if let Said::Value { length, is_last } = said {
+            self.has_value = true;
+            self.is_last = is_last;
+            self.left = length + 2;
+        }
+        Ok(matches!(said, Said::Over))
     }
 }
 
@@ -409,21 +539,23 @@ impl Replies for MemcachedReplies {
         self.line.0.clear();
         self.left = 0;
         self.has_value = false;
+        self.is_last = false;
         self.value.reset();
         self.reply.reset();
         self.fault = None;
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
-        let (used, whole) = if self.left > 0 {
-            (self.take_value(bytes)?, false)
+        let in_value = self.left > 0;
+        let (used, whole) = if in_value {
+            (self.take_value(bytes)?, self.is_last && self.left == 0)
         } else {
             self.take_line(bytes)?
         };
         if let Some(reply) = &self.requests.reply {
             self.reply.feed(reply, &bytes[..used]);
         }
-        Ok((used, whole && self.end_line()?))
+        Ok((used, whole && (in_value || self.end_line()?)))
     }
 
     fn judge(&mut self) -> Result<(), Failure> {
@@ -656,17 +788,81 @@ mod tests {
             let error = wrong.validate(usage(1)).unwrap_err().to_string();
             assert!(error.starts_with(text), "{error}");
         }
+        for (words, text) in [
+            ("incr n 1 noreply", "`incr n 1 noreply` asks for no reply"),
+            ("mg k v q", "`mg k v q` asks for no reply"),
+            (
+                "add k 0 0 6 Hello",
+                "the line `add k 0 0 6` does not say the length of its value, 5",
+            ),
+            (
+                "set k 0 0 5",
+                "the line `set k 0 0` does not say the length of its value, 1",
+            ),
+            ("ms k", "the line `ms` does not say the length"),
+        ] {
+            let error = asked(words).validate(usage(1)).unwrap_err();
+            assert!(error.starts_with(text), "{error}");
+        }
+    }
+
+    fn asked(words: &str) -> Memcached {
+        let mut memcached = get(MemcachedExpect::Any);
         let mut options = LoadOptions {
-            command: Some(vec!["incr".into(), "k".into()]),
+            command: Some(words.split(' ').map(str::to_owned).collect()),
             ..LoadOptions::default()
         };
+        memcached.apply(&mut options).unwrap();
+        memcached
+    }
+
+    #[test]
+    fn any_line_is_sent_and_its_reply_read_to_its_end() {
+        for (words, request, reply, payload) in [
+            (
+                "get a b",
+                "get a b\r\n",
+                "VALUE a 0 1\r\nx\r\nVALUE b 7 2\r\n\r\n\r\nEND\r\n",
+                3,
+            ),
+            ("gets a", "gets a\r\n", "VALUE a 0 1 99\r\nx\r\nEND\r\n", 1),
+            ("get a b", "get a b\r\n", "END\r\n", 0),
+            ("incr n 1", "incr n 1\r\n", "42\r\n", 0),
+            ("delete k", "delete k\r\n", "NOT_FOUND\r\n", 0),
+            ("mg k v t", "mg k v t\r\n", "VA 4 t-1\r\nab\r\n\r\n", 4),
+            ("mg k v", "mg k v\r\n", "EN\r\n", 0),
+            ("mg k t", "mg k t\r\n", "HD t-1\r\n", 0),
+            ("ms k 5 Hello", "ms k 5\r\nHello\r\n", "HD\r\n", 0),
+            ("add k 0 60 5 Hello", "add k 0 60 5\r\nHello\r\n", "NOT_STORED\r\n", 0),
+            ("stats", "stats\r\n", "STAT pid 1\r\nSTAT uptime 2\r\nEND\r\n", 0),
+            ("version", "version\r\n", "VERSION 1.6.18\r\n", 0),
+        ] {
+            let mut memcached = asked(words);
+            assert_eq!(memcached.validate(usage(1)), Ok(()), "{words}");
+            assert_eq!(Requests::new(&memcached, 1).request, request.as_bytes());
+            assert_eq!(outcome(&memcached, reply.as_bytes()), Ok((payload, None)), "{words}");
+            assert_eq!(memcached.learn(reply.as_bytes(), reply.as_bytes()), Ok(None));
+            assert_eq!(outcome(&memcached, reply.as_bytes()), Ok((payload, None)), "{words}");
+            let other = outcome(&memcached, b"VERSION x\r\n");
+            assert_eq!(other, Ok((0, Some(ErrorClass::WrongContent))), "{words}");
+            let refused = outcome(&memcached, b"CLIENT_ERROR bad command line format\r\n");
+            assert_eq!(refused, Ok((0, Some(ErrorClass::WrongStatus))), "{words}");
+        }
+        let mut incr = asked("incr n 1");
         assert!(
-            set()
-                .apply(&mut options)
-                .unwrap_err()
-                .to_string()
-                .contains("`get KEY` or `set KEY VALUE`")
+            incr.learn(b"1\r\n", b"2\r\n")
+                .unwrap()
+                .unwrap()
+                .starts_with("any reply but an error")
         );
+        assert_eq!(outcome(&incr, b"3\r\n"), Ok((0, None)));
+        assert_eq!(incr.learn(b"NOT_FOUND\r\n", b"NOT_FOUND\r\n"), Ok(None));
+        assert_eq!(incr.checked(&|_| String::new()), "the reply `NOT_FOUND`");
+        let mut mg = asked("mg k v");
+        mg.expect = MemcachedExpect::Value("Hello".into());
+        assert_eq!(outcome(&mg, b"VA 5\r\nHello\r\n"), Ok((5, None)));
+        assert_eq!(outcome(&mg, b"EN\r\n"), Ok((0, Some(ErrorClass::WrongContent))));
+        assert_eq!(outcome(&mg, b"VA x\r\n"), Err(ErrorClass::Protocol));
     }
 
     proptest! {

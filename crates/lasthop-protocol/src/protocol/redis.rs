@@ -1,4 +1,4 @@
-//! Redis with RESP2: one command, encoded once; its replies, however nested, are checked without being kept.
+//! Redis with RESP2 and RESP3: one command, encoded once; its replies, however nested, are checked without being kept.
 
 use std::{mem, rc::Rc};
 
@@ -30,7 +30,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ("redis://127.0.0.1:6379/0", "Redis; rediss:// with TLS"),
         (
             "redis+unix:/run/redis.sock?db=2",
-            "Redis over a Unix socket; also user= and password=",
+            "Redis over a Unix socket; also user=, password= and\nprotocol=3 for RESP3",
         ),
     ],
     password_variable: Some("REDISCLI_AUTH"),
@@ -46,22 +46,28 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         username: None,
         password: None,
         database: 0,
+        protocol: Resp::default(),
     };
-    if location.is_socket {
-        let (path, parameters) = location.rest.split_once('?').unwrap_or((location.rest, ""));
-        for (key, value) in pairs(parameters)? {
-            match key {
-                "user" => redis.username = Some(value),
-                "password" => redis.password = Some(value),
-                "db" => redis.database = database(&value)?,
-                _ => return Err(unknown_parameter(key, "user, password, db")),
-            }
-        }
-        return Ok((location.socket(path)?, redis.into()));
+    let (rest, parameters) = location.rest.split_once('?').unwrap_or((location.rest, ""));
+    if parameters.contains('@') && !location.is_socket {
+        return Err(UNENCODED.to_owned());
     }
-    let (authority, path) = location.authority();
-    let host;
-    (redis.username, redis.password, host) = credentials(authority)?;
+    for (key, value) in pairs(parameters)? {
+        match key {
+            "user" => redis.username = Some(value),
+            "password" => redis.password = Some(value),
+            "db" => redis.database = database(&value)?,
+            "protocol" => redis.protocol = resp(&value)?,
+            _ => return Err(unknown_parameter(key, "user, password, db, protocol")),
+        }
+    }
+    if location.is_socket {
+        return Ok((location.socket(rest)?, redis.into()));
+    }
+    let (authority, path) = Location { rest, ..location }.authority();
+    let (user, password, host) = credentials(authority)?;
+    redis.username = user.or(redis.username);
+    redis.password = password.or(redis.password);
     if path.contains('@') {
         return Err(UNENCODED.to_owned());
     }
@@ -78,6 +84,14 @@ fn database(number: &str) -> Result<u32, String> {
         .map_err(|_| format!("`{number}` is not the number of a Redis database"))
 }
 
+fn resp(version: &str) -> Result<Resp, String> {
+    match version {
+        "2" => Ok(Resp::V2),
+        "3" => Ok(Resp::V3),
+        _ => Err(format!("`{version}` is not a version of Redis's protocol (2 or 3)")),
+    }
+}
+
 /// Redis: one command over and over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -85,7 +99,7 @@ pub struct Redis {
     /// Words of the command, such as `["GET", "key"]`.
     pub command: Vec<String>,
     /// What a correct reply is: `"success"` (anything but an error), `"nil"`, `{ simple = "OK" }`, `{ bulk = "text" }`,
-    /// `{ integer = 1 }`, `{ length = 64 }` (a text of so many bytes), `{ elements = 3 }` (an array of so many) or
+    /// `{ integer = 1 }`, `{ length = 64 }` (a text of so many bytes), `{ elements = 3 }` (an array, a set or a map of so many) or
     /// `{ reply = "*1\r\n:1\r\n" }` (all bytes of the reply).
     #[serde(default)]
     pub expect: RedisExpect,
@@ -98,6 +112,26 @@ pub struct Redis {
     /// Number of the database.
     #[serde(default)]
     pub database: u32,
+    /// `"3"` asks for RESP3 with `HELLO 3` on every connection.
+    #[serde(default, skip_serializing_if = "Resp::is_default")]
+    pub protocol: Resp,
+}
+
+/// Version of the protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Resp {
+    #[default]
+    #[serde(rename = "2")]
+    V2,
+    #[serde(rename = "3")]
+    V3,
+}
+
+impl Resp {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What a correct reply looks like. An error reply never is one.
@@ -117,7 +151,7 @@ pub enum RedisExpect {
     Nil,
     /// A bulk text of so many bytes.
     Length(u64),
-    /// An array of so many elements.
+    /// An array, a set or a map of so many elements.
     Elements(u64),
     /// This reply, byte for byte.
     Reply(Exact),
@@ -160,7 +194,7 @@ impl ProtocolSpec for Redis {
 
     fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
         if first == second {
-            self.expect = known(first);
+            self.expect = known(first, self.protocol);
             return Ok(None);
         }
         let same = shape(first).filter(|shape| self::shape(second) == Some(*shape));
@@ -189,20 +223,20 @@ impl ProtocolSpec for Redis {
     }
 
     fn greets(&self) -> bool {
-        self.password.is_some() || self.database != 0
+        self.password.is_some() || self.database != 0 || self.protocol == Resp::V3
     }
 
     fn welcome(&self, _step: usize, _encrypted: bool) -> Vec<u8> {
-        b"+OK\r\n".repeat(usize::from(self.password.is_some()) + usize::from(self.database != 0))
+        b"+OK\r\n".repeat(greeting(self).len())
     }
 }
 
 /// What expects this reply and no other: a single text in words, anything else by its bytes.
-fn known(reply: &[u8]) -> RedisExpect {
+fn known(reply: &[u8], protocol: Resp) -> RedisExpect {
     let value = Some(reply)
         .filter(|reply| reply.len() <= exact::KEPT_MAX)
         .and_then(value);
-    let value = value.filter(|value| expected_bytes(value) == Some(Exact::of(reply)));
+    let value = value.filter(|value| expected_bytes(value, protocol) == Some(Exact::of(reply)));
     value.unwrap_or_else(|| RedisExpect::Reply(Exact::of(reply)))
 }
 
@@ -212,21 +246,23 @@ fn value(reply: &[u8]) -> Option<RedisExpect> {
     match line.split_at_checked(1)? {
         ("+", word) => Some(RedisExpect::Simple(word.to_owned())),
         (":", number) => number.parse().ok().map(RedisExpect::Integer),
-        ("$", "-1") => Some(RedisExpect::Nil),
+        ("$", "-1") | ("_", "") => Some(RedisExpect::Nil),
         ("$", _) => Some(RedisExpect::Bulk(rest.strip_suffix("\r\n")?.to_owned())),
         _ => None,
     }
 }
 
-/// Type and length of a bulk text or an array that is there.
+/// Type and length of a bulk text or of what has elements, if it is there.
 fn shape(reply: &[u8]) -> Option<(u8, u64)> {
-    let (kind, rest) = reply.split_first().filter(|(kind, _)| b"$*".contains(kind))?;
+    let (kind, rest) = reply.split_first().filter(|(kind, _)| b"$*%~".contains(kind))?;
     let digits = rest.split(|byte| *byte == b'\r').next()?;
     Some((*kind, std::str::from_utf8(digits).ok()?.parse().ok()?))
 }
 
 /// Most bytes of a line: a simple text, an error, a number.
 const LINE_MAX: usize = 64 * 1024;
+/// So many bytes of an error are enough to show.
+const ERROR_SHOWN: usize = 1_000;
 /// Most bytes of one bulk text, as the server itself has it by default.
 const BULK_MAX: u64 = 512 * 1024 * 1024;
 
@@ -253,40 +289,49 @@ struct Requests {
 
 impl Requests {
     fn new(redis: &Redis, pipeline: u32) -> Self {
-        let mut greeting = Vec::new();
-        let mut greeting_replies = 0;
-        let mut say = |words: &[&str]| {
-            greeting.extend_from_slice(&encode(words));
-            greeting_replies += 1;
-        };
-        match (&redis.username, &redis.password) {
-            (Some(user), Some(password)) => say(&["AUTH", user, password]),
-            // Servers before Redis 6 know no users and take this form only.
-            (None, Some(password)) => say(&["AUTH", password]),
-            _ => {}
-        }
-        if redis.database != 0 {
-            say(&["SELECT", &redis.database.to_string()]);
-        }
+        let greeting = greeting(redis);
         Self {
             request: encode(&redis.command).repeat(pipeline as usize),
-            greeting,
+            greeting: greeting.concat(),
             has_password: redis.password.is_some(),
-            greeting_replies,
-            expected: Expected::of("reply", expected_bytes(&redis.expect)),
+            greeting_replies: greeting.len() as u32,
+            expected: Expected::of("reply", expected_bytes(&redis.expect, redis.protocol)),
             expect: redis.expect.clone(),
         }
     }
 }
 
+/// What is said before the first command.
+fn greeting(redis: &Redis) -> Vec<Vec<u8>> {
+    let mut said = Vec::new();
+    let user = redis.username.as_deref();
+    match (redis.protocol, &redis.password) {
+        (Resp::V2, None) => {}
+        (Resp::V2, Some(password)) => {
+            // Servers before Redis 6 know no users and take this form only without one.
+            let words = ["AUTH"].into_iter().chain(user).chain([password.as_str()]);
+            said.push(encode(&words.collect::<Vec<_>>()));
+        }
+        (Resp::V3, None) => said.push(encode(&["HELLO", "3"])),
+        (Resp::V3, Some(password)) => {
+            said.push(encode(&["HELLO", "3", "AUTH", user.unwrap_or("default"), password]));
+        }
+    }
+    if redis.database != 0 {
+        said.push(encode(&["SELECT", &redis.database.to_string()]));
+    }
+    said
+}
+
 /// The reply byte for byte, where it is known.
-fn expected_bytes(expect: &RedisExpect) -> Option<Exact> {
+fn expected_bytes(expect: &RedisExpect, protocol: Resp) -> Option<Exact> {
     let text = match expect {
         RedisExpect::Success | RedisExpect::Length(_) | RedisExpect::Elements(_) => return None,
         RedisExpect::Reply(reply) => return Some(reply.clone()),
         RedisExpect::Simple(text) => format!("+{text}\r\n"),
         RedisExpect::Bulk(text) => format!("${}\r\n{text}\r\n", text.len()),
         RedisExpect::Integer(number) => format!(":{number}\r\n"),
+        RedisExpect::Nil if protocol == Resp::V3 => "_\r\n".to_owned(),
         RedisExpect::Nil => "$-1\r\n".to_owned(),
     };
     Some(text.into())
@@ -301,7 +346,11 @@ struct Scanner {
     /// Bytes of a bulk text and its line end that are still to come.
     bulk_left: u64,
     error: Option<String>,
-    /// Type of the reply; its length, if it is a bulk text or an array that is there.
+    /// The bulk text under way is that of an error.
+    in_error: bool,
+    /// What comes belongs to something that precedes the reply: a push or attributes.
+    in_extra: bool,
+    /// Type of the reply; its length, if it is a bulk text or has elements, and is there.
     first: Option<(u8, Option<u64>)>,
 }
 
@@ -337,15 +386,23 @@ impl Scanner {
     }
 
     fn take_bulk(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
-        let (used, _) = ended_text(bytes, self.bulk_left)
+        let (used, text) = ended_text(bytes, self.bulk_left)
             .ok_or_else(|| Failure::protocol("RESP: a bulk text is longer than its length says"))?;
+        if let Some(error) = self
+            .error
+            .as_mut()
+            .filter(|error| self.in_error && error.len() < ERROR_SHOWN)
+        {
+            error.push_str(&String::from_utf8_lossy(&bytes[..text]));
+        }
         self.bulk_left -= used as u64;
         self.pending -= u64::from(self.bulk_left == 0);
+        self.in_extra &= self.pending > 1;
         Ok(used)
     }
 
     fn take_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
-        if self.line.0.is_empty() && !b"+-:$*".contains(&bytes[0]) {
+        if self.line.0.is_empty() && !b"+-:$*_#,(!=%~>|".contains(&bytes[0]) {
             return Err(Failure::protocol(format!(
                 "RESP: {} is not the type of a reply",
                 excerpt(&bytes[..1])
@@ -362,17 +419,27 @@ impl Scanner {
         let kind = line[0];
         let text = &line[1..];
         let length = match kind {
-            b'$' => number(text, BULK_MAX)?,
-            b'*' => number(text, u64::from(u32::MAX))?,
+            b'$' | b'!' | b'=' => number(text, BULK_MAX)?,
+            b'*' | b'~' | b'>' => number(text, u64::from(u32::MAX))?,
+            b'%' | b'|' => number(text, u64::from(u32::MAX))?.map(|pairs| pairs * 2),
             _ => None,
         };
-        if self.first.is_none() {
+        // They come before the element that is awaited, and do not count as one.
+        let is_extra = matches!(kind, b'>' | b'|');
+        self.in_extra |= is_extra && self.first.is_none();
+        if self.first.is_none() && !self.in_extra {
+            let length = length.map(|length| if kind == b'%' { length / 2 } else { length });
             self.first = Some((kind, length));
-            self.error = (kind == b'-').then(|| String::from_utf8_lossy(text).into_owned());
+            self.error = match kind {
+                b'-' => Some(String::from_utf8_lossy(text).into_owned()),
+                b'!' => Some(String::new()),
+                _ => None,
+            };
+            self.in_error = kind == b'!';
         }
-        self.pending -= 1;
+        self.pending -= u64::from(!is_extra);
         match (kind, length) {
-            (b'$', Some(length)) => {
+            (b'$' | b'!' | b'=', Some(length)) => {
                 // With CR LF. The element counts once its text has come.
                 self.bulk_left = length + 2;
                 self.pending += 1;
@@ -381,6 +448,7 @@ impl Scanner {
             (_, Some(count)) => self.pending = self.pending.saturating_add(count),
             _ => {}
         }
+        self.in_extra &= self.pending > 1;
         line.clear();
         Ok(())
     }
@@ -484,7 +552,11 @@ impl Replies for RedisReplies {
         }
         match self.requests.expect {
             RedisExpect::Length(length) => has(scanner.first, b'$', length, "bytes"),
-            RedisExpect::Elements(count) => has(scanner.first, b'*', count, "elements"),
+            RedisExpect::Elements(count) => {
+                let kind = scanner.first.map_or(b'*', |first| first.0);
+                let kind = if b"%~".contains(&kind) { kind } else { b'*' };
+                has(scanner.first, kind, count, "elements")
+            }
             _ => self.check.finish(&self.requests.expected),
         }
     }
@@ -507,6 +579,7 @@ mod tests {
             username: None,
             password: None,
             database: 0,
+            protocol: Resp::V2,
         };
         let result = same_at_every_cut(&mut *exchange(&redis), reply);
         result
@@ -532,11 +605,71 @@ mod tests {
             "$-1\r\n",
             "*0\r\n",
             "*-1\r\n",
+            "_\r\n",
+            "#t\r\n",
+            ",3.25\r\n",
+            "(349999999999999999999\r\n",
+            "=8\r\ntxt:some\r\n",
+            "~2\r\n:1\r\n_\r\n",
+            "%2\r\n+a\r\n:1\r\n+b\r\n%1\r\n+c\r\n*0\r\n",
+            "%0\r\n",
+            "|1\r\n+ttl\r\n:9\r\n$1\r\nx\r\n",
+            ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n+OK\r\n",
+            ">0\r\n+OK\r\n",
         ] {
             assert_eq!(outcome(RedisExpect::Success, reply.as_bytes()), Ok(None), "{reply:?}");
         }
         let nested = b"*3\r\n*2\r\n$1\r\na\r\n:1\r\n*0\r\n$2\r\n\r\n\r\n";
         assert_eq!(outcome(RedisExpect::Success, nested), Ok(None));
+    }
+
+    #[test]
+    fn the_version_of_the_protocol_is_asked_for() {
+        let greeting = |protocol, username: Option<&str>, password: Option<&str>, database| {
+            let redis = Redis {
+                command: vec!["PING".into()],
+                expect: RedisExpect::Success,
+                username: username.map(str::to_owned),
+                password: password.map(str::to_owned),
+                database,
+                protocol,
+            };
+            String::from_utf8(Requests::new(&redis, 1).greeting).unwrap()
+        };
+        assert_eq!(greeting(Resp::V2, None, None, 0), "");
+        assert_eq!(
+            greeting(Resp::V2, None, Some("p"), 0),
+            "*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n"
+        );
+        let hello = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
+        let select = "*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n";
+        assert_eq!(greeting(Resp::V3, None, None, 2), [hello, select].concat());
+        assert_eq!(
+            greeting(Resp::V3, None, Some("p"), 0),
+            "*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$1\r\np\r\n"
+        );
+    }
+
+    #[test]
+    fn an_error_of_resp3_is_one() {
+        let redis = Redis {
+            command: vec!["GET".into(), "k".into()],
+            expect: RedisExpect::Success,
+            username: None,
+            password: None,
+            database: 0,
+            protocol: Resp::V3,
+        };
+        let (_, _, fault) = same_at_every_cut(&mut *exchange(&redis), b"!7\r\nERR\r\nno\r\n").unwrap();
+        assert_eq!(fault.unwrap().message, "the server says: ERR\r\nno");
+        assert_eq!(expected_bytes(&RedisExpect::Nil, Resp::V3), Some("_\r\n".into()));
+        assert_eq!(known(b"_\r\n", Resp::V3), RedisExpect::Nil);
+        let map = b"%1\r\n+id\r\n:7\r\n";
+        assert_eq!(outcome(RedisExpect::Elements(1), map), Ok(None));
+        assert_eq!(
+            outcome(RedisExpect::Elements(2), map),
+            Ok(Some(ErrorClass::WrongContent))
+        );
     }
 
     #[test]
@@ -582,6 +715,7 @@ mod tests {
             username: None,
             password: None,
             database: 0,
+            protocol: Resp::V2,
         };
         let unchecked = redis.learn(first, second).unwrap();
         (redis.expect, unchecked.unwrap_or_default())
@@ -616,6 +750,12 @@ mod tests {
             (
                 "*1\r\n:1\r\n",
                 "*1\r\n:2\r\n",
+                RedisExpect::Elements(1),
+                "only the number of elements is checked",
+            ),
+            (
+                "%1\r\n+id\r\n:1\r\n",
+                "%1\r\n+id\r\n:2\r\n",
                 RedisExpect::Elements(1),
                 "only the number of elements is checked",
             ),
