@@ -671,8 +671,8 @@ pub struct Repro {
     /// Seed for the order of cases and for the bootstrap
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Format of the table of one study
-    #[arg(long, value_enum, default_value_t = Format::Terminal, conflicts_with = "all")]
+    /// Format of the table of one study: terminal, markdown, html or json
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal, conflicts_with = "all")]
     pub format: Format,
     #[command(flatten)]
     pub programs: Programs,
@@ -710,8 +710,8 @@ pub struct SelfTest {
     /// Cost to plant in a second reading of each run, as a share of a request
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%")]
     pub plant: f64,
-    /// Format of the result
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    /// Format of the result: terminal, markdown, html or json
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
     pub format: Format,
     /// Show warnings but no progress
     #[arg(short, long)]

@@ -63,7 +63,8 @@ pub fn check(arguments: &args::New) -> Exit {
     }
     // Its logs are of no use, and nobody would look for a record here.
     let _ = fs::remove_dir_all(&summary.folder);
-    talk(&format!("every case answers; next: lasthop run {}", arguments.name));
+    let name = shlex::try_quote(&arguments.name).unwrap_or_default();
+    talk(&format!("every case answers; next: lasthop run {name}"));
     Ok(DONE)
 }
 

@@ -112,9 +112,12 @@ fn install_command(packages: &Packages) -> Option<String> {
 /// Where programs are looked for.
 pub fn folders() -> Finding {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<String> = std::env::split_paths(&path)
-        .map(|folder| folder.display().to_string())
-        .collect();
+    let mut folders: Vec<String> = Vec::new();
+    for folder in std::env::split_paths(&path).map(|folder| folder.display().to_string()) {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
     let text = format!(
         "programs are looked for in what `lasthop setup` installed, then in {}, then where their recipes say",
         folders.join(", ")

@@ -376,7 +376,7 @@ fn a_root_with_the_executable_alone_gets_errors_that_say_what_to_do() {
     }
     root.run(&["/lasthop", "setup", "--all", "--yes"]).fails(0, advice);
     root.run(&["/lasthop", "run", "redis"])
-        .fails(1, "`redis-server` was not found in ");
+        .fails(1, "`redis-server` was not found; ");
     root.run(&["/lasthop", "load", "http://lasthop.test:1/"])
         .fails(2, "cannot find the address of `lasthop.test`");
 }

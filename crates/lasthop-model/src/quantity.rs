@@ -175,7 +175,8 @@ mod tests {
             duration("99999999999h").unwrap_err(),
             "`99999999999h` is more than 292 years"
         );
-        for text in ["", "%", "2", "nan%", "two%", "1e1%", "--1%"] {
+        assert_eq!(share("5 %"), share("5%"));
+        for text in ["", "%", " %", "2", "nan%", "two%", "1e1%", "--1%"] {
             assert!(share(text).unwrap_err().contains("is not a share"), "{text}");
         }
         for text in ["0%", "-1%", "-0%"] {

@@ -29,7 +29,7 @@ const UNKNOWN: &str = "of unknown version";
 
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
-    #[error("{} was not found in {}; {remedy}", either(names), places(looked))]
+    #[error("{} was not found; {remedy} (looked in {})", either(names), places(looked))]
     NotFound {
         names: Vec<String>,
         looked: Vec<PathBuf>,
@@ -435,7 +435,7 @@ mod tests {
         let error = locate(&locator(home.path()), &frobd).unwrap_err().to_string();
         let bin = home.path().join("bin");
         let wanted = format!(
-            "`frobd` was not found in {}, /usr/sbin; `lasthop setup exp` installs it",
+            "`frobd` was not found; `lasthop setup exp` installs it (looked in {}, /usr/sbin)",
             bin.display()
         );
         assert_eq!(error, wanted);
