@@ -222,7 +222,8 @@ impl ProtocolSpec for Memcached {
     }
 
     fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
-        if self.command == Command::Set || self.value.is_some() {
+        let is_line = matches!(self.command, Command::Line(_));
+        if self.command == Command::Set || (self.value.is_some() && !is_line) {
             return Ok(None);
         }
         if first == second {
@@ -233,7 +234,7 @@ impl ProtocolSpec for Memcached {
             };
             return Ok(None);
         }
-        if matches!(self.command, Command::Line(_)) {
+        if is_line {
             return Ok(Some(changing("any reply but an error is right", first, second)));
         }
         let same = length(first).filter(|length| self::length(second) == Some(*length));
