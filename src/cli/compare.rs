@@ -11,7 +11,7 @@ use lasthop_plan::{
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
-use lasthop_protocol::{location::HIDDEN, url::redacted};
+use lasthop_protocol::{address::UNIX_NAME_MAX, location::HIDDEN, spec::Spec, url::redacted};
 use lasthop_run::{
     Job,
     compare::{self, Asked, AskedEndpoint, CompareError},
@@ -45,10 +45,12 @@ pub fn compare(arguments: &args::Compare) -> Exit {
             .endpoints
             .iter()
             .map(|NamedUrl { name, url }| {
+                let spec = arguments.requests.spec(url, 0)?;
+                begins_at_root(url, &spec)?;
                 Ok(AskedEndpoint {
                     name: name.clone(),
                     url: redacted(url),
-                    spec: arguments.requests.spec(url, 0)?,
+                    spec,
                 })
             })
             .collect::<Result<_, CliError>>()?,
@@ -78,6 +80,19 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     let locator = Locator::new(&home, NAME, Default::default());
     let job = Job::new(&plan, settings, &locator, &home, command(arguments)).with_origin(origin());
     carry_out(&job, None, &arguments.talk, &arguments.output)
+}
+
+/// The driver is another process, with a folder of its own.
+fn begins_at_root(url: &str, spec: &Spec) -> Result<(), CliError> {
+    let path = spec.endpoint.address.path().filter(|path| path.is_relative());
+    path.map_or(Ok(()), |path| {
+        Err(CliError::usage(format!(
+            "{}: the whole path of {} has more than the {UNIX_NAME_MAX} bytes that the kernel allows; compare a shorter one, \
+             such as that of a link (`ln -s`) to the socket or its folder",
+            redacted(url),
+            path.display()
+        )))
+    })
 }
 
 /// Options whose values may be secret.

@@ -678,6 +678,9 @@ fn a_path_may_begin_at_the_current_folder_or_the_home() {
             "{figures}"
         );
     }
+    let compare = ["compare", "http+unix:./app.sock:/", "http+unix:../s:/"];
+    let ran = Ran::from(lasthop.command(compare).current_dir(&folder).output().unwrap());
+    ran.fails(2, "the whole path of ./app.sock has more than the 107 bytes");
     let whole = format!("http+unix:{}:/", folder.join("app.sock").display());
     let figures = load(&whole, &folder).json();
     let why = figures["failure"]["cause"].as_str().unwrap_or_default();

@@ -262,7 +262,7 @@ pub mod testing {
             host: "localhost".into(),
             headers: vec![],
             hidden: vec![],
-            body: String::new(),
+            body: Default::default(),
             version: HttpVersion::V11,
             expect: HttpExpect {
                 status: 200,

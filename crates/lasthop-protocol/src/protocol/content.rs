@@ -47,20 +47,22 @@ impl JsonSchema for Content {
         "Content".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let binary = generator.subschema_for::<Binary>();
         json_schema!({
             "description": "A text, or a table for bytes that are none.",
-            "anyOf": [
-                { "type": "string" },
-                {
-                    "type": "object",
-                    "properties": { "base64": { "type": "string" } },
-                    "required": ["base64"],
-                    "additionalProperties": false,
-                },
-            ],
+            "anyOf": [{ "type": "string" }, binary],
         })
     }
+}
+
+/// What is written of anything but a text, for the schema.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "`Exact` reads it")]
+struct Binary {
+    /// Bytes that are no text.
+    base64: String,
 }
 
 #[cfg(test)]
