@@ -1,7 +1,7 @@
 //! The figures of a load as JSON. `lasthop load --format json` prints one such object. Keys are stable; more may be
 //! added.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use lasthop_load::engine::CaseError;
 use lasthop_model::record::Stage;
@@ -40,6 +40,12 @@ pub struct Figures {
     pub errors: BTreeMap<String, u64>,
     /// The first error of each class, in words.
     pub first_errors: BTreeMap<String, String>,
+    /// What may be done about the errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+    /// What the server said in errors that it reports itself, the most frequent first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub server_errors: Vec<ServerError>,
     /// Requests that had no reply yet when the load was interrupted.
     pub unanswered: u64,
     /// Requests that had no reply yet when the measure phase ended, and how long the oldest of them took until it was
@@ -104,6 +110,17 @@ pub struct Figures {
     pub cut_short: bool,
     /// Why there was no load at all. If the error has a class, it is in `errors` too.
     pub failure: Option<FailureFigures>,
+}
+
+/// Errors of a server that are alike: of one status, or without one of one text.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ServerError {
+    /// As the protocol numbers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The first of them, in words.
+    pub text: String,
+    pub count: u64,
 }
 
 /// What failed before the load.
@@ -244,6 +261,8 @@ impl Figures {
             requests_total: result.requests_total,
             errors,
             first_errors,
+            server_errors: server_errors(&result.errors),
+            advice: advice(job, &result.errors).map(str::to_owned),
             throughput: result.throughput(),
             bytes_per_second: result.bytes_received as f64 * 1e9 / result.elapsed_ns as f64,
             unanswered: result.unanswered,
@@ -374,6 +393,27 @@ fn errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Errors {
             .map(|(class, error)| (name(class), error.first.clone()))
             .collect(),
     )
+}
+
+/// Where the first replies were taken for the rule, the rule may be wrong.
+fn advice(job: &Job, found: &BTreeMap<ErrorClass, ErrorCount>) -> Option<&'static str> {
+    let is_wrong = job.learn && found.contains_key(&ErrorClass::WrongContent);
+    is_wrong.then_some(
+        "replies are held against the first ones; if these are correct, too: --no-reference, or --expect what all have",
+    )
+}
+
+fn server_errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Vec<ServerError> {
+    let said = found.values().flat_map(|error| &error.said);
+    let mut all: Vec<ServerError> = said
+        .map(|said| ServerError {
+            status: said.status,
+            text: said.text.clone(),
+            count: said.count,
+        })
+        .collect();
+    all.sort_by_key(|error| Reverse(error.count));
+    all
 }
 
 fn percentiles(histogram: Option<&Histogram>) -> Option<Percentiles> {

@@ -351,8 +351,19 @@ fn errors(figures: &Figures) -> Vec<Text> {
         let name = format!("  {:NAME$}", "error");
         Text::of(Tone::Bad, name).plain(format!("  {} × {class}; the first: {first}", Count(*count)))
     };
+    // One alone is the first.
+    let are_many = figures.server_errors.len() > 1;
+    let said = figures.server_errors.iter().filter(|_| are_many);
+    let said = said.map(|error| format!("  {:NAME$}  {} × {}", "", Count(error.count), error.text).into());
     std::iter::once(Text::default())
         .chain(figures.errors.iter().map(row))
+        .chain(said)
+        .chain(
+            figures
+                .advice
+                .iter()
+                .map(|text| format!("  {:NAME$}  {text}", "advice").into()),
+        )
         .collect()
 }
 

@@ -520,6 +520,7 @@ pub fn add_errors(data: &mut RunData, case: &str, class: ErrorClass, each: u64) 
             ErrorCount {
                 count: each,
                 first: "the first one".to_owned(),
+                ..ErrorCount::default()
             },
         );
     });

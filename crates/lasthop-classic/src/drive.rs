@@ -206,7 +206,11 @@ fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Tria
 fn result(reading: Reading, ran_ns: u64, spec: &Spec) -> TrialResult {
     let mut errors = BTreeMap::new();
     for (class, count, first) in reading.errors.into_iter().filter(|(_, count, _)| *count > 0) {
-        errors.entry(class).or_insert(ErrorCount { count: 0, first }).count += count;
+        let empty = ErrorCount {
+            first,
+            ..ErrorCount::default()
+        };
+        errors.entry(class).or_insert(empty).count += count;
     }
     // Without a reply a tool has no rate.
     // By the tool's own clock, which leaves its start out.

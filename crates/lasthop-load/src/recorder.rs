@@ -3,7 +3,7 @@
 //! Answers count for the throughput if they arrive within the window. A request counts for the latencies if it begins
 //! within it, however late its reply is: what arrives within a window is never longer than the window.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use lasthop_protocol::{
     failure::Failure,
@@ -472,13 +472,7 @@ impl Recorder {
 
     /// So many requests failed together, or a connection did.
     pub fn fail(&mut self, failure: &Failure, count: u64) {
-        let entry = self.counts.errors.entry(failure.class);
-        entry
-            .or_insert_with(|| ErrorCount {
-                count: 0,
-                first: failure.message.clone(),
-            })
-            .count += count;
+        self.counts.errors.entry(failure.class).or_default().add(failure, count);
     }
 
     /// As [`Recorder::fail`], of requests that were due at `due`; 0 in a closed loop.
@@ -722,9 +716,10 @@ fn join(into: &mut Option<Histogram>, other: Option<Histogram>) {
 /// Adds the counts; of several first examples the first stays.
 pub fn add_errors(into: &mut BTreeMap<ErrorClass, ErrorCount>, other: BTreeMap<ErrorClass, ErrorCount>) {
     for (class, error) in other {
-        into.entry(class)
-            .and_modify(|own| own.count += error.count)
-            .or_insert(error);
+        match into.entry(class) {
+            Entry::Occupied(own) => own.into_mut().merge(error),
+            Entry::Vacant(place) => drop(place.insert(error)),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::AddAssign};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{histogram::Histogram, options::Engine};
+use crate::{failure::Failure, histogram::Histogram, options::Engine};
 
 /// Steps of a chain of dependent shifts and multiplications per microsecond, right before and right after a trial,
 /// while the driver does nothing else.
@@ -43,12 +43,69 @@ pub enum ErrorClass {
 }
 
 /// Errors of one class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorCount {
     pub count: u64,
     /// The first one, in words.
     pub first: String,
+    /// What the server said, of errors that it reports itself. No record keeps it.
+    #[serde(skip)]
+    pub said: Vec<Said>,
+}
+
+/// An error that a server reports: alike are those with the same status, or without one those with the same text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    pub status: Option<u16>,
+    /// The first one, in words.
+    pub text: String,
+    pub count: u64,
+}
+
+/// With more that are not alike, the others are one.
+const SAID_MAX: usize = 20;
+
+impl ErrorCount {
+    /// So many failures of this class.
+    pub fn add(&mut self, failure: &Failure, count: u64) {
+        if self.count == 0 {
+            self.first.clone_from(&failure.message);
+        }
+        self.count += count;
+        if failure.class == ErrorClass::WrongStatus {
+            self.say(failure.status, &failure.message, count);
+        }
+    }
+
+    fn say(&mut self, status: Option<u16>, text: &str, count: u64) {
+        let is_alike = |said: &&mut Said| said.status == status && (status.is_some() || said.text == text);
+        if let Some(said) = self.said.iter_mut().find(is_alike) {
+            said.count += count;
+            return;
+        }
+        let (status, text) = if self.said.len() < SAID_MAX {
+            (status, text)
+        } else {
+            (None, "others")
+        };
+        match self.said.get_mut(SAID_MAX) {
+            Some(others) => others.count += count,
+            None => self.said.push(Said {
+                status,
+                text: text.to_owned(),
+                count,
+            }),
+        }
+    }
+
+    /// The same of another worker; of two first examples this one stays.
+    pub fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        for said in other.said {
+            self.say(said.status, &said.text, said.count);
+        }
+    }
 }
 
 /// Times of the parts of a request; a part that does not occur (TLS on a plain socket) is absent, not zero.
@@ -460,4 +517,38 @@ pub struct Proof {
     pub send_buffer: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_say_is_counted_and_bounded() {
+        let status = |status: u16, text: &str| Failure {
+            status: Some(status),
+            ..Failure::refused(text)
+        };
+        let mut count = ErrorCount::default();
+        count.add(&status(502, "status 502, to /a"), 2);
+        count.add(&status(504, "status 504"), 1);
+        count.add(&status(502, "status 502, to /b"), 1);
+        count.add(&Failure::refused("BUSY"), 3);
+        let mut other = ErrorCount::default();
+        other.add(&Failure::refused("OOM"), 1);
+        other.add(&Failure::refused("BUSY"), 1);
+        count.merge(other);
+        let said = |count: &ErrorCount| -> Vec<(String, u64)> {
+            count.said.iter().map(|said| (said.text.clone(), said.count)).collect()
+        };
+        let wanted = [("status 502, to /a", 3), ("status 504", 1), ("BUSY", 4), ("OOM", 1)];
+        assert_eq!(said(&count), wanted.map(|(text, count)| (text.to_owned(), count)));
+        assert_eq!((count.count, count.first.as_str()), (9, "status 502, to /a"));
+        (0..100).for_each(|number| count.add(&Failure::refused(format!("key {number}")), 1));
+        assert_eq!(said(&count)[SAID_MAX..], [("others".to_owned(), 84)]);
+        assert_eq!(count.said.iter().map(|said| said.count).sum::<u64>(), count.count);
+        let mut content = ErrorCount::default();
+        content.add(&Failure::content("the body is another"), 1);
+        assert_eq!(said(&content), []);
+    }
 }

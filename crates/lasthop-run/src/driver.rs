@@ -613,6 +613,7 @@ mod tests {
                         ErrorCount {
                             count,
                             first: first.clone(),
+                            ..ErrorCount::default()
                         },
                     )
                 })

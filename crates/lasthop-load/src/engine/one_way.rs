@@ -61,8 +61,8 @@ pub fn trial<G: FnMut() -> bool>(
     }
     for (class, error) in warm.errors {
         let sum = measured.errors.entry(class).or_insert(ErrorCount {
-            count: 0,
             first: error.first,
+            ..ErrorCount::default()
         });
         sum.count += error.count;
     }

@@ -332,7 +332,12 @@ mod tests {
     fn a_failed_trial_keeps_what_it_counted() {
         let errors = |count| {
             let first = "status 502".to_owned();
-            [(ErrorClass::WrongStatus, ErrorCount { count, first })].into()
+            let errors = ErrorCount {
+                count,
+                first,
+                ..ErrorCount::default()
+            };
+            [(ErrorClass::WrongStatus, errors)].into()
         };
         let result = |count| TrialResult {
             requests: 900,
