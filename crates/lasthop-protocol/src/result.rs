@@ -396,6 +396,11 @@ pub struct TrialResult {
     /// Requests that had no reply yet when the trial was cut short.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unanswered: u64,
+    /// Requests of the whole trial that the server did not take before it ended their connection, and that were sent
+    /// again over another one: each as often as that happened. They are no errors; their times count from when they were
+    /// first sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sent_again: u64,
     /// Requests under way when the measure phase ended, and how long the oldest took until its end, whatever that was.
     /// In a closed loop most connections have one then. No record keeps it.
     #[serde(skip)]

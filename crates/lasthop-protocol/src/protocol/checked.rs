@@ -54,6 +54,11 @@ pub trait Replies {
         false
     }
 
+    /// See [`Exchange::declined`].
+    fn declined(&self, _outstanding: u32) -> u32 {
+        0
+    }
+
     /// The peer closed the connection after so many bytes of a reply.
     fn end(&mut self, received: u64) -> Result<(), Failure> {
         Err(Failure::reset(format!(
@@ -154,6 +159,10 @@ impl<R: Replies> Exchange for Checked<R> {
 
     fn is_endless(&self) -> bool {
         self.replies.is_endless()
+    }
+
+    fn declined(&self, outstanding: u32) -> u32 {
+        self.replies.declined(outstanding)
     }
 
     fn end(&mut self) -> Result<Done, Failure> {

@@ -72,6 +72,19 @@ pub trait Exchange {
     /// what came, or by what was not allowed before.
     fn request(&self) -> &[u8];
 
+    /// Prepares the last `left` requests of a batch of `depth` once more, on a new connection. Returns how many of the bytes
+    /// of [`Exchange::request`] are those of the others.
+    fn begin_again(&mut self, left: u32, depth: u32) -> usize {
+        self.begin();
+        (left..depth).for_each(|_| self.next_reply());
+        self.request().len() / depth as usize * (depth - left) as usize
+    }
+
+    /// How many of so many requests without a reply the server has said that it does not take.
+    fn declined(&self, _outstanding: u32) -> u32 {
+        0
+    }
+
     /// Turns to the next reply of the batch: from the beginning, unless the replies of a batch differ.
     fn next_reply(&mut self) {
         self.begin();

@@ -21,7 +21,7 @@ use super::{
         call::{Fields, RecentBlocks},
         frame,
     },
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Trait, Usage},
     line::digits,
 };
 use crate::{
@@ -328,6 +328,14 @@ impl ProtocolSpec for Http {
 
     fn greets(&self) -> bool {
         self.is_second()
+    }
+
+    fn repeats(&self) -> Repeats {
+        // The idempotent methods (RFC 9110, section 9.2.2).
+        match self.method.as_str() {
+            "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE" if !self.is_second() => Repeats::Harmless,
+            _ => Repeats::Harmful,
+        }
     }
 
     fn application(&self) -> Option<&'static [u8]> {
@@ -890,9 +898,22 @@ impl Replies for HttpReplies {
         matches!(self.state, ReplyState::UntilClose)
     }
 
+    /// A reply that ends its connection is the last one (RFC 9112, section 9.6).
+    fn declined(&self, outstanding: u32) -> u32 {
+        match (self.keep, self.state) {
+            (true, _) => 0,
+            (false, ReplyState::Over) => outstanding,
+            // The first of them is the one whose reply is under way.
+            (false, _) => outstanding.saturating_sub(1),
+        }
+    }
+
     fn end(&mut self, _: u64) -> Result<(), Failure> {
         match self.state {
-            ReplyState::UntilClose => Ok(()),
+            ReplyState::UntilClose => {
+                self.state = ReplyState::Over;
+                Ok(())
+            }
             ReplyState::Start => Err(Failure::reset("the peer closed without a reply")),
             ReplyState::Head => Err(Failure::reset("the peer closed within the reply's head")),
             _ => {

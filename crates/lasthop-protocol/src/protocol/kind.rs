@@ -52,6 +52,18 @@ pub struct Receipt {
     pub each: u32,
 }
 
+/// Whether a request may be sent again where it is not certain that the server did not take it, because the server has
+/// closed the connection without a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Repeats {
+    /// Taken twice, it may do harm; or replies come in any order, so that the last one says nothing about the others.
+    #[default]
+    Harmful,
+    Harmless,
+    /// Harmless, and the protocol has no word for the end of a connection, so that closing it is how servers end it.
+    Wordless,
+}
+
 /// A part of a reply: its name, and what it is.
 pub type Trait = (&'static str, Vec<u8>);
 
@@ -218,6 +230,11 @@ pub trait ProtocolSpec: Plain {
     /// Whether a fresh connection begins with a greeting.
     fn greets(&self) -> bool {
         false
+    }
+
+    /// Whether a request may be sent again.
+    fn repeats(&self) -> Repeats {
+        Repeats::Harmful
     }
 
     /// What is said in plain before a TLS handshake.

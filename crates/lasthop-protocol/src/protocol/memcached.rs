@@ -11,7 +11,7 @@ use super::{
     checked::Replies,
     exact::Exact,
     exchange::{Factory, Greeting, excerpt},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
     line::{Line, digits, ended_text},
 };
 use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
@@ -274,6 +274,10 @@ impl ProtocolSpec for Memcached {
 
     fn greets(&self) -> bool {
         self.preparation().is_some()
+    }
+
+    fn repeats(&self) -> Repeats {
+        Repeats::Wordless
     }
 
     fn welcome(&self, _step: usize, _encrypted: bool) -> Vec<u8> {

@@ -36,7 +36,7 @@ use serde_json::{Map, Value};
 pub use self::{
     check::contrast,
     exchange::{Done, Exchange, Factory, Greeting, Progress, Run},
-    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, ReadError, Receipt, Trait},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, ReadError, Receipt, Repeats, Trait},
 };
 
 /// Every protocol.

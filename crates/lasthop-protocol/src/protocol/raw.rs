@@ -12,7 +12,7 @@ use super::{
     escaped::Escaped,
     exact::Exact,
     exchange::{Factory, Greeting, excerpt},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
 };
 use crate::{
     address::Endpoint,
@@ -241,6 +241,10 @@ impl ProtocolSpec for Raw {
 
     fn greets(&self) -> bool {
         !self.greeting.is_empty()
+    }
+
+    fn repeats(&self) -> Repeats {
+        Repeats::Wordless
     }
 
     fn welcome(&self, step: usize, _encrypted: bool) -> Vec<u8> {

@@ -10,7 +10,7 @@ use super::{
     checked::Replies,
     exact::{self, Exact},
     exchange::{Factory, Greeting, excerpt},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
     line::{Line, digits, ended_text},
 };
 use crate::{
@@ -224,6 +224,10 @@ impl ProtocolSpec for Redis {
 
     fn greets(&self) -> bool {
         self.password.is_some() || self.database != 0 || self.protocol == Resp::V3
+    }
+
+    fn repeats(&self) -> Repeats {
+        Repeats::Wordless
     }
 
     fn welcome(&self, _step: usize, _encrypted: bool) -> Vec<u8> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     exchange::{Done, Exchange, Factory, Progress, Run},
-    kind::{Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
 };
 use crate::{failure::Failure, options::within, random::SplitMix};
 
@@ -136,6 +136,13 @@ impl ProtocolSpec for Several {
     fn greets(&self) -> bool {
         self.first().greets()
     }
+
+    fn repeats(&self) -> Repeats {
+        self.protocols()
+            .map(|protocol| protocol.repeats())
+            .min()
+            .unwrap_or_default()
+    }
 }
 
 /// Ways to check that are shown.
@@ -217,6 +224,15 @@ impl Exchange for Varied {
 
     fn is_endless(&self) -> bool {
         self.exchange.is_endless()
+    }
+
+    /// The same request, not the next one.
+    fn begin_again(&mut self, left: u32, depth: u32) -> usize {
+        self.exchange.begin_again(left, depth)
+    }
+
+    fn declined(&self, outstanding: u32) -> u32 {
+        self.exchange.declined(outstanding)
     }
 
     fn next_reply(&mut self) {

@@ -32,6 +32,9 @@ const ENABLE_PUSH: u16 = 2;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_HEADER_LIST_SIZE: u16 = 6;
+const NO_ERROR: u32 = 0;
+/// Reason for a RST_STREAM: the server has not begun with the call.
+const REFUSED_STREAM: u32 = 7;
 /// Reason for a RST_STREAM: the rest is not needed.
 const CANCEL: u32 = 8;
 
@@ -54,8 +57,10 @@ pub struct Session {
     first: u32,
     next: u32,
     calls: Vec<Call>,
-    /// Calls without a whole reply.
+    /// Calls without a whole reply that the server may still answer.
     open: usize,
+    /// Calls of the batch that the server has not taken, because it leaves.
+    declined: u32,
     /// The server takes no more calls.
     is_leaving: bool,
     /// A header block that is not complete yet: its stream, whether that ends with it, and its bytes.
@@ -79,6 +84,7 @@ impl Session {
             next: 1,
             calls,
             open: 0,
+            declined: 0,
             is_leaving: false,
             block: None,
             answers: 0,
@@ -101,6 +107,30 @@ impl Session {
         // Settings change the windows of streams only; that of the connection takes an update (RFC 9113, section
         // 6.9.2).
         write_update((WINDOW_MAX - WINDOW) as u32, &mut self.out);
+    }
+
+    /// Begins so many calls; others of the batch are over.
+    fn begin_calls(&mut self, count: usize) {
+        let Self {
+            requests,
+            out,
+            calls,
+            next,
+            ..
+        } = self;
+        out.clear();
+        self.answers = 0;
+        self.declined = 0;
+        self.first = *next;
+        let ends = if requests.body.is_empty() { frame::END_STREAM } else { 0 };
+        let flags = frame::END_HEADERS | ends;
+        for call in &mut calls[..count] {
+            call.begin(requests.body.len(), self.stream_window);
+            frame::write(frame::HEADERS, flags, *next, &requests.fields, out);
+            *next += 2;
+        }
+        self.open = count;
+        self.send();
     }
 
     /// Whether another batch may follow.
@@ -290,6 +320,10 @@ impl Session {
         let Some(index) = self.call(frame.stream)? else {
             return Ok(None);
         };
+        if self.is_leaving && code == REFUSED_STREAM {
+            self.decline(index);
+            return self.still_answers(&[]).map(|()| None);
+        }
         self.calls[index].fail(Failure::reset(format!("the server reset the stream: {}", reason(code))));
         Ok(Some(index))
     }
@@ -351,7 +385,25 @@ impl Session {
         Ok(())
     }
 
-    /// Calls that the server has not seen fail with the connection; without any, the next one opens another.
+    /// The server leaves without having taken a call.
+    fn decline(&mut self, index: usize) {
+        let call = &mut self.calls[index];
+        call.is_over = true;
+        call.unsent = 0;
+        self.open -= 1;
+        self.declined += 1;
+    }
+
+    /// A server that leaves still answers the calls that it has taken. Fails where that are none.
+    fn still_answers(&self, text: &[u8]) -> Result<(), Failure> {
+        if self.open == 0 && self.declined > 0 {
+            Err(left(NO_ERROR, text))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The server answers the calls up to the last one that it has taken. The next batch opens another connection.
     fn going_away(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
         let Some((&[a, b, c, d, code @ ..], text)) = frame.content.split_first_chunk::<8>() else {
             return Err(malformed("GOAWAY"));
@@ -359,24 +411,15 @@ impl Session {
         let last = u32::from_be_bytes([a, b, c, d]) & STREAM_MAX;
         let code = u32::from_be_bytes(code);
         self.is_leaving = true;
-        let newest = (self.first..)
-            .step_by(2)
-            .zip(&self.calls)
-            .filter(|(_, call)| !call.is_over)
-            .map(|(id, _)| id)
-            .last();
-        if self.open == 0 || (code == 0 && newest.is_none_or(|newest| newest <= last)) {
-            return Ok(());
+        if code != NO_ERROR && self.open > 0 {
+            return Err(left(code, text));
         }
-        let text = if text.is_empty() {
-            String::new()
-        } else {
-            format!(", {}", excerpt(text))
-        };
-        Err(Failure::reset(format!(
-            "the server ends the connection (GOAWAY): {}{text}",
-            reason(code)
-        )))
+        for (index, stream) in (self.first..).step_by(2).take(self.calls.len()).enumerate() {
+            if stream > last && !self.calls[index].is_over {
+                self.decline(index);
+            }
+        }
+        self.still_answers(text)
     }
 
     fn window_update(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
@@ -426,25 +469,17 @@ impl Exchange for Session {
     }
 
     fn begin(&mut self) {
-        let Self {
-            requests,
-            out,
-            calls,
-            next,
-            ..
-        } = self;
-        out.clear();
-        self.answers = 0;
-        self.first = *next;
-        let ends = if requests.body.is_empty() { frame::END_STREAM } else { 0 };
-        let flags = frame::END_HEADERS | ends;
-        for call in &mut *calls {
-            call.begin(requests.body.len(), self.stream_window);
-            frame::write(frame::HEADERS, flags, *next, &requests.fields, out);
-            *next += 2;
-        }
-        self.open = calls.len();
-        self.send();
+        self.begin_calls(self.calls.len());
+    }
+
+    fn begin_again(&mut self, left: u32, _depth: u32) -> usize {
+        self.calls.iter_mut().for_each(|call| call.is_over = true);
+        self.begin_calls(left as usize);
+        0
+    }
+
+    fn declined(&self, _outstanding: u32) -> u32 {
+        self.declined
     }
 
     #[inline]
@@ -496,6 +531,19 @@ fn exactly<'a, const N: usize>(frame: &Frame<'a>) -> Result<&'a [u8; N], Failure
 
 fn malformed(what: &str) -> Failure {
     Failure::protocol(format!("HTTP/2: {what} is malformed"))
+}
+
+/// A server that leaves does not answer what it was asked, and may say why.
+fn left(code: u32, text: &[u8]) -> Failure {
+    let text = if text.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", excerpt(text))
+    };
+    Failure::reset(format!(
+        "the server ends the connection (GOAWAY): {}{text}",
+        reason(code)
+    ))
 }
 
 /// A code of a RST_STREAM or GOAWAY in words (RFC 9113, section 7).
