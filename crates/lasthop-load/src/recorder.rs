@@ -99,6 +99,8 @@ pub struct Counts {
     pub waited: u64,
     /// Requests without a reply when the trial was cut short.
     pub unanswered: u64,
+    /// Requests that were sent again, each as often as that happened.
+    pub sent_again: u64,
     pub open_at_end: Longest,
     pub untimed: Longest,
     pub beyond_ns: i64,
@@ -436,6 +438,12 @@ impl Recorder {
         self.lingers = false;
     }
 
+    /// The server ended a connection without taking so many requests, which are sent again.
+    #[cold]
+    pub fn sent_again(&mut self, count: u64) {
+        self.counts.sent_again += count;
+    }
+
     /// A request found no room.
     pub fn waited(&mut self) {
         self.counts.waited += 1;
@@ -679,6 +687,7 @@ fn common_window(windows: &[(u64, u64)]) -> u64 {
 fn add(result: &mut TrialResult, record: WorkerRecord) {
     result.requests_total += record.counts.requests_total;
     result.unanswered += record.counts.unanswered;
+    result.sent_again += record.counts.sent_again;
     result.open_at_end += record.counts.open_at_end;
     result.untimed += record.counts.untimed;
     result.beyond_ns += record.counts.beyond_ns;

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     proof,
-    recorder::{Recorder, WorkerRecord},
+    recorder::{Counts, Recorder, WorkerRecord},
     transport::{Calls, Connector, Stream, Wait, Watch},
 };
 
@@ -33,6 +33,7 @@ pub struct Blocking {
     recorder: Recorder,
     per_request: bool,
     request_ns: u64,
+    pipeline: u32,
     greets: bool,
     /// Nothing comes back: a request is over when it is sent.
     one_way: bool,
@@ -52,6 +53,7 @@ impl Blocking {
             calls,
             per_request: spec.closes_each_time(),
             request_ns: spec.timeouts.request_ns,
+            pipeline: spec.pipeline,
             greets: spec.protocol.greets(),
             one_way: spec.protocol.receipt().is_some(),
             watch,
@@ -114,10 +116,18 @@ impl Blocking {
             }
         }
         self.watch.rest();
-        match self.recorder.finish(clock::now()).counts.errors.pop_first() {
-            Some((class, error)) => Err(wrong(Failure::new(class, error.first))),
-            None => Ok(Proof { reused, ..proof }),
+        let Counts { mut errors, opened, .. } = self.recorder.finish(clock::now()).counts;
+        if let Some((class, error)) = errors.pop_first() {
+            return Err(wrong(Failure::new(class, error.first)));
         }
+        if self.pipeline > 1 && opened >= self.pipeline.into() {
+            let text = format!(
+                "the server ends the connection after each reply, so {} requests at once are not possible",
+                self.pipeline
+            );
+            return Err(wrong(Failure::reset(text)));
+        }
+        Ok(Proof { reused, ..proof })
     }
 
     fn reopen_for_proof(&mut self) -> Result<Proof, Failure> {
@@ -212,13 +222,38 @@ impl Blocking {
     /// One request from `start` to its reply.
     #[inline]
     fn request(&mut self, start: u64) -> Result<Reply, Failure> {
-        let start = if self.connection.is_open() {
-            start
-        } else {
-            self.reopen(start)?
-        };
+        match self.attempt(start) {
+            Err(failure) => self.recover(failure),
+            reply => reply,
+        }
+    }
+
+    /// After a failure: sends again what the server did not take, as long as it goes on.
+    #[cold]
+    fn recover(&mut self, mut failure: Failure) -> Result<Reply, Failure> {
+        loop {
+            let ended = self.connection.recover(failure, &mut self.buffer, &mut self.recorder)?;
+            if let Some(reply) = ended {
+                return Ok(reply);
+            }
+            match self.attempt(self.connection.started()) {
+                Err(next) => failure = next,
+                reply => return reply,
+            }
+        }
+    }
+
+    #[inline]
+    fn attempt(&mut self, start: u64) -> Result<Reply, Failure> {
+        let is_open = self.connection.is_open();
+        let start = if is_open { start } else { self.reopen(start)? };
         self.watch.expect_by(start.saturating_add(self.request_ns));
-        if !self.connection.begin(start)? {
+        let sent = if is_open {
+            self.connection.begin(start)?
+        } else {
+            self.connection.begin_first(start)?
+        };
+        if !sent {
             if self.one_way {
                 self.recorder.waited();
             }
@@ -282,7 +317,8 @@ impl Blocking {
 
     fn reopen(&mut self, start: u64) -> Result<u64, Failure> {
         self.connect()?;
-        Ok(if self.per_request { start } else { clock::now() })
+        let goes_on = self.per_request || self.connection.owes();
+        Ok(if goes_on { start } else { clock::now() })
     }
 
     /// Sends the rest of a request that the socket did not take at once, and reads the reply meanwhile. Otherwise a

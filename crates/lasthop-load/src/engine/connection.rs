@@ -5,6 +5,7 @@ use std::io;
 use lasthop_protocol::{Done, Exchange, Greeting, Progress, failure::Failure, result::ErrorClass, spec::Spec};
 use lasthop_system::clock;
 
+use super::resend::{End, Resend};
 use crate::{recorder::Recorder, transport::Stream};
 
 pub struct Connection {
@@ -23,10 +24,15 @@ pub struct Connection {
     /// Requests of a batch, and how many of their replies are outstanding.
     depth: u32,
     awaited: u32,
+    /// How many of a batch are sent on this connection: those that are sent again are fewer.
+    asked: u32,
+    /// Batches begun on this connection.
+    batches: u64,
     /// Whether nothing of the awaited reply has arrived yet.
     between: bool,
     /// Several requests on a connection that is closed after them.
     unit: Option<Unit>,
+    resend: Resend,
 }
 
 /// Requests that follow each other on one connection and are timed together.
@@ -99,8 +105,11 @@ impl Connection {
             first: 0,
             depth: spec.pipeline,
             awaited: 0,
+            asked: 0,
+            batches: 0,
             between: true,
             unit: (requests > 1).then(|| Unit::new(requests)),
+            resend: Resend::new(spec),
         }
     }
 
@@ -108,6 +117,9 @@ impl Connection {
     pub fn attach(&mut self, stream: Stream) {
         self.exchange.reset();
         self.stream = Some(stream);
+        self.batches = 0;
+        self.resend.ending = None;
+        self.resend.is_unheard = false;
         self.unit = self.unit.map(|unit| Unit::new(unit.requests));
     }
 
@@ -199,7 +211,66 @@ impl Connection {
 
     /// How many unanswered requests are lost with the connection; one, if it failed to open.
     pub fn lost(&mut self) -> u64 {
-        u64::from(std::mem::take(&mut self.awaited).max(1))
+        let lost = std::mem::take(&mut self.awaited) + std::mem::take(&mut self.resend.owed);
+        u64::from(lost.max(1))
+    }
+
+    /// Whether requests are to be sent again as soon as a stream is there.
+    pub fn owes(&self) -> bool {
+        self.resend.owed > 0
+    }
+
+    /// After a failure: the last reply if it had come before, `None` if requests are to be sent again over another
+    /// connection, or the failure. Where only some of a batch are sent again, the others are counted as errors here.
+    #[cold]
+    pub fn recover(
+        &mut self,
+        failure: Failure,
+        buffer: &mut [u8],
+        recorder: &mut Recorder,
+    ) -> Result<Option<Reply>, Failure> {
+        let failure = match self.hear_out(failure, buffer, recorder) {
+            Ok(reply) => return Ok(Some(reply)),
+            Err(failure) => failure,
+        };
+        if failure.class != ErrorClass::Reset {
+            return Err(failure);
+        }
+        let untaken = self.resend.untaken(&End {
+            awaited: self.awaited,
+            declined: self.exchange.declined(self.awaited),
+            answered: self.asked - self.awaited,
+            is_proven: self.batches > 1 || self.awaited < self.asked,
+            between: self.between,
+        });
+        if untaken == 0 {
+            return Err(failure);
+        }
+        let lost = std::mem::take(&mut self.awaited) - untaken;
+        if lost > 0 {
+            let now = clock::now();
+            recorder.fail_due(&failure, lost.into(), self.due, now);
+            let began = if self.due > 0 { self.due } else { self.started };
+            recorder.ended(began, now, lost.into());
+        }
+        recorder.sent_again(untaken.into());
+        self.resend.owed = untaken;
+        self.close();
+        Ok(None)
+    }
+
+    /// After a send that failed: what the server said before.
+    fn hear_out(&mut self, failure: Failure, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Reply, Failure> {
+        if !std::mem::take(&mut self.resend.is_unheard) {
+            return Err(failure);
+        }
+        loop {
+            match self.receive_now(buffer, recorder)? {
+                Step::Finished(reply) => return Ok(Reply { keep: false, ..reply }),
+                Step::More { .. } => {}
+                Step::Blocked => return Err(failure),
+            }
+        }
     }
 
     /// The next request counts its response time from `due`.
@@ -229,6 +300,30 @@ impl Connection {
         self.first = 0;
         self.sent = 0;
         self.awaited = self.depth;
+        self.asked = self.depth;
+        self.batches += 1;
+        self.between = true;
+        self.send_more()
+    }
+
+    /// As [`Connection::begin`], on a connection that has just been opened.
+    pub fn begin_first(&mut self, start: u64) -> Result<bool, Failure> {
+        if self.owes() {
+            self.begin_again()
+        } else {
+            self.begin(start)
+        }
+    }
+
+    /// Sends the requests that another connection left untaken. Their time goes on.
+    #[cold]
+    fn begin_again(&mut self) -> Result<bool, Failure> {
+        let left = std::mem::take(&mut self.resend.owed);
+        self.sent = self.exchange.begin_again(left, self.depth);
+        self.first = 0;
+        self.awaited = left;
+        self.asked = left;
+        self.batches += 1;
         self.between = true;
         self.send_more()
     }
@@ -241,19 +336,28 @@ impl Connection {
             exchange,
             sent,
             flushed,
+            resend,
             ..
         } = self
         else {
             return Ok(true);
         };
         let request = exchange.request();
-        if *sent < request.len() {
-            *sent += stream
-                .send(&request[*sent..])
-                .map_err(|error| Failure::io("send", &error))?;
-        }
-        *flushed = *sent == request.len() && stream.flush().map_err(|error| Failure::io("send", &error))?;
-        Ok(*flushed)
+        let passed = if *sent < request.len() {
+            stream.send(&request[*sent..])
+        } else {
+            Ok(0)
+        };
+        let passed = passed.and_then(|count| {
+            *sent += count;
+            Ok(*sent == request.len() && stream.flush()?)
+        });
+        passed.inspect(|all| *flushed = *all).map_err(|error| {
+            *flushed = false;
+            resend.is_unheard = true;
+            resend.ending = stream.socket().ending_by(&error, *sent);
+            Failure::io("send", &error)
+        })
     }
 
     /// The request has been sent, and that is all of it.
@@ -342,15 +446,27 @@ impl Connection {
                 })
             }
             Ok(_) => {
-                let done = self.exchange.end()?;
+                let done = self.exchange.end().inspect_err(|_| self.note_end())?;
                 let now = clock::now();
                 self.first = if self.first == 0 { now } else { self.first };
                 self.settle_one(&done, now, recorder);
                 self.after_one(&done, now, true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Step::Blocked),
-            Err(error) => Err(Failure::io("receive", &error)),
+            Err(error) => {
+                let stream = self.stream.as_ref();
+                let ending = stream.and_then(|stream| stream.socket().ending_by(&error, self.sent));
+                self.resend.ending = self.resend.ending.or(ending);
+                Err(Failure::io("receive", &error))
+            }
         }
+    }
+
+    /// The stream has ended where a reply should have come. A failed send has said more about it.
+    #[cold]
+    fn note_end(&mut self) {
+        let ending = self.stream.as_ref().map(|stream| stream.socket().ending());
+        self.resend.ending = self.resend.ending.or(ending);
     }
 
     /// Sends what the exchange has to say only now: an answer to what came, a part of the request that had to wait.

@@ -429,7 +429,20 @@ impl Epoll {
             let reply = match step {
                 Ok(None) => return,
                 Ok(Some(reply)) => reply,
-                Err(failure) => return slot.fail(index, &failure, thread),
+                Err(failure) => {
+                    let ended = slot
+                        .connection
+                        .recover(failure, &mut thread.buffer, &mut thread.recorder);
+                    match ended {
+                        Ok(Some(reply)) => reply,
+                        Ok(None) => {
+                            slot.close();
+                            step = slot.launch(clock::now(), thread);
+                            continue;
+                        }
+                        Err(failure) => return slot.fail(index, &failure, thread),
+                    }
+                }
             };
             slot.backoff.reset();
             let goes_on = match slot.connection.goes_on(reply) {
@@ -636,16 +649,24 @@ impl Slot {
         thread.recorder.opened(connect_ns, tls_ns, auth_ns);
         // Its request is sent even if the trial ends meanwhile, because the server may already have counted the
         // connection.
-        if thread.only_open || (!thread.per_request && thread.recorder.is_over()) {
+        let is_needed = thread.per_request || self.connection.owes() || !thread.recorder.is_over();
+        if thread.only_open || !is_needed {
             self.retire(thread);
             return Ok(None);
         }
-        self.begin(if thread.per_request { since } else { clock::now() }, thread)
+        let start = if thread.per_request { since } else { clock::now() };
+        let sent = self.connection.begin_first(start)?;
+        self.begun(sent, thread)
     }
 
     #[inline]
     fn begin(&mut self, start: u64, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
         let sent = self.connection.begin(start)?;
+        self.begun(sent, thread)
+    }
+
+    #[inline]
+    fn begun(&mut self, sent: bool, thread: &ThreadState) -> Result<Option<Reply>, Failure> {
         self.phase = Phase::Busy { sent };
         if !sent {
             self.ask_writable(true, thread)?;
@@ -785,6 +806,7 @@ impl Slot {
         match (self.phase, self.connection.due()) {
             (_, due @ 1..) => due,
             (Phase::Busy { .. }, _) => self.connection.began(),
+            _ if self.connection.owes() => self.connection.began(),
             _ => self.opening.since,
         }
     }

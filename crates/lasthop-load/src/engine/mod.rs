@@ -9,6 +9,7 @@ mod error;
 mod one_way;
 mod pauses;
 mod poller;
+mod resend;
 mod worker;
 
 use std::{collections::BTreeMap, sync::Arc};

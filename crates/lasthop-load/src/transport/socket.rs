@@ -44,6 +44,19 @@ pub struct Ready {
     pub writable: bool,
 }
 
+/// What the end of a stream says about what was sent before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The peer closed it before it had read everything.
+    Unread,
+    /// The peer says no more, and has not closed it yet: it may drop what it still reads.
+    HalfClosed,
+    /// The peer closed it. It had read everything, or that is not known.
+    Closed,
+    /// The peer reset it.
+    Reset,
+}
+
 pub struct Socket {
     fd: OwnedFd,
     calls: Calls,
@@ -178,6 +191,35 @@ impl Socket {
         match socket2::SockRef::from(&self.fd).take_error()? {
             Some(error) => Err(error),
             None => Ok(()),
+        }
+    }
+
+    fn is_unix(&self) -> bool {
+        self.options()
+            .domain()
+            .is_ok_and(|domain| domain == socket2::Domain::UNIX)
+    }
+
+    /// How a stream ended of which nothing more can be received.
+    pub fn ending(&self) -> Ending {
+        if !self.is_unix() {
+            // What was sent to a socket that was closed already has been answered with an RST. It hides behind the end.
+            return self.take_error().map_or(Ending::Unread, |()| Ending::Closed);
+        }
+        match polled([(self.fd.as_raw_fd(), 0)], 0) {
+            Ok([found]) if found & libc::POLLHUP == 0 => Ending::HalfClosed,
+            _ => Ending::Closed,
+        }
+    }
+
+    /// How a stream ended that fails with `error`, of which `sent` bytes of the request were taken.
+    pub fn ending_by(&self, error: &io::Error, sent: usize) -> Option<Ending> {
+        match error.raw_os_error()? {
+            libc::EPIPE => Some(Ending::Unread),
+            // A Unix socket says so where the peer left bytes unread.
+            libc::ECONNRESET if sent == 0 || self.is_unix() => Some(Ending::Unread),
+            libc::ECONNRESET => Some(Ending::Reset),
+            _ => None,
         }
     }
 

@@ -6,6 +6,7 @@ mod common;
 
 mod channels;
 mod datagrams;
+mod endings;
 mod misbehaving;
 mod misbehaving_grpc;
 mod misbehaving_protocols;

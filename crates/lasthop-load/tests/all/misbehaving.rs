@@ -353,33 +353,6 @@ fn nobody_listening_fails_the_preparation() {
 }
 
 #[test]
-fn a_pipeline_loses_exactly_what_was_not_answered() {
-    for unix in [false, true] {
-        for connections in [1, 3] {
-            // The server sees the batch as one request, and answers every third one with two replies and a close.
-            let close = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello";
-            let server = Scripted::start(unix, move |request| {
-                if request % 3 == 2 {
-                    Act::SayAndClose(format!("{GOOD}{close}"))
-                } else {
-                    Act::Say(GOOD.repeat(4))
-                }
-            });
-            let spec = Spec {
-                pipeline: 4,
-                connections,
-                ..spec(server.endpoint(), http())
-            };
-            let result = run(&spec, SHORT).unwrap();
-            let batches = server.requests.load(SeqCst);
-            assert_eq!(result.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Reset]);
-            assert_eq!(result.errors[&ErrorClass::Reset].count, 2 * (batches / 3));
-            assert_eq!(8 + result.requests_total + result.error_total(), 4 * batches);
-        }
-    }
-}
-
-#[test]
 fn a_unit_that_the_server_breaks_off_is_an_error_and_no_fast_unit() {
     for unix in [false, true] {
         for connections in [1, 3] {

@@ -12,6 +12,7 @@ use std::{
 };
 
 use common::{Accepting, SHORT, run, spec};
+use lasthop_load::engine::Case;
 use lasthop_protocol::{
     Protocol,
     grpc::{Grpc, GrpcExpect},
@@ -278,6 +279,83 @@ fn a_server_that_leaves_in_order_costs_no_call() {
             let result = load(&server, engine, 1, false);
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
         }
+    }
+}
+
+/// A server that leaves while a batch is under way: what lies above its last stream is sent again, on another connection.
+#[test]
+fn calls_above_the_last_stream_are_sent_again() {
+    let leaving = |last: u32| frame(GOAWAY, 0, 0, &[&last.to_be_bytes()[..], &[0; 4]].concat());
+    let refused = |stream| frame(RST_STREAM, 0, stream, &[0, 0, 0, 7]);
+    type Answer = Box<dyn Fn(u64, u32) -> Vec<u8> + Send + Sync>;
+    let ways: [Answer; 3] = [
+        // With the last reply; a server that hangs up afterwards.
+        Box::new(move |_, stream| match stream {
+            ..=19 => right(stream),
+            21 => [right(stream), leaving(21)].concat(),
+            _ => Vec::new(),
+        }),
+        // Before the last reply.
+        Box::new(move |_, stream| match stream {
+            ..=19 => right(stream),
+            21 => [leaving(21), right(stream)].concat(),
+            _ => Vec::new(),
+        }),
+        // A warning first, then each call by itself.
+        Box::new(move |_, stream| match stream {
+            ..=19 => right(stream),
+            21 => [leaving(u32::MAX >> 1), right(stream)].concat(),
+            _ => refused(stream),
+        }),
+    ];
+    for (way, answer) in (0..).zip(ways) {
+        let answer = Arc::new(answer);
+        for engine in [Engine::Blocking, Engine::Epoll] {
+            let answer = answer.clone();
+            let (server, _) = server(move |n, stream| answer(n, stream));
+            // The connection that is verified carries eight calls, then each one eleven.
+            let spec = Spec {
+                engine,
+                pipeline: 4,
+                ..spec(&server.endpoint, echo(4))
+            };
+            let mut case = Case::prepare(&spec).unwrap();
+            let hour = TrialPhases::without_warm_up(3_600_000_000_000);
+            let result = case.counted_trial(hour, Some(24), || true).unwrap();
+            assert_eq!(result.error_total(), 0, "{way}, {engine:?}: {:?}", result.errors);
+            // Of 4, 4 and 3 calls, then of 1, 4, 4 and 2.
+            assert_eq!((result.requests_total, result.sent_again), (24, 3), "{way}, {engine:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_only_leaves_is_an_error() {
+    for engine in [Engine::Blocking, Engine::Epoll] {
+        let (server, _) = server(|n, stream| match n {
+            0..8 => right(stream),
+            _ => frame(GOAWAY, 0, 0, &[0; 8]),
+        });
+        let spec = Spec {
+            engine,
+            pipeline: 4,
+            ..spec(&server.endpoint, echo(4))
+        };
+        let mut case = Case::prepare(&spec).unwrap();
+        let hour = TrialPhases::without_warm_up(3_600_000_000_000);
+        let result = case.counted_trial(hour, Some(8), || true).unwrap();
+        // The first batch is tried on three more connections, the second on none.
+        assert_eq!(
+            result.errors.keys().collect::<Vec<_>>(),
+            [&ErrorClass::Reset],
+            "{engine:?}"
+        );
+        assert_eq!(
+            (result.requests_total, result.error_total(), result.sent_again),
+            (0, 8, 12)
+        );
+        let text = "the server ends the connection (GOAWAY): NO_ERROR";
+        assert_eq!(result.errors[&ErrorClass::Reset].first, text);
     }
 }
 

@@ -1,0 +1,88 @@
+//! Which requests are sent again: a server may end a connection at any time, and what it has not taken by then is no
+//! error.
+
+use lasthop_protocol::{
+    Repeats,
+    spec::{Address, Spec},
+};
+
+use crate::transport::Ending;
+
+/// Connections in a row that a server may end without a reply before it counts as an error.
+const MOST_BARREN: u32 = 3;
+
+pub struct Resend {
+    repeats: Repeats,
+    over_tcp: bool,
+    /// Requests that are timed together must share a connection, a request without a reply is over when it is sent, and
+    /// channels do not tell how they end.
+    never: bool,
+    /// How the stream ended, once it has.
+    pub ending: Option<Ending>,
+    /// A send failed; what the server said before may still be there.
+    pub is_unheard: bool,
+    /// Requests to send again as soon as another connection is open.
+    pub owed: u32,
+    /// Connections in a row that ended without a reply.
+    barren: u32,
+}
+
+/// What is known where a connection has ended.
+pub struct End {
+    /// Requests without a reply.
+    pub awaited: u32,
+    /// Those of them that the server said it does not take.
+    pub declined: u32,
+    /// Requests of the batch that have a reply.
+    pub answered: u32,
+    /// Whether there were replies on the connection, in this batch or before.
+    pub is_proven: bool,
+    /// Whether nothing of the next reply has come.
+    pub between: bool,
+}
+
+impl Resend {
+    pub fn new(spec: &Spec) -> Self {
+        let address = &spec.endpoint.address;
+        let is_stream = matches!(address, Address::Tcp(_) | Address::Unix(_) | Address::Abstract(_));
+        Self {
+            repeats: spec.protocol.repeats(),
+            over_tcp: matches!(address, Address::Tcp(_)),
+            never: spec.requests_per_connection > 1 || spec.protocol.receipt().is_some() || !is_stream,
+            ending: None,
+            is_unheard: false,
+            owed: 0,
+            barren: 0,
+        }
+    }
+
+    /// How many of the requests are to be sent again.
+    pub fn untaken(&mut self, end: &End) -> u32 {
+        let ending = self.ending.take();
+        self.barren = if end.is_proven { 0 } else { self.barren + 1 };
+        if self.never || self.barren > MOST_BARREN {
+            return 0;
+        }
+        if end.declined > 0 {
+            return end.declined.min(end.awaited);
+        }
+        match ending {
+            // A connection that never had a reply may lead to a server that takes nobody.
+            Some(ending) if end.is_proven && end.between && self.is_untaken(ending, end) => end.awaited,
+            _ => 0,
+        }
+    }
+
+    fn is_untaken(&self, ending: Ending, end: &End) -> bool {
+        let is_harmless = self.repeats >= Repeats::Harmless;
+        let is_wordless = self.repeats == Repeats::Wordless;
+        match ending {
+            // Of several requests it may have taken the first.
+            Ending::Unread => is_harmless || (end.awaited == 1 && end.answered == 0),
+            Ending::HalfClosed => is_harmless,
+            // Between two replies, or over TCP, which does not tell whether the request had been read.
+            Ending::Closed => is_harmless && (end.answered > 0 || (is_wordless && self.over_tcp)),
+            Ending::Reset => is_wordless && self.over_tcp,
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Servers that end a connection in order, after a number of requests, while others are under way. What they have not
+//! taken is sent again and is no error; what they may have taken is.
+
+use crate::common;
+
+use std::{
+    io::{Read, Write},
+    net::Shutdown,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+};
+
+use common::{Accepting, spec};
+use lasthop_load::engine::Case;
+use lasthop_protocol::{
+    Protocol,
+    result::{ErrorClass, TrialResult},
+    spec::{Arrivals, Engine, Model, OpenLoop, Spec},
+    url::{UrlOptions, parse},
+    wire::TrialPhases,
+};
+use socket2::Socket;
+
+/// Replies that a server gives on a connection, requests in a batch, and requests of a load. On every other connection the
+/// fourth batch breaks in half.
+const EACH: u64 = 6;
+const DEPTH: u32 = 4;
+const ASKED: u64 = 24;
+const HALVES: u64 = 4;
+
+const HOUR: TrialPhases = TrialPhases {
+    warm_up_ns: 0,
+    measure_ns: 3_600_000_000_000,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    /// With what came meanwhile unread.
+    Closing,
+    /// After it has read what came meanwhile.
+    ReadingAndClosing,
+    /// The server says no more, reads on and drops it, until the client closes.
+    Lingering,
+}
+
+#[derive(Clone)]
+struct Script {
+    protocol: Protocol,
+    /// What the server answers to the greeting of a client.
+    greeting: &'static [u8],
+    reply: &'static [u8],
+    /// The last one of a connection.
+    last: &'static [u8],
+    by: By,
+    /// Replies on a connection.
+    each: u64,
+}
+
+struct Ending {
+    server: Accepting,
+    answered: Arc<AtomicU64>,
+    protocol: Protocol,
+}
+
+impl Ending {
+    fn start(script: &Script, over_tcp: bool) -> Self {
+        let answered = Arc::new(AtomicU64::new(0));
+        let count = answered.clone();
+        let own = script.clone();
+        let lengths = lengths_of(&script.protocol);
+        let serve = move |peer| converse(peer, &own, lengths, &count).unwrap_or_default();
+        let server = if over_tcp {
+            Accepting::tcp(serve)
+        } else {
+            Accepting::unix(serve)
+        };
+        let protocol = script.protocol.clone();
+        Self {
+            server,
+            answered,
+            protocol,
+        }
+    }
+
+    fn spec(&self, pipeline: u32, engine: Engine) -> Spec {
+        Spec {
+            pipeline,
+            engine,
+            ..spec(&self.server.endpoint, self.protocol.clone())
+        }
+    }
+}
+
+/// Bytes of a client's greeting, and of a request.
+fn lengths_of(protocol: &Protocol) -> [usize; 2] {
+    let server = Accepting::unix(drop);
+    let mut exchange = spec(&server.endpoint, protocol.clone()).factory().exchange();
+    let mut greeting = Vec::new();
+    exchange.reset();
+    exchange.greet(&[], &mut greeting).unwrap();
+    exchange.begin();
+    [greeting.len(), exchange.request().len()]
+}
+
+fn converse(
+    mut peer: Socket,
+    script: &Script,
+    [greeting, length]: [usize; 2],
+    answered: &AtomicU64,
+) -> std::io::Result<()> {
+    // Who closes a TCP socket with bytes unread drops what Nagle's algorithm holds back.
+    let _ = peer.set_tcp_nodelay(true);
+    peer.read_exact(&mut vec![0; greeting])?;
+    peer.write_all(script.greeting)?;
+    for number in 1..=script.each {
+        peer.read_exact(&mut vec![0; length])?;
+        answered.fetch_add(1, SeqCst);
+        if number < script.each {
+            peer.write_all(script.reply)?;
+        }
+    }
+    if script.by == By::ReadingAndClosing {
+        // Whatever was sent together with the last request is there.
+        peer.set_nonblocking(true)?;
+        while peer.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
+    }
+    peer.write_all(script.last)?;
+    if script.by == By::Lingering {
+        peer.shutdown(Shutdown::Write)?;
+        while peer.read(&mut [0; 4096])? > 0 {}
+    }
+    Ok(())
+}
+
+fn of_url(url: &str) -> Protocol {
+    parse(url, &UrlOptions::default()).unwrap().1
+}
+
+const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
+const LAST_HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello";
+
+fn http(method: &str, last: &'static [u8], by: By) -> Script {
+    let protocol = serde_json::json!({"http": {"method": method, "path": "/", "host": "h", "expect": {"status": 200, "body": "Hello"}}});
+    Script {
+        protocol: serde_json::from_value(protocol).unwrap(),
+        greeting: b"",
+        reply: HELLO,
+        last,
+        by,
+        each: EACH,
+    }
+}
+
+fn redis(by: By) -> Script {
+    Script {
+        protocol: serde_json::from_value(
+            serde_json::json!({"redis": {"command": ["GET", "x"], "expect": {"bulk": "Hello"}}}),
+        )
+        .unwrap(),
+        greeting: b"",
+        reply: b"$5\r\nHello\r\n",
+        last: b"$5\r\nHello\r\n",
+        by,
+        each: EACH,
+    }
+}
+
+fn raw(by: By) -> Script {
+    let parameters = serde_json::json!({"raw": {"send": "ping", "end": {"bytes": 4}}});
+    Script {
+        protocol: serde_json::from_value(parameters).unwrap(),
+        greeting: b"",
+        reply: b"pong",
+        last: b"pong",
+        by,
+        each: EACH,
+    }
+}
+
+fn postgres(by: By) -> Script {
+    const ROW: &[u8] = b"T\0\0\0\x06\0\x01D\0\0\0\x0b\0\x01\0\0\0\x011C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+    Script {
+        protocol: of_url("postgres://u@127.0.0.1/d"),
+        greeting: b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I",
+        reply: ROW,
+        last: ROW,
+        by,
+        each: EACH,
+    }
+}
+
+fn load(spec: &Spec) -> TrialResult {
+    Case::prepare(spec)
+        .unwrap()
+        .counted_trial(HOUR, Some(ASKED), || true)
+        .unwrap()
+}
+
+/// What is right for a load of so many requests at once: none is an error, all are counted once, and so many were sent
+/// again.
+fn all_answered(script: &Script, over_tcp: bool, pipeline: u32, sent_again: Option<u64>) {
+    for engine in [Engine::Blocking, Engine::Epoll] {
+        let server = Ending::start(script, over_tcp);
+        let result = load(&server.spec(pipeline, engine));
+        let case = format!(
+            "{}, {:?}, TCP {over_tcp}, {pipeline} at once, {engine:?}",
+            script.protocol.kind().name,
+            script.by
+        );
+        assert_eq!(result.error_total(), 0, "{case}: {:?}", result.errors);
+        assert_eq!((result.requests, result.requests_total), (ASKED, ASKED), "{case}");
+        assert_eq!(result.service_time.unwrap().count(), ASKED, "{case}");
+        let probed = 2 * u64::from(pipeline);
+        assert_eq!(server.answered.load(SeqCst), probed + ASKED, "{case}");
+        if let Some(sent_again) = sent_again {
+            assert_eq!(result.sent_again, sent_again, "{case}");
+        }
+    }
+}
+
+/// What is left of a batch at the end of a connection is an error for each request.
+fn all_lost(script: Script, over_tcp: bool) {
+    // The connection that is verified ends before.
+    let script = Script { each: 10, ..script };
+    for engine in [Engine::Blocking, Engine::Epoll] {
+        let server = Ending::start(&script, over_tcp);
+        let result = load(&server.spec(DEPTH, engine));
+        assert_eq!(
+            result.errors.keys().collect::<Vec<_>>(),
+            [&ErrorClass::Reset],
+            "{engine:?}"
+        );
+        assert_eq!(
+            (result.requests_total, result.error_total(), result.sent_again),
+            (20, 4, 0)
+        );
+    }
+}
+
+#[test]
+fn what_follows_the_last_reply_of_http_is_sent_again() {
+    for over_tcp in [false, true] {
+        for by in [By::Closing, By::ReadingAndClosing, By::Lingering] {
+            // Also what may not be repeated: the server says that it has not taken it.
+            for method in ["GET", "POST"] {
+                let script = http(method, LAST_HELLO, by);
+                all_answered(&script, over_tcp, DEPTH, Some(HALVES));
+                all_answered(&script, over_tcp, 1, Some(0));
+            }
+        }
+        // Without a word, but between two replies: this many never end with a batch.
+        for by in [By::ReadingAndClosing, By::Lingering] {
+            let script = Script {
+                each: 7,
+                ..http("GET", HELLO, by)
+            };
+            all_answered(&script, over_tcp, DEPTH, None);
+            all_lost(http("POST", HELLO, by), over_tcp);
+        }
+    }
+    // A Unix socket says that what was sent has not been read.
+    all_answered(&http("GET", HELLO, By::Closing), false, DEPTH, None);
+    all_answered(&http("POST", HELLO, By::Closing), false, 1, None);
+}
+
+#[test]
+fn what_a_closed_connection_of_a_wordless_protocol_left_is_sent_again() {
+    for over_tcp in [false, true] {
+        for make in [redis, raw] {
+            for pipeline in [1, DEPTH] {
+                all_answered(&make(By::Closing), over_tcp, pipeline, None);
+            }
+            for by in [By::ReadingAndClosing, By::Lingering] {
+                all_answered(&make(by), over_tcp, DEPTH, None);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_child_that_drops_what_it_reads_at_its_end_costs_no_request() {
+    for over_tcp in [false, true] {
+        all_answered(&raw(By::Lingering), over_tcp, 1, None);
+    }
+}
+
+#[test]
+fn a_statement_is_sent_again_only_if_it_certainly_was_not_read() {
+    all_answered(&postgres(By::Closing), false, 1, None);
+    all_lost(postgres(By::ReadingAndClosing), false);
+    all_lost(postgres(By::Lingering), true);
+}
+
+/// Of a batch, the reply that is cut off is an error; what follows it is sent again if the server said that it is the last.
+#[test]
+fn a_last_reply_that_is_cut_off_is_an_error_alone() {
+    for over_tcp in [false, true] {
+        // The connection that is verified ends before.
+        let script = Script {
+            each: 10,
+            ..http("GET", &LAST_HELLO[..LAST_HELLO.len() - 2], By::ReadingAndClosing)
+        };
+        for engine in [Engine::Blocking, Engine::Epoll] {
+            let server = Ending::start(&script, over_tcp);
+            let spec = server.spec(DEPTH, engine);
+            let result = Case::prepare(&spec)
+                .unwrap()
+                .counted_trial(HOUR, Some(12), || true)
+                .unwrap();
+            assert_eq!(
+                result.errors.keys().collect::<Vec<_>>(),
+                [&ErrorClass::Reset],
+                "{engine:?}"
+            );
+            assert_eq!(
+                (result.requests_total, result.error_total(), result.sent_again),
+                (11, 1, 2)
+            );
+        }
+    }
+}
+
+#[test]
+fn requests_of_a_schedule_are_sent_again_and_counted_once() {
+    for over_tcp in [false, true] {
+        for script in [raw(By::Closing), redis(By::Closing), postgres(By::Closing)] {
+            if over_tcp && !script.greeting.is_empty() {
+                continue;
+            }
+            let server = Ending::start(&script, over_tcp);
+            // A request is due before the server has closed.
+            let model = Model::Open(OpenLoop {
+                rate: 100_000.0,
+                arrivals: Arrivals::Constant,
+                seed: 1,
+            });
+            let spec = Spec {
+                model,
+                connections: 2,
+                ..server.spec(1, Engine::Epoll)
+            };
+            let result = load(&spec);
+            assert_eq!(result.error_total(), 0, "{:?}", result.errors);
+            let offered = result.offered.unwrap();
+            assert_eq!(
+                (result.requests, offered.sent, offered.scheduled),
+                (ASKED, ASKED, ASKED)
+            );
+            assert_eq!(result.response_time.unwrap().count(), ASKED);
+            assert_eq!(server.answered.load(SeqCst), 2 + ASKED);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_closes_after_each_reply_answers_no_pipeline() {
+    let server = Accepting::unix(|mut peer| {
+        let _ = peer.read(&mut [0; 4096]);
+        let _ = peer.write_all(LAST_HELLO);
+    });
+    let protocol = http("GET", HELLO, By::Closing).protocol;
+    let with = |pipeline| Spec {
+        pipeline,
+        ..spec(&server.endpoint, protocol.clone())
+    };
+    let said = Case::prepare(&with(4)).map(drop).unwrap_err().cause;
+    assert!(said.contains("ends the connection after each reply"), "{said}");
+    assert!(Case::prepare(&with(1)).is_ok());
+}
