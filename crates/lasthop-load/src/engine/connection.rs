@@ -26,8 +26,8 @@ pub struct Connection {
     awaited: u32,
     /// How many of a batch are sent on this connection: those that are sent again are fewer.
     asked: u32,
-    /// Batches begun on this connection.
-    batches: u64,
+    /// Requests sent on this connection.
+    carried: u64,
     /// Whether nothing of the awaited reply has arrived yet.
     between: bool,
     /// Several requests on a connection that is closed after them.
@@ -106,7 +106,7 @@ impl Connection {
             depth: spec.pipeline,
             awaited: 0,
             asked: 0,
-            batches: 0,
+            carried: 0,
             between: true,
             unit: (requests > 1).then(|| Unit::new(requests)),
             resend: Resend::new(spec),
@@ -117,7 +117,7 @@ impl Connection {
     pub fn attach(&mut self, stream: Stream) {
         self.exchange.reset();
         self.stream = Some(stream);
-        self.batches = 0;
+        self.carried = 0;
         self.resend.ending = None;
         self.resend.is_unheard = false;
         self.unit = self.unit.map(|unit| Unit::new(unit.requests));
@@ -240,7 +240,7 @@ impl Connection {
             awaited: self.awaited,
             declined: self.exchange.declined(self.awaited),
             answered: self.asked - self.awaited,
-            is_proven: self.batches > 1 || self.awaited < self.asked,
+            replies: self.carried.saturating_sub(self.awaited.into()),
             between: self.between,
         });
         if untaken == 0 {
@@ -301,7 +301,7 @@ impl Connection {
         self.sent = 0;
         self.awaited = self.depth;
         self.asked = self.depth;
-        self.batches += 1;
+        self.carried += u64::from(self.depth);
         self.between = true;
         self.send_more()
     }
@@ -323,7 +323,7 @@ impl Connection {
         self.first = 0;
         self.awaited = left;
         self.asked = left;
-        self.batches += 1;
+        self.carried += u64::from(left);
         self.between = true;
         self.send_more()
     }

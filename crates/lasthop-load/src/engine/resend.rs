@@ -35,8 +35,8 @@ pub struct End {
     pub declined: u32,
     /// Requests of the batch that have a reply.
     pub answered: u32,
-    /// Whether there were replies on the connection, in this batch or before.
-    pub is_proven: bool,
+    /// Replies on the connection, in this batch and before.
+    pub replies: u64,
     /// Whether nothing of the next reply has come.
     pub between: bool,
 }
@@ -59,7 +59,7 @@ impl Resend {
     /// How many of the requests are to be sent again.
     pub fn untaken(&mut self, end: &End) -> u32 {
         let ending = self.ending.take();
-        self.barren = if end.is_proven { 0 } else { self.barren + 1 };
+        self.barren = if end.replies > 0 { 0 } else { self.barren + 1 };
         if self.never || self.barren > MOST_BARREN {
             return 0;
         }
@@ -67,8 +67,8 @@ impl Resend {
             return end.declined.min(end.awaited);
         }
         match ending {
-            // A connection that never had a reply may lead to a server that takes nobody.
-            Some(ending) if end.is_proven && end.between && self.is_untaken(ending, end) => end.awaited,
+            // A server that closes after each reply keeps no connection.
+            Some(ending) if end.replies > 1 && end.between && self.is_untaken(ending, end) => end.awaited,
             _ => 0,
         }
     }

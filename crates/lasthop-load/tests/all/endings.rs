@@ -369,3 +369,16 @@ fn a_server_that_closes_after_each_reply_answers_no_pipeline() {
     assert!(said.contains("ends the connection after each reply"), "{said}");
     assert!(Case::prepare(&with(1)).is_ok());
 }
+
+#[test]
+fn a_server_that_closes_after_each_reply_without_a_word_keeps_no_connection() {
+    for over_tcp in [false, true] {
+        let script = Script {
+            each: 1,
+            ..raw(By::Closing)
+        };
+        let server = Ending::start(&script, over_tcp);
+        let error = Case::prepare(&server.spec(1, Engine::Auto)).map(drop).unwrap_err();
+        assert_eq!(error.class, Some(ErrorClass::Reset), "{error}");
+    }
+}
