@@ -21,6 +21,7 @@ pub fn render(figures: &Figures) -> Vec<u8> {
         .data("errors", |one| one.errors.values().sum::<u64>())
         .data("error_classes", |_| joined(classes.clone(), "; "))
         .data("unanswered", |one| one.unanswered)
+        .data("sent_again", |one| one.sent_again)
         .data("open_at_end", |one| one.open_at_end.count)
         .data("open_at_end_longest_us", |one| one.open_at_end.longest_ns as f64 / 1e3)
         .data("throughput_per_s", |one| one.throughput)

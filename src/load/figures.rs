@@ -48,6 +48,9 @@ pub struct Figures {
     pub server_errors: Vec<ServerError>,
     /// Requests that had no reply yet when the load was interrupted.
     pub unanswered: u64,
+    /// Requests that the server did not take before it ended their connection, and that were sent again over another
+    /// one, in the whole load. They are no errors; their times count from when they were first sent.
+    pub sent_again: u64,
     /// Requests that had no reply yet when the measure phase ended, and how long the oldest of them took until it was
     /// answered, failed or was given up. In a closed loop most connections have one then.
     pub open_at_end: Longest,
@@ -266,6 +269,7 @@ impl Figures {
             throughput: result.throughput(),
             bytes_per_second: result.bytes_received as f64 * 1e9 / result.elapsed_ns as f64,
             unanswered: result.unanswered,
+            sent_again: result.sent_again,
             open_at_end: result.open_at_end,
             untimed: result.untimed,
             latency_ns: percentiles(result.service_time.as_ref().filter(|_| unsteady.is_none())),

@@ -242,6 +242,7 @@ fn facts(figures: &Figures) -> Vec<Text> {
     let mut facts = vec![("proven", proven(figures)), ("checked", figures.checked.clone())];
     facts.extend(figures.unchecked.iter().map(|text| ("doubt", text.clone())));
     facts.extend(slow_connects(figures).map(|text| ("doubt", text)));
+    facts.extend(sent_again(figures).map(|text| ("sent again", text)));
     if figures.bytes_per_second > 0.0 {
         facts.push((
             "received",
@@ -256,6 +257,15 @@ fn facts(figures: &Figures) -> Vec<Text> {
         .into_iter()
         .map(|(name, text)| format!("  {name:NAME$}  {text}").into())
         .collect()
+}
+
+fn sent_again(figures: &Figures) -> Option<String> {
+    let count = figures.sent_again;
+    let share = percent(count as f64 / figures.sent().max(1) as f64, 2);
+    (count > 0).then(|| {
+        let requests = count_of(count, "request", "requests");
+        format!("{requests} ({share}), which the server did not take before it ended their connection")
+    })
 }
 
 fn slow_connects(figures: &Figures) -> Option<String> {

@@ -33,12 +33,14 @@ pub struct Nginx {
     folder: TempDir,
     port: u16,
     tls: u16,
+    /// Where a connection carries as many requests as nginx allows by default.
+    stock: u16,
     server: Server,
 }
 
 impl Nginx {
     pub fn start() -> Self {
-        let (folder, port, tls) = (folder(), free_port(), free_port());
+        let (folder, [port, tls, stock]) = (folder(), [(); 3].map(|()| free_port()));
         let path = folder.path().display().to_string();
         let mut certificate = Command::new("openssl");
         certificate.args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost".split(' '));
@@ -67,7 +69,9 @@ impl Nginx {
              location = /closed {{ return 401; }} location = /way {{ return 200 \"$server_port$remote_addr\\n\"; }} \
              location = /other {{ if ($remote_addr = \"unix:\") {{ return 200 \"Jello\\n\"; }} return 200 \"Hello\\n\"; }} \
              location = /moved {{ if ($remote_addr = \"unix:\") {{ return 302 /a; }} return 302 /b; }} \
-             location = /random {{ return 200 \"$request_id\\n\"; }} }} }}"
+             location = /random {{ return 200 \"$request_id\\n\"; }} }} \
+             server {{ keepalive_requests 1000; listen unix:{path}/stock; listen 127.0.0.1:{stock}; location / {{ return 200 \"ok\\n\"; }} }} \
+             server {{ keepalive_requests 50; listen unix:{path}/few; listen unix:{path}/few2 http2; location / {{ return 200 \"ok\\n\"; }} }} }}"
         );
         fs::write(folder.path().join("conf"), text).unwrap();
         let mut command = Command::new("/usr/sbin/nginx");
@@ -82,6 +86,7 @@ impl Nginx {
             folder,
             port,
             tls,
+            stock,
             server,
         }
     }
@@ -145,6 +150,40 @@ pub fn compared(urls: [&str; 2], program: &str, options: &[&str]) -> Value {
     assert!(has(&summary, "not-restarted"), "{}", summary["checks"]);
     lasthop.assert_nothing_left();
     summary
+}
+
+#[test]
+fn a_connection_that_nginx_ends_under_way_is_no_error() {
+    if !have("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let tcp = format!("http://127.0.0.1:{}/", nginx.stock);
+    let unix = format!("http+unix:{}/stock:/", nginx.folder.path().display());
+    let summary = compared([&tcp, &unix], "nginx", &["--pipeline", "16"]);
+    for wrong in ["errors", "sent-again"] {
+        assert!(!has(&summary, wrong), "{}", summary["checks"]);
+    }
+    let lasthop = Lasthop::new();
+    let load = |socket: &str, options: &[&str]| {
+        let url = format!("http+unix:{}/{socket}:/", nginx.folder.path().display());
+        let arguments = ["load", &url, "-n", "800", "--pipeline", "16", "--format", "json"];
+        lasthop.run(arguments.iter().chain(options)).ok().json()
+    };
+    for connections in ["1", "3"] {
+        for (socket, version) in [("few", &[][..]), ("few2", &["--http2"])] {
+            let figures = load(socket, &[&["-c", connections], version].concat());
+            assert_eq!(
+                (&figures["requests_total"], &figures["errors"]),
+                (&800.into(), &serde_json::json!({}))
+            );
+            assert!(figures["sent_again"].as_u64() > Some(0), "{figures}");
+        }
+    }
+    let url = format!("http+unix:{}/few:/", nginx.folder.path().display());
+    let said = lasthop.run(["load", &url, "-n", "800", "--pipeline", "16"]).ok().stdout;
+    let of_few = "which the server did not take before it ended their connection";
+    assert!(said.contains("no errors.") && said.contains(of_few), "{said}");
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn php_fpm_runs_a_script_for_records_from_a_file() {
     let place = Place::new();
     let script = place.write("hello.php", "<?php echo 'Hello';");
     let pool = |name: &str, listen: &str| {
-        format!("[{name}]\nlisten = {listen}\nuser = root\npm = static\npm.max_children = 2\n")
+        format!("[{name}]\nlisten = {listen}\nuser = root\npm = static\npm.max_children = 2\npm.max_requests = 500\n")
     };
     let pools = pool("port", "127.0.0.1:PORT") + &pool("socket", "DIR/s");
     let conf = place.write(
@@ -265,7 +265,14 @@ fn php_fpm_runs_a_script_for_records_from_a_file() {
         let request = [begin, record(4, &parameters), record(4, b""), record(5, b"")].concat();
         fs::write(place.path("request"), request).unwrap();
         let send = format!("@{}", place.path("request").display());
-        place.compared(program, &[&["--send", &send], end].concat());
+        let options = [&["--send", &send], end].concat();
+        place.compared(program, &options);
+        // A process ends after 500 requests, and drops what it is sent then. Its connection fails no request.
+        for url in place.urls().iter().filter(|_| keep == 1) {
+            let load = ["load", url, "-n", "1200", "--format", "json"];
+            let figures = Lasthop::new().run(load.iter().chain(&options)).ok().json();
+            assert_eq!(figures["requests_total"], 1200, "{figures}");
+        }
     }
 }
 

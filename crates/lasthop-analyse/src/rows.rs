@@ -20,6 +20,7 @@ pub struct TrialRow {
     pub seconds: f64,
     pub requests: u64,
     pub errors: u64,
+    pub sent_again: u64,
     pub bytes: u64,
     /// Correct replies per second.
     pub rate: f64,
@@ -57,6 +58,7 @@ fn row(case: usize, trial: &MeasuredTrial) -> TrialRow {
         seconds: result.elapsed_ns as f64 / 1e9,
         requests: result.requests,
         errors: result.error_total(),
+        sent_again: result.sent_again,
         bytes: result.bytes_received,
         rate: result.throughput(),
         latencies: trials::latency(trial).map(|all| QUANTILES.map(|(share, _)| all.quantile(share) as f64 / 1e3)),

@@ -24,7 +24,7 @@
 //! | `experiment`, `run`, `case`, `factor_NAME`, `is_reference`, `reference` | as above |
 //! | `round`, `block`, `position` | trials of the same round and block are pairs: ratios are taken within them |
 //! | `at_s`, `seconds` | when it began, since the run began; how long was measured |
-//! | `requests`, `errors`, `bytes_received`, `throughput_per_s` | |
+//! | `requests`, `errors`, `sent_again`, `bytes_received`, `throughput_per_s` | |
 //! | `latency_p50_us`, `latency_p90_us`, `latency_p99_us`, `latency_p999_us`, `latency_max_us` | response times in open loops |
 //! | `cpu_driver_us` | the driver's CPU time per request |
 
@@ -61,6 +61,7 @@ pub fn trials(summary: &Summary, trials: &[TrialRow]) -> Vec<u8> {
         .data("seconds", |trial| trial.seconds)
         .data("requests", |trial| trial.requests)
         .data("errors", |trial| trial.errors)
+        .data("sent_again", |trial| trial.sent_again)
         .data("bytes_received", |trial| trial.bytes)
         .data("throughput_per_s", |trial| trial.rate);
     for (place, (_, name)) in QUANTILES.iter().enumerate() {

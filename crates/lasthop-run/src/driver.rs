@@ -319,6 +319,7 @@ fn possible(result: &TrialResult, bounds: Bounds, waited: Duration) -> Result<()
     let errors = errors.fold(0, u64::saturating_add);
     refuse(errors > most, "errors", errors, &too_many)?;
     refuse(result.unanswered > most, "unanswered", result.unanswered, &too_many)?;
+    refuse(result.sent_again > most, "sent_again", result.sent_again, &too_many)?;
     let opened = result.connections_opened;
     refuse(
         opened > most.saturating_add(at_once),
@@ -628,7 +629,7 @@ mod tests {
             }))
         };
         let half = |requests, elapsed_ns| Some(FirstHalf { requests, elapsed_ns });
-        let changes: [Change<'_>; 24] = [
+        let changes: [Change<'_>; 25] = [
             ("elapsed_ns", &|it| it.elapsed_ns = 0),
             ("elapsed_ns", &|it| it.elapsed_ns = 7_000_000),
             ("elapsed_ns", &|it| it.elapsed_ns = u64::MAX),
@@ -638,6 +639,7 @@ mod tests {
             ("requests_total", &|it| it.requests_total = u64::MAX),
             ("errors", &|it| it.errors = errors(u64::MAX)),
             ("unanswered", &|it| it.unanswered = u64::MAX),
+            ("sent_again", &|it| it.sent_again = u64::MAX),
             ("connections_opened", &|it| it.connections_opened = u64::MAX),
             ("bytes_received", &|it| it.bytes_received = 1 << 40),
             ("first_half.requests", &|it| it.first_half = half(11, 1)),

@@ -69,6 +69,19 @@ fn of_class(trials: &Trials, plan: &CasePlan, class: &str, effect: &str) -> Opti
     Some(doubt(text, effect))
 }
 
+/// From this share on, the reconnects weigh in the upper percentiles and in the throughput.
+const SENT_AGAIN_SHARE: f64 = 0.02;
+
+/// A server that ends connections under way so often that the figures are also those of connecting.
+pub fn sent_again(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let again = trials.sum(&plan.case, |trial| trial.result.sent_again);
+    let share = again as f64 / trials.answers(&plan.case).max(1.0);
+    let text = format!("{} of requests ({}) were sent again", percent(share), grouped(again));
+    let effect = "the server ended their connection before it took them; their times include another connect, whose cost \
+                  depends on the transport";
+    (share >= SENT_AGAIN_SHARE).then(|| doubt(text, effect))
+}
+
 /// Trials without a result, in a case that otherwise works. A case has no more trials in a round in which one failed,
 /// so one that fails again and again is measured only while it does well.
 pub fn failed_trials(trials: &Trials, plan: &CasePlan) -> Option<Finding> {

@@ -121,6 +121,13 @@ const ANSWERS: &[CheckMeaning] = &[
         "Look at the first errors and at the server's log.",
     ),
     known(
+        "sent-again",
+        DOUBT,
+        "The server often ends connections while requests are under way",
+        "at least 2 % of requests were sent again, because a server ended their connection before it took them.",
+        "Let the server keep connections for longer (nginx: `keepalive_requests`), or use a shorter pipeline.",
+    ),
+    known(
         "failed-trials",
         "Doubt; invalid if the case failed in more than one round",
         "Failed trials are left out, so a case may look better than it is",

@@ -49,6 +49,7 @@ const CHECKS: &[(&str, Subject)] = &[
     ("errors", Case(errors::errors)),
     ("backlog-full", Case(errors::backlog_full)),
     ("ports-exhausted", Case(errors::ports_exhausted)),
+    ("sent-again", Case(errors::sent_again)),
     ("failed-trials", Case(errors::failed_trials)),
     ("lost", Case(one_way::lost)),
     ("transport-not-as-asked", Case(link::transport_not_as_asked)),

@@ -280,6 +280,22 @@ fn errors_are_doubted_and_above_a_thousandth_invalid() {
 }
 
 #[test]
+fn requests_that_are_often_sent_again_are_doubted() {
+    let mut data = healthy();
+    let with = |data: &mut RunData, percent: u64| {
+        each_trial(data, "unix", |trial| {
+            trial.result.sent_again = trial.result.requests_total * percent / 100;
+        });
+    };
+    with(&mut data, 1);
+    assert_eq!(findings(&data, "sent-again"), []);
+    with(&mut data, 3);
+    let check = finding(&data, "sent-again");
+    assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
+    assert!(check.evidence.starts_with("3.0 % of requests ("), "{}", check.evidence);
+}
+
+#[test]
 fn errors_with_a_known_cause_are_named() {
     let mut data = healthy();
     add_errors(&mut data, "unix", ErrorClass::BacklogFull, 3);
