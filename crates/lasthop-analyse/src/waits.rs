@@ -78,7 +78,7 @@ impl Spent {
             took: took_ns / 1e3,
             work: at_once * (driver_ns + (services_ns + stolen_ns) / served) / 1e3,
             // The driver waits once for a request.
-            switches: at_once * (1.0 + switches / served),
+            switches: 1.0 + switches / served,
             is_throttled: !cases::throttled(trials, case).is_empty(),
         })
     }
@@ -297,6 +297,27 @@ mod tests {
         takes(&mut data, "unix", 44.0, 0.002);
         assert_eq!(wait(&data, "unix"), Some((WaitCause::Unknown, 44)));
         assert_eq!(advice(&data), Advice::Wait);
+    }
+
+    /// A record is read without the parts of requests, but for what tells what slow replies wait for.
+    #[test]
+    fn the_first_byte_of_slow_replies_is_read() {
+        let read = |ms: f64| {
+            let mut data = healthy();
+            takes(&mut data, "tcp", ms, 0.999);
+            for record in std::mem::take(&mut data.records) {
+                data.keep(record);
+            }
+            let trials = Trials::new(&data);
+            let plan = trials.plan("tcp").unwrap();
+            (first_byte_comes_early(&trials, plan), cause_of(&data))
+        };
+        assert_eq!(read(44.0), (Some(false), WaitCause::Unknown));
+        assert_eq!(read(3.0), (None, WaitCause::Unknown));
+    }
+
+    fn cause_of(data: &RunData) -> WaitCause {
+        wait(data, "tcp").unwrap().0
     }
 
     #[test]

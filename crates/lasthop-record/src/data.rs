@@ -8,7 +8,7 @@ use lasthop_model::record::{
     Environment, Failure, MeasuredTrial, OverloadTrial, ProfileRecord, ProfileTrial, Resumption, RoundRecord, RunEnd,
     RunHeader, TrialRecord,
 };
-use lasthop_protocol::result::Phases;
+use lasthop_protocol::{delayed_ack, result::Phases};
 
 /// Everything that one run left on disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,14 @@ impl RunData {
     pub fn keep(&mut self, mut record: TrialRecord) {
         match &mut record {
             TrialRecord::Trial(trial) => {
-                trial.result.phases = Phases::default();
+                let result = &mut trial.result;
+                let times = result.service_time.as_ref();
+                let is_slow = times.is_some_and(|times| times.quantile(0.5) >= delayed_ack::WINDOW_NS.start);
+                result.phases = Phases {
+                    // It tells what slow replies wait for, of which there are few.
+                    first_byte: result.phases.first_byte.take().filter(|_| is_slow),
+                    ..Phases::default()
+                };
                 trial.observations.roles.shrink_to_fit();
             }
             TrialRecord::Round(_) => self.share_proofs(),
