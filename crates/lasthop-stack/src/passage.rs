@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeSet,
     ffi::{CString, OsStr},
-    fs::{self, File},
+    fs,
     io::{self, Read as _},
     os::{
         fd::OwnedFd,
@@ -26,7 +26,7 @@ use rustix::{
 use super::setup::STAMP;
 
 /// So much of a script's first line counts, as in the kernel.
-const FIRST_LINE: u64 = 256;
+const FIRST_LINE: usize = 256;
 
 /// Others may pass, and not look.
 pub const PASS: u32 = 0o711;
@@ -92,9 +92,12 @@ pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
 
 /// What a script names in its first line.
 pub fn interpreter(script: &Path) -> Option<PathBuf> {
-    let mut begin = Vec::new();
-    File::open(script).ok()?.take(FIRST_LINE).read_to_end(&mut begin).ok()?;
-    let line = begin.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let mut begin = [0; FIRST_LINE];
+    let length = files::open_linked(script).ok()?.read(&mut begin).ok()?;
+    let line = begin[..length]
+        .strip_prefix(b"#!")?
+        .split(|byte| *byte == b'\n')
+        .next()?;
     let word = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
     Some(OsStr::from_bytes(word).into()).filter(|path: &PathBuf| path.is_absolute() && path != script)
 }
