@@ -175,7 +175,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand answers" -s h -l help -d
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s n -l number -d 'Send this many requests in all, then stop; `--duration` is still the limit. There is no warm-up' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s d -l duration -d 'Length of the measurement' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l warm-up -d 'Length of the warm-up before it, which is not counted' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l seed -d 'Seed for Poisson arrivals, and for `--order random`' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l seed -d 'Seed for Poisson arrivals, for `--order random`, and for random variables of `--requests`' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l requests -d 'Send the requests of this file (`.http`)' -r -F
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l order -d 'Order of the requests of `--requests`' -r -f -a "given\t'As in the file, over and over'
 random\t'Drawn by their weights'"
@@ -201,13 +201,13 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l receive-buffer 
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l authority -d 'PEM file with the certificate authorities to trust, instead of the system\'s' -r -F
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l server-name -d 'Name that the server\'s certificate must have, instead of the URL\'s host' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s X -l method -d 'Request method' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s H -l header -d 'Header to add, or @FILE with headers' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s H -l header -d 'Header to add (gRPC: metadata), or @FILE with headers' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l body -d 'Body of the request, or @FILE with it' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l expect-status -d 'Expected status [default: 200]' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l command -d 'Redis and memcached: command, for example "GET key" [default: PING; get lasthop]' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l command -d 'Redis and memcached: command, for example "GET key" or "mg key v" [default: PING; get lasthop]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l query -d 'PostgreSQL and MySQL: query [default: select 1]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l parameter -d 'PostgreSQL and MySQL: value of $1, $2, …, or of each ?; may be repeated' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l send -d 'Bytes to send with each request; with WebSocket, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; `@FILE` takes the bytes of a file as they are, `@-` those of standard input' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l send -d 'Bytes to send with each request; with WebSocket and gRPC, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; `@FILE` takes the bytes of a file as they are, `@-` those of standard input' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l greet -d 'Bytes to send once on each connection before, none (\'\') where the server speaks first, and await a reply. May be repeated' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l greet-until -d 'Replies to `--greet` end with these bytes, not as others do' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l greet-bytes -d 'Replies to `--greet` have so many bytes; 0 awaits none' -r
@@ -221,6 +221,7 @@ json\t''
 csv\t'One row, below its header'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s o -l output -d 'Write the figures to a file instead of standard output' -r -F
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l headroom -d 'Also load a server that does nothing, in turn with this one, to show how many times more requests the generator can send'
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l insecure -d 'Accept any certificate, from a server on this machine'
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l resumption -d 'Offer TLS session resumption on later connections'
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l http1.0 -d 'Speak HTTP/1.0'
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l http2 -d 'Speak HTTP/2: within TLS, or in plain with prior knowledge (h2c). --pipeline is then how many streams a connection has at once'
@@ -256,13 +257,13 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l receive-buff
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l authority -d 'PEM file with the certificate authorities to trust, instead of the system\'s' -r -F
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l server-name -d 'Name that the server\'s certificate must have, instead of the URL\'s host' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -s X -l method -d 'Request method' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -s H -l header -d 'Header to add, or @FILE with headers' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -s H -l header -d 'Header to add (gRPC: metadata), or @FILE with headers' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l body -d 'Body of the request, or @FILE with it' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l expect-status -d 'Expected status [default: 200]' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l command -d 'Redis and memcached: command, for example "GET key" [default: PING; get lasthop]' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l command -d 'Redis and memcached: command, for example "GET key" or "mg key v" [default: PING; get lasthop]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l query -d 'PostgreSQL and MySQL: query [default: select 1]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l parameter -d 'PostgreSQL and MySQL: value of $1, $2, …, or of each ?; may be repeated' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l send -d 'Bytes to send with each request; with WebSocket, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; `@FILE` takes the bytes of a file as they are, `@-` those of standard input' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l send -d 'Bytes to send with each request; with WebSocket and gRPC, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; `@FILE` takes the bytes of a file as they are, `@-` those of standard input' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l greet -d 'Bytes to send once on each connection before, none (\'\') where the server speaks first, and await a reply. May be repeated' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l greet-until -d 'Replies to `--greet` end with these bytes, not as others do' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l greet-bytes -d 'Replies to `--greet` have so many bytes; 0 awaits none' -r
@@ -296,6 +297,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -s o -l output 
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l fail-if -d 'Exit with 3 beyond a limit (\'unix slower > 5%\')' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l differing -d 'Compare endpoints that do not answer alike'
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l remote -d 'Put load on other machines, too'
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l insecure -d 'Accept any certificate, from a server on this machine'
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l resumption -d 'Offer TLS session resumption on later connections'
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l http1.0 -d 'Speak HTTP/1.0'
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l http2 -d 'Speak HTTP/2: within TLS, or in plain with prior knowledge (h2c). --pipeline is then how many streams a connection has at once'
@@ -485,7 +487,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand runs" -s h -l help -d 'P
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l budget -d 'Time to measure a study by lasthop\'s method. The study\'s parts share it, and each gets at least one whole round. The study\'s own method is shortened to take about as long at most' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l into -d 'Folder for records, results and the book [default: lasthop\'s data folder]' -r -F
 complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l seed -d 'Seed for the order of cases and for the bootstrap' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l format -d 'Format of the table of one study' -r -f -a "terminal\t'Text for a terminal'
+complete -c lasthop -n "__fish_lasthop_using_subcommand repro" -l format -d 'Format of the table of one study: terminal, markdown, html or json' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result, for programs (schema lasthop/1)'
 csv\t'One row per case, for spreadsheets and data frames'
 trials\t'One row per trial, to make your own statistics (tidy CSV)'
@@ -505,7 +507,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand selftest" -l set -d 'Run
 complete -c lasthop -n "__fish_lasthop_using_subcommand selftest" -l runs -d 'Number of runs' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand selftest" -l budget -d 'Time for all runs together [default: 2m]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand selftest" -l plant -d 'Cost to plant in a second reading of each run, as a share of a request' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand selftest" -l format -d 'Format of the result' -r -f -a "terminal\t'Text for a terminal'
+complete -c lasthop -n "__fish_lasthop_using_subcommand selftest" -l format -d 'Format of the result: terminal, markdown, html or json' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result, for programs (schema lasthop/1)'
 csv\t'One row per case, for spreadsheets and data frames'
 trials\t'One row per trial, to make your own statistics (tidy CSV)'

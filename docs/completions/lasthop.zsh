@@ -197,7 +197,7 @@ _arguments "${_arguments_options[@]}" : \
 '-d+[Length of the measurement]:TIME:_default' \
 '--duration=[Length of the measurement]:TIME:_default' \
 '--warm-up=[Length of the warm-up before it, which is not counted]:TIME:_default' \
-'--seed=[Seed for Poisson arrivals, and for \`--order random\`]:N:_default' \
+'--seed=[Seed for Poisson arrivals, for \`--order random\`, and for random variables of \`--requests\`]:N:_default' \
 '(-X --method --body --expect)--requests=[Send the requests of this file (\`.http\`)]:FILE:_files' \
 '--order=[Order of the requests of \`--requests\`]:ORDER:((given\:"As in the file, over and over"
 random\:"Drawn by their weights"))' \
@@ -227,14 +227,14 @@ epoll\:""))' \
 '--server-name=[Name that the server'\''s certificate must have, instead of the URL'\''s host]:NAME:_default' \
 '-X+[Request method]:METHOD:_default' \
 '--method=[Request method]:METHOD:_default' \
-'*-H+[Header to add, or @FILE with headers]:NAME: VALUE:_default' \
-'*--header=[Header to add, or @FILE with headers]:NAME: VALUE:_default' \
+'*-H+[Header to add (gRPC\: metadata), or @FILE with headers]:NAME: VALUE:_default' \
+'*--header=[Header to add (gRPC\: metadata), or @FILE with headers]:NAME: VALUE:_default' \
 '--body=[Body of the request, or @FILE with it]:TEXT:_default' \
 '--expect-status=[Expected status \[default\: 200\]]:STATUS:_default' \
-'--command=[Redis and memcached\: command, for example "GET key" \[default\: PING; get lasthop\]]:WORDS:_default' \
+'--command=[Redis and memcached\: command, for example "GET key" or "mg key v" \[default\: PING; get lasthop\]]:WORDS:_default' \
 '--query=[PostgreSQL and MySQL\: query \[default\: select 1\]]:SQL:_default' \
 '*--parameter=[PostgreSQL and MySQL\: value of \$1, \$2, …, or of each ?; may be repeated]:TEXT:_default' \
-'--send=[Bytes to send with each request; with WebSocket, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; \`@FILE\` takes the bytes of a file as they are, \`@-\` those of standard input]:BYTES|@FILE:_default' \
+'--send=[Bytes to send with each request; with WebSocket and gRPC, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; \`@FILE\` takes the bytes of a file as they are, \`@-\` those of standard input]:BYTES|@FILE:_default' \
 '*--greet=[Bytes to send once on each connection before, none ('\'''\'') where the server speaks first, and await a reply. May be repeated]:BYTES|@FILE:_default' \
 '--greet-until=[Replies to \`--greet\` end with these bytes, not as others do]:BYTES:_default' \
 '(--greet-until)--greet-bytes=[Replies to \`--greet\` have so many bytes; 0 awaits none]:N:_default' \
@@ -249,6 +249,7 @@ csv\:"One row, below its header"))' \
 '-o+[Write the figures to a file instead of standard output]:FILE:_files' \
 '--output=[Write the figures to a file instead of standard output]:FILE:_files' \
 '--headroom[Also load a server that does nothing, in turn with this one, to show how many times more requests the generator can send]' \
+'(--authority --server-name)--insecure[Accept any certificate, from a server on this machine]' \
 '--resumption[Offer TLS session resumption on later connections]' \
 '(--http2)--http1.0[Speak HTTP/1.0]' \
 '--http2[Speak HTTP/2\: within TLS, or in plain with prior knowledge (h2c). --pipeline is then how many streams a connection has at once]' \
@@ -295,14 +296,14 @@ epoll\:""))' \
 '--server-name=[Name that the server'\''s certificate must have, instead of the URL'\''s host]:NAME:_default' \
 '-X+[Request method]:METHOD:_default' \
 '--method=[Request method]:METHOD:_default' \
-'*-H+[Header to add, or @FILE with headers]:NAME: VALUE:_default' \
-'*--header=[Header to add, or @FILE with headers]:NAME: VALUE:_default' \
+'*-H+[Header to add (gRPC\: metadata), or @FILE with headers]:NAME: VALUE:_default' \
+'*--header=[Header to add (gRPC\: metadata), or @FILE with headers]:NAME: VALUE:_default' \
 '--body=[Body of the request, or @FILE with it]:TEXT:_default' \
 '--expect-status=[Expected status \[default\: 200\]]:STATUS:_default' \
-'--command=[Redis and memcached\: command, for example "GET key" \[default\: PING; get lasthop\]]:WORDS:_default' \
+'--command=[Redis and memcached\: command, for example "GET key" or "mg key v" \[default\: PING; get lasthop\]]:WORDS:_default' \
 '--query=[PostgreSQL and MySQL\: query \[default\: select 1\]]:SQL:_default' \
 '*--parameter=[PostgreSQL and MySQL\: value of \$1, \$2, …, or of each ?; may be repeated]:TEXT:_default' \
-'--send=[Bytes to send with each request; with WebSocket, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; \`@FILE\` takes the bytes of a file as they are, \`@-\` those of standard input]:BYTES|@FILE:_default' \
+'--send=[Bytes to send with each request; with WebSocket and gRPC, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; \`@FILE\` takes the bytes of a file as they are, \`@-\` those of standard input]:BYTES|@FILE:_default' \
 '*--greet=[Bytes to send once on each connection before, none ('\'''\'') where the server speaks first, and await a reply. May be repeated]:BYTES|@FILE:_default' \
 '--greet-until=[Replies to \`--greet\` end with these bytes, not as others do]:BYTES:_default' \
 '(--greet-until)--greet-bytes=[Replies to \`--greet\` have so many bytes; 0 awaits none]:N:_default' \
@@ -337,6 +338,7 @@ svg\:"The ratios with their intervals, as a picture"))' \
 '*--fail-if=[Exit with 3 beyond a limit ('\''unix slower > 5%'\'')]:LIMIT:_default' \
 '--differing[Compare endpoints that do not answer alike]' \
 '--remote[Put load on other machines, too]' \
+'(--authority --server-name)--insecure[Accept any certificate, from a server on this machine]' \
 '--resumption[Offer TLS session resumption on later connections]' \
 '(--http2)--http1.0[Speak HTTP/1.0]' \
 '--http2[Speak HTTP/2\: within TLS, or in plain with prior knowledge (h2c). --pipeline is then how many streams a connection has at once]' \
@@ -609,7 +611,7 @@ _arguments "${_arguments_options[@]}" : \
 '--budget=[Time to measure a study by lasthop'\''s method. The study'\''s parts share it, and each gets at least one whole round. The study'\''s own method is shortened to take about as long at most]:TIME:_default' \
 '--into=[Folder for records, results and the book \[default\: lasthop'\''s data folder\]]:FOLDER:_files' \
 '--seed=[Seed for the order of cases and for the bootstrap]:N:_default' \
-'(--all)--format=[Format of the table of one study]:FORMAT:((terminal\:"Text for a terminal"
+'(--all)--format=[Format of the table of one study\: terminal, markdown, html or json]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
 trials\:"One row per trial, to make your own statistics (tidy CSV)"
@@ -635,7 +637,7 @@ _arguments "${_arguments_options[@]}" : \
 '--runs=[Number of runs]:N:_default' \
 '--budget=[Time for all runs together \[default\: 2m\]]:TIME:_default' \
 '--plant=[Cost to plant in a second reading of each run, as a share of a request]:SHARE:_default' \
-'--format=[Format of the result]:FORMAT:((terminal\:"Text for a terminal"
+'--format=[Format of the result\: terminal, markdown, html or json]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
 csv\:"One row per case, for spreadsheets and data frames"
 trials\:"One row per trial, to make your own statistics (tidy CSV)"
