@@ -2,7 +2,6 @@
 
 use std::{
     env,
-    net::SocketAddr,
     path::{self, Path, PathBuf},
 };
 
@@ -17,7 +16,7 @@ use lasthop_system::listener;
 use super::output::{CliError, talk};
 
 /// The address of a host that accepts connections, said wherever it is not the first: for `UrlOptions::choose`.
-pub fn choose(host: &str, addresses: &[SocketAddr]) -> SocketAddr {
+pub fn choose(host: &str, addresses: &[Address]) -> Address {
     let (found, failed) = reach::first(addresses);
     let failed: Vec<String> = failed
         .iter()
@@ -25,16 +24,16 @@ pub fn choose(host: &str, addresses: &[SocketAddr]) -> SocketAddr {
         .collect();
     let failed = failed.join(", ");
     match found {
-        Some(address) if failed.is_empty() => address,
+        Some(address) if failed.is_empty() => address.clone(),
         Some(address) => {
             talk(&format!("`{host}` is {address} here: no connection to {failed}"));
-            address
+            address.clone()
         }
         None => {
             talk(&format!(
                 "`{host}` accepts no connection at any of its addresses: {failed}"
             ));
-            addresses[0]
+            addresses[0].clone()
         }
     }
 }

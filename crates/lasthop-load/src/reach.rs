@@ -1,48 +1,55 @@
 //! Which address of a host accepts connections.
 
-use std::{
-    io,
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::{io, time::Duration};
+
+use lasthop_protocol::address::Address;
+use lasthop_system::connect;
 
 /// How long an address has to accept a connection.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// The first of these addresses that accepts a connection over TCP, and why those before it do not. Each is asked once.
-pub fn first(addresses: &[SocketAddr]) -> (Option<SocketAddr>, Vec<(SocketAddr, io::Error)>) {
+/// The first of these addresses that accepts a connection, and why those before it do not. Each is asked once.
+pub fn first(addresses: &[Address]) -> (Option<&Address>, Vec<(&Address, io::Error)>) {
     let mut failed = Vec::new();
     for address in addresses {
-        match TcpStream::connect_timeout(address, LONGEST) {
-            Ok(_) => return (Some(*address), failed),
-            Err(error) => failed.push((*address, error)),
+        match connect(address, LONGEST) {
+            Ok(_) => return (Some(address), failed),
+            Err(error) => failed.push((address, error)),
         }
     }
     (None, failed)
 }
 
 /// The same, or the first of all: for [`UrlOptions::choose`](lasthop_protocol::url::UrlOptions).
-pub fn choose(_host: &str, addresses: &[SocketAddr]) -> SocketAddr {
-    first(addresses).0.unwrap_or(addresses[0])
+pub fn choose(_host: &str, addresses: &[Address]) -> Address {
+    first(addresses).0.unwrap_or(&addresses[0]).clone()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, UdpSocket};
 
     use super::*;
 
     #[test]
     fn the_first_address_that_accepts_is_taken() {
         let [closed, open] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [closed_at, open_at] = [&closed, &open].map(|listener| listener.local_addr().unwrap());
+        let all = [&closed, &open].map(|listener| Address::Tcp(listener.local_addr().unwrap()));
         drop(closed);
-        let (found, failed) = first(&[closed_at, open_at]);
-        assert_eq!((found, failed.len(), failed[0].0), (Some(open_at), 1, closed_at));
+        let (found, failed) = first(&all);
+        assert_eq!((found, failed.len(), failed[0].0), (Some(&all[1]), 1, &all[0]));
         assert_eq!(failed[0].1.kind(), io::ErrorKind::ConnectionRefused);
         drop(open);
-        let (found, failed) = first(&[closed_at, open_at]);
+        let (found, failed) = first(&all);
         assert_eq!((found, failed.len()), (None, 2));
-        assert_eq!(choose("localhost", &[closed_at, open_at]), closed_at);
+        assert_eq!(choose("localhost", &all), all[0]);
+    }
+
+    #[test]
+    fn udp_refuses_where_nobody_is_bound() {
+        let [closed, open] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let all = [&closed, &open].map(|socket| Address::Udp(socket.local_addr().unwrap()));
+        drop(closed);
+        assert_eq!(choose("localhost", &all), all[1]);
     }
 }

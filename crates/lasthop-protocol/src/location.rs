@@ -40,8 +40,8 @@ pub struct UrlOptions {
     pub server_name: Option<String>,
     /// Accept any certificate.
     pub insecure: bool,
-    /// Which of the addresses of a host to connect to over TCP, of which there are two or more.
-    pub choose: fn(&str, &[SocketAddr]) -> SocketAddr,
+    /// Which of the addresses of a host to connect to, of which there are two or more.
+    pub choose: fn(&str, &[Address]) -> Address,
 }
 
 impl Default for UrlOptions {
@@ -52,7 +52,7 @@ impl Default for UrlOptions {
             authority: None,
             server_name: None,
             insecure: false,
-            choose: |_, found| found[0],
+            choose: |_, found| found[0].clone(),
         }
     }
 }
@@ -143,22 +143,22 @@ impl<'a> Location<'a> {
         let (host, port) = split_port(text)?;
         let port = port.or(default_port).filter(|_| !host.is_empty());
         let port = port.ok_or_else(|| no_port(text))?;
-        let found = resolve(host, port)?;
-        let address = if self.transport == Some(Transport::Udp) {
-            Address::Udp(found[0])
-        } else {
-            self.over_tcp(host, &found)
-        };
         Ok(Endpoint {
-            address,
+            address: self.resolved(host, port)?,
             tls: self.tls(host),
         })
     }
 
-    /// That of these addresses of a host, one at least, that is to be connected to.
-    pub fn over_tcp(&self, host: &str, found: &[SocketAddr]) -> Address {
-        Address::Tcp(match found {
-            [only] => *only,
+    /// The address of a host that is to be connected to.
+    pub fn resolved(&self, host: &str, port: u16) -> Result<Address, String> {
+        let over = if self.transport == Some(Transport::Udp) {
+            Address::Udp
+        } else {
+            Address::Tcp
+        };
+        let found: Vec<Address> = resolve(host, port)?.into_iter().map(over).collect();
+        Ok(match &found[..] {
+            [only] => only.clone(),
             several => (self.options.choose)(host, several),
         })
     }
@@ -216,7 +216,7 @@ pub fn port_number(text: &str) -> Result<u16, String> {
 }
 
 /// The addresses of a host, one at least, each once and in the order of the system.
-pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let failed = |cause: String| format!("cannot find the address of `{host}`: {cause}");
     let all = (host, port)
         .to_socket_addrs()

@@ -47,7 +47,7 @@ pub fn redacted(url: &str) -> String {
     with_harmless(&shown)
 }
 
-/// Reads a URL. Host names are looked up; of several addresses over TCP, `options` choose one.
+/// Reads a URL. Host names are looked up; of several addresses, `options` choose one.
 pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), String> {
     // What follows a colon and begins with a digit is a port: `localhost:8000` has no scheme.
     let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());

@@ -29,8 +29,7 @@ use crate::{
     address::{Address, Endpoint},
     failure::Failure,
     location::{
-        Location, UNENCODED, credentials, decode, is_socket, no_port, pairs, port_number, resolve, split_port,
-        unknown_parameter,
+        Location, UNENCODED, credentials, decode, is_socket, no_port, pairs, port_number, split_port, unknown_parameter,
     },
     options::within,
     result::ErrorClass,
@@ -114,7 +113,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     } else if host.is_empty() {
         return Err(no_port(&host));
     } else {
-        location.over_tcp(&host, &resolve(&host, port)?)
+        location.resolved(&host, port)?
     };
     let mut tls = location.tls(&host);
     if let Some(tls) = &mut tls {
