@@ -24,7 +24,7 @@ use lasthop_protocol::{
     content::Content,
     delimiter::{End, LengthPrefix},
     escaped::Escaped,
-    http::{BODY_MAX, HttpVersion},
+    http::{BODY_MAX, Http, HttpVersion, NO_REPLY},
     location::without_secrets,
     raw::Raw,
     result::ErrorClass,
@@ -33,7 +33,7 @@ use lasthop_protocol::{
     url::{self, UrlOptions},
     wire::{Stage, TrialPhases},
 };
-use lasthop_run::compare::foreign;
+use lasthop_run::{compare::foreign, hint};
 use lasthop_stack::null::LISTENING;
 use lasthop_system::files;
 
@@ -458,7 +458,7 @@ pub fn load(arguments: &LoadArgs) -> Exit {
                 LoadFormat::Terminal if interrupted() => {
                     return Err(CliError::interrupted(format!("{}: {error}", job.url)));
                 }
-                LoadFormat::Terminal => return Err(failed(&job.url, &job.spec, &error)),
+                LoadFormat::Terminal => return Err(failed(&job, &error)),
             }
         }
     };
@@ -533,11 +533,16 @@ fn path_at(url: &str, target: &str) -> Result<String, String> {
     }
 }
 
+/// What is shown while samples are taken.
+const LEARNING: &str = "learning from the first replies, for 1.3 s or longer; press Ctrl-C to stop";
+
 /// What is shown of a load while it goes on: on a terminal a block that is rewritten, elsewhere a line a second.
 struct Progress {
     talk: Talk,
     bar: ProgressBar,
     length: Duration,
+    /// Whether the first replies teach what is expected.
+    learns: bool,
     /// When the load was seen first.
     began: Option<Instant>,
     /// How often the threads were asked, and whether they were since the last answer.
@@ -557,6 +562,7 @@ impl Progress {
             talk,
             bar: block(talk == Talk::Line, length),
             length,
+            learns: job.learn,
             began: None,
             asked: 0,
             is_asked: false,
@@ -567,6 +573,7 @@ impl Progress {
     fn show(&mut self, load: Option<&Onlooker>) {
         let Some(load) = load else {
             let what = match self.began {
+                None if self.learns => LEARNING,
                 None => "waiting for the first replies; press Ctrl-C to stop",
                 Some(_) => "measuring the headroom",
             };
@@ -627,13 +634,13 @@ fn interval(before: &Live, now: &Live) -> String {
     format!("{} requests/s, {times}, {errors}", Significant(rate))
 }
 
-fn failed(url: &str, spec: &Spec, error: &CaseError) -> CliError {
-    let is_raw = spec.protocol.get::<Raw>().is_some();
-    let address = &spec.endpoint.address;
+fn failed(job: &Job, error: &CaseError) -> CliError {
+    let url = &job.url;
+    let address = &job.spec.endpoint.address;
     let refused = || format!("nothing listens at {address}: start the server or correct the address");
     let advice = |class| match class {
         ErrorClass::Refused => Some(refused()),
-        _ => advice(class, &error.cause, is_raw).map(str::to_owned),
+        _ => advice(class, &error.cause, &job.spec).map(str::to_owned),
     };
     match error.class.and_then(advice) {
         Some(advice) => CliError::failed(format!("{url}: {error}\n  {advice}")),
@@ -642,7 +649,10 @@ fn failed(url: &str, spec: &Spec, error: &CaseError) -> CliError {
 }
 
 /// Advice on an error before the load began, if it has one likely cause.
-fn advice(class: ErrorClass, cause: &str, is_raw: bool) -> Option<&'static str> {
+fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
+    /// What the system says before any byte of a reply.
+    const RESET: &str = "reply: Connection reset";
+    let is_http = spec.protocol.get::<Http>().is_some();
     match class {
         ErrorClass::Tls if cause.contains("does not offer TLS") => {
             Some("turn TLS on in the server, or ask for a connection without it")
@@ -656,11 +666,15 @@ fn advice(class: ErrorClass, cause: &str, is_raw: bool) -> Option<&'static str> 
         ErrorClass::Timeout if cause.contains(ENDLESS) => Some(
             "a stream of events has no end that could be timed; any other reply needs `Content-Length`, chunks or a close",
         ),
-        ErrorClass::Timeout if cause.contains("the end of the reply") && is_raw => {
+        ErrorClass::Timeout if cause.contains("the end of the reply") && spec.protocol.get::<Raw>().is_some() => {
             Some("raise `--timeout`, or correct where a reply ends (`--until`, `--bytes`, `--length-prefix`)")
         }
         ErrorClass::Timeout => Some("raise `--timeout` or `--connect-timeout`"),
-        ErrorClass::Reset => Some("if the server closes the connection after each reply, use `--reuse per-request`"),
+        ErrorClass::Reset if cause.contains(NO_REPLY) || (is_http && cause.contains(RESET)) => Some(hint::NO_REPLY),
+        // A server that says so, or closes at once, has been found out before.
+        ErrorClass::Reset if spec.pipeline > 1 && spec.reuse == Reuse::KeepAlive => {
+            Some("if the server closes the connection after each reply, use `--reuse per-request` without `--pipeline`")
+        }
         ErrorClass::Tls => Some(
             "name who signed its certificate (`--authority`, which may be the certificate itself) and the host it was \
                  issued for (`--server-name`); on this machine, `--insecure` accepts any",

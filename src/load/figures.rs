@@ -95,6 +95,9 @@ pub struct Figures {
     /// `blocking` or `epoll`.
     pub engine: Engine,
     pub reuse: Reuse,
+    /// Whether `reuse` is `per-request` because the server closes each connection after a reply.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub server_closes: bool,
     /// Connections opened during the load, in addition to those open when it began.
     pub connections_opened: u64,
     /// Connects that took a second or longer, those before the load included. After a second the kernel repeats a SYN
@@ -104,7 +107,7 @@ pub struct Figures {
     pub proof: Option<ProofFigures>,
     /// What every reply was checked against.
     pub checked: String,
-    /// What of the replies is not checked, or less than byte for byte, because the first two differ.
+    /// What of the replies is not checked, or less than byte for byte, because the first ones differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
     /// With `--headroom`.
@@ -291,6 +294,7 @@ impl Figures {
             headroom: headroom(&outcome.headroom),
             cut_short: outcome.cut_short,
             unchecked: outcome.unchecked.clone(),
+            server_closes: outcome.server_closes,
             ..Self::without_load(job, spec)
         }
     }

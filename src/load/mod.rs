@@ -15,7 +15,7 @@ use lasthop_protocol::{
     failure::Failure,
     result::Proof,
     several::Several,
-    spec::{Model, Spec},
+    spec::{Model, Reuse, Spec},
     wire::{Stage, TrialPhases},
 };
 
@@ -57,8 +57,10 @@ pub struct Outcome {
     /// Whether the load was interrupted.
     pub cut_short: bool,
     pub headroom: Headroom,
-    /// What is not checked because the first two replies differ, in words.
+    /// What is not checked because the first replies differ, in words.
     pub unchecked: Option<String>,
+    /// Whether each request has a connection of its own because the server closes it after each reply.
+    pub server_closes: bool,
 }
 
 /// What the same load achieved against a server that does nothing.
@@ -80,6 +82,9 @@ pub struct Take {
 /// How many takes a calibration has.
 const TAKES: usize = 5;
 
+/// After correct replies, so many wrong ones in a row are none of the first requests' fault: the load counts them.
+const TRIES: u32 = 16;
+
 /// With so many requests, a take on the endpoint says how fast that is now.
 const MANY: f64 = 50.0;
 
@@ -92,12 +97,19 @@ const MANY: f64 = 50.0;
 pub fn execute(job: &Job, mut go_on: impl FnMut(Option<&Onlooker>) -> bool) -> Result<Outcome, CaseError> {
     let mut spec = job.spec.clone();
     spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
-    let mut unchecked = None;
-    if job.learn {
-        let learnt = learn(&spec, || go_on(None));
-        (spec.protocol, unchecked) = learnt.map_err(|failure| CaseError::failed(Stage::Verify, &failure))?;
+    let learnt = learn(&spec, job.learn, || go_on(None));
+    let (protocol, unchecked, closes) = learnt.map_err(|failure| CaseError::failed(Stage::Verify, &failure))?;
+    spec.protocol = protocol;
+    let one_each = Spec {
+        reuse: Reuse::PerRequest,
+        ..spec.clone()
+    };
+    // Not where so much is sent at once that a connection would have several requests all the same.
+    let server_closes = closes && spec.pipeline == 1 && one_each.validate().is_ok();
+    if server_closes {
+        spec = one_each;
     }
-    let mut case = Case::watched_prepare(&spec, || go_on(None))?;
+    let mut case = Case::patient_prepare(&spec, if job.learn { TRIES } else { 1 }, || go_on(None))?;
     let onlooker = case.onlooker();
     let mut cut_short = false;
     let result = case.counted_trial(job.phases, job.requests, || {
@@ -118,27 +130,34 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Option<&Onlooker>) -> bool) -> R
         cut_short,
         headroom,
         unchecked,
+        server_closes,
     })
 }
 
 /// How many requests are named of which something is not checked.
 const UNCHECKED_SHOWN: usize = 3;
 
-/// What the first two replies teach, of each request by itself: the protocol with its expectations, and what is not
-/// checked.
-fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<(Protocol, Option<String>), Failure> {
-    let Some(several) = spec.protocol.get::<Several>() else {
-        let learnt = reference::learn(spec, go_on)?;
-        return Ok((learnt.protocol, learnt.unchecked));
+/// What the first replies teach, of each request by itself: the protocol with its expectations, what is not checked, and
+/// whether the server closes each connection after a reply.
+fn learn(spec: &Spec, learn: bool, go_on: impl FnMut() -> bool) -> Result<(Protocol, Option<String>, bool), Failure> {
+    let several = spec.protocol.get::<Several>();
+    let Some(several) = several.filter(|_| learn) else {
+        let reference = if learn {
+            reference::learn(spec, go_on)?
+        } else {
+            let all = reference::sampled(&[spec], false, go_on);
+            all.map_err(|(_, failure)| failure)?.remove(0)
+        };
+        return Ok((reference.protocol, reference.unchecked, reference.closes));
     };
-    let (several, mut unchecked) = reference::learn_each(spec, several, go_on)?;
+    let (several, mut unchecked, closes) = reference::learn_each(spec, several, go_on)?;
     let more = unchecked.len().saturating_sub(UNCHECKED_SHOWN);
     unchecked.truncate(UNCHECKED_SHOWN);
     if more > 0 {
         unchecked.push(format!("and {more} more"));
     }
     let text = (!unchecked.is_empty()).then(|| unchecked.join("; "));
-    Ok((several.into(), text))
+    Ok((several.into(), text, closes))
 }
 
 /// The same load, as a closed loop, against a null server on the same transport and against the endpoint in turn,

@@ -62,6 +62,7 @@ fn how(figures: &Figures) -> String {
                 Count(figures.requests_per_connection.into())
             )
         }
+        Reuse::PerRequest if figures.server_closes => "closed by the server after each reply".to_owned(),
         Reuse::PerRequest => "a connection per request".to_owned(),
         Reuse::KeepAlive if figures.proof.as_ref().is_some_and(|proof| !proof.reused) => {
             "closed by the server after each reply".to_owned()

@@ -326,6 +326,8 @@ impl Layouts {
                 server: Some(rendered.target),
                 differs: Vec::new(),
                 unchecked: None,
+                closes: false,
+                learnt: false,
                 secret: false,
             };
             endpoints.insert(layout.name().to_owned(), endpoint);

@@ -1,69 +1,193 @@
-//! Where nobody says what a correct reply is, the first one is: two samples are taken, and what they have in common is
-//! expected of every reply.
+//! Where nobody says what a correct reply is, the first ones are: samples are taken for a while, and what they have in
+//! common is expected of every reply. What changes once a second, or from connection to connection, has changed by then.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use lasthop_protocol::{
     Protocol,
     failure::Failure,
+    result::ErrorClass,
     several::{Several, Weighted},
-    spec::Spec,
+    spec::{Reuse, Spec},
 };
 
 use crate::sample::{self, Line, Sample};
 
-/// What two samples teach.
+/// Connections that samples are taken over, one after the other.
+const ROUNDS: u32 = 16;
+
+/// From the beginning of one to that of the next. Before the last two, whose replies witness that a change stays, all
+/// take more than a second.
+const STEP: Duration = Duration::from_millis(85);
+
+/// How long samples are taken.
+pub const SPAN: Duration = STEP.saturating_mul(ROUNDS - 1);
+
+/// A slow server is asked no longer than this, nor for more bytes.
+const SPAN_MAX: Duration = Duration::from_secs(3);
+const BYTES_MAX: usize = 64 << 20;
+
+/// How often is looked whether to go on.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What samples teach.
 #[derive(Clone, Debug)]
 pub struct Reference {
     /// The protocol with the expectation.
     pub protocol: Protocol,
     /// What is not checked, or less than byte for byte, because the samples differ: in words.
     pub unchecked: Option<String>,
-    /// None of lasthop's own protocols, whose replies are known anyway.
-    pub samples: Option<[Sample; 2]>,
+    /// In the order of their arrival; none of lasthop's own protocols, whose replies are known anyway.
+    pub samples: Vec<Sample>,
+    /// Whether the server closes each connection after a reply, although the load would keep it.
+    pub closes: bool,
 }
 
-/// What the endpoint of `spec` answers as the expectation, as far as two replies agree. An expectation that `spec` has
-/// already must hold for both. Once `go_on` says no, this ends with an error that means nothing.
+/// What the endpoint of `spec` answers as the expectation, as far as replies agree. An expectation that `spec` has
+/// already must hold for the first ones. Once `go_on` says no, this ends with an error that means nothing.
 pub fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Reference, Failure> {
-    let mut reference = sampled(spec, go_on)?;
-    if let Some([first, second]) = &reference.samples {
-        reference.unchecked = reference.protocol.learn(&first.reply, &second.reply)?;
-    }
+    let mut all = sampled(&[spec], true, go_on).map_err(|(_, failure)| failure)?;
+    let mut reference = all.remove(0);
+    reference.unchecked = learn_from(&mut reference.protocol, &reference.samples)?;
     Ok(reference)
 }
 
+/// Expects what samples have in common. What is not checked.
+pub fn learn_from<'a>(
+    protocol: &mut Protocol,
+    samples: impl IntoIterator<Item = &'a Sample>,
+) -> Result<Option<String>, Failure> {
+    let replies: Vec<&[u8]> = samples.into_iter().map(|sample| &sample.reply[..]).collect();
+    if replies.is_empty() {
+        return Ok(None);
+    }
+    protocol.learn(&replies)
+}
+
 /// As [`learn`], of each of several requests by itself, all over one connection if the server keeps it: the requests
-/// with their expectations, and what of which is not checked.
+/// with their expectations, what of which is not checked, and whether the server closes connections.
 pub fn learn_each(
     spec: &Spec,
     several: &Several,
     go_on: impl FnMut() -> bool,
-) -> Result<(Several, Vec<String>), Failure> {
-    let learn = |line: &mut Line, protocol: &mut Protocol| {
-        let (first, second) = (line.ask(protocol)?, line.ask(protocol)?);
-        protocol.learn(&first.reply, &second.reply)
-    };
-    sample::converse(spec, go_on, |line| {
-        let mut several = several.clone();
-        let mut unchecked = Vec::new();
-        for Weighted { name, protocol, .. } in &mut several.requests {
-            let learnt = learn(line, protocol).map_err(|failure| Weighted::failed(name, failure))?;
-            unchecked.extend(learnt.map(|text| format!("{name}: {text}")));
-        }
-        Ok((several, unchecked))
-    })
+) -> Result<(Several, Vec<String>, bool), Failure> {
+    let asked = several.requests.iter().map(|request| request.protocol.clone());
+    let mut all = [Asked::new(spec, asked)];
+    take(&mut all, ROUNDS, go_on).map_err(|(_, asked, failure)| {
+        let name = &several.requests[asked].name;
+        Weighted::failed(name, failure)
+    })?;
+    let [asked] = all;
+    let mut several = several.clone();
+    let mut unchecked = Vec::new();
+    for (Weighted { name, protocol, .. }, (_, samples)) in several.requests.iter_mut().zip(&asked.asked) {
+        let learnt = learn_from(protocol, samples).map_err(|failure| Weighted::failed(name, failure))?;
+        unchecked.extend(learnt.map(|text| format!("{name}: {text}")));
+    }
+    Ok((several, unchecked, asked.closes))
 }
 
-/// The samples alone: the expectation stays as it is.
-pub fn sampled(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Reference, Failure> {
-    let protocol = spec.protocol.clone();
-    let samples = if protocol.kind().own {
-        None
-    } else {
-        Some([sample::take(spec, &mut go_on)?, sample::take(spec, go_on)?])
+/// Samples of these endpoints, in turn, the expectations as they are: many of each over a while, or two. An error says
+/// of which endpoint it is.
+pub fn sampled(specs: &[&Spec], many: bool, go_on: impl FnMut() -> bool) -> Result<Vec<Reference>, (usize, Failure)> {
+    let asked = |spec: &&Spec| {
+        let asked = (!spec.protocol.kind().own).then(|| spec.protocol.clone());
+        Asked::new(spec, asked)
     };
-    Ok(Reference {
-        protocol,
+    let mut all: Vec<Asked> = specs.iter().map(asked).collect();
+    let rounds = if many { ROUNDS } else { 1 };
+    take(&mut all, rounds, go_on).map_err(|(endpoint, _, failure)| (endpoint, failure))?;
+    let reference = |asked: Asked| Reference {
+        protocol: asked.spec.protocol.clone(),
         unchecked: None,
-        samples,
-    })
+        closes: asked.closes,
+        samples: asked.asked.into_iter().flat_map(|(_, samples)| samples).collect(),
+    };
+    Ok(all.into_iter().map(reference).collect())
+}
+
+/// An endpoint with what it is asked and has answered.
+struct Asked {
+    spec: Spec,
+    asked: Vec<(Protocol, Vec<Sample>)>,
+    closes: bool,
+}
+
+impl Asked {
+    fn new(spec: &Spec, asked: impl IntoIterator<Item = Protocol>) -> Self {
+        let asked: Vec<_> = asked.into_iter().map(|protocol| (protocol, Vec::new())).collect();
+        Self {
+            closes: !asked.is_empty() && spec.reuse == Reuse::KeepAlive && !spec.closes_each_time(),
+            spec: spec.clone(),
+            asked,
+        }
+    }
+
+    /// Asks over a connection of its own. Which request fails is said.
+    fn converse(&mut self, go_on: impl FnMut() -> bool) -> Result<(), (usize, Failure)> {
+        // Two show whether the connection is kept.
+        let times = if self.asked.len() == 1 { 2 } else { 1 };
+        let Self { spec, asked, closes } = self;
+        let conversation = |line: &mut Line| {
+            let mut outcome = Ok(());
+            'all: for (index, (protocol, samples)) in asked.iter_mut().enumerate() {
+                for _ in 0..times {
+                    match line.ask(protocol) {
+                        Ok(sample) => samples.push(sample),
+                        Err(failure) => {
+                            outcome = Err((index, failure));
+                            break 'all;
+                        }
+                    }
+                }
+            }
+            *closes &= !line.keeps();
+            Ok(outcome)
+        };
+        sample::converse(spec, go_on, conversation).unwrap_or_else(|failure| Err((0, failure)))
+    }
+
+    fn bytes(&self) -> usize {
+        let samples = self.asked.iter().flat_map(|(_, samples)| samples);
+        samples.map(|sample| sample.reply.len()).sum()
+    }
+}
+
+/// Asks in turn, over a while. The first replies of each must be correct; later errors are left to the load.
+fn take(all: &mut [Asked], rounds: u32, mut go_on: impl FnMut() -> bool) -> Result<(), (usize, usize, Failure)> {
+    let begin = Instant::now();
+    for round in 0..rounds {
+        let is_needed = round
+            < if all.iter().any(|asked| asked.asked.len() > 1) {
+                2
+            } else {
+                1
+            };
+        let has_enough = begin.elapsed() > SPAN_MAX || all.iter().map(Asked::bytes).sum::<usize>() > BYTES_MAX;
+        if has_enough && !is_needed {
+            break;
+        }
+        while begin.elapsed() < STEP * round {
+            if !go_on() {
+                let failure = Failure::new(ErrorClass::Os, "interrupted");
+                return Err((0, 0, failure));
+            }
+            thread::sleep(TICK);
+        }
+        for (endpoint, asked) in all.iter_mut().enumerate().filter(|(_, asked)| !asked.asked.is_empty()) {
+            // What nobody answers teaches nothing.
+            if round > 0 && asked.spec.protocol.receipt().is_some() {
+                continue;
+            }
+            match asked.converse(&mut go_on) {
+                Err((request, failure)) if is_needed => return Err((endpoint, request, failure)),
+                Err((_, failure)) if failure.class == ErrorClass::Timeout => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }

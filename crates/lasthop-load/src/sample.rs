@@ -51,6 +51,8 @@ pub(crate) struct Line {
     /// Keeps the deadlines: each part has one of its own, however its bytes drip.
     watch: Arc<Watch>,
     kept: Option<Stream>,
+    /// Whether a connection could have carried a second request, as far as was tried.
+    keeps: bool,
 }
 
 impl Line {
@@ -68,7 +70,13 @@ impl Line {
             },
             watch,
             kept: None,
+            keeps: false,
         })
+    }
+
+    /// Whether the server kept a connection.
+    pub fn keeps(&self) -> bool {
+        self.keeps
     }
 
     /// Sends a request of this protocol and keeps its reply.
@@ -79,6 +87,7 @@ impl Line {
             && kept.is_quiet()
             && let Ok(sample) = self.ask_over(kept)
         {
+            self.keeps = true;
             return Ok(sample);
         }
         let opened = self.connector.open(&Calls::default(), &self.watch)?;
@@ -108,7 +117,8 @@ impl Line {
         }
         let (reply, keep) = reply(exchange.as_mut(), &mut stream, request)?;
         self.watch.rest();
-        // Whoever has greeted would greet again.
+        // Whoever has greeted would greet again, and is not tried.
+        self.keeps |= keep && spec.protocol.greets();
         if keep && !spec.closes_each_time() && !spec.protocol.greets() {
             self.kept = Some(stream);
         } else {

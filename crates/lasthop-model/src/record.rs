@@ -123,6 +123,13 @@ pub struct GivenEndpoint {
     /// What of its replies is not checked, or less than byte for byte, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
+    /// Whether its first replies are what is expected of later ones.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub learnt: bool,
+    /// Whether its server closes the connection after each reply, so that all endpoints are asked over a connection per
+    /// request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closes: bool,
     /// Whether the specification holds secrets, which no record has.
     pub secret: bool,
 }

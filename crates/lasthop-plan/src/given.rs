@@ -271,6 +271,8 @@ mod tests {
             server: None,
             differs: Vec::new(),
             unchecked: None,
+            closes: false,
+            learnt: false,
             secret: false,
         }
     }

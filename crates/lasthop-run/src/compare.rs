@@ -5,18 +5,21 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::hint;
 use indexmap::IndexMap;
 use lasthop_load::{
     reference::{self, Reference},
-    sample,
+    sample::{self, Sample},
 };
 use lasthop_model::record::{Given, GivenEndpoint};
 use lasthop_plan::given;
 use lasthop_protocol::{
-    Trait, contrast,
+    Protocol, contrast,
+    exact::Exact,
     failure::Failure,
+    http::NO_REPLY,
     result::ErrorClass,
-    spec::{Address, Spec},
+    spec::{Address, Reuse, Spec},
     url::{UrlOptions, parse},
 };
 use lasthop_system::{
@@ -72,6 +75,7 @@ fn advice(failure: &Failure, address: &Address) -> Option<String> {
                 "nothing listens at {address}: start the server or correct the URL"
             ));
         }
+        ErrorClass::Reset if said.contains(NO_REPLY) => Some(hint::NO_REPLY),
         ErrorClass::Tls if said.contains("certificate") => Some(
             "name who signed it (`--authority`, which may be the certificate itself) and the host it was issued for \
              (`--server-name`); on this machine, `--insecure` accepts any",
@@ -100,22 +104,40 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
         let text = format!("process {pid}, of `--pid {role}={pid}`, does not exist");
         return Err(CompareError::Wrong(text));
     }
+    let specs: Vec<&Spec> = asked.endpoints.iter().map(|one| &one.spec).collect();
+    let no_answer = |endpoint: usize, failure: Failure| {
+        let AskedEndpoint { url, spec, .. } = &asked.endpoints[endpoint];
+        let advice =
+            advice(&failure, &spec.endpoint.address).map_or_else(String::new, |advice| format!("\n  {advice}"));
+        CompareError::NoAnswer(format!("{url}: {}{advice}", failure.message))
+    };
+    let looked = reference::sampled(&specs, asked.learn, &mut go_on).map_err(|(at, failure)| no_answer(at, failure))?;
     let places = asked
         .endpoints
         .iter()
         .map(|one| (one.name.clone(), one.spec.endpoint.clone()));
     let names = given::names(&places.collect::<Vec<_>>());
+    let traits: Result<Vec<Traits>, _> = (0..)
+        .zip(&looked)
+        .map(|(at, one)| traits(one).map_err(|failure| no_answer(at, failure)))
+        .collect();
+    let traits = traits?;
+    let mut expected = looked.clone();
+    if asked.learn {
+        expect(&mut expected, &traits).map_err(|(at, failure)| no_answer(at, failure))?;
+    }
+    let closes = looked.iter().any(|reference| reference.closes);
+    let reference = &asked.endpoints[0].url;
     let mut endpoints = IndexMap::new();
-    let mut first: Option<(String, Vec<Trait>)> = None;
     let mut unlike = Vec::new();
-    for (name, AskedEndpoint { url, mut spec, .. }) in names.into_iter().zip(asked.endpoints) {
-        let (traits, unchecked) = look(&mut spec, asked.learn, &mut go_on).map_err(|failure| {
-            let advice =
-                advice(&failure, &spec.endpoint.address).map_or_else(String::new, |advice| format!("\n  {advice}"));
-            CompareError::NoAnswer(format!("{url}: {}{advice}", failure.message))
-        })?;
-        let (reference, theirs) = first.get_or_insert_with(|| (url.clone(), traits.clone()));
-        let differs = differences(theirs, &traits);
+    let learnt = expected.into_iter().zip(&traits);
+    let named = names.into_iter().zip(asked.endpoints.clone());
+    for ((name, AskedEndpoint { url, mut spec, .. }), (learnt, theirs)) in named.zip(learnt) {
+        spec.protocol = learnt.protocol;
+        if closes {
+            spec.reuse = Reuse::PerRequest;
+        }
+        let differs = differences(&traits[0], theirs);
         unlike.extend(
             differs
                 .iter()
@@ -126,7 +148,9 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
             .map(|(what, [one, other])| format!("{what}: {one} and {other}"));
         let server = listener::server(&spec.endpoint.address).map(|owner| role_of(&owner, &asked.pids));
         let endpoint = GivenEndpoint {
-            unchecked: unchecked.or_else(|| asked.unchecked.clone()),
+            unchecked: learnt.unchecked.or_else(|| asked.unchecked.clone()),
+            closes: learnt.closes,
+            learnt: asked.learn,
             differs: differs.collect(),
             secret: false,
             url,
@@ -185,38 +209,48 @@ pub fn await_answer(spec: &Spec, longest: Duration) -> Result<(), Failure> {
     }
 }
 
-/// What two replies have in common, which is expected from then on, and what of a reply is not checked.
-fn look(
-    spec: &mut Spec,
-    learn: bool,
-    go_on: &mut impl FnMut() -> bool,
-) -> Result<(Vec<Trait>, Option<String>), Failure> {
-    let look = if learn { reference::learn } else { reference::sampled };
-    let Reference {
-        protocol,
-        unchecked,
-        samples,
-    } = look(spec, go_on)?;
-    spec.protocol = protocol;
-    let Some([first, second]) = samples else {
-        return Ok((Vec::new(), None));
-    };
-    let second = spec.protocol.traits(&second.reply)?;
-    let same = spec
-        .protocol
-        .traits(&first.reply)?
-        .into_iter()
-        .filter(|one| second.contains(one));
-    Ok((same.collect(), unchecked))
+/// The parts of all samples of an endpoint, by name.
+type Traits = IndexMap<&'static str, Vec<Vec<u8>>>;
+
+fn traits(reference: &Reference) -> Result<Traits, Failure> {
+    let mut all = Traits::new();
+    for sample in &reference.samples {
+        for (name, value) in reference.protocol.traits(&sample.reply)? {
+            all.entry(name).or_default().push(value);
+        }
+    }
+    Ok(all)
+}
+
+/// Expects of each endpoint what its samples have in common. Where any has parts that change, and all are alike, what
+/// the samples of all have in common: the replies of one endpoint are then checked as much as those of the others.
+fn expect(all: &mut [Reference], traits: &[Traits]) -> Result<(), (usize, Failure)> {
+    let asked: Vec<Protocol> = all.iter().map(|one| one.protocol.clone()).collect();
+    for (at, one) in all.iter_mut().enumerate() {
+        one.unchecked = reference::learn_from(&mut one.protocol, &one.samples).map_err(|failure| (at, failure))?;
+    }
+    let is_alike = traits.iter().all(|theirs| differences(&traits[0], theirs).is_empty());
+    if !is_alike || all.iter().all(|one| one.unchecked.is_none()) {
+        return Ok(());
+    }
+    // As they came: in turn.
+    let longest = all.iter().map(|one| one.samples.len()).max().unwrap_or(0);
+    let in_turn = (0..longest).flat_map(|index| all.iter().filter_map(move |one| one.samples.get(index)));
+    let in_turn: Vec<Sample> = in_turn.cloned().collect();
+    for ((at, one), protocol) in all.iter_mut().enumerate().zip(asked) {
+        one.protocol = protocol;
+        one.unchecked = reference::learn_from(&mut one.protocol, &in_turn).map_err(|failure| (at, failure))?;
+    }
+    Ok(())
 }
 
 /// A trait that both have and that is not the same, and how it looks where it first differs.
 type Difference = (String, [String; 2]);
 
-fn differences(one: &[Trait], other: &[Trait]) -> Vec<Difference> {
+fn differences(one: &Traits, other: &Traits) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
     for (name, one) in one {
-        let Some((_, other)) = other.iter().find(|(what, value)| what == name && value != one) else {
+        let Some((mine, theirs)) = other.get(name).and_then(|other| unlike(name, one, other)) else {
             continue;
         };
         // Bodies that are not of one length differ anyway.
@@ -224,10 +258,28 @@ fn differences(one: &[Trait], other: &[Trait]) -> Vec<Difference> {
             .iter()
             .any(|(what, _)| what.strip_prefix("length of the ") == Some(name))
         {
-            found.push(difference(name, one, other));
+            found.push(difference(name, mine, theirs));
         }
     }
     found
+}
+
+/// Two values that show a difference: neither has nearly all values of one what those of the other have in common, nor
+/// the other way round.
+fn unlike<'a>(name: &str, one: &'a [Vec<u8>], other: &'a [Vec<u8>]) -> Option<(&'a [u8], &'a [u8])> {
+    let slices = |values: &'a [Vec<u8>]| -> Vec<&'a [u8]> { values.iter().map(Vec::as_slice).collect() };
+    let (one, other) = (slices(one), slices(other));
+    let (first, second) = (Exact::learn(name, &one).0, Exact::learn(name, &other).0);
+    let fit = |common: &Exact, values: &[&[u8]]| {
+        let fitting = values.iter().filter(|value| common.fits(value)).count();
+        4 * fitting >= 3 * values.len()
+    };
+    if fit(&first, &other) || fit(&second, &one) {
+        return None;
+    }
+    let mine = one.iter().find(|value| first.fits(value))?;
+    let theirs = other.iter().find(|value| second.fits(value) && !first.fits(value))?;
+    Some((mine, theirs))
 }
 
 /// Short texts are shown as they are.
@@ -290,14 +342,15 @@ mod tests {
 
     #[test]
     fn what_both_have_is_compared_byte_for_byte() {
-        let text = |text: &str| text.as_bytes().to_vec();
+        let text = |text: &str| vec![text.as_bytes().to_vec()];
         let one = [
             ("status", text("200")),
             ("length of the body", text("5 bytes")),
             ("body", text("Hello")),
         ];
-        let said = |other: &[Trait]| {
-            let found = differences(&one, other);
+        let said = |other: &[(&'static str, Vec<Vec<u8>>)]| {
+            let of = |traits: &[(&'static str, Vec<Vec<u8>>)]| traits.iter().cloned().collect::<Traits>();
+            let found = differences(&of(&one), &of(other));
             found
                 .iter()
                 .map(|(what, [one, other])| format!("{what}: {one}, {other}"))
@@ -311,7 +364,7 @@ mod tests {
         );
         assert_eq!(said(&[("body", text("Jello"))]), ["body: Hello, Jello"]);
         assert_eq!(
-            said(&[("body", b"Hell\xff".to_vec())]),
+            said(&[("body", vec![b"Hell\xff".to_vec()])]),
             [r#"body, from byte 4 on: "Hello", "Hell\xff""#]
         );
         let longer = [("length of the body", text("6 bytes")), ("body", text("Hello!"))];

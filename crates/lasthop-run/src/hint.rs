@@ -8,6 +8,10 @@ use lasthop_stack::{
     sandbox::{SANDBOX_VARIABLE, SOCKET_PATH_LIMIT},
 };
 
+/// What to do where HTTP is answered by nothing but the end of the connection.
+pub const NO_REPLY: &str = "name the host that the server serves (`-H 'Host: NAME'`), or correct the URL: the server may also \
+                            expect TLS, HTTP/2 or the PROXY protocol here";
+
 /// What to do about a failure of servers that run as this account.
 pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
     let said = format!("{}\n{}", failure.cause, failure.log).to_lowercase();

@@ -26,7 +26,7 @@ pub mod driver;
 pub mod driver_place;
 pub mod event;
 mod given;
-mod hint;
+pub mod hint;
 mod job;
 mod kept;
 mod lengths;

@@ -166,6 +166,16 @@ pub fn weak_check(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
+/// An endpoint that keeps no connection.
+pub fn server_closes(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
+    let endpoint = trials.given(&plan.case).filter(|endpoint| endpoint.closes)?;
+    let text = format!("{} closes the connection after each reply", endpoint.url);
+    Some(note(
+        text,
+        "all endpoints are asked as with --reuse per-request, and the times include connecting",
+    ))
+}
+
 /// The process of an endpoint was not found, or what the user named is not what answers.
 pub fn server_unknown(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let endpoint = trials.given(&plan.case)?;

@@ -7,6 +7,8 @@ use lasthop_model::{
     record::CasePlan,
 };
 
+use lasthop_protocol::result::ErrorClass;
+
 use super::finding::{Finding, doubt, grouped, invalid, percent};
 use crate::{cases, summary::Severity, trials::Trials};
 
@@ -37,6 +39,13 @@ pub fn errors(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         .iter()
         .map(|(class, count, first)| format!("{} × {class} (first: {first})", grouped(*count)));
     let text = format!("{} of requests: {}", percent(share), joined(list, ", "));
+    let is_learnt = trials.given(&plan.case).is_some_and(|endpoint| endpoint.learnt);
+    let wrong_content = cases::name_of(ErrorClass::WrongContent);
+    let text = if is_learnt && found.iter().any(|(class, _, _)| *class == wrong_content) {
+        text + "; replies are held against the first ones: if these are correct, too, use --no-reference"
+    } else {
+        text
+    };
     (errors > 0).then(|| {
         if share > INVALID_SHARE {
             invalid(

@@ -16,8 +16,10 @@ pub struct CheckMeaning {
     pub found: &'static str,
     /// What to do about it.
     pub advice: &'static str,
-    /// Whether an option asks for it, so that a report says it although it is a note.
+    /// Whether a report says it although it is a note: an option asks for it, or it changes what is measured.
     pub asked: bool,
+    /// Whether the line says nothing without what was found.
+    pub evident: bool,
 }
 
 impl CheckMeaning {
@@ -43,6 +45,10 @@ impl CheckMeaning {
     const fn asked(self) -> Self {
         Self { asked: true, ..self }
     }
+
+    const fn evident(self) -> Self {
+        Self { evident: true, ..self }
+    }
 }
 
 /// Every check, by theme.
@@ -65,6 +71,7 @@ const fn known(
         found,
         advice,
         asked: false,
+        evident: false,
     }
 }
 
@@ -478,9 +485,19 @@ const DESIGN: &[CheckMeaning] = &[
         "weak-check",
         DOUBT,
         "Replies are checked only in part, so wrong ones may count as correct",
-        "the first two replies of an endpoint differ, or because of `--no-reference`.",
+        "the first replies of an endpoint (32, in 1.3 s) differ, or because of `--no-reference`.",
         "Give `--expect`, or a URL with constant replies.",
-    ),
+    )
+    .evident(),
+    known(
+        "server-closes",
+        NOTE,
+        "Each request has a connection of its own",
+        "the server of an endpoint closes the connection after each of its first replies.",
+        "Let the servers keep connections, or nothing: `--reuse per-request` measures the same.",
+    )
+    .asked()
+    .evident(),
     known(
         "server-unknown",
         DOUBT,

@@ -83,6 +83,7 @@ const CHECKS: &[(&str, Subject)] = &[
     ("not-restarted", Run(design::not_restarted)),
     ("server-unknown", Case(design::server_unknown)),
     ("weak-check", Case(design::weak_check)),
+    ("server-closes", Case(design::server_closes)),
     ("steal", Run(machine::steal)),
     ("foreign-load", Run(machine::foreign_load)),
     ("own-load", Run(machine::own_load)),

@@ -82,6 +82,8 @@ fn given(found: &[&str]) -> RunData {
                 server,
                 differs: Vec::new(),
                 unchecked: None,
+                closes: false,
+                learnt: false,
                 secret: false,
             },
         )
@@ -142,6 +144,15 @@ fn replies_that_are_not_checked_byte_for_byte_are_doubted() {
     let check = finding(&data, "weak-check");
     assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
     assert_eq!(check.evidence, text);
+}
+
+#[test]
+fn an_endpoint_that_keeps_no_connection_is_named() {
+    let mut data = given(&["tcp", "unix"]);
+    assert_eq!(findings(&data, "server-closes"), []);
+    data.header.given.as_mut().unwrap().endpoints["unix"].closes = true;
+    let check = finding(&data, "server-closes");
+    assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Note));
 }
 
 #[test]

@@ -62,7 +62,12 @@ impl Case {
     }
 
     /// Like [`Case::prepare`]. If `go_on` returns false, this ends with an error that has no meaning.
-    pub fn watched_prepare(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Result<Self, CaseError> {
+    pub fn watched_prepare(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Self, CaseError> {
+        Self::patient_prepare(spec, 1, go_on)
+    }
+
+    /// Like [`Case::watched_prepare`]. Of so many wrong replies in a row, only the last is an error.
+    pub fn patient_prepare(spec: &Spec, tries: u32, mut go_on: impl FnMut() -> bool) -> Result<Self, CaseError> {
         spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
         raise_descriptor_limit(spec.connections)?;
         let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
@@ -72,7 +77,9 @@ impl Case {
             .speaking(spec.protocol.application());
         let receipts = receipts(spec)?;
         let mut probe = || {
-            let probed = supervised(spec.timeouts, &mut go_on, |watch| probe_twice(spec, &connector, watch));
+            let probed = supervised(spec.timeouts, &mut go_on, |watch| {
+                probe_twice(spec, tries, &connector, watch)
+            });
             probed.map_err(|failure| CaseError::new(Stage::Verify, failure))?
         };
         let proof = match &receipts {
@@ -243,10 +250,21 @@ fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>)
 }
 
 /// Sends two requests like the case's, on a separate connection.
-fn probe_twice(spec: &Spec, connector: &Connector, watch: Arc<Watch>) -> Result<Proof, CaseError> {
+fn probe_twice(spec: &Spec, tries: u32, connector: &Connector, watch: Arc<Watch>) -> Result<Proof, CaseError> {
     let mut probe = Blocking::new(spec, connector.clone(), watch);
-    let first = probe.probe()?;
-    let second = probe.probe()?;
+    let is_reply = |class| matches!(class, Some(ErrorClass::WrongStatus | ErrorClass::WrongContent));
+    let mut probe = || {
+        let mut left = tries;
+        loop {
+            left = left.saturating_sub(1);
+            match probe.probe() {
+                Err(error) if left > 0 && is_reply(error.class) => {}
+                probed => return probed,
+            }
+        }
+    };
+    let first = probe()?;
+    let second = probe()?;
     Ok(Proof {
         reused: second.reused,
         ..first

@@ -209,9 +209,12 @@ fn a_load_of_many_requests_is_told_to_end_before_it_begins() {
         order: Order::Given,
     };
     let spec = spec(&server.endpoint, http(""));
-    let (learnt, unchecked) = reference::learn_each(&spec, &several(2), || true).unwrap();
+    let (learnt, unchecked, closes) = reference::learn_each(&spec, &several(2), || true).unwrap();
     let bodies = learnt.requests.iter().map(|one| one.protocol.payload());
-    assert_eq!((bodies.collect::<Vec<_>>(), unchecked), (vec![Some(5); 2], vec![]));
+    assert_eq!(
+        (bodies.collect::<Vec<_>>(), unchecked, closes),
+        (vec![Some(5); 2], vec![], false)
+    );
     let all = several(REQUESTS_MAX);
     assert!(ends_soon(|| true, |go_on| reference::learn_each(&spec, &all, go_on)).is_err());
 }

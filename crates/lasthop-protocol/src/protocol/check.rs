@@ -1,11 +1,12 @@
 //! Checks a body piece by piece against what was expected, without keeping it.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use memchr::memmem;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{
+    alike::Alike,
     exact::{Digest, Exact},
     exchange::excerpt,
 };
@@ -38,7 +39,13 @@ impl Expected {
 
     /// The length, where it is known.
     pub fn length(&self) -> Option<u64> {
-        self.length.or(self.body.as_ref().map(Exact::length))
+        self.length.or(self.body.as_ref().and_then(Exact::length))
+    }
+
+    /// Fewest and most bytes, where they are known.
+    pub fn lengths(&self) -> Option<RangeInclusive<u64>> {
+        let length = self.length.map(|length| length..=length);
+        length.or(self.body.as_ref().map(Exact::lengths))
     }
 }
 
@@ -52,6 +59,8 @@ pub struct BodyCheck {
     found: Vec<bool>,
     /// The last bytes of earlier pieces, one less than the longest text looked for.
     tail: Vec<u8>,
+    /// The body, where only some of it stays.
+    kept: Vec<u8>,
     /// Where only the digest is known.
     hasher: Hasher,
 }
@@ -73,6 +82,7 @@ impl BodyCheck {
         self.shown.clear();
         self.found.clear();
         self.tail.clear();
+        self.kept.clear();
         if let Hasher(Some(hasher)) = &mut self.hasher {
             hasher.reset();
         }
@@ -86,6 +96,7 @@ impl BodyCheck {
         match &expected.body {
             Some(Exact::Bytes(body)) => self.compare(body, piece),
             Some(Exact::Digest(digest)) => self.hasher(digest).update(piece),
+            Some(Exact::Alike(alike)) => self.keep(alike, piece),
             None => {}
         }
         if !expected.contains.is_empty() {
@@ -101,6 +112,15 @@ impl BodyCheck {
         self.hasher
             .0
             .get_or_insert_with(|| Box::new(Xxh3::with_seed(digest.seed)))
+    }
+
+    /// Keeps no more than can be right.
+    fn keep(&mut self, alike: &Alike, piece: &[u8]) {
+        let most = usize::try_from(*alike.lengths().end()).unwrap_or(usize::MAX);
+        if alike.has_meaning() && self.received <= most as u64 {
+            let room = most.saturating_add(1) - self.kept.len();
+            self.kept.extend_from_slice(&piece[..piece.len().min(room)]);
+        }
     }
 
     fn compare(&mut self, body: &[u8], piece: &[u8]) {
@@ -150,6 +170,7 @@ impl BodyCheck {
         match &expected.body {
             Some(Exact::Bytes(body)) => self.finish_bytes(what, body)?,
             Some(Exact::Digest(digest)) => self.finish_digest(what, digest)?,
+            Some(Exact::Alike(alike)) => self.finish_alike(what, alike)?,
             None => {}
         }
         self.found.resize(expected.contains.len(), false);
@@ -207,6 +228,26 @@ impl BodyCheck {
         )))
     }
 
+    fn finish_alike(&self, what: &str, alike: &Alike) -> Result<(), Failure> {
+        let got = self.received;
+        let lengths = alike.lengths();
+        let text = if !lengths.contains(&got) {
+            format!("the {what} has {got} bytes, expected {}", in_words(&lengths))
+        } else if let Some((at, want)) = alike.differs(&self.kept).filter(|_| alike.has_meaning()) {
+            let from = at.saturating_sub(RIGHT_SHOWN);
+            let end = self.kept.len().min(at + WRONG_SHOWN);
+            let want = &want[..want.len().min(WRONG_SHOWN)];
+            format!(
+                "the {what} differs from earlier ones at byte {at}: expected {}, received {}",
+                excerpt(want),
+                part(&self.kept, from..end, got)
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Failure::content(text))
+    }
+
     /// The expected and the received text around the first wrong byte.
     fn beside(&self, body: &[u8], at: u64) -> String {
         let at = usize::try_from(at).unwrap_or(usize::MAX).min(body.len());
@@ -230,12 +271,14 @@ pub fn contrast(one: &[u8], other: &[u8]) -> (usize, [String; 2]) {
     (at, [shown(one), shown(other)])
 }
 
-/// What is checked of replies that change, and where the first two differ.
-pub fn changing(checked: &str, one: &[u8], other: &[u8]) -> String {
-    format!(
-        "{checked}: the first two replies differ at byte {}",
-        contrast(one, other).0
-    )
+/// Numbers of bytes, in words.
+pub fn in_words(lengths: &RangeInclusive<u64>) -> String {
+    let (least, most) = (lengths.start(), lengths.end());
+    if least == most {
+        least.to_string()
+    } else {
+        format!("{least} to {most}")
+    }
 }
 
 /// A range of a body of so many bytes, in words.

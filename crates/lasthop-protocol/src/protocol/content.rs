@@ -35,8 +35,8 @@ impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Exact::deserialize(deserializer)? {
             Exact::Bytes(bytes) => Ok(Self(bytes)),
-            Exact::Digest(_) => Err(de::Error::custom(
-                "bytes of which only the digest is known cannot be sent",
+            Exact::Digest(_) | Exact::Alike(_) => Err(de::Error::custom(
+                "bytes of which only a part or the digest is known cannot be sent",
             )),
         }
     }

@@ -1,6 +1,6 @@
-//! Bytes of a reply that are expected again: themselves, or the digest of many.
+//! Bytes of a reply that are expected again: themselves, the digest of many, or those that stay.
 
-use std::fmt;
+use std::{fmt, ops::RangeInclusive};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -11,14 +11,18 @@ use serde::{
 };
 use xxhash_rust::xxh3::Xxh3;
 
+use super::alike::Alike;
+
 /// Most bytes that are kept as they are; of more, the digest is.
 pub const KEPT_MAX: usize = 1 << 20;
 
-/// What must come, byte for byte: a text, `{ base64 = "…" }` where it is none, or the digest of more than 1 MiB.
+/// What must come, byte for byte: a text, `{ base64 = "…" }` where it is none, or the digest of more than 1 MiB. Or
+/// what stays of it, byte for byte, and what the parts are that change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exact {
     Bytes(Vec<u8>),
     Digest(Digest),
+    Alike(Alike),
 }
 
 /// Length and digest (XXH3, 128 bits) of bytes. Nobody but the one who chose the seed can find other bytes that have the
@@ -36,6 +40,10 @@ impl Digest {
         // Without randomness the digest is as good against everything but malice.
         let _ = SystemRandom::new().fill(&mut seed);
         let seed = u64::from_le_bytes(seed);
+        Self::seeded(bytes, seed)
+    }
+
+    fn seeded(bytes: &[u8], seed: u64) -> Self {
         let mut hasher = Xxh3::with_seed(seed);
         hasher.update(bytes);
         Self {
@@ -43,6 +51,11 @@ impl Digest {
             seed,
             digest: hasher.digest128(),
         }
+    }
+
+    /// Whether these are the bytes.
+    pub fn is_of(&self, bytes: &[u8]) -> bool {
+        self.length == bytes.len() as u64 && *self == Self::seeded(bytes, self.seed)
     }
 }
 
@@ -55,11 +68,28 @@ impl Exact {
         }
     }
 
-    /// Number of bytes.
-    pub fn length(&self) -> u64 {
-        match self {
+    /// Number of bytes, if it stays.
+    pub fn length(&self) -> Option<u64> {
+        let lengths = self.lengths();
+        (lengths.start() == lengths.end()).then_some(*lengths.start())
+    }
+
+    /// Fewest and most bytes.
+    pub fn lengths(&self) -> RangeInclusive<u64> {
+        let length = match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Digest(digest) => digest.length,
+            Self::Alike(alike) => return alike.lengths(),
+        };
+        length..=length
+    }
+
+    /// What is checked of what has this name, in words; `size` writes a number of bytes.
+    pub fn checked(&self, what: &str, size: &dyn Fn(u64) -> String) -> String {
+        match self {
+            Self::Alike(alike) if alike.checked() == 0 => format!("what kind of {what} it is"),
+            Self::Alike(alike) => format!("what stays of the {what}, {}, byte for byte", size(alike.checked())),
+            _ => format!("a {what} of {}, byte for byte", size(*self.lengths().start())),
         }
     }
 }
@@ -92,6 +122,9 @@ struct Written {
     /// XXH3 with 128 bits, hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
+    /// Texts that stay, and the parts between them that change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alike: Option<Alike>,
 }
 
 impl Written {
@@ -102,6 +135,7 @@ impl Written {
                 length: None,
                 seed: None,
                 digest: None,
+                alike: None,
             } => STANDARD
                 .decode(&text)
                 .map(Exact::Bytes)
@@ -111,13 +145,21 @@ impl Written {
                 length: Some(length),
                 seed: Some(seed),
                 digest: Some(digest),
+                alike: None,
             } => {
                 let seed = u64::from_str_radix(&seed, 16).ok();
                 let numbers = seed.zip(u128::from_str_radix(&digest, 16).ok());
                 let (seed, digest) = numbers.ok_or("`seed` and `digest` must be hexadecimal")?;
                 Ok(Exact::Digest(Digest { length, seed, digest }))
             }
-            _ => Err("expected `base64`, or `length`, `seed` and `digest`".to_owned()),
+            Self {
+                base64: None,
+                length: None,
+                seed: None,
+                digest: None,
+                alike: Some(alike),
+            } => Ok(Exact::Alike(alike)),
+            _ => Err("expected `base64`, `alike`, or `length`, `seed` and `digest`".to_owned()),
         }
     }
 }
@@ -136,6 +178,10 @@ impl Serialize for Exact {
                 length: Some(*length),
                 seed: Some(format!("{seed:x}")),
                 digest: Some(format!("{digest:x}")),
+                ..Written::default()
+            },
+            Self::Alike(alike) => Written {
+                alike: Some(alike.clone()),
                 ..Written::default()
             },
         };
@@ -206,7 +252,7 @@ mod tests {
             (r#"{"base64": "?"}"#, "`?` is not base64"),
             (
                 r#"{"length": 5}"#,
-                "expected `base64`, or `length`, `seed` and `digest`",
+                "expected `base64`, `alike`, or `length`, `seed` and `digest`",
             ),
             (r#"{"length": 5, "seed": "g", "digest": "0"}"#, "must be hexadecimal"),
             (r#"{"base46": ""}"#, "unknown field `base46`"),

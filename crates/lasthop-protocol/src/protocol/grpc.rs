@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    check::{Expected, changing},
+    check::Expected,
     content::Content,
     escaped::Escaped,
-    exact::{Exact, KEPT_MAX},
+    exact::Exact,
     exchange::{Factory, excerpt},
     http,
     http2::{
@@ -284,10 +284,11 @@ impl ProtocolSpec for Grpc {
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
-        match self.payload() {
-            Some(length) if matches!(self.expect, GrpcExpect::Length(_)) => format!("status 0 and {}", size(length)),
-            Some(length) => format!("status 0 and a message of {}, byte for byte", size(length)),
-            None => "status 0 alone".to_owned(),
+        let expected = self.expected();
+        match (expected.body, expected.length) {
+            (Some(message), _) => format!("status 0 and {}", message.checked("message", size)),
+            (None, Some(length)) => format!("status 0 and {}", size(length)),
+            (None, None) => "status 0 alone".to_owned(),
         }
     }
 
@@ -295,30 +296,20 @@ impl ProtocolSpec for Grpc {
         self.expected().length()
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
+    fn learn(&mut self, replies: &[&[u8]]) -> Result<Option<String>, Failure> {
         if self.expect != GrpcExpect::Any {
             return Ok(None);
         }
-        let first = message(first)?;
-        let second = message(second)?;
-        let length = first.len();
-        let other = second.len();
-        if first == second {
-            self.expect = if first == self.message() {
-                GrpcExpect::Echo
-            } else if length <= KEPT_MAX {
-                GrpcExpect::Message(STANDARD.encode(first))
-            } else {
-                GrpcExpect::Exact(Exact::of(&first))
-            };
-            return Ok(None);
-        }
-        Ok(Some(if length == other {
-            self.expect = GrpcExpect::Length(length as u64);
-            changing("only the length of the message is checked", &first, &second)
-        } else {
-            format!("the message is not checked: the first two replies have {length} and {other} bytes")
-        }))
+        let messages: Result<Vec<Vec<u8>>, Failure> = replies.iter().map(|reply| message(reply)).collect();
+        let messages = messages?;
+        let messages: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+        let (learnt, unchecked) = Exact::learn("message", &messages);
+        self.expect = match learnt {
+            Exact::Bytes(bytes) if bytes == self.message() => GrpcExpect::Echo,
+            Exact::Bytes(bytes) => GrpcExpect::Message(STANDARD.encode(bytes)),
+            learnt => GrpcExpect::Exact(learnt),
+        };
+        Ok(unchecked)
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
@@ -1012,13 +1003,19 @@ mod tests {
                 expect: GrpcExpect::Any,
                 ..hello()
             };
-            grpc.learn(&reply(1, first), &reply(1, second)).unwrap();
+            grpc.learn(&[&reply(1, first), &reply(1, second)]).unwrap();
             grpc.expect
         };
         assert_eq!(learnt("Hello", "Hello"), GrpcExpect::Echo);
         assert_eq!(learnt("a", "a"), GrpcExpect::Message(STANDARD.encode(b"\x0a\x01a")));
-        assert_eq!(learnt("a", "b"), GrpcExpect::Length(3));
-        assert_eq!(learnt("a", "ab"), GrpcExpect::Any);
+        let alike = |first, second, lengths| {
+            let GrpcExpect::Exact(common) = learnt(first, second) else {
+                panic!("not what stays")
+            };
+            assert_eq!(common.lengths(), lengths);
+        };
+        alike("a", "b", 3..=3);
+        alike("a", "ab", 1..=80);
     }
 
     #[test]

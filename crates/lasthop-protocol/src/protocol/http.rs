@@ -10,7 +10,7 @@ use serde::{
 };
 
 use super::{
-    check::{BodyCheck, Expected, changing},
+    check::{BodyCheck, Expected, in_words},
     checked::Replies,
     chunked::Chunked,
     content::Content,
@@ -259,7 +259,7 @@ impl ProtocolSpec for Http {
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
         let body = match (&self.expect.body, self.expect.length) {
-            (Some(body), _) => format!(" and a body of {}, byte for byte", size(body.length())),
+            (Some(body), _) => format!(" and {}", body.checked("body", size)),
             (None, Some(length)) => format!(" and a body of {}", size(length)),
             (None, None) => " alone".to_owned(),
         };
@@ -275,16 +275,13 @@ impl ProtocolSpec for Http {
     fn payload(&self) -> Option<u64> {
         self.expect
             .length
-            .or_else(|| self.expect.body.as_ref().map(Exact::length))
+            .or_else(|| self.expect.body.as_ref().and_then(Exact::length))
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
-        let first = self.parts(first)?;
-        let second = self.parts(second)?;
-        let unchecked = [
-            self.expect.learn_headers(&first, &second),
-            self.expect.learn_body(&first.body, &second.body),
-        ];
+    fn learn(&mut self, replies: &[&[u8]]) -> Result<Option<String>, Failure> {
+        let wholes: Result<Vec<Whole>, Failure> = replies.iter().map(|reply| self.parts(reply)).collect();
+        let wholes = of_one_kind(wholes?);
+        let unchecked = [self.expect.learn_headers(&wholes), self.expect.learn_body(&wholes)];
         let unchecked: Vec<String> = unchecked.into_iter().flatten().collect();
         Ok(Some(unchecked.join("; ")).filter(|text| !text.is_empty()))
     }
@@ -479,46 +476,61 @@ impl Http {
     }
 }
 
+/// What ends a connection on which nothing was answered.
+pub const NO_REPLY: &str = "the peer closed without a reply";
+
 /// Most bytes of a body, and of those of a batch.
 pub const BODY_MAX: u64 = 64 << 20;
 
 /// Headers that say what a body is, or where to find it.
-const TELLING: [&str; 3] = ["content-type", "content-encoding", "location"];
+const TELLING: [&str; 3] = ["content-type", "content-encoding", LOCATION];
+const LOCATION: &str = "location";
 
 impl HttpExpect {
-    /// Expects the telling headers that both replies have or lack. What is left unchecked.
-    fn learn_headers(&mut self, first: &Whole, second: &Whole) -> Option<String> {
+    /// Expects the telling headers that all replies have or lack. What is left unchecked.
+    fn learn_headers(&mut self, replies: &[Whole]) -> Option<String> {
         let mut varying = Vec::new();
-        for ((name, value), (_, other)) in first.headers.iter().zip(&second.headers) {
-            if value == other {
+        for (place, (name, value)) in replies[0].headers.iter().enumerate() {
+            if replies.iter().all(|reply| reply.headers[place].1 == *value) {
                 self.headers.entry((*name).to_owned()).or_insert_with(|| value.clone());
             } else {
                 varying.push(format!("`{name}`"));
             }
         }
         let names = varying.join(", ");
-        (!names.is_empty()).then(|| format!("not checked: {names}, which differs in the first two replies"))
+        (!names.is_empty()).then(|| {
+            format!(
+                "not checked: {names}, which differs in the first {} replies",
+                replies.len()
+            )
+        })
     }
 
-    /// Expects the body, or its length. What is left unchecked.
-    fn learn_body(&mut self, first: &[u8], second: &[u8]) -> Option<String> {
+    /// Expects the body, or what stays of it. What is left unchecked.
+    fn learn_body(&mut self, replies: &[Whole]) -> Option<String> {
         if self.body.is_some() {
             return None;
         }
-        if first == second {
-            self.body = Some(Exact::of(first));
-        } else if first.len() == second.len() {
-            self.length = self.length.or(Some(first.len() as u64));
-            return Some(changing("only the length of the body is checked", first, second));
-        } else {
-            let one = first.len();
-            let other = second.len();
-            return Some(format!(
-                "the body is not checked: the first two replies have {one} and {other} bytes"
-            ));
-        }
-        None
+        let bodies: Vec<&[u8]> = replies.iter().map(|reply| &reply.body[..]).collect();
+        let (body, unchecked) = Exact::learn("body", &bodies);
+        self.body = Some(body);
+        unchecked
     }
+}
+
+/// The replies whose content is of the kind that most have.
+fn of_one_kind(mut replies: Vec<Whole>) -> Vec<Whole> {
+    let kind = |whole: &Whole| {
+        whole
+            .headers
+            .clone()
+            .map(|(name, value)| if name == LOCATION { String::new() } else { value })
+    };
+    let count = |one: &Whole| replies.iter().filter(|other| kind(other) == kind(one)).count();
+    // The first of those that are as frequent.
+    let usual = replies.iter().rev().max_by_key(|one| count(one)).map(kind);
+    replies.retain(|one| Some(kind(one)) == usual);
+    replies
 }
 
 /// A final reply of HTTP, with the telling headers, empty where they are missing.
@@ -797,12 +809,11 @@ impl HttpReplies {
     /// A length that cannot be right is refused at once, however long the body would be.
     fn check_length(&self, length: u64) -> Result<(), Failure> {
         let expected = &self.requests.expected;
-        let want = expected.length();
-        match (want, &self.fault) {
+        match (expected.lengths(), &self.fault) {
             (_, Some(fault)) if length > FAULTY_BODY_MAX => Err(fault.clone()),
-            (Some(want), None) if want != length && length > FAULTY_BODY_MAX => Err(Failure::content(format!(
-                "the body has {length} bytes, expected {want}"
-            ))),
+            (Some(want), None) if !want.contains(&length) && length > FAULTY_BODY_MAX => Err(Failure::content(
+                format!("the body has {length} bytes, expected {}", in_words(&want)),
+            )),
             _ => Ok(()),
         }
     }
@@ -844,12 +855,12 @@ impl HttpReplies {
     /// A wrong answer, or one longer than the expected body, is not read without end.
     fn bound_body(&self) -> Result<(), Failure> {
         let expected = &self.requests.expected;
-        let want = expected.length();
         let received = self.body.received();
-        match (&self.fault, want) {
+        match (&self.fault, expected.lengths()) {
             (Some(fault), _) if received > FAULTY_BODY_MAX => Err(fault.clone()),
-            (_, Some(want)) if received > want.saturating_add(FAULTY_BODY_MAX) => Err(Failure::content(format!(
-                "the body has more than {received} bytes, expected {want}"
+            (_, Some(want)) if received > want.end().saturating_add(FAULTY_BODY_MAX) => Err(Failure::content(format!(
+                "the body has more than {received} bytes, expected {}",
+                in_words(&want)
             ))),
             _ => Ok(()),
         }
@@ -914,7 +925,7 @@ impl Replies for HttpReplies {
                 self.state = ReplyState::Over;
                 Ok(())
             }
-            ReplyState::Start => Err(Failure::reset("the peer closed without a reply")),
+            ReplyState::Start => Err(Failure::reset(NO_REPLY)),
             ReplyState::Head => Err(Failure::reset("the peer closed within the reply's head")),
             _ => {
                 let received = self.body.received();
@@ -1071,22 +1082,47 @@ mod tests {
 
     #[test]
     fn a_body_that_changes_is_known_by_what_stays() {
-        let learnt = |first: &[u8], second: &[u8]| {
-            let mut expect = HttpExpect {
-                status: 200,
-                ..HttpExpect::default()
-            };
-            let unchecked = expect.learn_body(first, second);
-            (expect.body, expect.length, unchecked.unwrap_or_default())
+        let reply = |kind: &str, body: &str| {
+            let length = body.len();
+            format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
         };
+        let mut http = get(HttpExpect {
+            status: 200,
+            ..HttpExpect::default()
+        });
+        let mut replies: Vec<Vec<u8>> = (1..32)
+            .map(|second| reply("a/b", &format!("It is 12:00:{second:02}.")))
+            .collect();
+        // A page of another kind teaches nothing.
+        replies.insert(20, reply("text/html", "<h1>Sorry</h1>"));
+        let replies: Vec<&[u8]> = replies.iter().map(Vec::as_slice).collect();
         assert_eq!(
-            learnt(b"a\xff", b"a\xff"),
-            (Some(Exact::of(b"a\xff")), None, String::new())
+            http.learn(&replies).unwrap().unwrap(),
+            "not checked of the body: bytes 6 to 14 (\"12:00:01.\"), which changed within the first 31 replies"
         );
-        let by_length = "only the length of the body is checked: the first two replies differ at byte 4";
-        assert_eq!(learnt(b"12:01", b"12:02"), (None, Some(5), by_length.to_owned()));
-        let not_at_all = "the body is not checked: the first two replies have 1 and 2 bytes";
-        assert_eq!(learnt(b"1", b"10"), (None, None, not_at_all.to_owned()));
+        assert_eq!(http.payload(), None);
+        assert_eq!(
+            http.checked(&|bytes| format!("{bytes} B")),
+            "status 200 and what stays of the body, 6 B, byte for byte"
+        );
+        let said = |kind: &str, body: &str| {
+            let done = same_at_every_cut(&mut *exchange(&http), &reply(kind, body)).unwrap();
+            done.2.map(|fault| fault.message).unwrap_or_default()
+        };
+        assert_eq!(said("a/b", "It is 9:59:59."), "");
+        assert_eq!(
+            said("a/b", "It is late."),
+            "the body differs from earlier ones at byte 6: expected \"a number\", received \"It is late.\""
+        );
+        assert_eq!(
+            said("a/b", "It was 12:00:01."),
+            "the body differs from earlier ones at byte 3: expected \"is \", received \"It was 12:00:01.\""
+        );
+        assert_eq!(said("a/b", ""), "the body has 0 bytes, expected 7 to 106");
+        assert_eq!(
+            said("text/html", "It is 12:00:01."),
+            "the header `content-type` is \"text/html\", expected \"a/b\""
+        );
     }
 
     /// A reply of HTTP/2 on the first stream.
@@ -1138,7 +1174,7 @@ mod tests {
             ..HttpExpect::default()
         });
         let reply = streamed(&right, b"Hello");
-        assert_eq!(learning.learn(&reply, &reply).unwrap(), None);
+        assert_eq!(learning.learn(&[&reply, &reply]).unwrap(), None);
         assert_eq!(learning.expect.body, http.expect.body);
         assert_eq!(learning.expect.headers["content-type"], "a/b");
         let head = Http {
@@ -1299,10 +1335,10 @@ mod tests {
             status: 200,
             ..HttpExpect::default()
         });
-        let unchecked = http.learn(&first, &second).unwrap();
+        let unchecked = http.learn(&[&first, &second]).unwrap();
         assert_eq!(
             unchecked.unwrap(),
-            "not checked: `location`, which differs in the first two replies"
+            "not checked: `location`, which differs in the first 2 replies"
         );
         let wanted = [("content-encoding", ""), ("content-type", "a/b")];
         assert_eq!(

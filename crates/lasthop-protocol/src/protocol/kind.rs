@@ -185,9 +185,10 @@ pub trait ProtocolSpec: Plain {
         None
     }
 
-    /// Expects what two replies have in common, byte for byte. An expectation that is there already held for both. What
-    /// is not checked, or less than byte for byte, because the two differ: in words, nothing if they are the same.
-    fn learn(&mut self, _first: &[u8], _second: &[u8]) -> Result<Option<String>, Failure> {
+    /// Expects what replies have in common, byte for byte: at least one, in the order of their arrival. An expectation
+    /// that is there already held for all. What is not checked, or less than byte for byte, because they differ: in
+    /// words, nothing if they are the same.
+    fn learn(&mut self, _replies: &[&[u8]]) -> Result<Option<String>, Failure> {
         Ok(None)
     }
 

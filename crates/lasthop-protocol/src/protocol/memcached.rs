@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    check::{BodyCheck, Expected, changing},
+    check::{BodyCheck, Expected},
     checked::Replies,
     exact::Exact,
     exchange::{Factory, Greeting, excerpt},
@@ -209,7 +209,7 @@ impl ProtocolSpec for Memcached {
             MemcachedExpect::Reply(Exact::Bytes(reply)) if is_word(&reply) => {
                 format!("the reply `{}`", String::from_utf8_lossy(reply.trim_ascii_end()))
             }
-            MemcachedExpect::Reply(reply) => format!("a reply of {}, byte for byte", size(reply.length())),
+            MemcachedExpect::Reply(reply) => reply.checked("reply", size),
         }
     }
 
@@ -221,30 +221,18 @@ impl ProtocolSpec for Memcached {
         }
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
+    fn learn(&mut self, replies: &[&[u8]]) -> Result<Option<String>, Failure> {
         let is_line = matches!(self.command, Command::Line(_));
         if self.command == Command::Set || (self.value.is_some() && !is_line) {
             return Ok(None);
         }
-        if first == second {
-            self.expect = if first == MISS && self.command == Command::Get {
-                MemcachedExpect::Miss
-            } else {
-                MemcachedExpect::Reply(Exact::of(first))
-            };
-            return Ok(None);
-        }
-        if is_line {
-            return Ok(Some(changing("any reply but an error is right", first, second)));
-        }
-        let same = length(first).filter(|length| self::length(second) == Some(*length));
-        self.expect = same.map_or(MemcachedExpect::Any, MemcachedExpect::Length);
-        let checked = if same.is_some() {
-            "only the length of the value is checked"
+        let (reply, unchecked) = Exact::learn("reply", replies);
+        self.expect = if reply == Exact::of(MISS) && self.command == Command::Get {
+            MemcachedExpect::Miss
         } else {
-            "any value is right, and none"
+            MemcachedExpect::Reply(reply)
         };
-        Ok(Some(changing(checked, first, second)))
+        Ok(unchecked)
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
@@ -318,12 +306,6 @@ impl Memcached {
 fn is_word(reply: &[u8]) -> bool {
     let line = reply.strip_suffix(b"\r\n").unwrap_or_default();
     (1..=40).contains(&line.len()) && line.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
-}
-
-/// Length of the value of a whole reply to `get`.
-fn length(reply: &[u8]) -> Option<u64> {
-    let end = memchr::memchr(b'\n', reply)?;
-    Some(value_of_line(&reply[..end])?.2)
 }
 
 /// Key, flags and length of `VALUE KEY FLAGS LENGTH` and its CR.
@@ -714,7 +696,7 @@ mod tests {
     fn two_replies_tell_what_is_right() {
         let learnt = |first: &[u8], second: &[u8]| {
             let mut memcached = get(MemcachedExpect::Any);
-            let unchecked = memcached.learn(first, second).unwrap();
+            let unchecked = memcached.learn(&[first, second]).unwrap();
             (memcached.expect, unchecked.unwrap_or_default())
         };
         let [one, two, long, bytes, flagged] = [
@@ -736,10 +718,18 @@ mod tests {
                 );
             }
         }
-        let said = "only the length of the value is checked: the first two replies differ at byte 13";
-        assert_eq!(learnt(one, two), (MemcachedExpect::Length(1), said.to_owned()));
-        let said = "any value is right, and none: the first two replies differ at byte 10";
-        assert_eq!(learnt(one, long), (MemcachedExpect::Any, said.to_owned()));
+        let (expect, unchecked) = learnt(one, long);
+        assert_eq!(
+            unchecked,
+            "not checked of the reply: byte 10 (\"1\"), byte 13 (\"a\"), which changed within the first 2 replies"
+        );
+        assert_eq!(outcome(&get(expect.clone()), two), Ok((1, None)));
+        for other in [flagged, MISS] {
+            assert_eq!(
+                outcome(&get(expect.clone()), other).unwrap().1,
+                Some(ErrorClass::WrongContent)
+            );
+        }
     }
 
     #[test]

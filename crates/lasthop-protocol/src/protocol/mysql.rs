@@ -180,12 +180,12 @@ impl ProtocolSpec for Mysql {
         statement::checked(self.expect.parts(), self.expect.reply.as_ref(), size)
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
-        self.expect = agreed(first, second, self.is_prepared())?;
+    fn learn(&mut self, replies: &[&[u8]]) -> Result<Option<String>, Failure> {
+        self.expect = agreed(replies, self.is_prepared())?;
         if self.expect.reply.is_some() {
             return Ok(None);
         }
-        Ok(Some(statement::only_checked(self.expect.parts(), first, second)))
+        Ok(Some(statement::only_checked(self.expect.parts(), replies)))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {

@@ -223,22 +223,25 @@ impl ProtocolSpec for Postgres {
         statement::checked(self.expect.parts(), self.expect.reply.as_ref(), size)
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
-        let [one, two] = [first, second].map(result);
-        let same = first_value(first) == first_value(second);
-        self.expect = PostgresExpect {
-            rows: one.rows.filter(|_| one.rows == two.rows),
-            tag: one.tag.filter(|tag| two.tag.as_ref() == Some(tag)),
-            first: one.first.filter(|_| same),
-            null: one.null && same,
-            reply: None,
-        };
-        let [first, second] = [first, second].map(without_notices);
-        if first == second {
-            self.expect.reply = Some(Exact::of(&first));
+    fn learn(&mut self, replies: &[&[u8]]) -> Result<Option<String>, Failure> {
+        let (first, others) = replies.split_first().expect("there is a reply");
+        let value = first_value(first);
+        let mut common = result(first);
+        for reply in others {
+            let PostgresExpect { rows, tag, .. } = result(reply);
+            common.rows = common.rows.filter(|own| rows == Some(*own));
+            common.tag = common.tag.filter(|own| tag.as_ref() == Some(own));
+            if first_value(reply) != value {
+                (common.first, common.null) = (None, false);
+            }
+        }
+        self.expect = common;
+        let replies: Vec<Vec<u8>> = replies.iter().map(|reply| without_notices(reply)).collect();
+        if replies.iter().all(|reply| *reply == replies[0]) {
+            self.expect.reply = Some(Exact::of(&replies[0]));
             return Ok(None);
         }
-        Ok(Some(statement::only_checked(self.expect.parts(), &first, &second)))
+        Ok(Some(statement::only_checked(self.expect.parts(), &replies)))
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
@@ -735,7 +738,7 @@ mod tests {
     /// What two replies teach, and what they do not.
     fn learnt(first: &[u8], second: &[u8]) -> (PostgresExpect, String) {
         let mut postgres = load(PostgresExpect::default());
-        let unchecked = postgres.learn(first, second).unwrap();
+        let unchecked = postgres.learn(&[first, first, second]).unwrap();
         (postgres.expect, unchecked.unwrap_or_default())
     }
 
@@ -786,7 +789,7 @@ mod tests {
             }
         );
         let said = "only this is checked: 2 rows, NULL in the first column, the tag `SELECT 1`; \
-                    the first two replies differ at byte 22";
+                    the first 3 replies differ from byte 22 on";
         assert_eq!((unchecked.as_str(), &expect.reply), (said, &None));
         assert_eq!(outcome(expect.clone(), &one), Ok(None));
         let empty: &[u8] = b"\0\x01\0\0\0\0";

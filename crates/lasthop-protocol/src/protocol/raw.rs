@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    check::{BodyCheck, Expected, changing},
+    check::{BodyCheck, Expected},
     checked::Replies,
     delimiter::{End, Reached},
     escaped::Escaped,
@@ -187,7 +187,7 @@ impl ProtocolSpec for Raw {
             (_, Some(Exact::Bytes(bytes))) if bytes.len() <= SHOWN_MAX => {
                 format!("the reply \"{}\", byte for byte", bytes.escape_ascii())
             }
-            (_, Some(reply)) => format!("a reply of {}, byte for byte", size(reply.length())),
+            (_, Some(reply)) => reply.checked("reply", size),
             (RawExpect::Length(length), _) => format!("a reply of {}", size(*length)),
             _ => format!("any reply that ends as it should ({})", self.end),
         };
@@ -201,25 +201,17 @@ impl ProtocolSpec for Raw {
     fn payload(&self) -> Option<u64> {
         match (&self.expect, &self.end) {
             (RawExpect::Length(length), _) | (_, End::Bytes(length)) => Some(*length),
-            _ => self.reply().map(|reply| reply.length()),
+            _ => self.reply()?.length(),
         }
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
+    fn learn(&mut self, replies: &[&[u8]]) -> Result<Option<String>, Failure> {
         if self.reply().is_some() {
             return Ok(None);
         }
-        if first == second {
-            self.expect = RawExpect::Exact(Exact::of(first));
-            return Ok(None);
-        }
-        let checked = if first.len() == second.len() {
-            self.expect = RawExpect::Length(first.len() as u64);
-            "only the length of the reply is checked"
-        } else {
-            "any reply is right that ends as it should"
-        };
-        Ok(Some(changing(checked, first, second)))
+        let (reply, unchecked) = Exact::learn("reply", replies);
+        self.expect = RawExpect::Exact(reply);
+        Ok(unchecked)
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
@@ -462,7 +454,7 @@ mod tests {
                 expect: RawExpect::Any,
                 ..ping()
             };
-            let unchecked = raw.learn(first, second).unwrap();
+            let unchecked = raw.learn(&[first, second]).unwrap();
             (
                 raw.checked(&|bytes| format!("{bytes} B")),
                 unchecked.unwrap_or_default(),
@@ -476,23 +468,17 @@ mod tests {
             expect: RawExpect::Length(5),
             ..ping()
         };
-        assert_eq!(raw.learn(b"PONG\0", b"PONG\0"), Ok(None));
+        assert_eq!(raw.learn(&[b"PONG\0", b"PONG\0"]), Ok(None));
         assert_eq!(raw.checked(&|_| String::new()), same.0);
-        let (checked, unchecked) = learnt(b"1: OK\0", b"2: OK\0");
-        assert_eq!(checked, "a reply of 6 B");
-        assert_eq!(
-            unchecked,
-            "only the length of the reply is checked: the first two replies differ at byte 0"
-        );
         let (checked, unchecked) = learnt(b"9: OK\0", b"10: OK\0");
-        assert_eq!(checked, "any reply that ends as it should (--until '\\x00')");
+        assert_eq!(checked, "what stays of the reply, 4 B, byte for byte");
         assert_eq!(
             unchecked,
-            "any reply is right that ends as it should: the first two replies differ at byte 0"
+            "not checked of the reply: bytes 0 to 1 (\"9:\"), which changed within the first 2 replies"
         );
         // What is expected stays so.
         let mut raw = ping();
-        assert_eq!(raw.learn(b"PONG\0", b"PONG\0"), Ok(None));
+        assert_eq!(raw.learn(&[b"PONG\0", b"PONG\0"]), Ok(None));
         assert_eq!(raw, ping());
     }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    check::{BodyCheck, Expected, changing},
+    check::{BodyCheck, Expected},
     checked::Replies,
     exact::{self, Exact},
     exchange::{Factory, Greeting, excerpt},
@@ -180,7 +180,7 @@ impl ProtocolSpec for Redis {
             RedisExpect::Nil => "no value".to_owned(),
             RedisExpect::Length(length) => format!("a value of {}", size(*length)),
             RedisExpect::Elements(count) => format!("the number of elements, {count}"),
-            RedisExpect::Reply(reply) => format!("a reply of {}, byte for byte", size(reply.length())),
+            RedisExpect::Reply(reply) => reply.checked("reply", size),
         }
     }
 
@@ -192,19 +192,13 @@ impl ProtocolSpec for Redis {
         }
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
-        if first == second {
-            self.expect = known(first, self.protocol);
-            return Ok(None);
-        }
-        let same = shape(first).filter(|shape| self::shape(second) == Some(*shape));
-        let checked;
-        (self.expect, checked) = match same {
-            Some((b'$', length)) => (RedisExpect::Length(length), "only the length of the value is checked"),
-            Some((_, count)) => (RedisExpect::Elements(count), "only the number of elements is checked"),
-            None => (RedisExpect::Success, "any reply but an error is right"),
+    fn learn(&mut self, replies: &[&[u8]]) -> Result<Option<String>, Failure> {
+        let (reply, unchecked) = Exact::learn("reply", replies);
+        self.expect = match reply {
+            Exact::Bytes(bytes) => known(&bytes, self.protocol),
+            reply => RedisExpect::Reply(reply),
         };
-        Ok(Some(changing(checked, first, second)))
+        Ok(unchecked)
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
@@ -254,13 +248,6 @@ fn value(reply: &[u8]) -> Option<RedisExpect> {
         ("$", _) => Some(RedisExpect::Bulk(rest.strip_suffix("\r\n")?.to_owned())),
         _ => None,
     }
-}
-
-/// Type and length of a bulk text or of what has elements, if it is there.
-fn shape(reply: &[u8]) -> Option<(u8, u64)> {
-    let (kind, rest) = reply.split_first().filter(|(kind, _)| b"$*%~".contains(kind))?;
-    let digits = rest.split(|byte| *byte == b'\r').next()?;
-    Some((*kind, std::str::from_utf8(digits).ok()?.parse().ok()?))
 }
 
 /// Most bytes of a line: a simple text, an error, a number.
@@ -721,7 +708,7 @@ mod tests {
             database: 0,
             protocol: Resp::V2,
         };
-        let unchecked = redis.learn(first, second).unwrap();
+        let unchecked = redis.learn(&[first, second]).unwrap();
         (redis.expect, unchecked.unwrap_or_default())
     }
 
@@ -744,41 +731,29 @@ mod tests {
 
     #[test]
     fn of_a_reply_that_changes_it_is_said_what_is_checked() {
-        for (first, second, expect, said) in [
+        let wrong = Ok(Some(ErrorClass::WrongContent));
+        for (first, second, said, right, other) in [
             (
+                "$1\r\na\r\n",
                 "$2\r\nab\r\n",
-                "$2\r\nac\r\n",
-                RedisExpect::Length(2),
-                "only the length of the value is checked",
+                "bytes 0 to 1 (\"$1\"), byte 4 (\"a\")",
+                "$3\r\nabc\r\n",
+                "$-1\r\n",
             ),
             (
                 "*1\r\n:1\r\n",
                 "*1\r\n:2\r\n",
-                RedisExpect::Elements(1),
-                "only the number of elements is checked",
+                "bytes 4 to 5 (\":1\")",
+                "*1\r\n:10\r\n",
+                "*2\r\n:1\r\n:1\r\n",
             ),
-            (
-                "%1\r\n+id\r\n:1\r\n",
-                "%1\r\n+id\r\n:2\r\n",
-                RedisExpect::Elements(1),
-                "only the number of elements is checked",
-            ),
-            (
-                "$1\r\na\r\n",
-                "$2\r\nab\r\n",
-                RedisExpect::Success,
-                "any reply but an error is right",
-            ),
-            (
-                ":1\r\n",
-                ":2\r\n",
-                RedisExpect::Success,
-                "any reply but an error is right",
-            ),
+            (":9\r\n", ":10\r\n", "bytes 0 to 1 (\":9\")", ":100\r\n", "+OK\r\n"),
         ] {
-            let (learnt, unchecked) = learnt(first.as_bytes(), second.as_bytes());
-            assert_eq!(learnt, expect, "{first:?}");
-            assert!(unchecked.starts_with(said) && unchecked.contains(": the first two replies differ at byte "));
+            let (expect, unchecked) = learnt(first.as_bytes(), second.as_bytes());
+            let said = format!("not checked of the reply: {said}");
+            assert!(unchecked.starts_with(&said), "{unchecked}");
+            assert_eq!(outcome(expect.clone(), right.as_bytes()), Ok(None), "{right:?}");
+            assert_eq!(outcome(expect, other.as_bytes()), wrong, "{other:?}");
         }
     }
 

@@ -28,7 +28,7 @@ pub fn first_in_words(first: Option<&str>, is_null: bool) -> Option<String> {
 
 /// The parts of a result that are checked, and all of it where it is known, in words.
 pub fn checked(mut parts: Vec<String>, reply: Option<&Exact>, size: &dyn Fn(u64) -> String) -> String {
-    parts.extend(reply.map(|reply| format!("all {} byte for byte", size(reply.length()))));
+    parts.extend(reply.map(|reply| format!("all {} byte for byte", size(*reply.lengths().start()))));
     if parts.is_empty() {
         "no error".to_owned()
     } else {
@@ -36,11 +36,14 @@ pub fn checked(mut parts: Vec<String>, reply: Option<&Exact>, size: &dyn Fn(u64)
     }
 }
 
-/// That no more than these parts are checked, because the first two replies differ.
-pub fn only_checked(parts: Vec<String>, first: &[u8], second: &[u8]) -> String {
-    let (at, _) = contrast(first, second);
+/// That no more than these parts are checked, because the first replies differ.
+pub fn only_checked<T: AsRef<[u8]>>(parts: Vec<String>, replies: &[T]) -> String {
+    let (first, others) = replies.split_first().expect("there is a reply");
+    let differs = others.iter().filter(|other| other.as_ref() != first.as_ref());
+    let at = differs.map(|other| contrast(first.as_ref(), other.as_ref()).0).min();
+    let (at, count) = (at.unwrap_or(0), replies.len());
     let checked = checked(parts, None, &|_| String::new());
-    format!("only this is checked: {checked}; the first two replies differ at byte {at}")
+    format!("only this is checked: {checked}; the first {count} replies differ from byte {at} on")
 }
 
 pub fn without_nul(texts: &[(&str, &str)], database: &str) -> Result<(), String> {

@@ -15,7 +15,7 @@ use self::{
     handshake::Handshake,
 };
 use super::{
-    check::{BodyCheck, Expected, changing},
+    check::{BodyCheck, Expected, in_words},
     escaped::Escaped,
     exact::Exact,
     exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
@@ -239,12 +239,17 @@ impl ProtocolSpec for Websocket {
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
-        let length = |exact: &Exact| size(exact.length());
         match (&self.expect, self.reply()) {
             (WebsocketExpect::Echo, Some((kind, echo))) => {
-                format!("{} of {} and its echo, byte for byte", named(kind), length(&echo))
+                let length = size(*echo.lengths().start());
+                format!("{} of {length} and its echo, byte for byte", named(kind))
             }
-            (_, Some((kind, reply))) => format!("{} of {}, byte for byte", named(kind), length(&reply)),
+            (_, Some((kind, reply @ Exact::Alike(_)))) => {
+                format!("{}, {}", named(kind), reply.checked("message", size))
+            }
+            (_, Some((kind, reply))) => {
+                format!("{} of {}, byte for byte", named(kind), size(*reply.lengths().start()))
+            }
             (WebsocketExpect::Length(length), _) => format!("a message of {}", size(*length)),
             _ => "any message".to_owned(),
         }
@@ -253,33 +258,32 @@ impl ProtocolSpec for Websocket {
     fn payload(&self) -> Option<u64> {
         match self.expect {
             WebsocketExpect::Length(length) => Some(length),
-            _ => self.reply().map(|(_, reply)| reply.length()),
+            _ => self.reply()?.1.length(),
         }
     }
 
-    fn learn(&mut self, first: &[u8], second: &[u8]) -> Result<Option<String>, Failure> {
+    fn learn(&mut self, replies: &[&[u8]]) -> Result<Option<String>, Failure> {
         if self.reply().is_some() {
             return Ok(None);
         }
-        let (first, second) = (whole(first)?, whole(second)?);
-        if first == second {
-            let (kind, content) = first;
-            let sent = self.message();
-            self.expect = match kind {
-                _ if (kind, &content) == (self.kind_of(&sent), &sent) => WebsocketExpect::Echo,
-                frame::BINARY => WebsocketExpect::Binary(Exact::of(&content)),
-                _ => WebsocketExpect::Text(Exact::of(&content)),
-            };
-            return Ok(None);
-        }
-        let ((_, first), (_, second)) = (first, second);
-        let checked = if first.len() == second.len() {
-            self.expect = WebsocketExpect::Length(first.len() as u64);
-            "only the length of the reply is checked"
+        let messages: Result<Vec<(u8, Vec<u8>)>, Failure> = replies.iter().map(|reply| whole(reply)).collect();
+        let messages = messages?;
+        let count = |kind: u8| messages.iter().filter(|(other, _)| *other == kind).count();
+        let kind = if count(frame::BINARY) > count(frame::TEXT) {
+            frame::BINARY
         } else {
-            "any message is a correct reply"
+            frame::TEXT
         };
-        Ok(Some(changing(checked, &first, &second)))
+        let of_kind = messages.iter().filter(|(other, _)| *other == kind);
+        let contents: Vec<&[u8]> = of_kind.map(|(_, content)| &content[..]).collect();
+        let (content, unchecked) = Exact::learn("message", &contents);
+        let sent = self.message();
+        self.expect = match kind {
+            _ if kind == self.kind_of(&sent) && content == Exact::Bytes(sent) => WebsocketExpect::Echo,
+            frame::BINARY => WebsocketExpect::Binary(content),
+            _ => WebsocketExpect::Text(content),
+        };
+        Ok(unchecked)
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
@@ -453,9 +457,10 @@ impl Shared {
 
     /// A reply that cannot be right is not read without end.
     fn bound(&self, length: u64) -> Result<(), Failure> {
-        match self.expected.length() {
-            Some(want) if length > want.saturating_add(http::FAULTY_BODY_MAX) => Err(Failure::content(format!(
-                "the reply has {length} bytes or more, expected {want}"
+        match self.expected.lengths() {
+            Some(want) if length > want.end().saturating_add(http::FAULTY_BODY_MAX) => Err(Failure::content(format!(
+                "the reply has {length} bytes or more, expected {}",
+                in_words(&want)
             ))),
             _ => Ok(()),
         }
@@ -935,7 +940,7 @@ mod tests {
     fn what_the_first_replies_have_in_common_is_learnt() {
         let learnt = |first: &[u8], second: &[u8]| {
             let mut socket = websocket(WebsocketExpect::Any);
-            let unchecked = socket.learn(first, second).unwrap();
+            let unchecked = socket.learn(&[first, second]).unwrap();
             (socket.expect, unchecked.is_some())
         };
         let text = |text: &str| WebsocketExpect::Text(text.into());
@@ -944,8 +949,14 @@ mod tests {
         assert_eq!(learnt(b"\x81\x02hi", b"\x81\x02hi"), (text("hi"), false));
         let binary = WebsocketExpect::Binary("Hello".into());
         assert_eq!(learnt(b"\x82\x05Hello", b"\x82\x05Hello"), (binary, false));
-        assert_eq!(learnt(b"\x81\x01a", b"\x81\x01b"), (WebsocketExpect::Length(1), true));
-        assert_eq!(learnt(b"\x81\x01a", b"\x81\x02ab"), (WebsocketExpect::Any, true));
+        let (word, is_part) = learnt(b"\x81\x01a", b"\x81\x02ab");
+        assert!(is_part);
+        assert_eq!(outcome(&websocket(word.clone()), b"\x81\x03abc"), Ok((3, None)));
+        let said = outcome(&websocket(word), b"\x81\x03a b").unwrap().1.unwrap();
+        assert!(
+            said.starts_with("the reply differs from earlier ones at byte 1"),
+            "{said}"
+        );
         assert_eq!(outcome(&websocket(text("hi")), b"\x81\x02hi"), Ok((2, None)));
         let seven = "the reply has 5 bytes, expected 7".to_owned();
         let expect = websocket(WebsocketExpect::Length(7));

@@ -87,8 +87,13 @@ fn line(kind: &Kind<'_>, summary: &Summary, groups: &[Group<'_>]) -> Text {
     } else {
         only.map(|case| case + ": ").unwrap_or_default().into()
     };
+    let is_evident = CheckMeaning::of(kind.id).is_some_and(|known| known.evident);
+    let found = kind.findings.iter().map(|check| unbroken(fragment(&check.evidence)));
+    let found: IndexSet<String> = found.filter(|_| is_evident).collect();
     begin
         .plain(meaning(kind))
+        .plain(if is_evident { ": " } else { "" })
+        .plain(joined(found, "; "))
         .plain(" (")
         .and(led(kind.id, Tone::Check), kind.id)
         .plain(")")

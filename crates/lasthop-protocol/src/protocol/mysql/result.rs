@@ -306,21 +306,28 @@ pub fn server_error(during: &str, payload: &[u8]) -> Failure {
     Failure::refused(format!("{during}: error {number}{state}: {message}"))
 }
 
-/// What two whole replies have in common; without their first value, where that is none that can be compared.
-pub fn agreed(first: &[u8], second: &[u8], is_binary: bool) -> Result<MysqlExpect, Failure> {
-    let [one, two] = [found(first, is_binary)?, found(second, is_binary)?];
-    let value = one.first.filter(|value| two.first.as_ref() == Some(value));
+/// What whole replies have in common, at least one; without their first value, where that is none that can be compared.
+pub fn agreed(replies: &[&[u8]], is_binary: bool) -> Result<MysqlExpect, Failure> {
+    let all: Result<Vec<Reply>, Failure> = replies.iter().map(|reply| found(reply, is_binary)).collect();
+    let all = all?;
+    let one = &all[0];
+    let agree = |is: &dyn Fn(&Reply) -> bool| all.iter().all(is);
+    let has_columns = agree(&|other| other.columns == one.columns);
+    let value = one.first.as_ref().filter(|_| agree(&|other| other.first == one.first));
     let changed = (one.columns == Some(0)).then_some(one.changed);
     Ok(MysqlExpect {
-        columns: one.columns.filter(|_| one.columns == two.columns),
-        rows: Some(one.rows).filter(|rows| *rows == two.rows),
-        null: value == Some(None),
+        columns: one.columns.filter(|_| has_columns),
+        rows: Some(one.rows).filter(|rows| agree(&|other| other.rows == *rows)),
+        null: value == Some(&None),
         first: value
-            .flatten()
+            .and_then(Option::as_ref)
             .filter(|value| value.len() <= FIRST_MAX)
-            .and_then(|value| String::from_utf8(value).ok()),
-        changed: changed.filter(|_| one.changed == two.changed && one.columns == two.columns),
-        reply: (first == second).then(|| Exact::of(first)),
+            .and_then(|value| String::from_utf8(value.clone()).ok()),
+        changed: changed.filter(|changed| has_columns && agree(&|other| other.changed == *changed)),
+        reply: replies
+            .iter()
+            .all(|reply| *reply == replies[0])
+            .then(|| Exact::of(replies[0])),
     })
 }
 
@@ -351,7 +358,7 @@ mod tests {
 
     /// What is learnt of a reply besides its bytes.
     fn learnt(reply: &[u8], is_binary: bool) -> MysqlExpect {
-        let expect = agreed(reply, reply, is_binary).unwrap();
+        let expect = agreed(&[reply, reply], is_binary).unwrap();
         assert_eq!(expect.reply, Some(Exact::of(reply)));
         MysqlExpect { reply: None, ..expect }
     }
@@ -483,7 +490,7 @@ mod tests {
         let column = definition(253, 0);
         let reply =
             |first: &[u8], second: &[u8]| packets(&[b"\x02", &column, &column, &[first, second].concat(), DONE]);
-        let learnt = |one: &[u8], other: &[u8]| agreed(one, other, false).unwrap();
+        let learnt = |one: &[u8], other: &[u8]| agreed(&[one, other, one], false).unwrap();
         let null = learnt(&reply(b"\xfb", b"\x01a"), &reply(b"\xfb", b"\x01b"));
         assert_eq!(
             null,

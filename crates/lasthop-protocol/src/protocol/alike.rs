@@ -1,0 +1,547 @@
+//! What replies have in common that are alike and not the same: texts that stay, and between them parts that change.
+
+mod json;
+mod words;
+
+use std::{borrow::Cow, ops::RangeInclusive};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    escaped::Escaped,
+    exact::{Exact, KEPT_MAX},
+};
+
+/// Texts and parts by turns, as they follow each other in a reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Alike(Vec<Piece>);
+
+/// A piece of a reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Piece {
+    /// Bytes that stay, with the escapes of C.
+    Text(Escaped),
+    Part(Part),
+}
+
+/// Bytes that change from reply to reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Part {
+    /// What they always are.
+    is: Kind,
+    /// Fewest bytes.
+    least: u64,
+    /// Most bytes.
+    most: u64,
+}
+
+/// What a part is, whatever it says. It ends where that ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    /// A word of digits and what stands between them in numbers, dates and times.
+    Figures,
+    /// A word.
+    Word,
+    /// What is between two line ends, tags or quotation marks.
+    Cell,
+    /// What is within the quotation marks of a string of JSON.
+    String,
+    /// A number of JSON.
+    Number,
+    /// A list of JSON.
+    List,
+    /// An object of JSON.
+    Object,
+    /// Any value of JSON.
+    Value,
+    /// Any bytes; only texts may follow.
+    Bytes,
+}
+
+impl Kind {
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Figures | Self::Number => "a number",
+            Self::Word => "a word",
+            Self::Cell | Self::String => "a text",
+            Self::List => "a list",
+            Self::Object => "an object",
+            Self::Value => "a value",
+            Self::Bytes => "other bytes",
+        }
+    }
+
+    /// With how many bytes `rest` begins that are this; `fixed` of its bytes are of texts that follow.
+    fn extent(self, rest: &[u8], fixed: usize) -> Option<usize> {
+        match self {
+            Self::Word => Some(words::run(rest, words::ends_word)),
+            Self::Cell => Some(words::run(rest, words::ends_cell)),
+            Self::Figures => {
+                let length = words::run(rest, words::ends_word);
+                words::is_figures(&rest[..length]).then_some(length)
+            }
+            Self::String => json::string(rest),
+            Self::Number => json::value(rest).filter(|_| json::begins_number(rest)),
+            Self::List => json::value(rest).filter(|_| rest.first() == Some(&b'[')),
+            Self::Object => json::value(rest).filter(|_| rest.first() == Some(&b'{')),
+            Self::Value => json::value(rest),
+            Self::Bytes => rest.len().checked_sub(fixed),
+        }
+    }
+}
+
+/// A part may be so many times as long as the longest seen, and some bytes longer; and of bytes that are nothing else, so
+/// many times shorter.
+const LONGER: u64 = 4;
+const MORE: u64 = 64;
+const SHORTER: u64 = 2;
+
+/// The number that changed may have eight bytes, of which only one has changed yet.
+const NUMBER: usize = 7;
+
+/// With fewer replies nothing is the rule, and no reply an exception.
+const MANY: usize = 8;
+
+/// A change in the last replies is not known to stay.
+pub const WITNESSES: usize = 4;
+
+impl Alike {
+    /// What these have in common, at least one, and not all the same.
+    fn of(replies: &[&[u8]]) -> Self {
+        if replies.iter().any(|reply| reply.len() > KEPT_MAX) {
+            let mut alike = Self::default();
+            alike.bytes(replies, 0, 0);
+            return alike;
+        }
+        json::common(replies)
+            .or_else(|| words::common(replies))
+            .unwrap_or_else(|| Self::by_ends(replies))
+    }
+
+    /// Beginning and end are the same.
+    fn by_ends(replies: &[&[u8]]) -> Self {
+        let (first, others) = replies.split_first().expect("there is a reply");
+        let shortest = replies.iter().map(|reply| reply.len()).min().unwrap_or(0);
+        let same = |(one, other): &(&u8, &u8)| one == other;
+        let before = others
+            .iter()
+            .map(|other| first.iter().zip(*other).take_while(same).count());
+        let before = before.min().unwrap_or(0);
+        let after = others
+            .iter()
+            .map(|other| first.iter().rev().zip(other.iter().rev()).take_while(same).count());
+        let after = after.min().unwrap_or(0);
+        let is_text = replies.iter().all(|reply| words::is_text(reply));
+        let begin = words::back_to_cell(&first[..before], is_text);
+        let end = words::on_to_cell(&first[first.len() - after..], is_text);
+        // What could be of both is of neither, such as lines that are the same, and sometimes more of them.
+        let room = |other: &[u8]| shortest - other.len().min(shortest);
+        let (begin, end) = (
+            &begin[..begin.len().min(room(end))],
+            &end[end.len() - end.len().min(room(begin))..],
+        );
+        let mut alike = Self::default();
+        alike.text(begin);
+        alike.bytes(replies, begin.len(), end.len());
+        alike.text(end);
+        alike
+    }
+
+    /// Any bytes, between those that stay at the beginning and at the end.
+    fn bytes(&mut self, replies: &[&[u8]], before: usize, after: usize) {
+        let lengths = replies.iter().map(|reply| (reply.len() - before - after) as u64);
+        let least = lengths.clone().min().unwrap_or(0);
+        let most = lengths.max().unwrap_or(0);
+        // Where no length has changed, none does: such bytes are numbers and keys.
+        let (least, most) = if least == most {
+            (least, most)
+        } else {
+            (least / SHORTER + u64::from(least == 1), longest(most))
+        };
+        let is = Kind::Bytes;
+        self.0.push(Piece::Part(Part { is, least, most }));
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        match self.0.last_mut() {
+            _ if bytes.is_empty() => {}
+            Some(Piece::Text(text)) => text.0.extend_from_slice(bytes),
+            _ => self.0.push(Piece::Text(Escaped(bytes.to_vec()))),
+        }
+    }
+
+    /// A part that was these.
+    fn part<'a>(&mut self, is: Kind, seen: impl Iterator<Item = &'a [u8]> + Clone) {
+        let lengths = seen.map(|bytes| bytes.len() as u64);
+        let part = Part {
+            is,
+            least: lengths.clone().min().unwrap_or(0).min(1),
+            most: longest(lengths.max().unwrap_or(0)),
+        };
+        self.0.push(Piece::Part(part));
+    }
+
+    /// Bytes that stay.
+    pub fn checked(&self) -> u64 {
+        let texts = self.0.iter().map(|piece| match piece {
+            Piece::Text(text) => text.0.len() as u64,
+            Piece::Part(_) => 0,
+        });
+        texts.sum()
+    }
+
+    /// Whether more than the length must be looked at.
+    pub fn has_meaning(&self) -> bool {
+        !matches!(self.0[..], [] | [Piece::Part(Part { is: Kind::Bytes, .. })])
+    }
+
+    /// How many bytes a reply may have.
+    pub fn lengths(&self) -> RangeInclusive<u64> {
+        let sum = |part: fn(&Part) -> u64| {
+            let parts = self.0.iter().map(|piece| match piece {
+                Piece::Text(text) => text.0.len() as u64,
+                Piece::Part(of) => part(of),
+            });
+            parts.fold(0, u64::saturating_add)
+        };
+        sum(|part| part.least)..=sum(|part| part.most)
+    }
+
+    /// Where a reply is not alike, and what should be there.
+    pub fn differs(&self, reply: &[u8]) -> Option<(usize, Cow<'_, [u8]>)> {
+        self.places(reply).err()
+    }
+
+    /// Where the parts of a reply are.
+    fn places(&self, reply: &[u8]) -> Result<Vec<(usize, usize)>, (usize, Cow<'_, [u8]>)> {
+        let mut at = 0;
+        let mut places = Vec::new();
+        for (index, piece) in self.0.iter().enumerate() {
+            let rest = &reply[at..];
+            match piece {
+                Piece::Text(text) => {
+                    let same = text.0.iter().zip(rest).take_while(|(one, other)| one == other).count();
+                    if same < text.0.len() {
+                        return Err((at + same, Cow::Borrowed(&text.0[same..])));
+                    }
+                    at += same;
+                }
+                Piece::Part(part) => {
+                    let fixed = Self(self.0[index + 1..].to_vec()).checked() as usize;
+                    let length = part.is.extent(rest, if part.is == Kind::Bytes { fixed } else { 0 });
+                    let fits = |length: &usize| (part.least..=part.most).contains(&(*length as u64));
+                    let Some(length) = length.filter(fits) else {
+                        return Err((at, Cow::Borrowed(part.is.in_words().as_bytes())));
+                    };
+                    places.push((at, at + length));
+                    at += length;
+                }
+            }
+        }
+        if at < reply.len() {
+            return Err((at, Cow::Borrowed(b"")));
+        }
+        Ok(places)
+    }
+
+    /// What of these replies, of which one is given, is not checked.
+    fn unchecked(&self, what: &str, one: &[u8], count: usize) -> String {
+        /// How many parts are named, and how much of each is shown.
+        const NAMED: usize = 3;
+        const SHOWN: usize = 40;
+        let changed = format!("changed within the first {count} replies");
+        if !self.has_meaning() {
+            let lengths = self.lengths();
+            let (least, most) = (lengths.start(), lengths.end());
+            return if least == most {
+                format!("only the length of the {what} is checked, {least} bytes, and no byte of it, which {changed}")
+            } else {
+                format!("the {what} is not checked, except that it has {least} to {most} bytes, because it {changed}")
+            };
+        }
+        let places = self.places(one).unwrap_or_default();
+        let named = places.iter().take(NAMED).map(|(from, to)| {
+            let shown = &one[*from..*to.min(&(from + SHOWN))];
+            let more = if to - from > SHOWN { "…" } else { "" };
+            match to - from {
+                0 => format!("what comes at byte {from}"),
+                1 => format!("byte {from} (\"{}\")", shown.escape_ascii()),
+                _ => format!("bytes {from} to {} (\"{}{more}\")", to - 1, shown.escape_ascii()),
+            }
+        });
+        let named: Vec<String> = named.collect();
+        let more = match places.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(", and {more} more parts"),
+        };
+        format!("not checked of the {what}: {}{more}, which {changed}", named.join(", "))
+    }
+}
+
+fn longest(seen: u64) -> u64 {
+    seen.saturating_mul(LONGER).saturating_add(MORE)
+}
+
+impl Exact {
+    /// What is expected after these replies, in the order of their arrival, at least one; and what of it is not checked,
+    /// in words. A few that are of another kind than all others teach nothing: they are errors.
+    pub fn learn(what: &str, replies: &[&[u8]]) -> (Self, Option<String>) {
+        let usual = usual(replies);
+        let first = usual[0];
+        if usual.iter().all(|reply| *reply == first) {
+            return (Self::of(first), None);
+        }
+        let alike = Alike::of(&usual);
+        let unchecked = alike.unchecked(what, first, replies.len());
+        (Self::Alike(alike), Some(unchecked))
+    }
+
+    /// Whether these bytes are what is expected.
+    pub fn fits(&self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Alike(alike) => alike.differs(bytes).is_none(),
+            Self::Bytes(own) => own == bytes,
+            Self::Digest(digest) => digest.is_of(bytes),
+        }
+    }
+}
+
+/// The replies without the exceptions: those that are empty where most are not, and those that come between replies of
+/// which nearly all are of one kind.
+fn usual<'a>(replies: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let mut usual = replies.to_vec();
+    let empty = usual.iter().filter(|reply| reply.is_empty()).count();
+    if 2 * empty < usual.len() {
+        usual.retain(|reply| !reply.is_empty());
+    }
+    let kinds: [fn(&[u8]) -> Cow<'_, [u8]>; 2] = [skeleton, |reply| Cow::Borrowed(reply)];
+    for kind in kinds {
+        let keys: Vec<Cow<'_, [u8]>> = usual.iter().map(|reply| kind(reply)).collect();
+        let times = |key: &Cow<'_, [u8]>| keys.iter().filter(|other| *other == key).count();
+        let Some(rule) = keys.iter().max_by_key(|key| times(key)) else {
+            continue;
+        };
+        if keys.len() < MANY || 4 * times(rule) < 3 * keys.len() {
+            continue;
+        }
+        let is_rule: Vec<bool> = keys.iter().map(|key| key == rule).collect();
+        let first = is_rule.iter().position(|is| *is).unwrap_or(0);
+        let last = is_rule.iter().rposition(|is| *is).unwrap_or(0);
+        // What was so before, or stays so, is a change and no exception.
+        let has_changed = is_rule.len() - 1 - last > WITNESSES;
+        let mut is_rule = is_rule.iter().enumerate();
+        usual.retain(|_| {
+            let (at, is) = is_rule.next().expect("one for each");
+            *is || at < first || (at > last && has_changed)
+        });
+    }
+    usual
+}
+
+/// What a reply is without its words and values.
+fn skeleton(reply: &[u8]) -> Cow<'_, [u8]> {
+    Cow::Owned(json::skeleton(reply).unwrap_or_else(|| words::skeleton(reply)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is learnt of texts, and what of them is not checked.
+    fn learnt<T: AsRef<str>>(texts: &[T]) -> (Exact, String) {
+        let texts: Vec<&[u8]> = texts.iter().map(|text| text.as_ref().as_bytes()).collect();
+        let (exact, unchecked) = Exact::learn("body", &texts);
+        let written = serde_json::to_string(&exact).unwrap();
+        assert_eq!(serde_json::from_str::<Exact>(&written).unwrap(), exact, "{written}");
+        (exact, unchecked.unwrap_or_default())
+    }
+
+    /// Whether what is learnt of the first fits these.
+    fn fit<T: AsRef<str>>(seen: &[T], right: &[&str], wrong: &[&str]) {
+        let (exact, unchecked) = learnt(seen);
+        for text in right {
+            assert!(exact.fits(text.as_bytes()), "{text:?} after {unchecked:?}");
+        }
+        for text in wrong {
+            assert!(!exact.fits(text.as_bytes()), "{text:?} after {unchecked:?}");
+        }
+    }
+
+    #[test]
+    fn what_stays_must_stay_and_what_changes_keeps_its_kind() {
+        let clock = |second: u32| format!(r#"{{"status":"UP","time":"2026-11-27T13:43:{second:02}Z"}}"#);
+        fit(
+            &[clock(58), clock(59)],
+            &[r#"{"status":"UP","time":"2027-01-01T00:00:00Z"}"#],
+            &[
+                r#"{"status":"DOWN","time":"2026-11-27T13:43:58Z"}"#,
+                r#"{"status":"UP","time":null}"#,
+                r#"{"status":"UP","time":"2026-11-27T13:43:58Z""#,
+                r#"{"status":"UP"}"#,
+                r#"{"error":"overloaded"}"#,
+                "<h1>Sorry</h1>",
+                "",
+            ],
+        );
+        fit(
+            &["visits: 9\n", "visits: 10\n"],
+            &["visits: 1000000\n"],
+            &[
+                "visits: many\n",
+                "visits: \n",
+                "visits: 9",
+                "visit: 9\n",
+                "visits: 9 or 10\n",
+            ],
+        );
+        fit(
+            &["1764250000", "1764250001"],
+            &["1764259999"],
+            &["", "Service unavailable", "error"],
+        );
+        let form = |token: &str, server: &str| format!("<form><input value=\"{token}\"></form><p>from {server}</p>");
+        fit(
+            &[
+                form("dGhl+/==", "web-1"),
+                form("c2Vjb25k", "web-2"),
+                form("a/b=", "web-1"),
+            ],
+            &[&form("=x", "db"), &form("c2Vj", "web-3")],
+            &[
+                &form("x", ""),
+                &form("", "web-3"),
+                &form("x", "a b"),
+                "<form></form>",
+                &form("x", "y")[1..],
+            ],
+        );
+        // One value is another kind of value each time.
+        fit(
+            &[r#"{"next": null, "n": 1}"#, r#"{"next": {"a": [1, 2]}, "n": 2.5}"#],
+            &[r#"{"next": "x", "n": -3e9}"#],
+            &[
+                r#"{"next": x, "n": 1}"#,
+                r#"{"next": "x", "n": "1"}"#,
+                r#"{"next": , "n": 1}"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_length_that_moves_has_its_bounds() {
+        let list = |length: usize| format!("[{}]", vec!["1"; length].join(", "));
+        fit(
+            &[list(3), list(5), list(4)],
+            &["[]", &list(7)],
+            &["{}", "[1, 2", "", &list(100), "[1] [2]"],
+        );
+        let lines = |length: usize| format!("begin\n{}end\n", "line\n".repeat(length));
+        fit(
+            &[lines(3), lines(5), lines(4)],
+            &[&lines(2), &lines(9)],
+            &["begin\nend\n", &lines(100), "begin\nline\nline\nline\n", "end\n", ""],
+        );
+        // A number of eight bytes of which one has changed.
+        let (exact, _) = Exact::learn(
+            "body",
+            &[
+                b"AAAAAAAA\0\0\0\x01\xff\0\0\x01BBBBBBBB",
+                b"AAAAAAAA\0\0\0\x01\xff\0\0\x02BBBBBBBB",
+            ],
+        );
+        assert!(exact.fits(b"AAAAAAAA\0\0\0\x02\x01\0\0\x01BBBBBBBB"));
+        assert!(!exact.fits(b"BAAAAAAA\0\0\0\x01\xff\0\0\x01BBBBBBBB"));
+        assert!(!exact.fits(b"AAAAAAAA\0\0\0\x01\xff\0\0\x01BBBBBBBBB"));
+    }
+
+    #[test]
+    fn large_replies_that_change_are_known_by_their_length() {
+        let large = |last: u8| [&vec![b'a'; KEPT_MAX][..], &[last]].concat();
+        let (exact, unchecked) = Exact::learn("body", &[&large(1), &large(2)]);
+        assert_eq!(exact.length(), Some(KEPT_MAX as u64 + 1));
+        assert_eq!(
+            unchecked.unwrap(),
+            "only the length of the body is checked, 1048577 bytes, and no byte of it, which changed within the first 2 \
+             replies"
+        );
+    }
+
+    #[test]
+    fn exceptions_teach_nothing() {
+        // Every tenth reply is another page, a part of the page, or nothing.
+        for other in ["<h1>Sorry</h1>", r#"{"error":"full"}"#, r#"{"n":1,"#, ""] {
+            let page = |n: usize| {
+                if n % 10 == 5 {
+                    other.to_owned()
+                } else {
+                    format!(r#"{{"n":{n},"page":"x"}}"#)
+                }
+            };
+            let seen: Vec<String> = (0..32).map(page).collect();
+            fit(&seen, &[r#"{"n":100,"page":"x"}"#], &[other]);
+            let page = |n: usize| if n % 10 == 5 { other } else { "the page" };
+            let seen: Vec<&str> = (0..32).map(page).collect();
+            assert_eq!(learnt(&seen), (Exact::from("the page"), String::new()));
+        }
+        // What changes and stays so is no exception, nor is what was so in the beginning.
+        let clock = |tick: usize| {
+            (0..32)
+                .map(|n| format!("12:00:{:02}", u32::from(n >= tick)))
+                .collect::<Vec<_>>()
+        };
+        for tick in 1..=27 {
+            fit(&clock(tick), &["12:00:00", "12:00:59"], &["x"]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_checked_is_named() {
+        let page = |n: u32| format!("a={n};b={n}{n};c={n}\nd={n}\ne={n}\n");
+        let seen: Vec<String> = (0..3).map(page).collect();
+        assert_eq!(
+            learnt(&seen).1,
+            "not checked of the body: byte 2 (\"0\"), bytes 6 to 7 (\"00\"), byte 11 (\"0\"), and 2 more parts, which changed \
+             within the first 3 replies"
+        );
+        let token = |n: u8| char::from(b'a' + n).to_string().repeat(50);
+        assert_eq!(
+            learnt(&[token(0), token(1)]).1,
+            format!(
+                "not checked of the body: bytes 0 to 49 (\"{}…\"), which changed within the first 2 replies",
+                "a".repeat(40)
+            )
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_seen_is_right(
+            seen in proptest::collection::vec(prop_oneof![
+                "[ab1:]{0,3}[ \n<=]{0,2}[ab1]{0,3}",
+                r#"\{"a": ?(1|"x|yy"|null|\[1?\]|\{"b":2\}), "c":[12]\}"#,
+                "[\\x00-\\x05a]{0,9}",
+            ], 1..6)
+        ) {
+            let texts: Vec<&[u8]> = seen.iter().map(String::as_bytes).collect();
+            let (exact, _) = Exact::learn("body", &texts);
+            for text in usual(&texts) {
+                prop_assert!(exact.fits(text), "{:?} with {:?}", text, exact);
+                prop_assert!(exact.lengths().contains(&(text.len() as u64)));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_judged(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let (exact, _) = learnt(&[r#"{"a": 1, "b": "x", "c": [1]}"#, r#"{"a": 2, "b": "y", "c": []}"#]);
+            let _ = exact.fits(&bytes);
+            let _ = Exact::learn("body", &[&bytes, b"{}"]);
+        }
+    }
+}
