@@ -18,6 +18,7 @@
 //! - [`reach`]: which address of a host accepts connections.
 //! - [`sample`], [`mod@reference`]: the first reply of an endpoint, and what it tells about all others.
 
+pub mod at_once;
 mod cost;
 pub mod drive;
 pub mod engine;

@@ -8,6 +8,7 @@ use std::{
 use crate::hint;
 use indexmap::IndexMap;
 use lasthop_load::{
+    at_once,
     reference::{self, Reference},
     sample::{self, Sample},
 };
@@ -127,6 +128,11 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
         expect(&mut expected, &traits).map_err(|(at, failure)| no_answer(at, failure))?;
     }
     let closes = looked.iter().any(|reference| reference.closes);
+    for AskedEndpoint { url, spec, .. } in asked.endpoints.iter().filter(|_| !closes) {
+        if let Some(few) = at_once::look(spec, &mut go_on) {
+            return Err(CompareError::NoAnswer(format!("{url}: {}", few.in_words())));
+        }
+    }
     let reference = &asked.endpoints[0].url;
     let mut endpoints = IndexMap::new();
     let mut unlike = Vec::new();

@@ -12,7 +12,7 @@ mod poller;
 mod resend;
 mod worker;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use blocking::Blocking;
 pub use error::CaseError;
@@ -27,6 +27,7 @@ use worker::{Asked, Worker};
 
 pub use crate::supervisor::{Onlooker, supervised};
 use crate::{
+    at_once::AtOnce,
     pacer::Pacer,
     ports::Ports,
     receipt::Receipts,
@@ -45,6 +46,8 @@ pub struct Case {
     /// Requests that begin together, or follow each other on a connection that is then closed.
     batch: u64,
     proof: Proof,
+    /// Connections of a closed loop that keeps them, with a request at a time on each; 0 of others.
+    keeps: u32,
     /// Only of a protocol without replies.
     receipts: Option<Receipts>,
     /// Only with a connection per request over TCP.
@@ -109,6 +112,11 @@ impl Case {
             model: spec.model,
             batch: u64::from(spec.pipeline) * u64::from(spec.requests_per_connection),
             proof,
+            keeps: if spec.model == Model::Closed && spec.pipeline == 1 && !spec.closes_each_time() {
+                spec.connections
+            } else {
+                0
+            },
             receipts,
             ports: ports_of(spec),
         })
@@ -134,7 +142,25 @@ impl Case {
         if result.requests == 0 {
             return Err(CaseError::new(Stage::Trial, nothing_right(phases, &result.errors)));
         }
-        Ok(result)
+        match self.few_at_once(&result) {
+            Some(few) => Err(CaseError::new(Stage::Trial, few.in_words())),
+            None => Ok(result),
+        }
+    }
+
+    /// Whether the server served some connections all the time, and others only after so long that they gave up.
+    fn few_at_once(&self, result: &TrialResult) -> Option<AtOnce> {
+        let timeouts = result.errors.get(&ErrorClass::Timeout)?;
+        let times = result.service_time.as_ref().filter(|_| self.keeps > 1)?;
+        let served = times.mean() * result.requests as f64 / result.elapsed_ns as f64;
+        let served = served.round().max(1.0) as u32;
+        // Some requests that are lost are no sign of that.
+        let is_few = f64::from(served) <= FEW_AT_ONCE * f64::from(self.keeps);
+        (is_few && u64::from(self.keeps - served) <= timeouts.count).then_some(AtOnce {
+            served,
+            tried: self.keeps,
+            waited: Duration::from_nanos(result.open_at_end.longest_ns.max(result.untimed.longest_ns)),
+        })
     }
 
     /// Runs a trial in stages, on a case with an open loop. Errors are results, and so is a trial without a right
@@ -280,6 +306,9 @@ fn chosen_engine(spec: &Spec) -> Engine {
         forced => forced,
     }
 }
+
+/// A server serves few connections at a time if it is no larger share of them.
+const FEW_AT_ONCE: f64 = 0.8;
 
 /// Descriptors that a driver needs in addition to its connections: standard streams, epoll, timer, probes.
 const OTHER_DESCRIPTORS: u64 = 64;
