@@ -125,7 +125,7 @@ fn one_outcome(protocol: &Protocol, data: &[u8]) {
 fn learnt(protocol: &Protocol, first: &[u8], second: &[u8]) {
     let Some(first) = right(protocol, first) else { return };
     let mut protocol = protocol.clone();
-    let unchecked = protocol.learn(first, first).expect("a correct reply is one");
+    let unchecked = protocol.learn(&[first, first]).expect("a correct reply is one");
     assert_eq!(unchecked, None, "a reply does not differ from itself");
     assert!(right(&protocol, first).is_some(), "what was learnt is right");
     if let Some(second) = right(&protocol, second) {

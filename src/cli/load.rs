@@ -298,7 +298,10 @@ struct OwnArgs {
     /// HTTP: the body; Redis and memcached: the value; gRPC: field 1 of the message; PostgreSQL and MySQL: the first column of the first row; WebSocket: the message, in place of an echo; raw: all of it, with the escapes of --send
     #[arg(long, value_name = "TEXT")]
     expect: Option<String>,
-    /// Check only the form and status of replies; do not compare them with the first one
+    /// Check only the form and status of replies; do not compare them with the first ones
+    ///
+    /// Otherwise 32 replies are taken, over 1.3 s: what they have in common is expected of every reply, and what of it is
+    /// not checked is said.
     #[arg(long, conflicts_with = "expect")]
     no_reference: bool,
 }

@@ -983,6 +983,101 @@ fn a_weaker_check_is_said() {
     assert!(ran.stdout.contains(text), "{}", ran.stdout);
 }
 
+/// Answers HTTP over a Unix socket; what it says depends on how many requests came before, over all connections.
+fn by_number(lasthop: &Lasthop, name: &str, reply: fn(u64) -> String) -> String {
+    let socket = lasthop.sandboxes().join(name);
+    let count = Arc::new(AtomicU64::new(0));
+    serve(&socket, move |mut peer| {
+        while let Ok(1..) = peer.read(&mut [0; 4096]) {
+            let _ = peer.write_all(reply(count.fetch_add(1, Ordering::SeqCst)).as_bytes());
+        }
+    });
+    format!("http+unix:{}:/", socket.display())
+}
+
+fn page(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+#[test]
+fn replies_that_change_have_figures_and_other_pages_are_errors() {
+    let lasthop = Lasthop::new();
+    // A counter that gets longer, and every tenth reply is another page.
+    let url = by_number(&lasthop, "s", |number| match number % 10 {
+        7 => page("200 OK", "<h1>Sorry</h1>"),
+        _ => page("200 OK", &format!(r#"{{"visits":{number},"up":true}}"#)),
+    });
+    let ran = lasthop.run(["load", &url, "-n", "200"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    for said in [
+        "180 correct replies",
+        "20 × wrong-content; the first: the body has 14 bytes, expected",
+        "not checked of the body: byte 10 (\"0\"), which changed within the first 32 replies",
+        "--no-reference",
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    }
+    let ran = lasthop.run(["load", &url, "-n", "200", "--no-reference"]).ok();
+    assert!(ran.stdout.contains("200 correct replies"), "{}", ran.stdout);
+}
+
+#[test]
+fn errors_of_the_server_are_counted_by_status() {
+    let lasthop = Lasthop::new();
+    let by_turns = |number: u64| match number {
+        0..8 => page("200 OK", ""),
+        _ => page(["200 OK", "502 Bad", "504 Slow", "429 Many"][number as usize % 4], ""),
+    };
+    let [one, other] = ["s", "t"].map(|name| by_number(&lasthop, name, by_turns));
+    let ran = lasthop.run(["load", &one, "-n", "40"]);
+    for said in [
+        "30 × wrong-status",
+        "10 × status 429",
+        "10 × status 502",
+        "10 × status 504",
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    }
+    let figures = lasthop.run(["load", &other, "-n", "40", "--format", "json"]).json();
+    let errors = figures["server_errors"].as_array().unwrap();
+    let counts: BTreeMap<_, _> = errors
+        .iter()
+        .map(|error| (error["status"].as_u64(), error["count"].as_u64()))
+        .collect();
+    let wanted = [429, 502, 504].map(|status| (Some(status), Some(10)));
+    assert_eq!(counts, BTreeMap::from(wanted), "{figures}");
+}
+
+#[test]
+fn advice_names_only_options_that_help() {
+    let lasthop = Lasthop::new();
+    // As nginx with `return 444`.
+    let url = by_number(&lasthop, "closes", |_| String::new());
+    serve(&lasthop.sandboxes().join("s"), drop);
+    let silent = format!("http+unix:{}:/", lasthop.sandboxes().join("s").display());
+    let ran = lasthop.run(["load", &silent, "-n", "5"]);
+    assert!(
+        ran.stderr.contains("-H 'Host: NAME'") && !ran.stderr.contains("--reuse"),
+        "{}",
+        ran.stderr
+    );
+    let ran = lasthop.run(["load", &url, "-n", "5", "--timeout", "200ms"]);
+    assert!(
+        ran.stderr.contains("raise `--timeout`") && !ran.stderr.contains("--until"),
+        "{}",
+        ran.stderr
+    );
+    let url = by_number(&lasthop, "endless", |_| {
+        "HTTP/1.1 200 OK\r\nServer: x\r\n\r\n".to_owned()
+    });
+    let ran = lasthop.run(["load", &url, "-n", "5", "--timeout", "200ms"]);
+    assert!(
+        ran.stderr.contains("has no length") && !ran.stderr.contains("--until"),
+        "{}",
+        ran.stderr
+    );
+}
+
 #[test]
 fn a_row_for_spreadsheets_has_every_figure() {
     let lasthop = Lasthop::new();

@@ -7,7 +7,7 @@ use std::{
     io::{Read, Write},
     net::Shutdown,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
@@ -16,6 +16,7 @@ use std::{
 
 use common::{Accepting, echo, spec};
 use lasthop_load::{
+    at_once,
     engine::{Case, CaseError},
     reference, sample,
 };
@@ -389,4 +390,94 @@ fn a_connection_that_fails_leaves_no_other_waiting_for_ever() {
     let prepared = ends_soon(|| false, |go_on| Case::watched_prepare(&spec, go_on).map(drop));
     let CaseError { cause, .. } = prepared.unwrap_err();
     assert!(cause.starts_with("authentication: "), "{cause}");
+}
+
+#[test]
+fn a_server_that_serves_few_connections_at_a_time_is_found_out() {
+    let asking = |endpoint: &Endpoint| Spec {
+        connections: 4,
+        ..spec(endpoint, http(""))
+    };
+    let (serve, _) = answering(b"", u64::MAX);
+    let worker = Mutex::new(());
+    let few = Accepting::unix(move |peer| {
+        let _busy = worker.lock().unwrap();
+        serve(peer);
+    });
+    let found = at_once::look(&asking(&few.endpoint), || true).unwrap();
+    assert_eq!((found.served, found.tried), (1, 4));
+    assert!(
+        found
+            .in_words()
+            .starts_with("the server serves 1 of 4 connections at a time; the others waited")
+    );
+    // Where each request has a connection, or all are served, nobody waits.
+    let one_each = Spec {
+        reuse: Reuse::PerRequest,
+        ..asking(&few.endpoint)
+    };
+    assert_eq!(at_once::look(&one_each, || true), None);
+    let all = Accepting::unix(answering(b"", u64::MAX).0);
+    assert_eq!(at_once::look(&asking(&all.endpoint), || true), None);
+    // One that never answers some is not said to serve them later.
+    let deaf = Accepting::unix(answering(b"", 3).0);
+    assert_eq!(at_once::look(&asking(&deaf.endpoint), || true), None);
+}
+
+#[test]
+fn a_trial_in_which_few_connections_are_served_fails() {
+    let (serve, _) = answering(b"", u64::MAX);
+    let worker = Mutex::new(());
+    let few = Accepting::unix(move |peer| {
+        let _busy = worker.lock().unwrap();
+        serve(peer);
+    });
+    let mut impatient = impatient(&few.endpoint, http(""));
+    impatient.connections = 4;
+    let phases = TrialPhases {
+        warm_up_ns: 10_000_000,
+        measure_ns: 300_000_000,
+    };
+    let error = Case::prepare(&impatient).unwrap().trial(phases).unwrap_err();
+    let said = "the server serves 1 of 4 connections at a time; the others waited up to";
+    assert!(error.cause.starts_with(said), "{error}");
+}
+
+#[test]
+fn a_server_that_closes_after_each_reply_is_found_out() {
+    let closing = |head: &'static [u8]| {
+        Accepting::unix(move |mut peer| {
+            let _ = peer.read(&mut [0; 4096]);
+            let _ = peer.write_all(&[head, b"Content-Length: 5\r\n\r\nHello"].concat());
+        })
+    };
+    let closes = |server: &Accepting| {
+        reference::learn(&spec(&server.endpoint, http("")), || true)
+            .unwrap()
+            .closes
+    };
+    assert!(closes(&closing(b"HTTP/1.1 200 OK\r\nConnection: close\r\n")));
+    // This one does not say so.
+    assert!(closes(&closing(b"HTTP/1.1 200 OK\r\n")));
+    assert!(!closes(&Accepting::unix(answering(b"", u64::MAX).0)));
+}
+
+#[test]
+fn what_changes_in_a_second_is_learnt() {
+    let begin = Instant::now();
+    let clock = Accepting::unix(move |mut peer| {
+        while let Ok(1..) = peer.read(&mut [0; 4096]) {
+            let body = format!("it is {:03} s", begin.elapsed().as_secs());
+            let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let _ = peer.write_all(reply.as_bytes());
+        }
+    });
+    let learnt = reference::learn(&spec(&clock.endpoint, http("")), || true).unwrap();
+    let said = learnt.unchecked.unwrap();
+    assert!(
+        said.starts_with("not checked of the body: bytes 6 to 8 (\"00"),
+        "{said}"
+    );
+    let body = learnt.protocol.get::<Http>().unwrap().expect.body.clone().unwrap();
+    assert!(body.fits(b"it is 999 s") && !body.fits(b"it is late s") && !body.fits(b"it is 999"));
 }
