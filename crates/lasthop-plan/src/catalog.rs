@@ -786,7 +786,11 @@ precision = "200%"
             ),
             ("sockets", "rules = \"{{ patern }}\"", "`patern`"),
             ("sockets", "mtu = true", "expected a whole number"),
-            ("sockets", "sysctls = { \"vm.swappiness\" = \"1\" }", "vm.swappiness"),
+            (
+                "sockets",
+                "sysctls = { \"vm.swappiness\" = \"1\" }",
+                "is no setting of a network namespace",
+            ),
             ("sockets", "rule = \"\"", "unknown key `rule`"),
         ] {
             let found = with(experiment, network);

@@ -172,7 +172,6 @@ pub struct LoopbackNetwork {
     /// Rules of the packet filter, as `nft -f` takes them. There are no others.
     pub rules: Template,
     /// Kernel settings of the namespace, by name. One that renders to nothing is what it is in a new namespace.
-    #[schemars(extend("propertyNames" = { "pattern": "^net\\.[a-z0-9_.-]+$" }))]
     pub sysctls: IndexMap<String, Template>,
     /// Bytes of the largest packet on loopback [default: 65536].
     #[serde(deserialize_with = "text")]

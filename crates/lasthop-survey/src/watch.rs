@@ -237,6 +237,11 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
             // Whose the sockets are took time to find out: what counts is what they have counted by now.
             watch.look_at_tcp()?;
             watch.drain();
+            // The kernel tells some time after a socket has closed what it had counted.
+            if watch.ends.values().any(|end| end.look < watch.look) || !watch.reset.is_empty() {
+                thread::sleep(DRAIN);
+                watch.drain();
+            }
             watch.look_at_translations();
             watch.seen.seconds = begin.elapsed().as_secs_f64();
             return Ok(watch.finish());

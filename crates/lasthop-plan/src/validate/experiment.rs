@@ -182,10 +182,19 @@ impl Checker<'_> {
     }
 
     fn check_network(&mut self, file: &Experiment, factors: &Scope) {
-        if file.network.is_none() {
-            return;
-        }
+        let Some(network) = &file.network else { return };
         self.template_tree("/network", factors);
+        let is_plain = |name: &str| {
+            name.chars()
+                .all(|one| one.is_ascii_alphanumeric() || "._-".contains(one))
+        };
+        for name in network.sysctls.keys() {
+            // Others are the machine's.
+            if !name.starts_with("net.") || !is_plain(name) {
+                let message = format!("`{name}` is no setting of a network namespace, which begins with `net.`");
+                self.key_error(&join("/network/sysctls", name), message);
+            }
+        }
         if let Some((name, _)) = file.services.iter().find(|(_, service)| service.container.is_some()) {
             let help = "say what its container's network has: `sysctls` in `container`".to_owned();
             let message = format!("the service `{name}` runs in a container, which has a network of its own");
