@@ -656,6 +656,8 @@ fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
     /// What the system says before any byte of a reply.
     const RESET: &str = "reply: Connection reset";
     let is_http = spec.protocol.get::<Http>().is_some();
+    let is_raw = spec.protocol.get::<Raw>().is_some();
+    let has_none = cause.contains(RESET) || cause.contains(" after 0 bytes");
     match class {
         ErrorClass::Tls if cause.contains("does not offer TLS") => {
             Some("turn TLS on in the server, or ask for a connection without it")
@@ -669,11 +671,14 @@ fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
         ErrorClass::Timeout if cause.contains(ENDLESS) => Some(
             "a stream of events has no end that could be timed; any other reply needs `Content-Length`, chunks or a close",
         ),
-        ErrorClass::Timeout if cause.contains("the end of the reply") && spec.protocol.get::<Raw>().is_some() => {
+        ErrorClass::Timeout if cause.contains("the end of the reply") && is_raw => {
             Some("raise `--timeout`, or correct where a reply ends (`--until`, `--bytes`, `--length-prefix`)")
         }
         ErrorClass::Timeout => Some("raise `--timeout` or `--connect-timeout`"),
         ErrorClass::Reset if cause.contains(NO_REPLY) || (is_http && cause.contains(RESET)) => Some(hint::NO_REPLY),
+        ErrorClass::Reset if is_raw && !spec.protocol.greets() && has_none => {
+            Some("if the server expects something first on each connection, say it with `--greet`")
+        }
         // A server that says so, or closes at once, has been found out before.
         ErrorClass::Reset if spec.pipeline > 1 && spec.reuse == Reuse::KeepAlive => {
             Some("if the server closes the connection after each reply, use `--reuse per-request` without `--pipeline`")

@@ -196,7 +196,7 @@ fn mosquitto_answers_pings_of_a_client_that_has_connected_once() {
     let lasthop = Lasthop::new();
     let ran = lasthop.run(["load", &place.urls()[0]].iter().chain(&options[2..]));
     assert!(
-        ran.code == Some(1) && ran.stderr.contains("--reuse per-request"),
+        ran.code == Some(1) && ran.stderr.contains("say it with `--greet`"),
         "{}",
         ran.stderr
     );

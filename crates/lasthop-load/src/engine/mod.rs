@@ -142,24 +142,25 @@ impl Case {
         if result.requests == 0 {
             return Err(CaseError::new(Stage::Trial, nothing_right(phases, &result.errors)));
         }
-        match self.few_at_once(&result) {
+        match self.few_at_once(phases, &result) {
             Some(few) => Err(CaseError::new(Stage::Trial, few.in_words())),
             None => Ok(result),
         }
     }
 
     /// Whether the server served some connections all the time, and others only after so long that they gave up.
-    fn few_at_once(&self, result: &TrialResult) -> Option<AtOnce> {
+    fn few_at_once(&self, phases: TrialPhases, result: &TrialResult) -> Option<AtOnce> {
         let timeouts = result.errors.get(&ErrorClass::Timeout)?;
         let times = result.service_time.as_ref().filter(|_| self.keeps > 1)?;
         let served = times.mean() * result.requests as f64 / result.elapsed_ns as f64;
         let served = served.round().max(1.0) as u32;
-        // Some requests that are lost are no sign of that.
-        let is_few = f64::from(served) <= FEW_AT_ONCE * f64::from(self.keeps);
+        let waited = result.open_at_end.longest_ns.max(result.untimed.longest_ns);
+        // Some requests that are lost are no sign of that, nor are those that wait for a while.
+        let is_few = f64::from(served) <= FEW_AT_ONCE * f64::from(self.keeps) && waited >= phases.measure_ns / 2;
         (is_few && u64::from(self.keeps - served) <= timeouts.count).then_some(AtOnce {
             served,
             tried: self.keeps,
-            waited: Duration::from_nanos(result.open_at_end.longest_ns.max(result.untimed.longest_ns)),
+            waited: Duration::from_nanos(waited),
         })
     }
 

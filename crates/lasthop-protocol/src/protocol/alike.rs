@@ -313,7 +313,7 @@ impl Exact {
 
 /// The replies without the exceptions: those that are empty where most are not, and those that come between replies of
 /// which nearly all are of one kind.
-fn usual<'a>(replies: &[&'a [u8]]) -> Vec<&'a [u8]> {
+pub fn usual<'a>(replies: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let mut usual = replies.to_vec();
     let empty = usual.iter().filter(|reply| reply.is_empty()).count();
     if 2 * empty < usual.len() {

@@ -518,18 +518,29 @@ impl HttpExpect {
     }
 }
 
-/// The replies whose content is of the kind that most have.
+/// The replies whose content is of the kind that most have; those that lead elsewhere than nearly all others are left
+/// out, too.
 fn of_one_kind(mut replies: Vec<Whole>) -> Vec<Whole> {
-    let kind = |whole: &Whole| {
-        whole
-            .headers
-            .clone()
-            .map(|(name, value)| if name == LOCATION { String::new() } else { value })
+    let kind = |whole: &Whole, with_place: bool| {
+        let headers = whole.headers.clone();
+        headers.map(|(name, value)| {
+            if with_place || name != LOCATION {
+                value
+            } else {
+                String::new()
+            }
+        })
     };
-    let count = |one: &Whole| replies.iter().filter(|other| kind(other) == kind(one)).count();
-    // The first of those that are as frequent.
-    let usual = replies.iter().rev().max_by_key(|one| count(one)).map(kind);
-    replies.retain(|one| Some(kind(one)) == usual);
+    for with_place in [false, true] {
+        let kinds: Vec<_> = replies.iter().map(|one| kind(one, with_place)).collect();
+        let count = |kind: &[String; TELLING.len()]| kinds.iter().filter(|other| *other == kind).count();
+        // The first of those that are as frequent.
+        let usual = kinds.iter().rev().max_by_key(|kind| count(kind)).cloned();
+        let is_rule = usual.as_ref().is_some_and(|kind| 4 * count(kind) >= 3 * kinds.len());
+        if !with_place || is_rule {
+            replies.retain(|one| Some(kind(one, with_place)) == usual);
+        }
+    }
     replies
 }
 

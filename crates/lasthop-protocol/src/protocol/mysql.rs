@@ -16,6 +16,7 @@ use self::{
     result::{Reply, agreed, server_error, unexpected},
 };
 use super::{
+    alike::usual,
     check::{BodyCheck, Expected},
     checked::Replies,
     exchange::{self, Factory, Greeting, excerpt},
@@ -181,6 +182,7 @@ impl ProtocolSpec for Mysql {
     }
 
     fn learn(&mut self, replies: &[&[u8]]) -> Result<Option<String>, Failure> {
+        let replies = &usual(replies);
         self.expect = agreed(replies, self.is_prepared())?;
         if self.expect.reply.is_some() {
             return Ok(None);

@@ -20,6 +20,7 @@ pub use self::{
     spec::{ChannelBinding, Postgres, QueryMode},
 };
 use super::{
+    alike::usual,
     exact::Exact,
     exchange::Factory,
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
@@ -224,6 +225,9 @@ impl ProtocolSpec for Postgres {
     }
 
     fn learn(&mut self, replies: &[&[u8]]) -> Result<Option<String>, Failure> {
+        let replies: Vec<Vec<u8>> = replies.iter().map(|reply| without_notices(reply)).collect();
+        let replies: Vec<&[u8]> = replies.iter().map(Vec::as_slice).collect();
+        let replies = usual(&replies);
         let (first, others) = replies.split_first().expect("there is a reply");
         let value = first_value(first);
         let mut common = result(first);
@@ -236,9 +240,8 @@ impl ProtocolSpec for Postgres {
             }
         }
         self.expect = common;
-        let replies: Vec<Vec<u8>> = replies.iter().map(|reply| without_notices(reply)).collect();
-        if replies.iter().all(|reply| *reply == replies[0]) {
-            self.expect.reply = Some(Exact::of(&replies[0]));
+        if others.iter().all(|reply| reply == first) {
+            self.expect.reply = Some(Exact::of(first));
             return Ok(None);
         }
         Ok(Some(statement::only_checked(self.expect.parts(), &replies)))
