@@ -230,7 +230,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l extended -d 'Po
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l prepared -d 'PostgreSQL and MySQL: prepare once per connection, execute with every request'
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l binary -d 'WebSocket: send binary messages. Those that are not UTF-8 always are'
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l until-close -d 'A reply ends when the peer closes the connection'
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l no-reference -d 'Check only the form and status of replies; do not compare them with the first one'
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l no-reference -d 'Check only the form and status of replies; do not compare them with the first ones'
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s q -l quiet -d 'Show no progress'
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s h -l help -d 'Print help; with --all, everything'
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l restart -d 'Command that restarts the servers between rounds' -r
@@ -306,7 +306,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l extended -d 
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l prepared -d 'PostgreSQL and MySQL: prepare once per connection, execute with every request'
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l binary -d 'WebSocket: send binary messages. Those that are not UTF-8 always are'
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l until-close -d 'A reply ends when the peer closes the connection'
-complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l no-reference -d 'Check only the form and status of replies; do not compare them with the first one'
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l no-reference -d 'Check only the form and status of replies; do not compare them with the first ones'
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l no-headroom -d 'Skip the calibration of the load generator against a server that does nothing'
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l explain -d 'Also say where the CPU time goes'
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -s v -l verbose -d 'Also show costs, reasons and the environment'

@@ -258,7 +258,7 @@ csv\:"One row, below its header"))' \
 '--prepared[PostgreSQL and MySQL\: prepare once per connection, execute with every request]' \
 '--binary[WebSocket\: send binary messages. Those that are not UTF-8 always are]' \
 '--until-close[A reply ends when the peer closes the connection]' \
-'(--expect)--no-reference[Check only the form and status of replies; do not compare them with the first one]' \
+'(--expect)--no-reference[Check only the form and status of replies; do not compare them with the first ones]' \
 '-q[Show no progress]' \
 '--quiet[Show no progress]' \
 '-h[Print help; with --all, everything]' \
@@ -347,7 +347,7 @@ svg\:"The ratios with their intervals, as a picture"))' \
 '--prepared[PostgreSQL and MySQL\: prepare once per connection, execute with every request]' \
 '--binary[WebSocket\: send binary messages. Those that are not UTF-8 always are]' \
 '--until-close[A reply ends when the peer closes the connection]' \
-'(--expect)--no-reference[Check only the form and status of replies; do not compare them with the first one]' \
+'(--expect)--no-reference[Check only the form and status of replies; do not compare them with the first ones]' \
 '--no-headroom[Skip the calibration of the load generator against a server that does nothing]' \
 '--explain[Also say where the CPU time goes]' \
 '-v[Also show costs, reasons and the environment]' \
