@@ -132,7 +132,7 @@ const ANSWERS: &[CheckMeaning] = &[
         DOUBT,
         "The server often ends connections while requests are under way",
         "at least 2 % of requests were sent again, because a server ended their connection before it took them.",
-        "Let the server keep connections for longer (nginx: `keepalive_requests`), or use a shorter pipeline.",
+        "Let the server keep connections for longer (more requests each), or use a shorter pipeline.",
     ),
     known(
         "failed-trials",

@@ -6,7 +6,7 @@ use memchr::memmem;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{
-    alike::Alike,
+    exact::alike::Alike,
     exact::{Digest, Exact},
     exchange::excerpt,
 };

@@ -1,5 +1,7 @@
 //! Bytes of a reply that are expected again: themselves, the digest of many, or those that stay.
 
+pub mod alike;
+
 use std::{fmt, ops::RangeInclusive};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -11,7 +13,7 @@ use serde::{
 };
 use xxhash_rust::xxh3::Xxh3;
 
-use super::alike::Alike;
+use alike::Alike;
 
 /// Most bytes that are kept as they are; of more, the digest is.
 pub const KEPT_MAX: usize = 1 << 20;

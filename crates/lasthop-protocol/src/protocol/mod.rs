@@ -1,6 +1,5 @@
 //! What is said over a connection. A protocol is one file here and one entry in [`PROTOCOLS`].
 
-pub mod alike;
 mod check;
 mod checked;
 pub mod chunked;

@@ -16,9 +16,9 @@ use self::{
     result::{Reply, agreed, server_error, unexpected},
 };
 use super::{
-    alike::usual,
     check::{BodyCheck, Expected},
     checked::Replies,
+    exact::alike::usual,
     exchange::{self, Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
     statement::{self, first_is},

@@ -20,8 +20,8 @@ pub use self::{
     spec::{ChannelBinding, Postgres, QueryMode},
 };
 use super::{
-    alike::usual,
     exact::Exact,
+    exact::alike::usual,
     exchange::Factory,
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
     statement,

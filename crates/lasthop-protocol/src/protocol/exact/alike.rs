@@ -8,10 +8,7 @@ use std::{borrow::Cow, ops::RangeInclusive};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    escaped::Escaped,
-    exact::{Exact, KEPT_MAX},
-};
+use super::{super::escaped::Escaped, Exact, KEPT_MAX};
 
 /// Texts and parts by turns, as they follow each other in a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
