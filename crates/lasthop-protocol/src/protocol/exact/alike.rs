@@ -107,6 +107,12 @@ const MANY: usize = 8;
 /// A change in the last replies is not known to stay.
 pub const WITNESSES: usize = 4;
 
+/// Where a reply is unlike, and what should be there.
+type Unlike<'a> = (usize, Cow<'a, [u8]>);
+
+/// A reply without what may change in it.
+type Reduced = fn(&[u8]) -> Cow<'_, [u8]>;
+
 impl Alike {
     /// What these have in common, at least one, and not all the same.
     fn of(replies: &[&[u8]]) -> Self {
@@ -215,7 +221,7 @@ impl Alike {
     }
 
     /// Where the parts of a reply are.
-    fn places(&self, reply: &[u8]) -> Result<Vec<(usize, usize)>, (usize, Cow<'_, [u8]>)> {
+    fn places(&self, reply: &[u8]) -> Result<Vec<(usize, usize)>, Unlike<'_>> {
         let mut at = 0;
         let mut places = Vec::new();
         for (index, piece) in self.0.iter().enumerate() {
@@ -316,7 +322,7 @@ pub fn usual<'a>(replies: &[&'a [u8]]) -> Vec<&'a [u8]> {
     if 2 * empty < usual.len() {
         usual.retain(|reply| !reply.is_empty());
     }
-    let kinds: [fn(&[u8]) -> Cow<'_, [u8]>; 2] = [skeleton, |reply| Cow::Borrowed(reply)];
+    let kinds: [Reduced; 2] = [skeleton, |reply| Cow::Borrowed(reply)];
     for kind in kinds {
         let keys: Vec<Cow<'_, [u8]>> = usual.iter().map(|reply| kind(reply)).collect();
         let times = |key: &Cow<'_, [u8]>| keys.iter().filter(|other| *other == key).count();
