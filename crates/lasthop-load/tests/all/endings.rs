@@ -12,14 +12,13 @@ use std::{
     },
 };
 
-use common::{Accepting, spec};
+use common::{Accepting, counted, some_lost, spec};
 use lasthop_load::engine::Case;
 use lasthop_protocol::{
     Protocol,
     result::{ErrorClass, TrialResult},
     spec::{Arrivals, Engine, Model, OpenLoop, Spec},
     url::{UrlOptions, parse},
-    wire::TrialPhases,
 };
 use socket2::Socket;
 
@@ -29,11 +28,6 @@ const EACH: u64 = 6;
 const DEPTH: u32 = 4;
 const ASKED: u64 = 24;
 const HALVES: u64 = 4;
-
-const HOUR: TrialPhases = TrialPhases {
-    warm_up_ns: 0,
-    measure_ns: 3_600_000_000_000,
-};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum By {
@@ -192,10 +186,7 @@ fn postgres(by: By) -> Script {
 }
 
 fn load(spec: &Spec) -> TrialResult {
-    Case::prepare(spec)
-        .unwrap()
-        .counted_trial(HOUR, Some(ASKED), || true)
-        .unwrap()
+    counted(spec, ASKED)
 }
 
 /// What is right for a load of so many requests at once: none is an error, all are counted once, and so many were sent
@@ -227,15 +218,7 @@ fn all_lost(script: Script, over_tcp: bool) {
     for engine in [Engine::Blocking, Engine::Epoll] {
         let server = Ending::start(&script, over_tcp);
         let result = load(&server.spec(DEPTH, engine));
-        assert_eq!(
-            result.errors.keys().collect::<Vec<_>>(),
-            [&ErrorClass::Reset],
-            "{engine:?}"
-        );
-        assert_eq!(
-            (result.requests_total, result.error_total(), result.sent_again),
-            (20, 4, 0)
-        );
+        assert_eq!(some_lost(&result), (20, 4, 0), "{engine:?}");
     }
 }
 
@@ -304,20 +287,8 @@ fn a_last_reply_that_is_cut_off_is_an_error_alone() {
         };
         for engine in [Engine::Blocking, Engine::Epoll] {
             let server = Ending::start(&script, over_tcp);
-            let spec = server.spec(DEPTH, engine);
-            let result = Case::prepare(&spec)
-                .unwrap()
-                .counted_trial(HOUR, Some(12), || true)
-                .unwrap();
-            assert_eq!(
-                result.errors.keys().collect::<Vec<_>>(),
-                [&ErrorClass::Reset],
-                "{engine:?}"
-            );
-            assert_eq!(
-                (result.requests_total, result.error_total(), result.sent_again),
-                (11, 1, 2)
-            );
+            let result = counted(&server.spec(DEPTH, engine), 12);
+            assert_eq!(some_lost(&result), (11, 1, 2), "{engine:?}");
         }
     }
 }

@@ -11,8 +11,7 @@ use std::{
     },
 };
 
-use common::{Accepting, SHORT, run, spec};
-use lasthop_load::engine::Case;
+use common::{Accepting, SHORT, counted, run, some_lost, spec};
 use lasthop_protocol::{
     Protocol,
     grpc::{Grpc, GrpcExpect},
@@ -319,9 +318,7 @@ fn calls_above_the_last_stream_are_sent_again() {
                 pipeline: 4,
                 ..spec(&server.endpoint, echo(4))
             };
-            let mut case = Case::prepare(&spec).unwrap();
-            let hour = TrialPhases::without_warm_up(3_600_000_000_000);
-            let result = case.counted_trial(hour, Some(24), || true).unwrap();
+            let result = counted(&spec, 24);
             assert_eq!(result.error_total(), 0, "{way}, {engine:?}: {:?}", result.errors);
             // Of 4, 4 and 3 calls, then of 1, 4, 4 and 2.
             assert_eq!((result.requests_total, result.sent_again), (24, 3), "{way}, {engine:?}");
@@ -341,19 +338,9 @@ fn a_server_that_only_leaves_is_an_error() {
             pipeline: 4,
             ..spec(&server.endpoint, echo(4))
         };
-        let mut case = Case::prepare(&spec).unwrap();
-        let hour = TrialPhases::without_warm_up(3_600_000_000_000);
-        let result = case.counted_trial(hour, Some(8), || true).unwrap();
+        let result = counted(&spec, 8);
         // The first batch is tried on three more connections, the second on none.
-        assert_eq!(
-            result.errors.keys().collect::<Vec<_>>(),
-            [&ErrorClass::Reset],
-            "{engine:?}"
-        );
-        assert_eq!(
-            (result.requests_total, result.error_total(), result.sent_again),
-            (0, 8, 12)
-        );
+        assert_eq!(some_lost(&result), (0, 8, 12), "{engine:?}");
         let text = "the server ends the connection (GOAWAY): NO_ERROR";
         assert_eq!(result.errors[&ErrorClass::Reset].first, text);
     }

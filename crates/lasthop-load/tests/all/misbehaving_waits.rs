@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Accepting, echo, spec};
+use common::{Accepting, counted, echo, spec};
 use lasthop_load::{
     at_once,
     engine::{Case, CaseError},
@@ -348,8 +348,7 @@ fn a_reply_without_end_ends_when_it_is_told_to_and_when_its_time_is_over() {
                 connections,
                 ..impatient(&server.endpoint, postgres())
             };
-            let mut case = Case::prepare(&spec).unwrap();
-            let result = case.counted_trial(hour, Some(10), || true).unwrap();
+            let result = counted(&spec, 10);
             let errors: Vec<_> = result
                 .errors
                 .into_iter()

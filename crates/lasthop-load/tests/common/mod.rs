@@ -18,7 +18,7 @@ use lasthop_protocol::{
     Protocol,
     echo::Echo,
     hello::Hello,
-    result::TrialResult,
+    result::{ErrorClass, TrialResult},
     spec::{Address, Endpoint, Spec, Timeouts, Tls, Transport},
     stream::Stream,
     wire::TrialPhases,
@@ -145,6 +145,20 @@ pub fn echo(size: u32) -> Protocol {
 
 pub fn stream(size: u64, chunk: u32) -> Protocol {
     Protocol::from(Stream { size, chunk })
+}
+
+/// A load of so many requests, without a warm-up.
+pub fn counted(spec: &Spec, requests: u64) -> TrialResult {
+    let hour = TrialPhases::without_warm_up(3_600_000_000_000);
+    let mut case = Case::prepare(spec).unwrap();
+    case.counted_trial(hour, Some(requests), || true).unwrap()
+}
+
+/// Requests with a reply, those that were lost, each by a reset, and those that were sent again.
+#[track_caller]
+pub fn some_lost(result: &TrialResult) -> (u64, u64, u64) {
+    assert_eq!(result.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Reset]);
+    (result.requests_total, result.error_total(), result.sent_again)
 }
 
 pub fn run(spec: &Spec, phases: TrialPhases) -> Result<TrialResult, CaseError> {
