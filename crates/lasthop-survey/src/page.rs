@@ -494,15 +494,7 @@ mod tests {
     }
 
     fn told(worth: Worth, because: &str) -> Option<Outlook> {
-        Some(Outlook {
-            worth,
-            because: because.to_owned(),
-            experiment: None,
-            saving: None,
-            next: None,
-            compare: None,
-            ask: None,
-        })
+        Some(Outlook::because(worth, because))
     }
 
     /// No rows of nothing.

@@ -95,6 +95,21 @@ pub struct Outlook {
     pub ask: Option<Ask>,
 }
 
+impl Outlook {
+    /// A verdict without figures or commands.
+    pub(crate) fn because(worth: Worth, because: &str) -> Self {
+        Self {
+            worth,
+            because: because.to_owned(),
+            experiment: None,
+            saving: None,
+            next: None,
+            compare: None,
+            ask: None,
+        }
+    }
+}
+
 /// A run of an experiment that is like a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
@@ -464,15 +479,7 @@ fn outlook(
     here: &Here,
     found: &mut impl FnMut(&str) -> Rc<Findings>,
 ) -> Outlook {
-    let say = |worth, because: &str| Outlook {
-        worth,
-        because: because.to_owned(),
-        experiment: None,
-        saving: None,
-        next: None,
-        compare: None,
-        ask: None,
-    };
+    let say = Outlook::because;
     let cannot = |because: &str| say(Worth::CannotSay, because);
     if link.transport.is_unix() {
         return say(Worth::Already, "it is a Unix socket");
