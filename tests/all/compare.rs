@@ -331,6 +331,11 @@ fn builds(folder: &Path) -> [(u16, Server); 2] {
     })
 }
 
+/// The two as `compare` takes them, with names.
+fn named([old, new]: [u16; 2]) -> [String; 2] {
+    [("old", old), ("new", new)].map(|(name, port)| format!("{name}=http://127.0.0.1:{port}/"))
+}
+
 #[test]
 fn endpoints_have_the_names_that_the_user_gives_them() {
     if !have("python3") {
@@ -338,7 +343,7 @@ fn endpoints_have_the_names_that_the_user_gives_them() {
     }
     let folder = folder();
     let [(old, _one), (new, _other)] = &builds(folder.path());
-    let [old, new] = [("old", old), ("new", new)].map(|(name, port)| format!("{name}=http://127.0.0.1:{port}/"));
+    let [old, new] = named([*old, *new]);
     let lasthop = Lasthop::new();
     let compare = |limit: &str, options: &[&str]| {
         let words = ["compare", &old, &new, "--fail-if", limit];
@@ -374,7 +379,7 @@ fn a_limit_that_could_not_be_judged_is_no_success() {
     }
     let folder = folder();
     let [(old, _one), (new, _other)] = &builds(folder.path());
-    let [old, new] = [("old", old), ("new", new)].map(|(name, port)| format!("{name}=http://127.0.0.1:{port}/"));
+    let [old, new] = named([*old, *new]);
     let lasthop = Lasthop::new();
     let one_block = ["--rounds", "1", "--blocks", "1", "--trial", "20ms"];
     let ran = lasthop.run(
