@@ -844,9 +844,14 @@ mod tests {
             assert_eq!(refused, Ok((0, Some(ErrorClass::WrongStatus))), "{words}");
         }
         let mut incr = asked("incr n 1");
-        assert!(incr.learn(&[b"1\r\n", b"2\r\n"]).unwrap().is_some());
+        let unchecked = incr.learn(&[b"1\r\n", b"2\r\n"]).unwrap().unwrap();
+        assert!(
+            unchecked.starts_with("not checked of the reply: byte 0 (\"1\")"),
+            "{unchecked}"
+        );
         assert_eq!(outcome(&incr, b"3\r\n"), Ok((0, None)));
         assert_eq!(incr.learn(&[b"NOT_FOUND\r\n", b"NOT_FOUND\r\n"]), Ok(None));
+        assert_eq!(incr.checked(&|_| String::new()), "the reply `NOT_FOUND`");
         let mut mg = asked("mg k v");
         mg.expect = MemcachedExpect::Value("Hello".into());
         assert_eq!(outcome(&mg, b"VA 5\r\nHello\r\n"), Ok((5, None)));
