@@ -162,6 +162,15 @@ pub const SUBJECTS: &[Subject] = &[
         &["--only", "connections=1", "--only", "size=64", "--no-headroom"],
     ),
     subject("sockets", &[PYTHON[0], PYTHON[1], "--only", "pattern=echo"]),
+    subject(
+        "loopback",
+        &[
+            "--only",
+            "path=kernel-defaults,engine-rules,unix",
+            "--only",
+            "pattern=echo",
+        ],
+    ),
 ];
 
 /// The client is a driver of the experiment's own.
