@@ -237,20 +237,17 @@ struct Event<'a> {
 }
 
 /// How often the kernel does what, by how much that differs.
-fn events([reference, case]: &[String; 2], found: &LayerDifference) -> Option<Table> {
-    let of = |(name, [now, before]): (&'_ String, &[f64; 2])| (name.clone(), *before, *now);
-    let mut all: Vec<(String, f64, f64)> = found.counts.iter().map(of).collect();
-    all.sort_by(|one, other| (other.2 - other.1).abs().total_cmp(&(one.2 - one.1).abs()));
-    all.truncate(EVENTS);
-    let rows: Vec<Event<'_>> = all
-        .iter()
-        .map(|(name, before, now)| Event {
-            name,
-            before: *before,
-            now: *now,
-            saved: found.events.get(name),
-        })
-        .collect();
+fn events<'a>([reference, case]: &[String; 2], found: &'a LayerDifference) -> Option<Table> {
+    let of = |(name, [now, before]): (&'a String, &[f64; 2])| Event {
+        name,
+        before: *before,
+        now: *now,
+        saved: found.events.get(name),
+    };
+    let mut rows: Vec<Event<'a>> = found.counts.iter().map(of).collect();
+    let size = |event: &Event<'_>| (event.now - event.before).abs();
+    rows.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    rows.truncate(EVENTS);
     let change = |event: &Event<'_>| {
         event.saved.map_or(String::new(), |saved| {
             let Interval { low, high, .. } = saved.interval;
