@@ -226,6 +226,7 @@ impl Page {
 
     fn row(&mut self, cells: &[Cell], columns: &[Column], widths: &[usize]) {
         let mut line = " ".repeat(INDENT);
+        let mut below = Vec::new();
         for (place, ((cell, column), width)) in cells.iter().zip(columns).zip(widths).enumerate() {
             let text = &cell.text;
             if place == 0 && display_width(text) > *width {
@@ -234,16 +235,28 @@ impl Page {
                 continue;
             }
             let gap = if place > 0 { GAP } else { 0 };
-            let space = " ".repeat(width.saturating_sub(display_width(text)));
             line.push_str(&" ".repeat(gap));
+            let mut text: Cow<'_, str> = text.into();
+            if place > 0 && place + 1 == cells.len() && display_width(&text) > *width {
+                let margin: usize = widths[..place].iter().map(|width| width + GAP).sum();
+                let mut lines = textwrap::wrap(&cell.text, *width).into_iter();
+                text = lines.next().unwrap_or_default();
+                below = lines
+                    .map(|words| " ".repeat(INDENT + margin) + &self.paint(cell.tone, &words))
+                    .collect();
+            }
+            let space = " ".repeat(width.saturating_sub(display_width(&text)));
             // After measuring: control sequences take no room on the screen.
-            let painted = self.paint(cell.tone, text);
+            let painted = self.paint(cell.tone, &text);
             line.push_str(&match column.align {
                 Align::Left => painted + &space,
                 Align::Right => space + &painted,
             });
         }
         self.push(&line);
+        for line in below {
+            self.push(&line);
+        }
     }
 
     fn note(&mut self, name: &Cell, note: &Cell, width: usize) {
@@ -307,7 +320,8 @@ fn style(tone: Tone) -> Style {
     }
 }
 
-/// Width of each column. Names that are too long do not count: they get a line of their own.
+/// Width of each column. Names that are too long do not count: they get a line of their own. Words of the last column go
+/// on below where the table would not fit otherwise.
 fn widths(table: &Table, room: usize) -> Vec<usize> {
     let titles = table.columns.iter();
     let mut widths: Vec<usize> = titles.map(|column| display_width(&column.title)).collect();
@@ -319,22 +333,52 @@ fn widths(table: &Table, room: usize) -> Vec<usize> {
         }
     }
     let others: usize = widths.iter().skip(1).map(|width| width + GAP).sum();
+    let name = names(table).map(display_width).max().unwrap_or_default();
+    let excess = (others + name.clamp(INDENT, SHORTEST_NAME)).saturating_sub(room);
+    let others = others - narrow_last(table, &mut widths, excess, room.saturating_sub(INDENT));
     let left = room.saturating_sub(others);
     // Names on lines of their own are better than a table in two parts.
     let shortest = if left >= INDENT { INDENT } else { SHORTEST_NAME };
     let limit = left.clamp(shortest, LONGEST_NAME);
-    let names = table.rows.iter().filter_map(|row| match row {
-        Row::Group(_) => None,
-        Row::Cells(cells) => cells.first(),
-        Row::Note(name, _) => Some(name),
-    });
-    let lengths = names.map(|name| display_width(&name.text));
-    let lengths = lengths.chain(widths.first().copied());
+    let lengths = names(table).map(display_width).chain(widths.first().copied());
     let longest = lengths.filter(|width| *width <= limit).max();
     if let Some(width) = widths.first_mut() {
         *width = longest.unwrap_or(INDENT);
     }
     widths
+}
+
+/// Names of rows.
+fn names(table: &Table) -> impl Iterator<Item = &str> {
+    let names = table.rows.iter().filter_map(|row| match row {
+        Row::Group(_) => None,
+        Row::Cells(cells) => cells.first(),
+        Row::Note(name, _) => Some(name),
+    });
+    names.map(|name| name.text.as_str())
+}
+
+/// Takes up to `excess` columns from the last column of words, if the columns beside the names take at most `room` then.
+fn narrow_last(table: &Table, widths: &mut [usize], excess: usize, room: usize) -> usize {
+    let others: usize = widths.iter().skip(1).map(|width| width + GAP).sum();
+    let ([_, .., column], [_, .., width]) = (&table.columns[..], widths) else {
+        return 0;
+    };
+    if column.align == Align::Right || others <= room {
+        return 0;
+    }
+    let cells = table.rows.iter().filter_map(|row| match row {
+        Row::Cells(cells) => cells.last(),
+        Row::Group(_) | Row::Note(..) => None,
+    });
+    let words = cells.flat_map(|cell| cell.text.split_whitespace()).map(display_width);
+    let longest = words.chain([display_width(&column.title)]).max().unwrap_or(*width);
+    let taken = excess.min(width.saturating_sub(longest));
+    if others - taken > room {
+        return 0;
+    }
+    *width -= taken;
+    taken
 }
 
 /// Splits a table that is too wide into several, each with the names of the rows. Joined columns stay together if they
@@ -391,6 +435,41 @@ fn shorten(line: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_the_last_column_go_on_below() {
+        let column = |title: &str, align| Column {
+            title: title.to_owned(),
+            align,
+            joined: false,
+        };
+        let table = |last: &str| Table {
+            columns: vec![
+                column("case", Align::Left),
+                column("Unix/s", Align::Right),
+                column("sure?", Align::Left),
+            ],
+            rows: vec![Row::Cells(
+                ["query", "12,345", last]
+                    .map(|text| Cell::new(Tone::Plain, text))
+                    .to_vec(),
+            )],
+        };
+        let shown = |last| {
+            let mut page = Page::new(&Options {
+                width: 40,
+                ..Options::default()
+            });
+            page.table(&table(last));
+            String::from_utf8(page.finish()).unwrap()
+        };
+        assert_eq!(
+            shown("perhaps: one of a great many cases"),
+            "  case   Unix/s  sure?\n  query  12,345  perhaps: one of a great\n                 many cases\n"
+        );
+        let word = "w".repeat(31);
+        assert!(shown(&word).contains(&word), "a word stays whole");
+    }
 
     #[test]
     fn a_line_of_a_log_keeps_its_end() {
