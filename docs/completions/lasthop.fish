@@ -35,7 +35,7 @@ complete -c lasthop -n "__fish_lasthop_needs_command" -l settle -d 'Time to load
 complete -c lasthop -n "__fish_lasthop_needs_command" -l blocks -d 'Blocks per round; services restart after each round [default: chosen by what a start costs]' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l seed -d 'Seed for the order of cases and for the bootstrap [default: random, and recorded]' -r
 complete -c lasthop -n "__fish_lasthop_needs_command" -l rounds -d 'Stop after this many rounds; each round starts all services afresh' -r
-complete -c lasthop -n "__fish_lasthop_needs_command" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Apart if there is a CPU for each process of the case, otherwise free'
+complete -c lasthop -n "__fish_lasthop_needs_command" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs'
 apart\t'The driver on its own CPU, the services on the others'
 same\t'Driver and services on one CPU'
 free\t'Any CPU, as the scheduler decides'"
@@ -103,7 +103,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l settle -d 'Time 
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l blocks -d 'Blocks per round; services restart after each round [default: chosen by what a start costs]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l seed -d 'Seed for the order of cases and for the bootstrap [default: random, and recorded]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l rounds -d 'Stop after this many rounds; each round starts all services afresh' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Apart if there is a CPU for each process of the case, otherwise free'
+complete -c lasthop -n "__fish_lasthop_using_subcommand run" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs'
 apart\t'The driver on its own CPU, the services on the others'
 same\t'Driver and services on one CPU'
 free\t'Any CPU, as the scheduler decides'"
@@ -281,7 +281,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l settle -d 'T
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l blocks -d 'Blocks per round; services restart after each round [default: chosen by what a start costs]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l seed -d 'Seed for the order of cases and for the bootstrap [default: random, and recorded]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l rounds -d 'Stop after this many rounds; each round starts all services afresh' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Apart if there is a CPU for each process of the case, otherwise free'
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs'
 apart\t'The driver on its own CPU, the services on the others'
 same\t'Driver and services on one CPU'
 free\t'Any CPU, as the scheduler decides'"
@@ -384,7 +384,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_s
 complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from run" -l blocks -d 'Blocks per round; services restart after each round [default: chosen by what a start costs]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from run" -l seed -d 'Seed for the order of cases and for the bootstrap [default: random, and recorded]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from run" -l rounds -d 'Stop after this many rounds; each round starts all services afresh' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from run" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Apart if there is a CPU for each process of the case, otherwise free'
+complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from run" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs'
 apart\t'The driver on its own CPU, the services on the others'
 same\t'Driver and services on one CPU'
 free\t'Any CPU, as the scheduler decides'"
@@ -426,7 +426,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_s
 complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from export" -l blocks -d 'Blocks per round; services restart after each round [default: chosen by what a start costs]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from export" -l seed -d 'Seed for the order of cases and for the bootstrap [default: random, and recorded]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from export" -l rounds -d 'Stop after this many rounds; each round starts all services afresh' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from export" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Apart if there is a CPU for each process of the case, otherwise free'
+complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from export" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs'
 apart\t'The driver on its own CPU, the services on the others'
 same\t'Driver and services on one CPU'
 free\t'Any CPU, as the scheduler decides'"
@@ -450,7 +450,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_s
 complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from drive" -l blocks -d 'Blocks per round; services restart after each round [default: chosen by what a start costs]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from drive" -l seed -d 'Seed for the order of cases and for the bootstrap [default: random, and recorded]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from drive" -l rounds -d 'Stop after this many rounds; each round starts all services afresh' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from drive" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Apart if there is a CPU for each process of the case, otherwise free'
+complete -c lasthop -n "__fish_lasthop_using_subcommand fleet; and __fish_seen_subcommand_from drive" -l placement -d 'CPUs that the driver and the services may use' -r -f -a "auto\t'Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs'
 apart\t'The driver on its own CPU, the services on the others'
 same\t'Driver and services on one CPU'
 free\t'Any CPU, as the scheduler decides'"

@@ -26,7 +26,7 @@ _lasthop() {
 '--blocks=[Blocks per round; services restart after each round \[default\: chosen by what a start costs\]]:N:_default' \
 '--seed=[Seed for the order of cases and for the bootstrap \[default\: random, and recorded\]]:N:_default' \
 '--rounds=[Stop after this many rounds; each round starts all services afresh]:N:_default' \
-'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Apart if there is a CPU for each process of the case, otherwise free"
+'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs"
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
@@ -89,7 +89,7 @@ _arguments "${_arguments_options[@]}" : \
 '--blocks=[Blocks per round; services restart after each round \[default\: chosen by what a start costs\]]:N:_default' \
 '--seed=[Seed for the order of cases and for the bootstrap \[default\: random, and recorded\]]:N:_default' \
 '--rounds=[Stop after this many rounds; each round starts all services afresh]:N:_default' \
-'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Apart if there is a CPU for each process of the case, otherwise free"
+'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs"
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
@@ -321,7 +321,7 @@ epoll\:""))' \
 '--blocks=[Blocks per round; services restart after each round \[default\: chosen by what a start costs\]]:N:_default' \
 '--seed=[Seed for the order of cases and for the bootstrap \[default\: random, and recorded\]]:N:_default' \
 '--rounds=[Stop after this many rounds; each round starts all services afresh]:N:_default' \
-'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Apart if there is a CPU for each process of the case, otherwise free"
+'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs"
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
@@ -464,7 +464,7 @@ _arguments "${_arguments_options[@]}" : \
 '--blocks=[Blocks per round; services restart after each round \[default\: chosen by what a start costs\]]:N:_default' \
 '--seed=[Seed for the order of cases and for the bootstrap \[default\: random, and recorded\]]:N:_default' \
 '--rounds=[Stop after this many rounds; each round starts all services afresh]:N:_default' \
-'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Apart if there is a CPU for each process of the case, otherwise free"
+'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs"
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
@@ -512,7 +512,7 @@ _arguments "${_arguments_options[@]}" : \
 '--blocks=[Blocks per round; services restart after each round \[default\: chosen by what a start costs\]]:N:_default' \
 '--seed=[Seed for the order of cases and for the bootstrap \[default\: random, and recorded\]]:N:_default' \
 '--rounds=[Stop after this many rounds; each round starts all services afresh]:N:_default' \
-'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Apart if there is a CPU for each process of the case, otherwise free"
+'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs"
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \
@@ -554,7 +554,7 @@ _arguments "${_arguments_options[@]}" : \
 '--blocks=[Blocks per round; services restart after each round \[default\: chosen by what a start costs\]]:N:_default' \
 '--seed=[Seed for the order of cases and for the bootstrap \[default\: random, and recorded\]]:N:_default' \
 '--rounds=[Stop after this many rounds; each round starts all services afresh]:N:_default' \
-'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Apart if there is a CPU for each process of the case, otherwise free"
+'--placement=[CPUs that the driver and the services may use]:PLACEMENT:((auto\:"Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs"
 apart\:"The driver on its own CPU, the services on the others"
 same\:"Driver and services on one CPU"
 free\:"Any CPU, as the scheduler decides"))' \

@@ -84,6 +84,7 @@ impl Http {
             tls: None,
             nodelay: true,
             script,
+            threads: 2,
         })
         .unwrap();
         let stopper = server.stopper().unwrap();

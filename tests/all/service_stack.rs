@@ -88,6 +88,7 @@ fn service(binding: &ServiceBinding, command: &[&str]) -> RenderedService {
         prepare_timeout: Duration::from_secs(20),
         environment: vec![],
         own_memory: false,
+        workers: 1,
         files: vec![],
         ready: Ready {
             check: ReadyCheck::Connect,

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use lasthop_model::{
     observation::{CgroupUsage, RoleUsage},
-    record::{CasePlan, CaseProof, MeasuredTrial},
+    record::{CasePlan, CaseProof, LoadSummary, MeasuredTrial},
 };
 use lasthop_protocol::{
     Histogram, TrialResult,
@@ -45,7 +45,10 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
             .cases()
             .iter()
             .any(|other| other.reference.as_deref() == Some(case)),
-        load: plan.load.clone(),
+        load: LoadSummary {
+            threads: driver_threads(trials, plan),
+            ..plan.load.clone()
+        },
         trials: u32::try_from(trials.count(case)).unwrap_or(u32::MAX),
         failed_trials: u32::try_from(trials.failed(case).len()).unwrap_or(u32::MAX),
         requests: trials.sum(case, |trial| trial.result.requests),
@@ -403,18 +406,25 @@ fn cpu_per_request(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Cpu
     cpu
 }
 
+/// The threads of the driver: where CPUs are free, it may take more than are planned.
+pub fn driver_threads(trials: &Trials, plan: &CasePlan) -> u32 {
+    let proof = trials.proofs(&plan.case).last();
+    let own = proof.filter(|_| plan.load.is_own()).map(|proof| proof.spec.threads);
+    own.unwrap_or_default().max(plan.load.threads).max(1)
+}
+
 /// The time that the driver's threads waited for a CPU, as a share of the trials' time; `None` if it was not measured.
 pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     let delays = trials.of(&plan.case).map(|trial| trial.result.cost.run_delay_ns);
     let delay = delays.sum::<Option<u64>>()?;
     let time = trials.sum(&plan.case, |trial| trial.result.elapsed_ns);
-    let share = delay as f64 / (time as f64 * f64::from(plan.load.threads.max(1)));
+    let share = delay as f64 / (time as f64 * f64::from(driver_threads(trials, plan)));
     Some(share).filter(|share| share.is_finite())
 }
 
 /// The driver's CPU time as a share of a core per thread; 0 for a case without trials.
 pub fn driver_load(trials: &Trials, plan: &CasePlan) -> f64 {
-    let threads = f64::from(plan.load.threads.max(1));
+    let threads = f64::from(driver_threads(trials, plan));
     let load = per(
         trials,
         &plan.case,

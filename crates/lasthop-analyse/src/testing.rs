@@ -358,6 +358,7 @@ fn environment() -> Environment {
         load_average: [0.0; 3],
         sysctl: IndexMap::from([range]),
         caches: IndexMap::new(),
+        topology: None,
         mitigations: IndexMap::new(),
         loopback_mtu: None,
         packet_filter: None,

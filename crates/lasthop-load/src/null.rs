@@ -6,8 +6,10 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+    panic::resume_unwind,
     path::PathBuf,
     sync::Arc,
+    thread,
 };
 
 use lasthop_protocol::{
@@ -160,12 +162,14 @@ pub struct NullSpec {
     /// `TCP_NODELAY` on accepted connections; ignored on Unix sockets.
     pub nodelay: bool,
     pub script: Script,
+    /// As many as the driver has, so that it is not the server that cannot do more.
+    pub threads: u32,
 }
 
-/// A bound and listening server: one thread, one epoll instance.
+/// A bound and listening server: an epoll instance for each thread.
 pub struct NullServer {
     listener: Listener,
-    epoll: OwnedFd,
+    threads: u32,
     script: Script,
     tls: Option<Arc<ServerConfig>>,
     nodelay: bool,
@@ -182,14 +186,9 @@ impl NullServer {
             .map(|(certificate, key)| server_config(certificate, key))
             .transpose()?;
         let listener = Listener::bind(&spec.address, BACKLOG).map_err(|cause| format!("the null server: {cause}"))?;
-        let prepare = || {
-            listener.socket.set_nonblocking(true)?;
-            let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-            watch(&epoll, &listener.socket)?;
-            Ok(epoll)
-        };
+        listener.socket.set_nonblocking(true).map_err(broken)?;
         Ok(Self {
-            epoll: prepare().map_err(broken)?,
+            threads: spec.threads,
             script: spec.script,
             tls,
             nodelay: spec.nodelay && spec.address.ip().is_some(),
@@ -209,21 +208,34 @@ impl NullServer {
 
     /// Serves until stopped.
     pub fn run(self) -> Result<(), String> {
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..self.threads).map(|_| scope.spawn(|| self.work())).collect();
+            let own = self.work();
+            let ended = others.into_iter().map(|other| other.join());
+            ended.fold(own, |so_far, other| {
+                so_far.and(other.unwrap_or_else(|panic| resume_unwind(panic)))
+            })
+        })
+        .map_err(broken)
+    }
+
+    fn work(&self) -> io::Result<()> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        watch(&epoll, &self.listener.socket)?;
         let mut connections = Connections::new();
         let mut buffer = vec![0; BUFFER];
         let mut events = Vec::with_capacity(EVENTS);
         loop {
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+            match epoll::wait(&epoll, spare_capacity(&mut events), None) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(broken(error.into())),
+                Err(error) => return Err(error.into()),
             }
             for Event { flags, data } in events.drain(..) {
                 let fd = data.u64() as RawFd;
                 if fd != self.listener.socket.as_raw_fd() {
                     self.serve(&mut connections, fd, &mut buffer);
                 } else if !flags.contains(EventFlags::HUP) {
-                    // Level-triggered: clients that a lack of descriptors leaves in the queue are reported again.
-                    self.accept(&mut connections, &mut buffer).map_err(broken)?;
+                    self.accept(&epoll, &mut connections, &mut buffer)?;
                 } else {
                     // epoll reports a hang-up for a listener that was shut down.
                     return Ok(());
@@ -232,28 +244,27 @@ impl NullServer {
         }
     }
 
-    /// Takes every connection that waits.
-    fn accept(&self, connections: &mut Connections, buffer: &mut [u8]) -> io::Result<()> {
-        loop {
-            let Some(socket) = self.listener.accept()? else {
-                return Ok(());
-            };
-            socket.set_nonblocking(true)?;
-            if self.nodelay {
-                socket.set_tcp_nodelay(true)?;
-            }
-            watch(&self.epoll, &socket)?;
-            let fd = socket.as_raw_fd();
-            let slot = fd as usize;
-            if connections.len() <= slot {
-                connections.resize_with(slot + 1, || None);
-            }
-            connections[slot] = Some(Conversation::new(OwnedFd::from(socket)));
-            // No event will come: such a client sends nothing before it has heard the server.
-            if self.script.speaks_first() {
-                self.serve(connections, fd, buffer);
-            }
+    /// Takes a connection. Those that wait still are reported again, and go to whichever thread is free.
+    fn accept(&self, epoll: &OwnedFd, connections: &mut Connections, buffer: &mut [u8]) -> io::Result<()> {
+        let Some(socket) = self.listener.accept()? else {
+            return Ok(());
+        };
+        socket.set_nonblocking(true)?;
+        if self.nodelay {
+            socket.set_tcp_nodelay(true)?;
         }
+        watch(epoll, &socket)?;
+        let fd = socket.as_raw_fd();
+        let slot = fd as usize;
+        if connections.len() <= slot {
+            connections.resize_with(slot + 1, || None);
+        }
+        connections[slot] = Some(Conversation::new(OwnedFd::from(socket)));
+        // No event will come: such a client sends nothing before it has heard the server.
+        if self.script.speaks_first() {
+            self.serve(connections, fd, buffer);
+        }
+        Ok(())
     }
 
     /// A connection that is over, in whatever way, is forgotten: its descriptor closes, and epoll with it.

@@ -19,6 +19,7 @@
 //! - 4: overload; dropped connections and retransmitted SYNs.
 //! - 5: what answers the question.
 //! - 6: requests in a pipeline; profile trials; what a failed trial counted.
+//! - 7: groups of CPUs, of which each round has another; which CPUs share what.
 
 use std::{
     collections::BTreeMap,
@@ -51,7 +52,7 @@ use crate::{
 };
 
 /// Increase this with every change that an older lasthop cannot read.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The most cases of a run, because all of them take turns in every block. A run against itself has each of them twice.
 pub const MOST_CASES: usize = 1000;
@@ -309,6 +310,9 @@ pub enum Placement {
     Free,
     /// The driver has its own CPUs.
     Apart { driver: Vec<u32>, services: Vec<u32> },
+    /// Each round has the next of these groups of CPUs that are near each other. The last CPUs of a group are for the
+    /// driver, which has one for each of its threads.
+    Compact { groups: Vec<Vec<u32>>, driver: u32 },
     /// The driver and all services share one CPU.
     Same { cpu: u32 },
 }
@@ -321,27 +325,53 @@ impl fmt::Display for Placement {
             Self::Apart { driver, services } => {
                 write!(f, "driver on CPU {}, services on CPU {}", list(driver), list(services))
             }
+            Self::Compact { groups, .. } => {
+                let count = groups.first().map_or(0, Vec::len);
+                write!(f, "{count} neighbouring CPUs, different ones in each round")
+            }
             Self::Same { cpu } => write!(f, "driver and services on CPU {cpu}"),
         }
     }
 }
 
+/// The CPUs of a round; none where the scheduler decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cpus<'a> {
+    pub driver: &'a [u32],
+    pub services: &'a [u32],
+}
+
 impl Placement {
-    /// The driver's CPUs; none if the scheduler decides.
-    pub fn driver_cpus(&self) -> &[u32] {
+    /// Those of a round whose driver has so many threads.
+    pub fn in_round(&self, number: u32, threads: u32) -> Cpus<'_> {
         match self {
-            Self::Free => &[],
-            Self::Apart { driver, .. } => driver,
-            Self::Same { cpu } => slice::from_ref(cpu),
+            Self::Free => Cpus::default(),
+            Self::Apart { driver, services } => Cpus { driver, services },
+            Self::Compact { groups, driver } => {
+                let group = groups.get(number as usize % groups.len().max(1));
+                let group = group.map(Vec::as_slice).unwrap_or_default();
+                let (services, driver) = group.split_at(group.len().saturating_sub(*driver as usize));
+                let used = driver.len().min(threads.max(1) as usize);
+                Cpus {
+                    driver: &driver[..used],
+                    services,
+                }
+            }
+            Self::Same { cpu } => Cpus {
+                driver: slice::from_ref(cpu),
+                services: slice::from_ref(cpu),
+            },
         }
     }
 
-    /// The services' CPUs; none if the scheduler decides.
-    pub fn service_cpus(&self) -> &[u32] {
+    /// Every CPU that a round may have.
+    pub fn cpus(&self) -> Vec<u32> {
         match self {
-            Self::Free => &[],
-            Self::Apart { services, .. } => services,
-            Self::Same { cpu } => slice::from_ref(cpu),
+            Self::Compact { groups, .. } => groups.concat(),
+            _ => {
+                let Cpus { driver, services } = self.in_round(0, 1);
+                [driver, services].concat()
+            }
         }
     }
 }
@@ -464,6 +494,9 @@ pub struct Environment {
     /// Last-level caches: sizes as the kernel writes them, by the CPUs that share one. Empty in older records.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub caches: IndexMap<String, String>,
+    /// CPUs that share more than a cache; `None` in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<CpuTopology>,
     /// What the kernel does about the CPUs' vulnerabilities, by the name of each that they have. Empty in older
     /// records.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -495,6 +528,18 @@ impl Environment {
         let version = about.split(',').next().unwrap_or_default();
         Some(format!("{} {version}", kind.name()))
     }
+}
+
+/// Which CPUs share what, in lists as the kernel writes them, such as `0-3,8-11`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CpuTopology {
+    /// CPUs of each socket.
+    pub sockets: Vec<String>,
+    /// CPUs of each NUMA node.
+    pub nodes: Vec<String>,
+    /// CPUs of each core: two or more with simultaneous multithreading.
+    pub cores: Vec<String>,
 }
 
 /// What packets on loopback pass, in the network namespace of lasthop and of the services that are in no container.

@@ -22,6 +22,8 @@ pub struct RenderedService {
     pub environment: Vec<(String, String)>,
     /// It and its preparation get shared memory of their own, which ends with them.
     pub own_memory: bool,
+    /// Processes that serve at the same time: its setting `workers`, else one.
+    pub workers: u32,
     /// Path in the service's directory → content.
     pub files: Vec<(PathBuf, Vec<u8>)>,
     pub ready: Ready,

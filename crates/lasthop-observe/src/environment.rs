@@ -1,9 +1,9 @@
 //! Describes the machine: the part of a record that distinguishes two machines.
 
-use indexmap::IndexMap;
-use lasthop_model::record::{Environment, PacketFilter, ProgramVersion};
+use indexmap::{IndexMap, IndexSet};
+use lasthop_model::record::{CpuTopology, Environment, PacketFilter, ProgramVersion};
 
-use lasthop_system::{digest, facts::Facts, loopback};
+use lasthop_system::{digest, facts::Facts, loopback, topology};
 
 /// Kernel settings that affect the cost of a local connection, or what may be observed.
 pub const SYSCTLS: [&str; 20] = [
@@ -48,6 +48,7 @@ pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Enviro
         load_average: facts.load_average(),
         sysctl: SYSCTLS.iter().filter_map(sysctl).collect(),
         caches: caches(facts),
+        topology: Some(topology(facts)),
         mitigations: mitigations(facts),
         loopback_mtu: loopback::mtu().ok().flatten(),
         packet_filter: Some(packet_filter(facts)),
@@ -58,17 +59,27 @@ pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Enviro
 
 /// Of each last-level cache the size, by the CPUs that share it.
 fn caches(facts: &Facts) -> IndexMap<String, String> {
-    let cpus = (0..).take_while(|cpu| facts.exists(&format!("/sys/devices/system/cpu/cpu{cpu}")));
-    let last = |cpu: u32| {
-        let caches = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
-        let levels = facts.names(&caches).into_iter().filter_map(|index| {
-            let of = |name| facts.text(&format!("{caches}/{index}/{name}"));
-            Some((of("level")?.parse::<u32>().ok()?, of("shared_cpu_list")?, of("size")?))
-        });
-        let (level, shared, size) = levels.max_by_key(|(level, ..)| *level)?;
-        Some((format!("L{level} of {shared}"), size))
+    let caches = topology::cpus(facts)
+        .into_iter()
+        .filter_map(|cpu| topology::last_cache(facts, cpu));
+    caches
+        .map(|cache| (format!("L{} of {}", cache.level, cache.cpus), cache.size))
+        .collect()
+}
+
+fn topology(facts: &Facts) -> CpuTopology {
+    let shared = |of: fn(&Facts, u32) -> Option<String>| {
+        let lists: IndexSet<String> = topology::cpus(facts)
+            .into_iter()
+            .filter_map(|cpu| of(facts, cpu))
+            .collect();
+        Vec::from_iter(lists)
     };
-    cpus.filter_map(last).collect()
+    CpuTopology {
+        sockets: shared(topology::socket),
+        nodes: topology::nodes(facts),
+        cores: shared(topology::core),
+    }
 }
 
 fn mitigations(facts: &Facts) -> IndexMap<String, String> {
@@ -267,6 +278,11 @@ mod tests {
             ("/sys/devices/system/cpu/cpu1/cache/index3/level", "3\n"),
             ("/sys/devices/system/cpu/cpu1/cache/index3/size", "32768K\n"),
             ("/sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "0-2\n"),
+            ("/sys/devices/system/cpu/cpu0/topology/core_siblings_list", "0-2\n"),
+            ("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n"),
+            ("/sys/devices/system/cpu/cpu1/topology/core_siblings_list", "0-2\n"),
+            ("/sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n"),
+            ("/sys/devices/system/node/node0/cpulist", "0-2\n"),
             ("/sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
             ("/sys/devices/system/cpu/vulnerabilities/mds", "Not affected\n"),
             ("/proc/net/ip_tables_names", "nat\nfilter\n"),
@@ -285,6 +301,12 @@ mod tests {
         assert_eq!(environment.sysctl["net.ipv4.ip_local_port_range"], "32768 60999");
         let one = |name: &str, value: &str| IndexMap::from([(name.to_owned(), value.to_owned())]);
         assert_eq!(environment.caches, one("L3 of 0-2", "32768K"));
+        let topology = CpuTopology {
+            sockets: vec!["0-2".to_owned()],
+            nodes: vec!["0-2".to_owned()],
+            cores: vec!["0-1".to_owned()],
+        };
+        assert_eq!(environment.topology, Some(topology));
         assert_eq!(environment.mitigations, one("meltdown", "Mitigation: PTI"));
         assert_eq!(environment.packet_filter.unwrap().iptables, ["nat", "filter"]);
         assert_eq!(

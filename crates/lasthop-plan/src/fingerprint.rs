@@ -74,7 +74,10 @@ pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<Sketch
     fingerprint.add_containers(&containers);
     fingerprint.replace_link(&link_forms(&renderer)?);
     let mut services = IndexMap::new();
-    for RenderedService { name, recipe, .. } in rendered {
+    for service in rendered {
+        let RenderedService {
+            name, recipe, workers, ..
+        } = service;
         let container = containers.get(service_of(&name)).cloned().flatten();
         let transport = bindings.services[&name].transport;
         services.insert(
@@ -83,6 +86,7 @@ pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<Sketch
                 recipe,
                 transport,
                 container,
+                workers,
             },
         );
     }

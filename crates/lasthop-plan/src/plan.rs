@@ -84,6 +84,8 @@ pub struct StackService {
     pub transport: Transport,
     /// Its container, if it runs in one.
     pub container: Option<RenderedContainer>,
+    /// Processes that serve at the same time.
+    pub workers: u32,
 }
 
 /// More cases than a run may have.

@@ -404,6 +404,7 @@ impl Server<'_> {
             prepare_timeout: start.prepare_timeout.map_or(PREPARE, |time| time.0),
             environment: table("start.environment", &start.environment)?,
             own_memory: start.own_memory,
+            workers: self.workers(),
             files: self.files()?,
             ready: Ready {
                 check: self.ready()?,
@@ -491,6 +492,14 @@ impl Server<'_> {
             context.insert(key.clone(), value);
         }
         Ok(())
+    }
+
+    fn workers(&self) -> u32 {
+        // A factor may have that name, too.
+        let has_setting = self.recipe.settings.contains_key("workers");
+        let setting = self.context.get_attr("workers").ok().filter(|_| has_setting);
+        let workers = setting.and_then(|setting| setting.to_string().parse().ok());
+        workers.unwrap_or(1).max(1)
     }
 
     fn is_link(&self) -> bool {

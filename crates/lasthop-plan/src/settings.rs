@@ -11,7 +11,12 @@ use lasthop_model::{
     quantity::{duration, share},
     record::{ExplainSettings, OverloadSettings, Placement, Settings},
 };
-use lasthop_system::cpus;
+use lasthop_stats::random::{Draws, seed_for};
+use lasthop_system::{
+    cpus,
+    facts::Facts,
+    topology::{Groups, Topology},
+};
 
 use super::{
     model::Defaults,
@@ -120,11 +125,13 @@ const OVERLOAD_ROUNDS: u32 = 3;
 /// What a round of one case takes besides its trials, and a trial besides its stages, at most as a rule.
 const START: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_secs(3);
+/// The most threads that the driver takes unasked.
+pub const MOST_THREADS: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PlacementChoice {
-    /// Apart if there is a CPU for each process of the case, otherwise free
-    // With fewer CPUs, services would have to share some that the scheduler would spread.
+    /// Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs
+    // With too few, services would have to share CPUs among which the scheduler would spread them.
     #[default]
     Auto,
     /// The driver on its own CPU, the services on the others
@@ -160,6 +167,7 @@ impl Plan {
             self.check_trial(trial)?;
         }
         let services = self.stacks.iter().map(|stack| stack.services.len()).max().unwrap_or(1);
+        let seed = overrides.seed.unwrap_or_else(random_seed);
         let placement = match (&overrides.driver_at, overrides.placement) {
             // The driver uses that host's CPUs, so the services may have all of this machine's.
             (Some(DriverAt::Host(_)), PlacementChoice::Auto) => Placement::Free,
@@ -168,7 +176,11 @@ impl Plan {
                     "--placement cannot be used with a driver on another host, which has its own CPUs".to_owned(),
                 );
             }
-            (_, choice) => place(choice, &cpus::allowed(), services)?,
+            (_, choice) => {
+                let allowed = cpus::allowed();
+                let compact = self.compact(&Topology::of(&Facts::here(), &allowed), allowed.len(), seed);
+                place(choice, &allowed, services, compact)?
+            }
         };
         // Long enough for caches and the scheduler to settle after another case's turn.
         let usual = if overload.is_some() {
@@ -195,7 +207,7 @@ impl Plan {
             self.check_budget(trial + warm_up, overrides.blocks.or(blocks), budget)?;
         }
         Ok(Settings {
-            seed: overrides.seed.unwrap_or_else(random_seed),
+            seed,
             precision: overrides.precision.unwrap_or(precision),
             budget_ns: budget.as_nanos() as u64,
             margin: overrides.margin.unwrap_or(margin),
@@ -216,6 +228,26 @@ impl Plan {
         })
     }
 
+    /// Neighbouring CPUs for each process of a case and for threads of the driver. `None` where that would take all CPUs,
+    /// or where lasthop starts no service.
+    fn compact(&self, topology: &Topology, cpus: usize, seed: u64) -> Option<Placement> {
+        let stacks = self.stacks.iter().map(|stack| stack.services.values());
+        let processes = stacks.map(|services| services.map(|service| service.workers as usize).sum::<usize>());
+        let processes = processes.max().filter(|processes| *processes > 0)?;
+        let connections = self.cases.iter().map(|case| case.load.connections).max().unwrap_or(1);
+        let free = cpus.checked_sub(processes + 1).filter(|free| *free > 0)?;
+        let groups = |driver: u32| topology.groups(processes + driver as usize);
+        let nearest = groups(1)?.share;
+        // At most half of what is free, because other rounds shall have other CPUs, and none from further away.
+        let most = connections.clamp(1, MOST_THREADS).min(1 + free as u32 / 2);
+        let (driver, Groups { mut cpus, .. }) = (1..=most)
+            .rev()
+            .filter_map(|driver| Some((driver, groups(driver)?)))
+            .find(|(_, groups)| groups.share == nearest)?;
+        Draws::new(seed_for(seed, &["cpus"])).shuffle(&mut cpus);
+        Some(Placement::Compact { groups: cpus, driver })
+    }
+
     /// Time for a round: it ends when its trials are over, not with the budget, as a rule.
     fn overload_budget(&self, overload: &OverloadSettings, trial: Duration) -> Duration {
         let of = |times: &f64| {
@@ -234,8 +266,13 @@ impl Plan {
 /// Chooses the CPUs of the driver and of `services` services per case among those that this process may use.
 ///
 /// Placement affects the ratio itself (two processes on one core wake each other without an interrupt between cores),
-/// so it is chosen once per run, is the same for every case, and is recorded.
-fn place(choice: PlacementChoice, allowed: &[u32], services: usize) -> Result<Placement, String> {
+/// so it is the same for every case of a round, and is recorded.
+fn place(
+    choice: PlacementChoice,
+    allowed: &[u32],
+    services: usize,
+    compact: Option<Placement>,
+) -> Result<Placement, String> {
     let (last, others) = allowed
         .split_last()
         .expect("a running process is allowed at least one CPU");
@@ -244,7 +281,9 @@ fn place(choice: PlacementChoice, allowed: &[u32], services: usize) -> Result<Pl
             "cannot place driver and services apart: this process may use only {} CPU; use --placement same or free",
             allowed.len()
         )),
-        PlacementChoice::Auto if others.len() < services.max(1) => Ok(Placement::Free),
+        PlacementChoice::Auto if compact.is_some() || others.len() < services.max(1) => {
+            Ok(compact.unwrap_or(Placement::Free))
+        }
         PlacementChoice::Auto | PlacementChoice::Apart => Ok(Placement::Apart {
             driver: vec![*last],
             services: others.to_vec(),
@@ -261,11 +300,14 @@ fn random_seed() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_model::{record::Cpus, selection::Selection};
+
     use super::*;
+    use crate::catalog::Catalog;
 
     #[test]
     fn auto_places_apart_only_where_each_process_has_a_cpu() {
-        let auto = |allowed: &[u32], services| place(PlacementChoice::Auto, allowed, services).unwrap();
+        let auto = |allowed: &[u32], services| place(PlacementChoice::Auto, allowed, services, None).unwrap();
         assert_eq!(
             auto(&[0, 1], 1),
             Placement::Apart {
@@ -284,15 +326,60 @@ mod tests {
     }
 
     #[test]
+    fn auto_has_a_group_of_cpus_for_each_round() {
+        let compact = Placement::Compact {
+            groups: vec![vec![4, 5, 6, 7], vec![0, 1, 2, 3]],
+            driver: 2,
+        };
+        let placement = place(PlacementChoice::Auto, &[0, 1, 2, 3, 4, 5, 6, 7], 2, Some(compact)).unwrap();
+        let of = |round, threads| {
+            let Cpus { driver, services } = placement.in_round(round, threads);
+            (driver.to_vec(), services.to_vec())
+        };
+        assert_eq!(of(0, 1), (vec![6], vec![4, 5]));
+        assert_eq!(of(0, 2), (vec![6, 7], vec![4, 5]));
+        assert_eq!(of(1, 1), (vec![2], vec![0, 1]));
+        assert_eq!(of(2, 4), of(0, 2));
+        assert_eq!(placement.cpus(), [4, 5, 6, 7, 0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_case_has_a_cpu_for_each_process_and_its_driver_some_of_the_others() {
+        let compact = |name: &str, changes: &[&str], cpus: u32| {
+            let selection = Selection {
+                set: changes.iter().map(|change| change.parse().unwrap()).collect(),
+                ..Selection::default()
+            };
+            let plan = Plan::new(Catalog::default().load(name).unwrap(), &selection).unwrap();
+            let allowed: Vec<u32> = (0..cpus).collect();
+            let topology = Topology::of(&Facts::below("/nowhere"), &allowed);
+            match plan.compact(&topology, allowed.len(), 1)? {
+                Placement::Compact { groups, driver } => Some((groups.len(), groups[0].len(), driver)),
+                other => panic!("{other:?}"),
+            }
+        };
+        // nginx, a worker of gunicorn, and the driver.
+        assert_eq!(compact("nginx-gunicorn", &["connections=1"], 16), Some((14, 3, 1)));
+        assert_eq!(compact("nginx-gunicorn", &["connections=10"], 16), Some((11, 6, 4)));
+        assert_eq!(
+            compact("nginx-uwsgi", &["workers=4", "connections=1"], 16),
+            Some((11, 6, 1))
+        );
+        assert_eq!(compact("redis", &["connections=10"], 4), Some((2, 3, 2)));
+        assert_eq!(compact("redis", &[], 2), None, "as it was");
+        assert_eq!(compact("nginx-gunicorn", &[], 3), None);
+    }
+
+    #[test]
     fn apart_needs_two_cpus() {
         assert!(
-            place(PlacementChoice::Apart, &[3], 1)
+            place(PlacementChoice::Apart, &[3], 1, None)
                 .unwrap_err()
                 .to_string()
                 .contains("--placement")
         );
         assert_eq!(
-            place(PlacementChoice::Same, &[3], 1).unwrap(),
+            place(PlacementChoice::Same, &[3], 1, None).unwrap(),
             Placement::Same { cpu: 3 }
         );
     }

@@ -240,6 +240,7 @@ fn environment(programs: &[(&str, &str, &str)]) -> Environment {
             ("net.ipv4.tcp_congestion_control".into(), "cubic".into()),
         ]),
         caches: IndexMap::from([("L3 of 0-1".into(), "32768K".into())]),
+        topology: None,
         mitigations: IndexMap::from([("spectre_v2".into(), "Mitigation: Retpolines".into())]),
         loopback_mtu: Some(65_536),
         packet_filter: Some(PacketFilter {

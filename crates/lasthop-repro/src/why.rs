@@ -126,7 +126,7 @@ fn paths(facts: &Facts<'_>) -> Option<String> {
 }
 
 fn placement(facts: &Facts<'_>) -> Option<String> {
-    let Placement::Apart { .. } = facts.part.design?.settings.placement else {
+    let (Placement::Apart { .. } | Placement::Compact { .. }) = facts.part.design?.settings.placement else {
         return None;
     };
     Some("lasthop pinned its driver apart from the servers; the study's method was not pinned".to_owned())

@@ -170,6 +170,8 @@ fn measure(
         driver_place,
         schedule: Schedule::new(job.settings.seed, groups),
         lengths,
+        round: 0,
+        threads: driver_threads(&data),
         begun,
         past,
         writer: &mut writer,
@@ -305,6 +307,12 @@ fn name_of_run(started: Timestamp, experiment: &str, machine: Option<&String>) -
     run_name::made(started, &words)
 }
 
+/// The threads of lasthop's own driver in the rounds that are over.
+fn driver_threads(data: &RunData) -> u32 {
+    let proofs = data.rounds().flat_map(|round| round.cases.values());
+    proofs.map(|proof| proof.spec.threads).max().unwrap_or(1)
+}
+
 /// Cases that are compared, by index: each with its reference, and those of a derived quantity.
 fn comparisons(plan: &Plan) -> Vec<Vec<usize>> {
     let pairs = plan
@@ -332,6 +340,10 @@ struct Runner<'a> {
     /// Where the driver runs, if not next to the services.
     driver_place: Option<DriverPlace>,
     schedule: Schedule,
+    /// The number of the round that runs.
+    round: u32,
+    /// Of lasthop's own driver, where a case has as many connections.
+    threads: u32,
     /// When this lasthop began. If the run was resumed, the run began earlier.
     begun: Instant,
     past: Past,

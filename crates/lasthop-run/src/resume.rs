@@ -199,8 +199,7 @@ impl Unfinished {
             (&now.programs, executables),
         );
         let cpus = cpus::allowed();
-        let placement = &self.data.header.settings.placement;
-        let used: BTreeSet<&u32> = placement.driver_cpus().iter().chain(placement.service_cpus()).collect();
+        let used: BTreeSet<u32> = self.data.header.settings.placement.cpus().into_iter().collect();
         let missing = used.into_iter().filter(|cpu| !cpus.contains(cpu));
         differences.extend(missing.map(|cpu| format!("it used CPU {cpu}, which this process may not use")));
         self.unchanged(differences)

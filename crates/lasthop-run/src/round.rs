@@ -21,7 +21,7 @@ use lasthop_model::{
     binding::{Account, Bindings, service_of},
     driver::ToolChoice,
     observation::{InContainer, Role},
-    record::{CasePlan, CaseProof, Failure, RoundRecord, Stage, TrialRecord},
+    record::{CasePlan, CaseProof, Cpus, Failure, RoundRecord, Seen, Stage, TrialRecord},
 };
 use lasthop_observe::{
     link::{LinkWatch, Listening},
@@ -118,6 +118,12 @@ impl RunningDriver {
             cause,
         })?;
         self.driver.prepare(case, there.as_ref().unwrap_or(spec))
+    }
+
+    /// The end of its input ends a driver.
+    fn stop(self) {
+        drop(self.driver);
+        let _ = self.process.stop(libc::SIGTERM, Duration::from_secs(2));
     }
 
     /// A short trial that does not count. Where it has fewer replies than `least`, another of up to the usual length.
@@ -253,6 +259,7 @@ impl Round {
     /// # Errors
     /// The record cannot be written. What does not start becomes a failure row of its cases.
     pub fn start(runner: &mut Runner<'_>, number: u32) -> Result<Self, RunError> {
+        runner.round = number;
         let at = runner.elapsed();
         let begun = Instant::now();
         let plan = runner.job.plan;
@@ -294,7 +301,7 @@ impl Round {
             }
         }
         round.started = begun.elapsed();
-        let headroom = self::headroom::calibrate(&mut round, runner, &proofs);
+        let headroom = headroom::calibrate(&mut round, runner, &mut proofs)?;
         // Nothing is measured while servers of the round before still end.
         runner.wait_for_stop()?;
         if runner.is_cut_short() {
@@ -435,6 +442,10 @@ impl Round {
             Some(tool) => Some(runner.tool_command(tool)?),
             None => rendered.driver.clone(),
         };
+        if command.is_none() {
+            let spec = &mut rendered.spec;
+            spec.threads = runner.threads.min(spec.connections).max(spec.threads);
+        }
         let driver = self.start_driver(runner, command)?;
         Ok((rendered, driver))
     }
@@ -601,6 +612,24 @@ impl Round {
         Ok(name)
     }
 
+    /// Opens every case that works again, with new drivers.
+    fn reopen(&mut self, runner: &mut Runner<'_>, proofs: &mut IndexMap<String, Seen>) -> Result<(), RunError> {
+        for running in std::mem::take(&mut self.drivers).into_values() {
+            running.stop();
+        }
+        for index in 0..self.ready.len() {
+            if self.ready[index].take().is_none() || runner.is_cut_short() {
+                continue;
+            }
+            let case = runner.case(index).case.clone();
+            match self.open(runner, index)? {
+                Some(proof) => proofs.insert(case, proof.into()),
+                None => proofs.shift_remove(&case),
+            };
+        }
+        Ok(())
+    }
+
     /// Begins to end drivers and services, in any state.
     pub fn stop(self, runner: &mut Runner<'_>) -> StoppingRound {
         let services = self.stacks.iter().flatten().map(|up| up.stack.instances.len()).sum();
@@ -611,9 +640,7 @@ impl Round {
         let ending = thread::Builder::new().name("stopping".to_owned()).spawn(move || {
             let _shield = interrupt::shield();
             for running in drivers.into_values() {
-                // The end of its input ends a driver.
-                drop(running.driver);
-                let _ = running.process.stop(libc::SIGTERM, Duration::from_secs(2));
+                running.stop();
             }
             let stacks: Vec<Stack> = stacks.into_iter().flatten().map(|up| up.stack).collect();
             let numbers: Vec<usize> = stacks.iter().map(|stack| stack.stack).collect();
@@ -789,7 +816,7 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
         record.create(below, 0o644)
     });
     let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
-    let cpus = runner.job.settings.placement.driver_cpus();
+    let cpus = runner.cpus().driver;
     let mut spawn = Spawn::new(&command)
         .stdin(Input::Pipe)
         .stdout(Output::Pipe)
@@ -829,6 +856,11 @@ impl Runner<'_> {
                 }
             }
         }
+    }
+
+    /// The CPUs of this round.
+    pub(super) fn cpus(&self) -> Cpus<'_> {
+        self.job.settings.placement.in_round(self.round, self.threads)
     }
 
     /// The account that drivers run as, if not lasthop's own: that of the servers, unless one of these keeps lasthop's
@@ -943,7 +975,7 @@ impl Runner<'_> {
             .iter()
             .filter_map(|(name, service)| Some((name.clone(), service.container.clone()?)))
             .collect();
-        bindings.cpus = self.job.settings.placement.service_cpus().to_vec();
+        bindings.cpus = self.cpus().services.to_vec();
         match &self.site {
             _ if containers.is_empty() => Ok(IndexMap::new()),
             None => unreachable!("a plan with containers has looked for an engine"),

@@ -73,6 +73,7 @@ pub fn start(
             .map(|_| (files.certificate.clone(), files.key.clone())),
         nodelay: true,
         script,
+        threads: spec.threads,
     };
     let process = spawn(guard, &null, cpus)?;
     if let (Some(path), Some(Account { ids: (user, group), .. })) = (spec.endpoint.address.path(), driver) {

@@ -214,3 +214,38 @@ fn a_few_blocks_have_their_mean() {
     let same = located(&[0.1; 9]).unwrap().estimate;
     assert!((same.value - 0.1).abs() < 1e-12 && same.standard_error < 1e-12);
 }
+
+/// The speed of a pair of CPUs, as a logarithm: a quarter of the pairs, across caches, is a quarter slower.
+fn speed(draws: &mut Draws) -> f64 {
+    if draws.unit() < 0.25 { 0.75_f64.ln() } else { 0.0 }
+}
+
+/// Coverage in per cent and mean half width, where both cases of a round have the same pair of CPUs or each its own.
+/// What a pair costs differs a little between transports.
+fn placed(together: bool) -> (f64, f64) {
+    let mut draws = Draws::new(16);
+    let (mut hits, mut width) = (0, 0.0);
+    for _ in 0..RUNS {
+        let round = |draws: &mut Draws| -> Vec<f64> {
+            let reference = speed(draws);
+            let case = if together { reference } else { speed(draws) };
+            let luck = case * 1.05 - reference + 0.01 * normal(draws);
+            (0..12).map(|_| TRUTH + luck + 0.03 * normal(draws)).collect()
+        };
+        let rounds: Vec<Vec<f64>> = (0..12).map(|_| round(&mut draws)).collect();
+        let estimate = locate(&Grouped::new(rounds).unwrap()).unwrap().estimate;
+        // A pair that is slower costs the case a twentieth of that more: the truth is over all pairs.
+        let truth = TRUTH + 0.05 * 0.25 * 0.75_f64.ln();
+        hits += u32::from(estimate.interval(0.95).contains(truth));
+        width += estimate.half_width(0.95);
+    }
+    (100.0 * f64::from(hits) / RUNS as f64, width / RUNS as f64)
+}
+
+/// Placement puts all cases of a round on the same CPUs for this.
+#[test]
+fn the_luck_of_a_pair_of_cpus_cancels_if_all_cases_share_it() {
+    let [(apart, wide), (together, narrow)] = [false, true].map(placed);
+    assert!((93.0..=97.0).contains(&together), "{together} %, apart {apart} %");
+    assert!(narrow * 3.0 < wide, "{narrow} is not a third of {wide}");
+}

@@ -48,6 +48,7 @@ mod schedstat;
 pub mod seal;
 pub mod shell;
 pub mod sock_diag;
+pub mod topology;
 pub mod udp;
 
 pub use connect::{connect, listening_user, own_address_towards};

@@ -133,6 +133,7 @@ fn flatten(facts: &mut Facts, kind: Kind, place: &str, value: &Value) {
             return;
         }
         Value::String(text) => text.clone(),
+        Value::Array(list) if list.iter().all(Value::is_string) => joined(list.iter().filter_map(Value::as_str), ", "),
         other => other.to_string(),
     };
     match (place.strip_suffix(" ns"), value.as_u64()) {

@@ -40,7 +40,7 @@ pub fn driver_saturated(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let text = format!(
         "the driver used {} of a core per thread ({})",
         percent(load),
-        counted(plan.load.threads.into(), "thread")
+        counted(cases::driver_threads(trials, plan).into(), "thread")
     );
     let effect = if plan.load.is_open() {
         "the driver may be the reason why the rate was not reached: use more threads or a lower rate"
@@ -60,7 +60,8 @@ const MUCH: f64 = 0.05;
 /// A driver that should have its own CPU and does not get it. If CPUs are shared on purpose, the check `placement`
 /// fires.
 pub fn driver_kept_off(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
-    let is_apart = matches!(trials.data.header.settings.placement, Placement::Apart { .. });
+    let placement = &trials.data.header.settings.placement;
+    let is_apart = matches!(placement, Placement::Apart { .. } | Placement::Compact { .. });
     let share = cases::driver_run_delay(trials, plan)?;
     let text = format!("the driver was runnable but not running {} of the time", percent(share));
     let effect = "high percentiles include these waits: find out what else ran on its CPU (`pidstat`, `perf sched`)";

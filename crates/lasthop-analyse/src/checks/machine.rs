@@ -95,7 +95,7 @@ pub fn placement(evidence: &Evidence) -> Option<Finding> {
         }
         Placement::Same { cpu } => same(format!("everything ran on CPU {cpu}")),
         Placement::Free if data.environment.as_ref()?.cpus == 1 => same("the machine has one CPU".to_owned()),
-        Placement::Free => None,
+        Placement::Free | Placement::Compact { .. } => None,
     }
 }
 

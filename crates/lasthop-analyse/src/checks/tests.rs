@@ -269,8 +269,13 @@ fn scarce_headroom_is_doubted() {
 fn threads_share_the_drivers_load() {
     let mut data = healthy();
     driver_load(&mut data, "unix", 1.6);
-    data.header.cases[1].load.threads = 2;
-    assert_eq!(findings(&data, "driver-saturated"), []);
+    let mut asked = data.clone();
+    asked.header.cases[1].load.threads = 2;
+    assert_eq!(findings(&asked, "driver-saturated"), []);
+    assert_eq!(findings(&data, "driver-saturated").len(), 1);
+    each_proof(&mut data, "unix", |proof| proof.spec.threads = 2);
+    assert_eq!(findings(&data, "driver-saturated"), [], "it took another by itself");
+    assert_eq!(summarise(&data).cases[1].load.threads, 2);
 }
 
 #[test]

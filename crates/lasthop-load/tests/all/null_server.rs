@@ -92,6 +92,7 @@ fn drive(spec: &Spec, tls: Option<(std::path::PathBuf, std::path::PathBuf)>, rep
         tls,
         nodelay: true,
         script,
+        threads: 1,
     })
     .unwrap();
     let endpoint = Endpoint {

@@ -3,7 +3,7 @@
 use lasthop_analyse::summary::{Resumed, Summary, TimeUse};
 use lasthop_model::{
     quantity::joined,
-    record::{Environment, Stopped},
+    record::{CpuTopology, Environment, Stopped},
 };
 
 use super::parts;
@@ -92,7 +92,12 @@ fn programs(summary: &Summary, environment: &Environment) -> String {
     if !environment.programs.contains_key("lasthop") {
         all.insert(0, format!("lasthop {}", summary.lasthop));
     }
-    format!("{}; {}", all.join(", "), summary.settings.placement)
+    let threads = summary.cases.iter().map(|case| case.load.threads).max().unwrap_or(1);
+    let driver = match threads {
+        0 | 1 => String::new(),
+        threads => format!(", {threads} threads of the driver"),
+    };
+    format!("{}; {}{driver}", all.join(", "), summary.settings.placement)
 }
 
 fn run(summary: &Summary) -> String {
@@ -169,6 +174,11 @@ pub fn detail(summary: &Summary) -> Option<Section> {
     items.extend(programs.map(|(name, program)| format!("{name}: {}", program.path)));
     let caches = environment.caches.iter();
     items.extend(caches.map(|(cpus, size)| format!("cache: {size} {cpus}")));
+    let shared = environment.topology.iter().flat_map(|topology| {
+        let CpuTopology { sockets, nodes, cores } = topology;
+        [("sockets", sockets), ("NUMA nodes", nodes), ("cores", cores)]
+    });
+    items.extend(shared.map(|(what, cpus)| format!("CPUs of {what}: {}", cpus.join(" | "))));
     let mitigations = environment.mitigations.iter();
     items.extend(mitigations.map(|(name, state)| format!("{name}: {state}")));
     let sysctl = environment.sysctl.iter();

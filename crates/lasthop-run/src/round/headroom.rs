@@ -4,15 +4,17 @@
 use std::{collections::HashMap, time::Duration};
 
 use indexmap::IndexMap;
-use lasthop_model::record::Seen;
+use lasthop_model::record::{Placement, Seen};
+use lasthop_plan::settings::MOST_THREADS;
 use lasthop_protocol::{
     spec::{Endpoint, Engine, Model, Spec},
     wire::TrialPhases,
 };
 use lasthop_stack::null;
+use lasthop_system::cpus;
 
 use super::{OWN, Round};
-use crate::Runner;
+use crate::{RunError, Runner};
 
 /// Phases of a calibration. Starting its server takes about as long again.
 const PHASES: TrialPhases = TrialPhases {
@@ -22,12 +24,66 @@ const PHASES: TrialPhases = TrialPhases {
 /// Name of the calibration among the driver's cases.
 const CASE: &str = "headroom";
 
-/// Requests per second by case, in the first round. Loads that differ only in their address share a calibration. Cases
-/// without one (a classic tool, lasthop's own protocols, a null server that does not start) are left out.
-pub fn calibrate(round: &mut Round, runner: &Runner<'_>, proofs: &IndexMap<String, Seen>) -> IndexMap<String, f64> {
+/// Below this, the generator may be what limits a case.
+const ENOUGH: f64 = 1.5;
+
+/// Requests per second by case, in the first round. Where CPUs are free, the driver takes more threads until it could do
+/// [`ENOUGH`] times what each case does: the same for all cases, because they are compared.
+pub fn calibrate(
+    round: &mut Round,
+    runner: &mut Runner<'_>,
+    proofs: &mut IndexMap<String, Seen>,
+) -> Result<IndexMap<String, f64>, RunError> {
     if !runner.job.settings.headroom || !runner.is_first_round() {
-        return IndexMap::new();
+        return Ok(IndexMap::new());
     }
+    loop {
+        let found = reached(round, runner, proofs);
+        if runner.is_cut_short() || !is_at_limit(round, runner, proofs, &found) {
+            return Ok(found);
+        }
+        runner.threads = (runner.threads * 2).min(most_threads(runner));
+        round.reopen(runner, proofs)?;
+    }
+}
+
+/// As many threads as lasthop's own driver may take unasked.
+fn most_threads(runner: &Runner<'_>) -> u32 {
+    match &runner.job.settings.placement {
+        Placement::Compact { driver, .. } => *driver,
+        // Where the scheduler places servers that run already, three of four CPUs are theirs.
+        Placement::Free if runner.job.plan.given.is_some() => (cpus::allowed().len() as u32 / 4).clamp(1, MOST_THREADS),
+        Placement::Free | Placement::Apart { .. } | Placement::Same { .. } => 1,
+    }
+}
+
+/// Whether a case could have more threads, and needs them.
+fn is_at_limit(
+    round: &mut Round,
+    runner: &Runner<'_>,
+    proofs: &IndexMap<String, Seen>,
+    headroom: &IndexMap<String, f64>,
+) -> bool {
+    if runner.threads >= most_threads(runner) {
+        return false;
+    }
+    let mut cases = headroom.iter().filter(|(case, _)| {
+        let load = proofs.get(*case).map(|proof| &proof.spec);
+        load.is_some_and(|spec| spec.threads < spec.connections && spec.threads <= runner.threads)
+    });
+    let Some(running) = round.drivers.get_mut(OWN) else {
+        return false;
+    };
+    cases.any(|(case, most)| {
+        let trial = running.driver.trial(case, PHASES);
+        trial.is_ok_and(|result| result.throughput() * ENOUGH > *most)
+    })
+}
+
+/// Requests per second against a server that does nothing, by case. Loads that differ only in their address share a
+/// calibration. Cases without one (a classic tool, lasthop's own protocols, a null server that does not start) are left
+/// out.
+fn reached(round: &mut Round, runner: &Runner<'_>, proofs: &IndexMap<String, Seen>) -> IndexMap<String, f64> {
     let mut known: HashMap<String, Option<f64>> = HashMap::new();
     let mut found = IndexMap::new();
     for (index, case) in runner.job.plan.cases.iter().enumerate() {
@@ -81,7 +137,8 @@ fn kind(spec: &Spec) -> String {
 }
 
 fn one(round: &mut Round, runner: &Runner<'_>, spec: &Spec) -> Option<f64> {
-    let cpus = runner.job.settings.placement.service_cpus();
+    // More threads than the services have CPUs would wait for each other.
+    let cpus = if spec.threads > 1 { &[] } else { runner.cpus().services };
     let driver = runner.driver_account();
     let go_on = || !runner.is_cut_short();
     let server = null::start(runner.guard, runner.sandbox, spec, cpus, driver.as_ref(), go_on).ok()?;
