@@ -378,8 +378,8 @@ pub struct Report {
     /// A run: its name or part of its name, its directory, or `last`. Several runs are reported together
     #[arg(value_name = "RUN", default_value = "last")]
     pub runs: Vec<String>,
-    /// Several runs: what makes a kind of machine: architecture, cpu, cpus, kernel, distribution, virtualization, or
-    /// labels [default: the first four and all labels, where they differ]
+    /// Several runs: what makes a kind of machine: architecture, cpu, size (by the number of CPUs), kernel, cpus,
+    /// distribution, virtualization, or labels [default: the first four and all labels, where they differ]
     #[arg(long, value_name = "FACT,…", value_delimiter = ',')]
     pub by: Vec<String>,
     /// Say instead what a check means and what to do about it, by the id that reports print in brackets

@@ -522,6 +522,16 @@ impl Environment {
         kinds.find_map(|kind| Some((kind, self.programs.get(kind.name())?.version.as_str())))
     }
 
+    /// A class of machines by their CPUs: on few, the processes of a case share some.
+    pub fn size(&self) -> &'static str {
+        match self.cpus {
+            0 | 1 => "1 CPU",
+            2..=4 => "2 to 4 CPUs",
+            5..=15 => "5 to 15 CPUs",
+            16.. => "16 CPUs and more",
+        }
+    }
+
     /// The same in words: `podman 4.3.1`.
     pub fn engine_in_words(&self) -> Option<String> {
         let (kind, about) = self.engine()?;

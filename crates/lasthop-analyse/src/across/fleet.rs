@@ -26,7 +26,7 @@ pub const SCHEMA: &str = "lasthop-fleet/2";
 /// The label that names a machine; without it the name of its host does.
 pub const NAME: &str = "machine";
 /// What makes kinds unless told otherwise, besides labels, where it differs between machines.
-const USUAL: [&str; 4] = ["architecture", "cpu", "cpus", "kernel"];
+const USUAL: [&str; 4] = ["architecture", "cpu", "size", "kernel"];
 
 /// Runs of the same experiment, usually each of another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -184,6 +184,7 @@ impl Member {
         });
         match (name, &self.data.environment) {
             ("cpus", Some(environment)) => Some(environment.cpus.to_string()),
+            ("size", Some(environment)) => Some(environment.size().to_owned()),
             _ => known.or_else(|| self.data.header.labels.get(name)).cloned(),
         }
     }
@@ -203,7 +204,7 @@ pub enum NoFleet {
     NotAlike(#[from] NotAlike),
     #[error(
         "no record has `{0}`: kinds are made of {known} and of labels",
-        known = "architecture, cpu, cpus, kernel, distribution, virtualization"
+        known = "architecture, cpu, size, kernel, cpus, distribution, virtualization"
     )]
     Unknown(String),
 }

@@ -255,6 +255,23 @@ fn a_case_has_a_row_for_each_declared_metric() {
 }
 
 #[test]
+fn machines_of_about_as_many_cpus_are_of_one_kind() {
+    let of = |name, cpus| {
+        let mut run = machine(name, "x", 26_000.0);
+        run.environment.as_mut().unwrap().cpus = cpus;
+        run
+    };
+    let fleet = together(&[of("a", 2), of("b", 4), of("c", 16), of("d", 64)], &[]).unwrap();
+    let kinds: Vec<(&str, usize)> = fleet
+        .kinds
+        .iter()
+        .map(|kind| (kind.values[0].as_deref().unwrap(), kind.machines))
+        .collect();
+    assert_eq!(fleet.by, ["size"]);
+    assert_eq!(kinds, [("2 to 4 CPUs", 2), ("16 CPUs and more", 2)]);
+}
+
+#[test]
 fn a_fleet_says_what_it_cannot_know() {
     let runs = [("a", "x"), ("b", "y")].map(|(name, kind)| machine(name, kind, 26_000.0));
     let of_two = said(&together(&runs, &[]).unwrap());
@@ -271,7 +288,7 @@ fn a_fleet_says_what_it_cannot_know() {
     assert_eq!(of_none[1], takes_two);
     let unknown = together(&runs, &["colour"]).unwrap_err().to_string();
     assert!(
-        unknown.starts_with("no record has `colour`: kinds are made of architecture, cpu"),
+        unknown.starts_with("no record has `colour`: kinds are made of architecture, cpu, size"),
         "{unknown}"
     );
     let twice = [runs[0].clone(), machine("a", "x", 26_000.0)];
