@@ -520,6 +520,49 @@ mod tests {
     }
 
     #[test]
+    fn the_tags_of_several_statements_are_checked_in_order() {
+        let replied = |tags: &[&str]| {
+            let tags: Vec<u8> = tags
+                .iter()
+                .flat_map(|tag| message(b'C', format!("{tag}\0").as_bytes()))
+                .collect();
+            [row("1"), tags, message(b'Z', b"I")].concat()
+        };
+        let all = replied(&["BEGIN", "SELECT 1", "COMMIT"]);
+        let (learnt, unchecked) = learnt(&all, &all);
+        assert_eq!(learnt.tag.as_deref(), Some("BEGIN; SELECT 1; COMMIT"));
+        assert_eq!((outcome(learnt, &all), unchecked.as_str()), (Ok(None), ""));
+        let said = |tags: &[&str], reply: &[&str]| {
+            let expect = PostgresExpect {
+                tag: Some(tags.join("; ")),
+                ..PostgresExpect::default()
+            };
+            let (_, keep, fault) = same_at_every_cut(&mut *exchange(expect), &replied(reply)).unwrap();
+            assert!(keep);
+            fault.map(|fault| fault.message)
+        };
+        let expected = ["BEGIN", "SELECT 1"];
+        assert_eq!(said(&expected, &expected), None);
+        for (reply, message) in [
+            (
+                &["BEGIN", "SELECT 10"][..],
+                "the command tag is \"SELECT 10\", expected \"SELECT 1\"",
+            ),
+            (
+                &["SELECT 1", "BEGIN"],
+                "the command tag is \"SELECT 1\", expected \"BEGIN\"",
+            ),
+            (
+                &["BEGIN", "SELECT 1", "COMMIT"],
+                "the command tag is \"COMMIT\", expected none",
+            ),
+            (&["BEGIN"], "no command tag, expected \"SELECT 1\""),
+        ] {
+            assert_eq!(said(&expected, reply).as_deref(), Some(message));
+        }
+    }
+
+    #[test]
     fn an_error_is_told_by_its_state() {
         let mut bytes = message(b'E', b"SERROR\0C42703\0Mcolumn \"x\" does not exist\0\0");
         bytes.extend(message(b'Z', b"I"));

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::{
     login::Login,
     message::{Framer, Requests, is_notice, server_error, unexpected},
-    result::first_column,
+    result::{BETWEEN_TAGS, first_column},
 };
 use crate::{
     failure::Failure,
@@ -22,6 +22,8 @@ pub struct PostgresReplies {
     login: Login,
     framer: Framer,
     rows: u64,
+    /// Bytes of the expected command tags that have come.
+    tagged: usize,
     reply: BodyCheck,
     fault: Option<Failure>,
 }
@@ -33,6 +35,7 @@ impl PostgresReplies {
             login: Login::default(),
             framer: Framer::default(),
             rows: 0,
+            tagged: 0,
             reply: BodyCheck::default(),
             fault: None,
         }
@@ -75,18 +78,25 @@ impl PostgresReplies {
     }
 
     fn check_tag(&mut self) {
-        let Some(want) = &self.requests.spec.expect.tag else {
+        let Some(want) = self.requests.spec.expect.tag.as_deref() else {
             return;
         };
+        let left = want.get(self.tagged..).unwrap_or_default();
         let got = self.framer.body.strip_suffix(&[0]).unwrap_or(&self.framer.body);
-        if got != want.as_bytes() {
-            let text = format!(
-                "the command tag is {}, expected {}",
-                excerpt(got),
-                excerpt(want.as_bytes())
-            );
-            self.blame(Failure::content(text));
+        let next = left.split(BETWEEN_TAGS).next().unwrap_or_default();
+        if self.tagged < want.len() && got == next.as_bytes() {
+            self.tagged += (next.len() + BETWEEN_TAGS.len()).min(left.len());
+            return;
         }
+        let next = if self.tagged < want.len() {
+            excerpt(next.as_bytes())
+        } else {
+            "none".to_owned()
+        };
+        self.blame(Failure::content(format!(
+            "the command tag is {}, expected {next}",
+            excerpt(got)
+        )));
     }
 }
 
@@ -117,6 +127,7 @@ impl Replies for PostgresReplies {
     fn begin(&mut self) {
         self.framer.reset();
         self.rows = 0;
+        self.tagged = 0;
         self.reply.reset();
         self.fault = None;
     }
@@ -143,6 +154,10 @@ impl Replies for PostgresReplies {
         }
         if self.rows == 0 && expect.reads_first() {
             return Err(Failure::content("no row, expected one"));
+        }
+        let tags = expect.tag.as_deref().unwrap_or_default();
+        if let Some(left @ [_, ..]) = tags.as_bytes().get(self.tagged..) {
+            return Err(Failure::content(format!("no command tag, expected {}", excerpt(left))));
         }
         self.reply.finish(&self.requests.reply)
     }

@@ -21,7 +21,7 @@ pub struct PostgresExpect {
     /// Whether the first column of the first row is NULL. `first` is then missing.
     #[serde(skip_serializing_if = "kind::is_false")]
     pub null: bool,
-    /// The command tag, for example `SELECT 1`.
+    /// The command tag, for example `SELECT 1`; those of several statements in order: `BEGIN; SELECT 1; COMMIT`.
     pub tag: Option<String>,
     /// All messages of the reply but notices, parameters and notifications, byte for byte.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,18 +53,22 @@ impl PostgresExpect {
     }
 }
 
-/// Rows, first column of the first row and command tag of a whole reply.
+/// What is written between the command tags of several statements.
+pub const BETWEEN_TAGS: &str = "; ";
+
+/// Rows, first column of the first row and command tags of a whole reply.
 pub fn result(reply: &[u8]) -> PostgresExpect {
     let rows = messages(reply).filter(|(kind, _)| *kind == b'D').count() as u64;
-    let tag = messages(reply)
+    let tags = messages(reply)
         .filter(|(kind, _)| *kind == b'C')
-        .last()
-        .map(|(_, message)| &message[HEAD..]);
+        .map(|(_, message)| &message[HEAD..])
+        .map(|tag| std::str::from_utf8(tag.strip_suffix(&[0]).unwrap_or(tag)).ok());
+    let tags: Option<Vec<&str>> = tags.collect();
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     let first = first_value(reply);
     PostgresExpect {
         rows: Some(rows),
-        tag: tag.and_then(|tag| text(tag.strip_suffix(&[0]).unwrap_or(tag))),
+        tag: tags.filter(|tags| !tags.is_empty()).map(|tags| tags.join(BETWEEN_TAGS)),
         null: first == Some(None),
         first: first.flatten().filter(|first| first.len() <= FIRST_MAX).and_then(text),
         reply: None,
