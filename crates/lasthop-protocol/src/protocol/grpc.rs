@@ -1212,6 +1212,25 @@ mod tests {
         assert!(said.windows(6).any(|setting| setting == [0, 6, 0, 1, 0, 0]));
     }
 
+    /// RFC 9113, section 6.10.
+    #[test]
+    fn pieces_of_a_block_may_be_empty_and_have_an_end() {
+        let pieces = |empty: usize| {
+            let mut bytes = frame(HEADERS, 0, 1, &block(&[(":status", "200"), GRPC]));
+            (0..empty).for_each(|_| bytes.extend(frame(frame::CONTINUATION, 0, 1, b"")));
+            bytes.extend(frame(frame::CONTINUATION, END_HEADERS, 1, b""));
+            let data = frame(DATA, 0, 1, &prefixed(&field_1(b"Hello")));
+            [bytes, data, trailers(1, &[("grpc-status", "0")])].concat()
+        };
+        for empty in [0, 1, 3] {
+            assert_eq!(outcome(&hello(), &pieces(empty)), Ok((7, None)));
+        }
+        let mut exchange = exchange(&hello(), 1);
+        exchange.begin();
+        let failure = exchange.receive(&pieces(100_000)).unwrap_err();
+        assert_eq!(failure.message, "HTTP/2: a header block is too long");
+    }
+
     proptest! {
         #[test]
         fn near_misses_have_one_outcome(at in 0usize..200, byte in any::<u8>()) {

@@ -22,7 +22,7 @@ const WINDOW_MAX: i64 = (1 << 31) - 1;
 const RETURNED_AT: u32 = 1 << 30;
 /// The last number of a stream that clients may use.
 const STREAM_MAX: u32 = (1 << 31) - 1;
-/// Most bytes of a header block.
+/// Most bytes of a header block, and most frames, which may be empty (RFC 9113, section 6.10).
 const BLOCK_MAX: usize = 64 * 1024;
 /// Most pings and settings that are answered during one batch.
 const ANSWERS_MAX: u32 = 10_000;
@@ -63,9 +63,19 @@ pub struct Session {
     declined: u32,
     /// The server takes no more calls.
     is_leaving: bool,
-    /// A header block that is not complete yet: its stream, whether that ends with it, and its bytes.
-    block: Option<(u32, bool, Vec<u8>)>,
+    /// A header block that is not complete yet.
+    block: Option<Block>,
     answers: u32,
+}
+
+/// A part of a header block.
+struct Block {
+    stream: u32,
+    /// Whether the stream ends with the block.
+    ends: bool,
+    bytes: Vec<u8>,
+    /// How many frames it came in.
+    frames: usize,
 }
 
 impl Session {
@@ -288,23 +298,28 @@ impl Session {
         if frame.has(frame::END_HEADERS) {
             return self.take_block(frame.stream, block, ends);
         }
-        self.block = Some((frame.stream, ends, block.to_vec()));
+        self.block = Some(Block {
+            stream: frame.stream,
+            ends,
+            bytes: block.to_vec(),
+            frames: 1,
+        });
         Ok(None)
     }
 
     fn continuation(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
-        let Some((stream, ends, mut block)) = self.block.take().filter(|(stream, ..)| *stream == frame.stream) else {
+        let Some(mut block) = self.block.take().filter(|block| block.stream == frame.stream) else {
             return Err(Failure::protocol("HTTP/2: a header block goes on in another stream"));
         };
-        block.extend_from_slice(frame.content);
-        // Empty pieces may not go on for ever.
-        if block.len() > BLOCK_MAX || frame.content.is_empty() {
+        block.bytes.extend_from_slice(frame.content);
+        block.frames += 1;
+        if block.bytes.len().max(block.frames) > BLOCK_MAX {
             return Err(Failure::protocol("HTTP/2: a header block is too long"));
         }
         if frame.has(frame::END_HEADERS) {
-            return self.take_block(stream, &block, ends);
+            return self.take_block(block.stream, &block.bytes, block.ends);
         }
-        self.block = Some((stream, ends, block));
+        self.block = Some(block);
         Ok(None)
     }
 
