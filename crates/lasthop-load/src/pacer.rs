@@ -96,6 +96,15 @@ impl Pacer {
         self.due as u64
     }
 
+    /// How long the requests released so far take at the rate: constant arrivals have their gap behind them, others before
+    /// them.
+    pub fn taken(&self) -> u64 {
+        match self.arrivals {
+            Arrivals::Constant => (self.released as f64 * self.interval) as u64,
+            Arrivals::Poisson => 0,
+        }
+    }
+
     /// The request that was due is released (sent, or counted as missed).
     #[inline]
     pub fn release(&mut self) {
@@ -160,6 +169,16 @@ mod tests {
             .collect();
         all.sort_unstable();
         assert_eq!(all, (0..100).map(|index| index * 1_000_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn constant_arrivals_take_the_gap_behind_the_last_one_too() {
+        for (index, workers) in [(0, 1), (0, 4), (3, 4)] {
+            let mut pacer = Pacer::new(&open(4.0, Arrivals::Constant), index, workers);
+            assert_eq!(pacer.taken(), 0);
+            dues(&mut pacer, 5);
+            assert_eq!(pacer.taken(), u64::from(workers) * 1_250_000_000);
+        }
     }
 
     #[test]

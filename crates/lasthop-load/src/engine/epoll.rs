@@ -247,7 +247,7 @@ impl Epoll {
             }
             self.release_due(pacer, begin, now, ends);
             if self.thread.recorder.is_spent() {
-                self.thread.recorder.cut_short(clock::now());
+                self.thread.recorder.cut_short(clock::now().max(begin + pacer.taken()));
                 break;
             }
             let next = if self.is_anyone_free() || pacer.waits_for_nobody() {

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Running, SHORT, echo, hello, run, spec};
+use common::{Running, SHORT, counted, echo, hello, run, spec};
 use lasthop_load::serve::Pattern;
 use lasthop_protocol::{
     spec::{Arrivals, Model, OpenLoop, Reuse, Spec, Transport},
@@ -54,6 +54,24 @@ fn every_scheduled_request_is_sent_and_answered() {
             assert_eq!(count(result.service_time.clone()), offered.sent);
             assert!(result.response_time.unwrap().mean() >= result.service_time.unwrap().mean());
         }
+    }
+}
+
+#[test]
+fn a_number_of_requests_takes_the_gap_behind_the_last_one_too() {
+    let server = Running::start(Pattern::Echo, Transport::Unix);
+    for threads in [1, 2] {
+        let spec = Spec {
+            model: open(10.0, Arrivals::Constant),
+            connections: 2,
+            threads,
+            ..spec(&server.endpoint, echo(64))
+        };
+        let result = counted(&spec, 4);
+        assert_eq!((result.requests, result.offered.unwrap().scheduled), (4, 4));
+        // As exact as the sum of the threads' rates.
+        assert!(result.elapsed_ns >= 399_999_999, "{}", result.elapsed_ns);
+        assert!(result.throughput() <= 10.000_001, "{}", result.throughput());
     }
 }
 
