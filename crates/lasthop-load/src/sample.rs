@@ -1,13 +1,13 @@
 //! One reply of an endpoint, byte for byte: what a null server repeats, and what later replies are compared with.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use lasthop_protocol::{Exchange, Greeting, Progress, Protocol, failure::Failure, result::ErrorClass, spec::Spec};
 use lasthop_system::clock;
 
 use crate::{
     supervisor::supervised,
-    transport::{Calls, Connector, Stream, Watch},
+    transport::{Calls, Connector, Stream, Wait, Watch},
 };
 
 /// What is awaited of a reply that says nothing of its end.
@@ -104,18 +104,14 @@ impl Line {
         self.watch
             .expect_by(clock::now().saturating_add(spec.timeouts.request_ns));
         exchange.begin();
-        let request = exchange.request().len();
-        // A server that speaks first may have closed already.
-        if request > 0 {
-            stream.send_all(exchange.request())?;
-        }
         if spec.protocol.receipt().is_some() {
+            stream.send_all(exchange.request())?;
             return Ok(Sample {
                 reply: Vec::new(),
                 closes: false,
             });
         }
-        let (reply, keep) = reply(exchange.as_mut(), &mut stream, request)?;
+        let (reply, keep) = reply(exchange.as_mut(), &mut stream)?;
         self.watch.rest();
         // Whoever has greeted would greet again, and is not tried.
         self.keeps |= keep && spec.protocol.greets();
@@ -159,17 +155,42 @@ fn greet(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(), Failure
     }
 }
 
-/// `sent` bytes of the request have been sent; it may grow meanwhile.
-fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, mut sent: usize) -> Result<(Vec<u8>, bool), Failure> {
+/// Sends the request, which may grow meanwhile, and keeps the reply, which may come before the server has taken all of
+/// the request.
+fn reply(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(Vec<u8>, bool), Failure> {
     let mut kept = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
+    let mut sent = 0;
+    let mut broken = None;
     loop {
-        let during = match kept.len() {
-            0 => "reply".to_owned(),
-            _ if exchange.is_endless() => ENDLESS.to_owned(),
-            some => format!("the end of the reply, of which {some} bytes came"),
+        let is_sent = broken.is_none()
+            && send(stream, exchange.request(), &mut sent).unwrap_or_else(|error| {
+                broken = Some(Failure::io("send", &error));
+                false
+            });
+        if stream.socket().is_overdue() {
+            return Err(Failure::timeout(if is_sent { "reply" } else { "send" }));
+        }
+        let received = if is_sent {
+            stream.receive(&mut buffer)
+        } else {
+            stream.receive_now(&mut buffer)
         };
-        let received = receive(&during, stream, &mut buffer)?;
+        let received = match received {
+            Err(error) if !is_sent && error.kind() == io::ErrorKind::WouldBlock => match broken {
+                Some(failure) => return Err(failure),
+                None => continue,
+            },
+            Err(error) if !kept.is_empty() && stream.has_said_all(&error) => 0,
+            received => received.map_err(|error| {
+                let during = match kept.len() {
+                    0 => "reply".to_owned(),
+                    _ if exchange.is_endless() => ENDLESS.to_owned(),
+                    some => format!("the end of the reply, of which {some} bytes came"),
+                };
+                Failure::io(&during, &error)
+            })?,
+        };
         let done = if received == 0 {
             exchange.end()?
         } else {
@@ -183,19 +204,30 @@ fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, mut sent: usize) -> R
                 }
                 Progress::More => {
                     kept.extend_from_slice(&buffer[..received]);
-                    let more = &exchange.request()[sent..];
-                    sent += more.len();
-                    if !more.is_empty() {
-                        stream.send_all(more)?;
-                    }
                     continue;
                 }
             }
         };
         return match done.fault {
             Some(fault) => Err(*fault),
-            None => Ok((kept, done.keep && received > 0)),
+            None => Ok((kept, done.keep && received > 0 && is_sent)),
         };
+    }
+}
+
+/// Sends the rest of a request until the server says something. Whether nothing is left.
+fn send(stream: &mut Stream, request: &[u8], sent: &mut usize) -> io::Result<bool> {
+    loop {
+        // A server that speaks first may have closed already.
+        if *sent < request.len() {
+            *sent += stream.send(&request[*sent..])?;
+        }
+        if *sent == request.len() && stream.flush()? {
+            return Ok(true);
+        }
+        if stream.wait(Wait::ReadOrWrite, None)?.readable {
+            return Ok(false);
+        }
     }
 }
 

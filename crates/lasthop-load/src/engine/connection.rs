@@ -447,14 +447,17 @@ impl Connection {
             }
             Ok(_) => {
                 let done = self.exchange.end().inspect_err(|_| self.note_end())?;
-                let now = clock::now();
-                self.first = if self.first == 0 { now } else { self.first };
-                self.settle_one(&done, now, recorder);
-                self.after_one(&done, now, true)
+                self.settle_last(&done, recorder)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Step::Blocked),
             Err(error) => {
                 let stream = self.stream.as_ref();
+                if !self.between
+                    && stream.is_some_and(|stream| stream.has_said_all(&error))
+                    && let Ok(done) = self.exchange.end()
+                {
+                    return self.settle_last(&done, recorder);
+                }
                 let ending = stream.and_then(|stream| stream.socket().ending_by(&error, self.sent));
                 self.resend.ending = self.resend.ending.or(ending);
                 Err(Failure::io("receive", &error))
@@ -528,6 +531,14 @@ impl Connection {
             Some(fault) => recorder.fail_due(fault, 1, self.due, now),
             None => self.record(1, done.payload, now, recorder),
         }
+    }
+
+    /// Handles the reply that ended with the stream.
+    fn settle_last(&mut self, done: &Done, recorder: &mut Recorder) -> Result<Step, Failure> {
+        let now = clock::now();
+        self.first = if self.first == 0 { now } else { self.first };
+        self.settle_one(done, now, recorder);
+        self.after_one(done, now, true)
     }
 
     /// Handles one reply; `ended` if the peer has closed.

@@ -88,6 +88,12 @@ impl Stream {
         matches!(self, Self::Plain(_))
     }
 
+    /// Whether all that the peer said has been received before this error: where it closes a Unix socket with bytes unread,
+    /// the end of what it said is reported as a reset, and nothing is lost.
+    pub fn has_said_all(&self, error: &io::Error) -> bool {
+        matches!(self, Self::Plain(socket) if error.kind() == io::ErrorKind::ConnectionReset && socket.is_unix())
+    }
+
     /// Whether whatever else there is to receive is still in the socket, by which it is reported.
     pub fn is_drained(&self) -> bool {
         match self {

@@ -194,7 +194,7 @@ impl Socket {
         }
     }
 
-    fn is_unix(&self) -> bool {
+    pub(super) fn is_unix(&self) -> bool {
         self.options()
             .domain()
             .is_ok_and(|domain| domain == socket2::Domain::UNIX)

@@ -13,11 +13,11 @@ use std::{
 };
 
 use common::{Accepting, counted, some_lost, spec};
-use lasthop_load::engine::Case;
+use lasthop_load::{engine::Case, sample};
 use lasthop_protocol::{
     Protocol,
     result::{ErrorClass, TrialResult},
-    spec::{Arrivals, Engine, Model, OpenLoop, Spec},
+    spec::{Arrivals, Engine, Model, OpenLoop, Reuse, Spec},
     url::{UrlOptions, parse},
 };
 use socket2::Socket;
@@ -351,5 +351,89 @@ fn a_server_that_closes_after_each_reply_without_a_word_keeps_no_connection() {
         let server = Ending::start(&script, over_tcp);
         let error = Case::prepare(&server.spec(1, Engine::Auto)).map(drop).unwrap_err();
         assert_eq!(error.class, Some(ErrorClass::Reset), "{error}");
+    }
+}
+
+/// A server that answers before it has read the body. Then it closes with the rest unread, or reads on.
+fn early(over_tcp: bool, reply: Vec<u8>, reads_on: bool) -> Accepting {
+    let serve = move |mut peer: Socket| {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while peer.read_exact(&mut byte).is_ok() {
+            head.push(byte[0]);
+            if !head.ends_with(b"\r\n\r\n") {
+                continue;
+            }
+            head.clear();
+            let answered = peer.write_all(&reply);
+            if answered.is_err() || !reads_on || peer.read_exact(&mut vec![0; BODY]).is_err() {
+                return;
+            }
+        }
+    };
+    if over_tcp {
+        Accepting::tcp(serve)
+    } else {
+        Accepting::unix(serve)
+    }
+}
+
+/// More than the buffers of a socket hold.
+const BODY: usize = 8 << 20;
+
+fn upload(status: u16) -> Protocol {
+    let http = serde_json::json!({"method": "POST", "path": "/", "host": "h", "body": "x".repeat(BODY), "expect": {"status": status}});
+    serde_json::from_value(serde_json::json!({ "http": http })).unwrap()
+}
+
+/// All ways to ask the server of `early`, with the same count of correct replies.
+fn all_early_replies_count(over_tcp: bool, reply: &[u8], reads_on: bool) {
+    let server = early(over_tcp, reply.to_vec(), reads_on);
+    let asked = spec(&server.endpoint, upload(200));
+    let sample = sample::take(&asked, || true).unwrap();
+    assert!(sample.reply == reply && (sample.closes || reads_on));
+    for engine in [Engine::Blocking, Engine::Epoll] {
+        for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
+            let asked = Spec {
+                engine,
+                reuse,
+                ..asked.clone()
+            };
+            let result = counted(&asked, 5);
+            let case = format!("TCP {over_tcp}, {engine:?}, {reuse:?}: {:?}", result.errors);
+            assert_eq!((result.requests_total, result.error_total()), (5, 0), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_reply_that_comes_before_the_body_was_read_counts() {
+    for over_tcp in [false, true] {
+        all_early_replies_count(over_tcp, LAST_HELLO, false);
+        let long = [
+            b"HTTP/1.1 200 OK\r\nContent-Length: 8388608\r\n\r\n",
+            &vec![b'y'; BODY][..],
+        ]
+        .concat();
+        all_early_replies_count(over_tcp, &long, true);
+    }
+    // Only a Unix socket tells that nothing was lost on the way.
+    all_early_replies_count(false, b"HTTP/1.1 200 OK\r\n\r\nHello", false);
+}
+
+#[test]
+fn a_server_that_refuses_a_body_before_it_has_read_it_is_heard() {
+    for over_tcp in [false, true] {
+        let server = early(
+            over_tcp,
+            b"HTTP/1.1 413 Too big\r\nContent-Length: 0\r\n\r\n".to_vec(),
+            false,
+        );
+        let asked = spec(&server.endpoint, upload(200));
+        let sampled = sample::take(&asked, || true).unwrap_err();
+        let prepared = Case::prepare(&asked).map(drop).unwrap_err();
+        for said in [sampled.message, prepared.cause] {
+            assert!(said.starts_with("status 413, expected 200"), "{said}");
+        }
     }
 }
