@@ -262,7 +262,10 @@ pub fn raw(data: &[u8]) {
         0 => End::Close,
         1 => End::Bytes(5),
         2 => End::Until(Escaped(b"\n".to_vec())),
-        3 => End::Until(Escaped(b"\r\n.\r\n".to_vec())),
+        3 => End::UntilThen {
+            text: Escaped(b"\r\n.\r\n".to_vec()),
+            then: 3,
+        },
         prefix => End::LengthPrefix(
             ["1@1", "2@0le", "4@1+1", "8@0+0"][usize::from(prefix & 3)]
                 .parse()

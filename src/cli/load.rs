@@ -265,6 +265,9 @@ struct RawArgs {
     /// A reply ends with these bytes, the first time that they come
     #[arg(long, value_name = "BYTES", group = "end", value_parser = escaped, allow_hyphen_values = true)]
     until: Option<Escaped>,
+    /// With `--until`: so many bytes follow them, whatever they are, before the reply ends
+    #[arg(long, value_name = "N", requires = "until")]
+    then: Option<u64>,
     /// A reply has so many bytes
     #[arg(long, value_name = "N", group = "end")]
     bytes: Option<u64>,
@@ -279,7 +282,10 @@ struct RawArgs {
 
 impl RawArgs {
     fn end(&self) -> Option<End> {
-        let until = self.until.clone().map(End::Until);
+        let until = self.until.clone().map(|text| match self.then {
+            Some(then) => End::UntilThen { text, then },
+            None => End::Until(text),
+        });
         until
             .or(self.bytes.map(End::Bytes))
             .or(self.length_prefix.map(End::LengthPrefix))
@@ -673,6 +679,12 @@ fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
         ),
         ErrorClass::Timeout if cause.contains("the end of the reply") && is_raw => {
             Some("raise `--timeout`, or correct where a reply ends (`--until`, `--bytes`, `--length-prefix`)")
+        }
+        ErrorClass::Protocol if cause.contains("follow the reply") && is_raw => Some(
+            "if they are a part of it, correct where a reply ends (`--until` with `--then`, `--bytes`, `--length-prefix`)",
+        ),
+        ErrorClass::Timeout if cause.starts_with("greeting") => {
+            Some("raise `--timeout`, or correct what `--greet` sends and where the replies to it end (`--greet-until`)")
         }
         ErrorClass::Timeout => Some("raise `--timeout` or `--connect-timeout`"),
         ErrorClass::Reset if cause.contains(NO_REPLY) || (is_http && cause.contains(RESET)) => Some(hint::NO_REPLY),

@@ -206,6 +206,10 @@ fn raw_bytes_are_replayed() {
     let mut raws = Vec::new();
     for (end, reply) in [
         (serde_json::json!({ "until": r"\r\n" }), &b"250 OK\r\n"[..]),
+        (
+            serde_json::json!({ "until-then": { "text": r"\n", "then": 2 } }),
+            b"OK\n\n\0",
+        ),
         (serde_json::json!({ "bytes": 2 }), b"\xd0\0"),
         (serde_json::json!({ "length-prefix": "2@1le+3" }), b"\0\x01\0!"),
     ] {

@@ -18,10 +18,17 @@ const SHOWN: usize = 61;
 
 /// Where a reply ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum End {
     /// With these bytes, the first time that they come; the escapes of C can be used.
     Until(Escaped),
+    /// So many bytes behind a text, the first time that it comes.
+    UntilThen {
+        /// The text; the escapes of C can be used.
+        text: Escaped,
+        /// How many bytes follow it.
+        then: u64,
+    },
     /// After so many bytes. In a greeting 0 says that no reply comes.
     Bytes(u64),
     /// Where a length in it says, written `WIDTH@OFFSET[le][+REST]`: it has WIDTH bytes and stands behind OFFSET others,
@@ -121,6 +128,7 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Until(text) => write!(f, "--{} '{text}'", self.option()),
+            Self::UntilThen { text, then } => write!(f, "--{} '{text}' --then {then}", self.option()),
             Self::Bytes(count) => write!(f, "--{} {count}", self.option()),
             Self::LengthPrefix(prefix) => write!(f, "--{} {prefix}", self.option()),
             Self::Close => write!(f, "--{}", self.option()),
@@ -132,7 +140,7 @@ impl End {
     /// The option that says so.
     pub fn option(&self) -> &'static str {
         match self {
-            Self::Until(_) => "until",
+            Self::Until(_) | Self::UntilThen { .. } => "until",
             Self::Bytes(_) => "bytes",
             Self::LengthPrefix(_) => "length-prefix",
             Self::Close => "until-close",
@@ -142,6 +150,10 @@ impl End {
     pub fn validate(&self) -> Result<(), String> {
         match self {
             Self::Until(text) => within("length of the text that ends a reply", text.0.len() as u64, 1, TEXT_MAX),
+            Self::UntilThen { text, then } => {
+                Self::Until(text.clone()).validate()?;
+                within("bytes behind the text of --until", *then, 1, REPLY_MAX)
+            }
             Self::Bytes(count) => within("bytes of a reply", *count, 0, REPLY_MAX),
             Self::LengthPrefix(_) | Self::Close => Ok(()),
         }
@@ -151,6 +163,7 @@ impl End {
     pub fn shortest(&self) -> Vec<u8> {
         match self {
             Self::Until(text) => text.0.clone(),
+            Self::UntilThen { text, then } => [&text.0[..], &vec![0; *then as usize]].concat(),
             Self::Bytes(count) => vec![0; *count as usize],
             Self::LengthPrefix(prefix) => {
                 let mut reply = vec![0; prefix.head().max(prefix.rest.min(REPLY_MAX) as usize)];
@@ -178,6 +191,8 @@ pub struct Reached {
     head: Vec<u8>,
     /// Its last bytes, one less than the text that ends it has.
     tail: Vec<u8>,
+    /// How many bytes it has, once the text has come that so many follow.
+    total: Option<u64>,
 }
 
 impl Reached {
@@ -185,6 +200,7 @@ impl Reached {
         self.received = 0;
         self.head.clear();
         self.tail.clear();
+        self.total = None;
     }
 
     /// Takes the next bytes of the reply, at least one of them: how many, and whether it ends with them.
@@ -202,6 +218,14 @@ impl Reached {
                 Some(used) => (used, true),
                 None => (bytes.len(), false),
             },
+            End::UntilThen { text, then } => {
+                if self.total.is_none() {
+                    let found = self.find(&text.0, bytes);
+                    self.total = found.map(|used| self.received + used as u64 + then);
+                }
+                self.total
+                    .map_or((bytes.len(), false), |total| self.up_to(total, bytes))
+            }
             End::Bytes(count) => self.up_to(*count, bytes),
             End::LengthPrefix(prefix) if self.head.len() < prefix.head() => (bytes.len(), false),
             End::LengthPrefix(prefix) => {
@@ -278,6 +302,11 @@ mod tests {
         End::Until(text.try_into().unwrap())
     }
 
+    fn until_then(text: &str, then: u64) -> End {
+        let text = text.try_into().unwrap();
+        End::UntilThen { text, then }
+    }
+
     /// Bytes of the reply that `bytes` begin with, the same in pieces of every size.
     fn length(end: &End, bytes: &[u8]) -> Result<Option<usize>, ErrorClass> {
         let in_pieces = |size: usize| {
@@ -310,6 +339,10 @@ mod tests {
             (until(r"\r\n.\r\n"), b".\r\n.\r\r\n.\r\n.\r\n", Some(10)),
             (until("aab"), b"aaaabaab", Some(5)),
             (until("abab"), b"abaabaab", None),
+            // The text may come again in what follows it.
+            (until_then("ab", 3), b"aababab", Some(6)),
+            (until_then("ab", 3), b"aabab", None),
+            (until_then("ab", 1), b"bababa", Some(4)),
             (End::Bytes(3), b"abcd", Some(3)),
             (End::Bytes(9), b"abcd", None),
             (End::Close, b"abcd", None),
@@ -353,6 +386,7 @@ mod tests {
     fn the_shortest_reply_is_one() {
         for end in [
             until(r"\r\n"),
+            until_then(r"\r\n", 3),
             End::Bytes(7),
             prefix("4@1"),
             prefix("2@3le+9"),
@@ -382,6 +416,12 @@ mod tests {
             let error = wrong.parse::<LengthPrefix>().unwrap_err();
             assert!(error.starts_with(said), "{error}");
         }
+        let written = serde_json::json!({ "until-then": { "text": r"\x03", "then": 3 } });
+        let end = until_then(r"\3", 3);
+        assert_eq!(serde_json::to_value(&end).unwrap(), written);
+        assert_eq!(end.to_string(), r"--until '\x03' --then 3");
+        let said = "bytes behind the text of --until is 0, must be 1 to";
+        assert!(until_then("a", 0).validate().unwrap_err().starts_with(said));
         let written = serde_json::json!({ "length-prefix": "4@0le+0" });
         assert_eq!(serde_json::to_value(prefix("4@0le+0")).unwrap(), written);
     }
