@@ -321,6 +321,10 @@ pub fn websocket(data: &[u8]) {
         headers: vec![],
         hidden: vec![],
         key: Some("dGhlIHNhbXBsZSBub25jZQ==".to_owned()),
+        greeting: match choice >> 6 {
+            0 => vec![Escaped(Vec::new()), Escaped(b"init".to_vec())],
+            _ => Vec::new(),
+        },
         send: Some(Escaped(b"Hello".to_vec())),
         size: None,
         binary: choice & 128 > 0,

@@ -31,6 +31,7 @@ use lasthop_protocol::{
     several::{Order, Several, Weighted},
     spec::{Endpoint, Engine, Model, OpenLoop, Reuse, SocketOptions, Spec, Timeouts},
     url::{self, UrlOptions},
+    websocket::Websocket,
     wire::{Stage, TrialPhases},
 };
 use lasthop_run::{compare::foreign, hint};
@@ -252,8 +253,8 @@ struct RawArgs {
     /// WebSocket: send binary messages. Those that are not UTF-8 always are
     #[arg(long)]
     binary: bool,
-    /// Bytes to send once on each connection before, none ('') where the server speaks first, and await a reply. May be
-    /// repeated
+    /// Bytes to send once on each connection before, with WebSocket a message, none ('') where the server speaks first, and
+    /// await a reply. May be repeated
     #[arg(long, value_name = "BYTES|@FILE", value_parser = bytes, allow_hyphen_values = true)]
     greet: Vec<Escaped>,
     /// Replies to `--greet` end with these bytes, not as others do
@@ -690,6 +691,14 @@ fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
         ErrorClass::Reset if cause.contains(NO_REPLY) || (is_http && cause.contains(RESET)) => Some(hint::NO_REPLY),
         ErrorClass::Reset if is_raw && !spec.protocol.greets() && has_none => {
             Some("if the server expects something first on each connection, say it with `--greet`")
+        }
+        ErrorClass::WrongContent
+            if spec
+                .protocol
+                .get::<Websocket>()
+                .is_some_and(|own| own.greeting.is_empty()) =>
+        {
+            Some("if the server says or expects something first on each connection, say it with `--greet`")
         }
         // A server that says so, or closes at once, has been found out before.
         ErrorClass::Reset if spec.pipeline > 1 && spec.reuse == Reuse::KeepAlive => {

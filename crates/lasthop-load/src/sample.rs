@@ -99,7 +99,7 @@ impl Line {
         let mut exchange = spec.factory().exchange();
         exchange.reset();
         if spec.protocol.greets() {
-            greet(exchange.as_mut(), &mut stream)?;
+            greet(spec.protocol.greeting_name(), exchange.as_mut(), &mut stream)?;
         }
         self.watch
             .expect_by(clock::now().saturating_add(spec.timeouts.request_ns));
@@ -133,7 +133,7 @@ impl Drop for Line {
     }
 }
 
-fn greet(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(), Failure> {
+fn greet(name: &str, exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(), Failure> {
     if let Some((certificate, heard)) = stream.secured() {
         exchange.secured(certificate, heard);
     }
@@ -148,9 +148,9 @@ fn greet(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(), Failure
         if greeting == Greeting::Done {
             return Ok(());
         }
-        received = receive("authentication", stream, &mut buffer)?;
+        received = stream.receive(&mut buffer).map_err(|error| Failure::io(name, &error))?;
         if received == 0 {
-            return Err(Failure::reset("authentication: the peer closed the connection"));
+            return Err(Failure::reset(format!("{name}: the peer closed the connection")));
         }
     }
 }
@@ -229,8 +229,4 @@ fn send(stream: &mut Stream, request: &[u8], sent: &mut usize) -> io::Result<boo
             return Ok(false);
         }
     }
-}
-
-fn receive(during: &str, stream: &mut Stream, buffer: &mut [u8]) -> Result<usize, Failure> {
-    stream.receive(buffer).map_err(|error| Failure::io(during, &error))
 }

@@ -307,7 +307,7 @@ impl Blocking {
                 Ok(true) => auth_ns = Some(clock::now() - established),
                 refused => {
                     self.connection.close();
-                    return refused.and(Err(Failure::timeout("authentication")));
+                    return refused.and(Err(Failure::timeout(self.connection.greeting_name())));
                 }
             }
         }

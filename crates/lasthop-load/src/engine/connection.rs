@@ -10,6 +10,8 @@ use crate::{recorder::Recorder, transport::Stream};
 
 pub struct Connection {
     pub stream: Option<Stream>,
+    /// What the greeting is called.
+    greeting_name: &'static str,
     exchange: Box<dyn Exchange>,
     /// Bytes of the request that the stream has taken.
     sent: usize,
@@ -97,6 +99,7 @@ impl Connection {
         let requests = spec.requests_per_connection;
         Self {
             stream: None,
+            greeting_name: spec.protocol.greeting_name(),
             exchange,
             sent: 0,
             flushed: true,
@@ -167,6 +170,7 @@ impl Connection {
     pub fn greet(&mut self, first: bool, buffer: &mut [u8], until: u64) -> Result<bool, Failure> {
         let Self {
             stream: Some(stream),
+            greeting_name,
             exchange,
             ..
         } = self
@@ -176,7 +180,7 @@ impl Connection {
         if let Some((certificate, heard)) = stream.secured().filter(|_| first) {
             exchange.secured(certificate, heard);
         }
-        let broken = |error| Failure::io("authentication", &error);
+        let broken = |error| Failure::io(greeting_name, &error);
         let mut output = Vec::new();
         let mut done = first && exchange.greet(&[], &mut output)? == Greeting::Done;
         loop {
@@ -186,7 +190,7 @@ impl Connection {
                     // The buffer of a new socket is empty and holds far more than a greeting.
                     return Err(Failure::new(
                         ErrorClass::Os,
-                        "authentication: a new socket does not accept the greeting",
+                        format!("{greeting_name}: a new socket does not accept it"),
                     ));
                 }
                 output.clear();
@@ -195,13 +199,21 @@ impl Connection {
                 return Ok(done);
             }
             let count = match stream.receive(buffer) {
-                Ok(0) => return Err(Failure::reset("authentication: the peer closed the connection")),
+                Ok(0) => {
+                    return Err(Failure::reset(format!(
+                        "{greeting_name}: the peer closed the connection"
+                    )));
+                }
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(broken(error)),
             };
             done = exchange.greet(&buffer[..count], &mut output)? == Greeting::Done;
         }
+    }
+
+    pub fn greeting_name(&self) -> &'static str {
+        self.greeting_name
     }
 
     /// When what is timed began: the request, or the unit that it is a part of.

@@ -824,7 +824,7 @@ impl Slot {
             Phase::Connecting => ("connect", since, timeouts.connect_ns),
             Phase::Asking => ("request for TLS", connected, timeouts.connect_ns),
             Phase::Handshaking => ("TLS handshake", connected, timeouts.connect_ns),
-            Phase::Greeting => ("authentication", greeted, timeouts.request_ns),
+            Phase::Greeting => (self.connection.greeting_name(), greeted, timeouts.request_ns),
             Phase::Busy { .. } => ("reply", self.connection.started(), timeouts.request_ns),
             Phase::Closed | Phase::Pausing | Phase::Idle => return None,
         };

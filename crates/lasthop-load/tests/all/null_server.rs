@@ -241,7 +241,12 @@ fn messages_of_websocket_are_replayed() {
     let long = [&b"\x82\x7e\x03\xe8"[..], &[7; 1000]].concat();
     let other = serde_json::json!({ "path": "/", "send": "Hello" });
     let any = serde_json::json!({ "path": "/", "send": "Hello", "expect": "any" });
-    for (parameters, reply) in [(other, &b"\x81\x05Hello"[..]), (any, &long)] {
+    let greeted = serde_json::json!({ "path": "/", "send": "Hello", "greeting": ["", "init", ""] });
+    for (parameters, reply) in [
+        (other, &b"\x81\x05Hello"[..]),
+        (any, &long),
+        (greeted, b"\x81\x05Hello"),
+    ] {
         let mut protocol: Protocol = serde_json::from_value(serde_json::json!({ "websocket": parameters })).unwrap();
         protocol.let_anybody_in();
         loads(protocol, reply);

@@ -178,6 +178,7 @@ fn asking(path: &str, message: &[u8]) -> Websocket {
         headers: vec![("Sec-WebSocket-Protocol".to_owned(), "none, chat".to_owned())],
         hidden: Vec::new(),
         key: None,
+        greeting: Vec::new(),
         send: Some(Escaped(message.to_vec())),
         size: None,
         binary: false,

@@ -263,6 +263,11 @@ pub trait ProtocolSpec: Plain {
         false
     }
 
+    /// What the greeting is called in messages.
+    fn greeting_name(&self) -> &'static str {
+        "authentication"
+    }
+
     /// Leaves out what a null server, which verifies nobody, does not do.
     fn let_anybody_in(&mut self) {}
 

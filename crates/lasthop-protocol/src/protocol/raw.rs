@@ -24,7 +24,9 @@ use crate::{
 /// Most bytes that are sent at once.
 const SEND_MAX: u64 = 16 << 20;
 /// Most steps of a greeting.
-const STEPS_MAX: u64 = 8;
+pub(super) const STEPS_MAX: u64 = 8;
+/// What is checked of a greeting, behind what is checked of replies.
+pub(super) const OF_GREETING: &str = "; of the greeting where it ends";
 /// Replies up to this length are shown.
 const SHOWN_MAX: usize = 60;
 
@@ -191,11 +193,7 @@ impl ProtocolSpec for Raw {
             (RawExpect::Length(length), _) => format!("a reply of {}", size(*length)),
             _ => format!("any reply that ends as it should ({})", self.end),
         };
-        if self.greets() {
-            reply + "; of the greeting where it ends"
-        } else {
-            reply
-        }
+        if self.greets() { reply + OF_GREETING } else { reply }
     }
 
     fn payload(&self) -> Option<u64> {
@@ -233,6 +231,10 @@ impl ProtocolSpec for Raw {
 
     fn greets(&self) -> bool {
         !self.greeting.is_empty()
+    }
+
+    fn greeting_name(&self) -> &'static str {
+        "greeting"
     }
 
     fn repeats(&self) -> Repeats {

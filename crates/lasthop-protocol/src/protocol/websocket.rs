@@ -21,6 +21,7 @@ use super::{
     exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
     http::{self, Http, HttpExpect, HttpVersion},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
+    raw::{OF_GREETING, STEPS_MAX},
 };
 use crate::{
     address::Endpoint,
@@ -61,6 +62,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         headers: Vec::new(),
         hidden: Vec::new(),
         key: None,
+        greeting: Vec::new(),
         send: None,
         size: Some(location.options.size),
         binary: false,
@@ -89,6 +91,10 @@ pub struct Websocket {
     /// asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// Messages to send once on each connection, before its first request, and the server answers each with one; an empty
+    /// one is not sent, where the server speaks first. The escapes of C can be used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub greeting: Vec<Escaped>,
     /// The message. The escapes of C can be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<Escaped>,
@@ -224,6 +230,10 @@ impl ProtocolSpec for Websocket {
             None => self.size.unwrap_or(DEFAULT_SIZE).into(),
         };
         within("size of a message", length, 0, SIZE_MAX)?;
+        within("steps of the greeting", self.greeting.len() as u64, 0, STEPS_MAX)?;
+        for message in &self.greeting {
+            within("size of a message", message.0.len() as u64, 0, SIZE_MAX)?;
+        }
         within(
             "bytes of a pipeline",
             length * u64::from(usage.pipeline),
@@ -239,7 +249,7 @@ impl ProtocolSpec for Websocket {
     }
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
-        match (&self.expect, self.reply()) {
+        let reply = match (&self.expect, self.reply()) {
             (WebsocketExpect::Echo, Some((kind, echo))) => {
                 let length = size(*echo.lengths().start());
                 format!("{} of {length} and its echo, byte for byte", named(kind))
@@ -252,6 +262,11 @@ impl ProtocolSpec for Websocket {
             }
             (WebsocketExpect::Length(length), _) => format!("a message of {}", size(*length)),
             _ => "any message".to_owned(),
+        };
+        if self.greeting.is_empty() {
+            reply
+        } else {
+            reply + OF_GREETING
         }
     }
 
@@ -294,6 +309,7 @@ impl ProtocolSpec for Websocket {
         let host;
         (host, self.headers) = http::split_host(mem::take(&mut options.headers));
         self.host = host.unwrap_or_else(|| mem::take(&mut self.host));
+        self.greeting = mem::take(&mut options.greet);
         self.binary = mem::take(&mut options.binary);
         self.send = options.send.take();
         if let Some(send) = &self.send {
@@ -332,14 +348,25 @@ impl ProtocolSpec for Websocket {
         true
     }
 
+    fn greeting_name(&self) -> &'static str {
+        "greeting"
+    }
+
     /// A null server answers the same words to everybody.
     fn let_anybody_in(&mut self) {
         self.key = Some("bGFzdGhvcCBzYXlzIGhpIQ==".to_owned());
     }
 
     fn welcome(&self, step: usize, _encrypted: bool) -> Vec<u8> {
-        let key = self.key.as_ref().filter(|_| step == 0);
-        key.map(|key| handshake::answer(key)).unwrap_or_default()
+        match &self.key {
+            Some(key) if step == 0 => handshake::answer(key),
+            _ if step <= self.greeting.len() => {
+                let mut empty = Vec::new();
+                frame::write(frame::TEXT, &[], &mut empty);
+                empty
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
@@ -400,6 +427,8 @@ struct Shared {
     upgrade: Vec<u8>,
     key: Option<String>,
     offered: Vec<String>,
+    /// Kinds and contents of the messages of the greeting.
+    greeting: Vec<(u8, Vec<u8>)>,
     /// The frames of a batch, with masks of zeros.
     frames: Vec<u8>,
     /// Bytes of one of them, and of its head with the mask.
@@ -435,6 +464,11 @@ impl Shared {
             upgrade,
             key: websocket.key.clone(),
             offered: websocket.offered(),
+            greeting: websocket
+                .greeting
+                .iter()
+                .map(|message| (websocket.kind_of(&message.0), message.0.clone()))
+                .collect(),
             frames: frame.repeat(depth as usize),
             frame: frame.len(),
             head: frame.len() - message.len(),
@@ -480,6 +514,9 @@ fn named(kind: u8) -> &'static str {
 struct Conversation {
     shared: Rc<Shared>,
     handshake: Option<Handshake>,
+    /// The step of the greeting under way, and whether its message has been sent.
+    step: usize,
+    has_spoken: bool,
     /// What is to be sent: the frames of the batch, then answers.
     out: Vec<u8>,
     heading: Heading,
@@ -502,6 +539,8 @@ impl Conversation {
         Self {
             shared,
             handshake: None,
+            step: 0,
+            has_spoken: false,
             out,
             heading: Heading::default(),
             frame: None,
@@ -562,6 +601,9 @@ impl Conversation {
             (true, true) => {}
             (false, false) => self.fault = self.shared.other_kind(head.kind),
         }
+        if self.step < self.shared.greeting.len() {
+            return Ok(());
+        }
         let length = self.body.received().saturating_add(head.length);
         self.shared.bound(length)
     }
@@ -595,6 +637,39 @@ impl Conversation {
             payload,
             fault,
         }
+    }
+
+    /// Continues the greeting behind the handshake; true when it is over.
+    fn go_on(&mut self, shared: &Shared, mut rest: &[u8]) -> Result<bool, Failure> {
+        while let Some((kind, message)) = shared.greeting.get(self.step) {
+            if !self.has_spoken && rest.first().is_some_and(|first| frame::begins_control(*first)) {
+                rest = &rest[self.take(rest)?.0..];
+                continue;
+            }
+            if !mem::replace(&mut self.has_spoken, true) && !message.is_empty() {
+                if !rest.is_empty() {
+                    break;
+                }
+                let mask = shared.masks.borrow_mut().next();
+                frame::write_masked(*kind, mask, message, &mut self.out);
+            }
+            if rest.is_empty() {
+                return Ok(false);
+            }
+            let (used, is_whole) = self.take(rest)?;
+            rest = &rest[used..];
+            if is_whole {
+                self.step += 1;
+                self.has_spoken = false;
+                self.body.reset();
+                self.fault = None;
+            }
+        }
+        if !self.overhear(rest).is_empty() {
+            let text = "the server sends a message before it has got one; `--greet ''` reads it first";
+            self.broken = Some(wrong(text));
+        }
+        Ok(true)
     }
 
     /// Takes control frames that follow a reply or the handshake. They cannot make that wrong: an error is one of the
@@ -632,11 +707,9 @@ impl Exchange for Conversation {
         if !handshake.is_over {
             return Ok(Greeting::More);
         }
-        if !self.overhear(rest).is_empty() {
-            self.broken = Some(wrong("the server sends a message before it has got one"));
-        }
+        let is_over = self.go_on(&shared, rest)?;
         output.extend(self.out.drain(shared.frames.len()..));
-        Ok(Greeting::Done)
+        Ok(if is_over { Greeting::Done } else { Greeting::More })
     }
 
     fn begin(&mut self) {
@@ -755,6 +828,7 @@ mod tests {
             headers: Vec::new(),
             hidden: Vec::new(),
             key: Some("dGhlIHNhbXBsZSBub25jZQ==".to_owned()),
+            greeting: Vec::new(),
             send: Some(Escaped(b"Hello".to_vec())),
             size: None,
             binary: false,
@@ -934,6 +1008,79 @@ mod tests {
             let error = exchange.receive(b"\x81\x05Hello").unwrap_err();
             assert!(error.message.contains(wanted), "{error}");
         }
+    }
+
+    #[test]
+    fn a_greeting_is_a_message_for_each_step() {
+        let mut socket = echo();
+        socket.greeting = [&b""[..], b"init", b"\xff"]
+            .map(|message| Escaped(message.to_vec()))
+            .into();
+        let answer = socket.welcome(0, false);
+        assert_eq!(
+            (1..5).map(|step| socket.welcome(step, false).len()).collect::<Vec<_>>(),
+            [2, 2, 2, 0]
+        );
+        assert!(
+            socket
+                .checked(&|_| String::new())
+                .ends_with("; of the greeting where it ends")
+        );
+        let begun = || {
+            let mut exchange = exchange(&socket);
+            exchange.reset();
+            exchange.greet(&[], &mut Vec::new()).unwrap();
+            exchange
+        };
+        // What was sent after each of these pieces, and whether the greeting is over.
+        let conversation = |pieces: &[&[u8]]| {
+            let mut exchange = begun();
+            let mut greet = |piece: &&[u8]| {
+                let mut said = Vec::new();
+                let greeting = exchange.greet(piece, &mut said).unwrap();
+                let said: Vec<_> = unmasked(&said)
+                    .into_iter()
+                    .map(|(kind, content, _)| (kind, content))
+                    .collect();
+                (said, greeting == Greeting::Done)
+            };
+            let said: Vec<_> = pieces.iter().map(&mut greet).collect();
+            exchange.begin();
+            (
+                said,
+                exchange.receive(b"\x81\x05Hello").map_err(|failure| failure.message),
+            )
+        };
+        let init = (frame::TEXT, b"init".to_vec());
+        let last = (frame::BINARY, b"\xff".to_vec());
+        let pong = (frame::PONG, Vec::new());
+        // Of any kind, in pieces, and longer than a reply may be.
+        let long = [b"\x82\x7f\0\0\0\0\0\x20\0\0", &vec![0; 0x20_0000][..]].concat();
+        let (said, reply) = conversation(&[
+            &[&answer[..], b"\x01\x02hi"].concat(),
+            b"\x89\x00\x80\x04 al",
+            b"l",
+            &long,
+            b"\x81\x02ok",
+        ]);
+        let wanted = [
+            (vec![], false),
+            (vec![pong], false),
+            (vec![init.clone()], false),
+            (vec![last], false),
+            (vec![], true),
+        ];
+        assert_eq!(said, wanted);
+        assert!(
+            matches!(reply, Ok(Progress::Done(Done { fault: None, .. }))),
+            "{reply:?}"
+        );
+        // Two messages where one was awaited.
+        let (said, reply) = conversation(&[&[&answer[..], b"\x81\x02hi\x81\x02ho"].concat()]);
+        assert_eq!(said, [(vec![], true)]);
+        assert!(reply.unwrap_err().contains("before it has got one"));
+        let closed = begun().greet(&[&answer[..], b"\x88\x02\x0f\xa1"].concat(), &mut Vec::new());
+        assert_eq!(closed.unwrap_err().status, Some(4001));
     }
 
     #[test]
