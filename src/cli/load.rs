@@ -26,7 +26,7 @@ use lasthop_protocol::{
     escaped::Escaped,
     http::{BODY_MAX, Http, HttpVersion, NO_REPLY},
     location::without_secrets,
-    raw::Raw,
+    raw::{self, Raw},
     result::ErrorClass,
     several::{Order, Several, Weighted},
     spec::{Endpoint, Engine, Model, OpenLoop, Reuse, SocketOptions, Spec, Timeouts},
@@ -257,12 +257,13 @@ struct RawArgs {
     /// await a reply. May be repeated
     #[arg(long, value_name = "BYTES|@FILE", value_parser = bytes, allow_hyphen_values = true)]
     greet: Vec<Escaped>,
-    /// Replies to `--greet` end with these bytes, not as others do
+    /// Replies to `--greet` end with these bytes, not as others do; '' awaits none. May be repeated, for each `--greet` one;
+    /// the last is for all others
     #[arg(long, value_name = "BYTES", requires = "greet", value_parser = escaped, allow_hyphen_values = true)]
-    greet_until: Option<Escaped>,
-    /// Replies to `--greet` have so many bytes; 0 awaits none
+    greet_until: Vec<Escaped>,
+    /// Replies to `--greet` have so many bytes; 0 awaits none. May be repeated in the same way
     #[arg(long, value_name = "N", requires = "greet", conflicts_with = "greet_until")]
-    greet_bytes: Option<u64>,
+    greet_bytes: Vec<u64>,
     /// A reply ends with these bytes, the first time that they come
     #[arg(long, value_name = "BYTES", group = "end", value_parser = escaped, allow_hyphen_values = true)]
     until: Option<Escaped>,
@@ -851,7 +852,10 @@ impl RequestArgs {
             ("extended", database.extended),
             ("prepared", database.prepared),
         ];
-        let greet_until = self.raw.greet_until.clone().map(End::Until);
+        let greet_until = self.raw.greet_until.iter().map(|text| match text.0.is_empty() {
+            true => raw::NO_REPLY,
+            false => End::Until(text.clone()),
+        });
         LoadOptions {
             method: http.method.clone(),
             target: None,
@@ -872,7 +876,9 @@ impl RequestArgs {
             binary: self.raw.binary,
             greet: self.raw.greet.clone(),
             end: self.raw.end(),
-            greet_end: greet_until.or(self.raw.greet_bytes.map(End::Bytes)),
+            greet_ends: greet_until
+                .chain(self.raw.greet_bytes.iter().copied().map(End::Bytes))
+                .collect(),
         }
     }
 }

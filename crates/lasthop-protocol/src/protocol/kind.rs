@@ -133,9 +133,9 @@ pub struct LoadOptions {
     /// It is sent in binary messages.
     pub binary: bool,
     pub greet: Vec<Escaped>,
-    /// Where a reply ends, and where one to what is sent once, if elsewhere.
+    /// Where a reply ends, and where those to what is sent once, if elsewhere: the last one counts for all that follow.
     pub end: Option<End>,
-    pub greet_end: Option<End>,
+    pub greet_ends: Vec<End>,
 }
 
 impl LoadOptions {
@@ -158,6 +158,13 @@ impl LoadOptions {
             ("send", self.send.is_some()),
             ("binary", self.binary),
             ("greet", !self.greet.is_empty()),
+            (
+                match self.greet_ends.first() {
+                    Some(End::Until(_)) => "greet-until",
+                    _ => "greet-bytes",
+                },
+                !self.greet_ends.is_empty(),
+            ),
             (self.end.as_ref().map_or("", End::option), self.end.is_some()),
         ];
         given

@@ -65,7 +65,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
 }
 
 /// Of a greeting: nothing comes. Of a request: it was not said where its reply ends.
-const NO_REPLY: End = End::Bytes(0);
+pub const NO_REPLY: End = End::Bytes(0);
 
 /// Any protocol of requests and replies: the same bytes over and over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -213,9 +213,16 @@ impl ProtocolSpec for Raw {
     }
 
     fn apply(&mut self, options: &mut LoadOptions) -> Result<(), String> {
-        let end = options.greet_end.take();
-        let sent = mem::take(&mut options.greet).into_iter();
-        self.greeting = sent.map(|send| Step { send, end: end.clone() }).collect();
+        let ends = mem::take(&mut options.greet_ends);
+        let sent = mem::take(&mut options.greet);
+        if ends.len() > sent.len() {
+            return Err("--greet-until or --greet-bytes is given more often than --greet".to_owned());
+        }
+        let step = |(index, send)| Step {
+            send,
+            end: ends.get(index).or(ends.last()).cloned(),
+        };
+        self.greeting = sent.into_iter().enumerate().map(step).collect();
         self.send = options.send.take().unwrap_or_default();
         self.end = options.end.take().unwrap_or(NO_REPLY);
         if let Some(text) = options.expect.take() {
@@ -447,6 +454,38 @@ mod tests {
         );
         let welcome: Vec<_> = (0..4).map(|step| mail.welcome(step, false)).collect();
         assert_eq!(welcome, [&b"\r\n"[..], b"\r\n", &[0; 2], b""]);
+    }
+
+    #[test]
+    fn each_step_of_a_greeting_may_have_its_end() {
+        let ends = |greets: usize, ends: &[End]| {
+            let mut raw = ping();
+            let mut options = LoadOptions {
+                greet: vec![escaped("x"); greets],
+                greet_ends: ends.to_vec(),
+                ..LoadOptions::default()
+            };
+            raw.apply(&mut options)?;
+            assert_eq!(options.left(), None);
+            Ok::<_, String>(raw.greeting.into_iter().map(|step| step.end).collect::<Vec<_>>())
+        };
+        let line = End::Until(escaped(r"\r\n"));
+        assert_eq!(ends(2, &[]), Ok(vec![None, None]));
+        assert_eq!(ends(2, std::slice::from_ref(&line)), Ok(vec![Some(line.clone()); 2]));
+        assert_eq!(
+            ends(3, &[line.clone(), NO_REPLY]),
+            Ok(vec![Some(line.clone()), Some(NO_REPLY), Some(NO_REPLY)])
+        );
+        assert!(
+            ends(1, &[line.clone(), NO_REPLY])
+                .unwrap_err()
+                .contains("more often than --greet")
+        );
+        let left = LoadOptions {
+            greet_ends: vec![line],
+            ..LoadOptions::default()
+        };
+        assert_eq!(left.left().as_deref(), Some("--greet-until"));
     }
 
     #[test]
