@@ -62,6 +62,12 @@ pub struct Figures {
     /// That replies wait for delayed ACKs, and what to do; absent if they do not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_acks: Option<String>,
+    /// That the server serves only some of the connections at a time, and what to do; absent if it serves all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub few_at_once: Option<String>,
+    /// How long a request may take; the shorter time where connects have another. Those that took longer are in `errors`,
+    /// and in no latency.
+    pub timeout_ns: u64,
     /// Correct replies per second.
     pub throughput: f64,
     /// Payload bytes received per second.
@@ -278,6 +284,7 @@ impl Figures {
             latency_ns: percentiles(result.service_time.as_ref().filter(|_| unsteady.is_none())),
             unsteady,
             delayed_acks: delayed_acks(spec, &outcome.proof, result),
+            few_at_once: outcome.few_at_once.map(|few| few.in_words()),
             response_ns: percentiles(result.response_time.as_ref()),
             lag_ns: percentiles(result.lag.as_ref()),
             offered: offered(outcome),

@@ -7,6 +7,7 @@ mod terminal;
 mod variables;
 
 use lasthop_load::{
+    at_once::AtOnce,
     engine::{Case, CaseError, Onlooker},
     reference,
 };
@@ -61,6 +62,8 @@ pub struct Outcome {
     pub unchecked: Option<String>,
     /// Whether each request has a connection of its own because the server closes it after each reply.
     pub server_closes: bool,
+    /// Whether the server served only some of the connections.
+    pub few_at_once: Option<AtOnce>,
 }
 
 /// What the same load achieved against a server that does nothing.
@@ -117,6 +120,7 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Option<&Onlooker>) -> bool) -> R
         !cut_short
     })?;
     let proof = case.proof().clone();
+    let few_at_once = case.few_at_once(job.phases, &result).filter(|_| !cut_short);
     let headroom = if job.headroom && !cut_short && result.requests > 0 {
         calibrate(&spec, &mut case, result.throughput(), || go_on(None))
             .map_or_else(Headroom::Unknown, Headroom::Reached)
@@ -131,6 +135,7 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Option<&Onlooker>) -> bool) -> R
         headroom,
         unchecked,
         server_closes,
+        few_at_once,
     })
 }
 

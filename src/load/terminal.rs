@@ -136,6 +136,7 @@ fn besides(figures: &Figures) -> impl Iterator<Item = Text> {
     });
     let wrong = [
         figures.delayed_acks.clone(),
+        figures.few_at_once.clone(),
         too_few,
         unseen(figures),
         figures.unsteady.clone(),

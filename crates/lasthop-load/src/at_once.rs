@@ -10,7 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_protocol::spec::{Model, Reuse, Spec};
+use lasthop_protocol::{
+    result::{ErrorClass, TrialResult},
+    spec::{Model, Reuse, Spec},
+    wire::TrialPhases,
+};
 
 use crate::sample;
 
@@ -21,6 +25,9 @@ const TRIED_MAX: u32 = 32;
 /// connections that nothing comes over after a second or later.
 const STALL: Duration = Duration::from_millis(600);
 const STALL_TIMES: u32 = 20;
+
+/// A server serves few connections at a time if it is no larger share of them.
+const FEW: f64 = 0.8;
 
 const TICK: Duration = Duration::from_millis(10);
 
@@ -34,6 +41,35 @@ pub struct AtOnce {
 }
 
 impl AtOnce {
+    /// Whether the server served some of so many connections all the time, and others only after so long that they gave up,
+    /// or that the load was over.
+    pub(crate) fn of_trial(connections: u32, phases: TrialPhases, result: &TrialResult) -> Option<Self> {
+        let mean = result.service_time.as_ref().filter(|_| connections > 1)?.mean();
+        let waiting = result.unserved;
+        let (served, waited_ns) = if waiting.longest_ns as f64 > f64::from(STALL_TIMES) * mean {
+            (
+                u64::from(connections).saturating_sub(waiting.count) as u32,
+                waiting.longest_ns,
+            )
+        } else {
+            let timeouts = result.errors.get(&ErrorClass::Timeout)?.count;
+            let served = mean * result.requests as f64 / result.elapsed_ns as f64;
+            let served = served.round().max(1.0) as u32;
+            let waited_ns = result.open_at_end.longest_ns.max(result.untimed.longest_ns);
+            // Some requests that are lost are no sign of that, nor are those that wait for a while.
+            if u64::from(connections.saturating_sub(served)) > timeouts || waited_ns < phases.measure_ns / 2 {
+                return None;
+            }
+            (served, waited_ns)
+        };
+        let is_few = served > 0 && f64::from(served) <= FEW * f64::from(connections);
+        is_few.then_some(Self {
+            served,
+            tried: connections,
+            waited: Duration::from_nanos(waited_ns),
+        })
+    }
+
     /// What it is, and what to do about it.
     pub fn in_words(&self) -> String {
         let Self { served, tried, waited } = self;
@@ -110,4 +146,59 @@ fn await_replies(told: &Receiver<bool>, most: usize, go_on: &mut impl FnMut() ->
         }
     }
     Some(served)
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_protocol::{
+        Histogram,
+        result::{ErrorCount, Longest},
+        spec::Engine,
+    };
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const PHASES: TrialPhases = TrialPhases {
+        warm_up_ns: SECOND / 2,
+        measure_ns: 5 * SECOND,
+    };
+
+    /// How many of ten connections were found to be served, in a trial with so many replies and of this time, and so many
+    /// requests that took this long and of which some timed out.
+    fn served((replies, time): (u64, u64), (count, longest_ns): (u64, u64), timeouts: u64) -> Option<u32> {
+        let mut times = Histogram::default();
+        times.record_n(time, replies);
+        let open = Longest { count, longest_ns };
+        let mut result = TrialResult {
+            requests: replies,
+            service_time: Some(times),
+            open_at_end: open,
+            unserved: open,
+            ..TrialResult::empty(Engine::Epoll, PHASES.measure_ns)
+        };
+        if timeouts > 0 {
+            let count = ErrorCount {
+                count: timeouts,
+                ..ErrorCount::default()
+            };
+            result.errors.insert(ErrorClass::Timeout, count);
+        }
+        AtOnce::of_trial(10, PHASES, &result).map(|few| few.served)
+    }
+
+    #[test]
+    fn a_trial_shows_how_many_connections_are_served() {
+        let fast = (5_000, SECOND / 1_000);
+        for timeouts in [0, 3, 9] {
+            assert_eq!(served(fast, (9, 7 * SECOND), timeouts), Some(1));
+            assert_eq!(served(fast, (4, 7 * SECOND), timeouts), Some(6));
+        }
+        // A request that is lost, or all of them, as where the server stalls.
+        assert_eq!(served(fast, (1, 7 * SECOND), 1), None);
+        assert_eq!(served(fast, (10, 7 * SECOND), 0), None);
+        assert_eq!(served(fast, (0, 0), 0), None);
+        // Replies that all take long.
+        assert_eq!(served((20, SECOND), (9, 7 * SECOND), 0), None);
+    }
 }

@@ -52,6 +52,10 @@ enum Window {
 /// The kernel repeats a SYN after a second; its clock may tick up to 10 ms early.
 const SLOW_CONNECT_NS: u64 = 990_000_000;
 
+/// A connection is not served if its request is under way during all of the measure phase, and no less than this: many
+/// servers take two seconds or longer to end a connection that nothing comes over, and to turn to another.
+const UNSERVED_NS: u64 = 2_000_000_000;
+
 /// With so many answers in a window for each connection, those that end after it weigh little.
 const MANY_FOR_EACH: u64 = 10;
 
@@ -102,6 +106,7 @@ pub struct Counts {
     /// Requests that were sent again, each as often as that happened.
     pub sent_again: u64,
     pub open_at_end: Longest,
+    pub unserved: Longest,
     pub untimed: Longest,
     pub beyond_ns: i64,
     pub slow_connects: Longest,
@@ -265,14 +270,21 @@ impl Recorder {
     /// Requests that began at `start` ended at `end`, whatever came of them: they may have been under way when the
     /// measure phase ended.
     pub fn ended(&mut self, start: u64, end: u64, count: u64) {
-        let (Window::Shut { at: over, .. } | Window::Scheduled { ends: over, .. }) = self.window else {
-            return;
+        let (opened, over) = match self.window {
+            Window::Shut { since, at } => (since, at),
+            Window::Scheduled { opens, ends } => (opens, ends),
+            Window::WarmUp { .. } => (self.latest, self.latest),
+            Window::Open { .. } => return,
         };
         if start < over && over < end {
-            self.counts.open_at_end += Longest {
+            let open = Longest {
                 count,
                 longest_ns: end - start,
             };
+            self.counts.open_at_end += open;
+            if start < opened && open.longest_ns >= self.measure_ns.max(UNSERVED_NS) {
+                self.counts.unserved += open;
+            }
             if self.is_timed(start) {
                 self.counts.beyond_ns -= (end - over) as i64 * count as i64;
             }
@@ -689,6 +701,7 @@ fn add(result: &mut TrialResult, record: WorkerRecord) {
     result.unanswered += record.counts.unanswered;
     result.sent_again += record.counts.sent_again;
     result.open_at_end += record.counts.open_at_end;
+    result.unserved += record.counts.unserved;
     result.untimed += record.counts.untimed;
     result.beyond_ns += record.counts.beyond_ns;
     result.slow_connects += record.counts.slow_connects;

@@ -405,6 +405,9 @@ pub struct TrialResult {
     /// In a closed loop most connections have one then. No record keeps it.
     #[serde(skip)]
     pub open_at_end: Longest,
+    /// Those of them that were under way during all of the measure phase, and for two seconds at least. No record keeps it.
+    #[serde(skip)]
+    pub unserved: Longest,
     /// Requests that began before the measure phase and ended in it or after it: no latency includes them. No record
     /// keeps it.
     #[serde(skip)]

@@ -172,7 +172,9 @@ impl Blocking {
                 }
                 Err(failure) => {
                     self.connection.close();
-                    self.recorder.fail(&failure, self.connection.lost());
+                    let lost = self.connection.lost();
+                    self.recorder.fail(&failure, lost);
+                    self.recorder.ended(now, clock::now(), lost);
                     now = self.pause(backoff.next());
                     continues = false;
                     false

@@ -12,7 +12,7 @@ mod poller;
 mod resend;
 mod worker;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use blocking::Blocking;
 pub use error::CaseError;
@@ -148,20 +148,9 @@ impl Case {
         }
     }
 
-    /// Whether the server served some connections all the time, and others only after so long that they gave up.
-    fn few_at_once(&self, phases: TrialPhases, result: &TrialResult) -> Option<AtOnce> {
-        let timeouts = result.errors.get(&ErrorClass::Timeout)?;
-        let times = result.service_time.as_ref().filter(|_| self.keeps > 1)?;
-        let served = times.mean() * result.requests as f64 / result.elapsed_ns as f64;
-        let served = served.round().max(1.0) as u32;
-        let waited = result.open_at_end.longest_ns.max(result.untimed.longest_ns);
-        // Some requests that are lost are no sign of that, nor are those that wait for a while.
-        let is_few = f64::from(served) <= FEW_AT_ONCE * f64::from(self.keeps) && waited >= phases.measure_ns / 2;
-        (is_few && u64::from(self.keeps - served) <= timeouts.count).then_some(AtOnce {
-            served,
-            tried: self.keeps,
-            waited: Duration::from_nanos(waited),
-        })
+    /// Whether the server served only some of the connections in this trial.
+    pub fn few_at_once(&self, phases: TrialPhases, result: &TrialResult) -> Option<AtOnce> {
+        AtOnce::of_trial(self.keeps, phases, result)
     }
 
     /// Runs a trial in stages, on a case with an open loop. Errors are results, and so is a trial without a right
@@ -307,9 +296,6 @@ fn chosen_engine(spec: &Spec) -> Engine {
         forced => forced,
     }
 }
-
-/// A server serves few connections at a time if it is no larger share of them.
-const FEW_AT_ONCE: f64 = 0.8;
 
 /// Descriptors that a driver needs in addition to its connections: standard streams, epoll, timer, probes.
 const OTHER_DESCRIPTORS: u64 = 64;

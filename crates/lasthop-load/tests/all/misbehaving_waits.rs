@@ -442,6 +442,30 @@ fn a_trial_in_which_few_connections_are_served_fails() {
     assert!(error.cause.starts_with(said), "{error}");
 }
 
+/// It turns to another connection once it has ended one that nothing comes over.
+#[test]
+fn a_server_with_one_worker_that_ends_idle_connections_serves_one_at_a_time() {
+    let (serve, _) = answering(b"", u64::MAX);
+    let worker = Mutex::new(());
+    let few = Accepting::unix(move |peer| {
+        let _busy = worker.lock().unwrap();
+        let _ = peer.set_read_timeout(Some(Duration::from_millis(2_050)));
+        serve(peer);
+    });
+    let spec = Spec {
+        connections: 3,
+        ..spec(&few.endpoint, http(""))
+    };
+    let phases = TrialPhases {
+        warm_up_ns: 10_000_000,
+        measure_ns: 100_000_000,
+    };
+    let mut case = Case::prepare(&spec).unwrap();
+    let result = case.watched_trial(phases, || true).unwrap();
+    let found = case.few_at_once(phases, &result).unwrap();
+    assert_eq!((found.served, found.tried), (1, 3), "{:?}", result.errors);
+}
+
 #[test]
 fn a_server_that_closes_after_each_reply_is_found_out() {
     let closing = |head: &'static [u8]| {
