@@ -144,7 +144,7 @@ pub struct FailureFigures {
 }
 
 /// Of a histogram of nanoseconds.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct Percentiles {
     pub p50: u64,
     pub p75: u64,
@@ -331,6 +331,7 @@ impl Figures {
             pipeline: spec.pipeline,
             requests_per_connection: spec.requests_per_connection,
             engine: spec.engine,
+            timeout_ns: spec.timeouts.connect_ns.min(spec.timeouts.request_ns),
             reuse: spec.reuse,
             checked: spec.protocol.checked(&|bytes| Bytes(bytes).to_string()),
             ..Self::default()

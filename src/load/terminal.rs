@@ -1,5 +1,6 @@
 //! The figures of a load for people.
 
+use lasthop_analyse::name_of;
 use lasthop_page::{
     Options, Page,
     columns::Columns,
@@ -7,7 +8,7 @@ use lasthop_page::{
     units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, percent},
 };
 use lasthop_protocol::{
-    result::Longest,
+    result::{ErrorClass, Longest},
     spec::{Engine, Reuse},
 };
 
@@ -138,6 +139,7 @@ fn besides(figures: &Figures) -> impl Iterator<Item = Text> {
         figures.delayed_acks.clone(),
         figures.few_at_once.clone(),
         too_few,
+        timed_out(figures),
         unseen(figures),
         figures.unsteady.clone(),
         behind,
@@ -183,6 +185,19 @@ fn unseen(figures: &Figures) -> Option<String> {
     } else {
         None
     }
+}
+
+/// Requests that took longer than any time below.
+fn timed_out(figures: &Figures) -> Option<String> {
+    let count = *figures.errors.get(&name_of(ErrorClass::Timeout))?;
+    let share = percent(count as f64 / figures.sent().max(1) as f64, 2);
+    figures.latency_ns.map(|_| {
+        format!(
+            "{} ({share}) timed out: no latency below includes them, and they took {} or longer",
+            count_of(count, "request", "requests"),
+            Micros(figures.timeout_ns as f64 / 1e3)
+        )
+    })
 }
 
 /// What became of all that was sent.
@@ -382,6 +397,24 @@ fn errors(figures: &Figures) -> Vec<Text> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_that_timed_out_are_said_to_be_in_no_latency() {
+        let mut figures = Figures {
+            requests_total: 190,
+            timeout_ns: 300_000_000,
+            ..Figures::default()
+        };
+        figures.errors.insert("timeout".to_owned(), 10);
+        assert_eq!(timed_out(&figures), None, "there are no latencies");
+        figures.latency_ns = Some(Percentiles::default());
+        assert_eq!(
+            timed_out(&figures).unwrap().replace(NBSP, " "),
+            "10 requests (5.00 %) timed out: no latency below includes them, and they took 300 ms or longer"
+        );
+        figures.errors.clear();
+        assert_eq!(timed_out(&figures), None);
+    }
 
     #[test]
     fn a_run_delay_shows_from_a_thousandth_on() {
