@@ -112,7 +112,7 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Option<&Onlooker>) -> bool) -> R
     if server_closes {
         spec = one_each;
     }
-    let mut case = Case::patient_prepare(&spec, if job.learn { TRIES } else { 1 }, || go_on(None))?;
+    let mut case = Case::patient_prepare(&spec, TRIES, || go_on(None))?;
     let onlooker = case.onlooker();
     let mut cut_short = false;
     let result = case.counted_trial(job.phases, job.requests, || {

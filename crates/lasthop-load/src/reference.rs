@@ -30,6 +30,9 @@ pub const SPAN: Duration = STEP.saturating_mul(ROUNDS - 1);
 const SPAN_MAX: Duration = Duration::from_secs(3);
 const BYTES_MAX: usize = 64 << 20;
 
+/// So many more wrong replies than correct ones to a request are too many to begin with. At the end none may be.
+const WRONG_MORE: usize = 3;
+
 /// How often is looked whether to go on.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -83,8 +86,8 @@ pub fn learn_each(
     let [asked] = all;
     let mut several = several.clone();
     let mut unchecked = Vec::new();
-    for (Weighted { name, protocol, .. }, (_, samples)) in several.requests.iter_mut().zip(&asked.asked) {
-        let learnt = learn_from(protocol, samples).map_err(|failure| Weighted::failed(name, failure))?;
+    for (Weighted { name, protocol, .. }, question) in several.requests.iter_mut().zip(&asked.asked) {
+        let learnt = learn_from(protocol, &question.samples).map_err(|failure| Weighted::failed(name, failure))?;
         unchecked.extend(learnt.map(|text| format!("{name}: {text}")));
     }
     Ok((several, unchecked, asked.closes))
@@ -104,7 +107,7 @@ pub fn sampled(specs: &[&Spec], many: bool, go_on: impl FnMut() -> bool) -> Resu
         protocol: asked.spec.protocol.clone(),
         unchecked: None,
         closes: asked.closes,
-        samples: asked.asked.into_iter().flat_map(|(_, samples)| samples).collect(),
+        samples: asked.asked.into_iter().flat_map(|question| question.samples).collect(),
     };
     Ok(all.into_iter().map(reference).collect())
 }
@@ -112,13 +115,35 @@ pub fn sampled(specs: &[&Spec], many: bool, go_on: impl FnMut() -> bool) -> Resu
 /// An endpoint with what it is asked and has answered.
 struct Asked {
     spec: Spec,
-    asked: Vec<(Protocol, Vec<Sample>)>,
+    asked: Vec<Question>,
     closes: bool,
+}
+
+/// A request, and what came of it.
+struct Question {
+    protocol: Protocol,
+    samples: Vec<Sample>,
+    /// How many replies were wrong, and why the first one was.
+    wrong: usize,
+    why: Option<Failure>,
+}
+
+impl Question {
+    /// Why there are more wrong replies than correct ones, so many more at least.
+    fn outweighed(&self, more: usize) -> Option<Failure> {
+        self.why.clone().filter(|_| self.wrong > self.samples.len() + more)
+    }
 }
 
 impl Asked {
     fn new(spec: &Spec, asked: impl IntoIterator<Item = Protocol>) -> Self {
-        let asked: Vec<_> = asked.into_iter().map(|protocol| (protocol, Vec::new())).collect();
+        let question = |protocol| Question {
+            protocol,
+            samples: Vec::new(),
+            wrong: 0,
+            why: None,
+        };
+        let asked: Vec<_> = asked.into_iter().map(question).collect();
         Self {
             closes: !asked.is_empty() && spec.reuse == Reuse::KeepAlive && !spec.closes_each_time(),
             spec: spec.clone(),
@@ -126,18 +151,26 @@ impl Asked {
         }
     }
 
+    /// How often each request is sent over a connection: two show whether it is kept.
+    fn times(&self) -> usize {
+        if self.asked.len() == 1 { 2 } else { 1 }
+    }
+
     /// Asks over a connection of its own. Which request fails is said.
     fn converse(&mut self, go_on: impl FnMut() -> bool) -> Result<(), (usize, Failure)> {
-        // Two show whether the connection is kept.
-        let times = if self.asked.len() == 1 { 2 } else { 1 };
+        let times = self.times();
         let Self { spec, asked, closes } = self;
         let conversation = |line: &mut Line| {
             let mut outcome = Ok(());
-            'all: for (index, (protocol, samples)) in asked.iter_mut().enumerate() {
+            'all: for (index, question) in asked.iter_mut().enumerate() {
                 for _ in 0..times {
-                    match line.ask(protocol) {
-                        Ok(sample) => samples.push(sample),
+                    match line.ask(&question.protocol) {
+                        Ok(sample) => question.samples.push(sample),
                         Err(failure) => {
+                            if failure.class.is_of_reply() {
+                                question.wrong += 1;
+                                question.why.get_or_insert_with(|| failure.clone());
+                            }
                             outcome = Err((index, failure));
                             break 'all;
                         }
@@ -150,13 +183,31 @@ impl Asked {
         sample::converse(spec, go_on, conversation).unwrap_or_else(|failure| Err((0, failure)))
     }
 
+    /// As [`Asked::converse`], over and over until each request has its correct replies, as long as few are wrong.
+    fn insist(&mut self, mut go_on: impl FnMut() -> bool) -> Result<(), (usize, Failure)> {
+        loop {
+            match self.converse(&mut go_on) {
+                Err((request, failure)) if failure.class.is_of_reply() => {
+                    if let Some(why) = self.asked[request].outweighed(WRONG_MORE) {
+                        return Err((request, why));
+                    }
+                    if self.asked.iter().all(|question| question.samples.len() >= self.times()) {
+                        return Ok(());
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
     fn bytes(&self) -> usize {
-        let samples = self.asked.iter().flat_map(|(_, samples)| samples);
+        let samples = self.asked.iter().flat_map(|question| &question.samples);
         samples.map(|sample| sample.reply.len()).sum()
     }
 }
 
-/// Asks in turn, over a while. The first replies of each must be correct; later errors are left to the load.
+/// Asks in turn, over a while. Some of the first replies of each must be correct, and no fewer than the wrong ones; later
+/// errors are left to the load.
 fn take(all: &mut [Asked], rounds: u32, mut go_on: impl FnMut() -> bool) -> Result<(), (usize, usize, Failure)> {
     let begin = Instant::now();
     for round in 0..rounds {
@@ -182,10 +233,28 @@ fn take(all: &mut [Asked], rounds: u32, mut go_on: impl FnMut() -> bool) -> Resu
             if round > 0 && asked.spec.protocol.receipt().is_some() {
                 continue;
             }
-            match asked.converse(&mut go_on) {
-                Err((request, failure)) if is_needed => return Err((endpoint, request, failure)),
-                Err((_, failure)) if failure.class == ErrorClass::Timeout => return Ok(()),
-                _ => {}
+            if is_needed {
+                let asked = asked.insist(&mut go_on);
+                asked.map_err(|(request, failure)| (endpoint, request, failure))?;
+            } else if let Err((_, failure)) = asked.converse(&mut go_on)
+                && failure.class == ErrorClass::Timeout
+            {
+                return settled(all, rounds);
+            }
+        }
+    }
+    settled(all, rounds)
+}
+
+/// Whether of no request more replies are wrong than correct, where there are many.
+fn settled(all: &[Asked], rounds: u32) -> Result<(), (usize, usize, Failure)> {
+    if rounds == 1 {
+        return Ok(());
+    }
+    for (endpoint, asked) in all.iter().enumerate() {
+        for (request, question) in asked.asked.iter().enumerate() {
+            if let Some(why) = question.outweighed(0) {
+                return Err((endpoint, request, why));
             }
         }
     }

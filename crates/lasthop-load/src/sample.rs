@@ -85,10 +85,14 @@ impl Line {
         // A server may end a connection after any reply, and it is noticed when the next request fails.
         if let Some(mut kept) = self.kept.take()
             && kept.is_quiet()
-            && let Ok(sample) = self.ask_over(kept)
         {
-            self.keeps = true;
-            return Ok(sample);
+            match self.ask_over(kept) {
+                Err(failure) if !failure.class.is_of_reply() => {}
+                answered => {
+                    self.keeps = true;
+                    return answered;
+                }
+            }
         }
         let opened = self.connector.open(&Calls::default(), &self.watch)?;
         self.ask_over(opened.stream)

@@ -42,6 +42,13 @@ pub enum ErrorClass {
     Os,
 }
 
+impl ErrorClass {
+    /// Whether it is of a whole reply within an intact conversation, which the server may give to some requests only.
+    pub fn is_of_reply(self) -> bool {
+        matches!(self, Self::WrongStatus | Self::WrongContent)
+    }
+}
+
 /// Errors of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -268,13 +268,12 @@ fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>)
 /// Sends two requests like the case's, on a separate connection.
 fn probe_twice(spec: &Spec, tries: u32, connector: &Connector, watch: Arc<Watch>) -> Result<Proof, CaseError> {
     let mut probe = Blocking::new(spec, connector.clone(), watch);
-    let is_reply = |class| matches!(class, Some(ErrorClass::WrongStatus | ErrorClass::WrongContent));
     let mut probe = || {
         let mut left = tries;
         loop {
             left = left.saturating_sub(1);
             match probe.probe() {
-                Err(error) if left > 0 && is_reply(error.class) => {}
+                Err(error) if left > 0 && error.class.is_some_and(ErrorClass::is_of_reply) => {}
                 probed => return probed,
             }
         }

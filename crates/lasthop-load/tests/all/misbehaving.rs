@@ -18,6 +18,7 @@ use common::{Accepting, SHORT, run, spec};
 use lasthop_load::{
     drive,
     engine::{Case, CaseError},
+    reference,
 };
 use lasthop_protocol::{
     Protocol,
@@ -337,6 +338,42 @@ fn a_wrong_first_answer_fails_the_preparation() {
         let CaseError { stage, cause, .. } = Case::prepare(&spec(server.endpoint(), http())).map(drop).unwrap_err();
         assert_eq!((stage, cause.as_str()), (Stage::Verify, "status 404, expected 200"));
     }
+}
+
+#[test]
+fn a_few_wrong_replies_among_the_first_are_left_to_the_load() {
+    let answers = |is_wrong: fn(u64) -> bool| {
+        Scripted::start(true, move |number| {
+            Act::Say(if is_wrong(number) {
+                GOOD.replace("200", "503")
+            } else {
+                GOOD.to_owned()
+            })
+        })
+    };
+    let learnt = |server: &Scripted| {
+        let spec = spec(server.endpoint(), http());
+        let learnt = reference::learn(&spec, || true);
+        learnt.map(|learnt| learnt.closes).map_err(|failure| failure.message)
+    };
+    for few in [
+        |number| number % 10 == 0,
+        |number| number % 10 == 1,
+        |number| number % 10 < 3,
+    ] {
+        assert_eq!(learnt(&answers(few)), Ok(false));
+        let server = answers(few);
+        let spec = spec(server.endpoint(), http());
+        assert!(reference::sampled(&[&spec], false, || true).is_ok());
+        assert!(Case::patient_prepare(&spec, 4, || true).is_ok());
+    }
+    for many in [|number| number % 4 > 0, |number| number > 4] {
+        assert_eq!(learnt(&answers(many)), Err("status 503, expected 200".to_owned()));
+    }
+    // A server that is always wrong is not asked for long.
+    let server = answers(|_| true);
+    assert!(learnt(&server).is_err());
+    assert_eq!(server.requests.load(SeqCst), 4);
 }
 
 #[test]
