@@ -264,7 +264,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__compare)
-            opts="-c -t -R -P -X -H -o -v -q -h --restart --pid --differing --remote --connections --threads --rate --arrivals --pipeline --requests-per-connection --reuse --engine --spin --timeout --connect-timeout --nodelay --send-buffer --receive-buffer --authority --server-name --insecure --resumption --method --header --body --expect-status --http1.0 --http2 --command --query --simple --extended --prepared --parameter --send --binary --greet --greet-until --greet-bytes --until --bytes --length-prefix --until-close --size --expect --no-reference --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --explain --layers --format --output --verbose --fail-if --quiet --no-progress --help"
+            opts="-c -t -R -P -X -H -o -v -q -h --restart --pid --differing --remote --connections --threads --rate --arrivals --pipeline --requests-per-connection --reuse --engine --spin --timeout --connect-timeout --nodelay --send-buffer --receive-buffer --authority --server-name --insecure --resumption --method --header --body --expect-status --http1.0 --http2 --command --query --simple --extended --prepared --parameter --send --binary --greet --greet-until --greet-bytes --until --then --bytes --length-prefix --until-close --size --expect --no-reference --precision --budget --margin --trial --warm-up --settle --blocks --seed --no-headroom --rounds --placement --explain --layers --format --output --verbose --fail-if --quiet --no-progress --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -411,6 +411,10 @@ _lasthop() {
                     return 0
                     ;;
                 --until)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --then)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -946,7 +950,7 @@ _lasthop() {
             return 0
             ;;
         lasthop__subcmd__load)
-            opts="-n -d -c -t -R -P -X -H -q -o -h --number --duration --warm-up --seed --requests --order --headroom --connections --threads --rate --arrivals --pipeline --requests-per-connection --reuse --engine --spin --timeout --connect-timeout --nodelay --send-buffer --receive-buffer --authority --server-name --insecure --resumption --method --header --body --expect-status --http1.0 --http2 --command --query --simple --extended --prepared --parameter --send --binary --greet --greet-until --greet-bytes --until --bytes --length-prefix --until-close --size --expect --no-reference --quiet --format --output --help"
+            opts="-n -d -c -t -R -P -X -H -q -o -h --number --duration --warm-up --seed --requests --order --headroom --connections --threads --rate --arrivals --pipeline --requests-per-connection --reuse --engine --spin --timeout --connect-timeout --nodelay --send-buffer --receive-buffer --authority --server-name --insecure --resumption --method --header --body --expect-status --http1.0 --http2 --command --query --simple --extended --prepared --parameter --send --binary --greet --greet-until --greet-bytes --until --then --bytes --length-prefix --until-close --size --expect --no-reference --quiet --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1117,6 +1121,10 @@ _lasthop() {
                     return 0
                     ;;
                 --until)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --then)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -208,10 +208,11 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l command -d 'Red
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l query -d 'PostgreSQL and MySQL: query [default: select 1]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l parameter -d 'PostgreSQL and MySQL: value of $1, $2, …, or of each ?; may be repeated' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l send -d 'Bytes to send with each request; with WebSocket and gRPC, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; `@FILE` takes the bytes of a file as they are, `@-` those of standard input' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l greet -d 'Bytes to send once on each connection before, none (\'\') where the server speaks first, and await a reply. May be repeated' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l greet-until -d 'Replies to `--greet` end with these bytes, not as others do' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l greet-bytes -d 'Replies to `--greet` have so many bytes; 0 awaits none' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l greet -d 'Bytes to send once on each connection before, with WebSocket a message, none (\'\') where the server speaks first, and await a reply. May be repeated' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l greet-until -d 'Replies to `--greet` end with these bytes, not as others do; \'\' awaits none. May be repeated, for each `--greet` one; the last is for all others' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l greet-bytes -d 'Replies to `--greet` have so many bytes; 0 awaits none. May be repeated in the same way' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l until -d 'A reply ends with these bytes, the first time that they come' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l then -d 'With `--until`: so many bytes follow them, whatever they are, before the reply ends' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l bytes -d 'A reply has so many bytes' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l length-prefix -d 'A reply tells its length, in WIDTH bytes behind OFFSET others, most significant first, or least with `le`. It has REST bytes more than that [default: WIDTH + OFFSET]. 4@0 counts what follows it, 4@0+0 also itself' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l size -d 'echo and WebSocket: bytes per message; stream: bytes per transfer [default: 64]; gRPC: bytes of the message\'s field 1 [default: 0]' -r
@@ -264,10 +265,11 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l command -d '
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l query -d 'PostgreSQL and MySQL: query [default: select 1]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l parameter -d 'PostgreSQL and MySQL: value of $1, $2, …, or of each ?; may be repeated' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l send -d 'Bytes to send with each request; with WebSocket and gRPC, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; `@FILE` takes the bytes of a file as they are, `@-` those of standard input' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l greet -d 'Bytes to send once on each connection before, none (\'\') where the server speaks first, and await a reply. May be repeated' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l greet-until -d 'Replies to `--greet` end with these bytes, not as others do' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l greet-bytes -d 'Replies to `--greet` have so many bytes; 0 awaits none' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l greet -d 'Bytes to send once on each connection before, with WebSocket a message, none (\'\') where the server speaks first, and await a reply. May be repeated' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l greet-until -d 'Replies to `--greet` end with these bytes, not as others do; \'\' awaits none. May be repeated, for each `--greet` one; the last is for all others' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l greet-bytes -d 'Replies to `--greet` have so many bytes; 0 awaits none. May be repeated in the same way' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l until -d 'A reply ends with these bytes, the first time that they come' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l then -d 'With `--until`: so many bytes follow them, whatever they are, before the reply ends' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l bytes -d 'A reply has so many bytes' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l length-prefix -d 'A reply tells its length, in WIDTH bytes behind OFFSET others, most significant first, or least with `le`. It has REST bytes more than that [default: WIDTH + OFFSET]. 4@0 counts what follows it, 4@0+0 also itself' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l size -d 'echo and WebSocket: bytes per message; stream: bytes per transfer [default: 64]; gRPC: bytes of the message\'s field 1 [default: 0]' -r
