@@ -1,7 +1,7 @@
 //! The experiments and recipes are embedded: a change in them must rebuild the binary.
 
 fn main() {
-    for folder in ["experiments", "services", "studies"] {
+    for folder in ["experiments", "services", "studies", "tools"] {
         watch(std::path::Path::new(folder));
     }
 }

@@ -176,7 +176,7 @@ pub fn tools(data: &[u8]) {
         return;
     };
     let Some(output) = text(output) else { return };
-    let tool = TOOLS[usize::from(choice) % TOOLS.len()];
+    let tool = &TOOLS[usize::from(choice) % TOOLS.len()];
     let url = match tool.name {
         "psql" | "pgbench" => "postgres://u@127.0.0.1/d",
         "redis-benchmark" => "redis://127.0.0.1",
@@ -191,7 +191,7 @@ pub fn tools(data: &[u8]) {
         flags: &[],
         scratch: Path::new("/nonexistent"),
     };
-    match (tool.read)(output, &order, 1_000_000_000) {
+    match tool.read(output, &order, 1_000_000_000) {
         Ok(reading) => assert!(reading.rate >= 0.0 && reading.rate.is_finite(), "{}", reading.rate),
         Err(misread) => assert!(!misread.to_string().is_empty()),
     }

@@ -90,7 +90,7 @@ pub fn packages(service: &str, packages: &Packages, locator: &Locator) -> Option
 
 /// Whether a classic tool is installed. No experiment needs one to run.
 pub fn tool(tool: &Tool, locator: &Locator) -> Finding {
-    let found = program(tool.name, &tool.program(), locator);
+    let found = program(tool.name, &tool.program, locator);
     let severity = if found.severity == Missing {
         Note
     } else {

@@ -79,7 +79,10 @@ fn readiness(home: &Home, programs: &args::Programs) -> Result<Vec<Finding>, Cli
     let experiments = experiments.collect::<Result<Vec<_>, CliError>>()?;
     let locator = locator_of_tools(home, programs);
     let is_good = |finding: &Finding| finding.severity == Severity::Good;
-    let tools = TOOLS.map(|tool| (tool.name.to_owned(), is_good(&doctor::tool(tool, &locator))));
+    let tools = TOOLS
+        .iter()
+        .map(|tool| (tool.name.to_owned(), is_good(&doctor::tool(tool, &locator))));
+    let tools: Vec<(String, bool)> = tools.collect();
     let engines = EngineKind::ALL.map(|kind| (kind.name().to_owned(), is_good(&doctor::engine(kind))));
     let all = Some("lasthop setup --all");
     let tools_alone = Some("lasthop setup --tools");
@@ -257,11 +260,10 @@ fn by_hand(experiment: &Experiment, locator: &Locator) -> Vec<String> {
 }
 
 fn tool_need(tool: &Tool, locator: &Locator) -> Need {
-    let program = tool.program();
     Need {
         of: tool.name.to_owned(),
-        located: locator.locate(tool.name, &program).is_ok(),
-        packages: program.packages,
+        located: locator.locate(tool.name, &tool.program).is_ok(),
+        packages: tool.program.packages.clone(),
     }
 }
 

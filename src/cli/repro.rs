@@ -73,7 +73,7 @@ fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String
         ));
     }
     let tool = study.method.tool?;
-    let found = locator.locate(tool.name, &tool.program());
+    let found = locator.locate(tool.name, &tool.program);
     found
         .is_err()
         .then(|| format!("needs {} (lasthop setup --tools)", tool.name))

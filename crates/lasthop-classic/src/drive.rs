@@ -154,21 +154,16 @@ fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Tria
     let arguments = tool.arguments(order)?;
     let limit = Duration::from_secs(order.seconds) + GRACE;
     let name = tool.name;
-    let repeats = (tool.repeats)(order);
+    let runs = tool.runs(order)?;
+    let environment = tool.environment(order)?;
     let once = || {
-        let ended = process::run(
-            program,
-            &arguments,
-            (tool.environment)(order.spec),
-            order.scratch,
-            limit,
-        );
+        let ended = process::run(program, &arguments, &environment, order.scratch, limit);
         ended.map_err(|error| format!("{name}: {error}"))
     };
     let mut total = once()?;
-    for _ in 1..repeats {
+    for _ in 1..runs {
         if total.elapsed_ns > limit.as_nanos() as u64 || total.code != 0 {
-            return Err(format!("{name}: {repeats} runs did not end within {limit:?}"));
+            return Err(format!("{name}: {runs} runs did not end within {limit:?}"));
         }
         let next = once()?;
         total.output.push_str(&next.output);
@@ -194,8 +189,9 @@ fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<Tria
             last()
         ));
     }
-    let mut reading =
-        (tool.read)(&total.output, order, total.elapsed_ns).map_err(|misread| format!("{name}: {misread}"))?;
+    let mut reading = tool
+        .read(&total.output, order, total.elapsed_ns)
+        .map_err(|misread| format!("{name}: {misread}"))?;
     reading.reported.tool = name.to_owned();
     Ok(TrialResult {
         cost: total.cost,
@@ -234,97 +230,11 @@ fn result(reading: Reading, ran_ns: u64, spec: &Spec) -> TrialResult {
 }
 
 #[cfg(test)]
-pub mod testing {
-    //! Orders for the tests of the tools.
-
-    use lasthop_protocol::{
-        Protocol,
-        grpc::{Grpc, GrpcExpect},
-        http::{Http, HttpExpect, HttpVersion},
-        postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
-        spec::{Address, Endpoint},
-    };
-
-    use super::*;
-
-    pub fn words(text: &str) -> Vec<String> {
-        shlex::split(text).unwrap()
-    }
-
-    fn spec(address: Address, protocol: Protocol, connections: u32) -> Spec {
-        Spec {
-            connections,
-            ..Spec::new(Endpoint { address, tls: None }, protocol)
-        }
-    }
-
-    /// `GET /x` of 127.0.0.1:8080 over ten kept connections, three times or for a second.
-    pub fn http_order<T>(test: impl FnOnce(Order<'_>) -> T) -> T {
-        let protocol = Protocol::from(Http {
-            method: "GET".into(),
-            path: "/x".into(),
-            host: "localhost".into(),
-            headers: vec![],
-            hidden: vec![],
-            body: Default::default(),
-            version: HttpVersion::V11,
-            expect: HttpExpect {
-                status: 200,
-                ..HttpExpect::default()
-            },
-        });
-        order(
-            &spec(Address::Tcp("127.0.0.1:8080".parse().unwrap()), protocol, 10),
-            test,
-        )
-    }
-
-    /// A call with a message of seven bytes over two kept connections to a Unix socket.
-    pub fn grpc_order<T>(test: impl FnOnce(Order<'_>) -> T) -> T {
-        let method = "a.B/C".into();
-        let host = "localhost".into();
-        let text = Some("Hello".into());
-        let protocol = Protocol::from(Grpc {
-            method,
-            host,
-            text,
-            expect: GrpcExpect::Echo,
-            ..Grpc::default()
-        });
-        order(&spec(Address::Unix("/run/x.sock".into()), protocol, 2), test)
-    }
-
-    /// `select 1` over one connection to a Unix socket.
-    pub fn postgres_order<T>(test: impl FnOnce(Order<'_>) -> T) -> T {
-        let protocol = Protocol::from(Postgres {
-            user: "foo".into(),
-            database: "bar".into(),
-            password: Some("a'b".into()),
-            query: "select 1".into(),
-            mode: QueryMode::Simple,
-            parameters: vec![],
-            expect: PostgresExpect::default(),
-            channel_binding: ChannelBinding::default(),
-            settings: Default::default(),
-        });
-        order(&spec(Address::Unix("/run/pg/.s.PGSQL.5433".into()), protocol, 1), test)
-    }
-
-    fn order<T>(spec: &Spec, test: impl FnOnce(Order<'_>) -> T) -> T {
-        let scratch = tempfile::tempdir().unwrap();
-        test(Order {
-            spec,
-            seconds: 1,
-            count: 3,
-            flags: &[],
-            scratch: scratch.path(),
-        })
-    }
-}
-
-#[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::tests::spec;
 
     #[test]
     fn what_a_tool_cannot_do_is_refused_before_anything_is_opened() {
@@ -335,16 +245,12 @@ mod tests {
             scratch: "/nonexistent".into(),
         };
         let refused = |spec| foreign.prepare(spec, &|_| panic!("it was opened")).err().unwrap();
-        let Failed(stage, cause) = testing::postgres_order(|order| refused(order.spec.clone()));
+        let Failed(stage, cause) = refused(spec("postgres://u@127.0.0.1/d", &json!({})));
         assert_eq!(
             (stage, cause.as_str()),
             (Stage::Spec, "wrk speaks HTTP, but the case's protocol is PostgreSQL")
         );
-        let unix = testing::http_order(|order| {
-            let mut spec = order.spec.clone();
-            spec.endpoint.address = lasthop_protocol::spec::Address::Unix("/x".into());
-            refused(spec).1
-        });
+        let Failed(_, unix) = refused(spec("http+unix:/x:/", &json!({})));
         assert!(unix.contains("cannot open a Unix socket"), "{unix}");
     }
 }

@@ -1,48 +1,46 @@
-//! DRIVE with the classic tools: wrk, ab, httperf, h2load, psql, pgbench, sysbench, redis-benchmark.
+//! DRIVE with the classic tools: wrk, psql and the others of `tools`, in place of lasthop's load generator.
 //!
-//! A tool replaces lasthop's load generator for a case ([`drive`] speaks the wire protocol for it), with the flags of a
-//! study or with flags made from the case. A [`form`] that knows every line reads its output: an unknown line is an
-//! error, not a number. There is one file per tool.
+//! A tool drives a case ([`drive`] speaks the wire protocol for it), with the flags of a study or with flags made from
+//! the case. Its file says how it is called and every line that it may print: an unknown line is an error, not a number.
 
-mod ab;
 mod choice;
 pub mod drive;
-pub mod form;
-mod h2load;
-mod httperf;
-mod kind;
-mod pgbench;
+mod output;
 mod process;
-mod psql;
-mod redis_benchmark;
-mod sysbench;
-mod url;
-mod wrk;
+mod template;
+#[cfg(test)]
+mod tests;
+mod tool;
 
+use std::sync::LazyLock;
+
+use include_dir::{Dir, include_dir};
 use lasthop_model::{level::Levels, selection::DRIVER};
 
 pub use self::{
     choice::choice,
-    kind::{Order, Reading, SHORTEST_TRIAL, Tool},
+    tool::{Order, Reading, SHORTEST_TRIAL, Tool},
 };
 
-/// Every tool. A new one is a file and an entry here.
-pub static TOOLS: [&Tool; 8] = [
-    &wrk::TOOL,
-    &ab::TOOL,
-    &httperf::TOOL,
-    &h2load::TOOL,
-    &psql::TOOL,
-    &pgbench::TOOL,
-    &sysbench::TOOL,
-    &redis_benchmark::TOOL,
-];
+static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../tools");
+
+/// Every tool, by name.
+pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+    let files = FILES.files().filter_map(|file| {
+        let name = file.path().to_str()?.strip_suffix(".toml")?;
+        let read = toml::from_str(file.contents_utf8()?).map(|tool: Tool| Tool { name, ..tool });
+        Some(read.unwrap_or_else(|error| panic!("tools/{name}.toml: {error}")))
+    });
+    let mut tools: Vec<Tool> = files.collect();
+    tools.sort_by_key(|tool| tool.name);
+    tools
+});
 
 /// The tool of that name.
 pub fn named(name: &str) -> Result<&'static Tool, String> {
-    TOOLS.into_iter().find(|tool| tool.name == name).ok_or_else(|| {
-        let known = TOOLS.map(|tool| tool.name).join(", ");
-        format!("unknown tool `{name}` (known: {known})")
+    TOOLS.iter().find(|tool| tool.name == name).ok_or_else(|| {
+        let known: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+        format!("unknown tool `{name}` (known: {})", known.join(", "))
     })
 }
 

@@ -35,7 +35,7 @@ pub struct Finished {
 pub fn run(
     program: &Path,
     arguments: &[String],
-    environment: Option<(&str, String)>,
+    environment: &[(String, String)],
     folder: &Path,
     limit: Duration,
 ) -> io::Result<Finished> {
@@ -46,7 +46,7 @@ pub fn run(
         .args(arguments)
         .current_dir(folder)
         .env("LC_ALL", "C")
-        .envs(environment);
+        .envs(environment.iter().cloned());
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     lasthop_system::command::dies_with_us(&mut command);
     let (sender, output) = mpsc::channel();
@@ -127,7 +127,7 @@ mod tests {
         run(
             Path::new("/bin/sh"),
             &["-c".to_owned(), script.to_owned()],
-            None,
+            &[],
             Path::new("/"),
             limit,
         )

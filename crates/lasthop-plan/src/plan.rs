@@ -124,7 +124,7 @@ impl Plan {
         for (case, sketch) in named.iter().zip(sketch_all(&experiment, &named)?) {
             let load = &sketch.load;
             if let Some(tool) = tool_of(&case.levels) {
-                if !(tool.speaks)(&load.spec.protocol) {
+                if !tool.speaks(&load.spec.protocol) {
                     return Err(format!(
                         "{} does not speak {}, the protocol of this experiment",
                         tool.name,

@@ -41,7 +41,7 @@ impl Programs {
         for choice in tools {
             let tool = lasthop_classic::named(&choice.tool)?;
             let located = locator
-                .locate(tool.name, &tool.program())
+                .locate(tool.name, &tool.program)
                 .map_err(|error| error.to_string())?;
             located_tools.insert(choice.tool.clone(), located);
         }

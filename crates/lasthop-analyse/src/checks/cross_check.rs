@@ -163,7 +163,7 @@ pub fn password_shown(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     );
     let effect = "every user of this machine could read the password during a trial; the figures are not affected";
     proofs
-        .any(|proof| (tool.shows_password)(&proof.spec))
+        .any(|proof| tool.shows_password(&proof.spec))
         .then(|| note(text, effect))
 }
 
