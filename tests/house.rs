@@ -1,5 +1,5 @@
 //! The way of the data is one way: which files use which, and that nothing goes round in circles. And what is data stays
-//! data: no word of an experiment, a recipe or a study is in Rust.
+//! data: no word of an experiment, a recipe, a tool or a study is in Rust.
 //!
 //! Folders form no circle, at no depth. Files may form small ones: a module and its parent often share a type.
 
@@ -9,6 +9,7 @@ use std::{
     path::Path,
 };
 
+use lasthop_classic::TOOLS;
 use lasthop_model::level::Level;
 use lasthop_plan::catalog::Catalog;
 use lasthop_protocol::{PROTOCOLS, spec::Transport};
@@ -433,13 +434,14 @@ const COMMON: &str = "GET apache authentication bridge connect connections conta
                       keep-alive lasthop loopback n node none off on peer per-request python queries query rows set sockets \
                       threads trust";
 
-/// Names of experiments, recipes, studies and their own quantities, and levels that are words.
+/// Names of experiments, recipes, tools, studies and their own quantities, and levels that are words.
 fn words_of_the_data() -> BTreeSet<String> {
     let catalog = Catalog::new(None);
     let mut words: BTreeSet<String> = catalog.names().into_iter().chain(study::catalog::names()).collect();
     let services = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("services")).unwrap();
     let folders = services.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
     words.extend(folders.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()));
+    words.extend(TOOLS.iter().map(|tool| tool.name.to_owned()));
     for experiment in catalog.names().iter().map(|name| catalog.load(name).unwrap()) {
         let levels = experiment.factors.values().flat_map(|factor| &factor.levels);
         words.extend(levels.filter_map(|level| match level {
