@@ -155,7 +155,10 @@ fn a_run_stays_on_the_cpus_that_it_may_use() {
         arguments.extend(BRIEF);
         let run = lasthop.command(arguments);
         let mut bound = Command::new("taskset");
-        bound.args(["--cpu-list", mask]).arg(run.get_program()).args(run.get_args());
+        bound
+            .args(["--cpu-list", mask])
+            .arg(run.get_program())
+            .args(run.get_args());
         take_environment(&mut bound, &run);
         let summary = Ran::from(bound.output().unwrap()).ok().json();
         assert_eq!(summary["failures"], Value::Array(vec![]));
@@ -170,7 +173,10 @@ fn a_run_stays_on_the_cpus_that_it_may_use() {
     if cpus >= 4 {
         let many = placed("0-3");
         let groups = many["compact"]["groups"].as_array().unwrap();
-        assert!(groups.iter().all(|group| group.as_array().unwrap().len() == 2), "{many}");
+        assert!(
+            groups.iter().all(|group| group.as_array().unwrap().len() == 2),
+            "{many}"
+        );
     }
     lasthop.assert_nothing_left();
 }

@@ -48,16 +48,17 @@ impl Topology {
             cores.entry(cpu.core).or_insert(*cpu);
         }
         let cores: Vec<Cpu> = cores.into_values().collect();
-        let domains: [(Share, fn(&Cpu) -> u32); 3] = [
-            (Share::Cache, |cpu| cpu.cache),
-            (Share::Node, |cpu| cpu.node),
-            (Share::Machine, |_| 0),
-        ];
-        let near = |cpus: &[Cpu]| {
-            domains.iter().find_map(|(share, domain)| {
-                let cpus = within(cpus, count, domain);
-                (!cpus.is_empty()).then_some(Groups { share: *share, cpus })
-            })
+        let near = |all: &[Cpu]| {
+            [Share::Cache, Share::Node, Share::Machine]
+                .into_iter()
+                .find_map(|share| {
+                    let cpus = within(all, count, |cpu| match share {
+                        Share::Cache => cpu.cache,
+                        Share::Node => cpu.node,
+                        Share::Machine => 0,
+                    });
+                    (!cpus.is_empty()).then_some(Groups { share, cpus })
+                })
         };
         near(&cores).or_else(|| near(&self.0))
     }
