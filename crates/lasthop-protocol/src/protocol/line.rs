@@ -35,6 +35,21 @@ pub fn ended_text(bytes: &[u8], left: u64) -> Option<(usize, usize)> {
     end.starts_with(&bytes[text..used]).then_some((used, text))
 }
 
+/// Refuses words in which benchmarks of others put a new value for each request, as `__rand_int__` and `__key__`.
+pub fn without_placeholders<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+    let is_known = |name: &&str| matches!(*name, "key" | "data") || name.starts_with("rand_");
+    let found = words.into_iter().find_map(|word| {
+        // Only what has underscores on both sides.
+        let inner = word.split_once("__")?.1.rsplit_once("__")?.0;
+        inner.split("__").find(is_known)
+    });
+    found.map_or(Ok(()), |name| {
+        Err(format!(
+            "`__{name}__` would be sent as it is, because every request is the same: write the key or the value itself"
+        ))
+    })
+}
+
 /// The number that digits are, and nothing but digits.
 pub fn digits<T: FromStr>(text: &[u8]) -> Option<T> {
     let text = std::str::from_utf8(text).ok()?;
@@ -47,6 +62,23 @@ pub fn digits<T: FromStr>(text: &[u8]) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn placeholders_of_other_benchmarks_are_known() {
+        let refused = |words: &[&str]| without_placeholders(words.iter().copied()).is_err();
+        for word in [
+            "key:__rand_int__",
+            "__key__",
+            "__data__:",
+            "a__rand_1st__b",
+            "__x__key__",
+        ] {
+            assert!(refused(&["set", word]), "{word}");
+        }
+        assert!(!refused(&[
+            "set", "__key", "key__", "__mine__", "rand_int", "_key_", "__", "____"
+        ]));
+    }
 
     #[test]
     fn a_text_ends_with_its_line_wherever_it_is_cut() {

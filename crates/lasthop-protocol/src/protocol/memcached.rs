@@ -12,7 +12,7 @@ use super::{
     exact::Exact,
     exchange::{Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
-    line::{Line, digits, ended_text},
+    line::{Line, digits, ended_text, without_placeholders},
 };
 use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
 
@@ -161,6 +161,12 @@ impl ProtocolSpec for Memcached {
     }
 
     fn validate(&self, _: Usage) -> Result<(), String> {
+        let line = if let Command::Line(line) = &self.command {
+            line
+        } else {
+            &self.key
+        };
+        without_placeholders([line.as_str(), self.value.as_deref().unwrap_or_default()])?;
         if let Command::Line(line) = &self.command {
             return self.valid_line(line);
         }
