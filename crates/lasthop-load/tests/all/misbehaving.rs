@@ -336,7 +336,10 @@ fn a_wrong_first_answer_fails_the_preparation() {
     for unix in [false, true] {
         let server = Scripted::start(unix, |_| Act::Say(GOOD.replace("200", "404")));
         let CaseError { stage, cause, .. } = Case::prepare(&spec(server.endpoint(), http())).map(drop).unwrap_err();
-        assert_eq!((stage, cause.as_str()), (Stage::Verify, "status 404, expected 200"));
+        assert_eq!(
+            (stage, cause.as_str()),
+            (Stage::Verify, r#"status 404, expected 200: "Hello""#)
+        );
     }
 }
 

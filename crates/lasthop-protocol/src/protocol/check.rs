@@ -8,13 +8,18 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{
     exact::alike::Alike,
     exact::{Digest, Exact},
-    exchange::excerpt,
+    exchange::{EXCERPT, excerpt},
 };
 use crate::failure::Failure;
 
 /// Bytes of a wrong body that its failure shows, from the first one that is wrong, and right ones before it.
 const WRONG_SHOWN: usize = 40;
 const RIGHT_SHOWN: usize = 20;
+
+/// Whether a status of HTTP leads elsewhere.
+pub fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
 
 /// What a body must be.
 #[derive(Clone, Debug)]
@@ -54,7 +59,7 @@ impl Expected {
 pub struct BodyCheck {
     received: u64,
     mismatch: Option<u64>,
-    /// The first bytes from the mismatch on; without a body to compare with, from the beginning.
+    /// The first bytes from the mismatch on; without a body to compare with, or behind a wrong head, from the beginning.
     shown: Vec<u8>,
     found: Vec<bool>,
     /// The last bytes of earlier pieces, one less than the longest text looked for.
@@ -106,6 +111,25 @@ impl BodyCheck {
             }
         }
         self.received += piece.len() as u64;
+    }
+
+    /// Takes a piece of a body whose head was wrong: it is not checked, but may say why.
+    pub fn glance(&mut self, piece: &[u8]) {
+        // One more than is shown tells that there is more.
+        let room = (EXCERPT + 1).saturating_sub(self.shown.len());
+        self.shown.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.received += piece.len() as u64;
+    }
+
+    /// What was wrong with the head, with the words that the body has for the status. A redirect says itself where to look.
+    pub fn explained(&self, fault: Failure) -> Failure {
+        if self.shown.is_empty() || fault.status.is_none_or(is_redirect) {
+            return fault;
+        }
+        Failure {
+            message: format!("{}: {}", fault.message, excerpt(&self.shown)),
+            ..fault
+        }
     }
 
     fn hasher(&mut self, digest: &Digest) -> &mut Xxh3 {

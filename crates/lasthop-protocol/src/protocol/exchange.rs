@@ -146,9 +146,12 @@ pub fn hear(input: &[u8], mut take: impl FnMut(&[u8]) -> Result<(usize, bool), F
     Ok(Greeting::More)
 }
 
+/// Bytes of an excerpt.
+pub const EXCERPT: usize = 60;
+
 /// `bytes` in words, for messages: printable, cut after 60 bytes.
 pub fn excerpt(bytes: &[u8]) -> String {
-    let cut = &bytes[..bytes.len().min(60)];
+    let cut = &bytes[..bytes.len().min(EXCERPT)];
     let dots = if cut.len() < bytes.len() { "…" } else { "" };
     format!("\"{}{dots}\"", cut.escape_ascii())
 }

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     address::Endpoint,
     failure::Failure,
-    location::{Location, decode},
+    location::{Location, decode, told},
     options::within,
 };
 
@@ -67,7 +67,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let method = if method.is_empty() { HEALTH } else { method };
     let grpc = Grpc {
         method: method.to_owned(),
-        host: host.to_owned(),
+        host: told(host),
         ..Grpc::default()
     };
     Ok((endpoint, grpc.into()))
@@ -738,6 +738,15 @@ mod tests {
                 whole(&[(":status", "404"), GRPC]),
                 WrongStatus,
                 "HTTP status 404, expected 200",
+            ),
+            (
+                [
+                    frame(HEADERS, END_HEADERS, 1, &block(&[(":status", "503")])),
+                    frame(DATA, END_STREAM, 1, b"no upstream"),
+                ]
+                .concat(),
+                WrongStatus,
+                "HTTP status 503, expected 200: \"no upstream\"",
             ),
             (
                 whole(&[(":status", "200"), ("content-type", "text/html")]),

@@ -10,7 +10,7 @@ use serde::{
 };
 
 use super::{
-    check::{BodyCheck, Expected, in_words},
+    check::{BodyCheck, Expected, in_words, is_redirect},
     checked::Replies,
     chunked::Chunked,
     content::Content,
@@ -27,7 +27,7 @@ use super::{
 use crate::{
     address::Endpoint,
     failure::Failure,
-    location::{HIDDEN, Location, is_secret, is_socket, split_port, without_secrets},
+    location::{HIDDEN, Location, is_secret, is_socket, split_port, told, without_secrets},
     options::{Reuse, within},
 };
 
@@ -46,7 +46,10 @@ pub static KIND: ProtocolKind = ProtocolKind {
             "http+unix:/run/app.sock:/uri",
             "HTTP over a Unix socket; also ./app.sock, ~/app.sock;\n@name is an abstract one, abns@name as in HAProxy",
         ),
-        ("http+unix://%2Frun%2Fapp.sock/uri", "the same, percent-encoded"),
+        (
+            "http+unix://%2Frun%2Fapp.sock/uri",
+            "the same, encoded: for a path with `:/` or `?`",
+        ),
         (
             "unix:/run/app.sock:/uri",
             "the same; also http://unix:/run/app.sock:/uri",
@@ -87,7 +90,7 @@ fn asking_for(path: String, host: &str) -> Protocol {
     let http = Http {
         method: get(),
         path,
-        host: host.to_owned(),
+        host: told(host),
         headers: Vec::new(),
         hidden: Vec::new(),
         body: Content::default(),
@@ -834,20 +837,24 @@ impl HttpReplies {
             chunked,
             body,
             requests,
+            fault,
             ..
         } = self;
-        let expected = &requests.expected;
+        let mut feed = |piece: &[u8]| match fault {
+            None => body.feed(&requests.expected, piece),
+            Some(_) => body.glance(piece),
+        };
         let used = match &mut self.state {
             ReplyState::Length { left } => {
                 let take = (bytes.len() as u64).min(*left) as usize;
-                body.feed(expected, &bytes[..take]);
+                feed(&bytes[..take]);
                 *left -= take as u64;
                 if *left == 0 {
                     self.state = ReplyState::Over;
                 }
                 take
             }
-            ReplyState::Chunked => match chunked.feed(bytes, |content| body.feed(expected, content))? {
+            ReplyState::Chunked => match chunked.feed(bytes, &mut feed)? {
                 Some(used) => {
                     self.state = ReplyState::Over;
                     used
@@ -855,7 +862,7 @@ impl HttpReplies {
                 None => bytes.len(),
             },
             _ => {
-                body.feed(expected, bytes);
+                feed(bytes);
                 bytes.len()
             }
         };
@@ -868,7 +875,7 @@ impl HttpReplies {
         let expected = &self.requests.expected;
         let received = self.body.received();
         match (&self.fault, expected.lengths()) {
-            (Some(fault), _) if received > FAULTY_BODY_MAX => Err(fault.clone()),
+            (Some(fault), _) if received > FAULTY_BODY_MAX => Err(self.body.explained(fault.clone())),
             (_, Some(want)) if received > want.end().saturating_add(FAULTY_BODY_MAX) => Err(Failure::content(format!(
                 "the body has more than {received} bytes, expected {}",
                 in_words(&want)
@@ -902,7 +909,7 @@ impl Replies for HttpReplies {
 
     fn judge(&mut self) -> Result<(), Failure> {
         match self.fault.take() {
-            Some(fault) => Err(fault),
+            Some(fault) => Err(self.body.explained(fault)),
             None if self.requests.head_only => Ok(()),
             None => self.body.finish(&self.requests.expected),
         }
@@ -1012,10 +1019,6 @@ fn unlike(got: String, name: &str, want: &str) -> Option<String> {
         }
     };
     (got != want).then(|| format!("the header `{name}` is {}, expected {}", shown(&got), shown(want)))
-}
-
-fn is_redirect(status: u16) -> bool {
-    matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
 impl Head {
@@ -1178,7 +1181,7 @@ mod tests {
         );
         assert_eq!(
             said(&[(":status", "500"), ("content-type", "a/b")], b"Hello"),
-            "status 500, expected 200"
+            "status 500, expected 200: \"Hello\""
         );
         let mut learning = second_version(HttpExpect {
             status: 200,
@@ -1429,6 +1432,34 @@ mod tests {
         same_at_every_cut(&mut *exchange(http), reply.as_bytes())
             .map(|(payload, keep, fault)| (payload, keep, fault.map(|fault| fault.class)))
             .map_err(|error| error.class)
+    }
+
+    /// How the body begins, at every cut and in every way of ending it. A redirect says enough.
+    #[test]
+    fn a_wrong_status_is_told_with_what_the_server_says() {
+        let http = get(expect_body("Hello"));
+        let said = |reply: &str| {
+            let done = same_at_every_cut(&mut *exchange(&http), reply.as_bytes()).unwrap();
+            done.2.unwrap().message
+        };
+        let error = |head: &str, body: &str| said(&format!("HTTP/1.1 400 B\r\n{head}\r\n\r\n{body}"));
+        let length = |body: &str| error(&format!("Content-Length: {}", body.len()), body);
+        assert_eq!(
+            length("{\"error\":\"no `id`\"}\n"),
+            r#"status 400, expected 200: "{\"error\":\"no `id`\"}\n""#
+        );
+        let cut = format!("status 400, expected 200: \"{}…\"", "x".repeat(60));
+        assert_eq!(length(&"x".repeat(61)), cut);
+        assert_eq!(length(""), "status 400, expected 200");
+        let chunked = error("Transfer-Encoding: chunked", "2\r\nNo\r\n1\r\n!\r\n0\r\n\r\n");
+        assert_eq!(chunked, "status 400, expected 200: \"No!\"");
+        let moved = said("HTTP/1.1 301 M\r\nLocation: /a\r\nContent-Length: 5\r\n\r\nMoved");
+        assert_eq!(moved, "status 301, a redirect to \"/a\", expected 200");
+        let right = same_at_every_cut(
+            &mut *exchange(&http),
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello",
+        );
+        assert_eq!(right.unwrap().2, None, "nothing of an error stays");
     }
 
     #[test]

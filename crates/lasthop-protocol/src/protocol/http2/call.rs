@@ -238,9 +238,13 @@ impl Call {
         if self.head.is_none() {
             return Err(Failure::protocol("HTTP/2: data come before the status"));
         }
-        let (prefix, body) = data.split_at(data.len().min(requests.meaning.prefix() - self.prefix.len()));
-        self.prefix.extend_from_slice(prefix);
-        self.body.feed(&requests.expected, body);
+        if self.fault.is_some() {
+            self.body.glance(data);
+        } else {
+            let (prefix, body) = data.split_at(data.len().min(requests.meaning.prefix() - self.prefix.len()));
+            self.prefix.extend_from_slice(prefix);
+            self.body.feed(&requests.expected, body);
+        }
         if ends {
             self.is_over = true;
         }
@@ -250,7 +254,7 @@ impl Call {
     pub fn judge(&mut self, requests: &Requests) -> Result<(), Failure> {
         let trailers = self.trailers.take();
         if let Some(fault) = self.fault.take() {
-            return Err(fault);
+            return Err(self.body.explained(fault));
         }
         let Some(head) = self.head else {
             return Err(Failure::protocol("HTTP/2: a reply without a status"));
